@@ -1,0 +1,50 @@
+# Every target sets up .venv by itself. A CPU-only user can name PyTorch's CPU index:
+#   make grade TORCH_INDEX=https://download.pytorch.org/whl/cpu
+SUBMISSION ?= assignment
+TORCH_INDEX ?=
+PYTHON ?= python3
+ARGS ?=
+
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+INDEX := $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX))
+
+.PHONY: grade check test stubs bench batch lint clean
+.DEFAULT_GOAL := grade
+
+grade: $(READY)  ## grade SUBMISSION (default: assignment) and show the score
+	@$(BIN)/grader grade $(SUBMISSION) $(ARGS)
+
+check: $(READY)  ## the tests students run, over SUBMISSION; ARGS='-k rmsnorm'
+	@$(BIN)/python -m pytest tests/test_assignment.py --submission $(SUBMISSION) $(ARGS)
+
+test: $(READY)  ## the grader's own tests
+	$(BIN)/python -m pytest tests/grader $(ARGS)
+
+stubs: $(READY)  ## write assignment/ from reference/
+	@$(BIN)/grader stubs $(ARGS)
+
+bench: $(READY)  ## where the time of grading goes
+	@$(BIN)/python tests/benchmarks/grading.py $(ARGS)
+
+batch: $(READY)  ## grade a folder of submissions: make batch SOURCE=submissions OUT=results
+	@$(BIN)/grader batch $(SOURCE) --out $(OUT) $(ARGS)
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+
+clean:
+	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis .benchmarks .import_linter_cache *.egg-info
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(READY): pyproject.toml constraints.txt
+	@echo "Setting up $(VENV) (once; a few minutes on a slow connection) ..."
+	@$(PYTHON) -c 'import sys; sys.exit("Python 3.10 or newer is needed, this is " + sys.version.split()[0]) if sys.version_info < (3, 10) else None'
+	@$(PYTHON) -m venv $(VENV)
+	@$(PIP) $(INDEX) torch
+	@$(PIP) --editable '.[dev]'
+	@touch $@

@@ -1,0 +1,246 @@
+"""The buffers grader and worker share: memfds, sealed, with guard zones around every tensor.
+
+Two buffers per worker: one for inputs, sealed so that the worker can neither write, resize nor
+remap it; one for outputs. Each tensor is an allocation holding a strided view; what belongs to the
+allocation but not to the view (the guard zones on both sides, the gaps between padded rows) is
+filled with NaN around inputs and with random poison around outputs, and the view of an output is
+poisoned too. After a run the grader copies the output buffer out, once, and judges that copy: what
+the worker's process does afterwards changes nothing.
+
+Sealing follows memfd_create(2) and fcntl(2): without F_SEAL_SHRINK a truncate in the worker would
+kill the grader by SIGBUS; without F_SEAL_FUTURE_WRITE a read-only mapping can be made writable.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import mmap
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+
+from grader.worker.protocol import Argument, DType, Kind, Space
+
+GUARD_BYTES = 64 * 1024  # past a block of 16384 float32: an off-by-one grid stays inside
+ALIGNMENT = 256  # as cudaMalloc gives
+INPUTS, OUTPUTS = 0, 1  # buffer indices
+
+_F_ADD_SEALS = 1033
+_F_SEAL_SEAL, _F_SEAL_SHRINK, _F_SEAL_GROW, _F_SEAL_FUTURE_WRITE = 1, 2, 4, 16
+
+Role = Literal["input", "output", "inout"]
+
+
+@dataclass(frozen=True)
+class Slot:
+    """One tensor to place: its view, and the values it starts with.
+
+    `strides` and `first` (the element of the allocation the view starts at) count elements;
+    `values` is a contiguous tensor of `shape`, or None for an output.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    first: int = 0
+    role: Role = "input"
+    space: Literal["device", "host"] = "device"
+    values: torch.Tensor | None = None
+
+    @property
+    def extent(self) -> int:
+        """Elements from the view's first to its last, both included."""
+        return 1 + sum((n - 1) * s for n, s in zip(self.shape, self.strides, strict=True))
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A slot in the arena."""
+
+    slot: Slot
+    argument: Argument
+    before: torch.Tensor | None  # uint8 copy of the allocation before the run, where judged after
+
+    @property
+    def is_output(self) -> bool:
+        """Whether the kernel is to write it."""
+        return self.slot.role != "input"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One tensor after a run, taken from the grader's copy.
+
+    `values` has the slot's shape and dtype; `unwritten` is bool of that shape, true where the bits
+    are still the poison's; `outside` are the element offsets, relative to the view's first
+    element, of what was written outside the view (sorted, at most 1024 of them).
+    """
+
+    slot: Slot
+    values: torch.Tensor
+    unwritten: torch.Tensor
+    outside: tuple[int, ...]
+    outside_count: int
+    changed: bool
+
+
+class Arena:
+    """A pair of sealed memfds. Close it, or use it as a context manager."""
+
+    def __init__(self, input_bytes: int, output_bytes: int) -> None:
+        self._inputs = _Memfd("inputs", input_bytes, seal_writes=True)
+        self._outputs = _Memfd("outputs", output_bytes, seal_writes=False)
+        self._random = np.random.default_rng()  # seeded by the operating system: not guessable
+
+    def __enter__(self) -> Arena:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def buffers(self) -> list[tuple[int, int, bool]]:
+        """For the worker: descriptor, length in bytes, whether it may write."""
+        return [
+            (self._inputs.descriptor, self._inputs.length, False),
+            (self._outputs.descriptor, self._outputs.length, True),
+        ]
+
+    def close(self) -> None:
+        """Give the memory back (once the worker's mappings are gone too)."""
+        self._inputs.close()
+        self._outputs.close()
+
+    def place(self, slots: Sequence[Slot], inputs_writable: bool = False) -> list[Placed]:
+        """Lay the slots out and fill them.
+
+        `inputs_writable` puts inputs into the output buffer, so that a store to one shows as a
+        change instead of ending the worker; a CUDA device always works this way, on copies.
+        Raises ValueError when they don't fit (`required_bytes` says what does).
+        """
+        ends = [0, 0]
+        placed = []
+        for slot in slots:
+            buffer = INPUTS if slot.role == "input" and not inputs_writable else OUTPUTS
+            placed.append(self._place(slot, buffer, ends[buffer]))
+            ends[buffer] = sum(placed[-1].argument.allocation)
+        return placed
+
+    def collect(self, placed: Sequence[Placed]) -> list[Outcome]:
+        """What the tensors in the output buffer hold, from one copy of it."""
+        judged = [item for item in placed if item.before is not None]
+        if not judged:
+            return []
+        start = judged[0].argument.allocation[0]
+        end = sum(judged[-1].argument.allocation)
+        copy = self._outputs.copy(start, end)
+        return [_outcome(item, copy, start) for item in judged]
+
+    def _place(self, slot: Slot, buffer: int, after: int) -> Placed:
+        memory = (self._inputs, self._outputs)[buffer]
+        itemsize = getattr(torch, slot.dtype).itemsize
+        start = _round_up(after, ALIGNMENT)
+        length = _allocation_bytes(slot)
+        if start + length > memory.length:
+            raise ValueError(f"{slot.name}: {start + length} bytes needed, {memory.length} there")
+        offset = start + GUARD_BYTES + slot.first * itemsize
+        allocation = memory.tensor[start : start + length]
+        if slot.role == "input":
+            allocation.fill_(0xFF)  # NaN in every floating-point format, -1 in every integer
+        else:
+            allocation.copy_(torch.from_numpy(self._poison(length)))
+        if slot.values is not None:
+            _view(allocation, slot).copy_(slot.values)
+        argument = Argument(
+            kind=Kind.tensor,
+            dtype=DType[slot.dtype],
+            space=Space[slot.space],
+            buffer=buffer,
+            offset=offset,
+            allocation=(start, length),
+            shape=slot.shape,
+            strides=slot.strides,
+        )
+        return Placed(slot, argument, allocation.clone() if buffer == OUTPUTS else None)
+
+    def _poison(self, length: int) -> np.ndarray:
+        return np.frombuffer(self._random.bytes(length), dtype=np.uint8).copy()
+
+
+def required_bytes(slots: Sequence[Slot]) -> int:
+    """Bytes of a buffer that holds all the slots."""
+    end = 0
+    for slot in slots:
+        end = _round_up(end, ALIGNMENT) + _allocation_bytes(slot)
+    return _round_up(end, mmap.PAGESIZE)
+
+
+class _Memfd:
+    """Memory behind a descriptor, mapped writable here before it is sealed."""
+
+    def __init__(self, name: str, length: int, seal_writes: bool) -> None:
+        self.length = _round_up(max(length, 1), mmap.PAGESIZE)  # a size of zero can't be mapped
+        self.descriptor = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        os.ftruncate(self.descriptor, self.length)
+        self._map = mmap.mmap(self.descriptor, self.length)
+        seals = _F_SEAL_SHRINK | _F_SEAL_GROW | _F_SEAL_SEAL
+        if seal_writes:
+            seals |= _F_SEAL_FUTURE_WRITE
+        fcntl.fcntl(self.descriptor, _F_ADD_SEALS, seals)
+        self.tensor = torch.frombuffer(self._map, dtype=torch.uint8)
+
+    def copy(self, start: int, end: int) -> torch.Tensor:
+        """uint8[end - start], private to this process."""
+        return self.tensor[start:end].clone()
+
+    def close(self) -> None:
+        del self.tensor
+        os.close(self.descriptor)
+        try:
+            self._map.close()
+        except BufferError:
+            pass  # a tensor over it is still referenced; it is unmapped with the last of them
+
+
+def _outcome(item: Placed, copy: torch.Tensor, start: int) -> Outcome:
+    slot = item.slot
+    at, length = item.argument.allocation
+    after = copy[at - start : at - start + length]
+    # Compared as integers of the element's size: poison may be NaN, which equals nothing.
+    width = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+    bits = width[getattr(torch, slot.dtype).itemsize]
+    changed = after.view(bits) != item.before.view(bits)
+    inside = _strided(changed, slot)
+    unwritten = ~inside.clone()
+    values = _view(after, slot).clone(memory_format=torch.contiguous_format)
+    any_change = bool((~unwritten).any())
+    inside.fill_(False)
+    outside_count = int(changed.count_nonzero())
+    outside: tuple[int, ...] = ()
+    if outside_count:
+        first = GUARD_BYTES // bits.itemsize + slot.first
+        outside = tuple((changed.nonzero()[:1024, 0] - first).tolist())
+    return Outcome(slot, values, unwritten, outside, outside_count, any_change)
+
+
+def _allocation_bytes(slot: Slot) -> int:
+    itemsize = getattr(torch, slot.dtype).itemsize
+    return _round_up((slot.first + slot.extent) * itemsize, 8) + 2 * GUARD_BYTES
+
+
+def _strided(elements: torch.Tensor, slot: Slot) -> torch.Tensor:
+    first = GUARD_BYTES // getattr(torch, slot.dtype).itemsize + slot.first
+    return elements.as_strided(slot.shape, slot.strides, elements.storage_offset() + first)
+
+
+def _view(allocation: torch.Tensor, slot: Slot) -> torch.Tensor:
+    return _strided(allocation.view(getattr(torch, slot.dtype)), slot)
+
+
+def _round_up(value: int, multiple: int) -> int:
+    return -(-value // multiple) * multiple

@@ -1,0 +1,102 @@
+"""Whether a submission's file holds any work, found out by reading it, without running anything."""
+
+from __future__ import annotations
+
+import ast
+
+
+def is_untouched(source: str, entry: str) -> str:
+    """Why the Python text `source` is no attempt at the function `entry`, or "" where it is one.
+
+    No attempt is a file with no code, or one whose entry does nothing but raise
+    NotImplementedError (or `pass`, `...`, `return`). What can't be decided by reading (a syntax
+    error, an entry that is missing or bound in some other way) counts as an attempt: running it
+    tells the student more.
+    """
+    try:
+        module = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ""
+    if not source.strip():
+        return "the file is empty"
+    if not any(not _is_text(statement) for statement in module.body):
+        return "the file holds nothing but comments"
+    function = _last_definition(module, entry)
+    if function is None or not _is_bare(function):
+        return ""
+    written = [name for name in _kernels_written(module) if name != entry]
+    if written:
+        return f"{entry}() is still the stub: {', '.join(written)} is written, but not launched"
+    return f"{entry}() is still the stub"
+
+
+def _last_definition(module: ast.Module, entry: str) -> ast.FunctionDef | None:
+    """The module-level function named `entry`, if that is what the name means in the end."""
+    found = None
+    for statement in module.body:
+        if isinstance(statement, ast.FunctionDef) and statement.name == entry:
+            found = statement
+        elif entry in _names_bound(statement):
+            found = None
+    return found
+
+
+def _names_bound(statement: ast.stmt) -> set[str]:
+    """Every name that `statement`, or a statement of its own block, binds in the module."""
+    if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return {statement.name}
+    names = set()
+    for node in ast.walk(statement):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.add(node.id)
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            names.add(node.name)
+        elif isinstance(node, ast.alias):
+            names.add((node.asname or node.name).split(".")[0])
+    return names
+
+
+def _kernels_written(module: ast.Module) -> list[str]:
+    """Names of the `jit` functions with a body of their own."""
+    return [
+        statement.name
+        for statement in module.body
+        if isinstance(statement, ast.FunctionDef)
+        and any("jit" in ast.unparse(decorator) for decorator in statement.decorator_list)
+        and not _is_bare(statement)
+    ]
+
+
+def _is_bare(function: ast.FunctionDef) -> bool:
+    """Whether the body does nothing: texts, `pass`, `...`, `return`, raise NotImplementedError."""
+    return all(
+        _is_text(statement)
+        or isinstance(statement, ast.Pass)
+        or _is_return_of_nothing(statement)
+        or _raises_not_implemented(statement)
+        for statement in function.body
+    )
+
+
+def _is_text(statement: ast.stmt) -> bool:
+    """A docstring, a text in its place, or `...`."""
+    return (
+        isinstance(statement, ast.Expr)
+        and isinstance(statement.value, ast.Constant)
+        and (isinstance(statement.value.value, str) or statement.value.value is ...)
+    )
+
+
+def _is_return_of_nothing(statement: ast.stmt) -> bool:
+    if not isinstance(statement, ast.Return):
+        return False
+    value = statement.value
+    return value is None or (isinstance(value, ast.Constant) and value.value is None)
+
+
+def _raises_not_implemented(statement: ast.stmt) -> bool:
+    if not isinstance(statement, ast.Raise) or statement.exc is None:
+        return False
+    raised = statement.exc
+    called = raised.func if isinstance(raised, ast.Call) else raised
+    return isinstance(called, ast.Name) and called.id == "NotImplementedError"

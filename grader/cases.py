@@ -1,0 +1,280 @@
+"""From a spec to concrete cases: which sizes, layout, scalars and data a kernel is tried on.
+
+A size class is tried on its edge cases first (every size at 1, 2, 3 and at 2^k - 1, 2^k, 2^k + 1
+that the class allows: where masks and grids go wrong), then on what hypothesis draws. A case is
+a small value that fits on a command line and can be repeated from there.
+"""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+import math
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from hypothesis import strategies as st
+
+from grader.spec import Exercise, Scalar, SizeRule, Tensor, Variant
+
+MAX_SIZE = 1 << 20  # of a case given by hand
+MAX_ELEMENTS = 1 << 26
+
+
+class CaseError(ValueError):
+    """A case given as text doesn't fit its exercise: the message says which word and why."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """Concrete sizes, dtype, layouts, scalars and data pattern, and the seed of the data.
+
+    `layouts` and `scalars` hold what differs from the spec's first choice, so that two equal cases
+    are equal values; pairs are in the order of the spec.
+    """
+
+    sizes: tuple[tuple[str, int], ...]
+    dtype: str
+    seed: int
+    data: str = "normal"
+    layouts: tuple[tuple[str, str], ...] = ()
+    scalars: tuple[tuple[str, float | int | bool], ...] = ()
+
+    def __str__(self) -> str:
+        """As pasted behind --case: `rows=1 cols=1025 dtype=float16 seed=7`."""
+        words = [f"{name}={value}" for name, value in self.sizes]
+        words.append(f"dtype={self.dtype}")
+        if self.data != "normal":
+            words.append(f"data={self.data}")
+        words += [f"{name}.layout={layout}" for name, layout in self.layouts]
+        words += [f"{name}={value}" for name, value in self.scalars]
+        return " ".join([*words, f"seed={self.seed}"])
+
+    @property
+    def elements(self) -> int:
+        """The product of the sizes: how large the case is."""
+        return math.prod(value for _, value in self.sizes)
+
+    def size(self, name: str) -> int:
+        """One size by name."""
+        return dict(self.sizes)[name]
+
+    def with_size(self, name: str, value: int) -> Case:
+        """The same case but for one size."""
+        return replace(self, sizes=tuple((n, value if n == name else v) for n, v in self.sizes))
+
+    def layout_of(self, tensor: Tensor) -> str:
+        """How a tensor is laid out."""
+        return dict(self.layouts).get(tensor.name, tensor.layout[0])
+
+    def scalar(self, scalar: Scalar) -> float | int | bool:
+        """The value of a scalar argument."""
+        return dict(self.scalars).get(scalar.name, scalar.values[0])
+
+    @property
+    def complexity(self) -> tuple[int, int, int, int, int]:
+        """What 'smallest failing case' sorts by: size first, then plainness."""
+        return (
+            self.elements,
+            sum(value for _, value in self.sizes),
+            len(self.layouts),
+            int(self.data != "normal"),
+            len(self.scalars),
+        )
+
+
+@dataclass(frozen=True)
+class Space:
+    """All the cases of one dtype and size class of a variant, or of any size where it is None."""
+
+    exercise: Exercise
+    variant: Variant
+    dtype: str
+    size_class: str
+    seed: int
+    _choices: dict[str, tuple] = field(default_factory=dict, compare=False)
+
+    @property
+    def tensors(self) -> list[Tensor]:
+        """The variant's tensor arguments."""
+        return [each for each in self.exercise.signature(self.variant) if isinstance(each, Tensor)]
+
+    @property
+    def scalars(self) -> list[Scalar]:
+        """The variant's scalar arguments."""
+        return [each for each in self.exercise.signature(self.variant) if isinstance(each, Scalar)]
+
+    @property
+    def alternatives(self) -> tuple[dict[str, SizeRule], ...]:
+        """The rules for sizes, of which one mapping must hold."""
+        return self.exercise.sizes[self.size_class]
+
+    def allows(self, sizes: Mapping[str, int]) -> bool:
+        """Whether the class has a case of these sizes."""
+        return any(
+            all(rule.contains(sizes[name]) for name, rule in rules.items())
+            for rules in self.alternatives
+        )
+
+    def case(self, sizes: Mapping[str, int], data: str, layouts: Mapping, scalars: Mapping) -> Case:
+        """A case in the spec's order, with what is the first choice left out."""
+        return Case(
+            sizes=tuple((name, sizes[name]) for name in self.exercise.sizes_names),
+            dtype=self.dtype,
+            seed=self.seed,
+            data=data,
+            layouts=tuple(
+                (tensor.name, layouts[tensor.name])
+                for tensor in self.tensors
+                if layouts.get(tensor.name, tensor.layout[0]) != tensor.layout[0]
+            ),
+            scalars=tuple(
+                (scalar.name, scalars[scalar.name])
+                for scalar in self.scalars
+                if scalars.get(scalar.name, scalar.values[0]) != scalar.values[0]
+            ),
+        )
+
+    def edges(self) -> list[Case]:
+        """The cases that are always tried, smallest first.
+
+        Sizes go through their edges together rather than in every combination; patterns, layouts
+        and scalars take turns, at different paces so that they meet.
+        """
+        cases: dict[Case, None] = {}
+        turn = itertools.count()
+        for rules in self.alternatives:
+            edges = {name: edge_sizes(rule) for name, rule in rules.items()}
+            for index in range(max(map(len, edges.values()))):
+                sizes = {
+                    name: values[(index + place) % len(values)]
+                    for place, (name, values) in enumerate(edges.items())
+                }
+                cases[self._turn(sizes, next(turn))] = None
+        return sorted(cases, key=lambda case: case.complexity)
+
+    def strategy(self) -> st.SearchStrategy[Case]:
+        """Cases of the class, as hypothesis draws them."""
+        sizes = st.one_of(
+            *(
+                st.fixed_dictionaries({name: _size_strategy(rule) for name, rule in rules.items()})
+                for rules in self.alternatives
+            )
+        )
+        layouts = st.fixed_dictionaries(
+            {tensor.name: st.sampled_from(tensor.layout) for tensor in self.tensors}
+        )
+        scalars = st.fixed_dictionaries(
+            {scalar.name: st.sampled_from(scalar.values) for scalar in self.scalars}
+        )
+        return st.builds(self.case, sizes, st.sampled_from(self.exercise.data), layouts, scalars)
+
+    def _turn(self, sizes: Mapping[str, int], turn: int) -> Case:
+        data = self.exercise.data[turn % len(self.exercise.data)]
+        layouts, scalars, pace = {}, {}, 2
+        for tensor in self.tensors:
+            layouts[tensor.name] = tensor.layout[turn // pace % len(tensor.layout)]
+            pace += 1 if len(tensor.layout) > 1 else 0
+        for scalar in self.scalars:
+            scalars[scalar.name] = scalar.values[turn // pace % len(scalar.values)]
+            pace += 1
+        return self.case(sizes, data, layouts, scalars)
+
+
+def edge_sizes(rule: SizeRule) -> list[int]:
+    """The sizes of a rule where kernels go wrong: its ends, 1 to 3, and around powers of two."""
+    if rule.choices is not None:
+        return list(rule.choices)
+    candidates = {rule.low, rule.high, 1, 2, 3}
+    for k in range(1, rule.high.bit_length() + 1):
+        candidates |= {2**k - 1, 2**k, 2**k + 1}
+    candidates |= {rule.low + rule.multiple_of}
+    return sorted(size for size in candidates if rule.contains(size))
+
+
+def parse(text: str, exercise: Exercise, variant: Variant, seed: int) -> Case:
+    """The case a `--case` text describes; what it leaves out has the spec's first choice.
+
+    Raises CaseError for a word that isn't `key=value`, an unknown key, or a value that can't be.
+    """
+    space = Space(exercise, variant, variant.dtypes[0], next(iter(exercise.sizes)), seed)
+    sizes: dict[str, int] = {}
+    found = {"dtype": variant.dtypes[0], "data": exercise.data[0], "seed": seed}
+    layouts: dict[str, str] = {}
+    scalars: dict[str, float | int | bool] = {}
+    for key, value in _words(text):
+        tensor = next((t for t in space.tensors if key == f"{t.name}.layout"), None)
+        scalar = next((s for s in space.scalars if key == s.name), None)
+        if key in exercise.sizes_names:
+            sizes[key] = _whole(key, value, 1, MAX_SIZE)
+        elif key == "seed":
+            found["seed"] = _whole(key, value, 0, 2**63)
+        elif key == "dtype":
+            found["dtype"] = _choice(key, value, variant.dtypes)
+        elif key == "data":
+            found["data"] = _choice(key, value, exercise.data)
+        elif tensor is not None:
+            layouts[tensor.name] = _choice(key, value, tensor.layout)
+        elif scalar is not None:
+            scalars[scalar.name] = _scalar(scalar, value)
+        else:
+            known = [*exercise.sizes_names, "dtype", "data", "seed", *(s.name for s in space.scalars)]
+            known += [f"{t.name}.layout" for t in space.tensors if len(t.layout) > 1]
+            close = difflib.get_close_matches(key, known, n=1)
+            hint = f", did you mean {close[0]!r}?" if close else ""
+            raise CaseError(f"{key}: expected one of {', '.join(known)}{hint}")
+    missing = [name for name in exercise.sizes_names if name not in sizes]
+    if missing:
+        raise CaseError(f"expected a value for {' and '.join(missing)}, as in {missing[0]}=17")
+    case = replace(space, dtype=found["dtype"], seed=found["seed"]).case(
+        sizes, found["data"], layouts, scalars
+    )
+    if case.elements > MAX_ELEMENTS:
+        raise CaseError(f"expected at most {MAX_ELEMENTS} elements in all, got {case.elements}")
+    return case
+
+
+def _words(text: str) -> Iterator[tuple[str, str]]:
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise CaseError(f"can't be read: {error}") from None
+    for word in words:
+        key, equals, value = word.partition("=")
+        if not (key and equals and value):
+            raise CaseError(f"expected words like rows=17, got {word!r}")
+        yield key, value
+
+
+def _whole(key: str, value: str, low: int, high: int) -> int:
+    if not (value.isascii() and value.isdecimal() and len(value) < 20):
+        raise CaseError(f"{key}: expected a whole number, got {value!r}")
+    if not low <= int(value) <= high:
+        raise CaseError(f"{key}: expected {low} to {high}, got {value}")
+    return int(value)
+
+
+def _choice(key: str, value: str, known: tuple[str, ...]) -> str:
+    if value not in known:
+        raise CaseError(f"{key}: expected one of {', '.join(known)}, got {value!r}")
+    return value
+
+
+def _scalar(scalar: Scalar, value: str) -> float | int | bool:
+    try:
+        if scalar.scalar == "bool":
+            return {"True": True, "true": True, "False": False, "false": False}[value]
+        number = int(value) if scalar.scalar == "int" else float(value)
+    except (KeyError, ValueError):
+        raise CaseError(f"{scalar.name}: expected a {scalar.scalar}, got {value!r}") from None
+    if not math.isfinite(number):
+        raise CaseError(f"{scalar.name}: expected a finite number, got {value}")
+    return number
+
+
+def _size_strategy(rule: SizeRule) -> st.SearchStrategy[int]:
+    if rule.choices is not None:
+        return st.sampled_from(rule.choices)
+    step = rule.multiple_of
+    return st.integers(rule.low // step, rule.high // step).map(lambda n: n * step)

@@ -1,0 +1,340 @@
+"""The correctness loop: edge cases, then what hypothesis draws, then the smallest failure and why.
+
+Hypothesis draws the cases; shrinking is ours, because a failing edge case has to shrink too, a
+kernel that answers differently each time must end as the student's `nondeterministic` instead of
+hypothesis's error, and because the same steps then probe for the condition under which it fails.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+
+import hypothesis
+from hypothesis import HealthCheck, Phase
+
+from grader.cases import Case, Space
+from grader.diagnosis import Separation, hint, separate
+from grader.evidence import Failure, PartEvidence
+from grader.runner import CaseResult, Runner
+from grader.status import Status, worst
+
+RERUNS = 10  # of the smallest failing case: does it fail each time?
+SLOW = frozenset({Status.timed_out, Status.out_of_memory})
+# The same for every case, so one is enough.
+WHOLE_FILE = frozenset({Status.import_error})
+ONE_CASE_ONLY = WHOLE_FILE | {Status.timed_out}
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How long to look. Seconds are wall time; they end the search, they never fail a kernel."""
+
+    drawn: int = 20  # cases that hypothesis draws
+    seconds: float = 25.0  # of edge cases and drawn ones
+    shrink_seconds: float = 8.0
+    shrink_runs: int = 60
+    shrink_timeouts: int = 3
+    probe_seconds: float = 6.0
+
+
+@dataclass
+class _Search:
+    """What one part has seen so far."""
+
+    space: Space
+    runner: Runner
+    effort: Effort
+    results: dict[Case, CaseResult] = field(default_factory=dict)
+    smallest: dict[Status, CaseResult] = field(default_factory=dict)
+    timeouts: int = 0
+
+    def run(self, case: Case) -> CaseResult:
+        """Run a case that wasn't run yet, and keep what it showed."""
+        if case in self.results:
+            return self.results[case]
+        result = self.runner.run(case)
+        self.results[case] = result
+        if result.status is Status.timed_out:
+            self.timeouts += 1
+        if not result.verdict.passed:
+            known = self.smallest.get(result.status)
+            if known is None or case.complexity < known.case.complexity:
+                self.smallest[result.status] = result
+        return result
+
+    @property
+    def failed(self) -> int:
+        """Cases that did not pass."""
+        return sum(not result.verdict.passed for result in self.results.values())
+
+
+class _Stop(BaseException):
+    """Ends hypothesis's run; as a BaseException it passes through it untouched."""
+
+
+def check(
+    space: Space,
+    runner: Runner,
+    effort: Effort | None = None,
+    on_case: Callable[[], None] = lambda: None,
+    submission: str = "",
+) -> PartEvidence:
+    """One dtype and size class of a variant: what the submission does there.
+
+    `on_case` is called after each case of the search, for progress.
+    """
+    started = time.monotonic()
+    search = _Search(space, runner, effort or Effort())
+    stopped = _look(search, started, on_case)
+    if not search.smallest:
+        return PartEvidence(
+            space.dtype,
+            space.size_class,
+            Status.passed,
+            cases_run=len(search.results),
+            reason=stopped,
+            seconds=time.monotonic() - started,
+        )
+    cases_run, cases_failed = len(search.results), search.failed
+    failures = _explain(search, submission)
+    return PartEvidence(
+        space.dtype,
+        space.size_class,
+        failures[0].status,
+        cases_run,
+        cases_failed,
+        failures,
+        reason=failures[0].what if failures[0].status is Status.not_measured else stopped,
+        seconds=time.monotonic() - started,
+    )
+
+
+def one_case(space: Space, runner: Runner, case: Case, submission: str = "") -> PartEvidence:
+    """One given case: run, run again if it fails, and compiled ahead of time."""
+    started = time.monotonic()
+    search = _Search(space, runner, Effort())
+    result = search.run(case)
+    failures: tuple[Failure, ...] = ()
+    if not result.verdict.passed:
+        flaky = _flakiness(search, result, RERUNS)
+        failures = (_failure(search, result, None, flaky, submission),)
+    pending = runner.compile_in_background()
+    compiled = runner.compiled(pending) if pending else None
+    if compiled is not None and compiled.failure is not None:
+        failures += (failure_of_compile(space, compiled.failure, submission),)
+    status = failures[0].status if failures else Status.passed
+    reason = failures[0].what if status is Status.not_measured else ""
+    seconds = time.monotonic() - started
+    return PartEvidence(
+        case.dtype, "case", status, 1, bool(failures), failures, reason, seconds
+    )
+
+
+def failure_of_compile(space: Space, result: CaseResult, submission: str = "") -> Failure:
+    """What the compiler refused, as a Failure of the part whose case ran it first."""
+    case = result.case or space.edges()[0]
+    return Failure(
+        status=result.status,
+        case=str(case),
+        what=result.verdict.what,
+        where=f"{space.variant.file}:{result.line}" if result.line else "",
+        hint="Triton compiles a part of Python: numbers, tl.* and loops, no lists, try or classes.",
+        reproduce=reproduce_line(space, case, submission),
+        detail=result.detail,
+        observed_by=result.observed_by,
+    )
+
+
+# --- looking for a failure ---------------------------------------------------------------------
+
+
+def _look(search: _Search, started: float, on_case: Callable[[], None]) -> str:
+    """Run edge cases and drawn cases; the reason for stopping early, or ""."""
+    deadline = started + search.effort.seconds
+    for case in search.space.edges():
+        if time.monotonic() > deadline:
+            return _out_of_time(search)
+        result = search.run(case)
+        on_case()
+        if result.status in SLOW | WHOLE_FILE:
+            return ""
+    if search.smallest:
+        return ""
+    ended = _draw(search, deadline, on_case)
+    return _out_of_time(search) if ended else ""
+
+
+def _out_of_time(search: _Search) -> str:
+    return f"stopped after {len(search.results)} cases: {search.effort.seconds:g} s were over"
+
+
+def _draw(search: _Search, deadline: float, on_case: Callable[[], None]) -> bool:
+    """Run what hypothesis draws, up to the first failure; whether time ended it."""
+    late = False
+
+    @hypothesis.seed(search.space.seed)
+    @hypothesis.settings(
+        max_examples=search.effort.drawn,
+        phases=[Phase.generate],
+        database=None,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    @hypothesis.given(search.space.strategy())
+    def one(case: Case) -> None:
+        nonlocal late
+        if time.monotonic() > deadline:
+            late = True
+            raise _Stop
+        result = search.run(case)
+        on_case()
+        if not result.verdict.passed:
+            raise _Stop
+
+    try:
+        one()
+    except _Stop:
+        pass
+    return late
+
+
+# --- the smallest failure ----------------------------------------------------------------------
+
+
+def _explain(search: _Search, submission: str) -> tuple[Failure, ...]:
+    """A Failure for each status seen, the one to mend first in front."""
+    primary = worst(search.smallest)
+    result = search.smallest[primary]
+    flaky = _flakiness(search, result)
+    if flaky is None and primary not in ONE_CASE_ONLY:
+        _shrink(search, primary)
+        result = search.smallest[primary]
+        flaky = _flakiness(search, result, RERUNS)
+    elif primary is Status.timed_out:
+        _shrink(search, primary)
+        result = search.smallest[primary]
+    separation = None
+    if flaky is None and primary not in ONE_CASE_ONLY:
+        separation = _separate(search, result)
+    failures = [_failure(search, result, separation, flaky, submission)]
+    for status, other in search.smallest.items():
+        if status is not primary:
+            failures.append(_failure(search, other, None, None, submission))
+    return tuple(failures)
+
+
+def _flakiness(search: _Search, result: CaseResult, runs: int = 2) -> tuple[int, int] | None:
+    """(failed, run) when the case fails on some runs only, else None.
+
+    The last run meets a fresh worker, so that what depends on earlier calls shows as well.
+    """
+    if result.status in SLOW | WHOLE_FILE:
+        return None
+    failed, total = 1, 1
+    until = time.monotonic() + search.effort.shrink_seconds
+    while total < runs and time.monotonic() < until:
+        if total == runs - 1:
+            search.runner.fresh_worker()
+        failed += not search.runner.run(result.case).verdict.passed
+        total += 1
+        if failed < total:
+            runs = RERUNS  # it is flaky: count properly
+    return (failed, total) if failed < total else None
+
+
+def _shrink(search: _Search, status: Status) -> None:
+    """Replace the smallest failing case of a status by smaller ones while there are any."""
+    until = time.monotonic() + search.effort.shrink_seconds
+    budget = search.effort.shrink_runs
+    timeouts_before = search.timeouts
+    improved = True
+    while improved:
+        improved = False
+        case = search.smallest[status].case
+        for smaller in _smaller(search.space, case):
+            if smaller in search.results or smaller.complexity >= case.complexity:
+                continue
+            budget -= 1
+            spent = search.timeouts - timeouts_before >= search.effort.shrink_timeouts
+            if budget < 0 or time.monotonic() > until or spent:
+                return
+            if search.run(smaller).status is status:
+                improved = True
+                break
+
+
+def _smaller(space: Space, case: Case) -> Iterator[Case]:
+    """Plainer and smaller cases of the class, the largest step first."""
+    yield replace(case, layouts=(), data="normal", scalars=())
+    yield replace(case, layouts=())
+    for index in range(len(case.layouts)):
+        yield replace(case, layouts=case.layouts[:index] + case.layouts[index + 1 :])
+    yield replace(case, data="normal")
+    yield replace(case, scalars=())
+    for name, value in case.sizes:
+        for size in _smaller_sizes(value):
+            smaller = case.with_size(name, size)
+            if space.allows(dict(smaller.sizes)):
+                yield smaller
+
+
+def _smaller_sizes(value: int) -> Iterable[int]:
+    """Candidates below a size: its smallest, then halfway steps back up to it."""
+    sizes = [1, 2, 3]
+    sizes += [2**k + d for k in range(2, value.bit_length()) for d in (0, 1)]
+    step = value // 2
+    while step:
+        sizes.append(value - step)
+        step //= 2
+    return sorted({size for size in sizes if 0 < size < value})
+
+
+def _separate(search: _Search, result: CaseResult) -> Separation | None:
+    until = time.monotonic() + search.effort.probe_seconds
+    outcomes = {case: not each.verdict.passed for case, each in search.results.items()}
+
+    def fails(case: Case) -> bool | None:
+        if time.monotonic() > until:
+            return None
+        return not search.run(case).verdict.passed
+
+    return separate(search.space, result.case, outcomes, fails)
+
+
+def _failure(
+    search: _Search,
+    result: CaseResult,
+    separation: Separation | None,
+    flaky: tuple[int, int] | None,
+    submission: str,
+) -> Failure:
+    space, verdict = search.space, result.verdict
+    occurrences = ""
+    if flaky is not None:
+        failed, total = flaky
+        occurrences = f"wrong in {failed} of {total} runs"
+        what = f"The same case was {occurrences} ({verdict.status.headline}: {verdict.what})"
+        verdict = replace(verdict, status=Status.nondeterministic, what=what)
+    return Failure(
+        status=verdict.status,
+        case=str(result.case),
+        what=verdict.what,
+        where=f"{space.variant.file}:{result.line}" if result.line else "",
+        pattern=separation.sentence if separation else "",
+        hint=result.hint or hint(verdict, separation, space.variant.language),
+        reproduce=reproduce_line(space, result.case, submission),
+        occurrences=occurrences,
+        detail=result.detail,
+        observed_by=result.observed_by,
+    )
+
+
+def reproduce_line(space: Space, case: Case, submission: str = "") -> str:
+    """What to paste to run one case again."""
+    name = space.exercise.name
+    if len(space.exercise.variants) > 1:
+        name += f"/{space.variant.name}"
+    where = f" --submission {submission}" if submission else ""
+    return f"grader check {name} --case '{case}'{where}"

@@ -1,0 +1,186 @@
+"""`grader doctor`: what this machine can grade, found by trying, and what to do about the rest."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import textwrap
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from rich.console import Console
+from rich.text import Text
+
+from grader import machine
+from grader.sandbox import Sandbox, SandboxError
+
+State = Literal["yes", "no", "part"]
+
+_WORDS: dict[State, tuple[str, str]] = {
+    "yes": ("ok     ", "green"),
+    "part": ("partly ", "yellow"),
+    "no": ("missing", "red"),
+}
+
+# A kernel that needs what every Triton exercise needs; run in a process as a worker's is.
+_TRIAL = """
+import torch, triton, triton.language as tl
+
+@triton.jit
+def double_kernel(x_ptr, n, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(x_ptr + offs, 2 * tl.load(x_ptr + offs, mask=offs < n), mask=offs < n)
+
+x = torch.ones(100, device=DEVICE)
+double_kernel[(2,)](x, 100, BLOCK=64)
+assert x.sum().item() == 200.0
+"""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing a machine can have."""
+
+    name: str
+    state: State
+    found: str
+    advice: str = ""
+
+
+def examine(console: Console) -> list[Finding]:
+    """Look at everything and print it, a line each as it is found."""
+    findings = []
+    for look in _LOOKS:
+        finding = look()
+        findings.append(finding)
+        word, style = _WORDS[finding.state]
+        console.print(Text.assemble((word, style), "  ", (finding.name, "bold"), ": ", finding.found))
+        if finding.advice:
+            advice = textwrap.fill(finding.advice, max(console.width - 10, 30))
+            console.print(Text(textwrap.indent(advice, " " * 9)))
+    console.print(Text(summary(findings)))
+    return findings
+
+
+def summary(findings: list[Finding]) -> str:
+    """One sentence: what gets graded here."""
+    state = {finding.name: finding.state for finding in findings}
+    if state["gpu"] == "yes" and state["triton on the gpu"] == "yes":
+        return "This machine grades everything, timings included."
+    if state["triton interpreter"] == "yes":
+        return "This machine grades correctness; performance points need a GPU."
+    return "This machine can't grade yet: mend what is missing above."
+
+
+def look_python() -> Finding:
+    """The interpreter and the packages grading needs."""
+    names = ("torch", "triton", "numpy", "hypothesis", "pytest", "pydantic")
+    missing = [name for name in names if machine.version_of(name) is None]
+    versions = ", ".join(f"{name} {machine.version_of(name)}" for name in names if name not in missing)
+    found = f"Python {sys.version.split()[0]}, {versions}"
+    if missing:
+        return Finding("python", "no", found, f"Install {', '.join(missing)}: make clean, make test.")
+    return Finding("python", "yes", found)
+
+
+def look_interpreter() -> Finding:
+    """Triton's interpreter, by running a kernel in it."""
+    trouble = _trial("interpreter")
+    if trouble:
+        advice = "Install the versions of constraints.txt: `make clean`, then your command again."
+        return Finding("triton interpreter", "no", trouble, advice)
+    return Finding("triton interpreter", "yes", "runs kernels on the CPU")
+
+
+def look_gpu() -> Finding:
+    """An NVIDIA GPU that torch can use."""
+    name = machine.gpu_name()
+    if name:
+        return Finding("gpu", "yes", name)
+    if shutil.which("nvidia-smi"):
+        advice = "There is a driver. Install torch with CUDA (not the +cpu build): pytorch.org."
+        return Finding("gpu", "no", "torch finds no CUDA device", advice)
+    advice = "Nothing to do on a laptop: all but the timings is graded without one."
+    return Finding("gpu", "no", "no NVIDIA GPU", advice)
+
+
+def look_triton_gpu() -> Finding:
+    """Compiled Triton kernels, by running one."""
+    if not machine.gpu_name():
+        return Finding("triton on the gpu", "no", "no GPU")
+    trouble = _trial("cuda")
+    if trouble:
+        advice = "Triton needs a C compiler and Python's headers: apt install gcc python3-dev."
+        return Finding("triton on the gpu", "no", trouble, advice)
+    return Finding("triton on the gpu", "yes", "compiles and runs kernels")
+
+
+def look_compilers() -> Finding:
+    """A C compiler (Triton's launchers), g++ and nvcc."""
+    there = [name for name in ("gcc", "cc", "clang") if shutil.which(name)]
+    if not there:
+        advice = "apt install gcc (Debian, Ubuntu) or your system's package for a C compiler."
+        return Finding("compilers", "no", "no C compiler", advice)
+    nvcc = shutil.which("nvcc")
+    found = f"{there[0]}, {'nvcc' if nvcc else 'no nvcc'}"
+    return Finding("compilers", "yes", found)
+
+
+def look_confinement() -> Finding:
+    """What bounds a worker, by starting one."""
+    try:
+        with Sandbox() as sandbox:
+            inside = sandbox.description
+    except SandboxError as error:
+        return Finding("confinement", "no", str(error).splitlines()[-1][:200])
+    others = [name for name in ("bwrap",) if shutil.which(name)]
+    found = f"{inside} (a process of its own; limits on memory, time and files)"
+    advice = (
+        "Enough for your own code. This version does not hide files or the network from a "
+        "submission: grade strangers' code in a throw-away container or machine."
+    )
+    if others:
+        advice += " Found here but not used by this version: bubblewrap."
+    return Finding("confinement", "part", found, advice)
+
+
+_LOOKS: tuple[Callable[[], Finding], ...] = (
+    look_python,
+    look_interpreter,
+    look_gpu,
+    look_triton_gpu,
+    look_compilers,
+    look_confinement,
+)
+
+
+def _trial(device: str) -> str:
+    """Run the trial kernel; "" or what went wrong, in a line."""
+    environment = dict(os.environ)
+    environment.pop("TRITON_INTERPRET", None)
+    if device == "interpreter":
+        environment["TRITON_INTERPRET"] = "1"
+    where = "'cpu'" if device == "interpreter" else "'cuda'"
+    with tempfile.TemporaryDirectory(prefix="warpgrade-") as folder:
+        program = Path(folder) / "trial.py"  # a file: triton reads a kernel's source
+        program.write_text(f"DEVICE = {where}\n{_TRIAL}")
+        environment["TRITON_CACHE_DIR"] = folder
+        try:
+            done = subprocess.run(
+                [sys.executable, str(program)],
+                capture_output=True,
+                text=True,
+                timeout=180,
+                env=environment,
+            )
+        except subprocess.TimeoutExpired:
+            return "a small kernel did not finish in 180 s"
+    if done.returncode == 0:
+        return ""
+    lines = done.stderr.strip().splitlines()
+    return lines[-1][:200] if lines else f"exit status {done.returncode}"

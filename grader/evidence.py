@@ -1,0 +1,162 @@
+"""What was observed about a submission. Frozen, complete, and free of points.
+
+Evidence is written once, by grading; points follow from it and the spec (score.py), so that a
+changed threshold needs no new run. It is JSON in and out (`to_json`, `from_json`) with a schema
+number; reading checks every field and names the one that is wrong.
+
+    Evidence
+      VariantEvidence            one per variant asked for
+        PartEvidence             one per dtype and size class: a run of the correctness loop
+          Failure                the smallest failing case of each status
+        PerformanceEvidence      timings, where a device could take them
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import pydantic
+
+from grader.status import Status, worst
+
+SCHEMA = 1
+
+
+class EvidenceError(ValueError):
+    """An evidence file can't be read: the message names file, field, what was expected and came."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """The smallest case found that ends in one status, and what is known about why.
+
+    The four parts of a message to a student: what went wrong (`what`, with `where`), expected
+    beside actual (inside `what` where there are values), what to try (`hint`), and the line that
+    repeats it (`reproduce`).
+    """
+
+    status: Status
+    case: str  # as pasted behind --case: "rows=1 cols=1025 dtype=float16 seed=7"
+    what: str  # one or two sentences: "out[0, 1024] is nan, expected 0.173; the other 1024 agree."
+    where: str = ""  # "rmsnorm.py:23", or "" where no line is known
+    pattern: str = ""  # "every case with cols > 1024 fails; every case with cols <= 1024 passes"
+    hint: str = ""  # "does the kernel loop over, or mask, columns past one block?"
+    reproduce: str = ""  # "grader check rmsnorm --case '...'"
+    occurrences: str = ""  # "wrong in 3 of 10 runs", for nondeterministic
+    detail: str = ""  # a traceback or compiler output, shortened to what is the student's
+    observed_by: Literal["grader", "worker"] = "grader"
+
+
+@dataclass(frozen=True)
+class PartEvidence:
+    """One dtype in one size class of one variant: the smallest thing with a verdict of its own."""
+
+    dtype: str
+    size_class: str
+    status: Status
+    cases_run: int = 0
+    cases_failed: int = 0
+    failures: tuple[Failure, ...] = ()  # the first is the one to mend first
+    reason: str = ""  # why it was not measured, or stopped early
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Yardstick:
+    """What the candidate was timed against, in the same minutes."""
+
+    name: str  # "torch", "copy"
+    microseconds: float  # median per call
+    ratio: float  # median of paired (yardstick time / candidate time): above 1, the candidate wins
+
+
+@dataclass(frozen=True)
+class PerformanceEvidence:
+    """Timings of one variant on its performance case; medians of paired runs."""
+
+    status: Status  # passed = timed; not_measured; or how the timed run failed
+    reason: str = ""
+    device: str = ""
+    case: str = ""
+    microseconds: float | None = None
+    bytes: int | None = None  # what the case must move, by the spec's formula
+    samples: int = 0
+    yardsticks: tuple[Yardstick, ...] = ()
+
+
+@dataclass(frozen=True)
+class VariantEvidence:
+    """All that was observed about one variant of one exercise."""
+
+    exercise: str
+    variant: str
+    file: str
+    sha256: str = ""  # of the submission's file; "" where there is none
+    not_attempted: str = ""  # the reason, or "" where there was something to run
+    parts: tuple[PartEvidence, ...] = ()
+    performance: PerformanceEvidence | None = None  # None where the spec asks for none
+
+    @property
+    def correctness(self) -> Status:
+        """The one status of all parts together."""
+        if self.not_attempted:
+            return Status.not_attempted
+        if not self.parts:
+            return Status.not_measured
+        failing = [part.status for part in self.parts if part.status.is_failure]
+        return worst(failing or [part.status for part in self.parts])
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """One grading run over one submission."""
+
+    submission: str
+    seed: int
+    variants: tuple[VariantEvidence, ...]
+    environment: dict[str, Any] = field(default_factory=dict)  # gpu (or None), sandbox, versions
+    seconds: float = 0.0
+    complete: bool = True  # False where the run was interrupted
+    schema: int = SCHEMA
+
+
+_ADAPTER = pydantic.TypeAdapter(Evidence)
+
+
+def to_json(evidence: Evidence) -> str:
+    """Evidence as indented JSON text."""
+    return _ADAPTER.dump_json(evidence, indent=1).decode()
+
+
+def from_json(text: str, source: str = "evidence") -> Evidence:
+    """Read what `to_json` wrote.
+
+    `source` names the file in messages. Raises EvidenceError, with the first field that is wrong.
+    """
+    try:
+        evidence = _ADAPTER.validate_json(text)
+    except pydantic.ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"])) or "top level"
+        came = repr(first["input"])
+        raise EvidenceError(
+            f"{source}: {place}: {first['msg']}, got {came[:60]}"
+        ) from None
+    if evidence.schema != SCHEMA:
+        raise EvidenceError(
+            f"{source}: schema: expected {SCHEMA}, got {evidence.schema}; "
+            "it was written by another version of the grader, grade the submission again"
+        )
+    return evidence
+
+
+def read(path: Path) -> Evidence:
+    """Read an evidence file. Raises EvidenceError when it is missing or not evidence."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
+        raise EvidenceError(f"{path}: can't be read: {reason}") from None
+    return from_json(text, str(path))

@@ -1,0 +1,351 @@
+"""Grading one submission: what `grader grade`, pytest and batch all call.
+
+A Session owns the sandbox of one submission. The file it judges is a copy taken at the start, so
+that what was hashed is what ran.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+
+from grader import machine, stopwatch
+from grader.attempt import is_untouched
+from grader.cases import Case, Space
+from grader.correctness import Effort, check, failure_of_compile, one_case
+from grader.evidence import Evidence, PartEvidence, PerformanceEvidence, VariantEvidence
+from grader.runner import Runner, Times
+from grader.sandbox import DeviceName, Sandbox, SandboxError
+from grader.spec import Exercise, Variant
+from grader.status import Status
+
+PUBLIC_SEED = 2026  # of every student's own run; a class is graded with another one
+MAX_FILE_BYTES = 1 << 20
+
+
+class SubmissionError(ValueError):
+    """There is no such folder to grade."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """Where grading is: told before each part, and after each case with `cases` raised."""
+
+    exercise: str
+    variant: str
+    part: str = ""
+    cases: int = 0
+
+
+Progress = Callable[[Step], None]
+
+
+def grade(
+    submission: Path,
+    exercises: Mapping[str, Exercise],
+    *,
+    seed: int = PUBLIC_SEED,
+    only: Sequence[str] = (),
+    device: DeviceName | None = None,
+    effort: Effort | None = None,
+    on_step: Progress = lambda step: None,
+) -> Evidence:
+    """Everything that can be observed about a submission on this machine.
+
+    `only` holds names of exercises (`rmsnorm`) or variants (`rmsnorm/triton`). Ctrl-C ends it with
+    the evidence so far, marked incomplete. Raises SubmissionError when the folder isn't there.
+    """
+    started = time.monotonic()
+    variants: list[VariantEvidence] = []
+    complete = True
+    with Session(submission, exercises, seed=seed, device=device, effort=effort) as session:
+        asked_for = selected(exercises, only)
+        try:
+            for exercise, variant in asked_for:
+                variants.append(session.variant(exercise, variant, on_step))
+        except KeyboardInterrupt:
+            complete = False
+            for exercise, variant in asked_for[len(variants) :]:
+                variants.append(session.unseen(exercise, variant))
+        environment = machine.environment(session.device, session.sandbox.description)
+    return Evidence(
+        submission=submission.name or str(submission),
+        seed=seed,
+        variants=tuple(variants),
+        environment=environment,
+        seconds=round(time.monotonic() - started, 3),
+        complete=complete,
+    )
+
+
+def selected(
+    exercises: Mapping[str, Exercise], only: Sequence[str] = ()
+) -> list[tuple[Exercise, Variant]]:
+    """The variants that `only` names, all of them where it is empty; in the order of the specs."""
+    pairs = [(e, v) for e in exercises.values() for v in e.variants.values()]
+    if not only:
+        return pairs
+    return [(e, v) for e, v in pairs if e.name in only or f"{e.name}/{v.name}" in only]
+
+
+class Session:
+    """One submission being graded. A context manager."""
+
+    def __init__(
+        self,
+        submission: Path,
+        exercises: Mapping[str, Exercise],
+        *,
+        seed: int = PUBLIC_SEED,
+        device: DeviceName | None = None,
+        effort: Effort | None = None,
+    ) -> None:
+        if not submission.is_dir():
+            raise SubmissionError(f"{submission}: expected a folder like assignment/, found none")
+        torch.set_num_threads(1)  # the tensors are small; threads would only wait for each other
+        self.submission = submission
+        self.exercises = exercises
+        self.seed = seed
+        self.device: DeviceName = device or ("cuda" if machine.gpu_name() else "interpreter")
+        self.effort = effort or Effort()
+        self.sandbox = Sandbox(self.device)
+        self.times: dict[str, Times] = {}
+        self._files: dict[str, bytes | str] = {}
+        self._runners: dict[tuple[str, str], Runner] = {}
+        self._timed_out_parts: dict[tuple[str, str], int] = {}
+        self._started = False
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for runner in self._runners.values():
+            runner.close()
+        self._runners.clear()
+        self.sandbox.close()
+
+    def not_attempted(self, variant: Variant) -> str:
+        """Why there is nothing to run for a variant, or "". Runs nothing."""
+        data = self._file(variant.file)
+        if isinstance(data, str):
+            return data
+        if variant.language != "triton":
+            return ""
+        return is_untouched(data.decode("utf-8", "replace"), variant.entry)
+
+    def variant(
+        self, exercise: Exercise, variant: Variant, on_step: Progress = lambda step: None
+    ) -> VariantEvidence:
+        """All there is to observe about one variant."""
+        on_step(Step(exercise.name, variant.name))
+        evidence = self.unseen(exercise, variant)
+        if not evidence.not_attempted:
+            evidence = replace(evidence, parts=self._parts(exercise, variant, on_step))
+        if variant.performance is not None:
+            on_step(Step(exercise.name, variant.name, "timing"))
+            performance = self._performance(exercise, variant, evidence)
+            evidence = replace(evidence, performance=performance)
+        self._close_runner(exercise, variant)
+        return evidence
+
+    def unseen(self, exercise: Exercise, variant: Variant) -> VariantEvidence:
+        """The evidence of a variant before anything of it has run."""
+        data = self._file(variant.file)
+        return VariantEvidence(
+            exercise.name,
+            variant.name,
+            variant.file,
+            sha256=hashlib.sha256(data).hexdigest() if isinstance(data, bytes) else "",
+            not_attempted=self.not_attempted(variant),
+        )
+
+    def part(
+        self,
+        exercise: Exercise,
+        variant: Variant,
+        dtype: str,
+        size_class: str,
+        on_case: Callable[[], None] = lambda: None,
+    ) -> PartEvidence:
+        """One dtype and size class, compiled ahead of time too before it answers."""
+        [part] = self._checked(exercise, variant, [(dtype, size_class)], lambda _: None)
+        return part
+
+    def case(self, exercise: Exercise, variant: Variant, case: Case) -> PartEvidence:
+        """One given case, of whatever size: what `grader check --case` shows."""
+        space = self._space(exercise, variant, case.dtype, next(iter(exercise.sizes)))
+        return self._guarded(
+            case.dtype,
+            "case",
+            lambda: one_case(
+                replace(space, seed=case.seed), self._runner(exercise, variant), case, self._shown()
+            ),
+        )
+
+    # --- parts ---------------------------------------------------------------------------------
+
+    def _parts(self, exercise: Exercise, variant: Variant, on_step: Progress):
+        keys = [(dtype, name) for dtype in variant.dtypes for name in variant.size_classes]
+        return tuple(self._checked(exercise, variant, keys, on_step))
+
+    def _checked(
+        self,
+        exercise: Exercise,
+        variant: Variant,
+        keys: Sequence[tuple[str, str]],
+        on_step: Progress,
+    ) -> list[PartEvidence]:
+        """Check parts one after the other; each is compiled while the next one runs."""
+        parts: list[PartEvidence] = []
+        pending = None
+        for dtype, size_class in keys:
+            step = Step(exercise.name, variant.name, f"{dtype} {size_class}")
+            on_step(step)
+            parts.append(self._check(exercise, variant, dtype, size_class, step, on_step))
+            if pending is not None:
+                parts[-2] = self._with_compiled(exercise, variant, parts[-2], pending)
+            runner = self._runners.get((exercise.name, variant.name))
+            pending = runner.compile_in_background() if runner else None
+        if pending is not None:
+            parts[-1] = self._with_compiled(exercise, variant, parts[-1], pending)
+        return parts
+
+    def _check(self, exercise, variant, dtype, size_class, step, on_step) -> PartEvidence:
+        if variant.language != "triton":
+            reason = "this version grades Triton kernels only"
+            return PartEvidence(dtype, size_class, Status.not_measured, reason=reason)
+        key = (exercise.name, variant.name)
+        if self._timed_out_parts.get(key, 0) >= 3:
+            reason = "not run: three other parts of this variant had run out of time"
+            return PartEvidence(dtype, size_class, Status.timed_out, reason=reason)
+        effort = self.effort
+        if self._timed_out_parts.get(key):
+            effort = replace(effort, shrink_timeouts=0)
+        cases = 0
+
+        def on_case() -> None:
+            nonlocal cases
+            cases += 1
+            on_step(replace(step, cases=cases))
+
+        part = self._guarded(
+            dtype,
+            size_class,
+            lambda: check(
+                self._space(exercise, variant, dtype, size_class),
+                self._runner(exercise, variant),
+                effort,
+                on_case,
+                self._shown(),
+            ),
+        )
+        if part.status is Status.timed_out:
+            self._timed_out_parts[key] = self._timed_out_parts.get(key, 0) + 1
+        return part
+
+    def _with_compiled(self, exercise, variant, part: PartEvidence, pending) -> PartEvidence:
+        """The part with what compiling ahead of time adds to it."""
+        runner = self._runner(exercise, variant)
+        compiled = runner.compiled(pending)
+        space = self._space(exercise, variant, part.dtype, part.size_class)
+        if compiled is None and part.status is Status.passed:
+            # Its process died: with the worker it was a child of, or in the compiler.
+            for case in pending.tags.values():
+                runner.run(case)
+            again = runner.compile_in_background()
+            compiled = runner.compiled(again) if again else None
+            if compiled is None:
+                reason = "the compiler's process died twice"
+                return replace(part, status=Status.grader_error, reason=reason)
+        if compiled is None:
+            return part
+        if compiled.failure is None:
+            return replace(part, reason=part.reason or compiled.note)
+        failure = failure_of_compile(space, compiled.failure, self._shown())
+        if part.status is not Status.passed:
+            return replace(part, failures=(*part.failures, failure))
+        return replace(part, status=failure.status, failures=(failure,))
+
+    def _guarded(self, dtype: str, size_class: str, work: Callable) -> PartEvidence:
+        """The part's evidence; trouble of our own becomes grader_error and costs no points."""
+        try:
+            return work()
+        except SandboxError as error:
+            reason = f"no worker could be started: {error}"
+        except Exception:
+            reason = traceback.format_exc(limit=-6)
+        return PartEvidence(dtype, size_class, Status.grader_error, reason=reason)
+
+    # --- timing --------------------------------------------------------------------------------
+
+    def _performance(
+        self, exercise: Exercise, variant: Variant, evidence: VariantEvidence
+    ) -> PerformanceEvidence | None:
+        if self.device != "cuda":
+            return PerformanceEvidence(Status.not_measured, "timing needs an NVIDIA GPU")
+        if evidence.correctness is not Status.passed:
+            return None
+        try:
+            return stopwatch.measure(self.sandbox, exercise, variant, self._path(variant), self.seed)
+        except Exception:
+            reason = traceback.format_exc(limit=-6)
+            return PerformanceEvidence(Status.grader_error, reason)
+
+    # --- what is opened on the way ---------------------------------------------------------------
+
+    def _runner(self, exercise: Exercise, variant: Variant) -> Runner:
+        if not self._started:
+            self.sandbox.start()
+            self._started = True
+        key = (exercise.name, variant.name)
+        if key not in self._runners:
+            self._runners[key] = Runner(self.sandbox, exercise, variant, self._path(variant))
+            self.times["/".join(key)] = self._runners[key].times
+        return self._runners[key]
+
+    def _close_runner(self, exercise: Exercise, variant: Variant) -> None:
+        runner = self._runners.pop((exercise.name, variant.name), None)
+        if runner is not None:
+            runner.close()
+
+    def _space(self, exercise, variant, dtype: str, size_class: str) -> Space:
+        return Space(exercise, variant, dtype, size_class, self.seed)
+
+    def _path(self, variant: Variant) -> Path:
+        """The file as it is run: the copy in the scratch folder."""
+        path = Path(self.sandbox.scratch) / "submission" / variant.file
+        if not path.exists():
+            path.parent.mkdir(exist_ok=True)
+            path.write_bytes(self._file(variant.file))
+        return path
+
+    def _file(self, name: str) -> bytes | str:
+        """The file's contents, read once; or, as text, why there are none."""
+        if name not in self._files:
+            self._files[name] = _read(self.submission / name)
+        return self._files[name]
+
+    def _shown(self) -> str:
+        """The submission as a reproduce line names it; "" for the default folder."""
+        return "" if self.submission.name == "assignment" else str(self.submission)
+
+
+def _read(path: Path) -> bytes | str:
+    if not path.exists():
+        return f"there is no {path.name}"
+    if not path.is_file():
+        return f"{path.name} is not a file"
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_FILE_BYTES + 1)
+    except OSError as error:
+        return f"{path.name} can't be read: {error.strerror}"
+    if len(data) > MAX_FILE_BYTES:
+        return f"{path.name} is larger than {MAX_FILE_BYTES >> 20} MiB"
+    return data

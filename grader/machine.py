@@ -1,0 +1,45 @@
+"""What this machine is and has: asked once, told in reports and by `grader doctor`."""
+
+from __future__ import annotations
+
+import os
+import platform
+from functools import lru_cache
+from importlib import metadata
+from typing import Any
+
+import torch
+
+from grader import __version__
+
+
+@lru_cache(maxsize=1)
+def gpu_name() -> str | None:
+    """The first CUDA device torch can use, or None."""
+    try:
+        return torch.cuda.get_device_name(0) if torch.cuda.is_available() else None
+    except (RuntimeError, AssertionError):  # a driver that doesn't fit, a device that is lost
+        return None
+
+
+def version_of(package: str) -> str | None:
+    """The installed version of a distribution, or None."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def environment(device: str, sandbox: str) -> dict[str, Any]:
+    """What a verdict may depend on, for the evidence."""
+    return {
+        "gpu": gpu_name() if device == "cuda" else None,
+        "device": device,
+        "sandbox": sandbox,
+        "warpgrade": __version__,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "triton": version_of("triton"),
+        "machine": platform.machine(),
+        "cpus": os.cpu_count(),
+    }

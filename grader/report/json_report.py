@@ -1,0 +1,113 @@
+"""The grade as JSON: what other programs read, so it has a schema number.
+
+Fields may be added under the same number; none may change its meaning or go.
+
+    schema, submission, seed, score, gradable, max_score, complete, environment, exercises[]
+      name, title, score, gradable, max_score, variants[]
+        name, file, status, score, gradable, max_score, checks[]
+          name, status, score, gradable, max_score, message, parts[], failures[], performance
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from typing import Any
+
+from grader.evidence import Evidence, PerformanceEvidence, VariantEvidence
+from grader.report.message import clean
+from grader.report.summary import check_text, find_part
+from grader.score import PERFORMANCE, CheckScore, ExerciseScore, GradeScore, VariantScore
+from grader.status import Status
+
+SCHEMA = 1
+
+
+def render(evidence: Evidence, grade: GradeScore) -> str:
+    """The grade as indented JSON text that ends in a line break."""
+    seen = {(v.exercise, v.variant): v for v in reversed(evidence.variants)}
+    exercises = [_exercise(exercise, seen) for exercise in grade.exercises]
+    data = {
+        "schema": SCHEMA,
+        "submission": grade.submission,
+        "seed": grade.seed,
+        **_points(grade),
+        "complete": grade.complete,
+        "environment": grade.environment,
+        "exercises": exercises,
+    }
+    return json.dumps(_plain(data), indent=2, allow_nan=False) + "\n"
+
+
+def _exercise(
+    exercise: ExerciseScore, seen: dict[tuple[str, str], VariantEvidence]
+) -> dict[str, Any]:
+    variants = [_variant(v, seen.get((exercise.name, v.name))) for v in exercise.variants]
+    names = {"name": exercise.name, "title": exercise.title}
+    return {**names, **_points(exercise), "variants": variants}
+
+
+def _variant(variant: VariantScore, seen: VariantEvidence | None) -> dict[str, Any]:
+    return {
+        "name": variant.name,
+        "file": variant.file,
+        "status": variant.status.value,
+        **_points(variant),
+        "checks": [_check(check, seen) for check in variant.checks],
+    }
+
+
+def _check(check: CheckScore, seen: VariantEvidence | None) -> dict[str, Any]:
+    data = {
+        "name": check.name,
+        "status": check.status.value,
+        **_points(check),
+        "message": check_text(seen, check),
+        "parts": [],
+        "failures": [],
+    }
+    if seen is None or seen.not_attempted:
+        return data
+    for part in check.parts:
+        row: dict[str, Any] = dataclasses.asdict(part)
+        if found := find_part(seen, check.name, part.dtype):
+            row.update(
+                cases_run=found.cases_run,
+                cases_failed=found.cases_failed,
+                seconds=found.seconds,
+                reason=found.reason,
+            )
+            data["failures"] += [
+                {"dtype": part.dtype, **dataclasses.asdict(failure)} for failure in found.failures
+            ]
+        data["parts"].append(row)
+    if check.name == PERFORMANCE and seen.performance is not None:
+        data["performance"] = _performance(seen.performance)
+    return data
+
+
+def _performance(timed: PerformanceEvidence) -> dict[str, Any]:
+    data = dataclasses.asdict(timed)
+    if timed.bytes and timed.microseconds:
+        data["gigabytes_per_second"] = timed.bytes / timed.microseconds / 1000
+    return data
+
+
+def _points(row: GradeScore | ExerciseScore | VariantScore | CheckScore) -> dict[str, float]:
+    return {"score": row.score, "gradable": row.gradable, "max_score": row.max_score}
+
+
+def _plain(value: Any) -> Any:
+    """Only what JSON has: clean text, finite numbers (else null), lists and objects."""
+    if isinstance(value, Status):
+        return value.value
+    if value is None or isinstance(value, bool | int):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {clean(str(key)): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return clean(str(value))

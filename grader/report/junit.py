@@ -1,0 +1,100 @@
+"""The grade as JUnit XML, which CI servers and editors show as a list of tests.
+
+One testsuite per exercise, one testcase per part (`silu-triton-float32-ragged`, as in pytest) and
+per performance or memory check (`silu-triton-performance`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from xml.etree import ElementTree as ET
+
+from grader.evidence import Evidence, VariantEvidence
+from grader.report.message import DETAIL_LIMIT, clean, one_line, part_text, sentence, shorten
+from grader.report.summary import find_part
+from grader.score import INTERRUPTED, RIGHT_FIRST, CheckScore, GradeScore, VariantScore
+from grader.status import Status
+
+
+@dataclass(frozen=True)
+class _Case:
+    name: str
+    status: Status
+    message: str = ""
+    detail: str = ""
+    seconds: float = 0.0
+
+
+def render(evidence: Evidence, grade: GradeScore) -> str:
+    """The grade as an XML document."""
+    seen = {(v.exercise, v.variant): v for v in reversed(evidence.variants)}
+    root = ET.Element("testsuites", name="warpgrade")
+    for exercise in grade.exercises:
+        suite = ET.SubElement(root, "testsuite", name=one_line(exercise.name))
+        for variant in exercise.variants:
+            found = seen.get((exercise.name, variant.name))
+            for case in _cases(exercise.name, variant, found):
+                _add(suite, f"{exercise.name}.{variant.name}", case)
+        _count(suite)
+    _count(root)
+    ET.indent(root)
+    return ET.tostring(root, encoding="unicode", xml_declaration=False).join(
+        ('<?xml version="1.0" encoding="utf-8"?>\n', "\n")
+    )
+
+
+def _cases(exercise: str, variant: VariantScore, seen: VariantEvidence | None) -> list[_Case]:
+    cases = []
+    for check in variant.checks:
+        if check.parts:
+            cases += _part_cases(exercise, variant, check, seen)
+        else:
+            name = f"{exercise}-{variant.name}-{check.name}"
+            # A kernel that is wrong fails its size classes; that it wasn't timed is no second bug.
+            skipped = check.message == RIGHT_FIRST
+            status = Status.not_measured if skipped else check.status
+            message = sentence(check.message) or sentence(check.status.headline)
+            cases.append(_Case(name, status, message))
+    return cases
+
+
+def _part_cases(
+    exercise: str, variant: VariantScore, check: CheckScore, seen: VariantEvidence | None
+) -> list[_Case]:
+    cases = []
+    for part in check.parts:
+        name = f"{exercise}-{variant.name}-{part.dtype}-{check.name}"
+        found = find_part(seen, check.name, part.dtype) if seen else None
+        if part.status is Status.not_attempted:
+            cases.append(_Case(name, part.status, sentence(check.message)))
+        elif found is None:
+            cases.append(_Case(name, part.status, sentence(INTERRUPTED)))
+        else:
+            text = part_text(exercise, variant.name, found)
+            detail = "\n\n".join(clean(failure.detail) for failure in found.failures)
+            cases.append(_Case(name, part.status, text, detail, found.seconds))
+    return cases
+
+
+def _add(suite: ET.Element, classname: str, case: _Case) -> None:
+    attributes = {"classname": one_line(classname), "name": one_line(case.name)}
+    element = ET.SubElement(suite, "testcase", {**attributes, "time": f"{case.seconds:.3f}"})
+    if case.status is Status.passed:
+        return
+    if case.status is Status.grader_error:
+        kind = "error"
+    elif case.status.is_failure and case.status is not Status.not_attempted:
+        kind = "failure"
+    else:
+        ET.SubElement(element, "skipped", message=case.message)
+        return
+    outcome = ET.SubElement(element, kind, message=case.message, type=case.status.value)
+    outcome.text = shorten("\n\n".join(filter(None, (case.message, case.detail))), DETAIL_LIMIT)
+
+
+def _count(element: ET.Element) -> None:
+    element.set("tests", str(len(list(element.iter("testcase")))))
+    for name, kind in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
+        element.set(name, str(len(list(element.iter(kind)))))
+    seconds = sum(float(case.get("time", "0")) for case in element.iter("testcase"))
+    element.set("time", f"{seconds:.3f}")

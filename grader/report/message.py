@@ -1,0 +1,231 @@
+"""A failure in words: the one place where the text that a student reads is put together.
+
+A message has four parts: what went wrong, where, expected beside actual, and what to try. The
+line that repeats it ends it, on its own, so that it can be pasted.
+
+What comes in may have been written by the submission (exception text, compiler output), so
+everything goes through `clean` first: no terminal escapes, nothing XML forbids, no text that
+reads in another order than it is stored.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from grader.evidence import Failure, PartEvidence, VariantEvidence
+from grader.status import Status
+
+SENTENCE_LIMIT = 1000  # characters of one field in a message
+DETAIL_LIMIT = 8000  # characters of a traceback or compiler output
+
+
+@dataclass(frozen=True)
+class Message:
+    """One failure, ready to show; every field is clean text.
+
+    `headline`, `body` and `scope` are one line each, without line breaks; `detail` may have many.
+    """
+
+    status: Status
+    headline: str  # "rmsnorm/triton: wrong values for rows=1, cols=1025, float16 (smallest ...)."
+    body: str  # "out[0, 1024] is nan, expected 0.173. Every case with ...: does the kernel ...?"
+    scope: str  # "Fails in ragged and degenerate for float16.", or "" for a single part
+    reproduce: str  # "grader check rmsnorm --case '...'", or ""
+    detail: str  # a traceback or compiler output, or ""
+    observed_by: str  # "grader" or "worker": whose word `detail` is
+
+    @property
+    def paragraph(self) -> str:
+        """Everything but the reproduce line and the detail, as one paragraph."""
+        return " ".join(filter(None, (self.headline, self.body, self.scope)))
+
+    @property
+    def text(self) -> str:
+        """The paragraph with the reproduce line as its end."""
+        return self.paragraph + (f" Reproduce: {self.reproduce}" if self.reproduce else "")
+
+
+@dataclass(frozen=True)
+class MergedFailure:
+    """Failures of several parts of a variant that differ in numbers only; the smallest stands."""
+
+    failure: Failure
+    places: tuple[tuple[str, str], ...]  # (size class, dtype) of every part it was found in
+    covers_all: bool  # whether every part of the variant fails like this
+
+
+def failure_text(exercise: str, variant: str, failure: Failure) -> str:
+    """One failure as one paragraph that ends in its reproduce line."""
+    return compose(exercise, variant, failure).text
+
+
+def part_text(exercise: str, variant: str, part: PartEvidence) -> str:
+    """Why a part did not pass: its first failure, or the reason it has none; "" if it passed."""
+    if part.failures:
+        return failure_text(exercise, variant, part.failures[0])
+    if part.status is Status.passed:
+        return ""
+    reason = sentence(part.reason)
+    return " ".join(filter(None, (f"{exercise}/{variant}: {part.status.headline}.", reason)))
+
+
+def compose(exercise: str, variant: str, failure: Failure, scope: str = "") -> Message:
+    """The Message of one failure."""
+    case = _case_in_words(one_line(failure.case))
+    at = f" at {one_line(failure.where)}" if failure.where else ""
+    about = f" for {case} (smallest failing case found)" if case else ""
+    advice = _advice(one_line(failure.pattern), one_line(failure.hint))
+    body = (sentence(failure.what), sentence(failure.occurrences), advice)
+    return Message(
+        status=failure.status,
+        headline=f"{one_line(exercise)}/{one_line(variant)}: {failure.status.headline}{at}{about}.",
+        body=" ".join(filter(None, body)),
+        scope=scope,
+        reproduce=one_line(failure.reproduce, collapse=False),
+        detail=shorten_middle(clean(failure.detail).strip("\n"), DETAIL_LIMIT),
+        observed_by=failure.observed_by,
+    )
+
+
+def merged_messages(seen: VariantEvidence) -> list[Message]:
+    """What to tell about a variant: one message per kind of failure, in the order of its parts."""
+    return [
+        compose(seen.exercise, seen.variant, merged.failure, _scope(merged))
+        for merged in merge_failures(seen.parts)
+    ]
+
+
+def merge_failures(parts: Iterable[PartEvidence]) -> list[MergedFailure]:
+    """Failures of the parts that failed, alike ones together.
+
+    Alike: same status, line, pattern and hint, and a `what` that differs in numbers and dtypes
+    only.
+    """
+    failing = [part for part in parts if part.status.is_failure]
+    groups: dict[tuple[str, ...], list[tuple[PartEvidence, Failure]]] = {}
+    for part in failing:
+        for failure in part.failures or (_bare_failure(part),):
+            groups.setdefault(_kind(failure), []).append((part, failure))
+    merged = []
+    for group in groups.values():
+        places = tuple(dict.fromkeys((part.size_class, part.dtype) for part, _ in group))
+        smallest = min((failure for _, failure in group), key=_volume)
+        merged.append(MergedFailure(smallest, places, len(places) == len(failing) > 1))
+    return merged
+
+
+def clean(text: str) -> str:
+    """Text that is safe in a terminal, in XML and in HTML (which escape it on top).
+
+    Terminal escape sequences go; any other control or formatting character (also those that turn
+    the reading direction), lone surrogate or non-character becomes U+FFFD. Line breaks stay; tabs
+    become spaces.
+    """
+    text = _ESCAPES.sub("", text).replace("\r\n", "\n").replace("\r", "\n").replace("\t", "    ")
+    return "".join(map(_visible, text))
+
+
+def one_line(text: str, collapse: bool = True) -> str:
+    """`clean` text without line breaks, shortened. `collapse` joins runs of spaces too."""
+    text = clean(text)
+    return shorten(" ".join(text.split()) if collapse else text.replace("\n", " ").strip())
+
+
+def sentence(text: str) -> str:
+    """`one_line` text as a sentence: a capital where it starts with a word, a stop at its end."""
+    text = one_line(text)
+    return _capital(text) + ("" if text.endswith((".", "?", "!")) else ".") if text else ""
+
+
+def shorten(text: str, limit: int = SENTENCE_LIMIT) -> str:
+    """`text` cut to `limit` characters, saying how many are missing."""
+    return text if len(text) <= limit else f"{text[:limit]} ... ({len(text) - limit} more)"
+
+
+def shorten_middle(text: str, limit: int) -> str:
+    """`text` without its middle: a compiler's first error and a traceback's last line stay."""
+    if len(text) <= limit:
+        return text
+    head, tail = limit // 3, limit - limit // 3
+    return f"{text[:head]}\n... ({len(text) - limit} more) ...\n{text[-tail:]}"
+
+
+def listing(words: Iterable[str]) -> str:
+    """'float32, float16 and bfloat16'."""
+    *first, last = list(words) or [""]
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+# One pass over the text each, also when a sequence never ends: no quadratic time on hostile text.
+_ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]?|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b.?")
+_FORBIDDEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+_NUMBER = re.compile(r"[-+]?\d+(\.\d*)?(e[-+]?\d+)?", re.IGNORECASE)
+_DTYPE = re.compile(r"\bb?float\d+\b")
+
+
+def _visible(char: str) -> str:
+    if char == "\n" or " " <= char <= "~":
+        return char
+    code = ord(char)
+    is_nonchar = code & 0xFFFE == 0xFFFE or 0xFDD0 <= code <= 0xFDEF
+    return "\ufffd" if is_nonchar or unicodedata.category(char) in _FORBIDDEN else char
+
+
+def _case_in_words(case: str) -> str:
+    """'rows=1 cols=1025 dtype=float16 seed=7' -> 'rows=1, cols=1025, float16'."""
+    items = [item for item in case.split() if not item.startswith("seed=")]
+    return ", ".join(item.removeprefix("dtype=") for item in items)
+
+
+def _advice(pattern: str, hint: str) -> str:
+    pattern = pattern.rstrip(".")
+    if pattern and hint:
+        return f"{_capital(pattern)}: {hint}" + ("" if hint.endswith((".", "?", "!")) else ".")
+    return sentence(pattern or hint)
+
+
+def _capital(text: str) -> str:
+    """A capital, unless the first word is code (`out[0]`, `x_ptr`, `rms.py`): then as it is."""
+    first = text.split(" ", 1)[0].rstrip(",.:;?!")
+    return text[:1].upper() + text[1:] if first.isalpha() and first not in _CODE_WORDS else text
+
+
+# Names of arguments that are also plain letters: "out holds nan" must not become "Out holds nan".
+_CODE_WORDS = frozenset({"out", "x", "y", "nan", "inf", "weight", "rows", "cols", "n", "eps"})
+
+
+def _kind(failure: Failure) -> tuple[str, ...]:
+    what = _NUMBER.sub("#", _DTYPE.sub("dtype", failure.what))
+    return (failure.status.value, failure.where, failure.pattern, failure.hint, what)
+
+
+def _volume(failure: Failure) -> int:
+    """How big a case is: the product of its sizes."""
+    product = 1
+    for item in failure.case.split():
+        name, _, value = item.partition("=")
+        if name != "seed" and value.isascii() and value.isdigit() and len(value) < 20:
+            product *= int(value)
+    return product
+
+
+def _scope(merged: MergedFailure) -> str:
+    if len(merged.places) == 1:
+        return ""
+    if merged.covers_all and not merged.failure.case:
+        return "Every failing check fails like this."
+    classes: dict[str, list[str]] = {}
+    for size_class, dtype in merged.places:
+        classes.setdefault(size_class, []).append(dtype)
+    dtypes = {tuple(found) for found in classes.values()}
+    if len(dtypes) == 1:
+        return f"Fails in {listing(classes)} for {listing(dtypes.pop())}."
+    return f"Fails in {listing(f'{c} ({listing(found)})' for c, found in classes.items())}."
+
+
+def _bare_failure(part: PartEvidence) -> Failure:
+    """A failing part without a case: its reason is all that is known."""
+    return Failure(status=part.status, case="", what=part.reason)

@@ -1,0 +1,211 @@
+"""What several reports say in the same words: totals, one check's result, what to do first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import PurePath
+
+from grader.evidence import Evidence, PartEvidence, VariantEvidence
+from grader.report.message import compose, listing, one_line, part_text, sentence
+from grader.score import (
+    INTERRUPTED,
+    PERFORMANCE,
+    RIGHT_FIRST,
+    CheckScore,
+    ExerciseScore,
+    GradeScore,
+    VariantScore,
+)
+from grader.status import Status
+
+STUDENTS_FOLDER = "assignment"
+NEED_GPU = "need a GPU"
+
+INTERRUPTED_LINE = (
+    "This run was interrupted: what it did not reach counts as not measured, not as lost."
+)
+GRADER_ERROR_LINE = (
+    "This is the grader's mistake, not yours: it costs no points. Please report it to the course "
+    "staff with the lines below."
+)
+
+
+def number(points: float, digits: int = 2) -> str:
+    """Points without trailing zeros: 1.5, 12, 0.67."""
+    text = f"{points:.{digits}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def out_of(score: float, most: float, between: str) -> str:
+    """'1.5 of 3', in as many digits as keep the two apart: 2.9967 of 3 is not '3 of 3'."""
+    digits = 4 if score != most and number(score) == number(most) else 2
+    return f"{number(score, digits)}{between}{number(most, digits)}"
+
+
+def points(check: CheckScore | VariantScore | ExerciseScore) -> str:
+    """'1.5/1.5'; a dash for the score where nothing could be graded: '-/0.75'."""
+    if check.max_score and not check.gradable:
+        return f"-/{number(check.max_score)}"
+    return out_of(check.score, check.max_score, "/")
+
+
+def total_line(grade: GradeScore) -> str:
+    """'earned 12 of 12 gradable here; 8 more need a GPU'."""
+    start = f"earned {out_of(grade.score, grade.gradable, ' of ')}"
+    if grade.gradable == grade.max_score:
+        return start
+    missing: dict[str, float] = {}
+    for check in checks(grade):
+        if lacking := check.max_score - check.gradable:
+            reason = _why_ungraded(check, grade)
+            missing[reason] = round(missing.get(reason, 0.0) + lacking, 4)
+    reasons = sorted(missing, key=lambda reason: reason != NEED_GPU)
+    more = [f"{number(missing[reason])} more {reason}" for reason in reasons]
+    return "; ".join([f"{start} gradable here", *more])
+
+
+def result(check: CheckScore) -> str:
+    """What a check came to, in words: 'wrong values: float16 and bfloat16'."""
+    status = check.status
+    if check.message == RIGHT_FIRST:
+        return RIGHT_FIRST
+    if not check.parts:
+        note = one_line(check.message)
+        return f"{status.headline}: {note}" if note else status.headline
+    kinds: dict[Status, list[str]] = {}
+    for part in check.parts:
+        kinds.setdefault(part.status, []).append(part.dtype)
+    if len(kinds) == 1:
+        return status.headline + _undecided_note(check)
+    worst_first = sorted(kinds, key=list(Status).index)
+    return "; ".join(f"{kind.headline}: {listing(kinds[kind])}" for kind in worst_first)
+
+
+def not_attempted(variant: VariantScore) -> str:
+    """'not attempted: the TODO is untouched'."""
+    headline = Status.not_attempted.headline
+    reason = next((one_line(check.message) for check in variant.checks if check.message), "")
+    return f"{headline}: {reason}" if reason and reason != headline else headline
+
+
+def tone(status: Status) -> str:
+    """'passed', 'failed' or 'undecided': how a status is coloured."""
+    if status is Status.passed:
+        return "passed"
+    return "failed" if status.is_failure and status is not Status.not_attempted else "undecided"
+
+
+def check_text(seen: VariantEvidence | None, check: CheckScore) -> str:
+    """The full message of a check: its first failure, or why it wasn't decided; "" if it passed."""
+    if check.status is Status.passed and not check.message:
+        return ""
+    if seen is not None and check.parts and check.status is not Status.not_attempted:
+        for part in seen.parts:
+            if part.size_class == check.name and part.status is check.status:
+                return part_text(seen.exercise, seen.variant, part)
+    return sentence(check.message) or sentence(check.status.headline)
+
+
+def checks(grade: GradeScore) -> Iterator[CheckScore]:
+    """Every check of a grade."""
+    for exercise in grade.exercises:
+        for variant in exercise.variants:
+            yield from variant.checks
+
+
+def scored_variants(
+    evidence: Evidence, grade: GradeScore
+) -> Iterator[tuple[ExerciseScore, VariantScore, VariantEvidence]]:
+    """The variants that have both a score and evidence, in the order of the grade."""
+    seen = {(v.exercise, v.variant): v for v in reversed(evidence.variants)}
+    for exercise in grade.exercises:
+        for variant in exercise.variants:
+            if (exercise.name, variant.name) in seen:
+                yield exercise, variant, seen[exercise.name, variant.name]
+
+
+def find_part(seen: VariantEvidence, size_class: str, dtype: str) -> PartEvidence | None:
+    """The evidence of one part, or None where the run didn't get to it."""
+    for part in seen.parts:
+        if (part.size_class, part.dtype) == (size_class, dtype):
+            return part
+    return None
+
+
+def counted_parts(variant: VariantScore, seen: VariantEvidence) -> VariantEvidence:
+    """`seen` with only the parts that count in the score."""
+    counted = {(c.name, part.dtype) for c in variant.checks for part in c.parts}
+    parts = tuple(part for part in seen.parts if (part.size_class, part.dtype) in counted)
+    return VariantEvidence(seen.exercise, seen.variant, seen.file, parts=parts)
+
+
+def grader_errors(evidence: Evidence, grade: GradeScore) -> list[tuple[str, str]]:
+    """(where, detail) of everything the grader itself broke on."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for exercise, variant, seen in scored_variants(evidence, grade):
+        name = f"{exercise.name}/{variant.name}"
+        for part in counted_parts(variant, seen).parts:
+            if part.status is Status.grader_error:
+                found.setdefault((name, _error_detail(part)), []).append(
+                    f"{part.size_class} {part.dtype}"
+                )
+        timed = seen.performance
+        if timed is not None and timed.status is Status.grader_error:
+            found.setdefault((name, one_line(timed.reason)), []).append(PERFORMANCE)
+    return [(f"{name}: {listing(where)}", text) for (name, text), where in found.items()]
+
+
+def is_untouched(grade: GradeScore) -> bool:
+    """Whether nothing at all was attempted."""
+    statuses = [v.status for exercise in grade.exercises for v in exercise.variants]
+    return bool(statuses) and all(status is Status.not_attempted for status in statuses)
+
+
+def first_step(grade: GradeScore) -> str:
+    """What to do with an untouched assignment: the exercise with the fewest points first."""
+    exercise = min(grade.exercises, key=lambda e: e.max_score)
+    file = PurePath(grade.submission, exercise.variants[0].file)
+    is_default = PurePath(grade.submission) == PurePath(STUDENTS_FOLDER)
+    other = "" if is_default else f" --submission {grade.submission}"
+    return one_line(
+        f"Start with {exercise.name}: open {file}, fill in the TODO, then run: "
+        f"pytest -k {exercise.name}{other}"
+    )
+
+
+def environment_lines(grade: GradeScore) -> list[tuple[str, str]]:
+    """(name, value) of the environment the evidence was taken in, nested values on one line."""
+    rows = [("seed", str(grade.seed))]
+    for name, value in grade.environment.items():
+        if isinstance(value, dict):
+            value = ", ".join(f"{key} {item}" for key, item in value.items())
+        elif isinstance(value, list | tuple):
+            value = ", ".join(map(str, value))
+        elif value is None or value is False:
+            value = "none"
+        label = "GPU" if name == "gpu" else one_line(str(name)).replace("_", " ")
+        rows.append((label, one_line(str(value))))
+    return rows
+
+
+def _why_ungraded(check: CheckScore, grade: GradeScore) -> str:
+    statuses = {part.status for part in check.parts} or {check.status}
+    if Status.grader_error in statuses:
+        return "could not be decided because the grader failed"
+    if Status.implausible_time in statuses:
+        return "wait for a person to look at the timing"
+    if check.name == PERFORMANCE and not grade.environment.get("gpu"):
+        return NEED_GPU
+    return "could not be measured here" + _undecided_note(check)
+
+
+def _undecided_note(check: CheckScore) -> str:
+    reason = one_line(check.message).rstrip(".")
+    return f" ({reason})" if reason and check.status is Status.not_measured else ""
+
+
+def _error_detail(part: PartEvidence) -> str:
+    if not part.failures:
+        return one_line(part.reason) or INTERRUPTED
+    message = compose("", "", part.failures[0])
+    return "\n".join(filter(None, (one_line(part.reason), message.body, message.detail)))

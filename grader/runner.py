@@ -1,0 +1,400 @@
+"""One variant of one submission: runs a case in a worker and says what came of it.
+
+Whatever a worker does, `run` answers with a CaseResult and the next case meets a live worker.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import signal
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from grader import inputs as inputs_of_case
+from grader import oracle
+from grader.arena import Arena, required_bytes
+from grader.cases import Case
+from grader.compare import Verdict, judge
+from grader.inputs import Inputs
+from grader.sandbox import BackgroundCompile, Cause, Death, Limits, Sandbox, Worker
+from grader.spec import Exercise, Variant
+from grader.status import Status
+from grader.worker.protocol import Code, Operation, Reply
+
+COMPILE_SECONDS = 180.0
+GPU_TIME_FACTOR = 6.0  # kernels are compiled and tuned as they are first launched there
+_FAULTS = (signal.SIGSEGV, signal.SIGBUS)
+
+
+@dataclass(frozen=True)
+class CaseResult:
+    """What one run of one case showed."""
+
+    case: Case | None  # None where the file could not even be loaded
+    verdict: Verdict
+    line: int | None = None  # in the submission's file
+    detail: str = ""
+    observed_by: Literal["grader", "worker"] = "grader"
+    hint: str = ""
+
+    @property
+    def status(self) -> Status:
+        """The verdict's."""
+        return self.verdict.status
+
+
+@dataclass
+class Times:
+    """Where a runner's time went, in seconds."""
+
+    starts: float = 0.0
+    cases: float = 0.0  # all of it but the next
+    waiting: float = 0.0  # for answers: the kernel itself, and the way there and back
+    compiles: float = 0.0  # waiting for the twin
+    runs: int = 0
+    workers: int = 0
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """What compiling ahead of time showed: the first failure, and what could not be compiled."""
+
+    failure: CaseResult | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class PendingCompile:
+    """A compilation under way, and the case of each request it may name."""
+
+    background: BackgroundCompile
+    tags: dict[int, Case]
+
+
+class Runner:
+    """Runs the cases of one variant. A context manager; the sandbox stays open after it."""
+
+    def __init__(
+        self, sandbox: Sandbox, exercise: Exercise, variant: Variant, path: Path
+    ) -> None:
+        self.exercise = exercise
+        self.variant = variant
+        self.path = path
+        self.times = Times()
+        self._sandbox = sandbox
+        self._worker: Worker | None = None
+        self._load_failure: CaseResult | None = None
+        self._arena: Arena | None = None
+        self._capacity = (0, 0)
+        self._oracle = oracle.load(exercise.oracle)
+        self._tolerance = exercise.tolerance_of(variant)
+        limits = exercise.limits_of(variant)
+        factor = GPU_TIME_FACTOR if sandbox.device == "cuda" else 1.0
+        self._limits = Limits(limits.seconds * factor, limits.memory_mb << 20)
+        self._tags: dict[int, Case] = {}
+
+    def __enter__(self) -> Runner:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the worker and give the arena back."""
+        self._drop_worker()
+        if self._arena is not None:
+            self._arena.close()
+            self._arena = None
+
+    def run(self, case: Case) -> CaseResult:
+        """Run one case, in the worker at hand or a fresh one.
+
+        Raises what is the grader's own trouble (SandboxError, OracleError), nothing of the
+        submission's.
+        """
+        started = time.perf_counter()
+        made = inputs_of_case.make(self.exercise, self.variant, case)
+        writable = self._sandbox.device == "cuda"
+        result = self._run(case, made, inputs_writable=writable)
+        if self._faulted(result) and not writable:
+            result = self._explain_fault(case, made, result)
+        self.times.runs += 1
+        self.times.cases += time.perf_counter() - started
+        return result
+
+    def fresh_worker(self) -> None:
+        """Let the next case meet a worker that has run nothing."""
+        self._drop_worker()
+
+    def compile_in_background(self) -> PendingCompile | None:
+        """Start compiling what ran since the last time; None where there is nothing to do."""
+        if self._worker is None or self._sandbox.device == "cuda":
+            return None
+        started = self._worker.compile_in_background()
+        if isinstance(started, Death):
+            self._worker = None
+            return None
+        tags, self._tags = self._tags, {}
+        return PendingCompile(started, tags)
+
+    def compiled(self, pending: PendingCompile) -> Compiled | None:
+        """Wait for a compilation. None when its process died or said nothing sensible."""
+        started = time.perf_counter()
+        reply = pending.background.wait(COMPILE_SECONDS)
+        self.times.compiles += time.perf_counter() - started
+        if reply is None:
+            return None
+        text = _fields(reply)
+        notes = [_one_line(str(each.get("message"))) for each in _dicts(text.get("not_modelled"))]
+        failures = _dicts(text.get("failures"))
+        if not failures:
+            return Compiled(note=notes[0] if notes else "")
+        first = failures[0]
+        tag, line = first.get("tag"), first.get("line")
+        message, _, excerpt = str(first.get("message")).partition("\n")
+        return Compiled(
+            CaseResult(
+                pending.tags.get(tag) if isinstance(tag, int) else None,
+                Verdict(
+                    Status.compile_error,
+                    "the interpreter runs the kernel, but the compiler for the GPU refuses it: "
+                    + _one_line(message),
+                ),
+                line if isinstance(line, int) else None,
+                excerpt[:4000],
+                "worker",
+            )
+        )
+
+    # --- one run -------------------------------------------------------------------------------
+
+    def _run(self, case: Case, made: Inputs, inputs_writable: bool) -> CaseResult:
+        self._make_room(made, inputs_writable)
+        if self._worker is None:
+            failure = self._start(len(made.order))
+            if failure is not None:
+                return replace(failure, case=case)
+        placed = self._arena.place(made.slots, inputs_writable)
+        arguments = made.arguments([item.argument for item in placed])
+        asked = time.perf_counter()
+        answer = self._worker.ask(Operation.run, arguments)
+        self.times.waiting += time.perf_counter() - asked
+        self._tags[self._worker.sequence] = case
+        if isinstance(answer, Death):
+            self._worker = None
+            outcomes = self._arena.collect(placed) if inputs_writable else []
+            if any(o.slot.role == "input" and o.changed for o in outcomes):
+                return CaseResult(case, judge(outcomes, [], self._tolerance))
+            return self._from_death(case, answer)
+        if answer.code is Code.device_failed:
+            self._drop_worker()
+        if answer.code is not Code.ok:
+            return self._from_refusal(case, answer)
+        outcomes = self._arena.collect(placed)
+        truths = self._oracle.truths(made.tensors, made.scalars, self._tolerance.magnitude)
+        verdict = judge(outcomes, truths, self._tolerance)
+        returned = _fields(answer).get("returned")
+        if verdict.status is Status.not_written and isinstance(returned, str):
+            return CaseResult(case, *self._returned_instead(verdict, returned))
+        return CaseResult(case, verdict)
+
+    def _start(self, count: int) -> CaseResult | None:
+        """A fresh worker with the submission loaded, or why it can't be."""
+        if self._load_failure is not None:
+            return self._load_failure
+        started = time.perf_counter()
+        worker = self._sandbox.worker(
+            self.path, self.variant.entry, self._arena.buffers, self._limits
+        )
+        self._tags.clear()
+        self.times.workers += 1
+        blank = [inputs_of_case.blank_argument()] * count
+        answer = worker.ask(Operation.load, blank)
+        self.times.starts += time.perf_counter() - started
+        if isinstance(answer, Death):
+            result = self._from_death(None, answer)
+            if result.status is Status.crashed:
+                what = f"loading the file ended the process ({answer.description})."
+                result = replace(result, verdict=Verdict(Status.import_error, what))
+            self._load_failure = result
+        elif answer.code is not Code.ok:
+            worker.close()
+            self._load_failure = self._from_refusal(None, answer)
+        else:
+            self._worker = worker
+        return self._load_failure
+
+    def _make_room(self, made: Inputs, inputs_writable: bool) -> None:
+        reading = [s for s in made.slots if s.role == "input" and not inputs_writable]
+        writing = [s for s in made.slots if s.role != "input" or inputs_writable]
+        need = (required_bytes(reading), required_bytes(writing))
+        if all(n <= have for n, have in zip(need, self._capacity, strict=True)):
+            return
+        # Twice what is needed, so that growing sizes don't mean a new worker each time.
+        self._capacity = tuple(max(2 * n, have) for n, have in zip(need, self._capacity, strict=True))
+        self._drop_worker()
+        if self._arena is not None:
+            self._arena.close()
+        self._arena = Arena(*self._capacity)
+
+    def _drop_worker(self) -> None:
+        if self._worker is not None:
+            self._worker.close()
+            self._worker = None
+
+    # --- what an answer means ------------------------------------------------------------------
+
+    def _from_refusal(self, case: Case | None, reply: Reply) -> CaseResult:
+        text = _fields(reply)
+        line = text.get("line") if isinstance(text.get("line"), int) else None
+        detail = str(text.get("detail", ""))[:4000]
+        kind, message = str(text.get("type", "")), _one_line(str(text.get("message", "")))
+        status = _STATUS_OF_CODE[reply.code]
+        hint = ""
+        if reply.code is Code.entry_missing:
+            what, hint = self._entry_trouble(text)
+        elif reply.code is Code.device_failed:
+            what = f"the GPU stopped the kernel: {message}."
+            status = Status.misaligned_access if "misaligned" in message else status
+            hint = "Does every load and store have a mask that keeps it inside its tensor?"
+        elif reply.code is Code.bad_request:
+            what = f"the worker could not serve a request: {kind}: {message}"
+        else:
+            what = f"{_INTRODUCTION.get(reply.code, '')}{kind}: {message}"
+            hint = _hint_for_exception(kind, message, reply.code)
+        return CaseResult(case, Verdict(status, what), line, detail, "worker", hint)
+
+    def _from_death(self, case: Case | None, death: Death) -> CaseResult:
+        line = _line_in_log(death.log, self.path)
+        detail = _tail(death.log)
+        if death.cause is Cause.timed_out:
+            what = (
+                f"no answer within {self._limits.cpu_seconds:g} s of computing "
+                f"({self._limits.wall_seconds:g} s in all)."
+            )
+            hint = "Does every loop end? A step that is 0, or a bound that moves along, never does."
+            return CaseResult(case, Verdict(Status.timed_out, what), line, "", "grader", hint)
+        if death.cause is Cause.out_of_memory:
+            what = f"it used more than {self._limits.memory_bytes >> 20} MiB."
+            return CaseResult(case, Verdict(Status.out_of_memory, what), line, detail)
+        if death.cause is Cause.misbehaved:
+            what = "its process answered the grader out of turn and was ended."
+            return CaseResult(case, Verdict(Status.crashed, what), line, detail)
+        what = f"its process ended in the middle of the call ({death.description})."
+        hint = "" if death.signal else "Return from the entry; don't end the process."
+        return CaseResult(case, Verdict(Status.crashed, what), line, detail, "grader", hint)
+
+    def _faulted(self, result: CaseResult) -> bool:
+        return result.status is Status.crashed and any(
+            fault.name in result.verdict.what for fault in _FAULTS
+        )
+
+    def _explain_fault(self, case: Case, made: Inputs, first: CaseResult) -> CaseResult:
+        """A memory fault: a store to a read-only input, or an access beyond all buffers?
+
+        Run again with inputs writable: in the first case it now shows as a changed input.
+        """
+        again = self._run(case, made, inputs_writable=True)
+        if again.status is Status.modified_input:
+            return replace(again, line=first.line, observed_by="grader")
+        storing = re.search(r"in create_(masked_)?(store|atomic)", first.detail)
+        loading = re.search(r"in create_(masked_)?load", first.detail)
+        if storing:
+            what = "a store went to an address far outside every tensor."
+            return replace(first, verdict=Verdict(Status.wrote_out_of_bounds, what, "far"))
+        if loading:
+            what = "a load read from an address far outside every tensor."
+            hint = "Print the offsets for this case: is one negative, or a stride used twice?"
+            return replace(first, verdict=Verdict(Status.invalid_read, what, "far"), hint=hint)
+        return first
+
+    def _entry_trouble(self, text: dict[str, Any]) -> tuple[str, str]:
+        names = ", ".join(self._argument_names())
+        wanted = f"{self.variant.entry}({names})"
+        if text.get("message") == "signature":
+            got = str(text.get("signature", ""))[:200]
+            return (
+                f"the entry is {self.variant.entry}{got}, but it is called as {wanted}.",
+                "The grader allocates the output: the entry writes into it and returns nothing.",
+            )
+        functions = [str(name) for name in text.get("functions", []) if isinstance(name, str)]
+        have = f"; it defines {', '.join(functions[:8])}" if functions else ""
+        return f"the file has no function {self.variant.entry}{have}.", f"Define {wanted}."
+
+    def _returned_instead(self, verdict: Verdict, returned: str) -> tuple:
+        outputs = [tensor.name for tensor in self.exercise.outputs(self.variant)]
+        names = " and ".join(outputs)
+        what = f"{self.variant.entry} returned {returned[:80]} and did not write {names}."
+        hint = (
+            f"The grader allocates {names} and passes it in: store the result there "
+            "and return nothing."
+        )
+        return Verdict(verdict.status, what, "returned"), None, "", "grader", hint
+
+    def _argument_names(self) -> list[str]:
+        return [argument.name for argument in self.exercise.signature(self.variant)]
+
+
+_STATUS_OF_CODE = {
+    Code.bad_request: Status.grader_error,
+    Code.import_failed: Status.import_error,
+    Code.entry_missing: Status.import_error,
+    Code.raised: Status.crashed,
+    Code.raised_in_kernel: Status.compile_error,
+    Code.compile_failed: Status.compile_error,
+    Code.out_of_memory: Status.out_of_memory,
+    Code.not_modelled: Status.not_measured,
+    Code.device_failed: Status.crashed,
+}
+_INTRODUCTION = {
+    Code.import_failed: "executing the file raised ",
+    Code.raised: "the entry raised ",
+    Code.raised_in_kernel: "the kernel can't be compiled: ",
+    Code.compile_failed: "the kernel can't be compiled: ",
+    Code.not_modelled: "the interpreter can't do this as a GPU would: ",
+}
+
+
+def _hint_for_exception(kind: str, message: str, code: Code) -> str:
+    if kind in ("NameError", "ModuleNotFoundError"):
+        return "Is an import missing, or a name misspelt?"
+    if kind == "SystemExit":
+        return "Return from the entry; don't end the process."
+    if kind == "NotImplementedError":
+        return "This part still has the stub's `raise NotImplementedError`."
+    if code is Code.out_of_memory:
+        return "How large is what the entry allocates? It needs little beside its arguments."
+    return ""
+
+
+def _fields(reply: Reply) -> dict[str, Any]:
+    """The reply's text as a JSON object; {} where it is none. Hostile: check what you take."""
+    with contextlib.suppress(ValueError, RecursionError):
+        fields = json.loads(reply.text)
+        if isinstance(fields, dict):
+            return fields
+    return {}
+
+
+def _dicts(value: Any) -> Sequence[dict[str, Any]]:
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+
+
+def _one_line(text: str, limit: int = 400) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= limit else text[: limit - 2] + " …"
+
+
+def _line_in_log(log: str, path: Path) -> int | None:
+    """The innermost line of the submission's file in what faulthandler printed."""
+    match = re.search(rf'File "{re.escape(str(path))}", line (\d{{1,7}})', log)
+    return int(match[1]) if match else None
+
+
+def _tail(log: str, lines: int = 25) -> str:
+    return "\n".join(log.splitlines()[-lines:])

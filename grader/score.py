@@ -1,0 +1,319 @@
+"""Evidence and specs in, points out. Pure: no clock, no files, no device.
+
+    GradeScore
+      ExerciseScore            one per exercise the evidence speaks of
+        VariantScore
+          CheckScore           one per key of the variant's points: a size class, "performance"
+            PartScore          one per dtype of a size class
+
+Three numbers stand at every level, and `score <= gradable <= max_score` always holds:
+`score` was earned, `gradable` is what this run could have given, `max_score` is what the spec
+offers. What this run couldn't decide (no GPU, the grader failed, the run was interrupted) is left
+out of `gradable`, so it costs nothing.
+
+Points are added as exact fractions and rounded once, to 4 decimals, so that full marks are
+exactly the maximum.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+from grader.evidence import Evidence, PartEvidence, PerformanceEvidence, VariantEvidence
+from grader.spec import Exercise, Threshold, Variant
+from grader.status import Status, worst
+
+PERFORMANCE = "performance"
+MEMORY = "memory"
+
+INTERRUPTED = "the run ended before this was tried"
+NEEDS_GPU = "needs a GPU"
+RIGHT_FIRST = "not timed: the kernel must be right first"
+UNDECIDED_FIRST = "not timed: whether the kernel is right was not decided"
+NO_MEMORY_METRICS = "memory access is not measured by this version of the grader"
+
+
+@dataclass(frozen=True)
+class PartScore:
+    """One dtype in one size class."""
+
+    dtype: str
+    status: Status
+    score: float
+    max_score: float
+
+
+@dataclass(frozen=True)
+class CheckScore:
+    """One thing points are given for: a size class, or "performance", or "memory"."""
+
+    name: str
+    status: Status
+    score: float
+    gradable: float
+    max_score: float
+    message: str = ""  # one line; the full text for a student is made by report/message.py
+    parts: tuple[PartScore, ...] = ()  # empty for performance and memory
+
+
+@dataclass(frozen=True)
+class VariantScore:
+    """One variant. Its status is passed when all that could be decided here passed."""
+
+    name: str
+    file: str
+    status: Status
+    score: float
+    gradable: float
+    max_score: float
+    checks: tuple[CheckScore, ...]
+
+
+@dataclass(frozen=True)
+class ExerciseScore:
+    name: str
+    title: str
+    score: float
+    gradable: float
+    max_score: float
+    variants: tuple[VariantScore, ...]
+
+
+@dataclass(frozen=True)
+class GradeScore:
+    """The score of one submission; `environment`, `seed` and `complete` are the evidence's."""
+
+    submission: str
+    seed: int
+    score: float
+    gradable: float
+    max_score: float
+    exercises: tuple[ExerciseScore, ...]
+    environment: dict[str, Any] = field(default_factory=dict)
+    complete: bool = True
+
+
+class _Points(NamedTuple):
+    """Exact points, before rounding."""
+
+    score: Fraction
+    gradable: Fraction
+    max_score: Fraction
+
+    @classmethod
+    def total(cls, points: Iterable[_Points]) -> _Points:
+        columns = list(zip(*points, strict=True)) or [(), (), ()]
+        return cls(*(sum(column, Fraction(0)) for column in columns))
+
+    def rounded(self) -> dict[str, float]:
+        names = ("score", "gradable", "max_score")
+        return {name: float(round(value, 4)) for name, value in zip(names, self, strict=True)}
+
+
+class _Verdict(NamedTuple):
+    """What a check came to, before its points are worked out."""
+
+    status: Status
+    score: Fraction = Fraction(0)
+    gradable: Fraction = Fraction(0)
+    message: str = ""
+
+
+def score(evidence: Evidence, exercises: Mapping[str, Exercise]) -> GradeScore:
+    """Points for what was observed, by the specs in `exercises` (keyed by name).
+
+    The variants in the evidence decide what counts: a variant that wasn't asked for is left out,
+    of the maximum too. Evidence of an exercise, variant, dtype or size class that the specs no
+    longer have is ignored; a part the specs have and the evidence lacks is not_measured.
+    """
+    has_gpu = bool(evidence.environment.get("gpu"))
+    seen = {(v.exercise, v.variant): v for v in reversed(evidence.variants)}
+    scored = []
+    for name, exercise in exercises.items():
+        rows = [
+            _score_variant(variant, seen[name, variant_name], has_gpu)
+            for variant_name, variant in exercise.variants.items()
+            if (name, variant_name) in seen
+        ]
+        if rows:
+            points = _Points.total(points for _, points in rows)
+            variants = tuple(row for row, _ in rows)
+            row = ExerciseScore(name, exercise.title, variants=variants, **points.rounded())
+            scored.append((row, points))
+    return GradeScore(
+        submission=evidence.submission,
+        seed=evidence.seed,
+        exercises=tuple(row for row, _ in scored),
+        environment=evidence.environment,
+        complete=evidence.complete,
+        **_Points.total(points for _, points in scored).rounded(),
+    )
+
+
+def _score_variant(
+    variant: Variant, seen: VariantEvidence, has_gpu: bool
+) -> tuple[VariantScore, _Points]:
+    classes = [_score_class(variant, name, seen) for name in variant.size_classes]
+    rows = list(classes)
+    correctness = _overall(check.status for check, _ in classes)
+    for name, decide in ((PERFORMANCE, _decide_performance), (MEMORY, _decide_memory)):
+        if name in variant.points:
+            verdict = decide(variant, seen, correctness, has_gpu)
+            rows.append(_close(name, verdict, _exact(variant.points[name])))
+    points = _Points.total(points for _, points in rows)
+    checks = tuple(check for check, _ in rows)
+    row = VariantScore(
+        variant.name, variant.file, _variant_status(checks), checks=checks, **points.rounded()
+    )
+    return row, points
+
+
+def _score_class(
+    variant: Variant, size_class: str, seen: VariantEvidence
+) -> tuple[CheckScore, _Points]:
+    """A size class: its points are split evenly over the variant's dtypes."""
+    found = {part.dtype: part for part in reversed(seen.parts) if part.size_class == size_class}
+    share = _exact(variant.points[size_class]) / len(variant.dtypes)
+    statuses = {dtype: _part_status(found.get(dtype), seen) for dtype in variant.dtypes}
+    points = {
+        dtype: _Points(
+            share if status is Status.passed else Fraction(0),
+            share if status is Status.passed or status.is_failure else Fraction(0),
+            share,
+        )
+        for dtype, status in statuses.items()
+    }
+    total = _Points.total(points.values())
+    status = _overall(statuses.values())
+    parts = tuple(
+        PartScore(dtype, statuses[dtype], values["score"], values["max_score"])
+        for dtype, values in ((dtype, p.rounded()) for dtype, p in points.items())
+    )
+    message = _class_message(status, statuses, found, seen)
+    return CheckScore(size_class, status, message=message, parts=parts, **total.rounded()), total
+
+
+def _part_status(part: PartEvidence | None, seen: VariantEvidence) -> Status:
+    if seen.not_attempted:
+        # What this machine couldn't have decided is not lost by leaving it out.
+        undecided = part is not None and part.status is Status.not_measured
+        return Status.not_measured if undecided else Status.not_attempted
+    return Status.not_measured if part is None else part.status
+
+
+def _class_message(
+    status: Status,
+    statuses: Mapping[str, Status],
+    found: Mapping[str, PartEvidence],
+    seen: VariantEvidence,
+) -> str:
+    if status is Status.passed:
+        return ""
+    if status is Status.not_attempted:
+        return seen.not_attempted
+    part = found.get(next(dtype for dtype, came in statuses.items() if came is status))
+    if part is None:
+        return INTERRUPTED
+    what = next((failure.what for failure in part.failures), "")
+    return (what or part.reason) if status.is_failure else (part.reason or what)
+
+
+def _decide_performance(
+    variant: Variant, seen: VariantEvidence, correctness: Status, has_gpu: bool
+) -> _Verdict:
+    offered = _exact(variant.points[PERFORMANCE])
+    timed = seen.performance
+    if seen.not_attempted:
+        gradable = offered if has_gpu else Fraction(0)
+        return _Verdict(Status.not_attempted, gradable=gradable, message=seen.not_attempted)
+    if not has_gpu:
+        return _Verdict(Status.not_measured, message=NEEDS_GPU)
+    if correctness.is_failure:
+        return _Verdict(correctness, gradable=offered, message=RIGHT_FIRST)
+    if correctness is not Status.passed:
+        return _Verdict(Status.not_measured, message=UNDECIDED_FIRST)
+    if timed is None:
+        return _Verdict(Status.not_measured, message=INTERRUPTED)
+    if timed.status is Status.passed:
+        thresholds = variant.performance.thresholds if variant.performance else ()
+        return _decide_thresholds(thresholds, timed)
+    gradable = offered if timed.status.is_failure else Fraction(0)
+    return _Verdict(timed.status, gradable=gradable, message=timed.reason)
+
+
+def _decide_thresholds(thresholds: Iterable[Threshold], timed: PerformanceEvidence) -> _Verdict:
+    """The points of the first threshold that holds.
+
+    A threshold that this run can't decide (its yardstick wasn't timed, it is meant for another
+    GPU) is passed over and is not gradable; the best of the others is.
+    """
+    decided = [
+        (threshold, *held)
+        for threshold in thresholds
+        if (held := _holds(threshold, timed)) is not None
+    ]
+    if not decided:
+        return _Verdict(Status.not_measured, message="timed, but not against what the spec asks")
+    gradable = max(_exact(threshold.points) for threshold, _, _ in decided)
+    for threshold, holds, found in decided:
+        if holds:
+            return _Verdict(Status.passed, _exact(threshold.points), gradable, found)
+    message = "; ".join(found for _, _, found in decided)
+    return _Verdict(Status.target_missed, gradable=gradable, message=message)
+
+
+def _holds(threshold: Threshold, timed: PerformanceEvidence) -> tuple[bool, str] | None:
+    """Whether a threshold holds, and in words what was found; None where it can't be decided."""
+    if threshold.speed_vs is not None:
+        wanted = threshold.at_least
+        ratios = [y.ratio for y in timed.yardsticks if y.name == threshold.speed_vs]
+        if wanted is None or not ratios or not math.isfinite(ratios[0]):
+            return None
+        # Cut, not rounded: 0.8996 against 0.9 must not read "0.900 of 0.9".
+        cut = math.floor(_exact(ratios[0]) * 1000) / 1000
+        return ratios[0] >= wanted, f"{cut:.3f} of {threshold.speed_vs}'s speed (target {wanted:g})"
+    limit = threshold.milliseconds
+    if limit is None or timed.microseconds is None or not math.isfinite(timed.microseconds):
+        return None
+    if limit.gpu.lower() not in timed.device.lower():
+        return None
+    took = timed.microseconds / 1000
+    return took <= limit.at_most, f"{took:.4g} ms (target {limit.at_most:g} ms)"
+
+
+def _decide_memory(
+    variant: Variant, seen: VariantEvidence, correctness: Status, has_gpu: bool
+) -> _Verdict:
+    if seen.not_attempted:
+        return _Verdict(Status.not_attempted, message=seen.not_attempted)
+    return _Verdict(Status.not_measured, message=NO_MEMORY_METRICS)
+
+
+def _close(name: str, verdict: _Verdict, offered: Fraction) -> tuple[CheckScore, _Points]:
+    points = _Points(min(verdict.score, offered), min(verdict.gradable, offered), offered)
+    check = CheckScore(name, verdict.status, message=verdict.message, **points.rounded())
+    return check, points
+
+
+def _overall(statuses: Iterable[Status]) -> Status:
+    """One status for several: a failure, else what is undecided, else passed."""
+    every = list(statuses)
+    if Status.not_attempted in every:
+        return Status.not_attempted
+    return worst([s for s in every if s.is_failure] or every or [Status.not_measured])
+
+
+def _variant_status(checks: Iterable[CheckScore]) -> Status:
+    """As `_overall`, but what needs another machine doesn't hide that the rest passed."""
+    return _overall(
+        [check.status for check in checks if check.parts or check.status is not Status.not_measured]
+    )
+
+
+def _exact(points: float) -> Fraction:
+    """The number the instructor wrote: 0.1 is a tenth, not the nearest binary fraction."""
+    return Fraction(repr(float(points)))

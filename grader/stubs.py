@@ -1,0 +1,224 @@
+"""The students' files, made from the staff's: reference/silu.py -> assignment/silu.py.
+
+A reference file marks what students are to write, and what they find in its place:
+
+    # BEGIN SOLUTION
+    #| # TODO: load x           the lines of the stub, after "#| ", indented as the region is
+    #| pass
+    x = tl.load(x_ptr + offs)   the solution: gone from the stub
+    # END SOLUTION
+
+In CUDA files the same with `//` and `//|`. A file without a region ships as it is, solved.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from grader.spec import Exercise
+
+_COMMENT = {".py": "#", ".cu": "//"}
+# Whatever looks like a marker must be one: a misspelt marker would ship the solution.
+_LIKE_A_MARKER = re.compile(r"(#|//|/\*)\W*(begin|end)\W*(of\W*)?solutions?\b", re.IGNORECASE)
+
+
+class StubError(ValueError):
+    """A stub can't be made or written; the message names file, line, what was expected and came."""
+
+
+@dataclass
+class _Region:
+    """The marked region being read, from its BEGIN line on."""
+
+    line: int
+    indent: str
+    stub: list[str] = field(default_factory=list)
+    solved: bool = False  # a line of the solution was seen
+
+
+def make_stub(text: str, source: str) -> str:
+    """The stub for a reference file.
+
+    `text` is the file's content, `source` its path: it is named in messages, and its suffix tells
+    the language. Raises StubError for regions that are nested, unbalanced, without a solution or
+    without stub lines, and for a Python stub that would not parse.
+    """
+    comment = _comment(source)
+    lines: list[str] = []
+    region: _Region | None = None
+    for number, line in enumerate(text.splitlines(), start=1):
+        place = f"{source}:{number}"
+        stripped = line.strip()
+        if stripped == f"{comment} BEGIN SOLUTION":
+            if region is not None:
+                raise StubError(
+                    f"{place}: expected END SOLUTION for the region begun in line {region.line}, "
+                    "got another BEGIN SOLUTION"
+                )
+            region = _Region(number, _indent(line))
+        elif stripped == f"{comment} END SOLUTION":
+            lines += _closed(region, line, place)
+            region = None
+        elif _LIKE_A_MARKER.search(line):
+            raise StubError(
+                f"{place}: expected '{comment} BEGIN SOLUTION' or '{comment} END SOLUTION' alone "
+                f"on the line, got {stripped!r}"
+            )
+        elif region is not None:
+            _read_line(region, line, comment, place)
+        elif stripped.startswith(f"{comment}|"):
+            raise StubError(
+                f"{place}: expected stub lines ({comment}|) inside a region only, got {stripped!r}"
+            )
+        else:
+            lines.append(line)
+    if region is not None:
+        raise StubError(f"{source}:{region.line}: BEGIN SOLUTION without END SOLUTION")
+    stub = "\n".join(lines) + "\n" if lines else ""
+    _check_syntax(stub, source)
+    return stub
+
+
+def write_stubs(
+    reference: Path,
+    assignment: Path,
+    exercises: Mapping[str, Exercise] | Iterable[Exercise],
+    *,
+    force: bool = False,
+) -> list[Path]:
+    """Write the stub of every file the specs name; returns the paths that changed.
+
+    A file already there that is not the stub may be a student's work: unless `force`, StubError is
+    raised, which names all such files, and nothing is written. StubError too where a reference
+    file is missing or its regions are wrong.
+    """
+    stubs = _stubs(reference, exercises)
+    changed = {
+        assignment / name: stub for name, stub in stubs.items() if _read(assignment / name) != stub
+    }
+    edited = [path for path in changed if path.exists()]
+    if edited and not force:
+        raise StubError(
+            f"{', '.join(map(str, edited))}: expected no file or the stub itself, got other text; "
+            "nothing was written. If it is nobody's work, delete it or force the writing"
+        )
+    assignment.mkdir(parents=True, exist_ok=True)
+    for path, stub in changed.items():
+        path.write_text(stub, encoding="utf-8", newline="\n")
+    return list(changed)
+
+
+def check_stubs(
+    reference: Path, assignment: Path, exercises: Mapping[str, Exercise] | Iterable[Exercise]
+) -> list[str]:
+    """How `assignment` differs from what `write_stubs` would make: a line for each file.
+
+    Empty where they agree. Raises StubError as `write_stubs` does for the reference.
+    """
+    stubs = _stubs(reference, exercises)
+    differences = []
+    for name, stub in stubs.items():
+        path = assignment / name
+        text = _read(path)
+        if text is None:
+            differences.append(f"{path}: missing, or not UTF-8 text")
+        elif text != stub:
+            differences.append(_first_difference(path, stub, text))
+    sources = (path for path in sorted(assignment.glob("*")) if path.suffix in _COMMENT)
+    differences += [f"{path}: belongs to no exercise" for path in sources if path.name not in stubs]
+    return differences
+
+
+def _stubs(
+    reference: Path, exercises: Mapping[str, Exercise] | Iterable[Exercise]
+) -> dict[str, str]:
+    """File name -> stub, for every file that a variant names, in order of first mention."""
+    listed = exercises.values() if isinstance(exercises, Mapping) else exercises
+    names = dict.fromkeys(
+        variant.file for exercise in listed for variant in exercise.variants.values()
+    )
+    stubs = {}
+    for name in names:
+        path = reference / name
+        text = _read(path)
+        if text is None:
+            raise StubError(f"{path}: expected the solution that the spec names, got no such text")
+        stubs[name] = make_stub(text, str(path))
+    return stubs
+
+
+def _read_line(region: _Region, line: str, comment: str, place: str) -> None:
+    stripped = line.strip()
+    if not stripped.startswith(f"{comment}|"):
+        region.solved = region.solved or bool(stripped)
+        return
+    if region.solved:
+        raise StubError(
+            f"{place}: expected the stub lines ({comment}|) first in the region, "
+            "got one after the solution began"
+        )
+    text = stripped[len(comment) + 1 :]
+    region.stub.append((region.indent + text.removeprefix(" ")).rstrip())
+
+
+def _closed(region: _Region | None, line: str, place: str) -> list[str]:
+    """The stub lines of a region that ends with `line`."""
+    if region is None:
+        raise StubError(f"{place}: END SOLUTION without BEGIN SOLUTION")
+    if _indent(line) != region.indent:
+        raise StubError(
+            f"{place}: expected END SOLUTION indented as its BEGIN SOLUTION in line "
+            f"{region.line} ({len(region.indent)} characters), got {len(_indent(line))}"
+        )
+    if not region.stub:
+        raise StubError(f"{place}: the region begun in line {region.line} has no stub lines")
+    if not region.solved:
+        raise StubError(f"{place}: the region begun in line {region.line} has no solution")
+    return region.stub
+
+
+def _check_syntax(stub: str, source: str) -> None:
+    if Path(source).suffix != ".py":
+        return
+    try:
+        ast.parse(stub)
+    except SyntaxError as error:
+        raise StubError(
+            f"{source}: the stub would not parse: {error.msg} in its line {error.lineno}, "
+            f"{(error.text or '').strip()!r}; does every region leave a statement?"
+        ) from None
+
+
+def _first_difference(path: Path, stub: str, text: str) -> str:
+    expected, actual = stub.splitlines(), text.splitlines()
+    for number, (want, got) in enumerate(zip(expected, actual, strict=False), start=1):
+        if want != got:
+            return f"{path}:{number}: expected {want!r}, got {got!r}"
+    if len(expected) != len(actual):
+        return f"{path}: expected {len(expected)} lines, got {len(actual)}"
+    return f"{path}: line endings or the end of the file differ"
+
+
+def _comment(source: str) -> str:
+    suffix = Path(source).suffix
+    if suffix not in _COMMENT:
+        raise StubError(f"{source}: expected a file ending in .py or .cu, got {suffix!r}")
+    return _COMMENT[suffix]
+
+
+def _indent(line: str) -> str:
+    return line[: len(line) - len(line.lstrip())]
+
+
+def _read(path: Path) -> str | None:
+    """The file's text with the line endings it has; None where there is none, or none in UTF-8."""
+    try:
+        return path.read_bytes().decode("utf-8")
+    except (OSError, UnicodeDecodeError):
+        return None

@@ -1,0 +1,237 @@
+"""Where kernels run: Triton's interpreter on the CPU, or a CUDA device.
+
+A device brings arguments of the arena to the entry and takes results back; the host does not know
+which of the two it drives.
+"""
+
+from __future__ import annotations
+
+import linecache
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any, Protocol
+
+import torch
+
+from . import memory
+from .protocol import Argument, Code, Kind, Space
+
+# Words by which CUDA and Triton say that the context is lost and every later call will fail.
+_LOST = (
+    "illegal memory access",
+    "misaligned address",
+    "unspecified launch failure",
+    "device-side assert",
+    "illegal instruction",
+    "invalid address space",
+    "hardware stack error",
+)
+_OUT_OF_MEMORY = ("can't allocate memory", "out of memory", "not enough memory", "unable to allocate")
+
+
+class DeviceLost(Exception):
+    """The CUDA context can't be used any more (an illegal access, say)."""
+
+
+@dataclass
+class Call:
+    """Arguments as the entry takes them, and how to bring results back to the arena."""
+
+    values: list[Any]
+    take_back: Callable[[], None] = lambda: None
+
+
+class Device(Protocol):
+    """What the host needs of a device."""
+
+    def loaded(self, module: ModuleType) -> None: ...
+    def begin(self, sequence: int) -> None: ...
+    def bring(self, arguments: Sequence[Argument], buffers: list[memory.Buffer]) -> Call: ...
+    def synchronise(self) -> None: ...
+    def locate(self, error: BaseException) -> tuple[int | None, BaseException]: ...
+    def classify(self, error: BaseException) -> Code: ...
+    def raise_if_lost(self, error: BaseException) -> None: ...
+    def take_launches(self) -> list[Any]: ...
+    def compile(self, launches: list[Any]) -> dict: ...
+
+
+def make_device(name: str, path: str) -> Device:
+    """`interpreter` or `cuda`, for the submission at `path`."""
+    return {"interpreter": InterpreterDevice, "cuda": CudaDevice}[name](path)
+
+
+class InterpreterDevice:
+    """Triton's interpreter over the arena itself: inputs are mapped read-only, nothing is copied."""
+
+    def __init__(self, path: str) -> None:
+        from . import interpreter
+
+        self.path = path
+        self.interpreter = interpreter
+
+    def loaded(self, module: ModuleType) -> None:
+        """Nothing to do: kernels are interpreted as they are called."""
+
+    def begin(self, sequence: int) -> None:
+        """Kernels that run from here on belong to this request."""
+        self.interpreter.launches.tag = sequence
+
+    def bring(self, arguments: Sequence[Argument], buffers: list[memory.Buffer]) -> Call:
+        """Views on the arena."""
+        values: list[Any] = []
+        for argument in arguments:
+            if argument.kind is Kind.tensor:
+                values.append(memory.view(argument, memory.allocation(argument, buffers)))
+            else:
+                values.append(argument.scalar)
+        return Call(values)
+
+    def synchronise(self) -> None:
+        """The interpreter is synchronous."""
+
+    def locate(self, error: BaseException) -> tuple[int | None, BaseException]:
+        """Line in the student's file, and the exception at the root."""
+        return self.interpreter.student_line(error, self.path)
+
+    def classify(self, error: BaseException) -> Code:
+        """Which code an exception of the entry means."""
+        _, root = self.locate(error)
+        if isinstance(root, self.interpreter.NotModelled):
+            return Code.not_modelled
+        if _is_out_of_memory(root):
+            return Code.out_of_memory
+        if self.interpreter.inside_kernel(error, self.path):
+            return Code.raised_in_kernel
+        return Code.raised
+
+    def raise_if_lost(self, error: BaseException) -> None:
+        """The interpreter has no context to lose."""
+
+    def take_launches(self) -> list[Any]:
+        """Every specialisation that ran since the last time."""
+        return self.interpreter.launches.take()
+
+    def compile(self, launches: list[Any]) -> dict:
+        """Compile each for the course's GPU and tell the first few that fail."""
+        failures, not_modelled, shared = [], [], 0
+        for launch in launches:
+            result = self.interpreter.compile_launch(launch)
+            shared = max(shared, result.shared_bytes or 0)
+            where = {"tag": launch.tag, "kernel": result.kernel, "line": result.line}
+            if result.not_modelled:
+                not_modelled.append({**where, "message": result.not_modelled})
+            elif not result.ok:
+                failures.append({**where, "message": result.message})
+                if len(failures) == 3:  # one mistake fails every specialisation alike
+                    break
+        return {
+            "compiled": len(launches),
+            "failures": failures,
+            "not_modelled": not_modelled[:3],
+            "shared_bytes": shared,
+        }
+
+
+class CudaDevice:
+    """A CUDA GPU: allocations are copied there whole, guard zones included, and back after."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def loaded(self, module: ModuleType) -> None:
+        """Start the context now, so that its time isn't the first case's."""
+        torch.cuda.init()
+
+    def begin(self, sequence: int) -> None:
+        """Nothing to note: the compiler runs as kernels are launched."""
+
+    def bring(self, arguments: Sequence[Argument], buffers: list[memory.Buffer]) -> Call:
+        """Copies on the device; what lies in a writable buffer is copied back afterwards."""
+        values: list[Any] = []
+        back: list[tuple[torch.Tensor, torch.Tensor]] = []
+        for argument in arguments:
+            if argument.kind is not Kind.tensor:
+                values.append(argument.scalar)
+                continue
+            host = memory.allocation(argument, buffers)
+            place = host.cuda() if argument.space is Space.device else host
+            if buffers[argument.buffer].writable and place is not host:
+                back.append((host, place))
+            values.append(memory.view(argument, place))
+
+        def take_back() -> None:
+            for host, place in back:
+                host.copy_(place)
+
+        return Call(values, take_back)
+
+    def synchronise(self) -> None:
+        """Wait for the device; raises what the kernels did wrong."""
+        torch.cuda.synchronize()
+
+    def locate(self, error: BaseException) -> tuple[int | None, BaseException]:
+        """The innermost line in the student's file, through the chain of causes."""
+        root, line = error, None
+        while root.__cause__ is not None:
+            root = root.__cause__
+        seen: BaseException | None = error
+        while seen is not None:
+            for frame in traceback.extract_tb(seen.__traceback__):
+                if frame.filename == self.path:
+                    line = frame.lineno
+            seen = seen.__cause__
+        return _compiler_line(error, self.path) or line, root
+
+    def classify(self, error: BaseException) -> Code:
+        """Which code an exception of the entry means."""
+        from triton.compiler.errors import CompilationError
+
+        seen: BaseException | None = error
+        while seen is not None:
+            if isinstance(seen, CompilationError) or type(seen).__name__ in (
+                "OutOfResources",
+                "PTXASError",
+                "CompileTimeAssertionFailure",
+            ):
+                return Code.compile_failed
+            if _is_out_of_memory(seen):
+                return Code.out_of_memory
+            seen = seen.__cause__
+        return Code.raised
+
+    def raise_if_lost(self, error: BaseException) -> None:
+        """Raise DeviceLost when the error leaves a context that no later call can use."""
+        text = str(error)
+        if any(words in text for words in _LOST):
+            raise DeviceLost(next(words for words in _LOST if words in text)) from None
+
+    def take_launches(self) -> list[Any]:
+        """Nothing left to compile: every launch was."""
+        return []
+
+    def compile(self, launches: list[Any]) -> dict:
+        """Nothing left to compile."""
+        return {"compiled": 0, "failures": [], "not_modelled": [], "shared_bytes": 0}
+
+
+def _compiler_line(error: BaseException, path: str) -> int | None:
+    """The line of a compilation error: Triton's node counts from the kernel's `def`."""
+    seen: BaseException | None = error
+    line = None
+    while seen is not None:
+        source, node = getattr(seen, "src", None), getattr(seen, "node", None)
+        if isinstance(source, str) and hasattr(node, "lineno"):
+            definition = source.split("\n", 1)[0].strip()
+            for number, text in enumerate(linecache.getlines(path), 1):
+                if text.strip() == definition:
+                    line = number + node.lineno - 1
+        seen = seen.__cause__
+    return line
+
+
+def _is_out_of_memory(error: BaseException) -> bool:
+    if isinstance(error, (MemoryError, torch.OutOfMemoryError)):
+        return True
+    return isinstance(error, RuntimeError) and any(w in str(error) for w in _OUT_OF_MEMORY)

@@ -1,0 +1,270 @@
+"""The Python host: loads one submission file and answers requests about its entry.
+
+It holds no expected values, no seeds, no thresholds and no verdict. Everything it answers is the
+submission's word, since both share a process; the grader judges by the buffers.
+
+The text of a reply is a JSON object with some of: `type` and `message` of an exception, `line` in
+the submission's file, `detail` (a traceback cut down to the student's own frames), `returned`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import json
+import linecache
+import os
+import socket
+import sys
+import traceback
+import types
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from . import memory
+from .devices import Device, DeviceLost, make_device
+from .protocol import (
+    MAX_TEXT,
+    REQUEST_BYTES,
+    Code,
+    Operation,
+    ProtocolError,
+    Reply,
+    Request,
+)
+
+MODULE_NAME = "submission"
+
+
+@dataclass
+class Session:
+    """What the host keeps between requests."""
+
+    path: str
+    entry_name: str
+    device: Device
+    buffers: list[memory.Buffer]
+    entry: Any = None
+    prepared: list[list[Any]] = field(default_factory=list)
+
+
+class Refusal(Exception):
+    """A request that ends in something other than `ok`."""
+
+    def __init__(self, code: Code, **text: Any) -> None:
+        super().__init__(code.name)
+        self.code = code
+        self.text = text
+
+
+def serve(
+    requests: socket.socket, buffers: list[memory.Buffer], path: str, entry: str, device: str
+) -> None:
+    """Answer requests until the grader closes the socket or the device is lost."""
+    session = Session(path, entry, make_device(device, path), buffers)
+    while True:
+        try:
+            data, descriptors, _, _ = socket.recv_fds(requests, REQUEST_BYTES, 1)
+        except ConnectionError:
+            return
+        if not data:
+            return
+        try:
+            request = Request.unpack(data)
+        except ProtocolError as error:
+            requests.send(Reply(0, Code.bad_request, str(error)).pack())
+            continue
+        if request.operation is Operation.compile and descriptors:
+            _compile_in_a_twin(session, request, descriptors[0])
+            requests.send(Reply(request.sequence, Code.ok).pack())
+            continue
+        code, text = _answer(session, request)
+        with contextlib.suppress(Exception):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        requests.send(Reply(request.sequence, code, _to_text(text)).pack())
+        if code is Code.device_failed:
+            return
+
+
+def _answer(session: Session, request: Request) -> tuple[Code, dict]:
+    try:
+        return Code.ok, _OPERATIONS[request.operation](session, request) or {}
+    except Refusal as refusal:
+        return refusal.code, refusal.text
+    except DeviceLost as lost:
+        return Code.device_failed, {"type": "DeviceLost", "message": str(lost)}
+    except BaseException as error:  # the host's own trouble with a request: say it, don't die
+        return Code.bad_request, {"type": type(error).__name__, "message": str(error)}
+
+
+# --- loading -----------------------------------------------------------------------------------
+
+
+def _load(session: Session, request: Request) -> dict:
+    """Import the submission file and find its entry; check that it takes the arguments."""
+    try:
+        source = Path(session.path).read_bytes()
+        module = types.ModuleType(MODULE_NAME)
+        module.__file__ = session.path
+        sys.modules[MODULE_NAME] = module
+        linecache.checkcache(session.path)
+        exec(compile(source, session.path, "exec"), vars(module))
+    except BaseException as error:
+        raise Refusal(Code.import_failed, **_describe(session, error)) from None
+    entry = getattr(module, session.entry_name, None)
+    if not callable(entry):
+        have = sorted(
+            name
+            for name, value in vars(module).items()
+            if isinstance(value, types.FunctionType) and value.__module__ == MODULE_NAME
+        )
+        raise Refusal(Code.entry_missing, message="missing", functions=have)
+    session.device.loaded(module)
+    session.entry = entry
+    _check_signature(entry, len(request.arguments))
+    return {}
+
+
+def _check_signature(entry: Any, count: int) -> None:
+    try:
+        signature = inspect.signature(entry)
+    except (TypeError, ValueError):
+        return  # a callable that doesn't tell; calling it will
+    try:
+        signature.bind(*[None] * count)
+    except TypeError:
+        line = getattr(getattr(entry, "__code__", None), "co_firstlineno", None)
+        raise Refusal(
+            Code.entry_missing, message="signature", signature=str(signature), line=line
+        ) from None
+
+
+# --- running -----------------------------------------------------------------------------------
+
+
+def _run(session: Session, request: Request) -> dict:
+    """Call the entry once over the arena."""
+    session.device.begin(request.sequence)
+    call = session.device.bring(request.arguments, session.buffers)
+    returned = _call(session, call.values)
+    call.take_back()
+    return {} if returned is None else {"returned": _describe_value(returned)}
+
+
+def _call(session: Session, values: list[Any]) -> Any:
+    """The entry's return value, once the device has finished. Raises Refusal."""
+    try:
+        returned = session.entry(*values)
+        session.device.synchronise()
+    except DeviceLost:
+        raise
+    except BaseException as error:
+        session.device.raise_if_lost(error)
+        code = session.device.classify(error)
+        raise Refusal(code, **_describe(session, error)) from None
+    return returned
+
+
+def _prepare(session: Session, request: Request) -> dict:
+    """Keep `repeat` copies of the arguments on the device, each with its own memory."""
+    session.prepared = [
+        session.device.bring(request.arguments, session.buffers) for _ in range(request.repeat)
+    ]
+    session.device.synchronise()
+    return {}
+
+
+def _time(session: Session, request: Request) -> dict:
+    """Call the entry `repeat` times over the prepared copies in turn; the grader has the clock."""
+    copies = session.prepared
+    try:
+        for index in range(request.repeat):
+            session.entry(*copies[index % len(copies)].values)
+        session.device.synchronise()
+    except BaseException as error:
+        session.device.raise_if_lost(error)
+        raise Refusal(session.device.classify(error), **_describe(session, error)) from None
+    return {}
+
+
+def _collect(session: Session, request: Request) -> dict:
+    """Copy prepared copy number `repeat` back into the arena."""
+    session.prepared[request.repeat].take_back()
+    return {}
+
+
+# --- compiling ahead of time -------------------------------------------------------------------
+
+
+def _compile_in_a_twin(session: Session, request: Request, descriptor: int) -> None:
+    """Fork, and let the child compile what ran, so that cases go on meanwhile on another core."""
+    launches = session.device.take_launches()
+    if os.fork():
+        os.close(descriptor)
+        return
+    with contextlib.suppress(BaseException), socket.socket(fileno=descriptor) as side:
+        text = session.device.compile(launches)
+        side.send(Reply(request.sequence, Code.ok, _to_text(text)).pack())
+    os._exit(0)
+
+
+# --- describing --------------------------------------------------------------------------------
+
+
+def _describe(session: Session, error: BaseException) -> dict:
+    line, root = session.device.locate(error)
+    if isinstance(root, SyntaxError) and root.filename == session.path:
+        line = root.lineno
+    return {
+        "type": type(root).__name__,
+        "message": _first_words(str(root)),
+        "line": line,
+        "detail": _own_frames(session.path, error, root),
+    }
+
+
+def _own_frames(path: str, error: BaseException, root: BaseException) -> str:
+    """The traceback with only the frames of the student's file."""
+    lines = []
+    seen: BaseException | None = error
+    while seen is not None:
+        for frame in traceback.extract_tb(seen.__traceback__):
+            if frame.filename == path:
+                text = f"  {Path(path).name}:{frame.lineno} in {frame.name}: {frame.line or ''}"
+                if text not in lines:
+                    lines.append(text)
+        seen = seen.__cause__
+    lines.append(f"{type(root).__name__}: {_first_words(str(root))}")
+    return "\n".join(lines)
+
+
+def _first_words(text: str, limit: int = 2000) -> str:
+    return text if len(text) <= limit else text[:limit] + " …"
+
+
+def _describe_value(value: Any) -> str:
+    if isinstance(value, torch.Tensor):
+        return f"a tensor of shape {list(value.shape)}, {str(value.dtype).removeprefix('torch.')}"
+    return f"a {type(value).__name__}"
+
+
+def _to_text(text: dict) -> str:
+    dumped = json.dumps(text) if text else ""
+    if len(dumped.encode()) > MAX_TEXT:
+        text = {key: value for key, value in text.items() if key != "detail"}
+        dumped = json.dumps(text)
+    return dumped
+
+
+_OPERATIONS = {
+    Operation.load: _load,
+    Operation.run: _run,
+    Operation.prepare: _prepare,
+    Operation.time: _time,
+    Operation.collect: _collect,
+}
+

@@ -1,0 +1,87 @@
+"""The worker's view of the arena: buffers mapped between inaccessible pages, tensors over them."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+from dataclasses import dataclass
+
+import torch
+
+from .protocol import Argument
+
+# A stray pointer within this distance of a buffer faults, instead of hitting whatever is beside it.
+MARGIN = 1 << 30
+
+_PROT_NONE = 0
+_MAP_FIXED = 0x10
+_MAP_NORESERVE = 0x4000
+_MAP_FAILED = ctypes.c_void_p(-1).value
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.mmap.restype = ctypes.c_void_p
+_libc.mmap.argtypes = [
+    ctypes.c_void_p,
+    ctypes.c_size_t,
+    ctypes.c_int,
+    ctypes.c_int,
+    ctypes.c_int,
+    ctypes.c_long,
+]
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """A mapped file descriptor of the arena."""
+
+    address: int
+    length: int
+    writable: bool
+
+    def bytes(self, offset: int, length: int) -> torch.Tensor:
+        """uint8[length] over the mapping, without a copy.
+
+        Raises ValueError when the range doesn't lie inside the buffer.
+        """
+        if offset < 0 or length <= 0 or offset + length > self.length:
+            raise ValueError(f"bytes {offset}..{offset + length} of a buffer of {self.length}")
+        memory = (ctypes.c_uint8 * length).from_address(self.address + offset)
+        return torch.frombuffer(memory, dtype=torch.uint8)
+
+
+def map_buffer(descriptor: int, length: int, writable: bool) -> Buffer:
+    """Map a descriptor between two inaccessible margins and close it.
+
+    Raises OSError when the kernel refuses.
+    """
+    reserved = _mmap(0, length + 2 * MARGIN, _PROT_NONE, _anonymous(), -1)
+    protection = mmap.PROT_READ | (mmap.PROT_WRITE if writable else 0)
+    address = _mmap(reserved + MARGIN, length, protection, mmap.MAP_SHARED | _MAP_FIXED, descriptor)
+    os.close(descriptor)
+    return Buffer(address, length, writable)
+
+
+def allocation(argument: Argument, buffers: list[Buffer]) -> torch.Tensor:
+    """uint8 over the whole allocation of an argument, guard zones included."""
+    return buffers[argument.buffer].bytes(*argument.allocation)
+
+
+def view(argument: Argument, allocated: torch.Tensor) -> torch.Tensor:
+    """The strided tensor an argument describes, on its allocation (or a copy of that)."""
+    dtype = getattr(torch, argument.dtype.name)
+    offset = (argument.offset - argument.allocation[0]) // dtype.itemsize
+    usable = allocated.numel() - allocated.numel() % dtype.itemsize
+    return allocated[:usable].view(dtype).as_strided(argument.shape, argument.strides, offset)
+
+
+def _anonymous() -> int:
+    return mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE
+
+
+def _mmap(address: int, length: int, protection: int, flags: int, descriptor: int) -> int:
+    result = _libc.mmap(address or None, length, protection, flags, descriptor, 0)
+    if result == _MAP_FAILED:
+        error = ctypes.get_errno()
+        raise OSError(error, os.strerror(error))
+    return result

@@ -1,0 +1,240 @@
+"""What grader and worker say to each other: one fixed little-endian struct per request.
+
+Three hosts speak it (Python for Triton; native for nvcc and for the emulator), so it holds no
+Python and no JSON in the direction of the worker. A request is `REQUEST` followed by exactly
+`MAX_ARGS` times `ARGUMENT` (unused ones zero), in one SOCK_SEQPACKET message. A reply is `REPLY`
+followed by at most `MAX_TEXT` bytes of text, which the grader reads as hostile bytes. File
+descriptors travel with the spawn message only (see zygote.py), from the grader to the worker.
+
+Standard library only: the worker loads this file by path.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+MAGIC = 0x50524757  # "WGRP" in memory
+VERSION = 1
+MAX_ARGS = 16
+MAX_RANK = 8
+MAX_TEXT = 64 * 1024
+
+# magic, version, operation, sequence, number of arguments, repeat
+REQUEST = struct.Struct("<IHHQII")
+# kind, dtype, space, rank, buffer index, offset of the first element, offset and length of the
+# allocation around it, scalar bits, shape, strides
+ARGUMENT = struct.Struct(f"<BBBBiQQQQ{MAX_RANK}q{MAX_RANK}q")
+# sequence, code, length of the text
+REPLY = struct.Struct("<QII")
+
+REQUEST_BYTES = REQUEST.size + MAX_ARGS * ARGUMENT.size
+MAX_REPLY_BYTES = REPLY.size + MAX_TEXT
+
+
+class Operation(IntEnum):
+    """What the worker is asked to do."""
+
+    load = 1  # import the submission and look up the entry
+    run = 2  # call the entry once with the given arguments
+    compile = 3  # compile ahead of time what ran since the last time this was asked
+    prepare = 4  # keep `repeat` copies of the given arguments on the device, for `time`
+    time = 5  # call the entry `repeat` times over the prepared copies, then synchronise
+    collect = 6  # copy the outputs of prepared copy number `repeat` back into the arena
+
+
+class Kind(IntEnum):
+    """What an argument is."""
+
+    tensor = 1
+    float64 = 2  # scalar bits: IEEE double
+    int64 = 3  # scalar bits: two's complement
+    boolean = 4
+
+
+class Space(IntEnum):
+    """Where a tensor's memory is, from the kernel's point of view."""
+
+    device = 1
+    host = 2
+
+
+class DType(IntEnum):
+    """Element types of tensors; the names are torch's."""
+
+    float64 = 1
+    float32 = 2
+    float16 = 3
+    bfloat16 = 4
+    int64 = 5
+    int32 = 6
+    int16 = 7
+    int8 = 8
+    uint8 = 9
+    bool = 10
+
+
+class Code(IntEnum):
+    """How a request ended, as the worker tells it."""
+
+    ok = 0
+    bad_request = 1
+    import_failed = 2  # the file could not be executed
+    entry_missing = 3  # there is no such function, or it takes other arguments
+    raised = 4  # the entry raised, outside a kernel
+    raised_in_kernel = 5  # the interpreter raised inside a kernel: the compiler would refuse it
+    compile_failed = 6
+    out_of_memory = 7
+    not_modelled = 8  # the interpreter can't do this as a GPU would
+    device_failed = 9  # the device context is lost; the worker is of no further use
+
+
+class ProtocolError(ValueError):
+    """The bytes are not a message of this protocol."""
+
+
+@dataclass(frozen=True)
+class Argument:
+    """One argument of the entry: a strided view on an allocation in a buffer, or a scalar.
+
+    Offsets and lengths are in bytes from the start of the buffer, strides in elements.
+    """
+
+    kind: Kind
+    dtype: DType | None = None
+    space: Space = Space.device
+    buffer: int = 0
+    offset: int = 0
+    allocation: tuple[int, int] = (0, 0)  # offset, length
+    shape: tuple[int, ...] = ()
+    strides: tuple[int, ...] = ()
+    scalar: float | int | bool = 0
+
+    def pack(self) -> bytes:
+        """The struct. Raises ProtocolError where a field doesn't fit."""
+        if len(self.shape) > MAX_RANK or len(self.shape) != len(self.strides):
+            raise ProtocolError(f"rank {len(self.shape)} with {len(self.strides)} strides")
+        pad = (0,) * (MAX_RANK - len(self.shape))
+        try:
+            return ARGUMENT.pack(
+                self.kind,
+                self.dtype or 0,
+                self.space,
+                len(self.shape),
+                self.buffer,
+                self.offset,
+                *self.allocation,
+                _scalar_bits(self.kind, self.scalar),
+                *self.shape,
+                *pad,
+                *self.strides,
+                *pad,
+            )
+        except struct.error as error:
+            raise ProtocolError(str(error)) from None
+
+    @classmethod
+    def unpack(cls, data: bytes) -> Argument:
+        """Read the struct back. Raises ProtocolError on an unknown kind, dtype or space."""
+        (kind, dtype, space, rank, buffer, offset, start, length, bits, *dims) = ARGUMENT.unpack(data)
+        if rank > MAX_RANK:
+            raise ProtocolError(f"rank {rank}")
+        try:
+            kind = Kind(kind)
+            return cls(
+                kind=kind,
+                dtype=DType(dtype) if kind is Kind.tensor else None,
+                space=Space(space),
+                buffer=buffer,
+                offset=offset,
+                allocation=(start, length),
+                shape=tuple(dims[:rank]),
+                strides=tuple(dims[MAX_RANK : MAX_RANK + rank]),
+                scalar=_scalar_value(kind, bits),
+            )
+        except ValueError as error:
+            raise ProtocolError(str(error)) from None
+
+
+@dataclass(frozen=True)
+class Request:
+    """One request of the grader."""
+
+    operation: Operation
+    sequence: int
+    arguments: tuple[Argument, ...] = ()
+    repeat: int = 0
+
+    def pack(self) -> bytes:
+        """The whole message. Raises ProtocolError with more than MAX_ARGS arguments."""
+        if len(self.arguments) > MAX_ARGS:
+            raise ProtocolError(f"{len(self.arguments)} arguments, at most {MAX_ARGS} fit")
+        head = REQUEST.pack(
+            MAGIC, VERSION, self.operation, self.sequence, len(self.arguments), self.repeat
+        )
+        body = b"".join(argument.pack() for argument in self.arguments)
+        return (head + body).ljust(REQUEST_BYTES, b"\0")
+
+    @classmethod
+    def unpack(cls, data: bytes) -> Request:
+        """Read a message. Raises ProtocolError when it isn't one."""
+        if len(data) != REQUEST_BYTES:
+            raise ProtocolError(f"a request has {REQUEST_BYTES} bytes, got {len(data)}")
+        magic, version, operation, sequence, count, repeat = REQUEST.unpack_from(data)
+        if magic != MAGIC or version != VERSION or count > MAX_ARGS:
+            raise ProtocolError("not a request of this version")
+        cut = [REQUEST.size + i * ARGUMENT.size for i in range(count + 1)]
+        arguments = tuple(
+            Argument.unpack(data[a:b]) for a, b in zip(cut, cut[1:], strict=False)
+        )
+        try:
+            return cls(Operation(operation), sequence, arguments, repeat)
+        except ValueError as error:
+            raise ProtocolError(str(error)) from None
+
+
+@dataclass(frozen=True)
+class Reply:
+    """One answer of the worker. Nothing in it is believed without need."""
+
+    sequence: int
+    code: Code
+    text: str = ""
+
+    def pack(self) -> bytes:
+        """The whole message; the text is cut to MAX_TEXT bytes."""
+        text = self.text.encode("utf-8", "replace")[:MAX_TEXT]
+        return REPLY.pack(self.sequence, self.code, len(text)) + text
+
+    @classmethod
+    def unpack(cls, data: bytes) -> Reply:
+        """Read a message. Raises ProtocolError when it isn't exactly one."""
+        if not REPLY.size <= len(data) <= MAX_REPLY_BYTES:
+            raise ProtocolError(f"a reply of {len(data)} bytes")
+        sequence, code, length = REPLY.unpack_from(data)
+        if length != len(data) - REPLY.size:
+            raise ProtocolError("a reply whose length field is wrong")
+        try:
+            return cls(sequence, Code(code), data[REPLY.size :].decode("utf-8", "replace"))
+        except ValueError as error:
+            raise ProtocolError(str(error)) from None
+
+
+def tensors(arguments: Sequence[Argument]) -> list[Argument]:
+    """Those of the arguments that are tensors."""
+    return [argument for argument in arguments if argument.kind is Kind.tensor]
+
+
+def _scalar_bits(kind: Kind, value: float | int | bool) -> int:
+    if kind is Kind.float64:
+        return struct.unpack("<Q", struct.pack("<d", value))[0]
+    return struct.unpack("<Q", struct.pack("<q", int(value)))[0]
+
+
+def _scalar_value(kind: Kind, bits: int) -> float | int | bool:
+    if kind is Kind.float64:
+        return struct.unpack("<d", struct.pack("<Q", bits))[0]
+    value = struct.unpack("<q", struct.pack("<Q", bits))[0]
+    return bool(value) if kind is Kind.boolean else value

@@ -1,0 +1,29 @@
+"""Started by path (`python -I start.py CONTROL_FD`): gives the worker's files a package of their own.
+
+The folder of this file becomes the package `warpgrade_worker` without entering sys.path, so that
+its modules import each other and a submission can't import the grader by accident.
+"""
+
+import importlib.util
+import sys
+from pathlib import Path
+
+FOLDER = Path(__file__).resolve().parent
+
+
+def main() -> None:
+    """Set up the package and become the forking parent."""
+    sys.path = [entry for entry in sys.path if Path(entry or ".").resolve() != FOLDER]
+    spec = importlib.util.spec_from_file_location(
+        "warpgrade_worker", FOLDER / "__init__.py", submodule_search_locations=[str(FOLDER)]
+    )
+    package = importlib.util.module_from_spec(spec)
+    sys.modules["warpgrade_worker"] = package
+    spec.loader.exec_module(package)
+    from warpgrade_worker import zygote
+
+    zygote.main(int(sys.argv[1]))
+
+
+if __name__ == "__main__":
+    main()

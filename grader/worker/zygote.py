@@ -1,0 +1,176 @@
+"""The forking parent: imports torch and triton once, then forks a worker per request.
+
+Importing takes over a second, a fork milliseconds; so a dead worker costs the next case nothing
+but a fork. The parent stays single-threaded and never touches a GPU (a process that has can't be
+forked). It runs no submission code itself, but its children run as the same user and could tamper
+with it, so the grader believes nothing it says beyond how a child ended, and survives its death.
+
+Control messages are JSON in SOCK_SEQPACKET datagrams. From the grader:
+
+    {"id": 1, "path": "...", "entry": "...", "device": "interpreter", "memory_bytes": ...,
+     "buffers": [[length, writable], ...]}       with descriptors: request socket, log pipe, buffers
+
+To the grader: {"ready": true}, {"id": 1, "pid": ...}, {"id": 1, "exit": wait status}.
+"""
+
+from __future__ import annotations
+
+import array
+import contextlib
+import ctypes
+import faulthandler
+import gc
+import json
+import os
+import resource
+import select
+import signal
+import socket
+import sys
+
+PR_SET_PDEATHSIG = 1
+PR_SET_CHILD_SUBREAPER = 36
+MAX_DESCRIPTORS = 8
+MAX_FILE_BYTES = 256 << 20
+
+
+def main(control_fd: int) -> None:
+    """Serve control messages until the grader closes the socket."""
+    control = socket.socket(fileno=control_fd)
+    os.set_inheritable(control_fd, False)
+    _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    _prctl(PR_SET_CHILD_SUBREAPER, 1)  # a worker's orphans stay where the grader can find them
+    _import_frameworks()
+    gc.collect()
+    gc.freeze()  # keeps the collector from touching (and so copying) the parent's pages
+    _send(control, {"ready": True})
+    children: dict[int, tuple[int, int]] = {}  # pid -> (id, pidfd)
+    poller = select.poll()
+    poller.register(control, select.POLLIN)
+    while True:
+        for fd, _ in poller.poll():
+            if fd == control.fileno():
+                if not _spawn(control, children, poller):
+                    return
+            else:
+                _reap(control, children, poller, fd)
+
+
+def _import_frameworks() -> None:
+    import numpy  # noqa: F401
+    import torch
+    import triton
+    import triton.language  # noqa: F401
+
+    torch.set_num_threads(1)  # a fork after a parallel torch operation would hang
+    from . import host  # noqa: F401
+
+    if triton.knobs.runtime.interpret:
+        from . import interpreter
+
+        interpreter.install()
+
+
+def _spawn(control, children, poller) -> bool:
+    """Fork the worker that one message asks for; False when the grader has gone."""
+    message, descriptors = _receive(control)
+    if message is None:
+        return False
+    pid = os.fork()
+    if pid == 0:
+        status = 1
+        try:
+            control.close()
+            _become_worker(message, descriptors)
+            status = 0
+        finally:
+            with contextlib.suppress(Exception):
+                sys.stdout.flush()
+                sys.stderr.flush()
+            os._exit(status)
+    for descriptor in descriptors:
+        os.close(descriptor)
+    pidfd = os.pidfd_open(pid)
+    children[pid] = (message["id"], pidfd)
+    poller.register(pidfd, select.POLLIN)
+    _send(control, {"id": message["id"], "pid": pid})
+    return True
+
+
+def _reap(control, children, poller, ready_pidfd: int) -> None:
+    """Report the child that ended, and bury any orphans of it."""
+    for pid, (number, pidfd) in list(children.items()):
+        if pidfd == ready_pidfd:
+            _, status = os.waitpid(pid, 0)
+            poller.unregister(pidfd)
+            os.close(pidfd)
+            del children[pid]
+            _send(control, {"id": number, "exit": status})
+    # Orphans of dead workers are ours by PR_SET_CHILD_SUBREAPER; a worker still running is not
+    # waited for here, because each is removed above by its own descriptor.
+    with contextlib.suppress(ChildProcessError):
+        while not children and os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+
+
+def _become_worker(message: dict, descriptors: list[int]) -> None:
+    request_fd, log_fd, *buffer_fds = descriptors
+    _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    os.setsid()
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.dup2(log_fd, 1)
+    os.dup2(log_fd, 2)
+    os.close(null)
+    os.close(log_fd)
+    faulthandler.enable()  # where a fault happened goes to the log, for the student
+    from . import host, memory
+
+    buffers = [
+        memory.map_buffer(fd, length, writable)
+        for fd, (length, writable) in zip(buffer_fds, message["buffers"], strict=True)
+    ]
+    _limit(message.get("memory_bytes"))
+    host.serve(
+        socket.socket(fileno=request_fd),
+        buffers,
+        path=message["path"],
+        entry=message["entry"],
+        device=message["device"],
+    )
+
+
+def _limit(memory_bytes: int | None) -> None:
+    """Limits that the worker can't raise again. None for memory on a GPU: CUDA reserves more."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (MAX_FILE_BYTES, MAX_FILE_BYTES))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (512, 512))
+    if memory_bytes:
+        with open("/proc/self/statm") as statm:  # noqa: PTH123 (pathlib costs an import here)
+            pages = int(statm.read().split()[0])
+        limit = pages * resource.getpagesize() + memory_bytes
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+
+
+def _receive(control) -> tuple[dict | None, list[int]]:
+    size = MAX_DESCRIPTORS * array.array("i").itemsize
+    try:
+        data, ancillary, _, _ = control.recvmsg(1 << 16, socket.CMSG_SPACE(size))
+    except ConnectionError:
+        return None, []
+    if not data:
+        return None, []
+    descriptors = array.array("i")
+    for level, kind, payload in ancillary:
+        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+            descriptors.frombytes(payload[: len(payload) - len(payload) % descriptors.itemsize])
+    return json.loads(data), list(descriptors)
+
+
+def _send(control, message: dict) -> None:
+    with contextlib.suppress(ConnectionError, BrokenPipeError):
+        control.send(json.dumps(message).encode())
+
+
+def _prctl(option: int, value: int) -> None:
+    ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0)

@@ -1,0 +1,54 @@
+"""What each kernel must compute, in a few lines of torch: read this before you write a kernel.
+
+For an exercise `name` there are up to three functions. All take the kernel's inputs and scalars by
+name, on any device, return a new tensor, and change nothing.
+
+    name            the definition. The grader gives it float64 inputs: its result is the truth.
+    name_torch      torch's own operator. The error it makes in the kernel's dtype sets how much
+                    error a kernel may make, and its time is what a kernel's time is held against.
+    name_magnitude  optional: how large the numbers behind each output element were, shape of the
+                    output. Rounding error is allowed in proportion to it; where there is no such
+                    function, in proportion to the output itself.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+
+
+def silu(x: torch.Tensor) -> torch.Tensor:
+    """x * sigmoid(x), element by element; x: any shape, floating.
+
+    exp gets -|x| only, so it never overflows: exp(-x) would, at x = -1000, even in float64.
+    """
+    decayed = torch.exp(-x.abs())  # in (0, 1]
+    sigmoid = torch.where(x >= 0, 1.0, decayed) / (1.0 + decayed)
+    return x * sigmoid
+
+
+def silu_torch(x: torch.Tensor) -> torch.Tensor:
+    """torch's own SiLU, in the dtype of x."""
+    return F.silu(x)
+
+
+def silu_magnitude(x: torch.Tensor) -> torch.Tensor:
+    """|silu(x)| (1 + |x|), and a little beside it where a float32 sigmoid must give up.
+
+    exp(x) rounds x log2(e) first, so its relative error grows with |x|: hence the factor. Below
+    x = -88 exp(-x) is beyond float32 and the sigmoid 0, where the truth is of the order of 2**-128;
+    the second term lets that pass, and is too small to show anywhere else.
+    """
+    size = x.abs()
+    return silu(x).abs() * (1.0 + size) + size * 2.0**-100
+
+
+def rmsnorm(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
+    """Each row of x (rows, cols) over its root mean square, times weight (cols,)."""
+    mean_square = x.square().mean(dim=-1, keepdim=True)
+    return x * torch.rsqrt(mean_square + eps) * weight
+
+
+def rmsnorm_torch(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
+    """torch's own RMSNorm, in the dtype of x."""
+    return F.rms_norm(x, (x.shape[-1],), weight, eps)

@@ -1,0 +1,29 @@
+"""Options that the tests students run share with the grader's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--submission DIR`: which folder to test."""
+    parser.addoption(
+        "--submission",
+        metavar="DIR",
+        default=str(ROOT / "assignment"),
+        help="the folder to test (default: assignment)",
+    )
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip what needs a GPU where there is none."""
+    from grader.machine import gpu_name
+
+    if any(item.get_closest_marker("gpu") for item in items) and gpu_name() is None:
+        for item in items:
+            if item.get_closest_marker("gpu"):
+                item.add_marker(pytest.mark.skip(reason="needs an NVIDIA GPU; there is none here"))

@@ -1,0 +1,631 @@
+"""Reports: what a student reads, what programs read, and that hostile text does no harm."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from html.parser import HTMLParser
+from types import SimpleNamespace
+from xml.etree import ElementTree as ET
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rich.console import Console
+
+from grader import report
+from grader.evidence import (
+    Evidence,
+    Failure,
+    PartEvidence,
+    PerformanceEvidence,
+    VariantEvidence,
+    Yardstick,
+)
+from grader.report.message import clean, merge_failures, shorten_middle
+from grader.score import score
+from grader.status import Status
+
+DTYPES = ("float32", "float16", "bfloat16")
+H100 = "NVIDIA H100 80GB HBM3"
+HOSTILE = (
+    "\x1b[2J\x1b]0;owned\x07\x9b31m[bold red]hi[/] [link=x]y ]]> <!-- </pre><script>alert(1)"
+    '</script> & "quoted" \x00\x07\x08\r\x7f\ud800\ufffe\u202egnp.exe\u2028 {{ 7*7 }} :smile:'
+)
+
+
+def make_exercise(name, points):
+    threshold = SimpleNamespace(
+        speed_vs="torch", at_least=0.9, milliseconds=None, points=points["performance"]
+    )
+    variant = SimpleNamespace(
+        name="triton",
+        file=f"{name}.py",
+        dtypes=DTYPES,
+        points=points,
+        size_classes=tuple(key for key in points if key != "performance"),
+        performance=SimpleNamespace(thresholds=(threshold,)),
+    )
+    return SimpleNamespace(name=name, title=name.title(), variants={"triton": variant})
+
+
+SPECS = {
+    "rmsnorm": make_exercise("rmsnorm", {"aligned": 1.5, "ragged": 1.5, "performance": 2.0}),
+    "silu": make_exercise("silu", {"aligned": 1.5, "performance": 0.5}),
+}
+
+
+def make_failure(dtype="float16", **changes):
+    fields = {
+        "status": Status.wrong_values,
+        "case": f"rows=1 cols=1025 dtype={dtype} seed=7",
+        "what": "out[0, 1024] is nan, expected 0.173; the other 1024 elements agree",
+        "pattern": "every case with cols <= 1024 passes",
+        "hint": "does the kernel loop over, or mask, columns past one block?",
+        "reproduce": f"grader check rmsnorm --case 'rows=1 cols=1025 dtype={dtype} seed=7'",
+    }
+    return Failure(**(fields | changes))
+
+
+def make_variant(name, failing=None, performance=None, **changes):
+    """A variant that passes but for `failing`: {(size class, dtype): Failure or Status}."""
+    parts = []
+    for size_class in SPECS[name].variants["triton"].size_classes:
+        for dtype in DTYPES:
+            found = (failing or {}).get((size_class, dtype), Status.passed)
+            if isinstance(found, Failure):
+                part = PartEvidence(dtype, size_class, found.status, 40, 9, (found,))
+            else:
+                part = PartEvidence(dtype, size_class, found, 40, reason=changes.get("reason", ""))
+            parts.append(part)
+    performance = performance or PerformanceEvidence(Status.not_measured, reason="no GPU")
+    return VariantEvidence(
+        name, "triton", f"{name}.py", parts=tuple(parts), performance=performance
+    )
+
+
+def make_evidence(*variants, gpu=None, **changes):
+    environment = {"gpu": gpu, "sandbox": "bubblewrap", "versions": {"torch": "2.13.0"}}
+    fields = {"submission": "assignment", "seed": 7, "environment": environment}
+    return Evidence(variants=variants or (make_variant("rmsnorm"),), **(fields | changes))
+
+
+def untouched(*names):
+    return tuple(
+        VariantEvidence(name, "triton", f"{name}.py", not_attempted="the stub is as it was given")
+        for name in names
+    )
+
+
+def in_terminal(evidence, width=80, **console) -> str:
+    file = io.StringIO()
+    report.to_terminal(evidence, score(evidence, SPECS), Console(file=file, width=width, **console))
+    return file.getvalue()
+
+
+def in_html(evidence) -> str:
+    return report.to_html(evidence, score(evidence, SPECS))
+
+
+def in_junit(evidence) -> ET.Element:
+    return ET.fromstring(report.to_junit(evidence, score(evidence, SPECS)).encode())
+
+
+def in_json(evidence) -> dict:
+    return json.loads(report.to_json(evidence, score(evidence, SPECS)), parse_constant=pytest.fail)
+
+
+def total(evidence) -> str:
+    return report.total_line(score(evidence, SPECS))
+
+
+def unwrapped(text: str) -> str:
+    return " ".join(text.split())
+
+
+BROKEN = make_evidence(
+    make_variant("rmsnorm", {("ragged", dtype): make_failure(dtype) for dtype in DTYPES}),
+    make_variant("silu", {("aligned", "float16"): Status.grader_error}, reason="the oracle broke"),
+)
+
+
+# The message of one failure
+
+
+def test_a_message_has_its_four_parts_and_ends_in_the_line_that_repeats_it():
+    assert report.failure_text("rmsnorm", "triton", make_failure()) == (
+        "rmsnorm/triton: wrong values for rows=1, cols=1025, float16 (smallest failing case "
+        "found). out[0, 1024] is nan, expected 0.173; the other 1024 elements agree. Every case "
+        "with cols <= 1024 passes: does the kernel loop over, or mask, columns past one block? "
+        "Reproduce: grader check rmsnorm --case 'rows=1 cols=1025 dtype=float16 seed=7'"
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        (
+            {"where": "rmsnorm.py:23", "pattern": "", "hint": ""},
+            "rmsnorm/triton: wrong values at rmsnorm.py:23 for rows=1, cols=1025, float16 "
+            "(smallest failing case found). out[0, 1024] is nan, expected 0.173; the other 1024 "
+            "elements agree.",
+        ),
+        (
+            {"case": "", "what": "no module named trition.", "pattern": "", "hint": "a typo"},
+            "rmsnorm/triton: wrong values. No module named trition. A typo.",
+        ),
+        (
+            {"case": "n=3", "what": "it varies", "pattern": "", "occurrences": "wrong in 3 of 10"},
+            "rmsnorm/triton: wrong values for n=3 (smallest failing case found). It varies. Wrong "
+            "in 3 of 10. Does the kernel loop over, or mask, columns past one block?",
+        ),
+    ],
+)
+def test_a_part_of_a_message_that_is_not_known_leaves_no_gap(changes, expected):
+    failure = make_failure(reproduce="", **changes)
+    assert report.failure_text("rmsnorm", "triton", failure) == expected
+
+
+def test_a_part_without_a_failure_says_its_reason():
+    part = PartEvidence("float16", "ragged", Status.not_measured, reason="bfloat16 dot")
+    assert report.part_text("rmsnorm", "triton", part) == (
+        "rmsnorm/triton: not measured here. bfloat16 dot."
+    )
+    passed = PartEvidence("float16", "ragged", Status.passed)
+    assert report.part_text("rmsnorm", "triton", passed) == ""
+
+
+def test_every_status_makes_a_message():
+    for status in Status:
+        text = report.failure_text("rmsnorm", "triton", make_failure(status=status))
+        assert text.startswith(f"rmsnorm/triton: {status.headline} for rows=1")
+
+
+def make_part(dtype, size_class, **changes):
+    failure = make_failure(dtype, **changes)
+    return PartEvidence(dtype, size_class, failure.status, 40, 9, (failure,))
+
+
+def test_failures_that_differ_in_numbers_and_dtypes_only_are_one_and_the_smallest_stands():
+    parts = [
+        make_part("float32", "ragged", what="out[0, 3] is 1.5, expected -2e-3 in float32"),
+        make_part("float16", "ragged", what="out[0, 9] is 2, expected 7 in float16"),
+        make_part("float16", "aligned", case="rows=1 cols=2 dtype=float16 seed=99999"),
+        make_part("float16", "small", what="out[0, 1] is 2, expected 1 in float16", case="rows=3"),
+    ]
+    first, second = merge_failures(parts)
+    assert first.failure is parts[3].failures[0]
+    assert first.places == (("ragged", "float32"), ("ragged", "float16"), ("small", "float16"))
+    assert second.places == (("aligned", "float16"),)
+
+
+def test_failures_with_another_pattern_or_status_stay_apart():
+    parts = [
+        make_part("float32", "ragged"),
+        make_part("float16", "ragged", pattern="every case with cols <= 64 passes"),
+        make_part("bfloat16", "ragged", status=Status.not_finite),
+    ]
+    assert len(merge_failures(parts)) == 3
+
+
+def test_the_middle_of_long_output_goes_and_its_ends_stay():
+    text = shorten_middle("first error\n" + "x" * 10_000 + "\nlast line", 300)
+    assert len(text) < 400
+    assert text.startswith("first error")
+    assert text.endswith("last line")
+    assert "more" in text
+
+
+# Totals and first steps
+
+
+def test_the_total_says_what_a_gpu_would_add():
+    both = make_evidence(make_variant("rmsnorm"), make_variant("silu"))
+    assert total(both) == "earned 4.5 of 4.5 gradable here; 2.5 more need a GPU"
+
+
+def test_the_total_names_what_was_not_decided_and_why():
+    assert total(BROKEN) == (
+        "earned 2.5 of 4 gradable here; 2.5 more need a GPU; "
+        "0.5 more could not be decided because the grader failed"
+    )
+    part = {("ragged", "bfloat16"): Status.not_measured}
+    unmeasured = make_evidence(make_variant("rmsnorm", part, reason="bfloat16 dot is broken"))
+    assert total(unmeasured) == (
+        "earned 2.5 of 2.5 gradable here; 2 more need a GPU; "
+        "0.5 more could not be measured here (bfloat16 dot is broken)"
+    )
+    slow = PerformanceEvidence(Status.implausible_time)
+    waiting = make_evidence(make_variant("rmsnorm", performance=slow), gpu=H100)
+    assert total(waiting).endswith("; 2 more wait for a person to look at the timing")
+
+
+def test_the_total_is_plain_where_all_was_gradable():
+    fast = PerformanceEvidence(
+        Status.passed, device=H100, microseconds=9.0, yardsticks=(Yardstick("torch", 9.0, 1.0),)
+    )
+    assert total(make_evidence(make_variant("rmsnorm", performance=fast), gpu=H100)) == (
+        "earned 5 of 5"
+    )
+
+
+@pytest.mark.parametrize("render", [in_terminal, in_html])
+def test_an_untouched_assignment_says_zero_and_what_to_do_first(render):
+    text = unwrapped(render(make_evidence(*untouched("rmsnorm", "silu"))))
+    assert "arned 0 of 4.5 gradable here" in text
+    assert "Not attempted" in text
+    assert "not attempted: the stub is as it was given" in text
+    assert (
+        "Start with silu: open assignment/silu.py, fill in the TODO, then run: pytest -k silu"
+        in text
+    )
+
+
+def test_the_first_step_names_the_folder_that_was_graded():
+    text = unwrapped(in_terminal(make_evidence(*untouched("silu"), submission="mine/work")))
+    assert "open mine/work/silu.py" in text
+    assert "pytest -k silu --submission mine/work" in text
+
+
+@pytest.mark.parametrize("render", [in_terminal, in_html])
+def test_an_interrupted_run_says_so(render):
+    line = "This run was interrupted"
+    assert line in render(make_evidence(complete=False))
+    assert line not in render(make_evidence())
+
+
+@pytest.mark.parametrize("render", [in_terminal, in_html])
+def test_a_failing_grader_is_loud_and_costs_nothing(render):
+    text = unwrapped(render(BROKEN))
+    assert re.search("the grader failed on silu/triton: aligned float16", text, re.IGNORECASE)
+    assert "it costs no points. Please report it" in text
+    assert "the oracle broke" in text
+    assert not re.search("the grader failed on", render(make_evidence()), re.IGNORECASE)
+
+
+# Terminal
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 200])
+def test_no_line_is_wider_than_the_terminal_but_commands_that_must_paste_whole(width):
+    text = in_terminal(BROKEN, width)
+    wide = [line for line in text.splitlines() if len(line) > width]
+    assert all(line.startswith("  grader check ") for line in wide)
+    command = "  grader check rmsnorm --case 'rows=1 cols=1025 dtype=float32 seed=7'"
+    assert command in text.splitlines()
+
+
+@pytest.mark.parametrize("width", [60, 80])
+def test_the_terminal_shows_words_points_and_the_message_without_colour(width):
+    text = in_terminal(BROKEN, width, no_color=True, force_terminal=True)
+    flat = unwrapped(re.sub(r"\x1b\[[0-9;]*m", "", text))
+    assert "ragged wrong values 0/1.5" in flat
+    assert "aligned passed 1.5/1.5" in flat
+    assert re.search(r"performance not measured here: needs a( GPU)? -/2", flat)
+    assert "rmsnorm/triton: wrong values for rows=1, cols=1025, float32 (smallest" in flat
+    assert "Every case with cols <= 1024 passes: does the kernel loop over" in flat
+    assert "Fails in ragged for float32, float16 and bfloat16." in flat
+    assert flat.count("does the kernel loop over") == 1
+    assert "sandbox: bubblewrap" in flat
+
+
+def test_nothing_coloured_reaches_a_pipe():
+    assert "\x1b" not in in_terminal(BROKEN, force_terminal=False)
+
+
+def test_different_failures_in_one_check_are_both_named():
+    failing = {
+        ("ragged", "float16"): make_failure(),
+        ("ragged", "float32"): make_failure("float32", status=Status.timed_out),
+    }
+    flat = unwrapped(in_terminal(make_evidence(make_variant("rmsnorm", failing)), 120))
+    assert "ran out of time: float32; wrong values: float16; passed: bfloat16 0.5/1.5" in flat
+
+
+def test_a_score_just_short_of_the_maximum_is_not_shown_as_the_maximum():
+    specs = {"rmsnorm": make_exercise("rmsnorm", {"aligned": 0.003, "performance": 0.0})}
+    specs["rmsnorm"].variants["triton"].points["ragged"] = 9.0
+    specs["rmsnorm"].variants["triton"].size_classes = ("aligned", "ragged")
+    parts = [PartEvidence(dtype, "ragged", Status.passed) for dtype in DTYPES]
+    parts += [PartEvidence(dtype, "aligned", Status.wrong_values) for dtype in DTYPES]
+    seen = VariantEvidence("rmsnorm", "triton", "rmsnorm.py", parts=tuple(parts))
+    grade = score(Evidence("assignment", 7, (seen,), {"gpu": H100}), specs)
+    assert report.total_line(grade).startswith("earned 9 of 9.003")
+
+
+def test_many_kinds_of_failure_are_cut_and_counted_in_the_terminal_but_not_in_html():
+    parts = tuple(
+        PartEvidence(dtype, size_class, Status.wrong_values, 1, 1, failures)
+        for size_class in ("aligned", "ragged")
+        for dtype in DTYPES
+        for failures in [(make_failure(dtype, pattern=f"pattern {size_class} of {dtype}"),)]
+    )
+    evidence = make_evidence(VariantEvidence("rmsnorm", "triton", "rmsnorm.py", parts=parts))
+    assert "2 more kinds of failure: see --html FILE." in in_terminal(evidence)
+    assert in_html(evidence).count('<article class="failure">') == 6
+
+
+def test_text_the_console_cannot_encode_is_replaced():
+    file = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    evidence = make_evidence(
+        make_variant("rmsnorm", {("ragged", "float16"): make_failure(what="caf\xe9 \u4f60")})
+    )
+    report.to_terminal(evidence, score(evidence, SPECS), Console(file=file, width=80))
+    file.flush()
+    assert b"Caf? ?" in file.buffer.getvalue()
+
+
+def test_a_run_over_nothing_says_so():
+    nothing = Evidence("assignment", 7, (), {"gpu": None})
+    assert "Nothing was graded" in in_terminal(nothing)
+    assert "Nothing was graded" in in_html(nothing)
+    assert in_junit(nothing).get("tests") == "0"
+
+
+# JSON
+
+
+def test_the_json_has_the_schema_that_others_build_on():
+    data = in_json(BROKEN)
+    top = {"schema": int, "submission": str, "seed": int, "environment": dict, "exercises": list}
+    points = {"score": float, "gradable": float, "max_score": float}
+    levels = [
+        ([data], top | points),
+        (data["exercises"], {"name": str, "variants": list} | points),
+        (
+            [v for e in data["exercises"] for v in e["variants"]],
+            {"name": str, "status": str, "checks": list} | points,
+        ),
+        (
+            [c for e in data["exercises"] for v in e["variants"] for c in v["checks"]],
+            {"name": str, "status": str, "message": str} | points,
+        ),
+    ]
+    for rows, fields in levels:
+        assert rows
+        for row in rows:
+            assert {name: type(row[name]) for name in fields} == fields
+            assert "status" not in row or row["status"] in Status.__members__
+    assert data["schema"] == 1
+    assert data["environment"]["gpu"] is None
+    assert data["environment"]["sandbox"] == "bubblewrap"
+
+
+def test_the_json_carries_the_message_the_parts_and_the_failures():
+    aligned, ragged, performance = in_json(BROKEN)["exercises"][0]["variants"][0]["checks"]
+    assert (aligned["status"], aligned["score"], aligned["message"]) == ("passed", 1.5, "")
+    assert ragged["message"] == report.failure_text("rmsnorm", "triton", make_failure("float32"))
+    assert [part["dtype"] for part in ragged["parts"]] == list(DTYPES)
+    assert ragged["parts"][0]["cases_failed"] == 9
+    assert ragged["failures"][0]["status"] == "wrong_values"
+    assert performance["message"] == "Needs a GPU."
+
+
+def test_numbers_json_does_not_have_become_null():
+    slow = PerformanceEvidence(
+        Status.passed,
+        microseconds=2.0,
+        bytes=4000,
+        yardsticks=(Yardstick("torch", 1.0, float("nan")),),
+    )
+    data = in_json(make_evidence(make_variant("rmsnorm", performance=slow), gpu=H100))
+    timing = data["exercises"][0]["variants"][0]["checks"][-1]["performance"]
+    assert timing["yardsticks"][0]["ratio"] is None
+    assert timing["gigabytes_per_second"] == 2.0
+
+
+# JUnit
+
+
+def test_junit_has_a_suite_per_exercise_and_a_case_per_part():
+    root = in_junit(BROKEN)
+    assert [suite.get("name") for suite in root] == ["rmsnorm", "silu"]
+    cases = {case.get("name"): case for case in root.iter("testcase")}
+    assert len(cases) == 11
+    assert len(cases["rmsnorm-triton-float32-aligned"]) == 0
+    failure = cases["rmsnorm-triton-float32-ragged"].find("failure")
+    assert failure.get("type") == "wrong_values"
+    assert failure.get("message") == report.failure_text(
+        "rmsnorm", "triton", make_failure("float32")
+    )
+    assert cases["silu-triton-float16-aligned"].find("error") is not None
+    assert cases["rmsnorm-triton-performance"].find("skipped") is not None
+    counts = {name: root.get(name) for name in ("tests", "failures", "errors", "skipped")}
+    assert counts == {"tests": "11", "failures": "3", "errors": "1", "skipped": "2"}
+
+
+def test_junit_skips_what_was_not_attempted_and_says_why():
+    root = in_junit(make_evidence(*untouched("silu")))
+    messages = {case.find("skipped").get("message") for case in root.iter("testcase")}
+    assert messages == {"The stub is as it was given."}
+    assert root.get("failures") == "0"
+
+
+def test_junit_does_not_count_a_wrong_kernel_as_a_slow_one_too():
+    failing = {("ragged", "float16"): make_failure()}
+    root = in_junit(make_evidence(make_variant("rmsnorm", failing), gpu=H100))
+    assert root.get("failures") == "1"
+    slow = PerformanceEvidence(
+        Status.passed, microseconds=9.0, yardsticks=(Yardstick("torch", 1.0, 0.1),)
+    )
+    root = in_junit(make_evidence(make_variant("rmsnorm", performance=slow), gpu=H100))
+    assert root.get("failures") == "1"
+    assert root.find(".//failure").get("type") == "target_missed"
+
+
+# HTML
+
+
+class _Page(HTMLParser):
+    """Collects tags, attributes and text, and that every tag is closed in order."""
+
+    VOID = frozenset({"meta", "rect", "br"})
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[tuple[str, dict]] = []
+        self.text = ""
+        self.feed(text)
+        self.close()
+        assert not self.open
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if self.open[-1:] != ["style"]:
+            self.text += data
+
+    def all(self, tag):
+        return [attributes for name, attributes in self.tags if name == tag]
+
+
+def test_the_html_page_stands_alone():
+    page = _Page(in_html(BROKEN))
+    tags = {tag for tag, _ in page.tags}
+    assert not tags & {"script", "link", "img", "iframe", "object", "form", "base"}
+    for _, attributes in page.tags:
+        assert not {"src", "srcset", "onclick", "onload", "style"} & set(attributes)
+        assert attributes.get("href", "#").startswith("#")
+    assert "@import" not in in_html(BROKEN)
+    assert "url(" not in in_html(BROKEN)
+
+
+def test_the_html_page_is_accessible_and_made_for_phones_print_and_dark_rooms():
+    text = in_html(BROKEN)
+    page = _Page(text)
+    assert page.all("html") == [{"lang": "en"}]
+    assert {"name": "viewport", "content": "width=device-width, initial-scale=1"} in page.all(
+        "meta"
+    )
+    assert len(page.all("h1")) == len(page.all("title")) == 1
+    assert all(cell.get("scope") in ("row", "col") for cell in page.all("th"))
+    assert "@media print" in text
+    assert "prefers-color-scheme: dark" in text
+    ids = [attributes["id"] for _, attributes in page.tags if "id" in attributes]
+    assert {a["href"].removeprefix("#") for a in page.all("a")} == set(ids)
+
+
+def test_the_html_page_shows_the_message_and_the_command():
+    text = unwrapped(_Page(in_html(BROKEN)).text)
+    assert "Earned 2.5 of 4 gradable here; 2.5 more need a GPU" in text
+    assert "Every case with cols <= 1024 passes: does the kernel loop over" in text
+    assert "grader check rmsnorm --case 'rows=1 cols=1025 dtype=float32 seed=7'" in text
+    assert "<dt>GPU</dt><dd>none</dd>" in in_html(BROKEN)
+    assert "<dd>torch 2.13.0</dd>" in in_html(BROKEN)
+
+
+def test_the_html_page_shows_what_was_timed():
+    fast = PerformanceEvidence(
+        Status.passed,
+        device=H100,
+        microseconds=93.1,
+        bytes=268435456,
+        yardsticks=(Yardstick("torch", 93.2, 1.001),),
+    )
+    text = in_html(make_evidence(make_variant("rmsnorm", performance=fast), gpu=H100))
+    assert f"Timed on {H100}: 93.1 us per call, 2883 GB/s." in text
+    assert "1.001 of torch&#39;s speed (target 0.9)" in text
+
+
+# Hostile text
+
+
+def hostile_evidence(text):
+    failure = make_failure(
+        case=text, what=text, where=text, pattern=text, hint=text, occurrences=text, detail=text
+    )
+    broken = make_variant("silu", {("aligned", "float16"): Status.grader_error}, reason=text)
+    performance = PerformanceEvidence(Status.crashed, reason=text, device=text, microseconds=1.0)
+    return make_evidence(
+        make_variant("rmsnorm", {("ragged", "float16"): failure}, performance),
+        broken,
+        *untouched(),
+        submission=text,
+        environment={"gpu": text, text: {text: text}, "list": [text]},
+    )
+
+
+_hostile = st.one_of(
+    st.text(st.characters(), max_size=60),  # includes control characters and lone surrogates
+    st.text("\x1b[]();\\0m<>&\"'{}%\r\n\x07\x9b\u202e", max_size=60),
+)
+
+
+def assert_harmless(text):
+    assert not re.search(
+        r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]", text
+    )
+    text.encode("utf-8")
+
+
+def test_hostile_text_reaches_the_terminal_as_plain_text():
+    text = in_terminal(hostile_evidence(HOSTILE), 300)
+    assert_harmless(text)
+    assert "[bold red]hi[/]" in text
+    assert ":smile:" in text
+
+
+def test_hostile_text_is_escaped_in_html():
+    text = in_html(hostile_evidence(HOSTILE))
+    page = _Page(text)
+    assert "<script" not in text
+    assert "alert(1)</script>" in page.text
+    assert "{{ 7*7 }}" in page.text
+    assert_harmless(text)
+
+
+def test_hostile_text_leaves_xml_and_json_whole():
+    evidence = hostile_evidence(HOSTILE)
+    failure = in_junit(evidence).find(".//failure")
+    assert "alert(1)</script>" in failure.text
+    data = in_json(evidence)
+    assert "<script>" in data["exercises"][0]["variants"][0]["checks"][1]["message"]
+    assert_harmless(json.dumps(data, ensure_ascii=False))
+
+
+@settings(max_examples=60, deadline=None)
+@given(_hostile)
+def test_no_text_breaks_any_report(text):
+    evidence = hostile_evidence(text)
+    assert_harmless(in_terminal(evidence))
+    assert_harmless(in_html(evidence))
+    _Page(in_html(evidence))
+    in_junit(evidence)
+    in_json(evidence)
+
+
+@given(st.text())
+def test_cleaning_twice_changes_nothing_more(text):
+    assert clean(clean(text)) == clean(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("\x1b[1;31mred\x1b[0m", "red"),
+        ("\x1b]8;;http://x\x1b\\link\x1b]0;title\x07", "link"),
+        ("a\x1bcb\x1b", "ab"),
+        ("a\r\nb\rc\td", "a\nb\nc    d"),
+        ("\u202etxt\x00", "\ufffdtxt\ufffd"),
+        ("caf\xe9 \u4f60\u597d", "caf\xe9 \u4f60\u597d"),
+    ],
+)
+def test_cleaning_takes_control_away_and_leaves_the_text(text, expected):
+    assert clean(text) == expected
+
+
+def test_cleaning_takes_time_in_proportion_to_the_text():
+    """Many openings of terminal sequences that never end: each is read once, not to the end."""
+    for opening in ("\x1b]", "\x1b[", "\x1b[0;", "\x1bP"):
+        assert "\x1b" not in clean(opening * 200_000)

@@ -1,0 +1,339 @@
+"""Points: what each status earns, what is gradable, and that the sums are exact."""
+
+from __future__ import annotations
+
+import dataclasses
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from grader import spec
+from grader.evidence import (
+    Evidence,
+    PartEvidence,
+    PerformanceEvidence,
+    VariantEvidence,
+    Yardstick,
+    from_json,
+    to_json,
+)
+from grader.score import NEEDS_GPU, RIGHT_FIRST, GradeScore, score
+from grader.status import Status
+
+DTYPES = ("float32", "float16", "bfloat16")
+POINTS = {"aligned": 1.5, "ragged": 1.5, "degenerate": 1.0, "performance": 2.0}
+GPU = {"gpu": "NVIDIA H100 80GB HBM3"}
+
+
+def make_threshold(points, speed_vs=None, at_least=None, milliseconds=None):
+    return SimpleNamespace(
+        points=points, speed_vs=speed_vs, at_least=at_least, milliseconds=milliseconds
+    )
+
+
+THRESHOLDS = (make_threshold(2.0, "copy", 0.90), make_threshold(1.0, "torch", 1.00))
+
+
+def make_variant(points=POINTS, dtypes=DTYPES, thresholds=THRESHOLDS, name="triton"):
+    return SimpleNamespace(
+        name=name,
+        file="rmsnorm.py",
+        dtypes=dtypes,
+        points=points,
+        size_classes=tuple(key for key in points if key not in ("performance", "memory")),
+        performance=SimpleNamespace(thresholds=thresholds) if "performance" in points else None,
+    )
+
+
+def make_specs(*variants, name="rmsnorm"):
+    by_name = {variant.name: variant for variant in variants or (make_variant(),)}
+    return {name: SimpleNamespace(name=name, title="RMSNorm", variants=by_name)}
+
+
+def make_parts(changes=(), points=POINTS, dtypes=DTYPES):
+    """Every part passed, but those of `changes`: {(size class, dtype): status}."""
+    changes = dict(changes)
+    return tuple(
+        PartEvidence(dtype, key, changes.get((key, dtype), Status.passed), reason="why")
+        for key in points
+        if key not in ("performance", "memory")
+        for dtype in dtypes
+    )
+
+
+def timed(status=Status.passed, copy=0.95, torch=1.05, **changes):
+    yardsticks = (Yardstick("copy", 90.0, copy), Yardstick("torch", 100.0, torch))
+    evidence = PerformanceEvidence(
+        status, device=GPU["gpu"], microseconds=95.0, yardsticks=yardsticks
+    )
+    return dataclasses.replace(evidence, **changes)
+
+
+def make_evidence(parts=None, performance=None, environment=None, **changes):
+    variant = VariantEvidence(
+        "rmsnorm",
+        "triton",
+        "rmsnorm.py",
+        parts=make_parts() if parts is None else parts,
+        performance=performance,
+        not_attempted=changes.pop("not_attempted", ""),
+    )
+    environment = {"gpu": None} if environment is None else environment
+    return Evidence("reference", 7, (variant,), environment, **changes)
+
+
+def numbers(row) -> tuple[float, float, float]:
+    return row.score, row.gradable, row.max_score
+
+
+def check(grade: GradeScore, name: str):
+    (found,) = [c for c in grade.exercises[0].variants[0].checks if c.name == name]
+    return found
+
+
+def test_all_correct_without_a_gpu_earns_all_that_is_gradable_here():
+    grade = score(make_evidence(), make_specs())
+    assert numbers(grade) == (4.0, 4.0, 6.0)
+    performance = check(grade, "performance")
+    assert performance.status is Status.not_measured
+    assert performance.message == NEEDS_GPU
+    assert grade.exercises[0].variants[0].status is Status.passed
+
+
+def test_a_size_class_is_split_evenly_over_the_dtypes():
+    parts = make_parts({("ragged", "float16"): Status.wrong_values})
+    grade = score(make_evidence(parts), make_specs())
+    ragged = check(grade, "ragged")
+    assert numbers(ragged) == (1.0, 1.5, 1.5)
+    assert ragged.status is Status.wrong_values
+    assert [part.score for part in ragged.parts] == [0.5, 0.0, 0.5]
+    assert grade.exercises[0].variants[0].status is Status.wrong_values
+
+
+@pytest.mark.parametrize("status", list(Status))
+def test_what_each_status_of_a_part_earns(status):
+    grade = score(make_evidence(make_parts({("degenerate", "float32"): status})), make_specs())
+    earned, gradable, _ = numbers(grade)
+    assert earned == (4.0 if status is Status.passed else 3.6667)
+    undecided = {Status.not_measured, Status.grader_error, Status.implausible_time}
+    assert gradable == (3.6667 if status in undecided else 4.0)
+
+
+def test_a_part_missing_from_interrupted_evidence_is_not_measured():
+    parts = tuple(part for part in make_parts() if part.size_class != "degenerate")
+    grade = score(make_evidence(parts, complete=False), make_specs())
+    assert numbers(grade) == (3.0, 3.0, 6.0)
+    assert check(grade, "degenerate").status is Status.not_measured
+    assert not grade.complete
+
+
+@pytest.mark.parametrize(("environment", "gradable"), [({"gpu": None}, 4.0), ({}, 4.0), (GPU, 6.0)])
+def test_not_attempted_earns_nothing_of_what_this_machine_could_have_given(environment, gradable):
+    evidence = make_evidence((), None, environment, not_attempted="the stub is untouched")
+    grade = score(evidence, make_specs())
+    assert numbers(grade) == (0.0, gradable, 6.0)
+    checks = grade.exercises[0].variants[0].checks
+    assert {c.status for c in checks} == {Status.not_attempted}
+    assert {c.message for c in checks} == {"the stub is untouched"}
+
+
+@pytest.mark.parametrize(
+    ("copy", "torch", "points", "status"),
+    [
+        (0.90, 0.50, 2.0, Status.passed),
+        (0.89, 1.00, 1.0, Status.passed),
+        (0.89999, 0.99999, 0.0, Status.target_missed),
+    ],
+)
+def test_performance_earns_the_first_threshold_that_holds(copy, torch, points, status):
+    grade = score(make_evidence(None, timed(copy=copy, torch=torch), GPU), make_specs())
+    performance = check(grade, "performance")
+    assert numbers(performance) == (points, 2.0, 2.0)
+    assert performance.status is status
+
+
+def test_a_missed_target_is_not_rounded_up_to_it():
+    grade = score(make_evidence(None, timed(copy=0.89999, torch=0.5), GPU), make_specs())
+    assert "0.899 of copy's speed (target 0.9)" in check(grade, "performance").message
+
+
+@pytest.mark.parametrize("ratio", [float("nan"), float("inf")])
+def test_a_ratio_that_is_no_number_decides_nothing(ratio):
+    grade = score(make_evidence(None, timed(copy=ratio, torch=ratio), GPU), make_specs())
+    assert numbers(check(grade, "performance")) == (0.0, 0.0, 2.0)
+
+
+def test_a_wrong_kernel_is_not_timed_and_loses_the_gradable_points():
+    parts = make_parts({("ragged", "float16"): Status.wrong_values})
+    performance = check(score(make_evidence(parts, timed(), GPU), make_specs()), "performance")
+    assert numbers(performance) == (0.0, 2.0, 2.0)
+    assert performance.message == RIGHT_FIRST
+    # Without a GPU nothing is lost by it.
+    performance = check(score(make_evidence(parts), make_specs()), "performance")
+    assert numbers(performance) == (0.0, 0.0, 2.0)
+
+
+def test_performance_waits_where_correctness_was_not_decided():
+    parts = make_parts({("ragged", "float16"): Status.grader_error})
+    performance = check(score(make_evidence(parts, timed(), GPU), make_specs()), "performance")
+    assert numbers(performance) == (0.0, 0.0, 2.0)
+
+
+@pytest.mark.parametrize(
+    ("status", "gradable"),
+    [
+        (Status.not_measured, 0.0),
+        (Status.grader_error, 0.0),
+        (Status.implausible_time, 0.0),
+        (Status.crashed, 2.0),
+        (Status.timed_out, 2.0),
+    ],
+)
+def test_a_run_that_could_not_be_timed(status, gradable):
+    evidence = make_evidence(None, timed(status, reason="the reason"), GPU)
+    performance = check(score(evidence, make_specs()), "performance")
+    assert (*numbers(performance), performance.status) == (0.0, gradable, 2.0, status)
+    assert performance.message == "the reason"
+
+
+def test_a_yardstick_that_was_not_timed_costs_nothing():
+    only_torch = timed(yardsticks=(Yardstick("torch", 100.0, 1.2),))
+    performance = check(score(make_evidence(None, only_torch, GPU), make_specs()), "performance")
+    assert numbers(performance) == (1.0, 1.0, 2.0)
+
+
+@pytest.mark.parametrize(
+    ("gpu", "at_most", "expected"),
+    [("H100", 0.1, (2.0, 2.0)), ("H100", 0.09, (0.0, 2.0)), ("A100", 0.1, (0.0, 0.0))],
+)
+def test_a_threshold_in_milliseconds_holds_on_its_gpu_only(gpu, at_most, expected):
+    limit = SimpleNamespace(gpu=gpu, at_most=at_most)
+    variant = make_variant(thresholds=(make_threshold(2.0, milliseconds=limit),))
+    grade = score(make_evidence(None, timed(), GPU), make_specs(variant))
+    assert numbers(check(grade, "performance")) == (*expected, 2.0)
+
+
+def test_memory_is_not_gradable_yet():
+    variant = make_variant(points={"aligned": 1.0, "memory": 1.0})
+    grade = score(make_evidence(), make_specs(variant))
+    assert numbers(grade) == (1.0, 1.0, 2.0)
+    assert check(grade, "memory").status is Status.not_measured
+
+
+def test_variants_that_were_not_asked_for_are_left_out_of_the_maximum():
+    specs = make_specs(make_variant(), make_variant(name="cuda_matrix"))
+    specs |= make_specs(name="silu")
+    grade = score(make_evidence(), specs)
+    assert [e.name for e in grade.exercises] == ["rmsnorm"]
+    assert [v.name for v in grade.exercises[0].variants] == ["triton"]
+    assert grade.max_score == 6.0
+
+
+def test_evidence_the_specs_no_longer_have_is_ignored():
+    stale = (
+        PartEvidence("float64", "aligned", Status.wrong_values),
+        PartEvidence("float32", "huge", Status.wrong_values),
+    )
+    evidence = make_evidence(make_parts() + stale)
+    gone = VariantEvidence("gelu", "triton", "gelu.py", parts=stale)
+    gone_too = VariantEvidence("rmsnorm", "cuda", "rmsnorm.cu", parts=stale)
+    evidence = dataclasses.replace(evidence, variants=(gone, *evidence.variants, gone_too))
+    assert score(evidence, make_specs()) == score(make_evidence(), make_specs())
+
+
+def test_nothing_asked_for_scores_nothing():
+    assert numbers(score(Evidence("x", 7, ()), make_specs())) == (0.0, 0.0, 0.0)
+
+
+def test_scoring_stored_evidence_again_gives_the_same_grade():
+    evidence = make_evidence(None, timed(), GPU)
+    assert score(from_json(to_json(evidence)), make_specs()) == score(evidence, make_specs())
+
+
+_points = st.decimals("0", "50", places=3).map(float)
+_part = st.builds(
+    PartEvidence,
+    dtype=st.sampled_from(DTYPES),
+    size_class=st.sampled_from(["aligned", "ragged", "degenerate", "gone"]),
+    status=st.sampled_from(Status),
+)
+_performance = st.builds(
+    timed,
+    status=st.sampled_from(Status),
+    copy=st.floats(allow_nan=True),
+    torch=st.floats(0, 2),
+)
+
+
+@st.composite
+def _specs(draw):
+    points = {name: draw(_points) for name in (*POINTS, "memory") if draw(st.booleans())}
+    offered = points.get("performance", 0.0)
+    thresholds = (
+        make_threshold(offered, "copy", 0.9),
+        make_threshold(offered / 2, "torch", 1.0),
+    )
+    dtypes = draw(st.lists(st.sampled_from(DTYPES), min_size=1, unique=True))
+    return make_specs(make_variant(points or {"aligned": 1.0}, tuple(dtypes), thresholds))
+
+
+@given(
+    specs=_specs(),
+    parts=st.lists(_part, max_size=12).map(tuple),
+    performance=st.none() | _performance,
+    environment=st.sampled_from([{}, {"gpu": None}, GPU]),
+    not_attempted=st.sampled_from(["", "untouched"]),
+)
+def test_score_gradable_and_maximum_are_always_in_order(
+    specs, parts, performance, environment, not_attempted
+):
+    evidence = make_evidence(parts, performance, environment, not_attempted=not_attempted)
+    grade = score(evidence, specs)
+    rows = [grade, *grade.exercises]
+    rows += [v for e in grade.exercises for v in e.variants]
+    rows += [c for e in grade.exercises for v in e.variants for c in v.checks]
+    for row in rows:
+        assert 0 <= row.score <= row.gradable <= row.max_score
+    for row in rows:
+        for inner in ("exercises", "variants", "checks"):
+            for name in ("score", "gradable", "max_score"):
+                if hasattr(row, inner):
+                    total = sum(getattr(part, name) for part in getattr(row, inner))
+                    assert getattr(row, name) == pytest.approx(total, abs=1e-3)
+
+
+@given(specs=_specs())
+def test_full_marks_are_exactly_the_maximum(specs):
+    variant = specs["rmsnorm"].variants["triton"]
+    parts = make_parts(points=variant.points, dtypes=variant.dtypes)
+    grade = score(make_evidence(parts, timed(), GPU), specs)
+    # With no size class nothing says that the kernel is right, so it isn't timed either.
+    open_points = variant.points.get("memory", 0.0)
+    if not variant.size_classes:
+        open_points += variant.points.get("performance", 0.0)
+    assert grade.score == grade.gradable
+    assert grade.max_score == round(sum(variant.points.values()), 4)
+    assert grade.score == round(sum(variant.points.values()) - open_points, 4)
+
+
+def test_the_specs_of_the_assignment_can_be_earned_in_full():
+    for name, exercise in spec.load_all().items():
+        for variant in exercise.variants.values():
+            if variant.memory is not None:
+                continue
+            fast = PerformanceEvidence(
+                Status.passed,
+                device="NVIDIA H100",
+                microseconds=1.0,
+                yardsticks=tuple(
+                    Yardstick(t.speed_vs, 9.0, 9.0)
+                    for t in (variant.performance.thresholds if variant.performance else ())
+                    if t.speed_vs
+                ),
+            )
+            parts = make_parts(points=variant.points, dtypes=variant.dtypes)
+            seen = VariantEvidence(name, variant.name, variant.file, parts=parts, performance=fast)
+            grade = score(Evidence("reference", 7, (seen,), GPU), {name: exercise})
+            assert grade.score == grade.gradable == grade.max_score == variant.max_points
