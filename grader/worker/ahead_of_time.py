@@ -1,15 +1,15 @@
 """Compiling what ran under the interpreter for the course's GPU, on a machine that has none.
 
-A launch is bound and specialised exactly as Triton's own launcher does it (types, constexprs,
-arguments that are 1 or divisible by 16, launch options), recorded without its tensors, and later
-handed to `triton.compile` with a named target. What the interpreter accepts and the compiler
-refuses is thereby found, and so is a kernel that needs more shared memory than the GPU has.
+A recorded launch is handed to `triton.compile` with a named target. What the interpreter accepts
+and the compiler refuses is thereby found, and so is a kernel that needs more shared memory or
+threads than the GPU has.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import io
 import os
 import re
 import sys
@@ -17,20 +17,19 @@ import tempfile
 import time
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import triton
 import triton.language as tl
-from triton._utils import find_paths_if, get_iterable_path
 from triton.backends.compiler import GPUTarget
-from triton.compiler import ASTSource, make_backend
+from triton.compiler import ASTSource
 from triton.compiler.errors import CompilationError, CompileTimeAssertionFailure
 from triton.runtime import cache, jit
 from triton.runtime.errors import OutOfResources, PTXASError
 
-DEFAULT_CAPABILITY = 90
+from .launches import DEFAULT_CAPABILITY, WARP, Launch, backend
 
 # Shared memory one block may have, in bytes, by compute capability: CUDA programming guide, table
 # "Technical specifications per compute capability" (the opt-in maximum).
@@ -47,38 +46,7 @@ _SHARED_BYTES = {
     120: 101376,
 }
 _MAX_THREADS = 1024
-_WARP = 32
 _TRITON_FOLDER = str(Path(triton.__file__).parent)
-
-class NotModelled(Exception):
-    """An operation that can't be given the GPU's meaning here: the verdict needs a GPU."""
-
-
-@dataclass(frozen=True)
-class Bound:
-    """Arguments of one launch as Triton's launcher sees them."""
-
-    values: dict[str, Any]  # parameter name -> value, defaults applied
-    specialisation: list[tuple[str, Any]]  # per parameter: type name, value-dependent attribute
-    options: dict[str, Any]  # num_warps and the like
-
-
-@dataclass(frozen=True)
-class Launch:
-    """One specialisation of a kernel that ran; holds no tensor."""
-
-    kernel: str
-    file: str
-    key: str  # equal for launches that compile to the same code
-    tag: int  # the request during which it ran first
-    options: dict[str, Any] = field(default_factory=dict, compare=False)
-    # What the compiler needs; live objects, so a launch crosses a fork but not a pipe.
-    function: Any = field(default=None, compare=False, repr=False)
-    signature: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
-    constants: dict[tuple, Any] = field(default_factory=dict, compare=False, repr=False)
-    attributes: dict[tuple, str] = field(default_factory=dict, compare=False, repr=False)
-    # The configurations an autotuner chooses from, this one included; shared by all of them.
-    group: list[Launch] = field(default_factory=list, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -97,108 +65,6 @@ class CompileResult:
     not_modelled: str = ""  # why it could not be compiled here, through no fault of the kernel
     # An autotuner passes over a configuration that fails like this.
     autotuner_skips: bool = False
-
-
-class Launches:
-    """The specialisations that ran since they were last taken."""
-
-    def __init__(self) -> None:
-        self.tag = 0
-        self._seen: dict[Any, Launch] = {}
-        self._group: list[Launch] | None = None
-
-    def take(self) -> list[Launch]:
-        """Each specialisation once, in the order of first appearance; the record starts anew."""
-        taken = list(self._seen.values())
-        self._seen.clear()
-        return taken
-
-    def add(self, function: jit.JITFunction, bound: Bound) -> None:
-        """Note a launch. What can't be hashed is compared by its text."""
-        options = tuple(bound.options.items())
-        key: Any = (id(function), tuple(bound.specialisation), options)
-        try:
-            launch = self._seen.get(key)
-        except Exception:
-            key = str(key)
-            launch = self._seen.get(key)
-        if launch is None:
-            group = [] if self._group is None else self._group
-            launch = self._seen[key] = _describe(function, bound, self.tag, group)
-            group.append(launch)
-
-    @contextlib.contextmanager
-    def alternatives(self) -> Iterator[list[Launch]]:
-        """Launches added inside are configurations of which an autotuner needs one to compile."""
-        outer, self._group = self._group, []
-        try:
-            yield self._group
-        finally:
-            self._group = outer
-
-
-def _describe(function: jit.JITFunction, bound: Bound, tag: int, group: list[Launch]) -> Launch:
-    types = [kind for kind, _ in bound.specialisation]
-    constant_paths = find_paths_if(types, lambda _, kind: kind == "constexpr")
-    values = list(bound.values.values())
-    constants = {path: get_iterable_path(values, path) for path in constant_paths}
-    attributes = ["" if kind == "constexpr" else value for kind, value in bound.specialisation]
-    attribute_paths = find_paths_if(attributes, lambda _, value: isinstance(value, str))
-    options = sorted(bound.options.items(), key=str)
-    return Launch(
-        kernel=function.__name__,
-        file=function.file_name,
-        key=f"{function.file_name}:{function.fn.__qualname__} {bound.specialisation} {constants} {options}",
-        tag=tag,
-        options=dict(bound.options),
-        function=function,
-        signature=dict(zip(bound.values, types, strict=True)),
-        constants=constants,
-        attributes={path: get_iterable_path(attributes, path) for path in attribute_paths},
-        group=group,
-    )
-
-
-# --- binding ------------------------------------------------------------------------------------
-
-
-@functools.lru_cache(maxsize=4)
-def _backend(capability: int) -> Any:
-    return make_backend(GPUTarget("cuda", capability, _WARP))
-
-
-@functools.lru_cache(maxsize=1)
-def _option_names() -> frozenset[str]:
-    return frozenset(_backend(DEFAULT_CAPABILITY).parse_options({}).__dict__)
-
-
-def bind(function: jit.JITFunction, args: tuple, kwargs: dict[str, Any]) -> Bound:
-    """Bind the arguments of a launch as Triton's launcher would.
-
-    Raises TypeError for a missing or surplus argument and KeyError for a keyword that is neither a
-    parameter of the kernel nor a launch option: the errors a launch on a GPU raises.
-    """
-    name = function.__name__
-    binder = function.__dict__.get("_warpgrade_binder")
-    if binder is None:
-        binder = function._warpgrade_binder = jit.create_function_from_signature(
-            function.signature, function.params, _backend(DEFAULT_CAPABILITY)
-        )
-    try:
-        values, specialisation, surplus = binder(*args, **kwargs)
-    except TypeError as error:
-        raise TypeError(str(error).replace("dynamic_func()", f"{name}()")) from None
-    for keyword in surplus:
-        if keyword not in _option_names():
-            parameters = ", ".join(function.arg_names)
-            raise KeyError(
-                f"{name} has no parameter {keyword} and no launch option is called that; "
-                f"its parameters are {parameters}"
-            )
-    options = {key: kwargs[key] for key in kwargs if key in _option_names()}
-    if function.debug and "debug" not in options:
-        options["debug"] = True
-    return Bound(values, specialisation, options)
 
 
 # --- the language as the compiler wants it ------------------------------------------------------
@@ -253,24 +119,62 @@ def compile_launch(launch: Launch, capability: int = DEFAULT_CAPABILITY) -> Comp
     return result
 
 
+@functools.lru_cache(maxsize=256)  # an autotuner's configurations are asked about repeatedly
 def _compile(launch: Launch, capability: int) -> CompileResult:
+    if launch.problem:
+        return CompileResult(ok=False, kernel=launch.kernel, not_modelled=launch.problem)
     started = time.perf_counter()
     with _captured_stderr() as stderr, _cache_folder(), warnings.catch_warnings(), _compilable():
         warnings.simplefilter("ignore")
         try:
-            backend = _backend(capability)
-            options = backend.parse_options(dict(launch.options))
-            attributes = {path: backend.parse_attr(a) for path, a in launch.attributes.items()}
+            compiler = backend(capability)
+            options = compiler.parse_options(dict(launch.options))
+            attributes = {path: compiler.parse_attr(a) for path, a in launch.attributes.items()}
             source = ASTSource(launch.function, launch.signature, launch.constants, attributes)
-            target = GPUTarget("cuda", capability, _WARP)
-            kernel = triton.compile(source, target=target, options=options.__dict__)
-            result = _within_limits(launch, kernel, capability)
+            target = GPUTarget("cuda", capability, WARP)
+            with _CheckedBackend(capability):
+                kernel = triton.compile(source, target=target, options=options.__dict__)
+            result = _within_limits(launch, kernel)
+        except OutOfResources as error:
+            result = _too_large(launch, error)
         except Exception as error:
             result = _refusal(launch, error, stderr())
     return replace(result, seconds=time.perf_counter() - started)
 
 
-def _within_limits(launch: Launch, kernel: Any, capability: int) -> CompileResult:
+class _CheckedBackend:
+    """While it is entered, the backend stops before it writes PTX for what can't be launched.
+
+    A kernel with far too large blocks would keep the assembler busy for half a minute.
+    """
+
+    def __init__(self, capability: int) -> None:
+        self.type = type(backend(capability))
+        self.original = self.type.add_stages
+        self.limit = _SHARED_BYTES.get(capability, _SHARED_BYTES[DEFAULT_CAPABILITY])
+
+    def __enter__(self) -> None:
+        original, limit = self.original, self.limit
+
+        @functools.wraps(original)
+        def add_stages(backend, stages, *args):
+            original(backend, stages, *args)
+            write_ptx = stages["ptx"]
+
+            def checked(module, metadata):
+                if metadata["shared"] > limit:
+                    raise OutOfResources(metadata["shared"], limit, "shared memory")
+                return write_ptx(module, metadata)
+
+            stages["ptx"] = checked
+
+        self.type.add_stages = add_stages
+
+    def __exit__(self, *_: object) -> None:
+        self.type.add_stages = self.original
+
+
+def _within_limits(launch: Launch, kernel: Any) -> CompileResult:
     shared, warps = kernel.metadata.shared, kernel.metadata.num_warps
     result = CompileResult(
         ok=True,
@@ -280,21 +184,27 @@ def _within_limits(launch: Launch, kernel: Any, capability: int) -> CompileResul
         num_warps=warps,
         ptx_bytes=len(kernel.asm.get("ptx", "")),
     )
-    line = launch.function.def_file_line_number
-    limit = _SHARED_BYTES.get(capability, _SHARED_BYTES[DEFAULT_CAPABILITY])
-    if shared > limit:
+    if warps * WARP > _MAX_THREADS:
         message = (
-            f"{launch.kernel} needs {shared} bytes of shared memory, the GPU has {limit}: "
-            "smaller blocks or fewer num_stages need less"
-        )
-        return replace(result, ok=False, line=line, message=message, autotuner_skips=True)
-    if warps * _WARP > _MAX_THREADS:
-        message = (
-            f"{launch.kernel} asks for {warps} warps, {warps * _WARP} threads; "
+            f"{launch.kernel} asks for {warps} warps, {warps * WARP} threads; "
             f"a block has at most {_MAX_THREADS}"
         )
+        line = launch.function.source_line
         return replace(result, ok=False, line=line, message=message, autotuner_skips=True)
     return result
+
+
+def _too_large(launch: Launch, error: OutOfResources) -> CompileResult:
+    return CompileResult(
+        ok=False,
+        kernel=launch.kernel,
+        file=launch.file,
+        line=launch.function.source_line,
+        message=f"{launch.kernel} needs {error.required} bytes of {error.name}, the GPU has "
+        f"{error.limit}: smaller blocks or fewer num_stages need less",
+        shared_bytes=error.required,
+        autotuner_skips=True,
+    )
 
 
 # --- what the compiler said ---------------------------------------------------------------------
@@ -307,19 +217,20 @@ _DIAGNOSTIC = re.compile(
 
 def _refusal(launch: Launch, error: Exception, diagnostics: str) -> CompileResult:
     errors = _chain(error)
+    if isinstance(errors[-1], (OSError, MemoryError)) or "Cannot find ptxas" in str(errors[-1]):
+        # The machine failed, not the kernel.
+        return CompileResult(ok=False, kernel=launch.kernel, not_modelled=f"compiling: {error}")
     file, line, excerpt = _place(errors, launch)
     reason = _reason(errors)
     found = None
     if not any(isinstance(e, CompilationError) for e in errors):
         found = _DIAGNOSTIC.search(diagnostics)
-        line = launch.function.def_file_line_number
+        line = launch.function.source_line
         if found:
             reason = found["text"]
             if found["file"] == launch.file:
                 line = int(found["line"])
-    skips = any(
-        isinstance(e, (OutOfResources, PTXASError, CompileTimeAssertionFailure)) for e in errors
-    )
+    skips = any(isinstance(e, (PTXASError, CompileTimeAssertionFailure)) for e in errors)
     return CompileResult(
         ok=False,
         kernel=launch.kernel,
@@ -344,22 +255,30 @@ def _place(errors: list[BaseException], launch: Launch) -> tuple[str, int | None
         node = getattr(error, "node", None)
         if not isinstance(error, CompilationError) or not hasattr(node, "lineno"):
             continue
-        for function in functions:
-            if function.src != error.src or function.file_name.startswith(_TRITON_FOLDER):
+        for function in reversed(functions):
+            if function.src != error.src or function.source_file.startswith(_TRITON_FOLDER):
                 continue
             text = error.src.split("\n")[node.lineno - 1]
             indent = len(text) - len(text.lstrip())
             caret = " " * max(node.col_offset - indent, 0) + "^"
-            line = function.def_file_line_number + node.lineno - 1
-            return function.file_name, line, f"    {text.strip()}\n    {caret}"
+            line = function.source_line + node.lineno - 1
+            return function.source_file, line, f"    {text.strip()}\n    {caret}"
     return launch.file, None, ""
+
+
+_ASSEMBLER = re.compile(r"line \d+; error\s*: (.*)")
+_QUOTED = re.compile(r"(\w+)\((['\"])(.*)\2\)", re.DOTALL)  # an exception's repr
 
 
 def _reason(errors: list[BaseException]) -> str:
     for error in reversed(errors):
         text = error.error_message if isinstance(error, CompilationError) else str(error)
+        if isinstance(error, PTXASError) and (found := _ASSEMBLER.search(text)):
+            return f"the assembler refuses what it compiles to: {found[1]}"
         if text:
-            return text
+            return _QUOTED.sub(r"\1: \3", text) if _QUOTED.fullmatch(text) else text
+    if isinstance(errors[-1], CompileTimeAssertionFailure):
+        return "static_assert failed"
     return f"the compiler gave no reason ({type(errors[-1]).__name__})"
 
 
@@ -370,9 +289,12 @@ def _without_paths(text: str, longest: int = 600) -> str:
 
 @contextlib.contextmanager
 def _captured_stderr() -> Iterator[Any]:
-    """Collect what the compiler's C++ side prints, which no exception carries."""
+    """Collect what the compiler's C++ side prints, which no exception carries.
+
+    What its Python side prints (the whole PTX, when the assembler fails) is dropped.
+    """
     sys.stderr.flush()
-    with tempfile.TemporaryFile() as file:
+    with tempfile.TemporaryFile() as file, contextlib.redirect_stdout(io.StringIO()):
         kept = os.dup(2)
         os.dup2(file.fileno(), 2)
 

@@ -112,7 +112,8 @@ def _load(session: Session, request: Request) -> dict:
         module.__file__ = session.path
         sys.modules[MODULE_NAME] = module
         linecache.checkcache(session.path)
-        exec(compile(source, session.path, "exec"), vars(module))
+        code = compile(source, session.path, "exec", dont_inherit=True)
+        exec(code, vars(module))
     except BaseException as error:
         raise Refusal(Code.import_failed, **_describe(session, error)) from None
     entry = getattr(module, session.entry_name, None)

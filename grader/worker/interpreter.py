@@ -21,17 +21,15 @@ Known differences that remain:
 - a float outside an integer's range casts to numpy's choice, not to the nearest integer;
 - argmax and argmin of ties or NaN may pick another index;
 - float32 sums, dots and exp differ from the GPU's in the last bits;
-- names imported from triton.language one by one (`from triton.language import load`) don't work;
+- `a * b + c` rounds twice, where the compiler makes one fused operation of it;
+- libdevice beyond its common functions, inline assembly and casts to float8 are not modelled;
 - `kernel.warmup` returns nothing, and there are no device properties to ask for.
 """
 
 from __future__ import annotations
 
-import __future__
-import ast
-import builtins
-import contextlib
 import functools
+import inspect
 import sys
 import types
 from collections.abc import Callable, Iterator
@@ -45,15 +43,10 @@ from triton.runtime import interpreter as upstream
 from triton.runtime.errors import InterpreterError
 from triton.runtime.jit import JITFunction
 
-from . import ahead_of_time, numerics
-from .ahead_of_time import (
-    Bound,
-    CompileResult,
-    Launch,
-    Launches,
-    NotModelled,
-    compile_launch,
-)
+from . import ahead_of_time, libdevice, numerics, reductions, rewriting
+from .ahead_of_time import CompileResult, compile_launch
+from .language import Language
+from .launches import Bound, Launch, Launches, NotModelled, bind, prepare
 
 __all__ = [
     "CompileResult",
@@ -70,6 +63,7 @@ __all__ = [
 launches = Launches()
 
 _MAX_GRID = (2**31 - 1, 65535, 65535)  # blocks along each axis, every compute capability since 3.0
+_language = Language()
 _UpstreamFunction = upstream.InterpretedFunction
 _installed = False
 
@@ -84,13 +78,14 @@ def install() -> None:
     if _installed:
         return
     _check_upstream()
+    prepare()
     numerics.install()
+    reductions.install()
+    libdevice.install()
     _replace_library_functions()
     upstream.InterpretedFunction = InterpretedFunction  # what @triton.jit makes from now on
-    upstream.FunctionRewriter._compile_and_exec = _compile_and_exec
-    upstream.FunctionRewriter._find_def = _find_def
-    upstream.FunctionRewriter.ast_transformer = _Transformer()
     _install_autotuner()
+    _language.prepare()
     _installed = True
 
 
@@ -99,9 +94,10 @@ def _check_upstream() -> None:
     expected = [
         (upstream, "_patch_lang _implicit_cvt interpreter_builder interpreter_semantic"),
         (upstream.InterpretedFunction, "run __call__ rewrite"),
-        (upstream.FunctionRewriter, "_compile_and_exec _find_def ast_transformer"),
+        (upstream.FunctionRewriter, "rewrite_ast _compile_and_exec _find_def ast_transformer"),
         (autotuner.Autotuner, "run _bench prune_configs"),
         *numerics.EXPECTED,
+        *reductions.EXPECTED,
     ]
     for owner, names in expected:
         for name in names.split():
@@ -116,8 +112,6 @@ def _check_upstream() -> None:
 
 # --- running a kernel ---------------------------------------------------------------------------
 
-_kernel_code: set[types.CodeType] = set()  # of every rewritten kernel and device function
-
 
 class InterpretedFunction(JITFunction):
     """What `@triton.jit` makes: compilable like any JITFunction, interpreted when it is called."""
@@ -128,12 +122,15 @@ class InterpretedFunction(JITFunction):
 
     def __init__(self, fn: Callable, **options: Any) -> None:
         super().__init__(fn, **options)
+        lines, first = inspect.getsourcelines(fn)
+        self.source_file = fn.__code__.co_filename
+        self.source_line = first + rewriting.definition_offset(lines)
         self._rewritten: Callable | None = None
         ahead_of_time.functions.append(self)
 
     def run(self, *args, grid, warmup, **kwargs) -> None:
         """Launch: bind, record, then run every program of the grid, one after another."""
-        bound = ahead_of_time.bind(self, args, kwargs)
+        bound = bind(self, args, kwargs)
         launches.add(self, bound)
         if warmup:
             return
@@ -163,7 +160,7 @@ class InterpretedFunction(JITFunction):
     def rewrite(self) -> Callable:
         """The function as the interpreter runs it, made on first use."""
         if self._rewritten is None:
-            self._rewritten = upstream.FunctionRewriter(self.fn).rewrite_ast()
+            self._rewritten = rewriting.Rewriter(self.fn, _language.shadows()).rewrite_ast()
         return self._rewritten
 
 
@@ -221,164 +218,6 @@ def _device_value(value: Any, kind: Any) -> Any:
         dtype = tl.str_to_ty(kind, None) if kind in ("fp16", "bf16", "fp32", "fp64") else tl.float32
         return upstream.interpreter_semantic.scalar_constant(value, dtype)
     return upstream._implicit_cvt(value)
-
-
-class _Language:
-    """triton.language as the interpreter needs it, while a kernel runs."""
-
-    def __init__(self) -> None:
-        self.depth = 0
-        self._changes: list[tuple[Any, str, Any, Any]] | None = None
-
-    @contextlib.contextmanager
-    def patched(self) -> Iterator[None]:
-        """Apply upstream's patches of triton.language; nested uses cost nothing."""
-        if self._changes is None:
-            self._changes = _language_changes()
-        if self.depth == 0:
-            for owner, name, _, new in self._changes:
-                setattr(owner, name, new)
-        self.depth += 1
-        try:
-            yield
-        finally:
-            self.depth -= 1
-            if self.depth == 0:
-                for owner, name, old, _ in self._changes:
-                    if old is _ABSENT:
-                        delattr(owner, name)
-                    else:
-                        setattr(owner, name, old)
-
-
-_ABSENT = object()
-_language = _Language()
-
-
-def _language_changes() -> list[tuple[Any, str, Any, Any]]:
-    """What upstream's own patching changes, found by letting it patch once."""
-    owners = [tl, tl.core, tl.math, tl.tensor, tl.dtype, tl.condition]
-    owners.append(tl.core.tensor_descriptor_base)
-    before = [dict(vars(owner)) for owner in owners]
-    anyone = types.FunctionType((lambda: None).__code__, {"tl": tl, "core": tl.core})
-    scope = upstream._patch_lang(anyone)
-    if not {id(o) for o, _, _ in getattr(scope, "_changes", ())} <= set(map(id, owners)):
-        raise RuntimeError(f"triton {triton.__version__} patches more than the interpreter knows")
-    after = [dict(vars(owner)) for owner in owners]
-    if scope is not None:
-        scope.restore()
-    return [
-        (owner, name, old.get(name, _ABSENT), new[name])
-        for owner, old, new in zip(owners, before, after, strict=True)
-        for name in new
-        if new[name] is not old.get(name, _ABSENT)
-    ]
-
-
-# --- rewriting a kernel's source ----------------------------------------------------------------
-
-
-class _Transformer(upstream.ASTTransformer):
-    """Upstream's rewriting, and the operators Python won't let a class define."""
-
-    def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
-        """`a and b` -> `_logical("logical_and", lambda: a, lambda: b)`."""
-        self.generic_visit(node)
-        method = "logical_and" if isinstance(node.op, ast.And) else "logical_or"
-        nothing = ast.arguments(posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[])
-        operands = [ast.Lambda(args=nothing, body=value) for value in node.values]
-        return _call("_logical", node, ast.Constant(method), *operands)
-
-    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
-        """`not a` -> `_logical_not(a)`."""
-        self.generic_visit(node)
-        return _call("_logical_not", node, node.operand) if isinstance(node.op, ast.Not) else node
-
-    def visit_Call(self, node: ast.Call) -> ast.AST:
-        """`min(a, b)` -> `_extremum(min, a, b)`; whatever `min` means there stays what it means."""
-        self.generic_visit(node)
-        if isinstance(node.func, ast.Name) and node.func.id in ("min", "max"):
-            return _call("_extremum", node, node.func, *node.args, keywords=node.keywords)
-        return node
-
-
-def _call(name: str, at: ast.AST, *args: ast.expr, keywords: list | None = None) -> ast.Call:
-    call = ast.Call(func=ast.Name(name, ast.Load()), args=list(args), keywords=keywords or [])
-    return ast.copy_location(call, at)
-
-
-def _logical(method: str, *operands: Callable[[], Any]) -> Any:
-    """`and` or `or` with the compiler's meaning: only compile-time values cut evaluation short."""
-    dynamic: list[tl.tensor] = []
-    value = None
-    for operand in operands:
-        value = operand()
-        if isinstance(value, tl.tensor):
-            dynamic.append(value)
-        elif bool(value) is (method == "logical_or"):
-            return value
-    if not dynamic:
-        return value
-    return functools.reduce(lambda right, left: getattr(left, method)(right), reversed(dynamic))
-
-
-def _logical_not(value: Any) -> Any:
-    return value.__not__() if isinstance(value, tl.tensor) else not value
-
-
-def _extremum(function: Callable, *args: Any, **kwargs: Any) -> Any:
-    """The built-in min and max by element where a tensor takes part."""
-    builtin = function is builtins.min or function is builtins.max
-    if not builtin or len(args) < 2 or not any(isinstance(a, tl.tensor) for a in args):
-        return function(*args, **kwargs)
-    return functools.reduce(tl.minimum if function is builtins.min else tl.maximum, args)
-
-
-_HELPERS = {
-    "interpreter_semantic": upstream.interpreter_semantic,
-    "_logical": _logical,
-    "_logical_not": _logical_not,
-    "_extremum": _extremum,
-}
-if hasattr(upstream, "_InterpreterComparison"):
-    _HELPERS["_InterpreterComparison"] = upstream._InterpreterComparison
-
-
-def _find_def(self, lines: list[str]) -> int:
-    """The line of the first `def`, which is the one upstream takes the line number from."""
-    return next((i for i, line in enumerate(lines, 1) if line.strip().startswith("def ")), 0)
-
-
-def _compile_and_exec(self, tree: ast.Module) -> Callable:
-    """The rewritten function, over the student's own globals and closure.
-
-    The rewriting's helpers are reached through closure cells instead of being written into the
-    student's module.
-    """
-    cells = dict(zip(self.fn.__code__.co_freevars, self.fn.__closure__ or (), strict=True))
-    names = [*_HELPERS, *(name for name in cells if name not in _HELPERS)]
-    maker = ast.parse(f"def _make({', '.join(names)}):\n    pass")
-    maker.body[0].body = [*tree.body, ast.Return(ast.Name(self.fn.__name__, ast.Load()))]
-    ast.fix_missing_locations(maker)
-    future = self.fn.__code__.co_flags & _ANNOTATIONS_FLAG
-    code = compile(maker, self.filename, "exec", flags=future, dont_inherit=True)
-    namespace: dict[str, Any] = {}
-    exec(code, self.fn.__globals__, namespace)
-    made = namespace["_make"](*(_HELPERS.get(name) for name in names))
-    closure = tuple(
-        cells.get(name, cell)
-        for name, cell in zip(made.__code__.co_freevars, made.__closure__ or (), strict=True)
-    )
-    rewritten = types.FunctionType(
-        made.__code__, self.fn.__globals__, made.__name__, self.fn.__defaults__, closure
-    )
-    rewritten.__kwdefaults__ = self.fn.__kwdefaults__
-    rewritten.__annotations__ = self.fn.__annotations__
-    _kernel_code.add(made.__code__)
-    return rewritten
-
-
-_ANNOTATIONS_FLAG = __future__.annotations.compiler_flag
 
 
 # --- autotuning ---------------------------------------------------------------------------------
@@ -439,7 +278,7 @@ def inside_kernel(error: BaseException, path: str) -> bool:
     """Whether `error` arose while a kernel's body was interpreted, not in its wrapper."""
     return any(
         isinstance(exception, InterpreterError)
-        or any(code in _kernel_code for code, _ in _frames(exception))
+        or any(code in rewriting.kernel_code for code, _ in _frames(exception))
         for exception in _causes(error)
     )
 

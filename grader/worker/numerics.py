@@ -4,13 +4,7 @@ bfloat16 is stored as uint16 in the interpreter, and upstream computes on those 
 every operation on it widens its operands to float32, computes there and rounds the result once to
 nearest even: what the GPU does for one operation. Where that can't be done NotModelled is raised.
 
-Sums of float16, bfloat16 and float32 add halves to halves, each partial sum rounded to the type,
-like the GPU's threads and shuffles. A GPU's own order depends on the layout; a balanced tree is the
-most favourable one it can take, so an honest kernel passes and one that sums many terms in a 16-bit
-type still shows the error it makes on a GPU. Scans of 16-bit types are computed in float32 and
-rounded once.
-
-TF32: see `round_to_tf32`.
+float32 `tl.dot` takes TF32 operands unless told otherwise: see `round_to_tf32`.
 """
 
 from __future__ import annotations
@@ -24,21 +18,18 @@ import numpy as np
 import triton.language as tl
 from triton._C.libtriton import ir
 from triton.runtime import interpreter as upstream
-from triton.runtime.interpreter import InterpreterBuilder, ReduceOps, ScanOps, TensorHandle
+from triton.runtime.interpreter import InterpreterBuilder, TensorHandle
 
-from .ahead_of_time import NotModelled
+from .launches import NotModelled
 
 # What the patches replace: an owner and the names that must exist.
 EXPECTED = [
     (
         InterpreterBuilder,
-        "binary_op unary_op ternary_op cast_impl create_fp_to_fp create_dot create_dot_scaled "
-        "create_fma create_erf create_rsqrt create_atomic_rmw create_descriptor_load "
-        "create_extern_elementwise create_print",
+        "binary_op unary_op ternary_op cast_impl create_fp_to_fp create_dot create_fma create_erf "
+        "create_rsqrt create_atomic_rmw create_extern_elementwise create_inline_asm create_print",
     ),
-    (ReduceOps, "apply_impl sum min_max to_tensor"),
-    (ScanOps, "apply_impl cumsum cumprod"),
-    (ir, "INPUT_PRECISION ROUNDING_MODE ATOMIC_OP"),
+    (ir, "ROUNDING_MODE ATOMIC_OP PROPAGATE_NAN PADDING_OPTION"),
 ]
 
 _FP8 = (tl.float8e5, tl.float8e5b16, tl.float8e4nv, tl.float8e4b8, tl.float8e4b15)
@@ -50,23 +41,28 @@ def install() -> None:
     builder.binary_op = _widened(builder.binary_op, comparisons=True)
     builder.unary_op = _widened(builder.unary_op)
     builder.ternary_op = _ternary_op(builder.ternary_op)
+    builder.get_bf16 = lambda self, value: _as_bf16(self.get_fp32(value))  # since 3.9
+    builder.create_maxnumf = lambda self, lhs, rhs: self.binary_op(lhs, rhs, np.fmax)
+    builder.create_minnumf = lambda self, lhs, rhs: self.binary_op(lhs, rhs, np.fmin)
+    builder.create_clampf = _create_clampf
     for name in ("create_erf", "create_rsqrt"):
         setattr(builder, name, _widened(getattr(builder, name)))
     builder.cast_impl = _cast(builder.cast_impl)
     builder.create_fp_to_fp = _create_fp_to_fp(builder.create_fp_to_fp)
     builder.create_fma = _create_fma(builder.create_fma)
     builder.create_dot = _create_dot(builder.create_dot)
-    builder.create_dot_scaled = _create_dot_scaled(builder.create_dot_scaled)
+    if hasattr(builder, "create_dot_scaled"):  # since 3.8
+        builder.create_dot_scaled = _create_dot_scaled(builder.create_dot_scaled)
     builder.create_atomic_rmw = _create_atomic_rmw(builder.create_atomic_rmw)
     builder.create_descriptor_load = _create_descriptor_load(builder.create_descriptor_load)
     builder.create_print = _create_print(builder.create_print)
     # The overflow check ends in a device_assert, which does nothing without debug=True, as on a
     # GPU; computing it doubled the cost of every integer operation.
     upstream.interpreter_builder.options = dataclasses.replace(
-        upstream.interpreter_builder.options, sanitize_overflow=False
+        upstream.interpreter_builder.options,
+        sanitize_overflow=False,
+        allowed_dot_input_precisions=("tf32", "tf32x3", "ieee", "bf16x3", "bf16x6"),
     )
-    ReduceOps.apply_impl = _reduce(ReduceOps.apply_impl)
-    ScanOps.apply_impl = _scan(ScanOps.apply_impl)
 
 
 # --- conversions --------------------------------------------------------------------------------
@@ -99,13 +95,18 @@ def narrow(values: np.ndarray) -> np.ndarray:
 
 
 def round_to_tf32(values: np.ndarray) -> np.ndarray:
-    """float32 -> float32 with 10 bits of mantissa; NaN and infinity stay."""
+    """float32 -> float32 with 10 bits of mantissa, towards zero; NaN and infinity stay.
+
+    Triton hands float32 registers and shared memory to the tensor cores as they are, and those
+    ignore the low 13 bits. Measured on an H100: `tl.dot(a, identity)` is `a` truncated, bit for
+    bit, for 1024 normal numbers.
+    """
     single = np.ascontiguousarray(values, dtype=np.float32)
     bits = single.view(np.uint32)
     return np.where(np.isfinite(single), (bits & np.uint32(0xFFFFE000)).view(np.float32), single)
 
 
-def _is_bf16(handle: Any) -> bool:
+def is_bf16(handle: Any) -> bool:
     """Whether a handle holds bfloat16 (comparisons used to keep their operands' type)."""
     return (
         isinstance(handle, TensorHandle)
@@ -114,8 +115,8 @@ def _is_bf16(handle: Any) -> bool:
     )
 
 
-def _as_float32(handle: Any) -> Any:
-    return TensorHandle(widen(handle.data), tl.float32) if _is_bf16(handle) else handle
+def as_float32(handle: Any) -> Any:
+    return TensorHandle(widen(handle.data), tl.float32) if is_bf16(handle) else handle
 
 
 def _as_bf16(handle: TensorHandle) -> TensorHandle:
@@ -130,8 +131,8 @@ def _widened(original: Callable, comparisons: bool = False) -> Callable:
 
     @functools.wraps(original)
     def operation(self, *operands):
-        if any(map(_is_bf16, operands)):
-            result = original(self, *map(_as_float32, operands))
+        if any(map(is_bf16, operands)):
+            result = original(self, *map(as_float32, operands))
             if result.data.dtype != np.bool_:
                 return _as_bf16(result)
         else:
@@ -154,13 +155,23 @@ def _ternary_op(original: Callable) -> Callable:
     return ternary_op
 
 
+def _create_clampf(self, arg, lo, hi, propagate_nans):
+    """A NaN stays only where it is asked for (3.7 keeps it always)."""
+    if propagate_nans == ir.PROPAGATE_NAN.NONE:
+        return self.create_minnumf(self.create_maxnumf(arg, lo), hi)
+    return self.create_minimumf(self.create_maximumf(arg, lo), hi)
+
+
 def _create_fma(original: Callable) -> Callable:
     @functools.wraps(original)
     def create_fma(self, x, y, z):
-        if not _is_bf16(z):
+        if not is_bf16(z) and z.data.dtype != np.float16:
             return original(self, x, y, z)
-        product = widen(x.data).astype(np.float64) * widen(y.data)
-        return TensorHandle(narrow(product + widen(z.data)), tl.bfloat16)
+        x, y, wide = (as_float32(handle).data.astype(np.float64) for handle in (x, y, z))
+        exact = x * y + wide
+        if is_bf16(z):
+            return TensorHandle(narrow(exact), tl.bfloat16)
+        return TensorHandle(exact.astype(np.float16), tl.float16)
 
     return create_fma
 
@@ -169,10 +180,10 @@ def _cast(original: Callable) -> Callable:
     @functools.wraps(original)
     def cast_impl(self, src, dst_type):
         target = dst_type.scalar
-        if _is_bf16(src):
+        if is_bf16(src):
             if target == tl.bfloat16:
                 return src
-            wide = _as_float32(src)
+            wide = as_float32(src)
             return wide if target == tl.float32 else original(self, wide, dst_type)
         if target == tl.bfloat16:
             # An integer goes through float64, which holds what float32 would round.
@@ -208,7 +219,7 @@ def _create_fp_to_fp(original: Callable) -> Callable:
 def _create_print(original: Callable) -> Callable:
     @functools.wraps(original)
     def create_print(self, prefix, hex, values, isSigned):
-        return original(self, prefix, hex, [_as_float32(value) for value in values], isSigned)
+        return original(self, prefix, hex, [as_float32(value) for value in values], isSigned)
 
     return create_print
 
@@ -220,22 +231,20 @@ def _create_dot(original: Callable) -> Callable:
     @functools.wraps(original)
     def create_dot(self, a, b, d, input_precision, max_num_imprecise_acc):
         left, right = a.data, b.data
-        if _is_bf16(a) or _is_bf16(b):
-            left, right = _as_float32(a).data, _as_float32(b).data
+        if is_bf16(a) or is_bf16(b):
+            left, right = as_float32(a).data, as_float32(b).data
         elif left.dtype == np.float16 and right.dtype == np.float16:
             left, right = left.astype(np.float32), right.astype(np.float32)
         elif left.dtype == np.float32 and right.dtype == np.float32:
             precision = getattr(input_precision, "name", str(input_precision))
             if precision == "TF32":
                 left, right = round_to_tf32(left), round_to_tf32(right)
-            elif precision not in ("IEEE", "TF32x3", "BF16x3", "BF16x6"):
-                raise NotModelled(f"tl.dot with input_precision {precision}")
-            elif precision == "BF16x3":
-                raise NotModelled("tl.dot with input_precision bf16x3")
+            elif precision not in ("IEEE", "TF32x3"):  # three TF32 products are as good as one
+                raise NotModelled(f"tl.dot with input_precision {precision.lower()}")
         else:
             return original(self, a, b, d, input_precision, max_num_imprecise_acc)
-        product = np.matmul(left, right) + _as_float32(d).data
-        if _is_bf16(d):
+        product = np.matmul(left, right) + as_float32(d).data
+        if is_bf16(d):
             return TensorHandle(narrow(product), tl.bfloat16)
         return TensorHandle(product.astype(d.data.dtype), d.dtype.scalar)
 
@@ -245,7 +254,7 @@ def _create_dot(original: Callable) -> Callable:
 def _create_dot_scaled(original: Callable) -> Callable:
     @functools.wraps(original)
     def create_dot_scaled(self, lhs, lhs_scale, lhs_format, rhs, *others):
-        if _is_bf16(lhs) or _is_bf16(rhs):
+        if is_bf16(lhs) or is_bf16(rhs):
             raise NotModelled("tl.dot_scaled with a bfloat16 operand")
         return original(self, lhs, lhs_scale, lhs_format, rhs, *others)
 
@@ -258,18 +267,18 @@ def _create_dot_scaled(original: Callable) -> Callable:
 def _create_atomic_rmw(original: Callable) -> Callable:
     @functools.wraps(original)
     def create_atomic_rmw(self, rmw_op, ptr, val, mask, sem, scope):
-        if not _is_bf16(val) or rmw_op == ir.ATOMIC_OP.XCHG:
+        if not is_bf16(val) or rmw_op == ir.ATOMIC_OP.XCHG:
             return original(self, rmw_op, ptr, val, mask, sem, scope)
         if rmw_op != ir.ATOMIC_OP.FADD:
             raise NotModelled(f"a bfloat16 atomic {rmw_op.name}")
+        memory, one = upstream._interpreter, np.ones(1, dtype=bool)
         before = np.zeros(val.data.shape, dtype=np.uint16)
         for index in np.ndindex(val.data.shape):  # one after the other: addresses may repeat
-            if mask is None or np.broadcast_to(mask.data, val.data.shape)[index]:
-                address = TensorHandle(np.array([ptr.data[index]]), ptr.dtype)
-                old = self.create_load(address, None, False)
-                new = _as_bf16(TensorHandle(widen(old.data) + widen(val.data[index]), tl.float32))
-                self.create_store(address, new, None)
-                before[index] = old.data[0]
+            if np.broadcast_to(mask.data, val.data.shape)[index]:
+                address = ptr.data[index].reshape(1)
+                old = memory.load(address, one, np.zeros(1, np.uint16), np.dtype(np.uint16))
+                memory.store(address, narrow(widen(old) + widen(val.data[index])), one)
+                before[index] = old[0]
         return TensorHandle(before, tl.bfloat16)
 
     return create_atomic_rmw
@@ -277,131 +286,10 @@ def _create_atomic_rmw(original: Callable) -> Callable:
 
 def _create_descriptor_load(original: Callable) -> Callable:
     @functools.wraps(original)
-    def create_descriptor_load(self, desc, indices, cache_policy):
+    def create_descriptor_load(self, desc, *others):
         element = desc.base.dtype.element_ty
         if element == tl.bfloat16 and desc.padding == ir.PADDING_OPTION.PAD_NAN:
             raise NotModelled("a bfloat16 tensor descriptor padded with nan")
-        return original(self, desc, indices, cache_policy)
+        return original(self, desc, *others)
 
     return create_descriptor_load
-
-
-# --- reductions and scans -----------------------------------------------------------------------
-
-
-def _rounding(handle: TensorHandle) -> Callable[[np.ndarray], np.ndarray] | None:
-    """How a float32 is rounded to the handle's 16-bit type and back; None for other types."""
-    if _is_bf16(handle):
-        return lambda values: widen(narrow(values))
-    if handle.data.dtype == np.float16:
-        return lambda values: values.astype(np.float16).astype(np.float32)
-    return None
-
-
-def tree_sum(values: np.ndarray, axis: int, rounded: Callable | None) -> np.ndarray:
-    """Sum along an axis, halves onto halves, each partial sum rounded; the axis stays, length 1."""
-    values = np.moveaxis(values, axis, 0)
-    while len(values) > 1:
-        half = len(values) // 2
-        total = values[:half] + values[half : 2 * half]
-        if rounded is not None:
-            total = rounded(total)
-        values = np.concatenate([total, values[2 * half :]]) if len(values) % 2 else total
-    return np.moveaxis(values, 0, axis)
-
-
-def _reduce(original: Callable) -> Callable:
-    @functools.wraps(original)
-    def apply_impl(self, input):
-        first = input[0]
-        if self.combine_fn is tl.standard._sum_combine and first.dtype.is_floating():
-            return _sum(self, first)
-        index_of = _INDEX_REDUCTIONS.get(self.combine_fn.fn.__name__)
-        if index_of is not None and first.dtype.is_floating():
-            return _extremum_with_index(self, first, index_of)
-        return original(self, _comparable(self, input))
-
-    return apply_impl
-
-
-def _comparable(self, input: tuple) -> tuple:
-    """bfloat16 handed to a reduction that upstream gives to numpy would be compared as integers."""
-    shortcuts = (tl.standard._elementwise_max, tl.standard._elementwise_min)
-    if self.combine_fn in shortcuts and _is_bf16(input[0].handle):
-        raise NotModelled("tl.reduce of bfloat16 with Triton's own max or min")
-    return input
-
-
-def _flat(self, value: Any) -> tuple[TensorHandle, int, tuple]:
-    """The handle to reduce, along which axis, and the shape the result has with that axis kept."""
-    handle = value.handle
-    if self.axis is not None:
-        shape = list(handle.data.shape)
-        shape[self.axis] = 1
-        return handle, self.axis, tuple(shape)
-    shape = (1,) * handle.data.ndim
-    return TensorHandle(handle.data.reshape(-1), handle.dtype), 0, shape
-
-
-def _result(self, kept: np.ndarray, shape: tuple, dtype: tl.dtype) -> Any:
-    """A reduction's result as a tensor; `kept` still has the reduced axis, of length 1."""
-    kept = kept.reshape(shape)
-    if not self.keep_dims:
-        kept = kept.reshape(()) if self.axis is None else np.squeeze(kept, self.axis)
-    if kept.shape == ():
-        return tl.tensor(TensorHandle(kept.reshape(1), dtype.scalar), dtype.scalar)
-    return tl.tensor(TensorHandle(kept, dtype.scalar), tl.block_type(dtype.scalar, list(kept.shape)))
-
-
-def _sum(self, value: Any) -> Any:
-    handle, axis, shape = _flat(self, value)
-    rounded = _rounding(handle)
-    data = _as_float32(handle).data
-    if rounded is not None:
-        data = data.astype(np.float32)
-    total = tree_sum(data, axis, rounded)
-    total = narrow(total) if _is_bf16(handle) else total.astype(handle.data.dtype)
-    return _result(self, total, shape, value.dtype)
-
-
-_INDEX_REDUCTIONS = {
-    "_argmax_combine_tie_break_left": np.argmax,
-    "_argmax_combine_tie_break_fast": np.argmax,
-    "_argmin_combine_tie_break_left": np.argmin,
-    "_argmin_combine_tie_break_fast": np.argmin,
-}
-
-
-def _extremum_with_index(self, value: Any, index_of: Callable) -> tuple:
-    """Extremum and index of the first one; NaN loses against every number."""
-    handle, axis, shape = _flat(self, value)
-    data = _as_float32(handle).data
-    worst = -np.inf if index_of is np.argmax else np.inf
-    index = np.expand_dims(index_of(np.where(np.isnan(data), worst, data), axis=axis), axis)
-    found = np.take_along_axis(handle.data, index, axis)
-    return (
-        _result(self, found, shape, value.dtype),
-        _result(self, index.astype(np.int32), shape, tl.int32),
-    )
-
-
-def _scan(original: Callable) -> Callable:
-    @functools.wraps(original)
-    def apply_impl(self, input):
-        shortcuts = (tl.standard._sum_combine, tl.standard._prod_combine)
-        handle = input[0].handle
-        if self.combine_fn not in shortcuts or _rounding(handle) is None:
-            return original(self, input)
-        data = _as_float32(handle).data.astype(np.float32)
-        if self.reverse:
-            data = np.flip(data, self.axis)
-        scan = np.cumsum if self.combine_fn is tl.standard._sum_combine else np.cumprod
-        result = scan(data, axis=self.axis)
-        if self.reverse:
-            result = np.ascontiguousarray(np.flip(result, self.axis))
-        result = narrow(result) if _is_bf16(handle) else result.astype(np.float16)
-        dtype = input[0].dtype
-        block = tl.block_type(dtype.scalar, list(result.shape))
-        return [tl.tensor(TensorHandle(result, dtype.scalar), block)]
-
-    return apply_impl

@@ -1,0 +1,390 @@
+"""The mappings that a spec is made of: arguments, sizes, tolerance, limits, memory, performance."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from typing import Annotated, Any, Literal, get_args
+
+import pydantic
+from pydantic import BeforeValidator, Discriminator, Tag, ValidationInfo
+
+from grader.formula import Formula, FormulaError
+from grader.spec_values import (
+    FLOATS,
+    Block,
+    Dtype,
+    Identifier,
+    Mistake,
+    Name,
+    Points,
+    Positive,
+    TensorDtype,
+    as_written,
+    filled,
+    hint,
+    nonempty_list,
+    number,
+    number_in_text,
+    one_of,
+    refusal,
+    refusals,
+    unexpected,
+    whole,
+)
+
+Layout = Literal["contiguous", "row_padded", "offset", "transposed"]
+Pattern = Literal["normal", "large", "tiny", "constant_rows", "one_hot"]
+Yardstick = Literal["copy", "torch", "compile", "reference", "roofline"]
+
+MAX_RANK = 8  # what the protocol's request has room for
+
+
+def _dimensions(shape: object) -> object:
+    if not isinstance(shape, (list, tuple)):
+        raise unexpected("a list of sizes or formulas", shape)
+    if not 1 <= len(shape) <= MAX_RANK:
+        raise refusal(f"expected 1 to {MAX_RANK} dimensions, got {len(shape)}")
+    return shape
+
+
+class Tensor(Block):
+    """A tensor argument.
+
+    `shape` holds a formula over sizes per dimension; `dtype` is a concrete name or `$dtype`, the
+    variant's dtype under test. `layout` lists the ways the grader may lay it out:
+    `contiguous`; `row_padded`, rows further apart than they are long (rank 2 and up); `offset`,
+    contiguous, but the first element isn't 16-byte aligned; `transposed`, strides swapped (rank 2).
+    """
+
+    name: Identifier
+    shape: Annotated[tuple[Formula, ...], BeforeValidator(_dimensions)]
+    dtype: TensorDtype
+    role: Annotated[Literal["input", "output", "inout"], one_of(["input", "output", "inout"])] = (
+        "input"
+    )
+    space: Annotated[Literal["device", "host"], one_of(["device", "host"])] = "device"
+    layout: Annotated[
+        tuple[Annotated[Layout, one_of(get_args(Layout))], ...], BeforeValidator(nonempty_list)
+    ] = ("contiguous",)
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape)
+
+    @property
+    def is_input(self) -> bool:
+        """Whether its contents mean something before the call."""
+        return self.role != "output"
+
+    @property
+    def is_output(self) -> bool:
+        """Whether the kernel may and must write it."""
+        return self.role != "input"
+
+    def concrete_shape(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
+        """The shape for these sizes, every dimension >= 1. Raises FormulaError otherwise."""
+        shape = []
+        for dimension in self.shape:
+            extent = dimension.evaluate(sizes)
+            if not isinstance(extent, int) or extent < 1:
+                raise FormulaError(f"expected a whole number >= 1, got {dimension} = {extent}")
+            shape.append(extent)
+        return tuple(shape)
+
+    def concrete_dtype(self, dtype: str) -> str:
+        """`dtype` where the spec says `$dtype`, else the tensor's own."""
+        return dtype if self.dtype == "$dtype" else self.dtype
+
+
+_SCALAR_KINDS: dict[str, tuple[str, Callable[[object], bool]]] = {
+    "bool": ("true or false", lambda value: isinstance(value, bool)),
+    "int": ("a whole number", lambda value: type(value) is int),
+    "float": (
+        "a finite number",
+        lambda value: type(value) in (int, float) and math.isfinite(value),
+    ),
+}
+
+
+def scalar_problem(kind: str, value: object) -> str:
+    wanted, fits = _SCALAR_KINDS[kind]
+    if fits(value):
+        return ""
+    advice = number_in_text(value) if isinstance(value, str) and kind != "bool" else ""
+    return f"expected {wanted}, got {as_written(value)}{advice}"
+
+
+class Scalar(Block):
+    """A number passed by value; a case draws one of `values`."""
+
+    name: Name
+    scalar: Annotated[Literal["float", "int", "bool"], one_of(_SCALAR_KINDS)]
+    values: Annotated[tuple[Any, ...], BeforeValidator(nonempty_list)]
+
+    @pydantic.field_validator("values")
+    @classmethod
+    def _of_its_kind(cls, values: tuple[Any, ...], info: ValidationInfo) -> tuple[Any, ...]:
+        if "scalar" not in info.data:  # already a mistake of its own
+            return values
+        kind = info.data["scalar"]
+        problems = [scalar_problem(kind, value) for value in values]
+        if any(problems):
+            raise refusals([Mistake((i,), text) for i, text in enumerate(problems) if text])
+        return tuple(float(value) for value in values) if kind == "float" else values
+
+
+class Size(Block):
+    """A size passed to the kernel as an int."""
+
+    name: Name
+
+
+def _argument_kind(value: Any) -> str:
+    # Tags show up in pydantic's error paths; no key of a spec looks like these.
+    has_scalar = "scalar" in value if isinstance(value, Mapping) else isinstance(value, Scalar)
+    return "<scalar>" if has_scalar else "<tensor>"
+
+
+Argument = Annotated[
+    Annotated[Tensor, Tag("<tensor>")] | Annotated[Scalar, Tag("<scalar>")],
+    Discriminator(_argument_kind),
+]
+
+
+# --- sizes ---------------------------------------------------------------------------------------
+
+
+class SizeRule(Block):
+    """The values one size may take: low..high inclusive, in steps, or a few choices.
+
+    In YAML: `1`; `[1, 2049]`; `{multiple_of: 64, up_to: 2048}`, with `from:` where it shouldn't
+    start at the first multiple; `{one_of: [32, 64]}`.
+    """
+
+    low: int = pydantic.Field(ge=1)
+    high: int = pydantic.Field(ge=1)
+    multiple_of: int = pydantic.Field(1, ge=1)
+    choices: tuple[int, ...] | None = None
+
+    def contains(self, value: int) -> bool:
+        """Whether the size may be `value`."""
+        if self.choices is not None:
+            return value in self.choices
+        return self.low <= value <= self.high and value % self.multiple_of == 0
+
+
+_SIZE_FORMS = "1, [1, 64], {multiple_of: 64, up_to: 2048} or {one_of: [1, 2]}"
+
+
+def _size_rule(value: object) -> SizeRule:
+    """A SizeRule from any of its YAML forms."""
+    if isinstance(value, SizeRule):
+        return value
+    if isinstance(value, (list, tuple)):
+        if len(value) != 2:
+            raise refusal(f"expected [lowest, highest], got a list of {len(value)}")
+        low, high = (whole(end) for end in value)
+        if low > high:
+            raise refusal(f"expected [lowest, highest], got [{low}, {high}]")
+        return SizeRule(low=low, high=high)
+    if isinstance(value, Mapping):
+        return _size_choices(value) if "one_of" in value else _size_multiples(value)
+    size = whole(value, f"a size >= 1 ({_SIZE_FORMS})")
+    return SizeRule(low=size, high=size)
+
+
+def _only_keys(value: Mapping[Any, object], known: tuple[str, ...]) -> None:
+    for key in value:
+        if key not in known:
+            raise refusal(
+                f"expected one of the keys {', '.join(known)}, got {key!r}{hint(key, known)}"
+            )
+
+
+def _size_choices(value: Mapping[Any, object]) -> SizeRule:
+    _only_keys(value, ("one_of",))
+    choices = sorted(whole(choice) for choice in nonempty_list(value["one_of"]))
+    return SizeRule(low=choices[0], high=choices[-1], choices=tuple(choices))
+
+
+def _size_multiples(value: Mapping[Any, object]) -> SizeRule:
+    _only_keys(value, ("multiple_of", "up_to", "from"))
+    missing = [key for key in ("multiple_of", "up_to") if key not in value]
+    if missing:
+        raise refusal(f"expected the key {missing[0]!r} ({_SIZE_FORMS})")
+    step = whole(value["multiple_of"])
+    first = whole(value.get("from", 1))
+    last = whole(value["up_to"])
+    low, high = -(-first // step) * step, last // step * step
+    if low > high:
+        raise refusal(f"expected a multiple of {step} between {first} and {last}: there is none")
+    return SizeRule(low=low, high=high, multiple_of=step)
+
+
+def _alternatives(value: object) -> object:
+    """A size class is one mapping of rules, or a list of such mappings of which any may hold."""
+    if isinstance(value, Mapping):
+        return (value,)
+    return nonempty_list(value)
+
+
+SizeRules = dict[Name, Annotated[SizeRule, BeforeValidator(_size_rule)]]
+SizeClass = Annotated[
+    tuple[Annotated[SizeRules, BeforeValidator(filled)], ...], BeforeValidator(_alternatives)
+]
+
+# --- what is promised about results, time and memory ---------------------------------------------
+
+_FLOOR_ULPS = {"float64": 64.0, "float32": 64.0, "float16": 2.0, "bfloat16": 2.0}
+
+
+class Tolerance(Block):
+    """How far a result may be from the float64 oracle.
+
+    Allowed for an element: `factor` times the error torch makes in the dtype on the same case, plus
+    `floor_ulps` times the dtype's eps times `magnitude`. The floor is by dtype; where it doesn't
+    say, 64 for float32 and float64, 2 for half precision, 0 for integers. The magnitude is how
+    large the numbers behind the element were: the `expected` value itself, the oracle's result on
+    `absolute_inputs` (for sums), or what the function `<oracle>_magnitude` says (`oracle`).
+    """
+
+    factor: Annotated[float, number(at_least=1)] = 2.0
+    floor_ulps: dict[Dtype, Points] = pydantic.Field(default_factory=dict)
+    magnitude: Annotated[
+        Literal["expected", "absolute_inputs", "oracle"],
+        one_of(["expected", "absolute_inputs", "oracle"]),
+    ] = "expected"
+
+    @pydantic.field_validator("floor_ulps", mode="before")
+    @classmethod
+    def _for_every_dtype(cls, value: object) -> object:
+        if isinstance(value, Mapping):
+            return value
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            return dict.fromkeys(FLOATS, value)
+        raise unexpected("a number, or a number for each dtype", value)
+
+    def floor(self, dtype: str) -> float:
+        """The floor in units in the last place of `dtype`; 0 for integers unless the spec says."""
+        return self.floor_ulps.get(dtype, _FLOOR_ULPS.get(dtype, 0.0))
+
+    def overridden_by(self, other: Tolerance) -> Tolerance:
+        """This tolerance with what `other` was given in its place, dtype by dtype."""
+        said = {name: getattr(other, name) for name in other.model_fields_set}
+        said["floor_ulps"] = {**self.floor_ulps, **other.floor_ulps}
+        return self.model_copy(update=said)
+
+
+class Limits(Block):
+    """What one case may use up: CPU `seconds` and memory in MiB."""
+
+    seconds: Positive = 10.0
+    memory_mb: Annotated[int, BeforeValidator(whole)] = 2048
+
+    def overridden_by(self, other: Limits) -> Limits:
+        """These limits with what `other` was given in their place."""
+        said = {name: getattr(other, name) for name in other.model_fields_set}
+        return self.model_copy(update=said)
+
+
+class Bound(Block):
+    """A target for a measured number: at least, at most, or both, as formulas over sizes."""
+
+    at_least: Formula | None = None
+    at_most: Formula | None = None
+
+    @pydantic.model_validator(mode="after")
+    def _says_something(self) -> Bound:
+        if self.at_least is None and self.at_most is None:
+            raise refusal("expected at_least or at_most, got neither")
+        return self
+
+
+class LoadStore(Block):
+    """A bound each for loads and stores."""
+
+    load: Bound | None = None
+    store: Bound | None = None
+
+
+def _case_value(value: object) -> object:
+    if not isinstance(value, (bool, int, float, str)):
+        raise unexpected("one value", value)
+    return value
+
+
+Case = dict[str, Annotated[Any, BeforeValidator(_case_value)]]
+
+
+class Memory(Block):
+    """Targets for how memory is used, measured on one fixed case.
+
+    `case` gives every size, the dtype where the variant has several, and scalars or a data
+    pattern where they matter. `useful_bytes_per_sector` is of 32; `reads` says how often each
+    element of an argument is read from global memory; `copies` and `bytes_copied` are between
+    host and device.
+    """
+
+    case: Case
+    useful_bytes_per_sector: LoadStore | None = None
+    shared_bank_conflicts: Bound | None = None
+    copies: Bound | None = None
+    bytes_copied: Bound | None = None
+    reads: dict[str, Bound] | None = None
+
+    def bounds(self) -> Iterator[tuple[tuple[str, ...], Bound]]:
+        """Every bound with its key path below this block, in the order of the fields."""
+        sectors = self.useful_bytes_per_sector
+        if sectors is not None:
+            for side in ("load", "store"):
+                if getattr(sectors, side) is not None:
+                    yield ("useful_bytes_per_sector", side), getattr(sectors, side)
+        for metric in ("shared_bank_conflicts", "copies", "bytes_copied"):
+            if getattr(self, metric) is not None:
+                yield (metric,), getattr(self, metric)
+        for argument, bound in (self.reads or {}).items():
+            yield ("reads", argument), bound
+
+
+class Milliseconds(Block):
+    """An absolute time on one kind of GPU, named as the driver names it."""
+
+    gpu: str
+    at_most: Positive
+
+
+class Threshold(Block):
+    """One step of the performance points.
+
+    Either `speed_vs` a yardstick (the yardstick's time over the kernel's, `at_least`), or
+    absolute `milliseconds`.
+    """
+
+    speed_vs: Annotated[Yardstick, one_of(get_args(Yardstick))] | None = None
+    at_least: Positive | None = None
+    milliseconds: Milliseconds | None = None
+    points: Points
+
+    @pydantic.model_validator(mode="after")
+    def _one_way_of_measuring(self) -> Threshold:
+        if (self.speed_vs is None) == (self.milliseconds is None):
+            raise refusal("expected one of speed_vs and milliseconds")
+        if (self.at_least is None) == (self.speed_vs is not None):
+            raise refusal("expected at_least beside speed_vs, and only there")
+        return self
+
+
+class Performance(Block):
+    """What is timed, what it must move and compute, and what a speed is worth.
+
+    `bytes` and `flops` are formulas over sizes and `itemsize` (bytes per element of the dtype);
+    `device` names the GPU the thresholds were calibrated on. Of `thresholds` the first that
+    holds counts.
+    """
+
+    case: Case
+    bytes: Formula
+    flops: Formula | None = None
+    thresholds: Annotated[tuple[Threshold, ...], BeforeValidator(nonempty_list)]
+    device: str | None = None
