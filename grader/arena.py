@@ -3,8 +3,9 @@
 Two buffers per worker: one for inputs, sealed so that the worker can neither write, resize nor
 remap it; one for outputs. Each tensor is an allocation holding a strided view; what belongs to the
 allocation but not to the view (the guard zones on both sides, the gaps between padded rows) is
-filled with NaN around inputs and with random poison around outputs, and the view of an output is
-poisoned too. After a run the grader copies the output buffer out, once, and judges that copy: what
+filled with NaN around inputs and with random bits around outputs; the view of an output is filled
+with NaNs of random payload, so that what was never written is recognised bit by bit and can't pass
+for a result. After a run the grader copies the output buffer out, once, and judges that copy: what
 the worker's process does afterwards changes nothing.
 
 Sealing follows memfd_create(2) and fcntl(2): without F_SEAL_SHRINK a truncate in the worker would
@@ -31,6 +32,8 @@ INPUTS, OUTPUTS = 0, 1  # buffer indices
 
 _F_ADD_SEALS = 1033
 _F_SEAL_SEAL, _F_SEAL_SHRINK, _F_SEAL_GROW, _F_SEAL_FUTURE_WRITE = 1, 2, 4, 16
+
+_BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}  # by bytes
 
 Role = Literal["input", "output", "inout"]
 
@@ -154,6 +157,7 @@ class Arena:
             allocation.fill_(0xFF)  # NaN in every floating-point format, -1 in every integer
         else:
             allocation.copy_(torch.from_numpy(self._poison(length)))
+            _make_nan(_view(allocation, slot))
         if slot.values is not None:
             _view(allocation, slot).copy_(slot.values)
         argument = Argument(
@@ -212,8 +216,7 @@ def _outcome(item: Placed, copy: torch.Tensor, start: int) -> Outcome:
     at, length = item.argument.allocation
     after = copy[at - start : at - start + length]
     # Compared as integers of the element's size: poison may be NaN, which equals nothing.
-    width = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
-    bits = width[getattr(torch, slot.dtype).itemsize]
+    bits = _BITS[getattr(torch, slot.dtype).itemsize]
     changed = after.view(bits) != item.before.view(bits)
     inside = _strided(changed, slot)
     unwritten = ~inside.clone()
@@ -226,6 +229,15 @@ def _outcome(item: Placed, copy: torch.Tensor, start: int) -> Outcome:
         first = GUARD_BYTES // bits.itemsize + slot.first
         outside = tuple((changed.nonzero()[:1024, 0] - first).tolist())
     return Outcome(slot, values, unwritten, outside, outside_count, any_change)
+
+
+def _make_nan(values: torch.Tensor) -> None:
+    """Turn random bits into NaNs that keep their sign and most of their payload."""
+    if not values.is_floating_point():
+        return
+    bits = _BITS[values.element_size()]
+    infinity = torch.tensor(float("inf"), dtype=values.dtype).view(bits)
+    values.view(bits).bitwise_or_(infinity | 1)
 
 
 def _allocation_bytes(slot: Slot) -> int:

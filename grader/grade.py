@@ -208,10 +208,12 @@ class Session:
             step = Step(exercise.name, variant.name, f"{dtype} {size_class}")
             on_step(step)
             parts.append(self._check(exercise, variant, dtype, size_class, step, on_step))
+            runner = self._runners.get((exercise.name, variant.name))
+            # Before the last part's is waited for: should that have to run again, it is alone.
+            following = runner.compile_in_background() if runner else None
             if pending is not None:
                 parts[-2] = self._with_compiled(exercise, variant, parts[-2], pending)
-            runner = self._runners.get((exercise.name, variant.name))
-            pending = runner.compile_in_background() if runner else None
+            pending = following
         if pending is not None:
             parts[-1] = self._with_compiled(exercise, variant, parts[-1], pending)
         return parts

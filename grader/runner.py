@@ -11,7 +11,7 @@ import re
 import signal
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -68,12 +68,19 @@ class Compiled:
     note: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass
 class PendingCompile:
     """A compilation under way, and the case of each request it may name."""
 
     background: BackgroundCompile
     tags: dict[int, Case]
+    _answers: list[Reply | None] = field(default_factory=list)
+
+    def answer(self) -> Reply | None:
+        """Wait for it, once; None when its process died or took too long."""
+        if not self._answers:
+            self._answers.append(self.background.wait(COMPILE_SECONDS))
+        return self._answers[0]
 
 
 class Runner:
@@ -97,6 +104,7 @@ class Runner:
         factor = GPU_TIME_FACTOR if sandbox.device == "cuda" else 1.0
         self._limits = Limits(limits.seconds * factor, limits.memory_mb << 20)
         self._tags: dict[int, Case] = {}
+        self._pending: PendingCompile | None = None
 
     def __enter__(self) -> Runner:
         return self
@@ -140,12 +148,13 @@ class Runner:
             self._worker = None
             return None
         tags, self._tags = self._tags, {}
-        return PendingCompile(started, tags)
+        self._pending = PendingCompile(started, tags)
+        return self._pending
 
     def compiled(self, pending: PendingCompile) -> Compiled | None:
         """Wait for a compilation. None when its process died or said nothing sensible."""
         started = time.perf_counter()
-        reply = pending.background.wait(COMPILE_SECONDS)
+        reply = pending.answer()
         self.times.compiles += time.perf_counter() - started
         if reply is None:
             return None
@@ -244,6 +253,8 @@ class Runner:
 
     def _drop_worker(self) -> None:
         if self._worker is not None:
+            if self._pending is not None:
+                self._pending.answer()  # its process ends with the worker
             self._worker.close()
             self._worker = None
 

@@ -198,6 +198,8 @@ class CudaDevice:
                 return Code.compile_failed
             if _is_out_of_memory(seen):
                 return Code.out_of_memory
+            if _raised_while_compiling(seen):
+                return Code.compile_failed
             seen = seen.__cause__
         return Code.raised
 
@@ -229,6 +231,12 @@ def _compiler_line(error: BaseException, path: str) -> int | None:
                     line = number + node.lineno - 1
         seen = seen.__cause__
     return line
+
+
+def _raised_while_compiling(error: BaseException) -> bool:
+    """Whether the exception came out of Triton's compiler, whatever its type."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return any("/triton/compiler/" in frame.filename for frame in frames)
 
 
 def _is_out_of_memory(error: BaseException) -> bool:

@@ -115,6 +115,14 @@ def is_bf16(handle: Any) -> bool:
     )
 
 
+def refuse_float8(*handles: Any) -> None:
+    """Raise NotModelled before float8 is computed with as the integer that stores it."""
+    for handle in handles:
+        stored_as_byte = isinstance(handle, TensorHandle) and handle.data.dtype == np.uint8
+        if stored_as_byte and handle.dtype.scalar in _FP8:
+            raise NotModelled(f"arithmetic on {handle.dtype.scalar}")
+
+
 def as_float32(handle: Any) -> Any:
     return TensorHandle(widen(handle.data), tl.float32) if is_bf16(handle) else handle
 
@@ -136,6 +144,7 @@ def _widened(original: Callable, comparisons: bool = False) -> Callable:
             if result.data.dtype != np.bool_:
                 return _as_bf16(result)
         else:
+            refuse_float8(*operands)
             result = original(self, *operands)
         if comparisons and result.data.dtype == np.bool_:
             result.dtype = tl.int1  # upstream says the type of what was compared

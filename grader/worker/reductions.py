@@ -11,6 +11,7 @@ rounded once. Argmax and argmin of nothing but NaN give NaN where numpy raises.
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -19,7 +20,7 @@ import triton.language as tl
 from triton.runtime.interpreter import ReduceOps, ScanOps, TensorHandle
 
 from .launches import NotModelled
-from .numerics import as_float32, is_bf16, narrow, widen
+from .numerics import as_float32, is_bf16, narrow, refuse_float8, widen
 
 # What the patches replace: an owner and the names that must exist.
 EXPECTED = [(ReduceOps, "apply_impl"), (ScanOps, "apply_impl")]
@@ -56,6 +57,9 @@ def _reduce(original: Callable) -> Callable:
     @functools.wraps(original)
     def apply_impl(self, input):
         first = input[0]
+        if self.axis is not None:
+            self.axis = operator.index(self.axis)  # a number the kernel gave a name is a tensor
+        refuse_float8(first.handle)
         if self.combine_fn is tl.standard._sum_combine and first.dtype.is_floating():
             return _sum(self, first)
         index_of = _INDEX_REDUCTIONS.get(self.combine_fn.fn.__name__)

@@ -1,0 +1,86 @@
+"""Submissions known to be wrong get their status, honest ones full marks: the grader's own exam."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from grader.correctness import Effort
+from grader.evidence import VariantEvidence
+from grader.grade import Session
+from grader.spec import load_all
+from grader.status import Status
+from tests.grader import corpus
+
+EXERCISES = load_all()
+WRONG = corpus.load("wrong")
+HONEST = corpus.load("honest")
+# What matters here is the verdict, so less time goes into drawing, shrinking and probing.
+BRIEF = Effort(drawn=4, shrink_runs=20, shrink_seconds=3.0, probe_seconds=1.0, shrink_timeouts=1)
+
+
+def observe(
+    submission: corpus.Submission, folder: Path, device: str, seed: int = 7
+) -> VariantEvidence:
+    """The evidence on the submission's one file."""
+    submission.write(folder)
+    exercise = EXERCISES[submission.exercise]
+    with Session(folder, EXERCISES, seed=seed, device=device, effort=BRIEF) as session:
+        return session.variant(exercise, exercise.variants["triton"])
+
+
+def check_wrong(submission: corpus.Submission, seen: VariantEvidence, gpu: bool) -> None:
+    """Every part that must fail has the status; every part that must pass does."""
+    told = [f"{p.dtype} {p.size_class}: {p.status.value} {p.reason}" for p in seen.parts]
+    for part in seen.parts:
+        fails_here = not submission.dtypes or part.dtype in submission.dtypes
+        if part.size_class in submission.classes and fails_here:
+            assert part.status is submission.status_on(gpu), told
+            assert not part.failures or part.failures[0].what
+        if part.size_class in submission.passes or part.dtype in submission.passes_dtypes:
+            assert part.status is Status.passed, told
+        assert part.status is not Status.grader_error, told
+
+
+def check_honest(seen: VariantEvidence) -> None:
+    """Full marks in every part."""
+    told = [(p.dtype, p.size_class, p.status.value, p.failures[:1], p.reason) for p in seen.parts]
+    assert [p.status for p in seen.parts] == [Status.passed] * 9, told
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    yield tmp_path / "submission"
+
+
+@pytest.mark.parametrize("submission", WRONG, ids=lambda s: s.id)
+def test_a_wrong_submission_gets_its_status(submission: corpus.Submission, folder: Path) -> None:
+    if submission.status is Status.not_attempted:
+        pytest.skip("runs nothing: test_attempt.py")
+    check_wrong(submission, observe(submission, folder, "interpreter"), gpu=False)
+
+
+@pytest.mark.parametrize("submission", HONEST, ids=lambda s: s.id)
+def test_an_honest_submission_earns_everything(
+    submission: corpus.Submission, folder: Path
+) -> None:
+    check_honest(observe(submission, folder, "interpreter"))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("submission", WRONG, ids=lambda s: s.id)
+def test_on_a_gpu_a_wrong_submission_gets_its_status(
+    submission: corpus.Submission, folder: Path
+) -> None:
+    seen = observe(submission, folder, "cuda")
+    check_wrong(submission, seen, gpu=True)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("submission", HONEST, ids=lambda s: s.id)
+def test_on_a_gpu_an_honest_submission_earns_everything(
+    submission: corpus.Submission, folder: Path
+) -> None:
+    check_honest(observe(submission, folder, "cuda"))
