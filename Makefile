@@ -4,11 +4,14 @@ SUBMISSION ?= assignment
 TORCH_INDEX ?=
 PYTHON ?= python3
 ARGS ?=
+JOBS ?= 2
 
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+# torch with CUDA brings the triton that fits it; the CPU build brings none, and gets this one.
+TRITON := 3.9.0
 INDEX := $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX))
 
 .PHONY: grade check test stubs bench batch lint clean
@@ -21,7 +24,7 @@ check: $(READY)  ## the tests students run, over SUBMISSION; ARGS='-k rmsnorm'
 	@$(BIN)/python -m pytest tests/test_assignment.py --submission $(SUBMISSION) $(ARGS)
 
 test: $(READY)  ## the grader's own tests
-	$(BIN)/python -m pytest tests/grader $(ARGS)
+	$(BIN)/python -m pytest tests/grader -n $(JOBS) $(ARGS)
 
 stubs: $(READY)  ## write assignment/ from reference/
 	@$(BIN)/grader stubs $(ARGS)
@@ -46,5 +49,6 @@ $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit("Python 3.10 or newer is needed, this is " + sys.version.split()[0]) if sys.version_info < (3, 10) else None'
 	@$(PYTHON) -m venv $(VENV)
 	@$(PIP) $(INDEX) torch
+	@$(BIN)/python -c 'import importlib.util as u, sys; sys.exit(u.find_spec("triton") is None)' || $(PIP) triton==$(TRITON)
 	@$(PIP) --editable '.[dev]'
 	@touch $@

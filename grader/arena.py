@@ -4,9 +4,11 @@ Two buffers per worker: one for inputs, sealed so that the worker can neither wr
 remap it; one for outputs. Each tensor is an allocation holding a strided view; what belongs to the
 allocation but not to the view (the guard zones on both sides, the gaps between padded rows) is
 filled with NaN around inputs and with random bits around outputs; the view of an output is filled
-with NaNs of random payload, so that what was never written is recognised bit by bit and can't pass
-for a result. After a run the grader copies the output buffer out, once, and judges that copy: what
-the worker's process does afterwards changes nothing.
+with NaNs of random payload (or what a dtype has instead), so that what was never written is
+recognised bit by bit and can't pass for a result. Between allocations lies what the worker makes
+inaccessible: an access too far off for a guard zone faults instead of meeting another tensor. After
+a run the grader copies each allocation out, once, and judges that copy: what the worker's process
+does afterwards changes nothing.
 
 Sealing follows memfd_create(2) and fcntl(2): without F_SEAL_SHRINK a truncate in the worker would
 kill the grader by SIGBUS; without F_SEAL_FUTURE_WRITE a read-only mapping can be made writable.
@@ -14,6 +16,7 @@ kill the grader by SIGBUS; without F_SEAL_FUTURE_WRITE a read-only mapping can b
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import mmap
 import os
@@ -27,7 +30,7 @@ import torch
 from grader.worker.protocol import Argument, DType, Kind, Space
 
 GUARD_BYTES = 64 * 1024  # past a block of 16384 float32: an off-by-one grid stays inside
-ALIGNMENT = 256  # as cudaMalloc gives
+GAP_BYTES = 8 << 20  # between allocations: never touched, so no memory
 INPUTS, OUTPUTS = 0, 1  # buffer indices
 
 _F_ADD_SEALS = 1033
@@ -67,7 +70,7 @@ class Placed:
 
     slot: Slot
     argument: Argument
-    before: torch.Tensor | None  # uint8 copy of the allocation before the run, where judged after
+    before: torch.Tensor | None  # uint8: the allocation before the run, where it is judged after
 
     @property
     def is_output(self) -> bool:
@@ -81,7 +84,8 @@ class Outcome:
 
     `values` has the slot's shape and dtype; `unwritten` is bool of that shape, true where the bits
     are still the poison's; `outside` are the element offsets, relative to the view's first
-    element, of what was written outside the view (sorted, at most 1024 of them).
+    element, of what was written outside the view (sorted, the first 1024 of `outside_count`);
+    `changed` says whether anything inside it was.
     """
 
     slot: Slot
@@ -131,35 +135,34 @@ class Arena:
         for slot in slots:
             buffer = INPUTS if slot.role == "input" and not inputs_writable else OUTPUTS
             placed.append(self._place(slot, buffer, ends[buffer]))
-            ends[buffer] = sum(placed[-1].argument.allocation)
+            ends[buffer] = sum(placed[-1].argument.allocation) + GAP_BYTES
         return placed
 
     def collect(self, placed: Sequence[Placed]) -> list[Outcome]:
-        """What the tensors in the output buffer hold, from one copy of it."""
+        """What the tensors in the output buffer hold, from one copy of each."""
         judged = [item for item in placed if item.before is not None]
-        if not judged:
-            return []
-        start = judged[0].argument.allocation[0]
-        end = sum(judged[-1].argument.allocation)
-        copy = self._outputs.copy(start, end)
-        return [_outcome(item, copy, start) for item in judged]
+        return [_outcome(item, self._outputs.copy(*item.argument.allocation)) for item in judged]
 
     def _place(self, slot: Slot, buffer: int, after: int) -> Placed:
         memory = (self._inputs, self._outputs)[buffer]
         itemsize = getattr(torch, slot.dtype).itemsize
-        start = _round_up(after, ALIGNMENT)
-        length = _allocation_bytes(slot)
+        start, length = after, _allocation_bytes(slot)
         if start + length > memory.length:
             raise ValueError(f"{slot.name}: {start + length} bytes needed, {memory.length} there")
         offset = start + GUARD_BYTES + slot.first * itemsize
-        allocation = memory.tensor[start : start + length]
+        shared = memory.tensor[start : start + length]
+        # What will be judged is made here and copied there: a worker that still runs could change
+        # the shared bytes before they were read back.
+        allocation = shared if buffer == INPUTS else torch.empty(length, dtype=torch.uint8)
         if slot.role == "input":
-            allocation.fill_(0xFF)  # NaN in every floating-point format, -1 in every integer
+            allocation.fill_(0xFF)  # NaN in every floating-point format, -1 in a signed integer
         else:
             allocation.copy_(torch.from_numpy(self._poison(length)))
-            _make_nan(_view(allocation, slot))
+            _make_impossible(_view(allocation, slot))
         if slot.values is not None:
             _view(allocation, slot).copy_(slot.values)
+        if allocation is not shared:
+            shared.copy_(allocation)
         argument = Argument(
             kind=Kind.tensor,
             dtype=DType[slot.dtype],
@@ -170,7 +173,7 @@ class Arena:
             shape=slot.shape,
             strides=slot.strides,
         )
-        return Placed(slot, argument, allocation.clone() if buffer == OUTPUTS else None)
+        return Placed(slot, argument, None if allocation is shared else allocation)
 
     def _poison(self, length: int) -> np.ndarray:
         return np.frombuffer(self._random.bytes(length), dtype=np.uint8).copy()
@@ -178,10 +181,7 @@ class Arena:
 
 def required_bytes(slots: Sequence[Slot]) -> int:
     """Bytes of a buffer that holds all the slots."""
-    end = 0
-    for slot in slots:
-        end = _round_up(end, ALIGNMENT) + _allocation_bytes(slot)
-    return _round_up(end, mmap.PAGESIZE)
+    return sum(map(_allocation_bytes, slots)) + GAP_BYTES * max(len(slots) - 1, 0)
 
 
 class _Memfd:
@@ -198,23 +198,20 @@ class _Memfd:
         fcntl.fcntl(self.descriptor, _F_ADD_SEALS, seals)
         self.tensor = torch.frombuffer(self._map, dtype=torch.uint8)
 
-    def copy(self, start: int, end: int) -> torch.Tensor:
-        """uint8[end - start], private to this process."""
-        return self.tensor[start:end].clone()
+    def copy(self, start: int, length: int) -> torch.Tensor:
+        """uint8[length], private to this process."""
+        return self.tensor[start : start + length].clone()
 
     def close(self) -> None:
         del self.tensor
         os.close(self.descriptor)
-        try:
+        # Where a tensor over it is still referenced, it is unmapped with the last of them.
+        with contextlib.suppress(BufferError):
             self._map.close()
-        except BufferError:
-            pass  # a tensor over it is still referenced; it is unmapped with the last of them
 
 
-def _outcome(item: Placed, copy: torch.Tensor, start: int) -> Outcome:
+def _outcome(item: Placed, after: torch.Tensor) -> Outcome:
     slot = item.slot
-    at, length = item.argument.allocation
-    after = copy[at - start : at - start + length]
     # Compared as integers of the element's size: poison may be NaN, which equals nothing.
     bits = _BITS[getattr(torch, slot.dtype).itemsize]
     changed = after.view(bits) != item.before.view(bits)
@@ -231,18 +228,24 @@ def _outcome(item: Placed, copy: torch.Tensor, start: int) -> Outcome:
     return Outcome(slot, values, unwritten, outside, outside_count, any_change)
 
 
-def _make_nan(values: torch.Tensor) -> None:
-    """Turn random bits into NaNs that keep their sign and most of their payload."""
-    if not values.is_floating_point():
-        return
+def _make_impossible(values: torch.Tensor) -> None:
+    """Turn random bits into what no kernel computes, keeping most of them.
+
+    NaNs, with their sign and payload; booleans that are neither 0 nor 1. Integers stay as they
+    are: every one can be a result.
+    """
     bits = _BITS[values.element_size()]
-    infinity = torch.tensor(float("inf"), dtype=values.dtype).view(bits)
-    values.view(bits).bitwise_or_(infinity | 1)
+    if values.is_floating_point():
+        infinity = torch.tensor(float("inf"), dtype=values.dtype).view(bits)
+        values.view(bits).bitwise_or_(infinity | 1)
+    elif values.dtype is torch.bool:
+        values.view(bits).bitwise_or_(2)
 
 
 def _allocation_bytes(slot: Slot) -> int:
+    """Whole pages, so that the worker can make what lies between inaccessible."""
     itemsize = getattr(torch, slot.dtype).itemsize
-    return _round_up((slot.first + slot.extent) * itemsize, 8) + 2 * GUARD_BYTES
+    return _round_up((slot.first + slot.extent) * itemsize + 2 * GUARD_BYTES, mmap.PAGESIZE)
 
 
 def _strided(elements: torch.Tensor, slot: Slot) -> torch.Tensor:

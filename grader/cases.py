@@ -11,11 +11,14 @@ import difflib
 import itertools
 import math
 import shlex
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
 
 from hypothesis import strategies as st
 
+from grader.formula import FormulaError
 from grader.spec import Exercise, Scalar, SizeRule, Tensor, Variant
 
 MAX_SIZE = 1 << 20  # of a case given by hand
@@ -86,14 +89,13 @@ class Case:
 
 @dataclass(frozen=True)
 class Space:
-    """All the cases of one dtype and size class of a variant, or of any size where it is None."""
+    """All the cases of one dtype and size class of a variant."""
 
     exercise: Exercise
     variant: Variant
     dtype: str
     size_class: str
     seed: int
-    _choices: dict[str, tuple] = field(default_factory=dict, compare=False)
 
     @property
     def tensors(self) -> list[Tensor]:
@@ -109,6 +111,11 @@ class Space:
     def alternatives(self) -> tuple[dict[str, SizeRule], ...]:
         """The rules for sizes, of which one mapping must hold."""
         return self.exercise.sizes[self.size_class]
+
+    @property
+    def plain_data(self) -> str:
+        """The plainest data pattern: normal, or the first where the spec has no normal."""
+        return "normal" if "normal" in self.exercise.data else self.exercise.data[0]
 
     def allows(self, sizes: Mapping[str, int]) -> bool:
         """Whether the class has a case of these sizes."""
@@ -139,14 +146,14 @@ class Space:
     def edges(self) -> list[Case]:
         """The cases that are always tried, smallest first.
 
-        Sizes go through their edges together rather than in every combination; patterns, layouts
-        and scalars take turns, at different paces so that they meet.
+        Sizes go through their edges together rather than in every combination; data patterns,
+        layouts and scalars take turns. Each of them occurs, however few the sizes.
         """
         cases: dict[Case, None] = {}
         turn = itertools.count()
         for rules in self.alternatives:
             edges = {name: edge_sizes(rule) for name, rule in rules.items()}
-            for index in range(max(map(len, edges.values()))):
+            for index in range(max(self._enough_turns, *map(len, edges.values()))):
                 sizes = {
                     name: values[(index + place) % len(values)]
                     for place, (name, values) in enumerate(edges.items())
@@ -170,16 +177,38 @@ class Space:
         )
         return st.builds(self.case, sizes, st.sampled_from(self.exercise.data), layouts, scalars)
 
+    @property
+    def _choices(self) -> dict[str, tuple]:
+        """What a turn chooses beside sizes, by name, where there is a choice at all."""
+        choices = {"data": self.exercise.data}
+        choices |= {f"{tensor.name}.layout": tensor.layout for tensor in self.tensors}
+        choices |= {scalar.name: scalar.values for scalar in self.scalars}
+        return {name: values for name, values in choices.items() if len(values) > 1}
+
+    @property
+    def _enough_turns(self) -> int:
+        """Turns after which everything there is to choose was chosen."""
+        return max((pace * len(v) for pace, v in enumerate(self._choices.values(), 1)), default=1)
+
     def _turn(self, sizes: Mapping[str, int], turn: int) -> Case:
-        data = self.exercise.data[turn % len(self.exercise.data)]
-        layouts, scalars, pace = {}, {}, 2
-        for tensor in self.tensors:
-            layouts[tensor.name] = tensor.layout[turn // pace % len(tensor.layout)]
-            pace += 1 if len(tensor.layout) > 1 else 0
-        for scalar in self.scalars:
-            scalars[scalar.name] = scalar.values[turn // pace % len(scalar.values)]
-            pace += 1
-        return self.case(sizes, data, layouts, scalars)
+        """The case of one turn: each choice changes at its own pace.
+
+        `turn` is read as a number whose digits count through the choices. A choice adds its digit
+        to what the digits below it make of it, so that each combination comes up in its time.
+        """
+        chosen: dict[str, Any] = {"data": self.plain_data}
+        below = 1  # the combinations of the choices so far
+        for pace, (name, values) in enumerate(self._choices.items(), 1):
+            digit, lower = divmod(turn, below)
+            # `lower` lets the later choices vary from the start, while their digit is still 0.
+            chosen[name] = values[(digit + lower // max(pace - 1, 1)) % len(values)]
+            below *= len(values)
+        layouts = {
+            tensor.name: chosen.get(f"{tensor.name}.layout", tensor.layout[0])
+            for tensor in self.tensors
+        }
+        scalars = {s.name: chosen.get(s.name, s.values[0]) for s in self.scalars}
+        return self.case(sizes, chosen["data"], layouts, scalars)
 
 
 def edge_sizes(rule: SizeRule) -> list[int]:
@@ -196,43 +225,61 @@ def edge_sizes(rule: SizeRule) -> list[int]:
 def parse(text: str, exercise: Exercise, variant: Variant, seed: int) -> Case:
     """The case a `--case` text describes; what it leaves out has the spec's first choice.
 
-    Raises CaseError for a word that isn't `key=value`, an unknown key, or a value that can't be.
+    Raises CaseError for a word that isn't `key=value`, a key that is unknown or given twice, or a
+    value that can't be.
     """
     space = Space(exercise, variant, variant.dtypes[0], next(iter(exercise.sizes)), seed)
-    sizes: dict[str, int] = {}
-    found = {"dtype": variant.dtypes[0], "data": exercise.data[0], "seed": seed}
-    layouts: dict[str, str] = {}
-    scalars: dict[str, float | int | bool] = {}
+    readers = _readers(space)
+    found: dict[str, Any] = {}
     for key, value in _words(text):
-        tensor = next((t for t in space.tensors if key == f"{t.name}.layout"), None)
-        scalar = next((s for s in space.scalars if key == s.name), None)
-        if key in exercise.sizes_names:
-            sizes[key] = _whole(key, value, 1, MAX_SIZE)
-        elif key == "seed":
-            found["seed"] = _whole(key, value, 0, 2**63)
-        elif key == "dtype":
-            found["dtype"] = _choice(key, value, variant.dtypes)
-        elif key == "data":
-            found["data"] = _choice(key, value, exercise.data)
-        elif tensor is not None:
-            layouts[tensor.name] = _choice(key, value, tensor.layout)
-        elif scalar is not None:
-            scalars[scalar.name] = _scalar(scalar, value)
-        else:
-            known = [*exercise.sizes_names, "dtype", "data", "seed", *(s.name for s in space.scalars)]
-            known += [f"{t.name}.layout" for t in space.tensors if len(t.layout) > 1]
-            close = difflib.get_close_matches(key, known, n=1)
-            hint = f", did you mean {close[0]!r}?" if close else ""
-            raise CaseError(f"{key}: expected one of {', '.join(known)}{hint}")
-    missing = [name for name in exercise.sizes_names if name not in sizes]
+        if key not in readers:
+            raise CaseError(_unknown_key(key, space))
+        if key in found:
+            raise CaseError(f"{key}: expected one value, got another one: {value!r}")
+        found[key] = readers[key](key, value)
+    missing = [name for name in exercise.sizes_names if name not in found]
     if missing:
         raise CaseError(f"expected a value for {' and '.join(missing)}, as in {missing[0]}=17")
-    case = replace(space, dtype=found["dtype"], seed=found["seed"]).case(
-        sizes, found["data"], layouts, scalars
-    )
+    space = replace(space, dtype=found.get("dtype", space.dtype), seed=found.get("seed", seed))
+    layouts = {
+        tensor.name: found[f"{tensor.name}.layout"]
+        for tensor in space.tensors
+        if f"{tensor.name}.layout" in found
+    }
+    scalars = {scalar.name: found[scalar.name] for scalar in space.scalars if scalar.name in found}
+    case = space.case(found, found.get("data", space.plain_data), layouts, scalars)
     if case.elements > MAX_ELEMENTS:
         raise CaseError(f"expected at most {MAX_ELEMENTS} elements in all, got {case.elements}")
+    for tensor in space.tensors:
+        try:
+            tensor.concrete_shape(dict(case.sizes))
+        except FormulaError as error:
+            raise CaseError(f"the shape of {tensor.name}: {error}") from None
     return case
+
+
+def _readers(space: Space) -> dict[str, Callable[[str, str], Any]]:
+    """For each key of a case's text what turns a value into what it means."""
+    exercise = space.exercise
+    readers: dict[str, Callable[[str, str], Any]] = {
+        name: partial(_whole, low=1, high=MAX_SIZE) for name in exercise.sizes_names
+    }
+    readers["dtype"] = partial(_choice, known=space.variant.dtypes)
+    readers["data"] = partial(_choice, known=exercise.data)
+    readers["seed"] = partial(_whole, low=0, high=2**63)
+    for scalar in space.scalars:
+        readers[scalar.name] = partial(_scalar, kind=scalar.scalar)
+    for tensor in space.tensors:
+        readers[f"{tensor.name}.layout"] = partial(_choice, known=tensor.layout)
+    return readers
+
+
+def _unknown_key(key: str, space: Space) -> str:
+    single = {f"{tensor.name}.layout" for tensor in space.tensors if len(tensor.layout) == 1}
+    known = [name for name in _readers(space) if name not in single]
+    close = difflib.get_close_matches(key, known, n=1)
+    hint = f"; did you mean {close[0]!r}?" if close else ""
+    return f"{key}: expected one of {', '.join(known)}{hint}"
 
 
 def _words(text: str) -> Iterator[tuple[str, str]]:
@@ -247,7 +294,7 @@ def _words(text: str) -> Iterator[tuple[str, str]]:
         yield key, value
 
 
-def _whole(key: str, value: str, low: int, high: int) -> int:
+def _whole(key: str, value: str, *, low: int, high: int) -> int:
     if not (value.isascii() and value.isdecimal() and len(value) < 20):
         raise CaseError(f"{key}: expected a whole number, got {value!r}")
     if not low <= int(value) <= high:
@@ -255,22 +302,27 @@ def _whole(key: str, value: str, low: int, high: int) -> int:
     return int(value)
 
 
-def _choice(key: str, value: str, known: tuple[str, ...]) -> str:
+def _choice(key: str, value: str, *, known: tuple[str, ...]) -> str:
     if value not in known:
         raise CaseError(f"{key}: expected one of {', '.join(known)}, got {value!r}")
     return value
 
 
-def _scalar(scalar: Scalar, value: str) -> float | int | bool:
+def _scalar(key: str, value: str, *, kind: str) -> float | int | bool:
     try:
-        if scalar.scalar == "bool":
-            return {"True": True, "true": True, "False": False, "false": False}[value]
-        number = int(value) if scalar.scalar == "int" else float(value)
+        if kind == "bool":
+            return {"true": True, "false": False}[value.lower()]
+        number = int(value) if kind == "int" else float(value)
     except (KeyError, ValueError):
-        raise CaseError(f"{scalar.name}: expected a {scalar.scalar}, got {value!r}") from None
+        raise CaseError(f"{key}: expected {_KINDS[kind]}, got {value!r}") from None
+    if kind == "int" and not -(2**63) <= number < 2**63:
+        raise CaseError(f"{key}: expected a whole number of 64 bits, got {value}")
     if not math.isfinite(number):
-        raise CaseError(f"{scalar.name}: expected a finite number, got {value}")
+        raise CaseError(f"{key}: expected a finite number, got {value}")
     return number
+
+
+_KINDS = {"bool": "true or false", "int": "a whole number", "float": "a number"}
 
 
 def _size_strategy(rule: SizeRule) -> st.SearchStrategy[int]:

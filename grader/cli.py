@@ -1,31 +1,42 @@
 """The command line. Exit status: 0 grading finished, whatever the score; 2 the command line or a
-spec is wrong; 3 the grader itself failed."""
+spec is wrong; 3 the grader itself failed; 130 it was interrupted."""
 
 from __future__ import annotations
 
 import difflib
+import os
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, NoReturn
 
 import typer
+from rich import progress as bars
 from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Column
 
-from grader import __version__, evidence as evidence_files, report, stubs
+from grader import __version__, oracle, report, stubs
+from grader import evidence as evidence_files
 from grader.batch import run as batch_run
-from grader.cases import CaseError, parse
+from grader.cases import Case, CaseError, parse
 from grader.doctor import examine
 from grader.evidence import Evidence, EvidenceError, VariantEvidence
-from grader.grade import PUBLIC_SEED, Session, Step, SubmissionError, grade as grade_submission, selected
+from grader.grade import (
+    PUBLIC_SEED,
+    Progress,
+    Session,
+    Step,
+    SubmissionError,
+    selected,
+)
+from grader.grade import grade as grade_submission
 from grader.score import score
-from grader.spec import Exercise, SpecError, load_all
-from grader.status import Status
+from grader.spec import Exercise, SpecError, Variant, load_all
 
-OK, USAGE, FAILED = 0, 2, 3
+OK, USAGE, FAILED, INTERRUPTED = 0, 2, 3, 130
 ROOT = Path(__file__).resolve().parent.parent
 
 app = typer.Typer(
@@ -61,12 +72,13 @@ def grade(
     """Grade a submission and show the score."""
     exercises = _exercises()
     names = _known_names(exercises, only or [])
+    _have_oracles(exercises, names)
     _writable(evidence, json, html, junit)
     with _progress() as on_step:
         observed = grade_submission(submission, exercises, seed=seed, only=names, on_step=on_step)
     if evidence is not None:
-        evidence.write_text(evidence_files.to_json(observed), encoding="utf-8")
-    _show(observed, exercises, json, html, junit)
+        _write(evidence, evidence_files.to_json(observed))
+    _show(observed, exercises, json, html, junit, called=str(submission))
 
 
 @app.command()
@@ -80,35 +92,29 @@ def check(
 ) -> None:
     """Check one exercise, or repeat one case of it."""
     exercises = _exercises()
-    [known] = _known_names(exercises, [name])
-    variants = selected(exercises, [known])
+    variants = selected(exercises, _known_names(exercises, [name]))
+    _have_oracles(exercises, [name])
+    cases = [
+        _case(case, exercise, variant, seed) if case is not None else None
+        for exercise, variant in variants
+    ]
     seen: list[VariantEvidence] = []
     with _progress() as on_step, Session(submission, exercises, seed=seed) as session:
-        for exercise, variant in variants:
-            if case is None:
-                seen.append(session.variant(exercise, variant, on_step))
-                continue
-            try:
-                wanted = parse(case, exercise, variant, seed)
-            except CaseError as error:
-                _refuse(f"--case: {error}")
-            observed = session.unseen(exercise, variant)
-            if not observed.not_attempted:
-                on_step(Step(exercise.name, variant.name, case))
-                part = session.case(exercise, variant, wanted)
-                observed = VariantEvidence(
-                    exercise.name, variant.name, variant.file, observed.sha256, "", (part,)
-                )
-            seen.append(observed)
-    for observed in seen:
-        _tell_check(observed)
-    if any(part.status is Status.grader_error for each in seen for part in each.parts):
+        for (exercise, variant), wanted in zip(variants, cases, strict=True):
+            seen.append(_checked(session, exercise, variant, wanted, on_step))
+    for index, (observed, wanted) in enumerate(zip(seen, cases, strict=True)):
+        if index:
+            console.print()
+        report.check_to_terminal(observed, console, case=str(wanted) if wanted else "")
+    if batch_run.has_grader_error(seen):
         raise typer.Exit(FAILED)
 
 
 @app.command()
 def rescore(
-    file: Annotated[Path, typer.Argument(metavar="EVIDENCE.json", help="What `grade --evidence` wrote.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="EVIDENCE.json", help="What `grade --evidence` wrote.")
+    ],
     json: Annotated[Path | None, typer.Option(help="Write the grade as JSON.")] = None,
     html: Annotated[Path | None, typer.Option(help="Write a report page.")] = None,
     junit: Annotated[Path | None, typer.Option(help="Write JUnit XML.")] = None,
@@ -129,16 +135,22 @@ def batch(
     """Grade every submission of a folder, one after the other, into a CSV file."""
     exercises = _exercises()
     names = _known_names(exercises, only or [])
+    _have_oracles(exercises, names)
     with _batch_progress() as (on_submission, on_step):
         table = batch_run.run(
-            source, out, exercises, seed=seed, only=names, on_submission=on_submission, on_step=on_step
+            source,
+            out,
+            exercises,
+            seed=seed,
+            only=names,
+            on_submission=on_submission,
+            on_step=on_step,
         )
-    console.print(f"{len(table.rows)} submissions; scores in {table.path}", soft_wrap=True)
+    _tell_batch(table)
     if table.grader_errors:
-        errors.print(f"the grader failed on {table.grader_errors} of them: see the CSV", style="red")
         raise typer.Exit(FAILED)
     if not table.complete:
-        console.print("Interrupted. The same command goes on from here.")
+        raise typer.Exit(INTERRUPTED)
 
 
 @app.command()
@@ -159,7 +171,9 @@ def write_stubs(
     except stubs.StubError as error:
         _refuse(str(error))
     for path in written:
-        console.print(str(path.relative_to(ROOT)))
+        console.print(str(path.relative_to(ROOT)), markup=False, highlight=False, soft_wrap=True)
+    if not written:
+        console.print("assignment/ is up to date")
 
 
 def _version(wanted: bool) -> None:
@@ -186,11 +200,12 @@ def main() -> None:
         sys.exit(USAGE)
     except KeyboardInterrupt:
         errors.print("interrupted")
-        sys.exit(130)
+        sys.exit(INTERRUPTED)
     except OSError as error:
         if not error.filename:
             _die()
-        errors.print(f"{error.filename}: {error.strerror}", style="red", markup=False, soft_wrap=True)
+        text = f"{error.filename}: {error.strerror}"
+        errors.print(text, style="red", markup=False, highlight=False, soft_wrap=True)
         sys.exit(USAGE)
     except Exception:
         _die()
@@ -213,17 +228,41 @@ def _known_names(exercises: Mapping[str, Exercise], names: Iterable[str]) -> lis
     known = [*exercises, *(f"{e.name}/{v}" for e in exercises.values() for v in e.variants)]
     for name in names:
         if name not in known:
-            close = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
+            close = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.5)
             hint = f" Did you mean {close[0]}?" if close else ""
-            _refuse(f"{name}: no such exercise.{hint} There are: {', '.join(exercises)}")
+            there_are = ", ".join(exercises)
+            _refuse(f"{name}: expected the name of an exercise, one of {there_are}.{hint}")
     return list(names)
+
+
+def _have_oracles(exercises: Mapping[str, Exercise], names: Sequence[str]) -> None:
+    """Say now that an exercise has no oracle, instead of in each of its parts."""
+    for exercise in dict.fromkeys(exercise.name for exercise, _ in selected(exercises, names)):
+        try:
+            oracle.load(exercises[exercise].oracle)
+        except oracle.OracleError as error:
+            _refuse(f"{exercise}: {error}")
 
 
 def _writable(*paths: Path | None) -> None:
     """Say now that a report can't be written, instead of after grading."""
-    for path in paths:
-        if path is not None and (path.is_dir() or not path.absolute().parent.is_dir()):
-            _refuse(f"{path}: expected a file in a folder that exists")
+    given = [path for path in paths if path is not None]
+    for path in given:
+        if path.is_dir():
+            _refuse(f"{path}: expected the name of a file, got a folder")
+        if not path.absolute().parent.is_dir():
+            _refuse(f"{path}: expected a folder that exists, there is no {path.absolute().parent}")
+        if not os.access(path if path.exists() else path.absolute().parent, os.W_OK):
+            _refuse(f"{path}: can't be written: permission denied")
+        if given.count(path) > 1:
+            _refuse(f"{path}: expected a file for each report, got the same one twice")
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        _refuse(f"{path}: can't be written: {error.strerror}")
 
 
 def _refuse(message: str) -> NoReturn:
@@ -237,52 +276,77 @@ def _show(
     json: Path | None,
     html: Path | None,
     junit: Path | None,
+    called: str = "",
 ) -> None:
+    """Write the reports asked for and print the terminal's, which names the folder as `called`."""
     grade = score(observed, exercises)
     for path, make in ((json, report.to_json), (html, report.to_html), (junit, report.to_junit)):
         if path is not None:
-            path.write_text(make(observed, grade), encoding="utf-8")
-    report.to_terminal(observed, grade, console)
-    if any(p.status is Status.grader_error for v in observed.variants for p in v.parts):
+            _write(path, make(observed, grade))
+    report.to_terminal(observed, replace(grade, submission=called or grade.submission), console)
+    if batch_run.has_grader_error(observed.variants):
         raise typer.Exit(FAILED)
+    if not observed.complete:
+        raise typer.Exit(INTERRUPTED)
 
 
-def _tell_check(seen: VariantEvidence) -> None:
-    name = f"{seen.exercise}/{seen.variant}"
+def _tell_batch(table: batch_run.Table) -> None:
+    def tell(text: str, style: str = "") -> None:
+        console.print(text, style=style, markup=False, highlight=False, soft_wrap=True)
+
+    count = len(table.rows)
+    tell(f"{count} submission{'' if count == 1 else 's'}; scores in {table.path}")
+    if table.left_out:
+        names = report.one_line(", ".join(table.left_out))
+        tell(f"Not folders, so left out: {names}", "yellow")
+    if not table.complete:
+        tell("Interrupted. The same command goes on from here.", "yellow")
+    if table.grader_errors:
+        names = report.one_line(", ".join(table.grader_errors))
+        tell(f"THE GRADER FAILED on {names}: the same command tries again", "red")
+
+
+def _case(text: str, exercise: Exercise, variant: Variant, seed: int) -> Case:
+    try:
+        return parse(text, exercise, variant, seed)
+    except CaseError as error:
+        _refuse(f"--case: {error}")
+
+
+def _checked(
+    session: Session, exercise: Exercise, variant: Variant, case: Case | None, on_step: Progress
+) -> VariantEvidence:
+    """All of a variant but its timing, or one case of it."""
+    seen = session.unseen(exercise, variant)
     if seen.not_attempted:
-        console.print(f"{name}: not attempted: {seen.not_attempted}", markup=False, soft_wrap=True)
-        return
-    for part in seen.parts:
-        label = f"{name} {part.dtype} {part.size_class}"
-        if part.status is Status.passed:
-            cases = f"{part.cases_run} case{'s' if part.cases_run != 1 else ''}"
-            console.print(f"{label}: passed ({cases})", markup=False, highlight=False)
-        else:
-            text = report.part_text(seen.exercise, seen.variant, part)
-            console.print(f"{label}: {part.status.headline}", markup=False, style="red")
-            console.print(text, markup=False, highlight=False, soft_wrap=True)
+        return seen
+    if case is None:
+        return session.variant(exercise, variant, on_step)
+    on_step(Step(exercise.name, variant.name, str(case)))
+    return replace(seen, parts=(session.case(exercise, variant, case),))
 
 
 @contextmanager
-def _progress() -> Iterator[Callable[[Step], None]]:
+def _progress() -> Iterator[Progress]:
     """A line that says where grading is; nothing where nobody watches."""
     with _bar() as bar:
         task = bar.add_task("starting", total=None)
 
         def on_step(step: Step) -> None:
             cases = f" {step.cases} cases" if step.cases else ""
-            bar.update(task, description=f"{step.exercise}/{step.variant} {step.part}{cases}")
+            text = f"{step.exercise}/{step.variant} {step.part}{cases}"
+            bar.update(task, description=report.one_line(text))
 
         yield on_step
 
 
 @contextmanager
-def _batch_progress() -> Iterator[tuple[Callable[..., None], Callable[[Step], None]]]:
-    with _bar(BarColumn(), TextColumn("{task.completed}/{task.total}")) as bar:
+def _batch_progress() -> Iterator[tuple[Callable[[str, int, int], None], Progress]]:
+    with _bar(bars.BarColumn(), bars.TextColumn("{task.completed}/{task.total}")) as bar:
         task = bar.add_task("starting", total=None)
 
         def on_submission(name: str, done: int, total: int) -> None:
-            bar.update(task, description=name, completed=done, total=total)
+            bar.update(task, description=report.one_line(name), completed=done, total=total)
 
         def on_step(step: Step) -> None:
             bar.refresh()
@@ -290,14 +354,17 @@ def _batch_progress() -> Iterator[tuple[Callable[..., None], Callable[[Step], No
         yield on_submission, on_step
 
 
-def _bar(*columns: Any) -> Progress:
-    text = TextColumn("{task.description}", markup=False)
-    return Progress(
-        SpinnerColumn(),
+def _bar(*columns: bars.ProgressColumn) -> bars.Progress:
+    # What doesn't fit is cut: a line that wraps would be drawn over and over.
+    fits = Column(no_wrap=True, overflow="ellipsis", ratio=1)
+    text = bars.TextColumn("{task.description}", markup=False, table_column=fits)
+    return bars.Progress(
+        bars.SpinnerColumn(),
         text,
         *columns,
-        TimeElapsedColumn(),
+        bars.TimeElapsedColumn(),
         console=errors,
         transient=True,
+        expand=True,
         disable=not errors.is_terminal,
     )

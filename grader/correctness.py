@@ -7,24 +7,30 @@ hypothesis's error, and because the same steps then probe for the condition unde
 
 from __future__ import annotations
 
+import contextlib
+import shlex
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
 import hypothesis
 from hypothesis import HealthCheck, Phase
+from hypothesis.internal.conjecture import providers
 
 from grader.cases import Case, Space
 from grader.diagnosis import Separation, hint, separate
 from grader.evidence import Failure, PartEvidence
 from grader.runner import CaseResult, Runner
+from grader.spec import SizeRule
 from grader.status import Status, worst
 
 RERUNS = 10  # of the smallest failing case: does it fail each time?
 SLOW = frozenset({Status.timed_out, Status.out_of_memory})
 # The same for every case, so one is enough.
 WHOLE_FILE = frozenset({Status.import_error})
-ONE_CASE_ONLY = WHOLE_FILE | {Status.timed_out}
+# Nothing is known about these that running again, smaller or elsewhere could tell more of.
+NOT_DECIDED = frozenset({Status.not_measured, Status.grader_error})
+AS_FOUND = WHOLE_FILE | NOT_DECIDED
 
 
 @dataclass(frozen=True)
@@ -128,7 +134,7 @@ def one_case(space: Space, runner: Runner, case: Case, submission: str = "") -> 
     reason = failures[0].what if status is Status.not_measured else ""
     seconds = time.monotonic() - started
     return PartEvidence(
-        case.dtype, "case", status, 1, bool(failures), failures, reason, seconds
+        case.dtype, "case", status, 1, int(bool(failures)), failures, reason, seconds
     )
 
 
@@ -154,7 +160,7 @@ def _look(search: _Search, started: float, on_case: Callable[[], None]) -> str:
     """Run edge cases and drawn cases; the reason for stopping early, or ""."""
     deadline = started + search.effort.seconds
     for case in search.space.edges():
-        if time.monotonic() > deadline:
+        if search.results and time.monotonic() > deadline:
             return _out_of_time(search)
         result = search.run(case)
         on_case()
@@ -193,11 +199,31 @@ def _draw(search: _Search, deadline: float, on_case: Callable[[], None]) -> bool
         if not result.verdict.passed:
             raise _Stop
 
-    try:
+    with _only_what_is_drawn(), contextlib.suppress(_Stop):
         one()
-    except _Stop:
-        pass
     return late
+
+
+@contextlib.contextmanager
+def _only_what_is_drawn() -> Iterator[None]:
+    """Keep hypothesis from mixing numbers of the program's own source files into what it draws.
+
+    They would make the cases of a seed depend on which modules happen to be loaded, and hypothesis
+    would store them in a folder .hypothesis wherever the grader is run. Versions of hypothesis
+    that don't do this have no such function.
+    """
+    local_constants = getattr(providers, "_get_local_constants", None)
+    if local_constants is None:
+        yield
+        return
+    none = providers.Constants()
+    providers._get_local_constants = lambda: none
+    providers.CONSTANTS_CACHE.cache.clear()
+    try:
+        yield
+    finally:
+        providers._get_local_constants = local_constants
+        providers.CONSTANTS_CACHE.cache.clear()
 
 
 # --- the smallest failure ----------------------------------------------------------------------
@@ -207,30 +233,28 @@ def _explain(search: _Search, submission: str) -> tuple[Failure, ...]:
     """A Failure for each status seen, the one to mend first in front."""
     primary = worst(search.smallest)
     result = search.smallest[primary]
-    flaky = _flakiness(search, result)
-    if flaky is None and primary not in ONE_CASE_ONLY:
-        _shrink(search, primary)
-        result = search.smallest[primary]
-        flaky = _flakiness(search, result, RERUNS)
-    elif primary is Status.timed_out:
-        _shrink(search, primary)
-        result = search.smallest[primary]
-    separation = None
-    if flaky is None and primary not in ONE_CASE_ONLY:
-        separation = _separate(search, result)
+    flaky, separation = None, None
+    if primary not in AS_FOUND:
+        flaky = _flakiness(search, result)
+        if flaky is None:
+            _shrink(search, primary)
+            result = search.smallest[primary]
+            flaky = _flakiness(search, result, RERUNS)
+        if flaky is None and primary is not Status.timed_out:
+            separation = _separate(search, result)
     failures = [_failure(search, result, separation, flaky, submission)]
-    for status, other in search.smallest.items():
-        if status is not primary:
-            failures.append(_failure(search, other, None, None, submission))
+    others = sorted(search.smallest.keys() - {primary}, key=list(Status).index)
+    failures += [_failure(search, search.smallest[o], None, None, submission) for o in others]
     return tuple(failures)
 
 
 def _flakiness(search: _Search, result: CaseResult, runs: int = 2) -> tuple[int, int] | None:
     """(failed, run) when the case fails on some runs only, else None.
 
+    `runs` counts the first one, which failed. Where one of them passes, there are RERUNS in all.
     The last run meets a fresh worker, so that what depends on earlier calls shows as well.
     """
-    if result.status in SLOW | WHOLE_FILE:
+    if result.status in SLOW | AS_FOUND:
         return None
     failed, total = 1, 1
     until = time.monotonic() + search.effort.shrink_seconds
@@ -267,28 +291,34 @@ def _shrink(search: _Search, status: Status) -> None:
 
 def _smaller(space: Space, case: Case) -> Iterator[Case]:
     """Plainer and smaller cases of the class, the largest step first."""
-    yield replace(case, layouts=(), data="normal", scalars=())
+    yield replace(case, layouts=(), data=space.plain_data, scalars=())
     yield replace(case, layouts=())
     for index in range(len(case.layouts)):
         yield replace(case, layouts=case.layouts[:index] + case.layouts[index + 1 :])
-    yield replace(case, data="normal")
+    yield replace(case, data=space.plain_data)
     yield replace(case, scalars=())
     for name, value in case.sizes:
-        for size in _smaller_sizes(value):
+        for size in _smaller_sizes([rules[name] for rules in space.alternatives], value):
             smaller = case.with_size(name, size)
             if space.allows(dict(smaller.sizes)):
                 yield smaller
 
 
-def _smaller_sizes(value: int) -> Iterable[int]:
-    """Candidates below a size: its smallest, then halfway steps back up to it."""
-    sizes = [1, 2, 3]
-    sizes += [2**k + d for k in range(2, value.bit_length()) for d in (0, 1)]
-    step = value // 2
-    while step:
-        sizes.append(value - step)
-        step //= 2
-    return sorted({size for size in sizes if 0 < size < value})
+def _smaller_sizes(rules: list[SizeRule], value: int) -> list[int]:
+    """Candidates below a size: the smallest, around powers of two, halfway steps back up to it."""
+    sizes: set[int] = set()
+    for rule in rules:
+        if rule.choices is not None:
+            sizes |= {*rule.choices}
+            continue
+        step = rule.multiple_of
+        sizes |= {rule.low, rule.low + step, rule.low + 2 * step}
+        sizes |= {2**k + d for k in range(1, value.bit_length()) for d in (0, 1)}
+        back = value // step // 2
+        while back:
+            sizes.add((value // step - back) * step)
+            back //= 2
+    return sorted(size for size in sizes if 0 < size < value)
 
 
 def _separate(search: _Search, result: CaseResult) -> Separation | None:
@@ -336,5 +366,5 @@ def reproduce_line(space: Space, case: Case, submission: str = "") -> str:
     name = space.exercise.name
     if len(space.exercise.variants) > 1:
         name += f"/{space.variant.name}"
-    where = f" --submission {submission}" if submission else ""
+    where = f" --submission {shlex.quote(submission)}" if submission else ""
     return f"grader check {name} --case '{case}'{where}"

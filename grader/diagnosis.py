@@ -13,15 +13,19 @@ from grader.cases import Case, Space
 from grader.compare import Verdict
 from grader.status import Status
 
-MAX_PROBES = 12
+MAX_PROBES = 12  # for one condition
+MAX_PROBES_IN_ALL = 48
 
 
 @dataclass(frozen=True)
 class Condition:
-    """A property of cases: those that have it fail, those that haven't pass."""
+    """A property of cases: those that have it fail, those that haven't pass.
 
-    text: str  # "cols > 1024"
-    complement: str  # "cols <= 1024"
+    Sizes, layouts, data and scalars are written as in a case's text.
+    """
+
+    text: str  # "cols > 1024", "x.layout=row_padded", "data=large"; "" for kind always
+    complement: str  # "cols <= 1024"; "" where the best to say is "every other case"
     holds: Callable[[Case], bool]
     kind: str  # above, below, not_multiple, layout, data, scalar, always
     subject: str = ""  # the size or argument it speaks of
@@ -39,11 +43,13 @@ class Separation:
     @property
     def sentence(self) -> str:
         """For the student."""
+        text, complement = self.condition.text, self.condition.complement
         if self.condition.kind == "always":
             return f"Every case fails ({self.failing} tried)."
+        rest = f"every case with {complement}" if complement else "every other case"
         return (
-            f"Every case with {self.condition.text} fails ({self.failing} tried); "
-            f"every case with {self.condition.complement} passes ({self.passing} tried)."
+            f"Every case with {text} fails ({self.failing} tried); "
+            f"{rest} passes ({self.passing} tried)."
         )
 
 
@@ -53,12 +59,13 @@ def separate(
     """The simplest condition that tells failing cases from passing ones, or None.
 
     `outcomes` maps each case seen to whether it failed and is added to; `fails` runs a case,
-    and answers None when there is no time for more.
+    and answers None when there is no time for more. It is called at most MAX_PROBES_IN_ALL times.
     """
+    probe = _Prober(outcomes, fails)
     for condition in _candidates(space, smallest, outcomes):
         if not _agrees(condition, outcomes):
             continue
-        if _confirm(space, smallest, condition, outcomes, fails):
+        if _confirm(condition, _probes(space, smallest, condition), probe):
             failing = sum(condition.holds(case) for case in outcomes)
             return Separation(condition, failing, len(outcomes) - failing)
     return None
@@ -68,7 +75,7 @@ def hint(verdict: Verdict, separation: Separation | None, language: str) -> str:
     """What to try: a question that points at the likely mistake, or "" where nothing is likely."""
     condition = separation.condition if separation else None
     for rule in _HINTS:
-        text = rule(verdict, condition)
+        text = rule(verdict, condition, language)
         if text:
             return text
     return ""
@@ -77,32 +84,29 @@ def hint(verdict: Verdict, separation: Separation | None, language: str) -> str:
 # --- conditions --------------------------------------------------------------------------------
 
 
-def _candidates(
-    space: Space, smallest: Case, outcomes: dict[Case, bool]
-) -> Iterator[Condition]:
+def _candidates(space: Space, smallest: Case, outcomes: dict[Case, bool]) -> Iterator[Condition]:
     """Conditions that the smallest failing case meets, the simplest first."""
-    yield Condition("any size", "", lambda case: True, "always")
-    yield from _categorical(space, smallest)
-    for name, value in smallest.sizes:
-        passing = [case.size(name) for case, failed in outcomes.items() if not failed]
-        below = [size for size in passing if size < value]
-        if below:
-            yield _above(name, max(below))
-        above = [size for size in passing if size > value]
-        if above:
-            yield _below(name, min(above))
-        for k in range(1, 14):
-            if value % 2**k:
-                yield _not_multiple(name, 2**k)
+    yield Condition("", "", lambda case: True, "always")
+    categorical = list(_categorical(space, smallest))
+    yield from categorical
+    sizes = list(_of_sizes(smallest, outcomes))
+    yield from sizes
+    # Padded rows only matter where there is a second row: one of each kind, together.
+    for one in categorical:
+        passing = {case: failed for case, failed in outcomes.items() if one.holds(case)}
+        for other in _of_sizes(smallest, passing):
+            if other.kind == "above":
+                yield _both(one, other)
 
 
 def _categorical(space: Space, smallest: Case) -> Iterator[Condition]:
     for tensor in space.tensors:
         layout = smallest.layout_of(tensor)
         if len(tensor.layout) > 1:
+            others = [f"{tensor.name}.layout={v}" for v in tensor.layout if v != layout]
             yield Condition(
-                f"{tensor.name} {_LAYOUT_WORDS[layout]}",
-                f"{tensor.name} {' or '.join(_LAYOUT_WORDS[v] for v in tensor.layout if v != layout)}",
+                f"{tensor.name}.layout={layout}",
+                others[0] if len(others) == 1 else "",
                 lambda case, tensor=tensor, layout=layout: case.layout_of(tensor) == layout,
                 "layout",
                 tensor.name,
@@ -110,18 +114,18 @@ def _categorical(space: Space, smallest: Case) -> Iterator[Condition]:
             )
     if len(space.exercise.data) > 1:
         yield Condition(
-            f"{_DATA_WORDS[smallest.data]} data",
+            f"data={smallest.data}",
             "other data",
             lambda case: case.data == smallest.data,
             "data",
-            "",
+            "data",
             smallest.data,
         )
     for scalar in space.scalars:
         value = smallest.scalar(scalar)
         if len(scalar.values) > 1:
             yield Condition(
-                f"{scalar.name} = {value}",
+                f"{scalar.name}={value}",
                 f"another {scalar.name}",
                 lambda case, scalar=scalar, value=value: case.scalar(scalar) == value,
                 "scalar",
@@ -130,26 +134,28 @@ def _categorical(space: Space, smallest: Case) -> Iterator[Condition]:
             )
 
 
-def _above(name: str, bound: int) -> Condition:
-    return Condition(
-        f"{name} > {bound}",
-        f"{name} <= {bound}",
-        lambda case: case.size(name) > bound,
-        "above",
-        name,
-        bound,
-    )
+def _of_sizes(smallest: Case, outcomes: dict[Case, bool]) -> Iterator[Condition]:
+    """Bounds between the smallest failing case and what passes nearest to it, and remainders."""
+    for name, value in smallest.sizes:
+        passing = [case.size(name) for case, failed in outcomes.items() if not failed]
+        below = [size for size in passing if size < value]
+        if below:
+            yield _bound(name, max(below), "above")
+        above = [size for size in passing if size > value]
+        if above:
+            yield _bound(name, min(above), "below")
+        for k in range(1, 14):
+            if value % 2**k:
+                yield _not_multiple(name, 2**k)
 
 
-def _below(name: str, bound: int) -> Condition:
-    return Condition(
-        f"{name} < {bound}",
-        f"{name} >= {bound}",
-        lambda case: case.size(name) < bound,
-        "below",
-        name,
-        bound,
-    )
+def _bound(name: str, bound: int, kind: str) -> Condition:
+    """`name > bound` for kind above, `name < bound` for below."""
+    if kind == "above":
+        text, complement = f"{name} > {bound}", f"{name} <= {bound}"
+        return Condition(text, complement, lambda case: case.size(name) > bound, kind, name, bound)
+    text, complement = f"{name} < {bound}", f"{name} >= {bound}"
+    return Condition(text, complement, lambda case: case.size(name) < bound, kind, name, bound)
 
 
 def _not_multiple(name: str, step: int) -> Condition:
@@ -163,35 +169,61 @@ def _not_multiple(name: str, step: int) -> Condition:
     )
 
 
+def _both(one: Condition, other: Condition) -> Condition:
+    """Both conditions, explained by the first."""
+    return replace(
+        one,
+        text=f"{one.text} and {other.text}",
+        complement="",
+        holds=lambda case: one.holds(case) and other.holds(case),
+    )
+
+
+# --- probing -----------------------------------------------------------------------------------
+
+
+@dataclass
+class _Prober:
+    """Runs cases not seen yet, within a budget."""
+
+    outcomes: dict[Case, bool]
+    fails: Callable[[Case], bool | None]
+    left: int = MAX_PROBES_IN_ALL
+
+    def __call__(self, case: Case) -> bool | None:
+        """Whether the case fails; None when there is no time or budget to find out."""
+        if case in self.outcomes:
+            return self.outcomes[case]
+        if self.left <= 0:
+            return None
+        self.left -= 1
+        failed = self.fails(case)
+        if failed is not None:
+            self.outcomes[case] = failed
+        return failed
+
+
 def _agrees(condition: Condition, outcomes: dict[Case, bool]) -> bool:
     return all(condition.holds(case) == failed for case, failed in outcomes.items())
 
 
-def _confirm(
-    space: Space,
-    smallest: Case,
-    condition: Condition,
-    outcomes: dict[Case, bool],
-    fails: Callable[[Case], bool | None],
-) -> bool:
+def _confirm(condition: Condition, probes: Iterable[Case], probe: _Prober) -> bool:
     """Whether the condition also holds on probes chosen to break it."""
-    for probe in _probes(space, smallest, condition):
-        if probe in outcomes:
-            continue
-        failed = fails(probe)
+    for case in probes:
+        failed = probe(case)
         if failed is None:
             break  # out of time: what was seen so far has to do
-        outcomes[probe] = failed
-        if failed != condition.holds(probe):
+        if failed != condition.holds(case):
             return False
-    failing = sum(outcomes.values())
+    failing = sum(probe.outcomes.values())
     if condition.kind == "always":
         return failing >= 3
-    return failing >= 2 and len(outcomes) - failing >= 2
+    return failing >= 2 and len(probe.outcomes) - failing >= 2
 
 
 def _probes(space: Space, smallest: Case, condition: Condition) -> list[Case]:
-    """Cases next to the boundary and far from it, that the class (or its neighbours) allows."""
+    """Cases of the class next to the boundary and far from it, at most MAX_PROBES."""
+    plain = replace(smallest, layouts=(), data=space.plain_data, scalars=())
     probes: dict[Case, None] = {}
     if condition.kind in ("above", "below", "not_multiple"):
         name, bound = condition.subject, int(condition.value)
@@ -202,11 +234,12 @@ def _probes(space: Space, smallest: Case, condition: Condition) -> list[Case]:
         )  # fmt: skip
         probes |= {smallest.with_size(name, size): None for size in sizes}
     else:
+        probes |= {plain: None, replace(smallest, layouts=()): None}
+        probes |= {replace(smallest, data=space.plain_data): None}
         for name, value in smallest.sizes:
-            sizes = (value + 1, 2 * value, value + 7, value - 1)
-            probes |= {smallest.with_size(name, size): None for size in sizes}
-        probes |= {replace(smallest, layouts=(), data="normal", scalars=()): None}
-        probes |= {replace(smallest, layouts=()): None, replace(smallest, data="normal"): None}
+            for size in (value + 1, 2 * value, value + 7, value - 1):
+                probes |= {smallest.with_size(name, size): None}
+            probes |= {plain.with_size(name, 2 * value): None}
     allowed = [case for case in probes if space.allows(dict(case.sizes))]
     return allowed[:MAX_PROBES]
 
@@ -214,10 +247,10 @@ def _probes(space: Space, smallest: Case, condition: Condition) -> list[Case]:
 # --- hints -------------------------------------------------------------------------------------
 
 
-def _hint_from_status(verdict: Verdict, condition: Condition | None) -> str:
+def _hint_from_status(verdict: Verdict, condition: Condition | None, language: str) -> str:
     if verdict.status is Status.wrote_out_of_bounds:
         if "between the rows" in verdict.what:
-            return "Is the store masked with the number of columns, and does it step by out's stride?"
+            return "Is the store masked with the number of columns, and are out's strides used?"
         return "Is the store masked with the number of elements, or does a block run past the end?"
     if verdict.status is Status.modified_input:
         return "Which pointer does the store use? Inputs must stay as they are."
@@ -227,63 +260,91 @@ def _hint_from_status(verdict: Verdict, condition: Condition | None) -> str:
             "that changes between runs?"
         )
     if verdict.status is Status.not_written:
-        if verdict.pattern == "nothing":
-            return "Does the entry launch the kernel, and does the kernel store to `out`?"
-        if verdict.pattern in ("tail", "rows_tail"):
-            return "Does the grid cover the last, partly filled block? triton.cdiv rounds up."
-        return "Which programs write these elements? Count them against the grid."
+        return _hint_for_unwritten(verdict, condition, language)
     return ""
 
 
-def _hint_from_condition(verdict: Verdict, condition: Condition | None) -> str:
+def _hint_for_unwritten(verdict: Verdict, condition: Condition | None, language: str) -> str:
+    strided = condition is not None and condition.kind == "layout"
+    if verdict.pattern == "nothing":
+        if strided:
+            return (
+                f"Is the result written to a copy? With {condition.text} a contiguous() or "
+                "reshape() makes one."
+            )
+        return "Does the entry launch the kernel, and does the kernel store to the output?"
+    if strided:
+        return ""  # the rule for layouts says it better
+    if verdict.pattern in ("tail", "rows_tail", "one"):
+        up = " triton.cdiv rounds up." if language == "triton" else " Round its size up."
+        return "Does the grid cover the last, partly filled block?" + up
+    if verdict.pattern == "every_kth":
+        return "By how much does each program step, and how many elements does it write?"
+    return "Which programs write these elements? Count them against the grid."
+
+
+def _hint_from_condition(verdict: Verdict, condition: Condition | None, language: str) -> str:
     if condition is None:
         return ""
-    size, bound = condition.subject, condition.value
-    if condition.kind == "layout" and bound == "row_padded":
-        return f"Rows of {size} can lie further apart than they are long: step by its stride(0)."
-    if condition.kind == "layout" and bound == "offset":
-        return f"{size} need not start at a multiple of 16 bytes: is an aligned access assumed?"
-    if condition.kind == "above" and _power_of_two(bound):
-        return f"Does the kernel loop over, or mask, {size} past one block of {bound}?"
-    if condition.kind == "above" and bound == 1:
-        return f"Only {size} = 1 works: does every program find its own part?"
-    if condition.kind == "not_multiple":
-        return f"Is the last, partly filled block of {size} masked with what adds nothing?"
+    name, value = condition.subject, condition.value
+    if condition.kind == "layout":
+        return _LAYOUT_HINTS.get(str(value), "").format(name=name)
     if condition.kind == "data":
-        return _DATA_HINTS.get(str(bound), "")
+        return _DATA_HINTS.get(str(value), "")
+    if condition.kind == "scalar":
+        return f"Is {name} used as it was passed, or does the kernel hold a number of its own?"
+    if condition.kind == "not_multiple":
+        return f"Is the last, partly filled block of {name} masked with what adds nothing?"
+    if condition.kind == "above" and value == 1:
+        return f"Only {name} = 1 works: does every program find its own part?"
+    if condition.kind == "above" and _power_of_two(value):
+        return f"Does the kernel loop over, or mask, {name} past one block of {value}?"
+    if condition.kind == "above":
+        return f"What is different once {name} is beyond {value}: a block, the grid, a loop's end?"
+    if condition.kind == "below":
+        return f"What if a block is larger than {name}: is all that lies past {name} masked?"
     return ""
 
 
-def _hint_from_values(verdict: Verdict, condition: Condition | None) -> str:
+def _hint_from_values(verdict: Verdict, condition: Condition | None, language: str) -> str:
     if verdict.status is Status.not_finite:
-        return "Does a power or an exponential leave the dtype's range, or something divide by 0?"
-    if condition is not None and condition.kind == "always" and verdict.pattern == "all":
+        return (
+            "Around each input lies nan: does a load go past a row or the end, unmasked? If not, "
+            "is there a division by 0, or a number beyond the dtype's range?"
+        )
+    if verdict.status is not Status.wrong_values:
+        return ""
+    if verdict.pattern == "all" and condition is not None and condition.kind == "always":
         return "Compare one element by hand with the definition in reference/oracles.py."
+    if verdict.pattern == "tail":
+        return "What differs for the last block: its mask, or what masked elements count as?"
+    if verdict.pattern in ("row", "rows_tail"):
+        return "Which program computes these rows, and from which rows does it read?"
+    if verdict.pattern == "every_kth":
+        return "By how much does each program step, and how many elements does it write?"
     return ""
 
 
-_HINTS: Sequence[Callable[[Verdict, Condition | None], str]] = (
+_HINTS: Sequence[Callable[[Verdict, Condition | None, str], str]] = (
     _hint_from_status,
     _hint_from_condition,
     _hint_from_values,
 )
 
-_LAYOUT_WORDS = {
-    "contiguous": "contiguous",
-    "row_padded": "with padded rows",
-    "offset": "at an unaligned address",
-    "transposed": "transposed",
-}
-_DATA_WORDS = {
-    "normal": "normal",
-    "large": "large",
-    "tiny": "tiny",
-    "constant_rows": "constant",
-    "one_hot": "one-hot",
+_LAYOUT_HINTS = {
+    "row_padded": "Rows of {name} can lie further apart than they are long: step by its stride(0).",
+    "offset": "{name} need not start at a multiple of 16 bytes: is an aligned access assumed?",
+    "transposed": "The elements of a row of {name} need not be neighbours: step by its stride(1).",
 }
 _DATA_HINTS = {
-    "large": "Is the sum kept in float32? float16 ends at 65504.",
-    "tiny": "With tiny inputs the term added for stability shows: is it where the formula has it?",
+    "large": (
+        "What leaves the dtype's range: a square, a sum, an exponential? float16 ends at 65504: "
+        "compute in float32."
+    ),
+    "tiny": (
+        "With tiny inputs what is added to them shows (an epsilon), and in float16 their squares "
+        "are lost: is each step where, and in the dtype, that the formula needs?"
+    ),
     "constant_rows": "Is a mean taken over the right number of elements?",
     "one_hot": "Do zeros come out as zeros, and does the one element find its own place?",
 }

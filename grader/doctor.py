@@ -7,13 +7,13 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
 from grader import machine
@@ -22,8 +22,8 @@ from grader.sandbox import Sandbox, SandboxError
 State = Literal["yes", "no", "part"]
 
 _WORDS: dict[State, tuple[str, str]] = {
-    "yes": ("ok     ", "green"),
-    "part": ("partly ", "yellow"),
+    "yes": ("ok", "green"),
+    "part": ("partly", "yellow"),
     "no": ("missing", "red"),
 }
 
@@ -36,10 +36,20 @@ def double_kernel(x_ptr, n, BLOCK: tl.constexpr):
     offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     tl.store(x_ptr + offs, 2 * tl.load(x_ptr + offs, mask=offs < n), mask=offs < n)
 
-x = torch.ones(100, device=DEVICE)
-double_kernel[(2,)](x, 100, BLOCK=64)
-assert x.sum().item() == 200.0
+if DEVICE:
+    x = torch.ones(100, device=DEVICE)
+    double_kernel[(2,)](x, 100, BLOCK=64)
+    assert x.sum().item() == 200.0, "the kernel ran, but its result is wrong"
+else:
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+
+    signature = {"x_ptr": "*fp32", "n": "i32", "BLOCK": "constexpr"}
+    source = ASTSource(double_kernel, signature, {"BLOCK": 64})
+    assert triton.compile(source, target=GPUTarget("cuda", 90, 32)).asm["ptx"]
 """
+
+_SET_UP_AGAIN = "To set up the tested versions again: `make clean`, then your command."
 
 
 @dataclass(frozen=True)
@@ -58,11 +68,8 @@ def examine(console: Console) -> list[Finding]:
     for look in _LOOKS:
         finding = look()
         findings.append(finding)
-        word, style = _WORDS[finding.state]
-        console.print(Text.assemble((word, style), "  ", (finding.name, "bold"), ": ", finding.found))
-        if finding.advice:
-            advice = textwrap.fill(finding.advice, max(console.width - 10, 30))
-            console.print(Text(textwrap.indent(advice, " " * 9)))
+        _tell(finding, console)
+    console.print()
     console.print(Text(summary(findings)))
     return findings
 
@@ -72,19 +79,33 @@ def summary(findings: list[Finding]) -> str:
     state = {finding.name: finding.state for finding in findings}
     if state["gpu"] == "yes" and state["triton on the gpu"] == "yes":
         return "This machine grades everything, timings included."
-    if state["triton interpreter"] == "yes":
+    if state["triton interpreter"] == "yes" and state["triton compiler"] == "yes":
         return "This machine grades correctness; performance points need a GPU."
     return "This machine can't grade yet: mend what is missing above."
+
+
+def _tell(finding: Finding, console: Console) -> None:
+    """The finding beside its word, every further line as far in as the first."""
+    word, style = _WORDS[finding.state]
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_header=False)
+    table.add_column(no_wrap=True, min_width=7)  # "missing", also where it is "ok"
+    table.add_column(overflow="fold")
+    table.add_row(Text(word, style), Text.assemble((finding.name, "bold"), ": ", finding.found))
+    if finding.advice:
+        table.add_row("", Text(finding.advice))
+    console.print(table)
 
 
 def look_python() -> Finding:
     """The interpreter and the packages grading needs."""
     names = ("torch", "triton", "numpy", "hypothesis", "pytest", "pydantic")
     missing = [name for name in names if machine.version_of(name) is None]
-    versions = ", ".join(f"{name} {machine.version_of(name)}" for name in names if name not in missing)
+    versions = ", ".join(
+        f"{name} {machine.version_of(name)}" for name in names if name not in missing
+    )
     found = f"Python {sys.version.split()[0]}, {versions}"
     if missing:
-        return Finding("python", "no", found, f"Install {', '.join(missing)}: make clean, make test.")
+        return Finding("python", "no", found, f"{', '.join(missing)} missing. {_SET_UP_AGAIN}")
     return Finding("python", "yes", found)
 
 
@@ -92,9 +113,16 @@ def look_interpreter() -> Finding:
     """Triton's interpreter, by running a kernel in it."""
     trouble = _trial("interpreter")
     if trouble:
-        advice = "Install the versions of constraints.txt: `make clean`, then your command again."
-        return Finding("triton interpreter", "no", trouble, advice)
+        return Finding("triton interpreter", "no", trouble, _SET_UP_AGAIN)
     return Finding("triton interpreter", "yes", "runs kernels on the CPU")
+
+
+def look_compiler() -> Finding:
+    """Triton's compiler for the course's GPU, which needs none: by compiling a kernel."""
+    trouble = _trial("compiler")
+    if trouble:
+        return Finding("triton compiler", "no", trouble, _SET_UP_AGAIN)
+    return Finding("triton compiler", "yes", "compiles kernels for the course's GPU")
 
 
 def look_gpu() -> Finding:
@@ -152,6 +180,7 @@ def look_confinement() -> Finding:
 _LOOKS: tuple[Callable[[], Finding], ...] = (
     look_python,
     look_interpreter,
+    look_compiler,
     look_gpu,
     look_triton_gpu,
     look_compilers,
@@ -159,16 +188,16 @@ _LOOKS: tuple[Callable[[], Finding], ...] = (
 )
 
 
-def _trial(device: str) -> str:
-    """Run the trial kernel; "" or what went wrong, in a line."""
+def _trial(what: Literal["interpreter", "compiler", "cuda"]) -> str:
+    """Run or compile the trial kernel; "" or what went wrong, in a line."""
     environment = dict(os.environ)
     environment.pop("TRITON_INTERPRET", None)
-    if device == "interpreter":
+    if what == "interpreter":
         environment["TRITON_INTERPRET"] = "1"
-    where = "'cpu'" if device == "interpreter" else "'cuda'"
+    device = {"interpreter": "cpu", "compiler": "", "cuda": "cuda"}[what]
     with tempfile.TemporaryDirectory(prefix="warpgrade-") as folder:
         program = Path(folder) / "trial.py"  # a file: triton reads a kernel's source
-        program.write_text(f"DEVICE = {where}\n{_TRIAL}")
+        program.write_text(f"DEVICE = {device!r}\n{_TRIAL}")
         environment["TRITON_CACHE_DIR"] = folder
         try:
             done = subprocess.run(

@@ -74,7 +74,8 @@ def draw(
     """Values of one tensor, contiguous: standard normal, or after the pattern.
 
     large: 300 times that; tiny: a thousandth of it; constant_rows: one value along the last
-    dimension; one_hot: zeros but for one element of each row. Integers are drawn from -8 to 8.
+    dimension; one_hot: zeros but for one element of each row. Integers know no pattern: uniform
+    from -8 to 8, unsigned ones from 0 to 8.
     """
     kind = getattr(torch, dtype)
     if not kind.is_floating_point:

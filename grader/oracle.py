@@ -19,7 +19,7 @@ ORACLES = Path(__file__).resolve().parent.parent / "reference" / "oracles.py"
 
 
 class OracleError(RuntimeError):
-    """The oracles' file is missing, or an exercise has no function in it."""
+    """The oracles' file can't be used, or a function in it: the message says which and why."""
 
 
 @dataclass(frozen=True)
@@ -36,8 +36,9 @@ class Truth:
 
 @dataclass(frozen=True)
 class Oracle:
-    """The functions of one exercise."""
+    """The functions of one exercise; `name` is the first one's."""
 
+    name: str
     definition: Callable[..., Any]
     torch_own: Callable[..., Any]
     magnitude: Callable[..., Any] | None
@@ -45,25 +46,61 @@ class Oracle:
     def truths(
         self, inputs: Mapping[str, torch.Tensor], scalars: Mapping[str, Any], magnitude: str
     ) -> list[Truth]:
-        """What every output must be, for inputs in the dtype under test.
+        """What every output must be, in the order of the outputs.
 
-        `magnitude` is the tolerance's: expected, absolute_inputs or oracle.
+        `inputs` are in the dtype under test, by name. `magnitude` is the tolerance's: expected,
+        absolute_inputs or oracle. Raises OracleError where a function of the oracle fails.
         """
         wide = {name: _widened(tensor) for name, tensor in inputs.items()}
-        expected = _as_list(self.definition(**wide, **scalars))
-        own = _as_list(self.torch_own(**inputs, **scalars))
-        if magnitude == "oracle":
-            if self.magnitude is None:
-                raise OracleError("the tolerance says `magnitude: oracle`, but there is no such function")
-            sizes = _as_list(self.magnitude(**wide, **scalars))
-        elif magnitude == "absolute_inputs":
-            absolute = {name: tensor.abs() for name, tensor in wide.items()}
-            sizes = _as_list(self.definition(**absolute, **scalars))
-        else:
-            sizes = expected
-        return [
-            Truth(e, o, s.abs()) for e, o, s in zip(expected, own, sizes, strict=True)
-        ]
+        expected = self._call(self.definition, wide, scalars)
+        own = self._own(inputs, scalars, len(expected))
+        sizes = self._sizes(magnitude, wide, scalars, expected)
+        if not len(expected) == len(own) == len(sizes):
+            raise OracleError(f"{self.name}: its functions return different numbers of outputs")
+        for e, o, s in zip(expected, own, sizes, strict=True):
+            if e.shape != s.shape or (o is not None and e.shape != o.shape):
+                raise OracleError(f"{self.name}: its functions return outputs of different shapes")
+        return [Truth(e, o, s.abs()) for e, o, s in zip(expected, own, sizes, strict=True)]
+
+    def _own(
+        self, inputs: Mapping[str, torch.Tensor], scalars: Mapping[str, Any], count: int
+    ) -> list[torch.Tensor | None]:
+        try:
+            return self._call(self.torch_own, inputs, scalars)
+        except OracleError as error:
+            # What torch says of an operator it doesn't have in a dtype on this device.
+            if "not implemented for" in str(error):
+                return [None] * count
+            raise
+
+    def _sizes(
+        self,
+        magnitude: str,
+        wide: Mapping[str, torch.Tensor],
+        scalars: Mapping[str, Any],
+        expected: list[torch.Tensor],
+    ) -> list[torch.Tensor]:
+        if magnitude == "expected":
+            return expected
+        if magnitude == "absolute_inputs":
+            absolute = {n: t if t.dtype is torch.bool else t.abs() for n, t in wide.items()}
+            return self._call(self.definition, absolute, scalars)
+        if self.magnitude is None:
+            raise OracleError(
+                f"{self.name}: its tolerance says `magnitude: oracle`, which needs a function "
+                f"{self.name}_magnitude"
+            )
+        return self._call(self.magnitude, wide, scalars)
+
+    def _call(
+        self, function: Callable[..., Any], inputs: Mapping[str, Any], scalars: Mapping[str, Any]
+    ) -> list[torch.Tensor]:
+        try:
+            result = function(**inputs, **scalars)
+        except Exception as error:
+            name = getattr(function, "__name__", self.name)
+            raise OracleError(f"{name}: {type(error).__name__}: {error}") from error
+        return list(result) if isinstance(result, (tuple, list)) else [result]
 
 
 def load(name: str, path: Path = ORACLES) -> Oracle:
@@ -73,6 +110,7 @@ def load(name: str, path: Path = ORACLES) -> Oracle:
     if not callable(definition):
         raise OracleError(f"{path.name}: expected a function {name}, found none")
     return Oracle(
+        name,
         definition,
         getattr(module, f"{name}_torch", definition),
         getattr(module, f"{name}_magnitude", None),
@@ -85,13 +123,12 @@ def _module(path: Path) -> ModuleType:
         raise OracleError(f"{path}: not found; the grader can't judge without it")
     spec = importlib.util.spec_from_file_location("warpgrade_oracles", path)
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise OracleError(f"{path.name}: {type(error).__name__}: {error}") from error
     return module
 
 
 def _widened(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.double() if tensor.is_floating_point() else tensor
-
-
-def _as_list(result: Any) -> list[torch.Tensor]:
-    return list(result) if isinstance(result, (tuple, list)) else [result]

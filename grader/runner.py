@@ -27,7 +27,14 @@ from grader.status import Status
 from grader.worker.protocol import Code, Operation, Reply
 
 COMPILE_SECONDS = 180.0
+# Of each buffer, so that growing sizes rarely mean a new worker: with a worker goes the list of
+# what it would have compiled. Memory that isn't touched costs nothing.
+ARENA_BYTES = 256 << 20
+MAX_DETAIL = 4000  # characters
 GPU_TIME_FACTOR = 6.0  # kernels are compiled and tuned as they are first launched there
+MAX_LINE = 10_000_000
+# Controls but tab and newline; surrogates; what XML has no way to write.
+_UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 _FAULTS = (signal.SIGSEGV, signal.SIGBUS)
 
 
@@ -41,6 +48,7 @@ class CaseResult:
     detail: str = ""
     observed_by: Literal["grader", "worker"] = "grader"
     hint: str = ""
+    signal: int | None = None  # that ended the worker
 
     @property
     def status(self) -> Status:
@@ -52,10 +60,10 @@ class CaseResult:
 class Times:
     """Where a runner's time went, in seconds."""
 
-    starts: float = 0.0
-    cases: float = 0.0  # all of it but the next
+    starts: float = 0.0  # of workers, loading included
+    cases: float = 0.0  # whole runs of cases: worker starts, inputs, answers, verdicts
     waiting: float = 0.0  # for answers: the kernel itself, and the way there and back
-    compiles: float = 0.0  # waiting for the twin
+    compiles: float = 0.0  # waiting for a twin that compiles
     runs: int = 0
     workers: int = 0
 
@@ -86,9 +94,7 @@ class PendingCompile:
 class Runner:
     """Runs the cases of one variant. A context manager; the sandbox stays open after it."""
 
-    def __init__(
-        self, sandbox: Sandbox, exercise: Exercise, variant: Variant, path: Path
-    ) -> None:
+    def __init__(self, sandbox: Sandbox, exercise: Exercise, variant: Variant, path: Path) -> None:
         self.exercise = exercise
         self.variant = variant
         self.path = path
@@ -129,7 +135,7 @@ class Runner:
         made = inputs_of_case.make(self.exercise, self.variant, case)
         writable = self._sandbox.device == "cuda"
         result = self._run(case, made, inputs_writable=writable)
-        if self._faulted(result) and not writable:
+        if result.signal in _FAULTS and result.status is Status.crashed and not writable:
             result = self._explain_fault(case, made, result)
         self.times.runs += 1
         self.times.cases += time.perf_counter() - started
@@ -158,27 +164,21 @@ class Runner:
         self.times.compiles += time.perf_counter() - started
         if reply is None:
             return None
-        text = _fields(reply)
-        notes = [_one_line(str(each.get("message"))) for each in _dicts(text.get("not_modelled"))]
-        failures = _dicts(text.get("failures"))
+        fields = _fields(reply)
+        notes = [_one_line(_text(each, "message")) for each in _dicts(fields.get("not_modelled"))]
+        failures = _dicts(fields.get("failures"))
         if not failures:
             return Compiled(note=notes[0] if notes else "")
         first = failures[0]
-        tag, line = first.get("tag"), first.get("line")
-        message, _, excerpt = str(first.get("message")).partition("\n")
-        return Compiled(
-            CaseResult(
-                pending.tags.get(tag) if isinstance(tag, int) else None,
-                Verdict(
-                    Status.compile_error,
-                    "the interpreter runs the kernel, but the compiler for the GPU refuses it: "
-                    + _one_line(message),
-                ),
-                line if isinstance(line, int) else None,
-                excerpt[:4000],
-                "worker",
-            )
+        tag = first.get("tag")
+        case = pending.tags.get(tag) if isinstance(tag, int) else None
+        message, _, excerpt = _text(first, "message").partition("\n")
+        what = (
+            "the interpreter runs the kernel, but the compiler for the GPU refuses it: "
+            + _one_line(message)
         )
+        verdict = Verdict(Status.compile_error, what)
+        return Compiled(CaseResult(case, verdict, _line(first), excerpt[:MAX_DETAIL], "worker"))
 
     # --- one run -------------------------------------------------------------------------------
 
@@ -207,9 +207,9 @@ class Runner:
         outcomes = self._arena.collect(placed)
         truths = self._oracle.truths(made.tensors, made.scalars, self._tolerance.magnitude)
         verdict = judge(outcomes, truths, self._tolerance)
-        returned = _fields(answer).get("returned")
-        if verdict.status is Status.not_written and isinstance(returned, str):
-            return CaseResult(case, *self._returned_instead(verdict, returned))
+        returned = _text(_fields(answer), "returned")
+        if verdict.status is Status.not_written and returned:
+            return self._returned_instead(case, returned)
         return CaseResult(case, verdict)
 
     def _start(self, count: int) -> CaseResult | None:
@@ -244,8 +244,9 @@ class Runner:
         need = (required_bytes(reading), required_bytes(writing))
         if all(n <= have for n, have in zip(need, self._capacity, strict=True)):
             return
-        # Twice what is needed, so that growing sizes don't mean a new worker each time.
-        self._capacity = tuple(max(2 * n, have) for n, have in zip(need, self._capacity, strict=True))
+        self._capacity = tuple(
+            max(2 * n, have, ARENA_BYTES) for n, have in zip(need, self._capacity, strict=True)
+        )
         self._drop_worker()
         if self._arena is not None:
             self._arena.close()
@@ -261,28 +262,27 @@ class Runner:
     # --- what an answer means ------------------------------------------------------------------
 
     def _from_refusal(self, case: Case | None, reply: Reply) -> CaseResult:
-        text = _fields(reply)
-        line = text.get("line") if isinstance(text.get("line"), int) else None
-        detail = str(text.get("detail", ""))[:4000]
-        kind, message = str(text.get("type", "")), _one_line(str(text.get("message", "")))
+        fields = _fields(reply)
+        detail = _text(fields, "detail")[:MAX_DETAIL]
+        kind, message = _text(fields, "type"), _one_line(_text(fields, "message"))
         status = _STATUS_OF_CODE[reply.code]
         hint = ""
         if reply.code is Code.entry_missing:
-            what, hint = self._entry_trouble(text)
+            what, hint = self._entry_trouble(fields)
         elif reply.code is Code.device_failed:
             what = f"the GPU stopped the kernel: {message}."
             status = Status.misaligned_access if "misaligned" in message else status
             hint = "Does every load and store have a mask that keeps it inside its tensor?"
         elif reply.code is Code.bad_request:
-            what = f"the worker could not serve a request: {kind}: {message}"
+            what = f"the worker could not serve a request: {_joined(kind, message)}"
         else:
-            what = f"{_INTRODUCTION.get(reply.code, '')}{kind}: {message}"
+            what = f"{_INTRODUCTION.get(reply.code, '')}{_joined(kind, message)}"
             hint = _hint_for_exception(kind, message, reply.code)
-        return CaseResult(case, Verdict(status, what), line, detail, "worker", hint)
+        return CaseResult(case, Verdict(status, what), _line(fields), detail, "worker", hint)
 
     def _from_death(self, case: Case | None, death: Death) -> CaseResult:
-        line = _line_in_log(death.log, self.path)
-        detail = _tail(death.log)
+        log = _clean(death.log)
+        line, detail = _line_in_log(log, self.path), _tail(log)
         if death.cause is Cause.timed_out:
             what = (
                 f"no answer within {self._limits.cpu_seconds:g} s of computing "
@@ -298,12 +298,8 @@ class Runner:
             return CaseResult(case, Verdict(Status.crashed, what), line, detail)
         what = f"its process ended in the middle of the call ({death.description})."
         hint = "" if death.signal else "Return from the entry; don't end the process."
-        return CaseResult(case, Verdict(Status.crashed, what), line, detail, "grader", hint)
-
-    def _faulted(self, result: CaseResult) -> bool:
-        return result.status is Status.crashed and any(
-            fault.name in result.verdict.what for fault in _FAULTS
-        )
+        verdict = Verdict(Status.crashed, what)
+        return CaseResult(case, verdict, line, detail, "grader", hint, death.signal)
 
     def _explain_fault(self, case: Case, made: Inputs, first: CaseResult) -> CaseResult:
         """A memory fault: a store to a read-only input, or an access beyond all buffers?
@@ -315,6 +311,9 @@ class Runner:
             return replace(again, line=first.line, observed_by="grader")
         storing = re.search(r"in create_(masked_)?(store|atomic)", first.detail)
         loading = re.search(r"in create_(masked_)?load", first.detail)
+        if storing and again.signal is None:
+            what = "a store went to an input, which is read-only; it held that value already."
+            return replace(first, verdict=Verdict(Status.modified_input, what, "input"))
         if storing:
             what = "a store went to an address far outside every tensor."
             return replace(first, verdict=Verdict(Status.wrote_out_of_bounds, what, "far"))
@@ -324,28 +323,32 @@ class Runner:
             return replace(first, verdict=Verdict(Status.invalid_read, what, "far"), hint=hint)
         return first
 
-    def _entry_trouble(self, text: dict[str, Any]) -> tuple[str, str]:
+    def _entry_trouble(self, fields: dict[str, Any]) -> tuple[str, str]:
+        """What is wrong with the entry, and a hint."""
         names = ", ".join(self._argument_names())
         wanted = f"{self.variant.entry}({names})"
-        if text.get("message") == "signature":
-            got = str(text.get("signature", ""))[:200]
+        if fields.get("message") == "signature":
+            got = _one_line(_text(fields, "signature"), 200)
             return (
                 f"the entry is {self.variant.entry}{got}, but it is called as {wanted}.",
                 "The grader allocates the output: the entry writes into it and returns nothing.",
             )
-        functions = [str(name) for name in text.get("functions", []) if isinstance(name, str)]
-        have = f"; it defines {', '.join(functions[:8])}" if functions else ""
+        functions = fields.get("functions")
+        names = functions if isinstance(functions, list) else []
+        names = [_one_line(_clean(name), 80) for name in names if isinstance(name, str)]
+        have = f"; it defines {', '.join(names[:8])}" if names else ""
         return f"the file has no function {self.variant.entry}{have}.", f"Define {wanted}."
 
-    def _returned_instead(self, verdict: Verdict, returned: str) -> tuple:
+    def _returned_instead(self, case: Case, returned: str) -> CaseResult:
         outputs = [tensor.name for tensor in self.exercise.outputs(self.variant)]
         names = " and ".join(outputs)
-        what = f"{self.variant.entry} returned {returned[:80]} and did not write {names}."
+        returned = _one_line(returned, 80)
+        what = f"{self.variant.entry} returned {returned} and did not write {names}."
         hint = (
             f"The grader allocates {names} and passes it in: store the result there "
             "and return nothing."
         )
-        return Verdict(verdict.status, what, "returned"), None, "", "grader", hint
+        return CaseResult(case, Verdict(Status.not_written, what, "returned"), hint=hint)
 
     def _argument_names(self) -> list[str]:
         return [argument.name for argument in self.exercise.signature(self.variant)]
@@ -392,8 +395,29 @@ def _fields(reply: Reply) -> dict[str, Any]:
     return {}
 
 
+def _text(fields: dict[str, Any], name: str) -> str:
+    """A field that is text, fit to be printed; "" where it is anything else."""
+    value = fields.get(name)
+    return _clean(value) if isinstance(value, str) else ""
+
+
+def _line(fields: dict[str, Any]) -> int | None:
+    """The number of a line in a file, where the field `line` is one."""
+    value = fields.get("line")
+    return value if type(value) is int and 1 <= value < MAX_LINE else None
+
+
 def _dicts(value: Any) -> Sequence[dict[str, Any]]:
     return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+
+
+def _clean(text: str) -> str:
+    """Text of a submission without what would disturb a terminal, XML or UTF-8."""
+    return _UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def _joined(kind: str, message: str) -> str:
+    return f"{kind}: {message}" if message else kind
 
 
 def _one_line(text: str, limit: int = 400) -> str:

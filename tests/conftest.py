@@ -19,6 +19,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """A folder that isn't there is one line, before anything is collected."""
+    folder = config.getoption("--submission")
+    if not Path(folder).is_dir():
+        raise pytest.UsageError(f"--submission: expected a folder like assignment/, got {folder}")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Skip what needs a GPU where there is none."""
     from grader.machine import gpu_name

@@ -6,17 +6,24 @@ have not attempted is skipped; what fails says what is wrong, where, and how to 
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from grader.grade import Session, SubmissionError
-from grader.report import part_text
-from grader.spec import Exercise, Variant, load_all
+from grader.grade import Session
+from grader.report import part_block
+from grader.spec import Exercise, SpecError, Variant, load_all
 from grader.status import Status
 
-EXERCISES = load_all()
+NARROWEST, WIDEST = 60, 96  # columns of a message
+
+try:
+    EXERCISES = load_all()
+except SpecError as error:
+    raise pytest.Collector.CollectError(str(error)) from None
+
 PARTS = [
     pytest.param(exercise, variant, dtype, size_class, id="-".join(
         (exercise.name, variant.name, dtype, size_class)
@@ -31,11 +38,7 @@ PARTS = [
 @pytest.fixture(scope="session")
 def session(request: pytest.FixtureRequest) -> Iterator[Session]:
     """The submission, in a sandbox that lives as long as the tests."""
-    try:
-        opened = Session(Path(request.config.getoption("--submission")), EXERCISES)
-    except SubmissionError as error:
-        pytest.exit(str(error), returncode=pytest.ExitCode.USAGE_ERROR)
-    with opened:
+    with Session(Path(request.config.getoption("--submission")), EXERCISES) as opened:
         yield opened
 
 
@@ -44,12 +47,13 @@ def test_assignment(
     session: Session, exercise: Exercise, variant: Variant, dtype: str, size_class: str
 ) -> None:
     """One part of one variant."""
-    __tracebackhide__ = True
     reason = session.not_attempted(variant)
     if reason:
-        pytest.skip(f"not attempted: {reason}")
+        pytest.skip(f"{exercise.name}/{variant.name} not attempted: {reason}")
     part = session.part(exercise, variant, dtype, size_class)
     if part.status is Status.not_measured:
         pytest.skip(f"not measured here: {part.reason}")
     if part.status is not Status.passed:
-        pytest.fail(part_text(exercise.name, variant.name, part), pytrace=False)
+        columns = min(max(shutil.get_terminal_size().columns, NARROWEST), WIDEST)
+        message = part_block(exercise.name, variant.name, part, columns)
+        pytest.fail(message, pytrace=False)

@@ -72,11 +72,15 @@ def part_text(exercise: str, variant: str, part: PartEvidence) -> str:
     return " ".join(filter(None, (f"{exercise}/{variant}: {part.status.headline}.", reason)))
 
 
-def compose(exercise: str, variant: str, failure: Failure, scope: str = "") -> Message:
-    """The Message of one failure."""
-    case = _case_in_words(one_line(failure.case))
+def compose(
+    exercise: str, variant: str, failure: Failure, scope: str = "", given: bool = False
+) -> Message:
+    """The Message of one failure; `given` where its case was asked for instead of searched."""
+    case = case_in_words(one_line(failure.case))
     at = f" at {one_line(failure.where)}" if failure.where else ""
-    about = f" for {case} (smallest failing case found)" if case else ""
+    about = f" for {case}" if case else ""
+    if case and not given:
+        about += " (smallest failing case found)"
     advice = _advice(one_line(failure.pattern), one_line(failure.hint))
     body = (sentence(failure.what), sentence(failure.occurrences), advice)
     return Message(
@@ -85,15 +89,15 @@ def compose(exercise: str, variant: str, failure: Failure, scope: str = "") -> M
         body=" ".join(filter(None, body)),
         scope=scope,
         reproduce=one_line(failure.reproduce, collapse=False),
-        detail=shorten_middle(clean(failure.detail).strip("\n"), DETAIL_LIMIT),
+        detail=shorten_middle(_without_ours(clean(failure.detail)).strip("\n"), DETAIL_LIMIT),
         observed_by=failure.observed_by,
     )
 
 
-def merged_messages(seen: VariantEvidence) -> list[Message]:
+def merged_messages(seen: VariantEvidence, given: bool = False) -> list[Message]:
     """What to tell about a variant: one message per kind of failure, in the order of its parts."""
     return [
-        compose(seen.exercise, seen.variant, merged.failure, _scope(merged))
+        compose(seen.exercise, seen.variant, merged.failure, _scope(merged), given)
         for merged in merge_failures(seen.parts)
     ]
 
@@ -101,8 +105,8 @@ def merged_messages(seen: VariantEvidence) -> list[Message]:
 def merge_failures(parts: Iterable[PartEvidence]) -> list[MergedFailure]:
     """Failures of the parts that failed, alike ones together.
 
-    Alike: same status, line, pattern and hint, and a `what` that differs in numbers and dtypes
-    only.
+    Alike: same status, line, pattern (however many cases it was tried on) and hint, and a `what`
+    that differs in numbers and dtypes only.
     """
     failing = [part for part in parts if part.status.is_failure]
     groups: dict[tuple[str, ...], list[tuple[PartEvidence, Failure]]] = {}
@@ -159,11 +163,29 @@ def listing(words: Iterable[str]) -> str:
     return f"{', '.join(first)} and {last}" if first else last
 
 
+def case_in_words(case: str) -> str:
+    """'rows=1 cols=1025 dtype=float16 seed=7' -> 'rows=1, cols=1025, float16'."""
+    items = [item for item in case.split() if not item.startswith("seed=")]
+    return ", ".join(item.removeprefix("dtype=") for item in items)
+
+
 # One pass over the text each, also when a sequence never ends: no quadratic time on hostile text.
 _ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]?|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b.?")
 _FORBIDDEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 _NUMBER = re.compile(r"[-+]?\d+(\.\d*)?(e[-+]?\d+)?", re.IGNORECASE)
 _DTYPE = re.compile(r"\bb?float\d+\b")
+_OUR_LINES = re.compile(
+    r'^ *File "[^"\n]*/grader/worker/[^"\n]*", line \d+.*\n?(?: {4,}(?!File ").*\n?)?'
+    r"|^Extension modules: .*\n?",
+    re.MULTILINE,
+)
+_SUBMITTED = re.compile(r'"[^"\n]*/submission/([^"/\n]+\.(?:py|cu))"')
+_TRIED = re.compile(r" \(\d+ tried\)")
+
+
+def _without_ours(detail: str) -> str:
+    """A traceback without the frames of the grader, with the submission's file by its name."""
+    return _SUBMITTED.sub(r'"\1"', _OUR_LINES.sub("", detail))
 
 
 def _visible(char: str) -> str:
@@ -172,12 +194,6 @@ def _visible(char: str) -> str:
     code = ord(char)
     is_nonchar = code & 0xFFFE == 0xFFFE or 0xFDD0 <= code <= 0xFDEF
     return "\ufffd" if is_nonchar or unicodedata.category(char) in _FORBIDDEN else char
-
-
-def _case_in_words(case: str) -> str:
-    """'rows=1 cols=1025 dtype=float16 seed=7' -> 'rows=1, cols=1025, float16'."""
-    items = [item for item in case.split() if not item.startswith("seed=")]
-    return ", ".join(item.removeprefix("dtype=") for item in items)
 
 
 def _advice(pattern: str, hint: str) -> str:
@@ -199,7 +215,8 @@ _CODE_WORDS = frozenset({"out", "x", "y", "nan", "inf", "weight", "rows", "cols"
 
 def _kind(failure: Failure) -> tuple[str, ...]:
     what = _NUMBER.sub("#", _DTYPE.sub("dtype", failure.what))
-    return (failure.status.value, failure.where, failure.pattern, failure.hint, what)
+    pattern = _TRIED.sub("", failure.pattern)
+    return (failure.status.value, failure.where, pattern, failure.hint, what)
 
 
 def _volume(failure: Failure) -> int:

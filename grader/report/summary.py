@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import PurePath
 
 from grader.evidence import Evidence, PartEvidence, VariantEvidence
-from grader.report.message import compose, listing, one_line, part_text, sentence
+from grader.report.message import (
+    DETAIL_LIMIT,
+    clean,
+    compose,
+    listing,
+    one_line,
+    part_text,
+    sentence,
+    shorten_middle,
+)
 from grader.score import (
     INTERRUPTED,
     PERFORMANCE,
@@ -14,6 +25,7 @@ from grader.score import (
     CheckScore,
     ExerciseScore,
     GradeScore,
+    PartScore,
     VariantScore,
 )
 from grader.status import Status
@@ -72,11 +84,18 @@ def result(check: CheckScore) -> str:
     if not check.parts:
         note = one_line(check.message)
         return f"{status.headline}: {note}" if note else status.headline
+    if len({part.status for part in check.parts}) == 1:
+        return status.headline + _undecided_note(check)
+    return statuses_in_words(check.parts)
+
+
+def statuses_in_words(parts: Sequence[PartScore | PartEvidence]) -> str:
+    """'wrong values: float16; passed: float32 and bfloat16'; one status for all stands alone."""
     kinds: dict[Status, list[str]] = {}
-    for part in check.parts:
+    for part in parts:
         kinds.setdefault(part.status, []).append(part.dtype)
     if len(kinds) == 1:
-        return status.headline + _undecided_note(check)
+        return next(iter(kinds)).headline
     worst_first = sorted(kinds, key=list(Status).index)
     return "; ".join(f"{kind.headline}: {listing(kinds[kind])}" for kind in worst_first)
 
@@ -141,18 +160,25 @@ def counted_parts(variant: VariantScore, seen: VariantEvidence) -> VariantEviden
 
 def grader_errors(evidence: Evidence, grade: GradeScore) -> list[tuple[str, str]]:
     """(where, detail) of everything the grader itself broke on."""
-    found: dict[tuple[str, str], list[str]] = {}
-    for exercise, variant, seen in scored_variants(evidence, grade):
-        name = f"{exercise.name}/{variant.name}"
-        for part in counted_parts(variant, seen).parts:
-            if part.status is Status.grader_error:
-                found.setdefault((name, _error_detail(part)), []).append(
-                    f"{part.size_class} {part.dtype}"
-                )
-        timed = seen.performance
-        if timed is not None and timed.status is Status.grader_error:
-            found.setdefault((name, one_line(timed.reason)), []).append(PERFORMANCE)
-    return [(f"{name}: {listing(where)}", text) for (name, text), where in found.items()]
+    errors: list[tuple[str, str]] = []
+    for _, variant, seen in scored_variants(evidence, grade):
+        counted = replace(counted_parts(variant, seen), performance=seen.performance)
+        errors += errors_in(counted)
+    return errors
+
+
+def errors_in(seen: VariantEvidence) -> list[tuple[str, str]]:
+    """(where, detail) of what the grader broke on in one variant; alike ones together."""
+    found: dict[str, list[str]] = {}
+    for part in seen.parts:
+        if part.status is Status.grader_error:
+            found.setdefault(_error_detail(part), []).append(f"{part.size_class} {part.dtype}")
+    timed = seen.performance
+    if timed is not None and timed.status is Status.grader_error:
+        detail = shorten_middle(clean(timed.reason).strip(), DETAIL_LIMIT)
+        found.setdefault(detail, []).append(PERFORMANCE)
+    name = f"{seen.exercise}/{seen.variant}"
+    return [(f"{name}: {listing(where)}", text) for text, where in found.items()]
 
 
 def is_untouched(grade: GradeScore) -> bool:
@@ -166,7 +192,7 @@ def first_step(grade: GradeScore) -> str:
     exercise = min(grade.exercises, key=lambda e: e.max_score)
     file = PurePath(grade.submission, exercise.variants[0].file)
     is_default = PurePath(grade.submission) == PurePath(STUDENTS_FOLDER)
-    other = "" if is_default else f" --submission {grade.submission}"
+    other = "" if is_default else f" --submission={shlex.quote(grade.submission)}"
     return one_line(
         f"Start with {exercise.name}: open {file}, fill in the TODO, then run: "
         f"pytest -k {exercise.name}{other}"
@@ -205,7 +231,8 @@ def _undecided_note(check: CheckScore) -> str:
 
 
 def _error_detail(part: PartEvidence) -> str:
+    reason = shorten_middle(clean(part.reason).strip(), DETAIL_LIMIT)
     if not part.failures:
-        return one_line(part.reason) or INTERRUPTED
+        return reason or INTERRUPTED
     message = compose("", "", part.failures[0])
-    return "\n".join(filter(None, (one_line(part.reason), message.body, message.detail)))
+    return "\n".join(filter(None, (reason, message.body, message.detail)))

@@ -6,15 +6,27 @@ markup is never parsed: all text goes in as rich.text.Text.
 
 from __future__ import annotations
 
+import io
+from dataclasses import replace
+
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from grader.evidence import Evidence
+from grader.evidence import Evidence, PartEvidence, VariantEvidence
 from grader.report import summary
-from grader.report.message import Message, clean, merged_messages, one_line, shorten_middle
+from grader.report.message import (
+    Message,
+    case_in_words,
+    clean,
+    compose,
+    merged_messages,
+    one_line,
+    part_text,
+    shorten_middle,
+)
 from grader.score import ExerciseScore, GradeScore
-from grader.status import Status
+from grader.status import Status, worst
 
 WIDEST = 96  # columns; longer lines are hard to read
 SHOWN_FAILURES = 4  # kinds of failure per variant; all of them are in the other reports
@@ -33,7 +45,7 @@ def render(evidence: Evidence, grade: GradeScore, console: Console) -> None:
         _print(console, f"{one_line(exercise.title)} ({one_line(exercise.name)})", "bold")
         console.print(_table(exercise, console), width=_width(console))
     _failures(evidence, grade, console)
-    _grader_errors(evidence, grade, console)
+    _grader_errors(summary.grader_errors(evidence, grade), console)
     console.print()
     if not grade.complete:
         _print(console, summary.INTERRUPTED_LINE, "yellow")
@@ -47,6 +59,75 @@ def render(evidence: Evidence, grade: GradeScore, console: Console) -> None:
         _print(console, f"{_capital(summary.total_line(grade))}.", "bold")
 
 
+def render_check(seen: VariantEvidence, console: Console, case: str = "") -> None:
+    """Print what checking one variant showed. `case` is the only case that was run, if not ""."""
+    name = f"{seen.exercise}/{seen.variant}"
+    if seen.not_attempted:
+        reason = f"{name}: {Status.not_attempted.headline}: {one_line(seen.not_attempted)}."
+        _print(console, reason, _STYLES["undecided"])
+        return
+    if case:
+        for part in seen.parts:
+            _one_case(name, part, case, console)
+    else:
+        _print(console, one_line(f"{name} ({seen.file})"), "bold")
+        console.print(_check_table(seen, console), width=_width(console))
+    for index, message in enumerate(merged_messages(seen, given=bool(case))):
+        if index or not case:
+            console.print()
+        _failure(message, console)
+    _grader_errors(summary.errors_in(seen), console)
+
+
+def part_block(exercise: str, variant: str, part: PartEvidence, width: int) -> str:
+    """Why a part did not pass, in lines of at most `width` columns but for what must paste whole.
+
+    The detail is left out. "" where the part passed.
+    """
+    if part.status is Status.passed:
+        return ""
+    text = io.StringIO()
+    console = Console(file=text, width=width, color_system=None, legacy_windows=False)
+    if part.failures:
+        message = compose(exercise, variant, part.failures[0])
+        _failure(replace(message, detail=""), console)
+    elif part.status is Status.grader_error:
+        seen = VariantEvidence(exercise, variant, "", parts=(part,))
+        _grader_errors(summary.errors_in(seen), console)
+    else:
+        _print(console, part_text(exercise, variant, part))
+    return text.getvalue().strip("\n")
+
+
+def _one_case(name: str, part: PartEvidence, case: str, console: Console) -> None:
+    """The line for a case that passed or wasn't decided; a failure speaks for itself."""
+    if part.status.is_failure or part.status is Status.grader_error:
+        return
+    note = f" ({one_line(part.reason)})" if part.reason else ""
+    words = f"{name}: {part.status.headline} for {case_in_words(one_line(case))}{note}."
+    _print(console, words, _STYLES[summary.tone(part.status)])
+
+
+def _check_table(seen: VariantEvidence, console: Console) -> Table:
+    """A row per size class: what each dtype came to, and how many cases were run."""
+    table = _new_table()
+    for name in dict.fromkeys(part.size_class for part in seen.parts):
+        parts = [part for part in seen.parts if part.size_class == name]
+        notes = dict.fromkeys(
+            one_line(part.reason)
+            for part in parts
+            if part.reason and not part.failures and part.status is not Status.grader_error
+        )
+        result = "; ".join((summary.statuses_in_words(parts), *notes))
+        cases = sum(part.cases_run for part in parts)
+        status = worst(
+            [p.status for p in parts if p.status.is_failure] or [p.status for p in parts]
+        )
+        counted = f"{cases} case{'' if cases == 1 else 's'}"
+        _row(table, console, f"  {one_line(name)}", result, counted, status)
+    return table
+
+
 def _conditions(grade: GradeScore) -> str:
     """'GPU: none; sandbox: bubblewrap'."""
     found = dict(summary.environment_lines(grade))
@@ -54,10 +135,7 @@ def _conditions(grade: GradeScore) -> str:
 
 
 def _table(exercise: ExerciseScore, console: Console) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, expand=True, show_header=False)
-    table.add_column(no_wrap=True, min_width=NAME_WIDTH)
-    table.add_column(ratio=1, overflow="fold")
-    table.add_column(justify="right", no_wrap=True)
+    table = _new_table()
     for variant in exercise.variants:
         heading = one_line(f"{variant.name}  ({variant.file})")
         points = summary.points(variant)
@@ -69,6 +147,14 @@ def _table(exercise: ExerciseScore, console: Console) -> Table:
             result = summary.result(check)
             points = summary.points(check)
             _row(table, console, f"  {one_line(check.name)}", result, points, check.status)
+    return table
+
+
+def _new_table() -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, expand=True, show_header=False)
+    table.add_column(no_wrap=True, min_width=NAME_WIDTH)
+    table.add_column(ratio=1, overflow="fold")
+    table.add_column(justify="right", no_wrap=True)
     return table
 
 
@@ -91,6 +177,7 @@ def _failures(evidence: Evidence, grade: GradeScore, console: Console) -> None:
             continue
         messages = merged_messages(summary.counted_parts(variant, seen))
         for message in messages[:SHOWN_FAILURES]:
+            console.print()
             _failure(message, console)
         hidden = len(messages) - SHOWN_FAILURES
         if hidden > 0:
@@ -100,7 +187,6 @@ def _failures(evidence: Evidence, grade: GradeScore, console: Console) -> None:
 
 
 def _failure(message: Message, console: Console) -> None:
-    console.print()
     _print(console, message.headline, _STYLES["failed"])
     body = " ".join(filter(None, (message.body, message.scope)))
     if body:
@@ -113,8 +199,8 @@ def _failure(message: Message, console: Console) -> None:
         console.print(_text(f"  {message.reproduce}", console, "cyan"), soft_wrap=True)
 
 
-def _grader_errors(evidence: Evidence, grade: GradeScore, console: Console) -> None:
-    for where, detail in summary.grader_errors(evidence, grade):
+def _grader_errors(errors: list[tuple[str, str]], console: Console) -> None:
+    for where, detail in errors:
         console.print()
         _print(console, f"THE GRADER FAILED on {one_line(where)}", "bold white on red")
         _indented(console, summary.GRADER_ERROR_LINE)

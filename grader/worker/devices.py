@@ -28,7 +28,12 @@ _LOST = (
     "invalid address space",
     "hardware stack error",
 )
-_OUT_OF_MEMORY = ("can't allocate memory", "out of memory", "not enough memory", "unable to allocate")
+_OUT_OF_MEMORY = (
+    "can't allocate memory",
+    "out of memory",
+    "not enough memory",
+    "unable to allocate",
+)
 
 
 class DeviceLost(Exception):
@@ -63,7 +68,7 @@ def make_device(name: str, path: str) -> Device:
 
 
 class InterpreterDevice:
-    """Triton's interpreter over the arena itself: inputs are mapped read-only, nothing is copied."""
+    """Triton's interpreter over the arena itself: inputs are read-only, nothing is copied."""
 
     def __init__(self, path: str) -> None:
         from . import interpreter
@@ -173,23 +178,19 @@ class CudaDevice:
 
     def locate(self, error: BaseException) -> tuple[int | None, BaseException]:
         """The innermost line in the student's file, through the chain of causes."""
-        root, line = error, None
-        while root.__cause__ is not None:
-            root = root.__cause__
-        seen: BaseException | None = error
-        while seen is not None:
+        line = None
+        chain = causes(error)
+        for seen in chain:
             for frame in traceback.extract_tb(seen.__traceback__):
                 if frame.filename == self.path:
                     line = frame.lineno
-            seen = seen.__cause__
-        return _compiler_line(error, self.path) or line, root
+        return _compiler_line(chain, self.path) or line, chain[-1]
 
     def classify(self, error: BaseException) -> Code:
         """Which code an exception of the entry means."""
         from triton.compiler.errors import CompilationError
 
-        seen: BaseException | None = error
-        while seen is not None:
+        for seen in causes(error):
             if isinstance(seen, CompilationError) or type(seen).__name__ in (
                 "OutOfResources",
                 "PTXASError",
@@ -200,12 +201,11 @@ class CudaDevice:
                 return Code.out_of_memory
             if _raised_while_compiling(seen):
                 return Code.compile_failed
-            seen = seen.__cause__
         return Code.raised
 
     def raise_if_lost(self, error: BaseException) -> None:
         """Raise DeviceLost when the error leaves a context that no later call can use."""
-        text = str(error)
+        text = text_of(error)
         if any(words in text for words in _LOST):
             raise DeviceLost(next(words for words in _LOST if words in text)) from None
 
@@ -218,18 +218,32 @@ class CudaDevice:
         return {"compiled": 0, "failures": [], "not_modelled": [], "shared_bytes": 0}
 
 
-def _compiler_line(error: BaseException, path: str) -> int | None:
+def causes(error: BaseException) -> list[BaseException]:
+    """The exception and what led to it, the root last. `raise e from e` is its own cause."""
+    chain = [error]
+    while (cause := chain[-1].__cause__) is not None and all(cause is not e for e in chain):
+        chain.append(cause)
+    return chain
+
+
+def text_of(error: BaseException) -> str:
+    """`str(error)`, where `__str__` may be the student's and may fail."""
+    try:
+        return str(error)
+    except BaseException as trouble:
+        return f"(no text: its __str__ raised {type(trouble).__name__})"
+
+
+def _compiler_line(chain: Sequence[BaseException], path: str) -> int | None:
     """The line of a compilation error: Triton's node counts from the kernel's `def`."""
-    seen: BaseException | None = error
     line = None
-    while seen is not None:
+    for seen in chain:
         source, node = getattr(seen, "src", None), getattr(seen, "node", None)
         if isinstance(source, str) and hasattr(node, "lineno"):
             definition = source.split("\n", 1)[0].strip()
             for number, text in enumerate(linecache.getlines(path), 1):
                 if text.strip() == definition:
                     line = number + node.lineno - 1
-        seen = seen.__cause__
     return line
 
 
@@ -242,4 +256,4 @@ def _raised_while_compiling(error: BaseException) -> bool:
 def _is_out_of_memory(error: BaseException) -> bool:
     if isinstance(error, (MemoryError, torch.OutOfMemoryError)):
         return True
-    return isinstance(error, RuntimeError) and any(w in str(error) for w in _OUT_OF_MEMORY)
+    return isinstance(error, RuntimeError) and any(w in text_of(error) for w in _OUT_OF_MEMORY)

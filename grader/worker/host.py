@@ -25,7 +25,7 @@ from typing import Any
 import torch
 
 from . import memory
-from .devices import Device, DeviceLost, make_device
+from .devices import Device, DeviceLost, causes, make_device, text_of
 from .protocol import (
     MAX_TEXT,
     REQUEST_BYTES,
@@ -65,6 +65,7 @@ def serve(
 ) -> None:
     """Answer requests until the grader closes the socket or the device is lost."""
     session = Session(path, entry, make_device(device, path), buffers)
+    requests.send(Reply(0, Code.ok).pack())  # ready
     while True:
         try:
             data, descriptors, _, _ = socket.recv_fds(requests, REQUEST_BYTES, 1)
@@ -78,7 +79,7 @@ def serve(
             requests.send(Reply(0, Code.bad_request, str(error)).pack())
             continue
         if request.operation is Operation.compile and descriptors:
-            _compile_in_a_twin(session, request, descriptors[0])
+            _compile_in_a_twin(session, request, descriptors[0], requests)
             requests.send(Reply(request.sequence, Code.ok).pack())
             continue
         code, text = _answer(session, request)
@@ -98,7 +99,9 @@ def _answer(session: Session, request: Request) -> tuple[Code, dict]:
     except DeviceLost as lost:
         return Code.device_failed, {"type": "DeviceLost", "message": str(lost)}
     except BaseException as error:  # the host's own trouble with a request: say it, don't die
-        return Code.bad_request, {"type": type(error).__name__, "message": str(error)}
+        full = session.device.classify(error) is Code.out_of_memory
+        code = Code.out_of_memory if full else Code.bad_request
+        return code, {"type": type(error).__name__, "message": _words(error)}
 
 
 # --- loading -----------------------------------------------------------------------------------
@@ -150,6 +153,7 @@ def _check_signature(entry: Any, count: int) -> None:
 def _run(session: Session, request: Request) -> dict:
     """Call the entry once over the arena."""
     session.device.begin(request.sequence)
+    memory.expose(request.arguments, session.buffers)
     call = session.device.bring(request.arguments, session.buffers)
     returned = _call(session, call.values)
     call.take_back()
@@ -172,6 +176,7 @@ def _call(session: Session, values: list[Any]) -> Any:
 
 def _prepare(session: Session, request: Request) -> dict:
     """Keep `repeat` copies of the arguments on the device, each with its own memory."""
+    memory.expose(request.arguments, session.buffers)
     session.prepared = [
         session.device.bring(request.arguments, session.buffers) for _ in range(request.repeat)
     ]
@@ -201,13 +206,16 @@ def _collect(session: Session, request: Request) -> dict:
 # --- compiling ahead of time -------------------------------------------------------------------
 
 
-def _compile_in_a_twin(session: Session, request: Request, descriptor: int) -> None:
+def _compile_in_a_twin(
+    session: Session, request: Request, descriptor: int, requests: socket.socket
+) -> None:
     """Fork, and let the child compile what ran, so that cases go on meanwhile on another core."""
     launches = session.device.take_launches()
     if os.fork():
         os.close(descriptor)
         return
     with contextlib.suppress(BaseException), socket.socket(fileno=descriptor) as side:
+        requests.close()  # the grader sees the worker's end at once, not the twin's
         text = session.device.compile(launches)
         side.send(Reply(request.sequence, Code.ok, _to_text(text)).pack())
     os._exit(0)
@@ -222,7 +230,7 @@ def _describe(session: Session, error: BaseException) -> dict:
         line = root.lineno
     return {
         "type": type(root).__name__,
-        "message": _first_words(str(root)),
+        "message": _words(root),
         "line": line,
         "detail": _own_frames(session.path, error, root),
     }
@@ -231,19 +239,18 @@ def _describe(session: Session, error: BaseException) -> dict:
 def _own_frames(path: str, error: BaseException, root: BaseException) -> str:
     """The traceback with only the frames of the student's file."""
     lines = []
-    seen: BaseException | None = error
-    while seen is not None:
+    for seen in causes(error):
         for frame in traceback.extract_tb(seen.__traceback__):
             if frame.filename == path:
                 text = f"  {Path(path).name}:{frame.lineno} in {frame.name}: {frame.line or ''}"
                 if text not in lines:
                     lines.append(text)
-        seen = seen.__cause__
-    lines.append(f"{type(root).__name__}: {_first_words(str(root))}")
+    lines.append(f"{type(root).__name__}: {_words(root)}")
     return "\n".join(lines)
 
 
-def _first_words(text: str, limit: int = 2000) -> str:
+def _words(error: BaseException, limit: int = 2000) -> str:
+    text = text_of(error)
     return text if len(text) <= limit else text[:limit] + " …"
 
 
@@ -268,4 +275,3 @@ _OPERATIONS = {
     Operation.time: _time,
     Operation.collect: _collect,
 }
-

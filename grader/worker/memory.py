@@ -5,11 +5,12 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
 
-from .protocol import Argument
+from .protocol import Argument, Kind
 
 # A stray pointer within this distance of a buffer faults, instead of hitting whatever is beside it.
 MARGIN = 1 << 30
@@ -29,6 +30,7 @@ _libc.mmap.argtypes = [
     ctypes.c_int,
     ctypes.c_long,
 ]
+_libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,18 @@ class Buffer:
     address: int
     length: int
     writable: bool
+
+    def expose(self, ranges: Iterable[tuple[int, int]]) -> None:
+        """Make these (offset, length) accessible, widened to pages, and nothing else.
+
+        Raises OSError when the kernel refuses.
+        """
+        protection = mmap.PROT_READ | (mmap.PROT_WRITE if self.writable else 0)
+        _mprotect(self.address, self.length, _PROT_NONE)
+        for offset, length in ranges:
+            start = offset - offset % mmap.PAGESIZE
+            end = min(-(-(offset + length) // mmap.PAGESIZE) * mmap.PAGESIZE, self.length)
+            _mprotect(self.address + start, end - start, protection)
 
     def bytes(self, offset: int, length: int) -> torch.Tensor:
         """uint8[length] over the mapping, without a copy.
@@ -62,6 +76,16 @@ def map_buffer(descriptor: int, length: int, writable: bool) -> Buffer:
     return Buffer(address, length, writable)
 
 
+def expose(arguments: Sequence[Argument], buffers: Sequence[Buffer]) -> None:
+    """Make the arguments' allocations accessible and nothing else, so that a stray access faults.
+
+    Raises OSError when the kernel refuses.
+    """
+    tensors = [argument for argument in arguments if argument.kind is Kind.tensor]
+    for index, buffer in enumerate(buffers):
+        buffer.expose(each.allocation for each in tensors if each.buffer == index)
+
+
 def allocation(argument: Argument, buffers: list[Buffer]) -> torch.Tensor:
     """uint8 over the whole allocation of an argument, guard zones included."""
     return buffers[argument.buffer].bytes(*argument.allocation)
@@ -77,6 +101,12 @@ def view(argument: Argument, allocated: torch.Tensor) -> torch.Tensor:
 
 def _anonymous() -> int:
     return mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE
+
+
+def _mprotect(address: int, length: int, protection: int) -> None:
+    if _libc.mprotect(address, length, protection):
+        error = ctypes.get_errno()
+        raise OSError(error, os.strerror(error))
 
 
 def _mmap(address: int, length: int, protection: int, flags: int, descriptor: int) -> int:

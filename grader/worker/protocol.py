@@ -3,16 +3,19 @@
 Three hosts speak it (Python for Triton; native for nvcc and for the emulator), so it holds no
 Python and no JSON in the direction of the worker. A request is `REQUEST` followed by exactly
 `MAX_ARGS` times `ARGUMENT` (unused ones zero), in one SOCK_SEQPACKET message. A reply is `REPLY`
-followed by at most `MAX_TEXT` bytes of text, which the grader reads as hostile bytes. File
-descriptors travel with the spawn message only (see zygote.py), from the grader to the worker.
+followed by at most `MAX_TEXT` bytes of text, which the grader reads as hostile bytes. A worker's
+first message is a reply `ok` to request 0, which nobody sent: it has its buffers and is ready.
+File descriptors travel from the grader to the worker only: with the spawn message (see zygote.py)
+and with `compile` (the socket on which its result is sent, as a reply to the same request).
 
 Standard library only: the worker loads this file by path.
 """
 
 from __future__ import annotations
 
+import itertools
+import operator
 import struct
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -132,13 +135,16 @@ class Argument:
                 *self.strides,
                 *pad,
             )
-        except struct.error as error:
-            raise ProtocolError(str(error)) from None
+        except (struct.error, TypeError, OverflowError) as error:
+            raise ProtocolError(f"{self.kind.name} argument: {error}") from None
 
     @classmethod
     def unpack(cls, data: bytes) -> Argument:
-        """Read the struct back. Raises ProtocolError on an unknown kind, dtype or space."""
-        (kind, dtype, space, rank, buffer, offset, start, length, bits, *dims) = ARGUMENT.unpack(data)
+        """Read the struct back. Raises ProtocolError on a size or a field that can't be."""
+        if len(data) != ARGUMENT.size:
+            raise ProtocolError(f"an argument has {ARGUMENT.size} bytes, got {len(data)}")
+        kind, dtype, space, rank, buffer, offset, *rest = ARGUMENT.unpack(data)
+        start, length, bits, *dims = rest
         if rank > MAX_RANK:
             raise ProtocolError(f"rank {rank}")
         try:
@@ -168,12 +174,15 @@ class Request:
     repeat: int = 0
 
     def pack(self) -> bytes:
-        """The whole message. Raises ProtocolError with more than MAX_ARGS arguments."""
+        """The whole message. Raises ProtocolError with too many arguments or what doesn't fit."""
         if len(self.arguments) > MAX_ARGS:
             raise ProtocolError(f"{len(self.arguments)} arguments, at most {MAX_ARGS} fit")
-        head = REQUEST.pack(
-            MAGIC, VERSION, self.operation, self.sequence, len(self.arguments), self.repeat
-        )
+        try:
+            head = REQUEST.pack(
+                MAGIC, VERSION, self.operation, self.sequence, len(self.arguments), self.repeat
+            )
+        except struct.error as error:
+            raise ProtocolError(f"{self.operation.name} request: {error}") from None
         body = b"".join(argument.pack() for argument in self.arguments)
         return (head + body).ljust(REQUEST_BYTES, b"\0")
 
@@ -186,9 +195,7 @@ class Request:
         if magic != MAGIC or version != VERSION or count > MAX_ARGS:
             raise ProtocolError("not a request of this version")
         cut = [REQUEST.size + i * ARGUMENT.size for i in range(count + 1)]
-        arguments = tuple(
-            Argument.unpack(data[a:b]) for a, b in zip(cut, cut[1:], strict=False)
-        )
+        arguments = tuple(Argument.unpack(data[a:b]) for a, b in itertools.pairwise(cut))
         try:
             return cls(Operation(operation), sequence, arguments, repeat)
         except ValueError as error:
@@ -222,15 +229,10 @@ class Reply:
             raise ProtocolError(str(error)) from None
 
 
-def tensors(arguments: Sequence[Argument]) -> list[Argument]:
-    """Those of the arguments that are tensors."""
-    return [argument for argument in arguments if argument.kind is Kind.tensor]
-
-
 def _scalar_bits(kind: Kind, value: float | int | bool) -> int:
     if kind is Kind.float64:
         return struct.unpack("<Q", struct.pack("<d", value))[0]
-    return struct.unpack("<Q", struct.pack("<q", int(value)))[0]
+    return struct.unpack("<Q", struct.pack("<q", operator.index(value)))[0]
 
 
 def _scalar_value(kind: Kind, bits: int) -> float | int | bool:

@@ -1,4 +1,4 @@
-"""Started by path (`python -I start.py CONTROL_FD`): gives the worker's files a package of their own.
+"""Started by path (`python -I start.py CONTROL_FD`): makes the worker's files a package.
 
 The folder of this file becomes the package `warpgrade_worker` without entering sys.path, so that
 its modules import each other and a submission can't import the grader by accident.

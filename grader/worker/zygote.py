@@ -27,9 +27,11 @@ import select
 import signal
 import socket
 import sys
+import traceback
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
+PR_SET_NO_NEW_PRIVS = 38
 MAX_DESCRIPTORS = 8
 MAX_FILE_BYTES = 256 << 20
 
@@ -40,6 +42,8 @@ def main(control_fd: int) -> None:
     os.set_inheritable(control_fd, False)
     _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     _prctl(PR_SET_CHILD_SUBREAPER, 1)  # a worker's orphans stay where the grader can find them
+    # No setuid program helps a submission; and no descendant can shed this mark (processes.py).
+    _prctl(PR_SET_NO_NEW_PRIVS, 1)
     _import_frameworks()
     gc.collect()
     gc.freeze()  # keeps the collector from touching (and so copying) the parent's pages
@@ -60,7 +64,7 @@ def _import_frameworks() -> None:
     import numpy  # noqa: F401
     import torch
     import triton
-    import triton.language  # noqa: F401
+    import triton.language
 
     torch.set_num_threads(1)  # a fork after a parallel torch operation would hang
     from . import host  # noqa: F401
@@ -83,6 +87,8 @@ def _spawn(control, children, poller) -> bool:
             control.close()
             _become_worker(message, descriptors)
             status = 0
+        except BaseException:
+            traceback.print_exc()  # to the log, once that is where stderr goes
         finally:
             with contextlib.suppress(Exception):
                 sys.stdout.flush()
@@ -98,7 +104,7 @@ def _spawn(control, children, poller) -> bool:
 
 
 def _reap(control, children, poller, ready_pidfd: int) -> None:
-    """Report the child that ended, and bury any orphans of it."""
+    """Report the child that ended, and reap orphans that ended too."""
     for pid, (number, pidfd) in list(children.items()):
         if pidfd == ready_pidfd:
             _, status = os.waitpid(pid, 0)
@@ -106,8 +112,8 @@ def _reap(control, children, poller, ready_pidfd: int) -> None:
             os.close(pidfd)
             del children[pid]
             _send(control, {"id": number, "exit": status})
-    # Orphans of dead workers are ours by PR_SET_CHILD_SUBREAPER; a worker still running is not
-    # waited for here, because each is removed above by its own descriptor.
+    # Orphans are ours by PR_SET_CHILD_SUBREAPER. Waiting for any child could take the status of a
+    # worker, which its own descriptor is to report, so this waits until there is none.
     with contextlib.suppress(ChildProcessError):
         while not children and os.waitpid(-1, os.WNOHANG)[0]:
             pass

@@ -23,7 +23,7 @@ from grader.evidence import (
     VariantEvidence,
     Yardstick,
 )
-from grader.report.message import clean, merge_failures, shorten_middle
+from grader.report.message import clean, compose, merge_failures, shorten_middle
 from grader.score import score
 from grader.status import Status
 
@@ -200,6 +200,74 @@ def test_failures_that_differ_in_numbers_and_dtypes_only_are_one_and_the_smalles
     assert second.places == (("aligned", "float16"),)
 
 
+def test_how_many_cases_were_tried_does_not_keep_failures_apart():
+    failures = {
+        (size_class, "float32"): make_failure("float32", pattern=f"Every case fails ({n} tried).")
+        for size_class, n in (("aligned", 21), ("ragged", 40))
+    }
+    [merged] = merge_failures(make_variant("rmsnorm", failures).parts)
+    assert merged.places == (("aligned", "float32"), ("ragged", "float32"))
+
+
+def test_a_traceback_shows_the_students_frames_and_none_of_the_graders():
+    detail = (
+        "Traceback (most recent call last):\n"
+        '  File "/opt/course/grader/worker/host.py", line 9, in _call\n'
+        "    entry(*arguments)\n"
+        '  File "/tmp/warpgrade-x1/submission/silu.py", line 52, in silu\n'
+        "    y = z[3]\n"
+        "Extension modules: numpy._core (total: 1)\n"
+        "IndexError: 3"
+    )
+    assert compose("silu", "triton", make_failure(detail=detail)).detail == (
+        "Traceback (most recent call last):\n"
+        '  File "silu.py", line 52, in silu\n'
+        "    y = z[3]\n"
+        "IndexError: 3"
+    )
+
+
+def test_a_traceback_of_ours_keeps_its_lines():
+    failing = make_variant(
+        "silu", {("aligned", "float16"): Status.grader_error}, reason="Traceback:\n  line 3\nBoom"
+    )
+    shown = in_terminal(make_evidence(failing))
+    assert [line.strip() for line in shown.splitlines() if line.strip() in {"line 3", "Boom"}] == [
+        "line 3",
+        "Boom",
+    ]
+
+
+def test_a_case_that_was_asked_for_is_not_called_the_smallest_found():
+    message = compose("rmsnorm", "triton", make_failure(), given=True)
+    assert message.headline == "rmsnorm/triton: wrong values for rows=1, cols=1025, float16."
+
+
+@pytest.mark.parametrize("width", [40, 60, 80])
+def test_a_part_in_lines_fits_but_for_the_line_to_paste(width):
+    part = PartEvidence("float16", "ragged", Status.wrong_values, 9, 1, (make_failure(detail="x"),))
+    lines = report.part_block("rmsnorm", "triton", part, width).splitlines()
+    assert lines[-1].strip() == part.failures[0].reproduce
+    assert all(len(line) <= width for line in lines[:-1])
+    assert unwrapped(" ".join(lines)) == report.part_text("rmsnorm", "triton", part)
+
+
+@pytest.mark.parametrize(
+    ("status", "reason", "said"),
+    [
+        (Status.passed, "", ""),
+        (Status.timed_out, "3 s were over", "rmsnorm/triton: ran out of time. 3 s were over."),
+        (Status.grader_error, "Boom", "THE GRADER FAILED on rmsnorm/triton: ragged float16"),
+    ],
+)
+def test_a_part_in_lines_without_a_failure_says_its_reason(status, reason, said):
+    part = PartEvidence("float16", "ragged", status, reason=reason)
+    shown = report.part_block("rmsnorm", "triton", part, 80)
+    assert shown.startswith(said)
+    assert bool(shown) == bool(said)
+    assert reason in shown
+
+
 def test_failures_with_another_pattern_or_status_stay_apart():
     parts = [
         make_part("float32", "ragged"),
@@ -265,7 +333,7 @@ def test_an_untouched_assignment_says_zero_and_what_to_do_first(render):
 def test_the_first_step_names_the_folder_that_was_graded():
     text = unwrapped(in_terminal(make_evidence(*untouched("silu"), submission="mine/work")))
     assert "open mine/work/silu.py" in text
-    assert "pytest -k silu --submission mine/work" in text
+    assert "pytest -k silu --submission=mine/work" in text
 
 
 @pytest.mark.parametrize("render", [in_terminal, in_html])

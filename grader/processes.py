@@ -1,0 +1,151 @@
+"""The processes behind a worker: finding them, counting what they use, ending them.
+
+A worker can leave its session, its parent and its environment behind, but not the "no new
+privileges" flag of prctl(2), which the forking parent sets before anything else. By that mark
+orphans of a submission are told from the grader's own children. Other facts are from proc(5).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import time
+from collections.abc import Callable, Collection, Iterable
+from pathlib import Path
+
+import psutil
+
+_PR_SET_CHILD_SUBREAPER = 36
+_TICKS = os.sysconf("SC_CLK_TCK")
+_ROUNDS = 50  # of killing: what forks meanwhile is found in the next one
+
+FindProcesses = Callable[[], list[psutil.Process]]
+
+
+def adopt_orphans() -> None:
+    """Make orphans of this process's descendants its children, so that they can be ended."""
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def below(pid: int, children_only: bool = False) -> list[psutil.Process]:
+    """Every descendant of a process, zombies included; none where it is gone."""
+    with contextlib.suppress(psutil.Error):
+        return psutil.Process(pid).children(recursive=not children_only)
+    return []
+
+
+def without(
+    found: list[psutil.Process], roots: Iterable[psutil.Process | int]
+) -> list[psutil.Process]:
+    """`found` but for some processes and what is below them."""
+    for root in roots:
+        pid = root if isinstance(root, int) else root.pid
+        theirs = {pid, *(each.pid for each in below(pid))}
+        found = [each for each in found if each.pid not in theirs]
+    return found
+
+
+def is_child(pid: int, parent: int) -> bool:
+    """Whether `pid` is, or was until a moment ago, a child of `parent`: no other process."""
+    if pid <= 1:
+        return False
+    try:
+        return psutil.Process(pid).ppid() == parent
+    except psutil.Error:
+        return True  # it has ended and is nobody's
+
+
+def end(find: FindProcesses) -> None:
+    """Kill what `find` finds, until it finds nothing alive."""
+    for _ in range(_ROUNDS):
+        alive = [process for process in find() if _is_alive(process)]
+        if not alive:
+            return
+        for process in alive:
+            with contextlib.suppress(psutil.Error):
+                process.kill()
+        psutil.wait_procs(alive, timeout=0.2)
+
+
+def end_adopted(home: str, spare: Collection[int]) -> None:
+    """Kill and reap the orphans of a submission that have become this process's children.
+
+    `spare` are the forking parents in use. Where this process bears the mark itself, orphans are
+    told by their HOME.
+    """
+    for _ in range(_ROUNDS):
+        orphans = [
+            child
+            for child in psutil.Process().children()
+            if child.pid not in spare and _is_of_a_submission(child.pid, home)
+        ]
+        if not orphans:
+            return
+        for orphan in orphans:
+            with contextlib.suppress(psutil.Error):
+                orphan.kill()
+            with contextlib.suppress(psutil.Error):
+                orphan.wait(1.0)  # its own children are adopted with its end: the next round
+
+
+class Usage:
+    """What a worker and the processes it started have used since a request was sent.
+
+    `others` finds the processes besides the worker.
+    """
+
+    def __init__(self, pid: int, others: FindProcesses) -> None:
+        self._pid = pid
+        self._others = others
+        self._began = int(time.clock_gettime(time.CLOCK_BOOTTIME) * _TICKS)
+        cpu, _ = _cpu_and_start(pid)
+        self._before = {pid: cpu}  # CPU seconds of what is older than the request
+
+    def now(self) -> tuple[float, int]:
+        """CPU seconds since the request was sent, and resident bytes at the moment."""
+        cpu, memory = 0.0, 0
+        for pid in [self._pid, *(each.pid for each in self._others())]:
+            used, start = _cpu_and_start(pid)
+            # What is older, but was not known when the request was sent, counts from now on.
+            cpu += used - self._before.setdefault(pid, used if start < self._began else 0.0)
+            memory += _resident_bytes(pid)
+        return cpu, memory
+
+
+def _cpu_and_start(pid: int) -> tuple[float, int]:
+    """CPU seconds of a process and the children it waited for; its start in ticks since boot."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+    except OSError:
+        return 0.0, 0
+    return sum(map(int, fields[11:15])) / _TICKS, int(fields[19])
+
+
+def _resident_bytes(pid: int) -> int:
+    try:
+        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    except OSError:
+        return 0
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def _is_alive(process: psutil.Process) -> bool:
+    with contextlib.suppress(psutil.Error):
+        return process.status() != psutil.STATUS_ZOMBIE
+    return False
+
+
+def _is_of_a_submission(pid: int, home: str) -> bool:
+    if not _is_marked("self"):
+        return _is_marked(pid)
+    with contextlib.suppress(psutil.Error):
+        return psutil.Process(pid).environ().get("HOME") == home
+    return False
+
+
+def _is_marked(pid: int | str) -> bool:
+    try:
+        return "\nNoNewPrivs:\t1\n" in Path(f"/proc/{pid}/status").read_text(errors="replace")
+    except OSError:
+        return False

@@ -1,0 +1,234 @@
+"""Where the time of grading goes (no GPU used): `make bench`.
+
+Prints, for the reference solutions of every Triton exercise graded in the interpreter: the whole
+time and its parts, cases per second, the cost of a further worker, and what the boundary between
+the two processes costs a case, beside calling the kernel in one process. Times are wall seconds
+on this machine; repeated figures are medians.
+
+    python tests/benchmarks/grading.py [--submission DIR] [--repeats N]
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+
+STARTED = time.perf_counter()
+
+from rich.console import Console  # noqa: E402
+from rich.table import Table  # noqa: E402
+
+from grader import inputs as inputs_of_case  # noqa: E402
+from grader.arena import Arena, required_bytes  # noqa: E402
+from grader.cases import Case, Space  # noqa: E402
+from grader.grade import PUBLIC_SEED, Session, selected  # noqa: E402
+from grader.runner import Runner, Times  # noqa: E402
+from grader.sandbox import Limits, Sandbox  # noqa: E402
+from grader.spec import Exercise, Variant, load_all  # noqa: E402
+from grader.worker.protocol import Operation  # noqa: E402
+
+IMPORTED = time.perf_counter()
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--submission", type=Path, default=ROOT / "reference")
+    parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("--inner", nargs=2, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.inner:
+        _time_in_one_process(given.inner[0], Path(given.inner[1]), given.repeats)
+        return
+    console = Console(width=88)
+    console.print(f"{platform.machine()}, {os.cpu_count()} CPUs, Python {platform.python_version()}")
+    exercises = load_all()
+    _whole(console, exercises, given.submission)
+    _workers(console, exercises, given.submission, given.repeats)
+    _boundary(console, exercises, given.submission, given.repeats)
+
+
+def _whole(console: Console, exercises: dict[str, Exercise], submission: Path) -> None:
+    """One grade, as `grader grade` does it."""
+    started = time.perf_counter()
+    with Session(submission, exercises, device="interpreter") as session:
+        session.sandbox.start()
+        session._started = True
+        ready = time.perf_counter()
+        rows = []
+        for exercise, variant in selected(exercises):
+            before = time.perf_counter()
+            seen = session.variant(exercise, variant)
+            took = time.perf_counter() - before
+            times = session.times[f"{exercise.name}/{variant.name}"]
+            rows.append((f"{exercise.name}/{variant.name}", seen.correctness.value, took, times))
+    total = time.perf_counter() - started + (IMPORTED - STARTED)
+    table = Table(title="One grade of the reference, seconds", title_justify="left")
+    for column in ("", "verdict", "all", "workers", "cases", "of it: answers", "compiling*", "cases/s"):
+        table.add_column(column, justify="left" if column in ("", "verdict") else "right")
+    table.add_row("imports of the grader", "", f"{IMPORTED - STARTED:.2f}")
+    table.add_row("forking parent", "", f"{ready - started:.2f}")
+    for name, verdict, took, times in rows:
+        table.add_row(name, verdict, f"{took:.2f}", *_split(times))
+    table.add_row("all", "", f"{total:.2f}")
+    console.print(table)
+    console.print("* waited for; the rest of compiling ran beside the cases, on another core\n")
+
+
+def _split(times: Times) -> tuple[str, ...]:
+    return (
+        f"{times.starts:.2f}",
+        f"{times.cases:.2f}",
+        f"{times.waiting:.2f}",
+        f"{times.compiles:.2f}",
+        f"{times.runs / times.cases:.0f}",
+    )
+
+
+def _workers(console: Console, exercises, submission: Path, repeats: int) -> None:
+    """What a further worker costs: fork, load the file, answer the first case."""
+    exercise, variant = selected(exercises)[0]
+    case = Space(exercise, variant, variant.dtypes[0], variant.size_classes[0], 1).edges()[0]
+    with Sandbox() as sandbox, Runner(sandbox, exercise, variant, submission / variant.file) as runner:
+        runner.run(case)
+        first, loaded = [], []
+        for _ in range(3 * repeats):
+            runner.fresh_worker()
+            starts = runner.times.starts
+            before = time.perf_counter()
+            runner.run(case)
+            first.append(time.perf_counter() - before)
+            loaded.append(runner.times.starts - starts)
+    console.print(
+        f"a further worker: {statistics.median(loaded):.3f} s until the file is loaded, "
+        f"{statistics.median(first):.3f} s until its first case is judged "
+        f"(median of {3 * repeats}; goal 0.05 s)\n"
+    )
+
+
+def _boundary(console: Console, exercises, submission: Path, repeats: int) -> None:
+    """The same cases through the boundary, and by calling the entry in one process."""
+    table = Table(title="Per case, milliseconds (medians, averaged over cases)", title_justify="left")
+    columns = ("", "cases", "in one process", "through the boundary", "judged", "boundary's share")
+    for column in columns:
+        table.add_column(column, justify="left" if not column else "right")
+    for exercise, variant in selected(exercises):
+        alone = _alone(exercise, submission / variant.file, repeats)
+        through, judged = _through(exercise, variant, submission / variant.file, repeats)
+        kernel, crossed, whole = (1e3 * statistics.mean(t) for t in (alone, through, judged))
+        share = (crossed - kernel) / whole
+        table.add_row(
+            f"{exercise.name}/{variant.name}",
+            str(len(alone)),
+            f"{kernel:.2f}",
+            f"{crossed:.2f}",
+            f"{whole:.2f}",
+            f"{share:.1%} (goal 15 %)",
+        )
+    console.print(table)
+
+
+def _cases(exercise: Exercise, variant: Variant) -> list[Case]:
+    """A spread of what a grade runs."""
+    cases = []
+    for dtype in variant.dtypes:
+        for size_class in variant.size_classes:
+            cases += Space(exercise, variant, dtype, size_class, PUBLIC_SEED).edges()[::4]
+    return cases
+
+
+def _through(exercise, variant, path: Path, repeats: int) -> tuple[list[float], list[float]]:
+    """Seconds per case: laid out, asked for and copied out; and as `Runner.run` does all of it."""
+    crossed, whole = [], []
+    cases = _cases(exercise, variant)
+    made = [inputs_of_case.make(exercise, variant, case) for case in cases]
+    reading = max(required_bytes([s for s in m.slots if s.role == "input"]) for m in made)
+    writing = max(required_bytes([s for s in m.slots if s.role != "input"]) for m in made)
+    with (
+        Sandbox() as sandbox,
+        Arena(reading, writing) as arena,
+        Runner(sandbox, exercise, variant, path) as runner,
+    ):
+        worker = sandbox.worker(path, variant.entry, arena.buffers, Limits())
+        blank = inputs_of_case.blank_argument()
+        worker.ask(Operation.load, [blank] * len(made[0].order))
+        for case, inputs in zip(cases, made, strict=True):
+            once, all_of_it = [], []
+            for _ in range(repeats):
+                before = time.perf_counter()
+                placed = arena.place(inputs.slots)
+                worker.ask(Operation.run, inputs.arguments([item.argument for item in placed]))
+                arena.collect(placed)
+                once.append(time.perf_counter() - before)
+                before = time.perf_counter()
+                runner.run(case)
+                all_of_it.append(time.perf_counter() - before)
+            crossed.append(statistics.median(once))
+            whole.append(statistics.median(all_of_it))
+    return crossed, whole
+
+
+def _alone(exercise: Exercise, path: Path, repeats: int) -> list[float]:
+    """Seconds per case of calling the entry in a process that does nothing else."""
+    environment = {**os.environ, "TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, __file__, "--repeats", str(repeats), "--inner"]
+    done = subprocess.run(
+        [*command, exercise.name, str(path)], env=environment, capture_output=True, text=True
+    )
+    if done.returncode:
+        sys.exit(done.stderr)
+    return json.loads(done.stdout)
+
+
+def _time_in_one_process(name: str, path: Path, repeats: int) -> None:
+    from grader.worker import interpreter
+
+    interpreter.install()
+    spec = importlib.util.spec_from_file_location("submission", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    exercise, variant = next(p for p in selected(load_all()) if p[0].name == name)
+    entry = getattr(module, variant.entry)
+    seconds = []
+    for case in _cases(exercise, variant):
+        made = inputs_of_case.make(exercise, variant, case)
+        values = []
+        for each in made.order:
+            if hasattr(each, "strides") and hasattr(each, "extent"):
+                values.append(_laid_out(each))
+            else:
+                values.append(each.scalar)
+        once = []
+        for _ in range(repeats):
+            before = time.perf_counter()
+            entry(*values)
+            once.append(time.perf_counter() - before)
+        interpreter.launches.take()
+        seconds.append(statistics.median(once))
+    print(json.dumps(seconds))
+
+
+def _laid_out(slot):
+    """The slot's tensor in memory of its own."""
+    import torch
+
+    memory = torch.zeros(slot.first + slot.extent, dtype=getattr(torch, slot.dtype))
+    view = memory.as_strided(slot.shape, slot.strides, slot.first)
+    if slot.values is not None:
+        view.copy_(slot.values)
+    return view
+
+
+if __name__ == "__main__":
+    main()

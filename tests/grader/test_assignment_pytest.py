@@ -1,0 +1,97 @@
+"""What students see of pytest: the ids, what is skipped and why, and failures that teach."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.grader.small_exercise import GRID_ROUNDS_DOWN, RIGHT, ROOT, STUB, submission
+
+WIDTH = 60
+
+
+def run(*words: object, cwd: Path = ROOT, width: int = WIDTH) -> subprocess.CompletedProcess[str]:
+    """Run pytest as a student does, in the project's folder."""
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", *map(str, words)],
+        cwd=cwd,
+        env={**os.environ, "COLUMNS": str(width), "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+    )
+
+
+@pytest.fixture(scope="module")
+def wrong(tmp_path_factory) -> Path:
+    """A submission with a wrong SiLU and no RMSNorm."""
+    return submission(tmp_path_factory.mktemp("wrong") / "ada lovelace", GRID_ROUNDS_DOWN)
+
+
+@pytest.fixture(scope="module")
+def failing(wrong) -> str:
+    """What pytest prints when a kernel is wrong."""
+    ran = run(f"--submission={wrong}", "-k", "silu-triton-float16")
+    assert ran.returncode == 1, ran.stdout + ran.stderr
+    return ran.stdout
+
+
+def test_ids_name_exercise_variant_dtype_and_size_class_and_k_picks_one_exercise():
+    listed = run("--collect-only", "-q", "-k", "rmsnorm").stdout
+    ids = re.findall(r"\[(.*)\]", listed)
+    dtypes, classes = ("float32", "float16", "bfloat16"), ("aligned", "ragged", "degenerate")
+    assert ids == [f"rmsnorm-triton-{dtype}-{name}" for dtype in dtypes for name in classes]
+    assert "silu-triton-float32-ragged" in run("--collect-only", "-q").stdout
+
+
+def test_what_was_not_attempted_is_skipped_with_its_reason_shown(tmp_path):
+    folder = submission(tmp_path / "sub", STUB)
+    ran = run(f"--submission={folder}", width=200)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert "SKIPPED [9]" in ran.stdout
+    assert "silu/triton not attempted: silu() is still the stub" in ran.stdout
+    assert "rmsnorm/triton not attempted: there is no rmsnorm.py" in ran.stdout
+    assert "18 skipped" in ran.stdout
+
+
+def test_a_right_kernel_passes_and_another_folder_can_be_picked(tmp_path):
+    folder = submission(tmp_path / "sub", RIGHT)
+    words = ("tests/test_assignment.py", "--submission", folder, "-k", "silu and degenerate")
+    ran = run(*words, "-q")
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert "3 passed" in ran.stdout
+
+
+def test_a_failure_has_its_four_parts_and_a_line_to_paste(failing, wrong):
+    text = " ".join(failing.split())
+    assert "test_assignment[silu-triton-float16-ragged]" in failing
+    assert (
+        "silu/triton: left output unwritten for n=1, float16 (smallest failing case found)." in text
+    )
+    assert "Nothing was written to out." in text
+    assert "Every case with n not a multiple of 1024 fails" in text
+    case = "n=1 dtype=float16 seed=2026"
+    assert f"  grader check silu --case '{case}' --submission '{wrong}'" in failing.splitlines()
+    assert "2 failed, 1 passed" in failing
+
+
+def test_a_failure_shows_no_internals_of_the_grader(failing):
+    for word in ("Traceback", "traceback", "grader/", "part_block", "pytest.fail", "session"):
+        assert word not in failing.split("= FAILURES =")[1], word
+
+
+def test_a_failure_fits_the_window_but_for_the_line_to_paste(failing):
+    told = failing.split("= FAILURES =")[1].split("short test summary")[0].splitlines()[1:]
+    assert [line for line in told if len(line) > WIDTH and "grader check" not in line] == []
+
+
+@pytest.mark.parametrize("form", ["--submission=nowhere", "--submission nowhere"])
+def test_a_folder_that_is_not_there_gets_one_line(form):
+    ran = run(*form.split())
+    assert ran.returncode == pytest.ExitCode.USAGE_ERROR
+    said = "ERROR: --submission: expected a folder like assignment/, got nowhere"
+    assert (ran.stdout + ran.stderr).strip() == said

@@ -1,0 +1,342 @@
+"""Cases: what is always tried, what may be drawn, and cases as text."""
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from grader import inputs, spec
+from grader.cases import MAX_SIZE, Case, CaseError, Space, edge_sizes, parse
+from grader.spec import SizeRule
+
+EXERCISES = spec.load_all()
+QUIET = settings(
+    max_examples=40,
+    database=None,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=list(HealthCheck),
+    phases=[Phase.generate],
+)
+MIXED = """\
+title: Mixed
+arguments:
+  - {name: x, shape: [n - 1], dtype: $dtype}
+  - {name: out, shape: [n], dtype: $dtype, role: output}
+  - {name: causal, scalar: bool, values: [false, true]}
+  - {name: steps, scalar: int, values: [1, 7, 9]}
+sizes:
+  few: {n: {one_of: [2, 8, 16]}}
+data: [large, normal]
+variants:
+  triton: {file: mixed.py, entry: mixed, dtypes: [float16, float32], points: {few: 1}}
+"""
+
+
+def spaces():
+    """Every dtype and size class of every variant there is."""
+    return [
+        pytest.param(
+            Space(exercise, variant, dtype, size_class, 11),
+            id=f"{exercise.name}-{variant.name}-{dtype}-{size_class}",
+        )
+        for exercise in EXERCISES.values()
+        for variant in exercise.variants.values()
+        for dtype in variant.dtypes
+        for size_class in exercise.sizes
+    ]
+
+
+def space_of(name, size_class="ragged", dtype="float32", seed=11):
+    exercise = EXERCISES[name]
+    return Space(exercise, exercise.variants["triton"], dtype, size_class, seed)
+
+
+@pytest.fixture
+def mixed(tmp_path):
+    """An exercise with every kind of scalar, chosen sizes, and no pattern `normal` in front."""
+    path = tmp_path / "mixed.yaml"
+    path.write_text(MIXED)
+    return spec.load(path)
+
+
+# --- edges ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        SizeRule(low=1, high=2049),
+        SizeRule(low=1, high=20000),
+        SizeRule(low=5, high=130),
+        SizeRule(low=64, high=2048, multiple_of=64),
+        SizeRule(low=3, high=99, multiple_of=3),
+        SizeRule(low=1, high=1),
+    ],
+    ids=str,
+)
+def test_edge_sizes_surround_every_power_of_two_and_the_ends(rule):
+    edges = edge_sizes(rule)
+    wanted = {1, 2, 3, rule.low, rule.high}
+    wanted |= {2**k + d for k in range(1, 20) for d in (-1, 0, 1)}
+    assert {size for size in wanted if rule.contains(size)} <= {*edges}
+    assert all(rule.contains(size) for size in edges)
+    assert edges == sorted(set(edges))
+
+
+def test_edge_sizes_of_a_choice_are_the_choice():
+    assert edge_sizes(SizeRule(low=2, high=16, choices=(2, 8, 16))) == [2, 8, 16]
+
+
+@pytest.mark.parametrize("space", spaces())
+def test_every_edge_size_of_every_rule_is_tried(space):
+    tried = [dict(case.sizes) for case in space.edges()]
+    for rules in space.alternatives:
+        within = [s for s in tried if all(rule.contains(s[n]) for n, rule in rules.items())]
+        for name, rule in rules.items():
+            assert {*edge_sizes(rule)} <= {sizes[name] for sizes in within}
+
+
+@pytest.mark.parametrize("space", spaces())
+def test_edges_are_of_their_class_and_smallest_first(space):
+    edges = space.edges()
+    assert len(edges) == len(set(edges))
+    assert all(space.allows(dict(case.sizes)) for case in edges)
+    assert {(case.dtype, case.seed) for case in edges} == {(space.dtype, space.seed)}
+    elements = [case.elements for case in edges]
+    assert elements == sorted(elements)
+
+
+@pytest.mark.parametrize("space", spaces())
+def test_every_pattern_layout_and_scalar_is_among_the_edges(space):
+    edges = space.edges()
+    assert {case.data for case in edges} == {*space.exercise.data}
+    for tensor in space.tensors:
+        assert {case.layout_of(tensor) for case in edges} == {*tensor.layout}
+    for scalar in space.scalars:
+        assert {case.scalar(scalar) for case in edges} == {*scalar.values}
+
+
+@pytest.mark.parametrize("name", EXERCISES)
+def test_every_pattern_meets_every_layout_where_there_are_many_edges(name):
+    space = space_of(name)
+    edges = space.edges()
+    for tensor in space.tensors:
+        met = {(case.data, case.layout_of(tensor)) for case in edges}
+        assert met == {(d, layout) for d in space.exercise.data for layout in tensor.layout}
+
+
+def test_a_class_with_few_sizes_still_tries_every_choice(mixed):
+    space = Space(mixed, mixed.variants["triton"], "float16", "few", 1)
+    edges = space.edges()
+    assert {case.data for case in edges} == {"large", "normal"}
+    assert {dict(case.scalars).get("causal", False) for case in edges} == {True, False}
+    assert {dict(case.scalars).get("steps", 1) for case in edges} == {1, 7, 9}
+
+
+# --- drawing -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", EXERCISES)
+@pytest.mark.parametrize("size_class", ["aligned", "ragged", "degenerate"])
+def test_drawn_cases_are_of_their_class(name, size_class):
+    space = space_of(name, size_class)
+    drawn = set()
+
+    @QUIET
+    @given(space.strategy())
+    def draw(case):
+        drawn.add(case)
+        assert space.allows(dict(case.sizes))
+        assert tuple(n for n, _ in case.sizes) == space.exercise.sizes_names
+        assert case.data in space.exercise.data
+        assert all(case.layout_of(t) in t.layout for t in space.tensors)
+        assert all(case.scalar(s) in s.values for s in space.scalars)
+
+    draw()
+    assert len(drawn) > 5
+
+
+def test_a_class_does_not_allow_what_its_rules_exclude():
+    assert space_of("rmsnorm", "aligned").allows({"rows": 3, "cols": 128})
+    assert not space_of("rmsnorm", "aligned").allows({"rows": 3, "cols": 127})
+    degenerate = space_of("rmsnorm", "degenerate")
+    assert degenerate.allows({"rows": 1, "cols": 5}) and degenerate.allows({"rows": 5, "cols": 1})
+    assert not degenerate.allows({"rows": 2, "cols": 2})
+
+
+# --- text ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", EXERCISES)
+def test_text_and_case_are_the_same(name):
+    exercise = EXERCISES[name]
+    variant = exercise.variants["triton"]
+
+    @QUIET
+    @given(st.sampled_from(variant.dtypes), st.sampled_from([*exercise.sizes]), st.data())
+    def there_and_back(dtype, size_class, data):
+        case = data.draw(Space(exercise, variant, dtype, size_class, 2**40 + 3).strategy())
+        assert parse(str(case), exercise, variant, seed=0) == case
+
+    there_and_back()
+
+
+def test_text_and_case_are_the_same_for_every_kind_of_scalar(mixed):
+    variant = mixed.variants["triton"]
+    for case in Space(mixed, variant, "float16", "few", 1).edges():
+        assert parse(str(case), mixed, variant, seed=5) == case
+
+
+def test_a_case_as_text_is_short_and_complete():
+    exercise = EXERCISES["rmsnorm"]
+    text = "rows=1 cols=1025 dtype=float16 data=tiny x.layout=row_padded eps=1e-05 seed=7"
+    case = parse(text, exercise, exercise.variants["triton"], seed=0)
+    assert str(case) == text
+    assert case.size("cols") == 1025 and case.elements == 1025
+    assert str(replace(case, data="normal", layouts=(), scalars=())) == (
+        "rows=1 cols=1025 dtype=float16 seed=7"
+    )
+
+
+def test_what_a_text_leaves_out_has_the_first_choice():
+    exercise = EXERCISES["rmsnorm"]
+    case = parse("cols=5 rows=2", exercise, exercise.variants["triton"], seed=9)
+    assert case == Case((("rows", 2), ("cols", 5)), "float32", 9)
+
+
+def test_the_first_choice_written_out_is_the_same_case():
+    exercise = EXERCISES["rmsnorm"]
+    variant = exercise.variants["triton"]
+    long = parse("rows=2 cols=5 x.layout=contiguous eps=1e-6 data=normal", exercise, variant, 9)
+    assert long == parse("rows=2 cols=5", exercise, variant, 9)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("rows 17", "expected words like rows=17, got 'rows'"),
+        ("rows=", "expected words like rows=17, got 'rows='"),
+        ("rows='1", "can't be read: No closing quotation"),
+        ("row=1 cols=2", "row: expected one of rows, cols, dtype, data, seed, eps, x.layout, "
+         "out.layout; did you mean 'rows'?"),
+        ("zzz=1", "zzz: expected one of rows, cols, dtype, data, seed, eps, x.layout, out.layout"),
+        ("rows=1", "expected a value for cols, as in cols=17"),
+        ("", "expected a value for rows and cols, as in rows=17"),
+        ("rows=1 cols=2 rows=3", "rows: expected one value, got another one: '3'"),
+        ("rows=many cols=2", "rows: expected a whole number, got 'many'"),
+        ("rows=-1 cols=2", "rows: expected a whole number, got '-1'"),
+        ("rows=0 cols=2", f"rows: expected 1 to {MAX_SIZE}, got 0"),
+        (f"rows={MAX_SIZE + 1} cols=2", f"rows: expected 1 to {MAX_SIZE}, got {MAX_SIZE + 1}"),
+        (f"rows={'9' * 5000} cols=2", f"rows: expected a whole number, got '{'9' * 5000}'"),
+        (f"rows={MAX_SIZE} cols={MAX_SIZE}",
+         f"expected at most {1 << 26} elements in all, got {MAX_SIZE**2}"),
+        ("rows=1 cols=2 dtype=float8", "dtype: expected one of float32, float16, bfloat16, got "
+         "'float8'"),
+        ("rows=1 cols=2 data=odd", "data: expected one of normal, large, tiny, constant_rows, "
+         "one_hot, got 'odd'"),
+        ("rows=1 cols=2 x.layout=offset", "x.layout: expected one of contiguous, row_padded, got "
+         "'offset'"),
+        ("rows=1 cols=2 eps=small", "eps: expected a number, got 'small'"),
+        ("rows=1 cols=2 eps=nan", "eps: expected a finite number, got nan"),
+        ("rows=1 cols=2 seed=-1", "seed: expected a whole number, got '-1'"),
+    ],
+)  # fmt: skip
+def test_a_wrong_text_gets_one_line_that_names_the_word(text, message):
+    exercise = EXERCISES["rmsnorm"]
+    with pytest.raises(CaseError) as caught:
+        parse(text, exercise, exercise.variants["triton"], seed=0)
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("n=4 causal=1", "causal: expected true or false, got '1'"),
+        ("n=4 steps=1.5", "steps: expected a whole number, got '1.5'"),
+        (f"n=4 steps={2**63}", f"steps: expected a whole number of 64 bits, got {2**63}"),
+        ("n=1", "the shape of x: expected a whole number >= 1, got n - 1 = 0"),
+    ],
+)
+def test_a_wrong_scalar_or_an_empty_tensor_gets_one_line(mixed, text, message):
+    with pytest.raises(CaseError) as caught:
+        parse(text, mixed, mixed.variants["triton"], seed=0)
+    assert str(caught.value) == message
+
+
+# --- data ----------------------------------------------------------------------------------------
+
+
+def made(text, name="rmsnorm"):
+    exercise = EXERCISES[name]
+    variant = exercise.variants["triton"]
+    return inputs.make(exercise, variant, parse(text, exercise, variant, seed=3))
+
+
+def test_the_same_case_has_the_same_data():
+    text = "rows=3 cols=50 dtype=float16 data=large seed=12"
+    one, other = made(text).tensors, made(text).tensors
+    assert {n: t.tolist() for n, t in one.items()} == {n: t.tolist() for n, t in other.items()}
+
+
+@pytest.mark.parametrize("change", ["seed=13", "seed=12 dtype=bfloat16", "seed=12 eps=1e-5"])
+def test_another_seed_dtype_or_scalar_has_other_data(change):
+    base = made("rows=3 cols=50 seed=12").tensors["x"].double()
+    assert not torch.isclose(base, made(f"rows=3 cols=50 {change}").tensors["x"].double()).any()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+def test_patterns_are_what_they_say(dtype):
+    x = {}
+    for data in EXERCISES["rmsnorm"].data:
+        tensors = made(f"rows=40 cols=500 dtype={dtype} data={data}").tensors
+        assert {t.dtype for t in tensors.values()} == {getattr(torch, dtype)}
+        assert abs(float(tensors["weight"].double().std()) - 1) < 0.2  # the leading input only
+        x[data] = tensors["x"].double()
+    for data, scale in {"normal": 1.0, "large": 300.0, "tiny": 1e-3}.items():
+        assert abs(float(x[data].std()) / scale - 1) < 0.05
+        assert abs(float(x[data].mean()) / scale) < 0.05
+    assert bool((x["constant_rows"] == x["constant_rows"][:, :1]).all())
+    assert len(x["constant_rows"][:, 0].unique()) > 20
+    assert x["one_hot"].count_nonzero(dim=1).tolist() == [1] * 40
+    assert len(x["one_hot"].argmax(dim=1).unique()) > 5
+
+
+def test_large_data_is_finite_in_float16_but_its_squares_are_not():
+    x = made("rows=4 cols=500 dtype=float16 data=large").tensors["x"]
+    assert bool(x.isfinite().all()) and bool(x.square().isinf().any())
+
+
+def test_integers_know_no_pattern():
+    generator = torch.Generator().manual_seed(1)
+    for dtype, values in {"int32": {*range(-8, 9)}, "uint8": {*range(9)}, "bool": {0, 1}}.items():
+        drawn = inputs.draw((50, 50), dtype, "large", generator)
+        assert drawn.dtype == getattr(torch, dtype)
+        assert {int(value) for value in drawn.flatten()} == values
+
+
+@pytest.mark.parametrize(
+    ("layout", "strides", "first"),
+    [
+        ("contiguous", (5, 1), 0),
+        ("row_padded", (12, 1), 0),
+        ("offset", (5, 1), 1),
+        ("transposed", (1, 3), 0),
+    ],
+)
+def test_layouts_are_what_they_say(layout, strides, first):
+    assert inputs.strides_of((3, 5), layout) == (strides, first)
+
+
+def test_arguments_come_in_call_order_with_their_layouts():
+    call = made("rows=3 cols=5 out.layout=row_padded eps=1e-5")
+    assert [slot.name for slot in call.slots] == ["x", "weight", "out"]
+    assert [slot.strides for slot in call.slots] == [(5, 1), (1,), (12, 1)]
+    assert call.slots[2].values is None and call.slots[0].values is not None
+    assert call.scalars == {"eps": 1e-5}
+    assert math.isclose(call.order[-1].scalar, 1e-5)
+    placed = call.arguments(["X", "W", "O"])
+    assert placed[:3] == ["X", "W", "O"] and placed[3] is call.order[3]

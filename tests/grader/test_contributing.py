@@ -1,0 +1,60 @@
+"""What CONTRIBUTING.md and handout.md say is how the project is."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from grader.grade import grade
+from grader.score import score
+from grader.spec import load_all
+from tests.grader.small_exercise import BRIEF, ROOT
+
+
+def text(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def test_the_layers_are_those_that_are_enforced():
+    enforced = re.search(r"^layers = \[$(.*?)^\]$", text("pyproject.toml"), re.S | re.M).group(1)
+    layers = [re.findall(r"grader\.(\w+)", line) for line in enforced.splitlines() if line.strip()]
+    layers = [sorted(layer) for layer in layers if layer != ["__main__"]]
+    shown = [
+        sorted(re.split(r"\s{2}(?=\w)", line.strip()[: line.strip().index("   ")]))
+        for line in text("CONTRIBUTING.md").splitlines()
+        if re.match(r"    \w+(  \w+)*   ", line)
+    ]
+    assert shown == layers[::-1]
+
+
+def test_every_make_target_that_is_named_exists():
+    targets = set(re.findall(r"^([a-z]+):", text("Makefile"), re.M))
+    for name in ("CONTRIBUTING.md", "handout.md"):
+        named = set(re.findall(r"(?:`|    )make ([a-z]+)", text(name)))
+        assert named
+        assert named <= targets
+
+
+@pytest.mark.parametrize("exercise", load_all().values(), ids=lambda exercise: exercise.name)
+def test_the_handout_has_a_section_for_every_exercise_with_its_signature(exercise):
+    sections = re.split(r"^## ", text("handout.md"), flags=re.M)
+    [section] = [each for each in sections if each.startswith(f"{exercise.name}\n")]
+    assert f"pytest -k {exercise.name}" in section
+    assert f"[{exercise.name}](#{exercise.name})" in sections[0] + sections[2]
+    for variant in exercise.variants.values():
+        assert f"`assignment/{variant.file}`" in section
+        names = ", ".join(argument.name for argument in exercise.signature(variant))
+        signature = re.search(rf"def {variant.entry}\((.*)\) -> None", section).group(1)
+        assert ", ".join(re.findall(r"(\w+):", signature)) == names
+        for size_class in variant.size_classes:
+            assert size_class in section
+
+
+def test_the_solutions_earn_all_that_is_gradable_and_the_stubs_nothing():
+    exercises = load_all()
+    for folder, share in (("reference", 1), ("assignment", 0)):
+        observed = grade(ROOT / folder, exercises, device="interpreter", effort=BRIEF)
+        graded = score(observed, exercises)
+        assert graded.gradable > 0
+        assert graded.score == share * graded.gradable, folder

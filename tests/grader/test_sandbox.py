@@ -1,0 +1,692 @@
+"""The sandbox: however a worker ends, the grader learns how, and nothing of it is left."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import stat
+import textwrap
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from grader import processes
+from grader.sandbox import Cause, Death, Limits, Sandbox, SandboxError, Worker
+from grader.worker.protocol import Code, Operation, Reply
+
+SMALL = Limits(cpu_seconds=5.0, memory_bytes=512 << 20)
+LOAD, RUN = Operation.load, Operation.run
+
+# What a submission needs to find the socket on which its host answers.
+FIND_SOCKET = """
+import os, socket, stat, struct
+def request_socket():
+    for fd in range(3, 64):
+        try:
+            if stat.S_ISSOCK(os.fstat(fd).st_mode):
+                return socket.socket(fileno=os.dup(fd))
+        except OSError:
+            pass
+def reply(sequence, code=0, text=b"", length=None):
+    return struct.pack("<QII", sequence, code, len(text) if length is None else length) + text
+"""
+
+
+def socketed(source: str) -> str:
+    return FIND_SOCKET + textwrap.dedent(source)
+
+
+@pytest.fixture(scope="module")
+def sandbox() -> Iterator[Sandbox]:
+    with Sandbox() as opened:
+        yield opened
+
+
+@pytest.fixture
+def start(sandbox: Sandbox, tmp_path: Path) -> Iterator[Callable[..., Worker]]:
+    """Starts a worker over `source`, whose entry takes nothing, and loads it."""
+    started: list[Worker] = []
+
+    def start(source: str, limits: Limits = SMALL, load: bool = True) -> Worker:
+        path = tmp_path / f"submission_{len(started)}.py"
+        path.write_text(textwrap.dedent(source))
+        worker = sandbox.worker(path, "entry", [], limits)
+        started.append(worker)
+        if load:
+            answer = worker.ask(LOAD)
+            assert isinstance(answer, Reply), answer
+            assert answer.code is Code.ok, answer
+        return worker
+
+    yield start
+    for worker in started:
+        worker.close()
+    assert below(sandbox) == []
+
+
+def below(sandbox: Sandbox) -> list[psutil.Process]:
+    """What runs below the forking parent."""
+    found = processes.below(sandbox._process.pid)
+    return [each for each in found if each.status() != psutil.STATUS_ZOMBIE]
+
+
+def parent_of(sandbox: Sandbox) -> int:
+    return sandbox._process.pid
+
+
+def fields(reply: Reply | Death) -> dict:
+    assert isinstance(reply, Reply), reply
+    return json.loads(reply.text)
+
+
+def open_descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def wait_for(condition: Callable[[], bool]) -> bool:
+    """Whether a condition comes to hold; long patience, short steps."""
+    until = time.monotonic() + 20
+    while time.monotonic() < until:
+        if condition():
+            return True
+        time.sleep(0.01)
+    return False
+
+
+def is_running(pid: int) -> bool:
+    with contextlib.suppress(psutil.Error):
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    return False
+
+
+# --- how a worker ends -------------------------------------------------------------------------
+
+DEATHS = {
+    "exit status": ("os._exit(3)", Cause.exited, "exit status 3"),
+    "exit status 0": ("os._exit(0)", Cause.exited, "exit status 0"),
+    "SIGSEGV": ("ctypes.string_at(8)", Cause.signalled, "killed by SIGSEGV"),
+    "SIGABRT": ("os.abort()", Cause.signalled, "killed by SIGABRT"),
+    "own SIGKILL": ("os.kill(os.getpid(), 9)", Cause.signalled, "killed by SIGKILL"),
+    "its session": ("os.killpg(0, 15)", Cause.signalled, "killed by SIGTERM"),
+}
+
+
+@pytest.mark.parametrize("name", DEATHS)
+def test_death_in_a_call_tells_its_cause(start, name: str) -> None:
+    statement, cause, description = DEATHS[name]
+    worker = start(f"import os, ctypes\ndef entry():\n    {statement}")
+    death = worker.ask(RUN)
+    assert isinstance(death, Death)
+    assert (death.cause, death.description) == (cause, description)
+
+
+def test_a_fault_is_located_in_the_log(start) -> None:
+    worker = start("import ctypes\ndef entry():\n    ctypes.string_at(8)\n")
+    death = worker.ask(RUN)
+    assert death.signal == 11
+    assert 'submission_0.py", line 3 in entry' in death.log
+
+
+def test_death_while_loading_is_told_alike(start) -> None:
+    death = start("import os\nos._exit(7)", load=False).ask(LOAD)
+    assert (death.cause, death.exit_status) == (Cause.exited, 7)
+
+
+@pytest.mark.parametrize("close", ["os.closerange(3, 64)", "s.shutdown(2)"])
+def test_a_worker_that_hangs_up_but_lives_on_is_ended(start, close: str) -> None:
+    worker = start(
+        socketed(f"""
+        import time
+        def entry():
+            s = request_socket()
+            {close}
+            time.sleep(60)
+        """)
+    )
+    death = worker.ask(RUN)
+    assert death.cause is Cause.exited
+    assert not is_running(worker.pid)
+
+
+def test_death_is_seen_although_a_child_keeps_the_socket_open(start) -> None:
+    """Without watching the process itself this would end as a timeout."""
+    worker = start("""
+        import os, time
+        def entry():
+            if os.fork() == 0:
+                time.sleep(60)
+            os._exit(5)
+        """)
+    death = worker.ask(RUN, limits=Limits(cpu_seconds=60.0))
+    assert (death.cause, death.exit_status) == (Cause.exited, 5)
+
+
+def test_death_is_told_rightly_while_a_compilation_is_under_way(start) -> None:
+    worker = start("""
+        import os, sys, time
+        device = sys.modules["warpgrade_worker.devices"].InterpreterDevice
+        device.compile = lambda self, launches: time.sleep(60)
+        def entry():
+            os.kill(os.getpid(), 11)
+        """)
+    background = worker.compile_in_background()
+    death = worker.ask(RUN, limits=Limits(cpu_seconds=60.0))
+    assert death.signal == 11
+    assert background.wait(5.0) is None
+
+
+# --- limits ------------------------------------------------------------------------------------
+
+
+def test_computing_too_long_is_timed_out_by_cpu_time(start) -> None:
+    worker = start("def entry():\n    while True: pass")
+    began = time.monotonic()
+    death = worker.ask(RUN, limits=Limits(cpu_seconds=0.2))
+    assert death.cause is Cause.timed_out
+    assert time.monotonic() - began >= 0.2
+
+
+def test_computing_in_a_child_counts(start) -> None:
+    worker = start("""
+        import os
+        def entry():
+            if os.fork() == 0:
+                while True: pass
+            os.wait()
+        """)
+    limits = Limits(cpu_seconds=0.3)
+    death = worker.ask(RUN, limits=limits)
+    assert death.cause is Cause.timed_out
+    assert not below_of(worker)
+
+
+def below_of(worker: Worker) -> list[psutil.Process]:
+    return [each for each in processes.below(worker.pid) if is_running(each.pid)]
+
+
+def test_computing_in_an_orphan_counts(start) -> None:
+    """A double fork leaves the worker's tree, not the limits."""
+    worker = start("""
+        import os, time
+        def entry():
+            if os.fork() == 0:
+                if os.fork() == 0:
+                    while True: pass
+                os._exit(0)
+            os.wait()
+            time.sleep(60)
+        """)
+    began = time.monotonic()
+    death = worker.ask(RUN, limits=Limits(cpu_seconds=0.4))
+    assert death.cause is Cause.timed_out
+    assert time.monotonic() - began < 30
+
+
+def test_sleeping_is_timed_out_by_wall_time(start) -> None:
+    worker = start("import time\ndef entry():\n    time.sleep(60)")
+    limits = Limits(cpu_seconds=0.1)
+    death = worker.ask(RUN, limits=limits)
+    assert death.cause is Cause.timed_out
+    assert limits.wall_seconds <= death.seconds < 30
+
+
+def test_what_an_earlier_request_used_does_not_count(start) -> None:
+    worker = start("""
+        import time
+        def entry():
+            began = time.process_time()
+            while time.process_time() - began < 0.2: pass
+        """)
+    for _ in range(3):
+        assert isinstance(worker.ask(RUN, limits=Limits(cpu_seconds=0.5)), Reply)
+
+
+def test_what_a_compilation_uses_is_not_counted_to_a_case(start) -> None:
+    worker = start("""
+        import os, sys, time
+        def burn(self, launches):
+            if os.fork():  # as the compiler starts an assembler
+                os.wait()
+            while True: pass
+        sys.modules["warpgrade_worker.devices"].InterpreterDevice.compile = burn
+        def entry():
+            time.sleep(1.2)
+        """)
+    worker.compile_in_background()
+    answer = worker.ask(RUN, limits=Limits(cpu_seconds=0.7))
+    assert isinstance(answer, Reply), answer
+
+
+def test_allocating_too_much_raises_in_the_worker(start) -> None:
+    worker = start("def entry():\n    bytearray(600 << 20)")
+    assert worker.ask(RUN).code is Code.out_of_memory
+    assert worker.ask(RUN).code is Code.out_of_memory  # it lives on
+
+
+def test_allocating_within_the_limit_is_allowed(start) -> None:
+    worker = start("def entry():\n    bytearray(100 << 20)")
+    assert worker.ask(RUN).code is Code.ok
+
+
+def test_memory_of_many_processes_together_is_limited(start, monkeypatch) -> None:
+    monkeypatch.setattr("grader.sandbox.INHERITED_BYTES", 0)
+    worker = start("""
+        import os, time
+        def entry():
+            for _ in range(3):
+                if os.fork() == 0:
+                    held = bytearray(b"x") * (40 << 20)
+                    time.sleep(60)
+            time.sleep(60)
+        """)
+    alone = psutil.Process(worker.pid).memory_info().rss
+    death = worker.ask(RUN, limits=Limits(60.0, alone + (100 << 20)))
+    assert death.cause is Cause.out_of_memory
+
+
+def test_limits_can_not_be_raised_again(start) -> None:
+    worker = start("""
+        import json, resource
+        def entry():
+            names = ("RLIMIT_AS", "RLIMIT_FSIZE", "RLIMIT_NOFILE", "RLIMIT_CORE")
+            raise RuntimeError(json.dumps(
+                {name: resource.getrlimit(getattr(resource, name)) for name in names}))
+        """)
+    limits = json.loads(fields(worker.ask(RUN))["message"])
+    assert all(soft == hard != -1 for soft, hard in limits.values())
+    assert limits["RLIMIT_CORE"] == [0, 0]
+
+
+# --- replies -----------------------------------------------------------------------------------
+
+FORGERIES = {
+    "garbage": "b'garbage'",
+    "one byte": "b'x'",
+    "unknown code": "reply(2, 99)",
+    "wrong length field": "reply(2, 0, b'abc', 7)",
+    "more text than allowed": "reply(2, 0, b'x' * (64 * 1024 + 1))",
+    "an earlier sequence": "reply(1)",
+    "a later sequence": "reply(3)",
+    "largest sequence": "reply(2**64 - 1)",
+}
+
+
+@pytest.mark.parametrize("name", FORGERIES)
+def test_what_is_no_answer_ends_the_worker(start, name: str) -> None:
+    worker = start(
+        socketed(f"""
+        import time
+        def entry():
+            request_socket().send({FORGERIES[name]})
+            time.sleep(60)
+        """)
+    )
+    death = worker.ask(RUN)
+    assert isinstance(death, Death)
+    assert death.cause is Cause.misbehaved
+    assert not is_running(worker.pid)
+
+
+def test_an_answer_given_in_advance_is_no_answer_to_the_next_request(start) -> None:
+    worker = start(
+        socketed("""
+        def entry():
+            s = request_socket()
+            s.send(reply(2))
+            s.send(reply(2))
+        """)
+    )
+    assert isinstance(worker.ask(RUN), Reply)
+    assert worker.ask(RUN).cause is Cause.misbehaved
+
+
+def test_answers_to_requests_never_read_do_not_block_the_grader(start) -> None:
+    worker = start(
+        socketed("""
+        import threading, time
+        def answer_all():
+            s = request_socket()
+            for sequence in range(2, 100000):
+                s.send(reply(sequence))
+        def entry():
+            threading.Thread(target=answer_all, daemon=True).start()
+            time.sleep(60)
+        """)
+    )
+    for _ in range(2000):  # more than the socket holds
+        answer = worker.ask(RUN)
+        if isinstance(answer, Death):
+            break
+    assert answer.cause is Cause.misbehaved
+
+
+def test_descriptors_sent_by_a_worker_are_dropped(start) -> None:
+    worker = start(
+        socketed("""
+        def entry():
+            s = request_socket()
+            socket.send_fds(s, [reply(2)], [0, 1, 2])
+        """)
+    )
+    before = open_descriptors()
+    assert isinstance(worker.ask(RUN), Reply)
+    assert open_descriptors() == before
+
+
+def test_deeply_nested_text_is_only_text(start) -> None:
+    worker = start(
+        socketed("""
+        import time
+        def entry():
+            request_socket().send(reply(2, 4, b"[" * 60000))
+            time.sleep(60)
+        """)
+    )
+    assert worker.ask(RUN).text == "[" * 60000
+
+
+# --- output ------------------------------------------------------------------------------------
+
+
+def test_a_flood_of_output_is_dropped_but_for_its_end(start) -> None:
+    worker = start("""
+        import os
+        def entry():
+            for _ in range(200):
+                os.write(1, b"x" * 65536)
+            os.write(2, b"the end")
+        """)
+    assert isinstance(worker.ask(RUN), Reply)
+    assert len(worker.log) <= 64 * 1024
+    assert worker.log.endswith("the end")
+
+
+def test_a_flood_without_end_is_timed_out(start) -> None:
+    worker = start("""
+        import fcntl, os
+        def entry():
+            fcntl.fcntl(1, 1031, 1 << 20)  # F_SETPIPE_SZ: as much as it may
+            while True:
+                os.write(1, b"x" * (1 << 20))
+        """)
+    assert worker.ask(RUN, limits=Limits(cpu_seconds=0.2)).cause is Cause.timed_out
+
+
+def test_closing_its_output_costs_a_worker_nothing(start) -> None:
+    worker = start("""
+        import os, time
+        def entry():
+            os.close(1), os.close(2)
+            time.sleep(0.3)
+        """)
+    assert isinstance(worker.ask(RUN), Reply)
+
+
+def test_output_of_one_request_is_not_shown_with_the_next(start) -> None:
+    worker = start("calls = []\ndef entry():\n    calls.append(1)\n    print('call', len(calls))")
+    worker.ask(RUN)
+    worker.ask(RUN)
+    assert worker.log == "call 2\n"
+
+
+# --- nothing is left ---------------------------------------------------------------------------
+
+LINGERING = {
+    "child": "if os.fork() == 0: linger()",
+    "double fork": "if os.fork() == 0:\n        os.fork() == 0 and linger()\n        os._exit(0)",
+    "own session": "if os.fork() == 0:\n        os.setsid()\n        os.fork() or linger()\n"
+    "        os._exit(0)",
+    "other program": "subprocess.Popen(['sleep', '60'], env={}, start_new_session=True)",
+    "deaf to signals": "if os.fork() == 0:\n        [signal.signal(s, signal.SIG_IGN) "
+    "for s in (1, 2, 15)]\n        linger()",
+}
+LINGER = """
+import os, signal, subprocess, time
+def linger():
+    time.sleep(60)
+    os._exit(0)
+def entry():
+    {action}
+    {then}
+"""
+
+
+@pytest.mark.parametrize("name", LINGERING)
+def test_processes_that_outlive_a_closed_worker_are_ended(start, sandbox, name: str) -> None:
+    worker = start(LINGER.format(action=LINGERING[name], then=""))
+    assert isinstance(worker.ask(RUN), Reply)
+    assert wait_for(lambda: len(below(sandbox)) >= 2)
+    worker.close()
+    assert below(sandbox) == []
+
+
+@pytest.mark.parametrize("name", LINGERING)
+def test_processes_that_outlive_a_dead_worker_are_ended(start, sandbox, name: str) -> None:
+    worker = start(LINGER.format(action=LINGERING[name], then="os._exit(1)"))
+    assert worker.ask(RUN).exit_status == 1
+    assert below(sandbox) == []
+
+
+def test_ending_one_worker_leaves_another_alone(start) -> None:
+    """Runners of several variants keep a worker each, in one sandbox."""
+    other = start("""
+        import os, time
+        child = os.fork()
+        if child == 0:
+            time.sleep(60)
+        def entry():
+            os.kill(child, 0)
+        """)
+    dying = start("import os\ndef entry():\n    os._exit(1)")
+    closed = start("def entry(): pass")
+    assert isinstance(dying.ask(RUN), Death)
+    closed.close()
+    answer = other.ask(RUN)
+    assert isinstance(answer, Reply)
+    assert answer.code is Code.ok
+
+
+def test_a_dead_worker_costs_the_next_one_a_fork(start, sandbox) -> None:
+    parent = parent_of(sandbox)
+    for _ in range(3):
+        assert isinstance(start("import os\ndef entry():\n    os._exit(1)").ask(RUN), Death)
+    worker = start("import os\ndef entry():\n    raise RuntimeError(os.getppid())")
+    assert fields(worker.ask(RUN))["message"] == str(parent)
+    assert parent_of(sandbox) == parent
+
+
+def test_no_descriptor_is_left_behind(start) -> None:
+    start("def entry(): pass").close()
+    before = open_descriptors()
+    for source in ("import os\ndef entry():\n    os._exit(1)", "def entry(): pass"):
+        worker = start(source)
+        worker.ask(RUN)
+        background = worker.compile_in_background() if worker.alive else None
+        if background:
+            background.wait(5.0)
+        worker.close()
+        worker.close()  # a second time does nothing
+    assert open_descriptors() == before
+
+
+def test_no_zombie_is_left_behind(start) -> None:
+    for _ in range(3):
+        start("import os\ndef entry():\n    os._exit(1)").ask(RUN)
+    zombies = [p for p in psutil.Process().children() if p.status() == psutil.STATUS_ZOMBIE]
+    assert zombies == []
+
+
+# --- what a worker knows -----------------------------------------------------------------------
+
+KNOWS = """
+import json, os, sys
+def entry():
+    print(json.dumps({expression}))
+"""
+
+
+def learned(start, expression: str) -> Any:
+    worker = start(KNOWS.format(expression=expression))
+    assert isinstance(worker.ask(RUN), Reply)
+    return json.loads(worker.log)
+
+
+def test_the_environment_is_cleared(start, sandbox, monkeypatch) -> None:
+    environment = learned(start, "dict(os.environ)")
+    assert environment["HOME"] == environment["TMPDIR"] == sandbox.scratch
+    allowed = {"PATH", "HOME", "TMPDIR", "LANG", "LC_CTYPE", "CUDA_VISIBLE_DEVICES"}
+    assert {name for name in environment if name not in allowed} == {
+        "OMP_NUM_THREADS",
+        "OPENBLAS_NUM_THREADS",
+        "MKL_NUM_THREADS",
+        "TRITON_INTERPRET",
+        "TRITON_CACHE_DIR",
+        "TRITON_DEFAULT_FP_FUSION",
+    }
+
+
+def test_the_worker_has_no_module_of_the_grader(start) -> None:
+    modules = learned(start, "sorted(sys.modules)")
+    assert "warpgrade_worker.host" in modules
+    theirs = {name.split(".")[0] for name in modules}
+    assert not theirs & {"grader", "reference", "assignment", "hypothesis", "pydantic", "yaml"}
+
+
+def test_the_grader_is_not_on_the_import_path(start) -> None:
+    root = Path(__file__).resolve().parents[2]
+    path = [Path(entry).resolve() for entry in learned(start, "sys.path")]
+    assert not [
+        entry for entry in path if entry == root or root / "grader" in (entry, *entry.parents)
+    ]
+
+
+def test_standard_input_is_empty_and_the_session_is_its_own(start) -> None:
+    assert learned(start, "[sys.stdin.read(), os.getsid(0) == os.getpid()]") == ["", True]
+
+
+def test_only_its_socket_its_log_and_its_buffers_are_open(start) -> None:
+    expression = (
+        "[os.readlink(f'/proc/self/fd/{fd}').split(':')[0] for fd in range(64)"
+        " if os.path.lexists(f'/proc/self/fd/{fd}')]"
+    )
+    kinds = learned(start, expression)
+    assert kinds.count("socket") == 1
+    assert kinds.count("pipe") == 2
+    assert {kind for kind in kinds if kind.startswith("/")} == {"/dev/null"}
+
+
+# --- a submission against the forking parent ---------------------------------------------------
+
+
+@pytest.fixture
+def own_sandbox() -> Iterator[Sandbox]:
+    """One that a test may break."""
+    with Sandbox() as opened:
+        yield opened
+
+
+def write(tmp_path: Path, name: str, source: str) -> Path:
+    path = tmp_path / name
+    path.write_text(textwrap.dedent(source))
+    return path
+
+
+def test_the_next_worker_comes_though_the_parent_was_killed(own_sandbox, tmp_path) -> None:
+    """With the parent dies the worker; what it detached, and stripped, is ended as well."""
+    note = tmp_path / "pids"
+    killer = write(
+        tmp_path,
+        "killer.py",
+        f"""
+        import os, signal, subprocess
+        def entry():
+            detached = subprocess.Popen(["sleep", "60"], env={{}}, start_new_session=True)
+            with open({str(note)!r}, "w") as file:
+                file.write(str(detached.pid))
+            os.mkfifo("start.log")
+            os.kill(os.getppid(), signal.SIGKILL)
+            signal.pause()
+        """,
+    )
+    honest = write(tmp_path, "honest.py", "def entry(): pass")
+    parent = parent_of(own_sandbox)
+    worker = own_sandbox.worker(killer, "entry", [], SMALL)
+    assert worker.ask(LOAD).code is Code.ok
+    assert isinstance(worker.ask(RUN), Death)
+    detached = int(note.read_text())
+    assert is_running(detached)
+
+    again = own_sandbox.worker(honest, "entry", [], SMALL)
+    assert again.ask(LOAD).code is Code.ok
+    assert again.ask(RUN).code is Code.ok
+    assert parent_of(own_sandbox) != parent
+    assert not is_running(detached)
+
+
+def test_closing_leaves_no_process_and_no_folder(tmp_path) -> None:
+    littering = write(
+        tmp_path,
+        "littering.py",
+        """
+        import os, subprocess
+        from pathlib import Path
+        Path("locked/inner").mkdir(parents=True)
+        Path("locked/inner/file").write_text("x")
+        os.chmod("locked/inner", 0)
+        os.chmod("locked", 0)
+        os.symlink("/", "link")
+        os.mkfifo("fifo")
+        for _ in range(1500):
+            os.mkdir("deep")
+            os.chdir("deep")
+        def entry():
+            subprocess.Popen(["sleep", "60"], env={}, start_new_session=True)
+        """,
+    )
+    before = {process.pid for process in psutil.Process().children(recursive=True)}
+    sandbox = Sandbox()
+    sandbox.start()
+    scratch = Path(sandbox.scratch)
+    assert stat.S_IMODE(scratch.stat().st_mode) == 0o700
+    worker = sandbox.worker(littering, "entry", [], SMALL)
+    assert worker.ask(LOAD).code is Code.ok
+    assert worker.ask(RUN).code is Code.ok
+    assert (scratch / "deep").exists()
+    sandbox.close()
+    assert not scratch.exists()
+    assert {process.pid for process in psutil.Process().children(recursive=True)} <= before
+    sandbox.close()  # a second time does nothing
+
+
+def test_a_scratch_folder_turned_into_a_link_is_not_followed(tmp_path) -> None:
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    (precious / "file").write_text("keep")
+    sandbox = Sandbox()
+    sandbox.start()
+    scratch = Path(sandbox.scratch)
+    scratch.rename(tmp_path / "moved")
+    scratch.symlink_to(precious)
+    sandbox.close()
+    assert (precious / "file").read_text() == "keep"
+    assert not scratch.is_symlink()
+
+
+def test_a_worker_without_a_sandbox_is_our_error_not_the_submissions(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr("grader.sandbox.WORKER_PROGRAM", tmp_path / "missing.py")
+    with pytest.raises(SandboxError, match="did not start"):
+        Sandbox().start()
+
+
+def test_buffers_that_can_not_be_mapped_are_our_error(own_sandbox, tmp_path) -> None:
+    """The submission has not even been read: its death there must not be laid to it."""
+    path = write(tmp_path, "honest.py", "def entry(): pass")
+    with (
+        (tmp_path / "not_memory").open("wb") as file,
+        pytest.raises(SandboxError, match="not ready"),
+    ):
+        own_sandbox.worker(path, "entry", [(file.fileno(), 4096, False)], SMALL)
