@@ -30,6 +30,9 @@ SLOW = frozenset({Status.timed_out, Status.out_of_memory})
 WHOLE_FILE = frozenset({Status.import_error})
 # Nothing is known about these that running again, smaller or elsewhere could tell more of.
 NOT_DECIDED = frozenset({Status.not_measured, Status.grader_error})
+# Each ends a worker, and is run a second time to be told apart; a few of them say enough.
+COSTLY = frozenset({Status.modified_input, Status.invalid_read})
+ENOUGH_COSTLY = 8
 AS_FOUND = WHOLE_FILE | NOT_DECIDED
 
 
@@ -37,6 +40,7 @@ AS_FOUND = WHOLE_FILE | NOT_DECIDED
 class Effort:
     """How long to look. Seconds are wall time; they end the search, they never fail a kernel."""
 
+    edges: int | None = None  # edge cases at most, spread over all of them; None: all
     drawn: int = 20  # cases that hypothesis draws
     seconds: float = 25.0  # of edge cases and drawn ones
     shrink_seconds: float = 8.0
@@ -159,17 +163,26 @@ def failure_of_compile(space: Space, result: CaseResult, submission: str = "") -
 def _look(search: _Search, started: float, on_case: Callable[[], None]) -> str:
     """Run edge cases and drawn cases; the reason for stopping early, or ""."""
     deadline = started + search.effort.seconds
-    for case in search.space.edges():
+    costly = 0
+    for case in _spread(search.space.edges(), search.effort.edges):
         if search.results and time.monotonic() > deadline:
             return _out_of_time(search)
         result = search.run(case)
         on_case()
-        if result.status in SLOW | WHOLE_FILE:
+        costly += result.status in COSTLY
+        if result.status in SLOW | WHOLE_FILE or costly == ENOUGH_COSTLY:
             return ""
     if search.smallest:
         return ""
     ended = _draw(search, deadline, on_case)
     return _out_of_time(search) if ended else ""
+
+
+def _spread(cases: list[Case], most: int | None) -> list[Case]:
+    """At most so many of the cases, evenly, with the first and the last."""
+    if most is None or len(cases) <= most:
+        return cases
+    return [cases[index * (len(cases) - 1) // (most - 1)] for index in range(most)]
 
 
 def _out_of_time(search: _Search) -> str:

@@ -162,7 +162,7 @@ def look_compilers() -> Finding:
 def look_confinement() -> Finding:
     """What bounds a worker, by starting one."""
     try:
-        with Sandbox() as sandbox:
+        with Sandbox("cuda" if machine.gpu_name() else "interpreter") as sandbox:
             inside = sandbox.description
     except SandboxError as error:
         return Finding("confinement", "no", str(error).splitlines()[-1][:200])

@@ -141,9 +141,7 @@ def from_json(text: str, source: str = "evidence") -> Evidence:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"])) or "top level"
         came = repr(first["input"])
-        raise EvidenceError(
-            f"{source}: {place}: {first['msg']}, got {came[:60]}"
-        ) from None
+        raise EvidenceError(f"{source}: {place}: {first['msg']}, got {came[:60]}") from None
     if evidence.schema != SCHEMA:
         raise EvidenceError(
             f"{source}: schema: expected {SCHEMA}, got {evidence.schema}; "

@@ -75,7 +75,7 @@ def grade(
                 variants.append(session.unseen(exercise, variant))
         environment = machine.environment(session.device, session.sandbox.description)
     return Evidence(
-        submission=submission.name or str(submission),
+        submission=_in_utf8(submission.name or str(submission)),
         seed=seed,
         variants=tuple(variants),
         environment=environment,
@@ -294,7 +294,9 @@ class Session:
         if evidence.correctness is not Status.passed:
             return None
         try:
-            return stopwatch.measure(self.sandbox, exercise, variant, self._path(variant), self.seed)
+            return stopwatch.measure(
+                self.sandbox, exercise, variant, self._path(variant), self.seed
+            )
         except Exception:
             reason = traceback.format_exc(limit=-6)
             return PerformanceEvidence(Status.grader_error, reason)
@@ -335,7 +337,13 @@ class Session:
 
     def _shown(self) -> str:
         """The submission as a reproduce line names it; "" for the default folder."""
-        return "" if self.submission.name == "assignment" else str(self.submission)
+        default = Path("assignment")
+        return "" if self.submission.resolve() == default.resolve() else str(self.submission)
+
+
+def _in_utf8(name: str) -> str:
+    """A folder's name as text that can be written, whatever bytes it is made of."""
+    return name.encode("utf-8", "replace").decode()
 
 
 def _read(path: Path) -> bytes | str:

@@ -199,7 +199,9 @@ def _judged(candidate: _Racer, exercise, variant, arena: Arena, made: Inputs) ->
     threads = torch.get_num_threads()
     torch.set_num_threads(8)  # here the tensors are large
     try:
-        truths = oracle.load(exercise.oracle).truths(made.tensors, made.scalars, tolerance.magnitude)
+        truths = oracle.load(exercise.oracle).truths(
+            made.tensors, made.scalars, tolerance.magnitude
+        )
         return judge(arena.collect(candidate.placed), truths, tolerance)
     finally:
         torch.set_num_threads(threads)
@@ -246,4 +248,3 @@ def _with(base: PerformanceEvidence, status: Status, reason: str) -> Performance
     return PerformanceEvidence(
         status, reason=reason, device=base.device, case=base.case, bytes=base.bytes
     )
-

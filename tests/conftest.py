@@ -1,22 +1,10 @@
-"""Options that the tests students run share with the grader's own."""
+"""What the tests students run share with the grader's own."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-
-ROOT = Path(__file__).resolve().parent.parent
-
-
-def pytest_addoption(parser: pytest.Parser) -> None:
-    """`--submission DIR`: which folder to test."""
-    parser.addoption(
-        "--submission",
-        metavar="DIR",
-        default=str(ROOT / "assignment"),
-        help="the folder to test (default: assignment)",
-    )
 
 
 def pytest_configure(config: pytest.Config) -> None:

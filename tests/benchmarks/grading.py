@@ -52,7 +52,8 @@ def main() -> None:
         _time_in_one_process(given.inner[0], Path(given.inner[1]), given.repeats)
         return
     console = Console(width=88)
-    console.print(f"{platform.machine()}, {os.cpu_count()} CPUs, Python {platform.python_version()}")
+    python = platform.python_version()
+    console.print(f"{platform.machine()}, {os.cpu_count()} CPUs, Python {python}")
     exercises = load_all()
     _whole(console, exercises, given.submission)
     _workers(console, exercises, given.submission, given.repeats)
@@ -75,7 +76,8 @@ def _whole(console: Console, exercises: dict[str, Exercise], submission: Path) -
             rows.append((f"{exercise.name}/{variant.name}", seen.correctness.value, took, times))
     total = time.perf_counter() - started + (IMPORTED - STARTED)
     table = Table(title="One grade of the reference, seconds", title_justify="left")
-    for column in ("", "verdict", "all", "workers", "cases", "of it: answers", "compiling*", "cases/s"):
+    columns = ("", "verdict", "all", "workers", "cases", "of it: answers", "compiling*", "cases/s")
+    for column in columns:
         table.add_column(column, justify="left" if column in ("", "verdict") else "right")
     table.add_row("imports of the grader", "", f"{IMPORTED - STARTED:.2f}")
     table.add_row("forking parent", "", f"{ready - started:.2f}")
@@ -100,7 +102,8 @@ def _workers(console: Console, exercises, submission: Path, repeats: int) -> Non
     """What a further worker costs: fork, load the file, answer the first case."""
     exercise, variant = selected(exercises)[0]
     case = Space(exercise, variant, variant.dtypes[0], variant.size_classes[0], 1).edges()[0]
-    with Sandbox() as sandbox, Runner(sandbox, exercise, variant, submission / variant.file) as runner:
+    path = submission / variant.file
+    with Sandbox() as sandbox, Runner(sandbox, exercise, variant, path) as runner:
         runner.run(case)
         first, loaded = [], []
         for _ in range(3 * repeats):
@@ -119,7 +122,8 @@ def _workers(console: Console, exercises, submission: Path, repeats: int) -> Non
 
 def _boundary(console: Console, exercises, submission: Path, repeats: int) -> None:
     """The same cases through the boundary, and by calling the entry in one process."""
-    table = Table(title="Per case, milliseconds (medians, averaged over cases)", title_justify="left")
+    title = "Per case, milliseconds (medians, averaged over cases)"
+    table = Table(title=title, title_justify="left")
     columns = ("", "cases", "in one process", "through the boundary", "judged", "boundary's share")
     for column in columns:
         table.add_column(column, justify="left" if not column else "right")

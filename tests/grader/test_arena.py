@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from grader import arena as arena_module
 from grader.arena import (
     GUARD_BYTES,
     INPUTS,
@@ -321,6 +322,23 @@ def test_what_is_written_after_the_answer_changes_nothing(arena: Arena) -> None:
     assert outcome.values.tolist() == [1.0] * 10
     assert not outcome.unwritten.any()
     assert outcome.outside_count == 0
+
+
+def test_what_was_written_and_its_values_are_taken_from_one_copy(arena: Arena, monkeypatch) -> None:
+    """Else a worker could answer one of the two looks rightly and the other not."""
+    placed = arena.place([output_slot()])
+    view = seen(arena, placed[0])
+    view[:5] = 1.0
+    judge_copy = arena_module._outcome
+
+    def after_a_late_store(item: Placed, copy: torch.Tensor) -> Outcome:
+        view.fill_(2.0)
+        return judge_copy(item, copy)
+
+    monkeypatch.setattr(arena_module, "_outcome", after_a_late_store)
+    outcome = arena.collect(placed)[0]
+    assert outcome.values[:5].tolist() == [1.0] * 5
+    assert outcome.unwritten.tolist() == [False] * 5 + [True] * 5
 
 
 def test_the_verdict_is_not_compared_with_what_a_worker_could_reach(arena: Arena) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,8 @@ WRONG = corpus.load("wrong")
 HONEST = corpus.load("honest")
 # What matters here is the verdict, so less time goes into drawing, shrinking and probing.
 BRIEF = Effort(drawn=4, shrink_runs=20, shrink_seconds=3.0, probe_seconds=1.0, shrink_timeouts=1)
+# On a GPU every new size is compiled anew, for as long as many cases take in the interpreter.
+BRIEF_ON_GPU = replace(BRIEF, edges=12, drawn=2)
 
 
 def observe(
@@ -27,7 +30,8 @@ def observe(
     """The evidence on the submission's one file."""
     submission.write(folder)
     exercise = EXERCISES[submission.exercise]
-    with Session(folder, EXERCISES, seed=seed, device=device, effort=BRIEF) as session:
+    effort = BRIEF_ON_GPU if device == "cuda" else BRIEF
+    with Session(folder, EXERCISES, seed=seed, device=device, effort=effort) as session:
         return session.variant(exercise, exercise.variants["triton"])
 
 
@@ -63,9 +67,7 @@ def test_a_wrong_submission_gets_its_status(submission: corpus.Submission, folde
 
 
 @pytest.mark.parametrize("submission", HONEST, ids=lambda s: s.id)
-def test_an_honest_submission_earns_everything(
-    submission: corpus.Submission, folder: Path
-) -> None:
+def test_an_honest_submission_earns_everything(submission: corpus.Submission, folder: Path) -> None:
     check_honest(observe(submission, folder, "interpreter"))
 
 
