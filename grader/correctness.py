@@ -182,7 +182,7 @@ def _spread(cases: list[Case], most: int | None) -> list[Case]:
     """At most so many of the cases, evenly, with the first and the last."""
     if most is None or len(cases) <= most:
         return cases
-    return [cases[index * (len(cases) - 1) // (most - 1)] for index in range(most)]
+    return [cases[index * (len(cases) - 1) // max(most - 1, 1)] for index in range(most)]
 
 
 def _out_of_time(search: _Search) -> str:
@@ -255,7 +255,7 @@ def _explain(search: _Search, submission: str) -> tuple[Failure, ...]:
             flaky = _flakiness(search, result, RERUNS)
         if flaky is None and primary is not Status.timed_out:
             separation = _separate(search, result)
-    failures = [_failure(search, result, separation, flaky, submission)]
+    failures = [_failure(search, result, separation, flaky, submission, shrunk=result.case)]
     others = sorted(search.smallest.keys() - {primary}, key=list(Status).index)
     failures += [_failure(search, search.smallest[o], None, None, submission) for o in others]
     return tuple(failures)
@@ -352,6 +352,7 @@ def _failure(
     separation: Separation | None,
     flaky: tuple[int, int] | None,
     submission: str,
+    shrunk: Case | None = None,
 ) -> Failure:
     space, verdict = search.space, result.verdict
     occurrences = ""
@@ -366,7 +367,7 @@ def _failure(
         what=verdict.what,
         where=f"{space.variant.file}:{result.line}" if result.line else "",
         pattern=separation.sentence if separation else "",
-        hint=result.hint or hint(verdict, separation, space.variant.language),
+        hint=result.hint or hint(verdict, separation, space.variant.language, shrunk),
         reproduce=reproduce_line(space, result.case, submission),
         occurrences=occurrences,
         detail=result.detail,

@@ -27,7 +27,7 @@ class Condition:
     text: str  # "cols > 1024", "x.layout=row_padded", "data=large"; "" for kind always
     complement: str  # "cols <= 1024"; "" where the best to say is "every other case"
     holds: Callable[[Case], bool]
-    kind: str  # above, below, not_multiple, layout, data, scalar, always
+    kind: str  # above, below, odd_size, not_multiple, layout, data, scalar, always
     subject: str = ""  # the size or argument it speaks of
     value: int | float | str = ""
 
@@ -71,13 +71,22 @@ def separate(
     return None
 
 
-def hint(verdict: Verdict, separation: Separation | None, language: str) -> str:
-    """What to try: a question that points at the likely mistake, or "" where nothing is likely."""
-    condition = separation.condition if separation else None
-    for rule in _HINTS:
-        text = rule(verdict, condition, language)
-        if text:
-            return text
+def hint(
+    verdict: Verdict, separation: Separation | None, language: str, shrunk: Case | None = None
+) -> str:
+    """What to try: a question that points at the likely mistake, or "" where nothing is likely.
+
+    `shrunk` is the smallest failing case, if plainer ones were tried: where nothing separates, what
+    is left in it of layouts, data and scalars is what matters.
+    """
+    conditions = [separation.condition] if separation else []
+    if not separation and shrunk is not None:
+        conditions = [*_left_in(shrunk)]
+    for condition in conditions or [None]:
+        for rule in _HINTS:
+            text = rule(verdict, condition, language)
+            if text:
+                return text
     return ""
 
 
@@ -144,6 +153,8 @@ def _of_sizes(smallest: Case, outcomes: dict[Case, bool]) -> Iterator[Condition]
         above = [size for size in passing if size > value]
         if above:
             yield _bound(name, min(above), "below")
+        if not _power_of_two(value):
+            yield _odd_size(name)
         for k in range(1, 14):
             if value % 2**k:
                 yield _not_multiple(name, 2**k)
@@ -156,6 +167,28 @@ def _bound(name: str, bound: int, kind: str) -> Condition:
         return Condition(text, complement, lambda case: case.size(name) > bound, kind, name, bound)
     text, complement = f"{name} < {bound}", f"{name} >= {bound}"
     return Condition(text, complement, lambda case: case.size(name) < bound, kind, name, bound)
+
+
+def _odd_size(name: str) -> Condition:
+    return Condition(
+        f"{name} not a power of two",
+        f"{name} a power of two",
+        lambda case: not _power_of_two(case.size(name)),
+        "odd_size",
+        name,
+    )
+
+
+def _left_in(case: Case) -> Iterator[Condition]:
+    """What a case has of data, layouts and scalars that isn't plain, as conditions."""
+    if case.data != "normal":
+        yield Condition("", "", lambda other: other.data == case.data, "data", "data", case.data)
+    for name, layout in case.layouts:
+        same = (name, layout)
+        yield Condition("", "", lambda c, same=same: same in c.layouts, "layout", *same)
+    for name, value in case.scalars:
+        same = (name, value)
+        yield Condition("", "", lambda c, same=same: same in c.scalars, "scalar", *same)
 
 
 def _not_multiple(name: str, step: int) -> Condition:
@@ -233,6 +266,11 @@ def _probes(space: Space, smallest: Case, condition: Condition) -> list[Case]:
             3 * bound, 3 * bound + 1, bound // 2, high, high - 1,
         )  # fmt: skip
         probes |= {smallest.with_size(name, size): None for size in sizes}
+    elif condition.kind == "odd_size":
+        name, value = condition.subject, smallest.size(condition.subject)
+        power = 1 << value.bit_length()
+        sizes = (2 * value, power, 3 * power, 1, 2, 6, 12, power // 2, 5 * value, power - 1, 96, 64)
+        probes |= {smallest.with_size(name, size): None for size in sizes}
     else:
         probes |= {plain: None, replace(smallest, layouts=()): None}
         probes |= {replace(smallest, data=space.plain_data): None}
@@ -265,17 +303,20 @@ def _hint_from_status(verdict: Verdict, condition: Condition | None, language: s
 
 
 def _hint_for_unwritten(verdict: Verdict, condition: Condition | None, language: str) -> str:
-    strided = condition is not None and condition.kind == "layout"
-    if verdict.pattern == "nothing":
+    kind = condition.kind if condition else ""
+    strided = kind == "layout"
+    if kind in ("above", "data", "scalar"):
+        return ""  # the rule for conditions says it better
+    if verdict.pattern == "nothing" and kind not in ("not_multiple", "odd_size"):
         if strided:
             return (
-                f"Is the result written to a copy? With {condition.text} a contiguous() or "
-                "reshape() makes one."
+                "Is the result written to a copy? With this layout a contiguous() or reshape() "
+                "makes one."
             )
         return "Does the entry launch the kernel, and does the kernel store to the output?"
     if strided:
-        return ""  # the rule for layouts says it better
-    if verdict.pattern in ("tail", "rows_tail", "one"):
+        return ""
+    if verdict.pattern in ("nothing", "tail", "rows_tail", "one"):
         up = " triton.cdiv rounds up." if language == "triton" else " Round its size up."
         return "Does the grid cover the last, partly filled block?" + up
     if verdict.pattern == "every_kth":
@@ -295,6 +336,11 @@ def _hint_from_condition(verdict: Verdict, condition: Condition | None, language
         return f"Is {name} used as it was passed, or does the kernel hold a number of its own?"
     if condition.kind == "not_multiple":
         return f"Is the last, partly filled block of {name} masked with what adds nothing?"
+    if condition.kind == "odd_size":
+        return (
+            f"A block is often the next power of two: does its size stand where {name} belongs, or "
+            f"does what lies past {name} enter the result?"
+        )
     if condition.kind == "above" and value == 1:
         return f"Only {name} = 1 works: does every program find its own part?"
     if condition.kind == "above" and _power_of_two(value):
@@ -351,4 +397,4 @@ _DATA_HINTS = {
 
 
 def _power_of_two(value: int | float | str) -> bool:
-    return isinstance(value, int) and value > 1 and value & (value - 1) == 0
+    return isinstance(value, int) and value >= 1 and value & (value - 1) == 0

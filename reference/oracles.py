@@ -33,14 +33,12 @@ def silu_torch(x: torch.Tensor) -> torch.Tensor:
 
 
 def silu_magnitude(x: torch.Tensor) -> torch.Tensor:
-    """|silu(x)| (1 + |x|), and a little beside it where a float32 sigmoid must give up.
+    """|silu(x)|, and a little beside it where a float32 sigmoid must give up.
 
-    exp(x) rounds x log2(e) first, so its relative error grows with |x|: hence the factor. Below
-    x = -88 exp(-x) is beyond float32 and the sigmoid 0, where the truth is of the order of 2**-128;
-    the second term lets that pass, and is too small to show anywhere else.
+    Below x = -88 exp(-x) is beyond float32 and the sigmoid 0, where the truth is of the order of
+    2**-128; the second term lets that pass, and is too small to show anywhere else.
     """
-    size = x.abs()
-    return silu(x).abs() * (1.0 + size) + size * 2.0**-100
+    return silu(x).abs() + x.abs() * 2.0**-100
 
 
 def rmsnorm(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:

@@ -79,7 +79,7 @@ def serve(
             requests.send(Reply(0, Code.bad_request, str(error)).pack())
             continue
         if request.operation is Operation.compile and descriptors:
-            _compile_in_a_twin(session, request, descriptors[0], requests)
+            _compile_in_a_twin(session, request, descriptors[0])
             requests.send(Reply(request.sequence, Code.ok).pack())
             continue
         code, text = _answer(session, request)
@@ -206,16 +206,13 @@ def _collect(session: Session, request: Request) -> dict:
 # --- compiling ahead of time -------------------------------------------------------------------
 
 
-def _compile_in_a_twin(
-    session: Session, request: Request, descriptor: int, requests: socket.socket
-) -> None:
+def _compile_in_a_twin(session: Session, request: Request, descriptor: int) -> None:
     """Fork, and let the child compile what ran, so that cases go on meanwhile on another core."""
     launches = session.device.take_launches()
     if os.fork():
         os.close(descriptor)
         return
     with contextlib.suppress(BaseException), socket.socket(fileno=descriptor) as side:
-        requests.close()  # the grader sees the worker's end at once, not the twin's
         text = session.device.compile(launches)
         side.send(Reply(request.sequence, Code.ok, _to_text(text)).pack())
     os._exit(0)

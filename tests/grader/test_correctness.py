@@ -78,6 +78,18 @@ def test_edge_cases_come_first_then_drawn_ones():
     assert (part.dtype, part.size_class) == ("float16", "ragged")
 
 
+@pytest.mark.parametrize("most", [1, 2, 5, 1000])
+def test_fewer_edge_cases_are_spread_over_all_of_them(most):
+    space, runner = space_of(), FakeRunner(lambda case: PASSED)
+    edges = space.edges()
+    check(space, runner, Effort(edges=most, drawn=1))
+    tried = [case for case in runner.asked if case in edges][:most]
+    assert tried == sorted(tried, key=edges.index)
+    assert tried[0] == edges[0]
+    assert most == 1 or edges[-1] in tried
+    assert len(runner.asked) <= min(most, len(edges)) + 1
+
+
 def test_what_only_drawn_cases_show_is_found():
     space = space_of(size_class="aligned")
     edges = {case.sizes for case in space.edges()}
@@ -309,6 +321,14 @@ def test_a_kernel_that_never_ends_costs_four_timeouts():
     runner = failing(lambda c: True, Status.timed_out)
     part = check(space_of(), runner, BRIEF)
     assert part.status is Status.timed_out and len(runner.asked) <= 4
+
+
+@pytest.mark.parametrize("status", sorted(correctness.COSTLY))
+def test_a_few_of_what_costs_a_worker_each_are_enough(status):
+    runner = failing(lambda c: True, status)
+    part = check(space_of(), runner, Effort(shrink_runs=0, probe_seconds=-1))
+    assert part.status is status
+    assert len(set(runner.asked)) == correctness.ENOUGH_COSTLY
 
 
 def test_exhausted_memory_ends_the_search_and_shrinks():

@@ -64,6 +64,8 @@ def diagnose(fails, name="rmsnorm", size_class="ragged", smallest=None, limit=No
          "n a multiple of 8"),
         (lambda c: c.size("cols") % 64 != 0, "rmsnorm", "rows=1 cols=1",
          "cols not a multiple of 64", "cols a multiple of 64"),
+        (lambda c: c.size("cols") & (c.size("cols") - 1) != 0, "rmsnorm", "rows=1 cols=3",
+         "cols not a power of two", "cols a power of two"),
         (padded, "rmsnorm", "rows=1 cols=1 x.layout=row_padded", "x.layout=row_padded",
          "x.layout=contiguous"),
         (lambda c: padded(c, "out"), "rmsnorm", "rows=1 cols=1 out.layout=row_padded",
@@ -222,6 +224,9 @@ WRONG = Status.wrong_values
         ((Status.nondeterministic,), "another one writes"),
         ((Status.not_written, "nothing"), "launch the kernel"),
         ((Status.not_written, "nothing", PADDED), "to a copy"),
+        ((Status.not_written, "nothing", condition_of("not_multiple", "n", 1024)), "triton.cdiv"),
+        ((Status.not_written, "tail", ABOVE_BLOCK), "cols past one block of 1024"),
+        ((WRONG, "all", condition_of("odd_size", "cols")), "next power of two"),
         ((Status.not_written, "tail"), "triton.cdiv"),
         ((Status.not_written, "rows_tail"), "triton.cdiv"),
         ((Status.not_written, "tail", None, "cuda"), "Round its size up"),
@@ -256,6 +261,24 @@ def test_a_likely_mistake_gets_a_hint(arguments, word):
     assert text[0].isupper() or text.split()[0] in ("x", "out")
     assert text.endswith((".", "?"))
     assert "{" not in text
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("data=tiny", "epsilon"),
+        ("x.layout=row_padded", "x can lie further apart"),
+        ("eps=1e-5", "Is eps used as it was passed"),
+        ("data=large x.layout=row_padded", "compute in float32"),
+    ],
+)
+def test_where_nothing_separates_what_shrinking_left_gives_the_hint(text, word):
+    space = space_of("rmsnorm")
+    case = parse(f"rows=2 cols=3 {text}", space.exercise, space.variant, 4)
+    assert word in hint(Verdict(WRONG, "", "all"), None, "triton", case)
+    assert hint(Verdict(WRONG, "", "all"), None, "triton") == ""
+    found = Separation(condition_of("above", "cols", 64), 5, 5)
+    assert "block of 64" in hint(Verdict(WRONG, "", "all"), found, "triton", case)
 
 
 @pytest.mark.parametrize(

@@ -19,9 +19,11 @@ EXERCISES = load_all()
 WRONG = corpus.load("wrong")
 HONEST = corpus.load("honest")
 # What matters here is the verdict, so less time goes into drawing, shrinking and probing.
-BRIEF = Effort(drawn=4, shrink_runs=20, shrink_seconds=3.0, probe_seconds=1.0, shrink_timeouts=1)
+BRIEF = Effort(
+    edges=26, drawn=8, shrink_runs=20, shrink_seconds=3.0, probe_seconds=1.0, shrink_timeouts=1
+)
 # On a GPU every new size is compiled anew, for as long as many cases take in the interpreter.
-BRIEF_ON_GPU = replace(BRIEF, edges=12, drawn=2)
+BRIEF_ON_GPU = replace(BRIEF, edges=12, drawn=8)
 
 
 def observe(
