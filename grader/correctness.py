@@ -33,6 +33,8 @@ NOT_DECIDED = frozenset({Status.not_measured, Status.grader_error})
 # Each ends a worker, and is run a second time to be told apart; a few of them say enough.
 COSTLY = frozenset({Status.modified_input, Status.invalid_read})
 ENOUGH_COSTLY = 8
+# Seen once, it has happened: a stray store goes unseen when it stores the bits that were there.
+PROVEN = frozenset({Status.wrote_out_of_bounds, Status.modified_input})
 AS_FOUND = WHOLE_FILE | NOT_DECIDED
 
 
@@ -267,7 +269,7 @@ def _flakiness(search: _Search, result: CaseResult, runs: int = 2) -> tuple[int,
     `runs` counts the first one, which failed. Where one of them passes, there are RERUNS in all.
     The last run meets a fresh worker, so that what depends on earlier calls shows as well.
     """
-    if result.status in SLOW | AS_FOUND:
+    if result.status in SLOW | AS_FOUND | PROVEN:
         return None
     failed, total = 1, 1
     until = time.monotonic() + search.effort.shrink_seconds
