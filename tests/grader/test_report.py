@@ -331,9 +331,9 @@ def test_an_untouched_assignment_says_zero_and_what_to_do_first(render):
 
 
 def test_the_first_step_names_the_folder_that_was_graded():
-    text = unwrapped(in_terminal(make_evidence(*untouched("silu"), submission="mine/work")))
-    assert "open mine/work/silu.py" in text
-    assert "pytest -k silu --submission=mine/work" in text
+    text = unwrapped(in_terminal(make_evidence(*untouched("silu"), submission="mine/kernels")))
+    assert "open mine/kernels/silu.py" in text
+    assert "pytest -k silu --submission=mine/kernels" in text
 
 
 @pytest.mark.parametrize("render", [in_terminal, in_html])
