@@ -31,6 +31,7 @@ from grader.worker.protocol import Argument, DType, Kind, Space
 
 GUARD_BYTES = 64 * 1024  # past a block of 16384 float32: an off-by-one grid stays inside
 GAP_BYTES = 8 << 20  # between allocations: never touched, so no memory
+NOISE_BYTES = 1 << 20  # at hand twice over, per dtype: drawing anew takes ten times a copy
 INPUTS, OUTPUTS = 0, 1  # buffer indices
 
 _F_ADD_SEALS = 1033
@@ -102,7 +103,7 @@ class Arena:
     def __init__(self, input_bytes: int, output_bytes: int) -> None:
         self._inputs = _Memfd("inputs", input_bytes, seal_writes=True)
         self._outputs = _Memfd("outputs", output_bytes, seal_writes=False)
-        self._random = np.random.default_rng()  # seeded by the operating system: not guessable
+        self._noise = _Noise()
 
     def __enter__(self) -> Arena:
         return self
@@ -157,8 +158,9 @@ class Arena:
         if slot.role == "input":
             allocation.fill_(0xFF)  # NaN in every floating-point format, -1 in a signed integer
         else:
-            allocation.copy_(torch.from_numpy(self._poison(length)))
-            _make_impossible(_view(allocation, slot))
+            elements = allocation.view(getattr(torch, slot.dtype))
+            self._noise.fill(elements, possible=True)
+            self._noise.fill(_view(allocation, slot), possible=False)
         if slot.values is not None:
             _view(allocation, slot).copy_(slot.values)
         if allocation is not shared:
@@ -175,13 +177,49 @@ class Arena:
         )
         return Placed(slot, argument, None if allocation is shared else allocation)
 
-    def _poison(self, length: int) -> np.ndarray:
-        return np.frombuffer(self._random.bytes(length), dtype=np.uint8).copy()
-
 
 def required_bytes(slots: Sequence[Slot]) -> int:
     """Bytes of a buffer that holds all the slots."""
     return sum(map(_allocation_bytes, slots)) + GAP_BYTES * max(len(slots) - 1, 0)
+
+
+class _Noise:
+    """Random bits, of two kinds per dtype, drawn once and used from a random place on.
+
+    The bits around an output are never what a stray store is likely to hold (zero, NaN, infinity);
+    those inside are what no kernel computes: NaNs with random sign and payload, booleans that are
+    neither 0 nor 1. Every integer can be a result and a stray value: those stay as drawn.
+    """
+
+    def __init__(self) -> None:
+        self._random = np.random.default_rng()  # seeded by the operating system: not guessable
+        self._drawn: dict[tuple[torch.dtype, bool], torch.Tensor] = {}
+
+    def fill(self, values: torch.Tensor, possible: bool) -> None:
+        """Fill a tensor, of any strides, in place."""
+        noise = self._bits(values.dtype, possible)
+        target = values.view(noise.dtype)
+        half = len(noise) // 2
+        first = int(self._random.integers(half))
+        if not target.is_contiguous() or target.numel() > half:
+            noise = noise[first : first + half].repeat(-(-target.numel() // half))
+            first = 0
+        target.copy_(noise[first : first + target.numel()].view(target.shape))
+
+    def _bits(self, dtype: torch.dtype, possible: bool) -> torch.Tensor:
+        key = (dtype, possible)
+        if key not in self._drawn:
+            drawn = np.frombuffer(self._random.bytes(2 * NOISE_BYTES), dtype=np.uint8).copy()
+            bits = torch.from_numpy(drawn).view(_BITS[dtype.itemsize])
+            if dtype.is_floating_point:
+                infinity = int(torch.tensor(float("inf"), dtype=dtype).view(bits.dtype))
+                exponent = 1 << (infinity.bit_length() - 1)
+                bits = bits.bitwise_or_(1)
+                bits = bits.bitwise_and_(~exponent) if possible else bits.bitwise_or_(infinity)
+            elif dtype is torch.bool:
+                bits.bitwise_or_(2)
+            self._drawn[key] = bits
+        return self._drawn[key]
 
 
 class _Memfd:
@@ -226,20 +264,6 @@ def _outcome(item: Placed, after: torch.Tensor) -> Outcome:
         first = GUARD_BYTES // bits.itemsize + slot.first
         outside = tuple((changed.nonzero()[:1024, 0] - first).tolist())
     return Outcome(slot, values, unwritten, outside, outside_count, any_change)
-
-
-def _make_impossible(values: torch.Tensor) -> None:
-    """Turn random bits into what no kernel computes, keeping most of them.
-
-    NaNs, with their sign and payload; booleans that are neither 0 nor 1. Integers stay as they
-    are: every one can be a result.
-    """
-    bits = _BITS[values.element_size()]
-    if values.is_floating_point():
-        infinity = torch.tensor(float("inf"), dtype=values.dtype).view(bits)
-        values.view(bits).bitwise_or_(infinity | 1)
-    elif values.dtype is torch.bool:
-        values.view(bits).bitwise_or_(2)
 
 
 def _allocation_bytes(slot: Slot) -> int:

@@ -116,9 +116,15 @@ class Usage:
 def _cpu_and_start(pid: int) -> tuple[float, int]:
     """CPU seconds of a process and the children it waited for; its start in ticks since boot."""
     try:
-        fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+        stat = os.open(f"/proc/{pid}/stat", os.O_RDONLY)  # read before every case: no text layer
     except OSError:
         return 0.0, 0
+    try:
+        fields = os.read(stat, 4096).rpartition(b")")[2].split()
+    except OSError:
+        return 0.0, 0
+    finally:
+        os.close(stat)
     return sum(map(int, fields[11:15])) / _TICKS, int(fields[19])
 
 

@@ -6,7 +6,6 @@ import ctypes
 import mmap
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 import torch
 
@@ -33,25 +32,33 @@ _libc.mmap.argtypes = [
 _libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
 
 
-@dataclass(frozen=True)
 class Buffer:
-    """A mapped file descriptor of the arena."""
+    """A mapped file descriptor of the arena: `length` bytes at `address`."""
 
-    address: int
-    length: int
-    writable: bool
+    def __init__(self, address: int, length: int, writable: bool) -> None:
+        self.address = address
+        self.length = length
+        self.writable = writable
+        self._memory = memoryview((ctypes.c_uint8 * length).from_address(address)).cast("B")
+        self._exposed: list[tuple[int, int]] = [(0, length)]  # first byte and end, sorted
 
     def expose(self, ranges: Iterable[tuple[int, int]]) -> None:
         """Make these (offset, length) accessible, widened to pages, and nothing else.
 
         Raises OSError when the kernel refuses.
         """
+        wanted = sorted(
+            (start - start % mmap.PAGESIZE, min(_whole_pages(start + length), self.length))
+            for start, length in ranges
+        )
+        if wanted == self._exposed:
+            return
         protection = mmap.PROT_READ | (mmap.PROT_WRITE if self.writable else 0)
-        _mprotect(self.address, self.length, _PROT_NONE)
-        for offset, length in ranges:
-            start = offset - offset % mmap.PAGESIZE
-            end = min(-(-(offset + length) // mmap.PAGESIZE) * mmap.PAGESIZE, self.length)
+        for start, end in self._exposed:
+            _mprotect(self.address + start, end - start, _PROT_NONE)
+        for start, end in wanted:
             _mprotect(self.address + start, end - start, protection)
+        self._exposed = wanted
 
     def bytes(self, offset: int, length: int) -> torch.Tensor:
         """uint8[length] over the mapping, without a copy.
@@ -60,8 +67,7 @@ class Buffer:
         """
         if offset < 0 or length <= 0 or offset + length > self.length:
             raise ValueError(f"bytes {offset}..{offset + length} of a buffer of {self.length}")
-        memory = (ctypes.c_uint8 * length).from_address(self.address + offset)
-        return torch.frombuffer(memory, dtype=torch.uint8)
+        return torch.frombuffer(self._memory[offset : offset + length], dtype=torch.uint8)
 
 
 def map_buffer(descriptor: int, length: int, writable: bool) -> Buffer:
@@ -97,6 +103,10 @@ def view(argument: Argument, allocated: torch.Tensor) -> torch.Tensor:
     offset = (argument.offset - argument.allocation[0]) // dtype.itemsize
     usable = allocated.numel() - allocated.numel() % dtype.itemsize
     return allocated[:usable].view(dtype).as_strided(argument.shape, argument.strides, offset)
+
+
+def _whole_pages(length: int) -> int:
+    return -(-length // mmap.PAGESIZE) * mmap.PAGESIZE
 
 
 def _anonymous() -> int:

@@ -19,6 +19,7 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -33,8 +34,9 @@ from grader import inputs as inputs_of_case  # noqa: E402
 from grader.arena import Arena, required_bytes  # noqa: E402
 from grader.cases import Case, Space  # noqa: E402
 from grader.grade import PUBLIC_SEED, Session, selected  # noqa: E402
+from grader.inputs import Inputs  # noqa: E402
 from grader.runner import Runner, Times  # noqa: E402
-from grader.sandbox import Limits, Sandbox  # noqa: E402
+from grader.sandbox import Limits, Sandbox, Worker  # noqa: E402
 from grader.spec import Exercise, Variant, load_all  # noqa: E402
 from grader.worker.protocol import Operation  # noqa: E402
 
@@ -167,20 +169,26 @@ def _through(exercise, variant, path: Path, repeats: int) -> tuple[list[float], 
         worker = sandbox.worker(path, variant.entry, arena.buffers, Limits())
         blank = inputs_of_case.blank_argument()
         worker.ask(Operation.load, [blank] * len(made[0].order))
-        for case, inputs in zip(cases, made, strict=True):
-            once, all_of_it = [], []
-            for _ in range(repeats):
-                before = time.perf_counter()
-                placed = arena.place(inputs.slots)
-                worker.ask(Operation.run, inputs.arguments([item.argument for item in placed]))
-                arena.collect(placed)
-                once.append(time.perf_counter() - before)
-                before = time.perf_counter()
-                runner.run(case)
-                all_of_it.append(time.perf_counter() - before)
-            crossed.append(statistics.median(once))
-            whole.append(statistics.median(all_of_it))
+        for inputs in made:
+            crossed.append(_median(repeats, lambda: _cross(worker, arena, inputs)))  # noqa: B023
+        for case in cases:  # in a loop of its own: two workers in turn would cool each other down
+            whole.append(_median(repeats, lambda: runner.run(case)))  # noqa: B023
     return crossed, whole
+
+
+def _cross(worker: Worker, arena: Arena, inputs: Inputs) -> None:
+    placed = arena.place(inputs.slots)
+    worker.ask(Operation.run, inputs.arguments([item.argument for item in placed]))
+    arena.collect(placed)
+
+
+def _median(repeats: int, work: Callable[[], object]) -> float:
+    seconds = []
+    for _ in range(repeats):
+        before = time.perf_counter()
+        work()
+        seconds.append(time.perf_counter() - before)
+    return statistics.median(seconds)
 
 
 def _alone(exercise: Exercise, path: Path, repeats: int) -> list[float]:
