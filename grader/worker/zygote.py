@@ -73,6 +73,9 @@ def _import_frameworks() -> None:
         from . import interpreter
 
         interpreter.install()
+        from . import warm_up
+
+        warm_up.run()
 
 
 def _spawn(control, children, poller) -> bool:

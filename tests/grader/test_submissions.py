@@ -12,6 +12,7 @@ from grader.correctness import Effort
 from grader.evidence import VariantEvidence
 from grader.grade import Session
 from grader.spec import load_all
+from grader.spec_blocks import Limits
 from grader.status import Status
 from tests.grader import corpus
 
@@ -26,6 +27,9 @@ BRIEF = Effort(
 BRIEF_ON_GPU = replace(BRIEF, edges=12, drawn=8)
 
 
+LIMITS_OF_A_HANG = Limits(seconds=2.0)  # times runner.GPU_TIME_FACTOR
+
+
 def observe(
     submission: corpus.Submission, folder: Path, device: str, seed: int = 7
 ) -> VariantEvidence:
@@ -33,6 +37,10 @@ def observe(
     submission.write(folder)
     exercise = EXERCISES[submission.exercise]
     effort = BRIEF_ON_GPU if device == "cuda" else BRIEF
+    if device == "cuda" and submission.status is Status.timed_out:
+        # One that hangs holds the GPU against the other tests, and a compile is no part of it.
+        exercise = exercise.model_copy(update={"limits": LIMITS_OF_A_HANG})
+        effort = replace(effort, shrink_timeouts=0)
     with Session(folder, EXERCISES, seed=seed, device=device, effort=effort) as session:
         return session.variant(exercise, exercise.variants["triton"])
 
