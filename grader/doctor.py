@@ -17,7 +17,8 @@ from rich.table import Table
 from rich.text import Text
 
 from grader import machine
-from grader.sandbox import Sandbox, SandboxError
+from grader.sandbox import Sandbox
+from grader.supervision import SandboxError
 
 State = Literal["yes", "no", "part"]
 

@@ -21,9 +21,10 @@ from grader.cases import Case, Space
 from grader.correctness import Effort, check, failure_of_compile, one_case
 from grader.evidence import Evidence, PartEvidence, PerformanceEvidence, VariantEvidence
 from grader.runner import Runner, Times
-from grader.sandbox import DeviceName, Sandbox, SandboxError
+from grader.sandbox import DeviceName, Sandbox
 from grader.spec import Exercise, Variant
 from grader.status import Status
+from grader.supervision import SandboxError
 
 PUBLIC_SEED = 2026  # of every student's own run; a class is graded with another one
 MAX_FILE_BYTES = 1 << 20

@@ -21,9 +21,10 @@ from grader.arena import Arena, required_bytes
 from grader.cases import Case
 from grader.compare import Verdict, judge
 from grader.inputs import Inputs
-from grader.sandbox import BackgroundCompile, Cause, Death, Limits, Sandbox, Worker
+from grader.sandbox import Sandbox
 from grader.spec import Exercise, Variant
 from grader.status import Status
+from grader.supervision import BackgroundCompile, Cause, Death, Limits, Worker
 from grader.worker.protocol import Code, Operation, Reply
 
 COMPILE_SECONDS = 180.0

@@ -27,9 +27,10 @@ from grader.cases import Case
 from grader.compare import Verdict, judge
 from grader.evidence import PerformanceEvidence, Yardstick
 from grader.inputs import Inputs, blank_argument
-from grader.sandbox import Cause, Death, Limits, Sandbox, Worker
+from grader.sandbox import Sandbox
 from grader.spec import ITEMSIZE, Exercise, Scalar, Tensor, Variant
 from grader.status import Status
+from grader.supervision import Cause, Death, Limits, Worker
 from grader.worker.protocol import Code, Operation, Reply
 
 YARDSTICKS = Path(__file__).parent / "worker" / "yardsticks.py"

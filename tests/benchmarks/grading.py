@@ -36,8 +36,9 @@ from grader.cases import Case, Space  # noqa: E402
 from grader.grade import PUBLIC_SEED, Session, selected  # noqa: E402
 from grader.inputs import Inputs  # noqa: E402
 from grader.runner import Runner, Times  # noqa: E402
-from grader.sandbox import Limits, Sandbox, Worker  # noqa: E402
+from grader.sandbox import Sandbox  # noqa: E402
 from grader.spec import Exercise, Variant, load_all  # noqa: E402
+from grader.supervision import Limits, Worker  # noqa: E402
 from grader.worker.protocol import Operation  # noqa: E402
 
 IMPORTED = time.perf_counter()

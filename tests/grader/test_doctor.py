@@ -10,7 +10,8 @@ from rich.console import Console
 
 from grader import doctor, machine
 from grader.doctor import Finding
-from grader.sandbox import Sandbox, SandboxError
+from grader.sandbox import Sandbox
+from grader.supervision import SandboxError
 
 
 def told(monkeypatch, *findings: Finding, width: int = 60) -> str:

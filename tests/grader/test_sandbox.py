@@ -15,7 +15,8 @@ import psutil
 import pytest
 
 from grader import processes
-from grader.sandbox import Cause, Death, Limits, Sandbox, SandboxError, Worker
+from grader.sandbox import Sandbox
+from grader.supervision import Cause, Death, Limits, SandboxError, Worker
 from grader.worker.protocol import Code, Operation, Reply
 
 SMALL = Limits(cpu_seconds=5.0, memory_bytes=512 << 20)
@@ -219,7 +220,7 @@ SPINNING = {
 
 @pytest.mark.parametrize("name", SPINNING)
 def test_computing_too_long_is_timed_out_by_cpu_time(start, monkeypatch, name: str) -> None:
-    monkeypatch.setattr("grader.sandbox.WALL_PER_CPU", 200.0)  # out of the way
+    monkeypatch.setattr("grader.supervision.WALL_PER_CPU", 200.0)  # out of the way
     limits = Limits(cpu_seconds=0.2)
     death = start(SPINNING[name]).ask(RUN, limits=limits)
     assert death.cause is Cause.timed_out
@@ -283,7 +284,7 @@ def test_allocating_within_the_limit_is_allowed(start) -> None:
 
 
 def test_memory_of_many_processes_together_is_limited(start, monkeypatch) -> None:
-    monkeypatch.setattr("grader.sandbox.INHERITED_BYTES", 0)
+    monkeypatch.setattr("grader.supervision.INHERITED_BYTES", 0)
     worker = start("""
         import os, time
         def entry():
@@ -435,7 +436,7 @@ def test_reading_output_ends_though_more_is_always_there(start, monkeypatch) -> 
         assert len(reads) < 1000
         return b"x" * length
 
-    monkeypatch.setattr("grader.sandbox.os.read", endless)
+    monkeypatch.setattr("grader.supervision.os.read", endless)
     worker._drain()
     monkeypatch.undo()
     assert reads
