@@ -22,6 +22,7 @@ from grader import __version__, oracle, report, stubs
 from grader import evidence as evidence_files
 from grader.batch import run as batch_run
 from grader.cases import Case, CaseError, parse
+from grader.confinement import ConfinementError
 from grader.doctor import examine
 from grader.evidence import Evidence, EvidenceError, VariantEvidence
 from grader.grade import (
@@ -64,6 +65,13 @@ def grade(
     submission: SubmissionArgument = Path("assignment"),
     only: OnlyOption = None,
     seed: SeedOption = PUBLIC_SEED,
+    require_sandbox: Annotated[
+        bool, typer.Option(help="Refuse to run without bubblewrap or Landlock.")
+    ] = False,
+    lift: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Let an exercise or variant break the rules (staff)."),
+    ] = None,
     evidence: Annotated[Path | None, typer.Option(help="Write what was observed here.")] = None,
     json: Annotated[Path | None, typer.Option(help="Write the grade as JSON.")] = None,
     html: Annotated[Path | None, typer.Option(help="Write a report page.")] = None,
@@ -73,9 +81,18 @@ def grade(
     exercises = _exercises()
     names = _known_names(exercises, only or [])
     _have_oracles(exercises, names)
+    lifted = _known_names(exercises, lift or [])
     _writable(evidence, json, html, junit)
     with _progress() as on_step:
-        observed = grade_submission(submission, exercises, seed=seed, only=names, on_step=on_step)
+        observed = grade_submission(
+            submission,
+            exercises,
+            seed=seed,
+            only=names,
+            require_sandbox=require_sandbox,
+            lifted=lifted,
+            on_step=on_step,
+        )
     if evidence is not None:
         _write(evidence, evidence_files.to_json(observed))
     _show(observed, exercises, json, html, junit, called=str(submission))
@@ -131,6 +148,13 @@ def batch(
     out: Annotated[Path, typer.Option(help="Where results go; existing results are kept.")],
     only: OnlyOption = None,
     seed: SeedOption = PUBLIC_SEED,
+    require_sandbox: Annotated[
+        bool,
+        typer.Option(
+            "--require-sandbox/--no-sandbox-needed",
+            help="Strangers' files are run in bubblewrap or under Landlock, or not at all.",
+        ),
+    ] = True,
 ) -> None:
     """Grade every submission of a folder, one after the other, into a CSV file."""
     exercises = _exercises()
@@ -143,6 +167,7 @@ def batch(
             exercises,
             seed=seed,
             only=names,
+            require_sandbox=require_sandbox,
             on_submission=on_submission,
             on_step=on_step,
         )
@@ -195,7 +220,7 @@ def main() -> None:
     """The console script: no traceback for a mistake that is the user's."""
     try:
         app()
-    except (SpecError, SubmissionError, EvidenceError) as error:
+    except (SpecError, SubmissionError, EvidenceError, ConfinementError) as error:
         errors.print(str(error), style="red", markup=False, highlight=False, soft_wrap=True)
         sys.exit(USAGE)
     except KeyboardInterrupt:

@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from grader import machine
+from grader import confinement, machine
 from grader.sandbox import Sandbox
 from grader.supervision import SandboxError
 
@@ -161,21 +161,25 @@ def look_compilers() -> Finding:
 
 
 def look_confinement() -> Finding:
-    """What bounds a worker, by starting one."""
+    """What shuts a worker in, by trying to get out; then a real one, to see that it starts."""
+    device = machine.device()
+    offers = confinement.probe(device)
+    chosen = confinement.choose(None, device)
     try:
-        with Sandbox("cuda" if machine.gpu_name() else "interpreter") as sandbox:
-            inside = sandbox.description
+        with Sandbox(device) as sandbox:
+            sandbox.start()
     except SandboxError as error:
         return Finding("confinement", "no", str(error).splitlines()[-1][:200])
-    others = [name for name in ("bwrap",) if shutil.which(name)]
-    found = f"{inside} (a process of its own; limits on memory, time and files)"
-    advice = (
-        "Enough for your own code. This version does not hide files or the network from a "
-        "submission: grade strangers' code in a throw-away container or machine."
+    found = f"{chosen.level.value}: {', '.join(chosen.in_force) or 'limits on time and memory'}"
+    if chosen.missing:
+        found += f". Missing: {'; '.join(chosen.missing)}"
+    absent = [offer for offer in offers if not offer.works]
+    advice = " ".join(
+        f"No {offer.level.value}: {offer.reason}. {offer.advice}".strip() for offer in absent
     )
-    if others:
-        advice += " Found here but not used by this version: bubblewrap."
-    return Finding("confinement", "part", found, advice)
+    if not chosen.is_enough:
+        advice += " Enough for your own code; grade strangers' code on another machine."
+    return Finding("confinement", "yes" if chosen.is_enough else "part", found, advice.strip())
 
 
 _LOOKS: tuple[Callable[[], Finding], ...] = (

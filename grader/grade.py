@@ -15,13 +15,15 @@ from pathlib import Path
 
 import torch
 
-from grader import machine, stopwatch
+from grader import breaches, machine, stopwatch
+from grader.allowed_paths import DeviceName
 from grader.attempt import is_untouched
 from grader.cases import Case, Space
+from grader.confinement import Level
 from grader.correctness import Effort, check, failure_of_compile, one_case
-from grader.evidence import Evidence, PartEvidence, PerformanceEvidence, VariantEvidence
+from grader.evidence import Evidence, Failure, PartEvidence, PerformanceEvidence, VariantEvidence
 from grader.runner import Runner, Times
-from grader.sandbox import DeviceName, Sandbox
+from grader.sandbox import Sandbox
 from grader.spec import Exercise, Variant
 from grader.status import Status
 from grader.supervision import SandboxError
@@ -55,17 +57,29 @@ def grade(
     only: Sequence[str] = (),
     device: DeviceName | None = None,
     effort: Effort | None = None,
+    require_sandbox: bool = False,
+    lifted: Sequence[str] = (),
     on_step: Progress = lambda step: None,
 ) -> Evidence:
     """Everything that can be observed about a submission on this machine.
 
-    `only` holds names of exercises (`rmsnorm`) or variants (`rmsnorm/triton`). Ctrl-C ends it with
-    the evidence so far, marked incomplete. Raises SubmissionError when the folder isn't there.
+    `only` and `lifted` hold names of exercises (`rmsnorm`) or variants (`rmsnorm/triton`); the
+    latter may break the rules of the assignment. Ctrl-C ends it with the evidence so far, marked
+    incomplete. Raises SubmissionError when the folder isn't there, ConfinementError where a sandbox
+    is required and there is none.
     """
     started = time.monotonic()
     variants: list[VariantEvidence] = []
     complete = True
-    with Session(submission, exercises, seed=seed, device=device, effort=effort) as session:
+    with Session(
+        submission,
+        exercises,
+        seed=seed,
+        device=device,
+        effort=effort,
+        require_sandbox=require_sandbox,
+        lifted=lifted,
+    ) as session:
         asked_for = selected(exercises, only)
         try:
             for exercise, variant in asked_for:
@@ -74,7 +88,9 @@ def grade(
             complete = False
             for exercise, variant in asked_for[len(variants) :]:
                 variants.append(session.unseen(exercise, variant))
-        environment = machine.environment(session.device, session.sandbox.description)
+        sandbox = session.sandbox
+        environment = machine.environment(session.device, sandbox.description)
+        environment["confinement"] = sandbox.confinement.told
     return Evidence(
         submission=_in_utf8(submission.name or str(submission)),
         seed=seed,
@@ -106,20 +122,28 @@ class Session:
         seed: int = PUBLIC_SEED,
         device: DeviceName | None = None,
         effort: Effort | None = None,
+        level: Level | None = None,
+        require_sandbox: bool = False,
+        lifted: Sequence[str] = (),
+        policy: bool = True,
     ) -> None:
+        """`level` and `policy` are for tests: one confinement; the source left unread."""
         if not submission.is_dir():
             raise SubmissionError(f"{submission}: expected a folder like assignment/, found none")
         torch.set_num_threads(1)  # the tensors are small; threads would only wait for each other
         self.submission = submission
         self.exercises = exercises
         self.seed = seed
-        self.device: DeviceName = device or ("cuda" if machine.gpu_name() else "interpreter")
+        self.device: DeviceName = device or machine.device()
         self.effort = effort or Effort()
-        self.sandbox = Sandbox(self.device)
+        self.sandbox = Sandbox(self.device, level, require_sandbox)
+        self.policy = policy
+        self.lifted = frozenset(lifted)
         self.times: dict[str, Times] = {}
         self._files: dict[str, bytes | str] = {}
         self._runners: dict[tuple[str, str], Runner] = {}
         self._timed_out_parts: dict[tuple[str, str], int] = {}
+        self._found_breaches: dict[tuple[str, str], tuple[Failure, ...]] = {}
         self._started = False
 
     def __enter__(self) -> Session:
@@ -164,6 +188,7 @@ class Session:
             variant.file,
             sha256=hashlib.sha256(data).hexdigest() if isinstance(data, bytes) else "",
             not_attempted=self.not_attempted(variant),
+            rules_lifted=self._is_lifted(exercise, variant),
         )
 
     def part(
@@ -180,6 +205,9 @@ class Session:
 
     def case(self, exercise: Exercise, variant: Variant, case: Case) -> PartEvidence:
         """One given case, of whatever size: what `grader check --case` shows."""
+        if found := self._breaches(exercise, variant):
+            status = Status.policy_violation
+            return PartEvidence(case.dtype, "case", status, failures=found)
         space = self._space(exercise, variant, case.dtype, next(iter(exercise.sizes)))
         return self._guarded(
             case.dtype,
@@ -203,6 +231,9 @@ class Session:
         on_step: Progress,
     ) -> list[PartEvidence]:
         """Check parts one after the other; each is compiled while the next one runs."""
+        if found := self._breaches(exercise, variant):
+            status = Status.policy_violation
+            return [PartEvidence(*key, status, failures=found) for key in keys]
         parts: list[PartEvidence] = []
         pending = None
         for dtype, size_class in keys:
@@ -302,6 +333,21 @@ class Session:
             reason = traceback.format_exc(limit=-6)
             return PerformanceEvidence(Status.grader_error, reason)
 
+    # --- rules -----------------------------------------------------------------------------------
+
+    def _breaches(self, exercise: Exercise, variant: Variant) -> tuple[Failure, ...]:
+        """What breaks the rules in the variant's file: nothing of it is run then."""
+        data = self._file(variant.file)
+        if not self.policy or self._is_lifted(exercise, variant) or isinstance(data, str):
+            return ()
+        key = (exercise.name, variant.name)
+        if key not in self._found_breaches:
+            self._found_breaches[key] = breaches.find(exercise, variant, data)
+        return self._found_breaches[key]
+
+    def _is_lifted(self, exercise: Exercise, variant: Variant) -> bool:
+        return bool({exercise.name, f"{exercise.name}/{variant.name}"} & self.lifted)
+
     # --- what is opened on the way ---------------------------------------------------------------
 
     def _runner(self, exercise: Exercise, variant: Variant) -> Runner:
@@ -310,7 +356,10 @@ class Session:
             self._started = True
         key = (exercise.name, variant.name)
         if key not in self._runners:
-            self._runners[key] = Runner(self.sandbox, exercise, variant, self._path(variant))
+            watched = self.policy and not self._is_lifted(exercise, variant)
+            self._runners[key] = Runner(
+                self.sandbox, exercise, variant, self._path(variant), watched
+            )
             self.times["/".join(key)] = self._runners[key].times
         return self._runners[key]
 
@@ -323,12 +372,8 @@ class Session:
         return Space(exercise, variant, dtype, size_class, self.seed)
 
     def _path(self, variant: Variant) -> Path:
-        """The file as it is run: the copy in the scratch folder."""
-        path = Path(self.sandbox.scratch) / "submission" / variant.file
-        if not path.exists():
-            path.parent.mkdir(exist_ok=True)
-            path.write_bytes(self._file(variant.file))
-        return path
+        """The file as it is run: a copy that a worker can only read."""
+        return self.sandbox.hold(variant.file, self._file(variant.file))
 
     def _file(self, name: str) -> bytes | str:
         """The file's contents, read once; or, as text, why there are none."""

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from grader import __version__
+from grader.allowed_paths import DeviceName
 
 
 @lru_cache(maxsize=1)
@@ -20,6 +21,11 @@ def gpu_name() -> str | None:
         return torch.cuda.get_device_name(0) if torch.cuda.is_available() else None
     except (RuntimeError, AssertionError):  # a driver that doesn't fit, a device that is lost
         return None
+
+
+def device() -> DeviceName:
+    """Where kernels are run: on the GPU if there is one."""
+    return "cuda" if gpu_name() else "interpreter"
 
 
 def version_of(package: str) -> str | None:

@@ -102,15 +102,16 @@ class Usage:
         cpu, _ = _cpu_and_start(pid)
         self._before = {pid: cpu}  # CPU seconds of what is older than the request
 
-    def now(self) -> tuple[float, int]:
-        """CPU seconds since the request was sent, and resident bytes at the moment."""
+    def now(self) -> tuple[float, int, int]:
+        """CPU seconds since the request was sent; at the moment, resident bytes and processes."""
         cpu, memory = 0.0, 0
-        for pid in [self._pid, *(each.pid for each in self._others())]:
+        pids = [self._pid, *(each.pid for each in self._others())]
+        for pid in pids:
             used, start = _cpu_and_start(pid)
             # What is older, but was not known when the request was sent, counts from now on.
             cpu += used - self._before.setdefault(pid, used if start < self._began else 0.0)
             memory += _resident_bytes(pid)
-        return cpu, memory
+        return cpu, memory, len(pids)
 
 
 def _cpu_and_start(pid: int) -> tuple[float, int]:

@@ -24,7 +24,7 @@ from grader.inputs import Inputs
 from grader.sandbox import Sandbox
 from grader.spec import Exercise, Variant
 from grader.status import Status
-from grader.supervision import BackgroundCompile, Cause, Death, Limits, Worker
+from grader.supervision import MOST_PROCESSES, BackgroundCompile, Cause, Death, Limits, Worker
 from grader.worker.protocol import Code, Operation, Reply
 
 COMPILE_SECONDS = 180.0
@@ -33,9 +33,13 @@ COMPILE_SECONDS = 180.0
 ARENA_BYTES = 256 << 20
 MAX_DETAIL = 4000  # characters
 GPU_TIME_FACTOR = 6.0  # kernels are compiled and tuned as they are first launched there
+YARDSTICKS = Path(__file__).parent / "worker" / "yardsticks.py"
 MAX_LINE = 10_000_000
 # Controls but tab and newline; surrogates; what XML has no way to write.
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+COMPUTE_IT_YOURSELF = (
+    "Compute it in your own kernel: torch is for allocating, shapes, strides and views here."
+)
 _FAULTS = (signal.SIGSEGV, signal.SIGBUS)
 
 
@@ -95,7 +99,15 @@ class PendingCompile:
 class Runner:
     """Runs the cases of one variant. A context manager; the sandbox stays open after it."""
 
-    def __init__(self, sandbox: Sandbox, exercise: Exercise, variant: Variant, path: Path) -> None:
+    def __init__(
+        self,
+        sandbox: Sandbox,
+        exercise: Exercise,
+        variant: Variant,
+        path: Path,
+        watched: bool = True,
+    ) -> None:
+        """`watched`: what PyTorch computes for the entry is a breach, unless the spec allows it."""
         self.exercise = exercise
         self.variant = variant
         self.path = path
@@ -110,6 +122,8 @@ class Runner:
         limits = exercise.limits_of(variant)
         factor = GPU_TIME_FACTOR if sandbox.device == "cuda" else 1.0
         self._limits = Limits(limits.seconds * factor, limits.memory_mb << 20)
+        rules = exercise.rules_of(variant)
+        self._watched = watched and not rules.torch and "torch" not in rules.lifted
         self._tags: dict[int, Case] = {}
         self._pending: PendingCompile | None = None
 
@@ -211,7 +225,20 @@ class Runner:
         returned = _text(_fields(answer), "returned")
         if verdict.status is Status.not_written and returned:
             return self._returned_instead(case, returned)
-        return CaseResult(case, verdict)
+        breach = self._computed_by_library(case, _fields(answer)) if verdict.passed else None
+        return breach or CaseResult(case, verdict)
+
+    def _computed_by_library(self, case: Case, fields: dict[str, Any]) -> CaseResult | None:
+        """What the submission's own lines let PyTorch compute, where that is not allowed."""
+        seen = fields.get("computed")
+        if not self._watched or not isinstance(seen, list) or not seen:
+            return None
+        pair = seen[0] if isinstance(seen[0], list) and len(seen[0]) == 2 else ["", None]
+        name = _one_line(_clean(pair[0]), 80) if isinstance(pair[0], str) else ""
+        what = f"PyTorch computed on the way to the result ({name})."
+        verdict = Verdict(Status.policy_violation, what, "computed")
+        line = _line({"line": pair[1]})
+        return CaseResult(case, verdict, line, "", "worker", COMPUTE_IT_YOURSELF)
 
     def _start(self, count: int) -> CaseResult | None:
         """A fresh worker with the submission loaded, or why it can't be."""
@@ -275,11 +302,27 @@ class Runner:
             status = Status.misaligned_access if "misaligned" in message else status
             hint = "Does every load and store have a mask that keeps it inside its tensor?"
         elif reply.code is Code.bad_request:
-            what = f"the worker could not serve a request: {_joined(kind, message)}"
+            what = f"its process could not serve a request: {_joined(kind, message)}"
+            # Ours to answer for only if a submission that does nothing gets the same answer.
+            status = Status.grader_error if self._serves_nobody() else Status.crashed
         else:
             what = f"{_INTRODUCTION.get(reply.code, '')}{_joined(kind, message)}"
             hint = _hint_for_exception(kind, message, reply.code)
         return CaseResult(case, Verdict(status, what), _line(fields), detail, "worker", hint)
+
+    def _serves_nobody(self) -> bool:
+        """Whether even a worker that has loaded no submission refuses what this one refused."""
+        self._drop_worker()
+        blank = [inputs_of_case.blank_argument()]
+        worker = self._sandbox.worker(YARDSTICKS, "nothing", [], self._limits)
+        try:
+            for operation in (Operation.load, Operation.run):
+                answer = worker.ask(operation, blank)
+                if isinstance(answer, Death) or answer.code is not Code.ok:
+                    return True
+            return False
+        finally:
+            worker.close()
 
     def _from_death(self, case: Case | None, death: Death) -> CaseResult:
         log = _clean(death.log)
@@ -293,6 +336,12 @@ class Runner:
             return CaseResult(case, Verdict(Status.timed_out, what), line, "", "grader", hint)
         if death.cause is Cause.out_of_memory:
             what = f"it used more than {self._limits.memory_bytes >> 20} MiB."
+            return CaseResult(case, Verdict(Status.out_of_memory, what), line, detail)
+        if death.cause is Cause.too_many_processes:
+            what = f"it started more than {MOST_PROCESSES} processes."
+            return CaseResult(case, Verdict(Status.crashed, what), line, detail)
+        if death.cause is Cause.disk_full:
+            what = "it filled its scratch folder with files."
             return CaseResult(case, Verdict(Status.out_of_memory, what), line, detail)
         if death.cause is Cause.misbehaved:
             what = "its process answered the grader out of turn and was ended."

@@ -18,12 +18,14 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import IO, Literal
+from typing import IO
 
 import psutil
 
-from grader import processes
-from grader.scratch import remove_tree
+from grader import confinement, processes
+from grader.allowed_paths import DeviceName
+from grader.confinement import Level
+from grader.scratch import is_larger_than, remove_tree
 from grader.supervision import (
     FORK_SECONDS,
     Limits,
@@ -38,15 +40,25 @@ START_SECONDS = 120.0  # importing torch on a cold, slow disk
 
 _parents: set[int] = set()  # the forking parents in use by this process
 
-DeviceName = Literal["interpreter", "cuda"]
-
 
 class Sandbox:
     """The confinement of one submission's workers. A context manager."""
 
-    def __init__(self, device: DeviceName = "interpreter") -> None:
+    def __init__(
+        self,
+        device: DeviceName = "interpreter",
+        level: Level | None = None,
+        required: bool = False,
+    ) -> None:
+        """`level` asks for one confinement; None for the strongest that works here.
+
+        Raises ConfinementError when the one asked for doesn't, or, where it is `required`, when
+        there is none that holds a stranger.
+        """
         self.device = device
-        self.scratch = ""
+        self.confinement = confinement.choose(level, device, required)
+        self._home = ""
+        self._parent_pid = 0
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
         self._exits: dict[int, int] = {}
@@ -62,16 +74,28 @@ class Sandbox:
 
     @property
     def description(self) -> str:
-        """What confines a worker, for the report."""
-        return "process with limits"
+        """What confines a worker, in a word, for the report."""
+        return self.confinement.level.value
+
+    @property
+    def scratch(self) -> Path:
+        """The one folder a worker can write to; at some levels it sees another, empty one there."""
+        return Path(self._home) / "scratch"
+
+    def hold(self, name: str, data: bytes) -> Path:
+        """Put a file of the submission where its workers can read it, and say where."""
+        self._make_folders()
+        path = Path(self._home) / "submission" / name
+        if not path.exists() or path.read_bytes() != data:
+            path.write_bytes(data)
+        return path
 
     def start(self) -> None:
         """Start the forking parent and wait until it has imported torch and triton.
 
         Raises SandboxError when it doesn't get there.
         """
-        if not self.scratch:
-            self.scratch = tempfile.mkdtemp(prefix="warpgrade-")
+        self._make_folders()
         processes.adopt_orphans()  # of a worker whose parent was killed
         self._control, theirs = socket_pair()
         with tempfile.TemporaryFile() as log:
@@ -84,6 +108,7 @@ class Sandbox:
                 log.seek(0)
                 text = log.read()[-2000:].decode("utf-8", "replace")
                 raise SandboxError(f"the workers' parent did not start:\n{text}")
+        self._parent_pid = self._find_parent(self._process.pid)
 
     def worker(
         self,
@@ -110,21 +135,27 @@ class Sandbox:
         for worker in list(self._workers):
             worker.close()
         self._stop_parent()
-        if self.scratch:
-            remove_tree(self.scratch)
-            self.scratch = ""
+        if self._home:
+            remove_tree(self._home)
+            self._home = ""
 
     def processes_of(self, worker: Worker) -> list[psutil.Process]:
         """What a worker started, and orphans, which can't be told apart; without the worker."""
         if self._process is None:
             return []
         others = [other.pid for other in self._workers if other is not worker]
-        found = processes.without(processes.below(self._process.pid), others)
+        found = processes.without(processes.below(self._parent_pid), others)
         return [each for each in found if each.pid != worker.pid]
 
     def forget(self, worker: Worker) -> None:
         """Take a worker that has ended off the list. Raises ValueError when it isn't there."""
         self._workers.remove(worker)
+
+    def overflows(self) -> bool:
+        """Whether the scratch folder holds too much, where nothing else bounds it."""
+        if self.confinement.level is Level.bubblewrap:
+            return False  # it is in memory, of a fixed size
+        return is_larger_than(self.scratch, confinement.SCRATCH_BYTES)
 
     def exit_of(self, number: int, wait: float) -> int | None:
         """The wait status of worker `number`, once its parent has told it."""
@@ -138,10 +169,32 @@ class Sandbox:
                 return None
         return self._exits.pop(number)
 
+    def _make_folders(self) -> None:
+        if not self._home:
+            self._home = tempfile.mkdtemp(prefix="warpgrade-")
+            for name in ("scratch", "submission"):
+                (Path(self._home) / name).mkdir(mode=0o700)
+
+    def _find_parent(self, started: int) -> int:
+        """The forking parent's number here: what was started may be what starts it."""
+        if not self.confinement.has_own_pids:
+            return started
+        pid = confinement.outer_pid(1, started)
+        if pid is None:
+            self.close()
+            raise SandboxError("the workers' parent is gone as soon as it was ready")
+        return pid
+
     def _launch(self, control: socket.socket, log: IO[bytes]) -> subprocess.Popen[bytes]:
         try:
             return subprocess.Popen(
-                [sys.executable, "-I", "-B", str(WORKER_PROGRAM), str(control.fileno())],
+                confinement.command(
+                    self.confinement,
+                    [sys.executable, "-I", "-B", str(WORKER_PROGRAM), str(control.fileno())],
+                    scratch=self.scratch,
+                    submission=Path(self._home) / "submission",
+                    environment=self._environment(),
+                ),
                 pass_fds=[control.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -157,9 +210,9 @@ class Sandbox:
     def _environment(self) -> dict[str, str]:
         environment = {
             "PATH": os.environ.get("PATH", "/usr/local/bin:/usr/bin:/bin"),
-            "HOME": self.scratch,
-            "TMPDIR": self.scratch,
-            "TRITON_CACHE_DIR": str(Path(self.scratch) / "triton"),
+            "HOME": str(self.scratch),
+            "TMPDIR": str(self.scratch),
+            "TRITON_CACHE_DIR": str(self.scratch / "triton"),
             "LANG": "C.UTF-8",
             "OMP_NUM_THREADS": "1",
             "OPENBLAS_NUM_THREADS": "1",
@@ -222,8 +275,10 @@ class Sandbox:
             if answer.get("id") != self._next_id or "pid" not in answer:
                 continue
             pid = answer["pid"]
+            if isinstance(pid, int) and self.confinement.has_own_pids:
+                pid = confinement.outer_pid(pid, self._parent_pid)
             # A worker could have tampered with its parent: believe no number without a look.
-            if not isinstance(pid, int) or not processes.is_child(pid, self._process.pid):
+            if not isinstance(pid, int) or not processes.is_child(pid, self._parent_pid):
                 raise SandboxError("the workers' parent names a process that isn't its child")
             return pid
 
@@ -250,7 +305,7 @@ class Sandbox:
             self._process.kill()
             self._process.wait()
             _parents.discard(pid)
-            processes.end_adopted(self.scratch, _parents)
+            processes.end_adopted(str(self.scratch), _parents)
         if self._control is not None:
             self._control.close()
         self._process = self._control = None

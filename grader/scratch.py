@@ -3,9 +3,31 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import secrets
 from pathlib import Path
+
+MOST_ENTRIES = 20_000
+
+
+def is_larger_than(path: Path, most_bytes: int) -> bool:
+    """Whether a folder holds more than so many bytes on disk, or than MOST_ENTRIES entries.
+
+    It may change meanwhile, so nothing is done to it: a folder may have become a link.
+    """
+    total, count = 0, 0
+    pending = [path]
+    while pending:
+        for entry in _entries(pending.pop(), MOST_ENTRIES + 1):
+            count += 1
+            with contextlib.suppress(OSError):
+                total += 512 * entry.stat(follow_symlinks=False).st_blocks
+                if entry.is_dir(follow_symlinks=False):
+                    pending.append(Path(entry.path))
+            if total > most_bytes or count > MOST_ENTRIES:
+                return True
+    return False
 
 
 def remove_tree(path: str) -> None:
@@ -20,6 +42,8 @@ def remove_tree(path: str) -> None:
     pending = [root] if root.is_dir() else []
     while pending:
         folder = pending.pop()
+        with contextlib.suppress(OSError):
+            folder.chmod(0o700)
         for entry in _entries(folder):
             with contextlib.suppress(OSError):
                 if entry.is_dir(follow_symlinks=False):
@@ -34,9 +58,7 @@ def remove_tree(path: str) -> None:
         root.rmdir()
 
 
-def _entries(folder: Path) -> list[os.DirEntry[str]]:
-    with contextlib.suppress(OSError):
-        folder.chmod(0o700)
-        with os.scandir(folder) as entries:
-            return list(entries)
+def _entries(folder: Path, most: int | None = None) -> list[os.DirEntry[str]]:
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        return list(itertools.islice(entries, most))
     return []

@@ -17,6 +17,7 @@ from typing import Annotated, Any, Literal, get_args
 import pydantic
 from pydantic import BeforeValidator
 
+from grader.policy import Rules
 from grader.spec_blocks import (
     Argument,
     Bound,
@@ -26,6 +27,7 @@ from grader.spec_blocks import (
     Milliseconds,
     Pattern,
     Performance,
+    Policy,
     Scalar,
     Size,
     SizeClass,
@@ -105,6 +107,7 @@ class Variant(Block):
     arguments: Annotated[tuple[str, ...], BeforeValidator(nonempty_list)] | None = None
     tolerance: Tolerance | None = None
     limits: Limits | None = None
+    policy: Policy = Policy()
     performance: Performance | None = None
     memory: Memory | None = None
 
@@ -140,6 +143,7 @@ class Exercise(Block):
     ] = ("normal",)
     tolerance: Tolerance = Tolerance()
     limits: Limits = Limits()
+    policy: Policy = Policy()
     variants: Annotated[dict[str, Variant], BeforeValidator(filled)]
 
     @pydantic.model_validator(mode="after")
@@ -189,6 +193,13 @@ class Exercise(Block):
     def limits_of(self, variant: Variant | str) -> Limits:
         """The limits in force for a variant."""
         return self._variant(variant).limits or self.limits
+
+    def rules_of(self, variant: Variant | str) -> Rules:
+        """The rules for a variant's source: what its exercise allows, and what it does itself."""
+        allowed = self.policy.with_more(self._variant(variant).policy)
+        return Rules(
+            frozenset(allowed.imports), frozenset(allowed.torch), frozenset(allowed.lifted)
+        )
 
     def _tensors(self, variant: Variant | str) -> Iterator[Tensor]:
         return (each for each in self.signature(variant) if isinstance(each, Tensor))

@@ -1,4 +1,4 @@
-"""The mappings that a spec is made of: arguments, sizes, tolerance, limits, memory, performance."""
+"""The mappings that a spec is made of: arguments, sizes, tolerance, limits, rules, and so on."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pydantic
 from pydantic import BeforeValidator, Discriminator, Tag, ValidationInfo
 
 from grader.formula import Formula, FormulaError
+from grader.policy import RULES
 from grader.spec_values import (
     FLOATS,
     Block,
@@ -286,6 +287,23 @@ class Limits(Block):
         """These limits with what `other` was given in their place."""
         said = {name: getattr(other, name) for name in other.model_fields_set}
         return self.model_copy(update=said)
+
+
+class Policy(Block):
+    """What a variant may do beyond the rules of the assignment (policy/findings.py).
+
+    `imports` are further modules, `torch` functions and methods that may compute (`"*"`: all of
+    them), `lifted` rules that are off.
+    """
+
+    imports: tuple[str, ...] = ()
+    torch: tuple[str, ...] = ()
+    lifted: tuple[Annotated[str, one_of(tuple(RULES))], ...] = ()
+
+    def with_more(self, other: Policy) -> Policy:
+        """What either of them allows."""
+        names = type(self).model_fields
+        return Policy(**{name: (*getattr(self, name), *getattr(other, name)) for name in names})
 
 
 class Bound(Block):

@@ -25,6 +25,7 @@ from grader import machine, oracle
 from grader.arena import Arena, Placed, Slot, required_bytes
 from grader.cases import Case
 from grader.compare import Verdict, judge
+from grader.confinement import Level
 from grader.evidence import PerformanceEvidence, Yardstick
 from grader.inputs import Inputs, blank_argument
 from grader.sandbox import Sandbox
@@ -81,7 +82,8 @@ def measure(
 ) -> PerformanceEvidence:
     """Time a variant on its performance case, against the yardsticks its thresholds name.
 
-    The result of the timed case is judged too. Needs a sandbox whose device is `cuda`.
+    The result of the timed case is judged too. Needs a sandbox whose device is `cuda`. The
+    yardsticks run in another, where no submission can disturb them.
     """
     spec = variant.performance
     case = performance_case(exercise, variant, seed)
@@ -99,8 +101,10 @@ def measure(
             verdict = _judged(candidate, exercise, variant, arena, made)
             if not verdict.passed:
                 return _with(base, verdict.status, f"on the timed case: {verdict.what}")
+            trusted = opened.enter_context(Sandbox(sandbox.device, Level.limits))
+            trusted.start()
             racers = {
-                name: _yardstick(sandbox, name, exercise, variant, made, moved, opened)
+                name: _yardstick(trusted, name, exercise, variant, made, moved, opened)
                 for name in names
             }
             return _race(base, candidate, racers)
@@ -168,8 +172,8 @@ def _yardstick(
     opened: contextlib.ExitStack,
 ) -> _Racer:
     if name == "torch":
-        path = Path(sandbox.scratch) / f"yardstick_{exercise.name}.py"
-        path.write_text(_torch_yardstick(exercise, variant))
+        source = _torch_yardstick(exercise, variant)
+        path = sandbox.hold(f"yardstick_{exercise.name}.py", source.encode())
         arena = opened.enter_context(Arena(*_capacities(made)))
         return _racer(sandbox, path, "yardstick", arena, made, opened)
     half = (moved // 2,)

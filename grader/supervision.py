@@ -28,6 +28,8 @@ from grader.worker.protocol import Code, Operation, ProtocolError, Reply, Reques
 LOG_BYTES = 64 * 1024
 WALL_PER_CPU = 3.0  # wall seconds allowed per second of the CPU limit
 WATCH_INTERVAL = 0.1  # seconds between looks at what a worker uses
+MEASURE_INTERVAL = 1.0  # seconds between looks at the scratch folder
+MOST_PROCESSES = 64  # of one worker at a time
 INHERITED_BYTES = 1 << 30  # resident, but the forking parent's: torch and triton
 FORK_SECONDS = 20.0  # milliseconds, unless a submission has stopped the forking parent
 END_SECONDS = 1.0  # for a worker that has closed its socket to be gone
@@ -45,6 +47,8 @@ class Cause(str, Enum):
     signalled = "signalled"  # a fault, or it killed itself
     timed_out = "timed_out"
     out_of_memory = "out_of_memory"
+    too_many_processes = "too_many_processes"
+    disk_full = "disk_full"  # it filled its scratch folder
     misbehaved = "misbehaved"  # answered what isn't an answer
 
 
@@ -79,6 +83,7 @@ class Parent(Protocol):
     def processes_of(self, worker: Worker) -> list[psutil.Process]: ...
     def exit_of(self, number: int, wait: float) -> int | None: ...
     def forget(self, worker: Worker) -> None: ...
+    def overflows(self) -> bool: ...
 
 
 class Worker:
@@ -175,7 +180,7 @@ class Worker:
         usage = processes.Usage(
             self.pid, lambda: processes.without(self._sandbox.processes_of(self), self._twins)
         )
-        looked = started
+        looked = measured = started
         while True:
             events = dict(poller.poll(WATCH_INTERVAL * 1000))
             if self._log in events:
@@ -191,6 +196,9 @@ class Worker:
             if now - looked >= WATCH_INTERVAL:
                 looked = now
                 cause = _passed(limits, *usage.now())
+                if cause is None and now - measured >= MEASURE_INTERVAL:
+                    measured = now
+                    cause = Cause.disk_full if self._sandbox.overflows() else None
                 if cause is not None:
                     return self._bury(started, cause)
 
@@ -291,7 +299,9 @@ def _death(cause: Cause | None, status: int | None, log: str, seconds: float) ->
     return Death(Cause.exited, f"exit status {code}", None, code, log, seconds)
 
 
-def _passed(limits: Limits, cpu_seconds: float, memory_bytes: int) -> Cause | None:
+def _passed(limits: Limits, cpu_seconds: float, memory_bytes: int, count: int) -> Cause | None:
+    if count > MOST_PROCESSES:
+        return Cause.too_many_processes
     if cpu_seconds > limits.cpu_seconds:
         return Cause.timed_out
     if memory_bytes > limits.memory_bytes + INHERITED_BYTES:

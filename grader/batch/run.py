@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from grader import confinement, machine, report
 from grader import evidence as evidence_files
-from grader import report
 from grader.evidence import Evidence, EvidenceError, VariantEvidence
 from grader.grade import Progress, Session, SubmissionError, grade, selected
 from grader.score import GradeScore, score
@@ -47,6 +47,7 @@ def run(
     *,
     seed: int,
     only: Sequence[str] = (),
+    require_sandbox: bool = True,
     on_submission: OnSubmission = lambda name, done, total: None,
     on_step: Progress = lambda step: None,
 ) -> Table:
@@ -55,13 +56,15 @@ def run(
     A submission whose files, seed and parts are those of stored evidence is scored from that;
     these come first, so that an interrupted run leaves no fewer rows than it found. Ctrl-C ends
     the batch with `complete` False. Raises SubmissionError when `source` is no folder or holds
-    none, and OSError when `out` can't be written.
+    none, OSError when `out` can't be written, and ConfinementError where a sandbox is required (a
+    class is strangers' code) and there is none.
     """
     submissions, left_out = submissions_in(source, out)
     for folder in (out / "evidence", out / "reports"):
         folder.mkdir(parents=True, exist_ok=True)
     table = Table(out / "scores.csv", left_out=left_out)
-    job = _Job(out, exercises, seed, tuple(only))
+    confinement.choose(None, machine.device(), require_sandbox)  # say now that there is none
+    job = _Job(out, exercises, seed, tuple(only), require_sandbox)
     try:
         missing = [each for each in submissions if not _add_stored(table, job, each)]
         _write_csv(table)
@@ -104,6 +107,7 @@ class _Job:
     exercises: Mapping[str, Exercise]
     seed: int
     only: tuple[str, ...]
+    require_sandbox: bool
 
     def evidence_path(self, submission: Path) -> Path:
         return self.out / "evidence" / f"{_file_stem(submission.name)}.json"
@@ -126,7 +130,14 @@ def _add_graded(table: Table, job: _Job, submission: Path, on_step: Progress) ->
     Trouble with one submission, the grader's own too, is a row that says so: the others go on.
     """
     try:
-        observed = grade(submission, job.exercises, seed=job.seed, only=job.only, on_step=on_step)
+        observed = grade(
+            submission,
+            job.exercises,
+            seed=job.seed,
+            only=job.only,
+            require_sandbox=job.require_sandbox,
+            on_step=on_step,
+        )
     except SubmissionError:
         _add_note(table, job, submission, "the folder is gone")
         return True

@@ -36,6 +36,9 @@ NEED_GPU = "need a GPU"
 INTERRUPTED_LINE = (
     "This run was interrupted: what it did not reach counts as not measured, not as lost."
 )
+UNCONFINED_LINE = (
+    "The submission ran with limits only, not confined: good for your own code, no final grade."
+)
 GRADER_ERROR_LINE = (
     "This is the grader's mistake, not yours: it costs no points. Please report it to the course "
     "staff with the lines below."
@@ -199,12 +202,19 @@ def first_step(grade: GradeScore) -> str:
     )
 
 
+def is_unconfined(grade: GradeScore) -> bool:
+    """Whether nothing but limits held the submission."""
+    return grade.environment.get("sandbox") == "limits"
+
+
 def environment_lines(grade: GradeScore) -> list[tuple[str, str]]:
     """(name, value) of the environment the evidence was taken in, nested values on one line."""
     rows = [("seed", str(grade.seed))]
     for name, value in grade.environment.items():
         if isinstance(value, dict):
-            value = ", ".join(f"{key} {item}" for key, item in value.items())
+            value = "; ".join(
+                f"{_listed(key)}: {_listed(item)}" for key, item in value.items() if item
+            )
         elif isinstance(value, list | tuple):
             value = ", ".join(map(str, value))
         elif value is None or value is False:
@@ -212,6 +222,11 @@ def environment_lines(grade: GradeScore) -> list[tuple[str, str]]:
         label = "GPU" if name == "gpu" else one_line(str(name)).replace("_", " ")
         rows.append((label, one_line(str(value))))
     return rows
+
+
+def _listed(value: object) -> str:
+    words = ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+    return words.replace("_", " ")
 
 
 def _why_ungraded(check: CheckScore, grade: GradeScore) -> str:

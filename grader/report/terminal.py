@@ -40,6 +40,8 @@ def render(evidence: Evidence, grade: GradeScore, console: Console) -> None:
     """Print the report of one grade on `console`."""
     _print(console, f"warpgrade: {one_line(grade.submission)}, seed {grade.seed}", "bold")
     _print(console, _conditions(grade), "dim")
+    if summary.is_unconfined(grade):
+        _print(console, summary.UNCONFINED_LINE, "yellow")
     for exercise in grade.exercises:
         console.print()
         _print(console, f"{one_line(exercise.title)} ({one_line(exercise.name)})", "bold")

@@ -4,7 +4,8 @@ It holds no expected values, no seeds, no thresholds and no verdict. Everything 
 submission's word, since both share a process; the grader judges by the buffers.
 
 The text of a reply is a JSON object with some of: `type` and `message` of an exception, `line` in
-the submission's file, `detail` (a traceback cut down to the student's own frames), `returned`.
+the submission's file, `detail` (a traceback cut down to the student's own frames), `returned`,
+`computed` (pairs of an operation of PyTorch's and a line: see library_calls.py).
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ import torch
 
 from . import memory
 from .devices import Device, DeviceLost, causes, make_device, text_of
+from .library_calls import LibraryCalls
 from .protocol import (
     MAX_TEXT,
     REQUEST_BYTES,
@@ -49,6 +51,9 @@ class Session:
     buffers: list[memory.Buffer]
     entry: Any = None
     prepared: list[list[Any]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.library_calls = LibraryCalls(self.path)
 
 
 class Refusal(Exception):
@@ -155,9 +160,12 @@ def _run(session: Session, request: Request) -> dict:
     session.device.begin(request.sequence)
     memory.expose(request.arguments, session.buffers)
     call = session.device.bring(request.arguments, session.buffers)
-    returned = _call(session, call.values)
+    with session.library_calls:
+        returned = _call(session, call.values)
     call.take_back()
-    return {} if returned is None else {"returned": _describe_value(returned)}
+    told = {} if returned is None else {"returned": _describe_value(returned)}
+    computed = session.library_calls.take()
+    return told | {"computed": computed} if computed else told
 
 
 def _call(session: Session, values: list[Any]) -> Any:

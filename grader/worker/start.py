@@ -1,10 +1,11 @@
-"""Started by path (`python -I start.py CONTROL_FD`): makes the worker's files a package.
+"""Started by path (`python -I start.py CONTROL_FD PLAN`): makes the worker's files a package.
 
 The folder of this file becomes the package `warpgrade_worker` without entering sys.path, so that
 its modules import each other and a submission can't import the grader by accident.
 """
 
 import importlib.util
+import json
 import sys
 from pathlib import Path
 
@@ -22,7 +23,7 @@ def main() -> None:
     spec.loader.exec_module(package)
     from warpgrade_worker import zygote
 
-    zygote.main(int(sys.argv[1]))
+    zygote.main(int(sys.argv[1]), json.loads(sys.argv[2]))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What candidates are timed against: loaded by a worker of its own, in place of a submission.
+"""What stands in for a submission: what candidates are timed against, and what does nothing.
 
 Trusted code in an untrusted place: it runs as a submission does, so that both pay the same for the
 way there and back.
@@ -8,3 +8,7 @@ way there and back.
 def copy(source, destination):
     """Move bytes: `destination` becomes `source`; uint8 of equal length."""
     destination.copy_(source)
+
+
+def nothing(*arguments):
+    """Serve a request without a part in it: does the worker itself work?"""

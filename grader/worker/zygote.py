@@ -29,15 +29,18 @@ import socket
 import sys
 import traceback
 
+from . import lockdown
+
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 PR_SET_NO_NEW_PRIVS = 38
 MAX_DESCRIPTORS = 8
 MAX_FILE_BYTES = 256 << 20
+MAX_PROCESSES = 256  # and threads, of one submission
 
 
-def main(control_fd: int) -> None:
-    """Serve control messages until the grader closes the socket."""
+def main(control_fd: int, plan: dict) -> None:
+    """Serve control messages until the grader closes the socket. `plan`: see lockdown.py."""
     control = socket.socket(fileno=control_fd)
     os.set_inheritable(control_fd, False)
     _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -45,6 +48,7 @@ def main(control_fd: int) -> None:
     # No setuid program helps a submission; and no descendant can shed this mark (processes.py).
     _prctl(PR_SET_NO_NEW_PRIVS, 1)
     _import_frameworks()
+    lockdown.secure_parent(plan)
     gc.collect()
     gc.freeze()  # keeps the collector from touching (and so copying) the parent's pages
     _send(control, {"ready": True})
@@ -54,7 +58,7 @@ def main(control_fd: int) -> None:
     while True:
         for fd, _ in poller.poll():
             if fd == control.fileno():
-                if not _spawn(control, children, poller):
+                if not _spawn(control, children, poller, plan):
                     return
             else:
                 _reap(control, children, poller, fd)
@@ -78,7 +82,7 @@ def _import_frameworks() -> None:
         warm_up.run()
 
 
-def _spawn(control, children, poller) -> bool:
+def _spawn(control, children, poller, plan) -> bool:
     """Fork the worker that one message asks for; False when the grader has gone."""
     message, descriptors = _receive(control)
     if message is None:
@@ -88,7 +92,7 @@ def _spawn(control, children, poller) -> bool:
         status = 1
         try:
             control.close()
-            _become_worker(message, descriptors)
+            _become_worker(message, descriptors, plan)
             status = 0
         except BaseException:
             traceback.print_exc()  # to the log, once that is where stderr goes
@@ -122,7 +126,7 @@ def _reap(control, children, poller, ready_pidfd: int) -> None:
             pass
 
 
-def _become_worker(message: dict, descriptors: list[int]) -> None:
+def _become_worker(message: dict, descriptors: list[int], plan: dict) -> None:
     request_fd, log_fd, *buffer_fds = descriptors
     _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     os.setsid()
@@ -139,7 +143,8 @@ def _become_worker(message: dict, descriptors: list[int]) -> None:
         memory.map_buffer(fd, length, writable)
         for fd, (length, writable) in zip(buffer_fds, message["buffers"], strict=True)
     ]
-    _limit(message.get("memory_bytes"))
+    _limit(message.get("memory_bytes"), own_namespaces=bool(plan) and not plan.get("landlock"))
+    lockdown.secure_worker(plan)
     host.serve(
         socket.socket(fileno=request_fd),
         buffers,
@@ -149,8 +154,10 @@ def _become_worker(message: dict, descriptors: list[int]) -> None:
     )
 
 
-def _limit(memory_bytes: int | None) -> None:
+def _limit(memory_bytes: int | None, own_namespaces: bool) -> None:
     """Limits that the worker can't raise again. None for memory on a GPU: CUDA reserves more."""
+    if own_namespaces:  # elsewhere it would count the user's other processes, or nothing for root
+        resource.setrlimit(resource.RLIMIT_NPROC, (MAX_PROCESSES, MAX_PROCESSES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (MAX_FILE_BYTES, MAX_FILE_BYTES))
     resource.setrlimit(resource.RLIMIT_NOFILE, (512, 512))

@@ -9,6 +9,7 @@ import pytest
 from rich.console import Console
 
 from grader import doctor, machine
+from grader.confinement import Level, Offer
 from grader.doctor import Finding
 from grader.sandbox import Sandbox
 from grader.supervision import SandboxError
@@ -147,8 +148,9 @@ def test_compilers_are_looked_up(monkeypatch, there, state, found):
 def test_confinement_is_what_a_started_worker_has(monkeypatch):
     monkeypatch.setattr(Sandbox, "start", lambda self: None)
     finding = doctor.look_confinement()
-    assert finding.state == "part"
-    assert Sandbox().description in finding.found
+    sandbox = Sandbox()
+    assert finding.state == ("yes" if sandbox.confinement.is_enough else "part")
+    assert sandbox.description in finding.found
 
     def fail(self):
         raise SandboxError("did not start:\nno memory")
@@ -156,6 +158,20 @@ def test_confinement_is_what_a_started_worker_has(monkeypatch):
     monkeypatch.setattr(Sandbox, "start", fail)
     finding = doctor.look_confinement()
     assert (finding.state, finding.found) == ("no", "no memory")
+
+
+def test_without_confinement_the_doctor_says_why_and_what_to_install(monkeypatch):
+    monkeypatch.setattr(Sandbox, "start", lambda self: None)
+    refusal = "bubblewrap isn't installed", "apt install bubblewrap"
+
+    def offer(level, device):
+        return Offer(level, level is Level.limits, *refusal)
+
+    monkeypatch.setattr("grader.confinement._try", offer)
+    finding = doctor.look_confinement()
+    assert finding.state == "part"
+    assert "bubblewrap isn't installed. apt install bubblewrap" in finding.advice
+    assert "another machine" in finding.advice
 
 
 def test_the_doctor_never_ends_a_command_with_a_traceback(monkeypatch):

@@ -590,7 +590,7 @@ def test_the_html_page_shows_the_message_and_the_command():
     assert "Every case with cols <= 1024 passes: does the kernel loop over" in text
     assert "grader check rmsnorm --case 'rows=1 cols=1025 dtype=float32 seed=7'" in text
     assert "<dt>GPU</dt><dd>none</dd>" in in_html(BROKEN)
-    assert "<dd>torch 2.13.0</dd>" in in_html(BROKEN)
+    assert "<dd>torch: 2.13.0</dd>" in in_html(BROKEN)
 
 
 def test_the_html_page_shows_what_was_timed():

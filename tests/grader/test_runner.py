@@ -58,13 +58,12 @@ def sandbox() -> Iterator[Sandbox]:
 
 
 @pytest.fixture
-def runner(sandbox: Sandbox, tmp_path: Path) -> Iterator[Callable[..., Runner]]:
+def runner(sandbox: Sandbox) -> Iterator[Callable[..., Runner]]:
     """Makes the runner of a submission given as source; limits in CPU seconds and MiB."""
     opened: list[Runner] = []
 
     def make(source: str, seconds: float = 5.0, memory_mb: int = 512) -> Runner:
-        path = tmp_path / "silu.py"
-        path.write_text(textwrap.dedent(source))
+        path = sandbox.hold("silu.py", textwrap.dedent(source).encode())
         limits = Limits(seconds=seconds, memory_mb=memory_mb)
         exercise = SILU.model_copy(update={"limits": limits})
         opened.append(Runner(sandbox, exercise, exercise.variants["triton"], path))
@@ -485,3 +484,67 @@ def test_the_same_case_gives_the_same_verdict_in_any_worker(runner) -> None:
     runner.fresh_worker()
     assert runner.run(CASE).verdict == first
     assert not math.isnan(runner.times.cases)
+
+
+# --- what PyTorch computed -----------------------------------------------------------------------
+
+
+def test_a_result_that_pytorch_computed_is_told_with_its_line(runner) -> None:
+    helper = """
+    import torch
+    def helper(x):
+        return torch.nn.functional.silu(x)
+    """
+    result = runner(textwrap.dedent(helper) + entry("out.copy_(helper(x))")).run(CASE)
+    assert result.status is Status.policy_violation
+    assert (result.line, result.observed_by) == (4, "worker")
+    assert "aten.silu" in result.verdict.what
+
+
+def test_allocating_viewing_and_copying_in_order_are_not_computing(runner) -> None:
+    honest = (
+        "y = torch.empty_like(x).view(-1, 1).contiguous().reshape(-1)\n"
+        "z = torch.zeros(4, 4, device=x.device).t()\n"
+        "torch.zeros_like(out).copy_(x)\n"
+    )
+    kernel = (Path("reference") / "silu.py").read_text()
+    source = kernel.replace("def silu(", "def solution(") + entry(honest + "solution(x, out)")
+    result = runner(source).run(CASE)
+    assert result.status is Status.passed, result
+
+
+def test_a_transposing_copy_is_computing(runner) -> None:
+    kernel = (Path("reference") / "silu.py").read_text()
+    turned = "torch.empty(2, 4).copy_(x.view(4, 2).t())\nsolution(x, out)"
+    result = runner(kernel.replace("def silu(", "def solution(") + entry(turned)).run(CASE)
+    assert result.status is Status.policy_violation
+    assert "aten.copy_" in result.verdict.what
+
+
+# --- a worker that says that it can't serve ------------------------------------------------------
+
+FORGE = """
+import os, socket, stat, struct
+def entry_socket():
+    for fd in range(3, 64):
+        try:
+            if stat.S_ISSOCK(os.fstat(fd).st_mode):
+                return socket.socket(fileno=os.dup(fd))
+        except OSError:
+            pass
+def silu(x, out):
+    text = b'{"type": "Error", "message": "no"}'
+    entry_socket().send(struct.pack("<QII", 2, 1, len(text)) + text)
+"""
+
+
+def test_a_forged_refusal_is_not_taken_for_the_graders_error(runner) -> None:
+    result = runner(FORGE).run(CASE)
+    assert result.status is Status.crashed
+    assert "could not serve" in result.verdict.what
+
+
+def test_a_worker_that_serves_nobody_is_the_graders_error(runner, monkeypatch, tmp_path) -> None:
+    broken = tmp_path / "missing.py"
+    monkeypatch.setattr("grader.runner.YARDSTICKS", broken)
+    assert runner(FORGE).run(CASE).status is Status.grader_error

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
+import re
 import stat
 import textwrap
 import time
@@ -15,11 +17,13 @@ import psutil
 import pytest
 
 from grader import processes
+from grader.confinement import Level
 from grader.sandbox import Sandbox
 from grader.supervision import Cause, Death, Limits, SandboxError, Worker
 from grader.worker.protocol import Code, Operation, Reply
 
 SMALL = Limits(cpu_seconds=5.0, memory_bytes=512 << 20)
+NUMBERS = itertools.count()
 LOAD, RUN = Operation.load, Operation.run
 
 # What a submission needs to find the socket on which its host answers.
@@ -43,18 +47,18 @@ def socketed(source: str) -> str:
 
 @pytest.fixture(scope="module")
 def sandbox() -> Iterator[Sandbox]:
-    with Sandbox() as opened:
+    # The weakest level: what holds without confinement. With it: test_confinement.py.
+    with Sandbox(level=Level.limits) as opened:
         yield opened
 
 
 @pytest.fixture
-def start(sandbox: Sandbox, tmp_path: Path) -> Iterator[Callable[..., Worker]]:
+def start(sandbox: Sandbox) -> Iterator[Callable[..., Worker]]:
     """Starts a worker over `source`, whose entry takes nothing, and loads it."""
     started: list[Worker] = []
 
     def start(source: str, limits: Limits = SMALL, load: bool = True) -> Worker:
-        path = tmp_path / f"submission_{len(started)}.py"
-        path.write_text(textwrap.dedent(source))
+        path = sandbox.hold(f"{next(NUMBERS)}.py", textwrap.dedent(source).encode())
         worker = sandbox.worker(path, "entry", [], limits)
         started.append(worker)
         if load:
@@ -71,12 +75,12 @@ def start(sandbox: Sandbox, tmp_path: Path) -> Iterator[Callable[..., Worker]]:
 
 def below(sandbox: Sandbox) -> list[psutil.Process]:
     """What runs below the forking parent."""
-    found = processes.below(sandbox._process.pid)
+    found = processes.below(parent_of(sandbox))
     return [each for each in found if is_running(each.pid)]
 
 
 def parent_of(sandbox: Sandbox) -> int:
-    return sandbox._process.pid
+    return sandbox._parent_pid
 
 
 def fields(reply: Reply | Death) -> dict:
@@ -129,7 +133,7 @@ def test_a_fault_is_located_in_the_log(start) -> None:
     worker = start("import ctypes\ndef entry():\n    ctypes.string_at(8)\n")
     death = worker.ask(RUN)
     assert death.signal == 11
-    assert 'submission_0.py", line 3 in entry' in death.log
+    assert re.search(r'\d+\.py", line 3 in entry', death.log)
 
 
 def test_death_while_loading_is_told_alike(start) -> None:
@@ -232,7 +236,8 @@ def test_what_an_older_process_used_before_does_not_count(start) -> None:
     worker = start("def entry(): pass")
     this = psutil.Process()  # stands for it: it has imported torch
     usage = processes.Usage(worker.pid, lambda: [this])
-    cpu, memory = usage.now()
+    cpu, memory, count = usage.now()
+    assert count == 2
     assert cpu < this.cpu_times().user / 2
     assert memory > this.memory_info().rss / 2
 
@@ -562,7 +567,7 @@ def learned(start, expression: str) -> Any:
 
 def test_the_environment_is_cleared(start, sandbox, monkeypatch) -> None:
     environment = learned(start, "dict(os.environ)")
-    assert environment["HOME"] == environment["TMPDIR"] == sandbox.scratch
+    assert environment["HOME"] == environment["TMPDIR"] == str(sandbox.scratch)
     allowed = {"PATH", "HOME", "TMPDIR", "LANG", "LC_CTYPE", "CUDA_VISIBLE_DEVICES"}
     assert {name for name in environment if name not in allowed} == {
         "OMP_NUM_THREADS",
@@ -610,7 +615,7 @@ def test_only_its_socket_its_log_and_its_buffers_are_open(start) -> None:
 @pytest.fixture
 def own_sandbox() -> Iterator[Sandbox]:
     """One that a test may break."""
-    with Sandbox() as opened:
+    with Sandbox(level=Level.limits) as opened:
         yield opened
 
 
@@ -673,7 +678,7 @@ def test_closing_leaves_no_process_and_no_folder(tmp_path) -> None:
         """,
     )
     before = {process.pid for process in psutil.Process().children(recursive=True)}
-    sandbox = Sandbox()
+    sandbox = Sandbox(level=Level.limits)
     sandbox.start()
     scratch = Path(sandbox.scratch)
     assert stat.S_IMODE(scratch.stat().st_mode) == 0o700
@@ -691,7 +696,7 @@ def test_a_scratch_folder_turned_into_a_link_is_not_followed(tmp_path) -> None:
     precious = tmp_path / "precious"
     precious.mkdir()
     (precious / "file").write_text("keep")
-    sandbox = Sandbox()
+    sandbox = Sandbox(level=Level.limits)
     sandbox.start()
     scratch = Path(sandbox.scratch)
     scratch.rename(tmp_path / "moved")
@@ -704,7 +709,7 @@ def test_a_scratch_folder_turned_into_a_link_is_not_followed(tmp_path) -> None:
 def test_a_worker_without_a_sandbox_is_our_error_not_the_submissions(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr("grader.sandbox.WORKER_PROGRAM", tmp_path / "missing.py")
     with pytest.raises(SandboxError, match="did not start"):
-        Sandbox().start()
+        Sandbox(level=Level.limits).start()
 
 
 def test_buffers_that_can_not_be_mapped_are_our_error(own_sandbox, tmp_path) -> None:
@@ -715,3 +720,33 @@ def test_buffers_that_can_not_be_mapped_are_our_error(own_sandbox, tmp_path) -> 
         pytest.raises(SandboxError, match="not ready"),
     ):
         own_sandbox.worker(path, "entry", [(file.fileno(), 4096, False)], SMALL)
+
+
+# --- floods ------------------------------------------------------------------------------------
+
+
+def test_too_many_processes_end_a_worker(start, monkeypatch) -> None:
+    monkeypatch.setattr("grader.supervision.MOST_PROCESSES", 5)
+    worker = start("""
+        import os, time
+        def entry():
+            for _ in range(8):
+                if not os.fork():
+                    time.sleep(60)
+            time.sleep(60)
+    """)
+    death = worker.ask(RUN)
+    assert death.cause is Cause.too_many_processes
+
+
+def test_a_full_scratch_folder_ends_a_worker(start, monkeypatch) -> None:
+    monkeypatch.setattr("grader.confinement.SCRATCH_BYTES", 1 << 20)
+    worker = start("""
+        import time
+        def entry():
+            with open("flood", "wb") as file:
+                file.write(bytes(4 << 20))
+            time.sleep(60)
+    """)
+    death = worker.ask(RUN)
+    assert death.cause is Cause.disk_full
