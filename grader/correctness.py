@@ -174,7 +174,7 @@ def _look(search: _Search, started: float, on_case: Callable[[], None]) -> str:
         costly += result.status in COSTLY
         if result.status in SLOW | WHOLE_FILE or costly == ENOUGH_COSTLY:
             return ""
-    if search.smallest:
+    if search.smallest or not search.effort.drawn:
         return ""
     ended = _draw(search, deadline, on_case)
     return _out_of_time(search) if ended else ""

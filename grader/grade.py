@@ -91,6 +91,8 @@ def grade(
         sandbox = session.sandbox
         environment = machine.environment(session.device, sandbox.description)
         environment["confinement"] = sandbox.confinement.told
+        if lifted:
+            environment["rules_lifted"] = sorted(lifted)
     return Evidence(
         submission=_in_utf8(submission.name or str(submission)),
         seed=seed,

@@ -319,7 +319,12 @@ class Reader(Calls):
         """Parts of torch and Triton are judged where they are used."""
         known = module.split(".")[0] in {"torch", "triton"} or module in allowed.MODULES
         if not known and not self.may_import(module):
-            self.report("import", node, f"{module} may not be imported", instead_of_import(module))
+            self.report(
+                "import",
+                node,
+                f"the module {module} may not be imported",
+                instead_of_import(module),
+            )
 
     def _import_from(self, node: ast.ImportFrom) -> None:
         module = node.module or ""

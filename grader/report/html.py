@@ -26,6 +26,7 @@ def render(evidence: Evidence, grade: GradeScore) -> str:
         first_step=summary.first_step(grade) if summary.is_untouched(grade) else "",
         errors=summary.grader_errors(evidence, grade),
         error_line=summary.GRADER_ERROR_LINE,
+        unconfined=summary.UNCONFINED_LINE if summary.is_unconfined(grade) else "",
         interrupted="" if grade.complete else summary.INTERRUPTED_LINE,
         environment=summary.environment_lines(grade),
     )

@@ -132,8 +132,9 @@ def _check_table(seen: VariantEvidence, console: Console) -> Table:
 
 def _conditions(grade: GradeScore) -> str:
     """'GPU: none; sandbox: bubblewrap'."""
+    wanted = ("GPU", "sandbox", "rules lifted")
     found = dict(summary.environment_lines(grade))
-    return "; ".join(f"{name}: {found[name]}" for name in ("GPU", "sandbox") if name in found)
+    return "; ".join(f"{name}: {found[name]}" for name in wanted if name in found)
 
 
 def _table(exercise: ExerciseScore, console: Console) -> Table:

@@ -944,7 +944,7 @@ def test_a_lifted_rule_is_silent(name: str) -> None:
 # --- what a student reads ------------------------------------------------------------------------
 
 MESSAGES = {
-    "import os": ("import", "os may not be imported", "Allowed are torch, triton, math"),
+    "import os": ("import", "the module os may not be imported", "Allowed are torch, triton, math"),
     "torch.nn.functional.silu(x)": (
         "torch",
         "torch.nn.functional.silu computes the result with PyTorch",

@@ -697,3 +697,11 @@ def test_cleaning_takes_time_in_proportion_to_the_text():
     """Many openings of terminal sequences that never end: each is read once, not to the end."""
     for opening in ("\x1b]", "\x1b[", "\x1b[0;", "\x1bP"):
         assert "\x1b" not in clean(opening * 200_000)
+
+
+def test_without_confinement_every_report_for_people_says_so():
+    confined = replace(BROKEN, environment=BROKEN.environment | {"sandbox": "landlock"})
+    limits = replace(BROKEN, environment=BROKEN.environment | {"sandbox": "limits"})
+    for shown in (in_terminal, in_html):
+        assert "no final grade" in unwrapped(shown(limits))
+        assert "no final grade" not in unwrapped(shown(confined))

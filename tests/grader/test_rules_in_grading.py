@@ -1,0 +1,149 @@
+"""The rules of the assignment and the sandbox, as grading applies them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from grader import breaches
+from grader.batch import run as batch_run
+from grader.cli import app
+from grader.confinement import Confinement, ConfinementError, Level, Offer
+from grader.correctness import Effort
+from grader.grade import Session, grade
+from grader.sandbox import Sandbox
+from grader.score import score
+from grader.spec import load_all
+from grader.spec_blocks import Policy
+from grader.status import Status
+
+EXERCISES = load_all()
+SILU = EXERCISES["silu"]
+BRIEF = Effort(edges=2, drawn=0)
+LIBRARY = """
+import torch
+
+def silu(x, out):
+    out.copy_(torch.nn.functional.silu(x))
+"""
+SNEAKY = """
+import os
+import torch
+
+def silu(x, out):
+    torch.nn.functional.silu(x)
+    os.system("true")
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    path = tmp_path / "submission"
+    path.mkdir()
+    return path
+
+
+def test_a_breach_earns_nothing_and_runs_nothing(folder: Path, monkeypatch) -> None:
+    def start(self):
+        raise AssertionError("it was run")
+
+    monkeypatch.setattr(Sandbox, "start", start)
+    (folder / "silu.py").write_text(SNEAKY)
+    evidence = grade(folder, EXERCISES, only=["silu"])
+    [variant] = evidence.variants
+    assert {part.status for part in variant.parts} == {Status.policy_violation}
+    failure = variant.parts[0].failures[0]
+    assert (failure.where, failure.observed_by) == ("silu.py:2", "grader")
+    assert "the module os may not be imported" in failure.what
+    assert "silu.py:6: torch.nn.functional.silu computes" in failure.detail
+    points = score(evidence, EXERCISES)
+    assert (points.score, points.gradable) == (0, 2.25)
+
+
+def test_what_is_lifted_may_break_the_rules_and_the_evidence_says_so(folder: Path) -> None:
+    (folder / "silu.py").write_text(LIBRARY)
+    with Session(folder, EXERCISES, device="interpreter", effort=BRIEF) as session:
+        part = session.part(SILU, SILU.variants["triton"], "float32", "aligned")
+        assert part.status is Status.policy_violation
+    with Session(folder, EXERCISES, device="interpreter", effort=BRIEF, lifted=["silu"]) as session:
+        part = session.part(SILU, SILU.variants["triton"], "float32", "aligned")
+        assert part.status is Status.passed
+        assert session.unseen(SILU, SILU.variants["triton"]).rules_lifted
+
+
+@pytest.mark.parametrize(
+    "policy", [Policy(torch=("nn.functional.silu", "copy_")), Policy(lifted=("torch",))]
+)
+def test_a_spec_can_allow_more(folder: Path, policy: Policy) -> None:
+    (folder / "silu.py").write_text(LIBRARY)
+    allowing = SILU.model_copy(update={"policy": policy})
+    with Session(folder, {"silu": allowing}, device="interpreter", effort=BRIEF) as session:
+        part = session.part(allowing, allowing.variants["triton"], "float32", "aligned")
+    assert part.status is Status.passed, part
+
+
+def test_an_annotation_does_not_hide_a_tensor_from_the_rules() -> None:
+    source = b"def silu(x: float, out: float):\n    out[:] = x * x\n"
+    assert breaches.find(SILU, SILU.variants["triton"], source)
+
+
+def test_a_file_that_is_not_utf_8_is_left_to_python() -> None:
+    assert breaches.find(SILU, SILU.variants["triton"], b"# caf\xe9\nimport os\n") == ()
+
+
+def test_what_the_source_hides_is_seen_when_it_runs(folder: Path) -> None:
+    """The reader loses track of a value; PyTorch's own operations don't."""
+    (folder / "silu.py").write_text(LIBRARY)
+    with Session(folder, EXERCISES, device="interpreter", effort=BRIEF) as session:
+        session._found_breaches["silu", "triton"] = ()  # as if nothing had been found
+        part = session.part(SILU, SILU.variants["triton"], "float32", "aligned")
+    assert part.status is Status.policy_violation
+    assert part.failures[0].where == "silu.py:5"
+    assert part.failures[0].observed_by == "worker"
+
+
+# --- where there is no sandbox -------------------------------------------------------------------
+
+
+@pytest.fixture
+def unconfined(monkeypatch) -> None:
+    """A machine that has neither bubblewrap nor Landlock."""
+
+    def offer(level: Level, device: str) -> Offer:
+        if level is Level.limits:
+            return Offer(level, True)
+        return Offer(level, False, f"there is no {level.value} here", "install it")
+
+    monkeypatch.setattr("grader.confinement._try", offer)
+
+
+def test_a_required_sandbox_that_is_not_there_refuses_in_one_line(unconfined, folder) -> None:
+    asked = CliRunner().invoke(app, ["grade", str(folder), "--require-sandbox"])
+    assert isinstance(asked.exception, ConfinementError)
+    assert "there is no bubblewrap here" in str(asked.exception)
+    assert "there is no landlock here. install it" in str(asked.exception)
+    assert "\n" not in str(asked.exception)
+
+
+def test_a_class_is_not_graded_without_a_sandbox_unless_told_to(
+    unconfined, folder, tmp_path
+) -> None:
+    with pytest.raises(ConfinementError):
+        batch_run.run(folder.parent, tmp_path / "out", EXERCISES, seed=1)
+    table = batch_run.run(folder.parent, tmp_path / "out", EXERCISES, seed=1, require_sandbox=False)
+    assert list(table.rows) == ["submission"]
+
+
+def test_ones_own_work_runs_with_limits_only_and_the_report_says_so(unconfined, folder) -> None:
+    evidence = grade(folder, EXERCISES, only=["silu"])
+    assert evidence.environment["sandbox"] == "limits"
+    assert not Confinement(Level.limits, "interpreter", (), ()).is_enough
+    shown = CliRunner().invoke(app, ["grade", str(folder), "--only", "silu"])
+    assert "no final grade" in " ".join(shown.output.split())
+
+
+def test_lifting_an_unknown_name_is_refused(folder) -> None:
+    shown = CliRunner().invoke(app, ["grade", str(folder), "--lift", "silo"])
+    assert shown.exit_code == 2
