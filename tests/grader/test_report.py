@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from types import SimpleNamespace
 from xml.etree import ElementTree as ET
