@@ -24,6 +24,7 @@ import psutil
 
 from grader import confinement, processes
 from grader.allowed_paths import DeviceName
+from grader.cgroup import ProcessGroup
 from grader.confinement import Level
 from grader.scratch import is_larger_than, remove_tree
 from grader.supervision import (
@@ -36,6 +37,9 @@ from grader.supervision import (
 )
 
 WORKER_PROGRAM = Path(__file__).parent / "worker" / "start.py"
+# Of all of a submission's processes together: a backstop behind the limits of each request.
+GROUP_BYTES = 16 << 30
+GROUP_PROCESSES = 512  # threads too, of which CUDA and the compilers have many
 START_SECONDS = 120.0  # importing torch on a cold, slow disk
 
 _parents: set[int] = set()  # the forking parents in use by this process
@@ -59,6 +63,8 @@ class Sandbox:
         self.confinement = confinement.choose(level, device, required)
         self._home = ""
         self._parent_pid = 0
+        self._group: ProcessGroup | None = None
+        self._kills_known = 0
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
         self._exits: dict[int, int] = {}
@@ -151,6 +157,12 @@ class Sandbox:
         """Take a worker that has ended off the list. Raises ValueError when it isn't there."""
         self._workers.remove(worker)
 
+    def was_out_of_memory(self) -> bool:
+        """Whether the kernel has ended a process here for want of memory since the last time."""
+        before = self._kills_known
+        self._kills_known = self._group.times_out_of_memory() if self._group else 0
+        return self._kills_known > before
+
     def overflows(self) -> bool:
         """Whether the scratch folder holds too much, where nothing else bounds it."""
         if self.confinement.level is Level.bubblewrap:
@@ -186,15 +198,17 @@ class Sandbox:
         return pid
 
     def _launch(self, control: socket.socket, log: IO[bytes]) -> subprocess.Popen[bytes]:
+        line = confinement.command(
+            self.confinement,
+            [sys.executable, "-I", "-B", str(WORKER_PROGRAM), str(control.fileno())],
+            scratch=self.scratch,
+            submission=Path(self._home) / "submission",
+            environment=self._environment(),
+        )
+        self._group, self._kills_known = ProcessGroup.create(GROUP_BYTES, GROUP_PROCESSES), 0
         try:
             return subprocess.Popen(
-                confinement.command(
-                    self.confinement,
-                    [sys.executable, "-I", "-B", str(WORKER_PROGRAM), str(control.fileno())],
-                    scratch=self.scratch,
-                    submission=Path(self._home) / "submission",
-                    environment=self._environment(),
-                ),
+                self._group.command(line) if self._group else line,
                 pass_fds=[control.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -306,6 +320,8 @@ class Sandbox:
             self._process.wait()
             _parents.discard(pid)
             processes.end_adopted(str(self.scratch), _parents)
+        if self._group is not None:
+            self._group.close()
         if self._control is not None:
             self._control.close()
-        self._process = self._control = None
+        self._process = self._control = self._group = None

@@ -84,6 +84,7 @@ class Parent(Protocol):
     def exit_of(self, number: int, wait: float) -> int | None: ...
     def forget(self, worker: Worker) -> None: ...
     def overflows(self) -> bool: ...
+    def was_out_of_memory(self) -> bool: ...
 
 
 class Worker:
@@ -227,6 +228,8 @@ class Worker:
         if cause is None and (self._pidfd is None or is_readable(self._pidfd, END_SECONDS)):
             status = self._sandbox.exit_of(self._number, TELL_SECONDS)
         self._kill()
+        if cause is None and self._sandbox.was_out_of_memory():
+            cause = Cause.out_of_memory
         self._drain()
         log = self.log
         self._forget()

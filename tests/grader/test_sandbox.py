@@ -16,7 +16,7 @@ from typing import Any
 import psutil
 import pytest
 
-from grader import processes
+from grader import cgroup, processes
 from grader.confinement import Level
 from grader.sandbox import Sandbox
 from grader.supervision import Cause, Death, Limits, SandboxError, Worker
@@ -750,3 +750,27 @@ def test_a_full_scratch_folder_ends_a_worker(start, monkeypatch) -> None:
     """)
     death = worker.ask(RUN)
     assert death.cause is Cause.disk_full
+
+
+@pytest.mark.skipif(bool(cgroup.why_not()), reason=cgroup.why_not() or "there is one")
+def test_a_control_group_bounds_all_of_a_submissions_processes(monkeypatch) -> None:
+    monkeypatch.setattr("grader.sandbox.GROUP_BYTES", 2 << 30)
+    greedy = """
+        import os, time
+        def entry():
+            for _ in range(8):
+                if not os.fork():
+                    hoard = bytearray(os.urandom(1) * (400 << 20))
+                    time.sleep(60)
+            hoard = bytearray(os.urandom(1) * (400 << 20))
+            time.sleep(60)
+    """
+    with Sandbox(level=Level.limits) as opened:
+        path = opened.hold("greedy.py", textwrap.dedent(greedy).encode())
+        opened.start()
+        group = opened._group.folder
+        worker = opened.worker(path, "entry", [], Limits(cpu_seconds=30.0, memory_bytes=1 << 40))
+        assert worker.ask(LOAD).code is Code.ok
+        worker.ask(RUN, limits=Limits(cpu_seconds=2.0, memory_bytes=1 << 40))
+        assert opened._group.times_out_of_memory() or opened.was_out_of_memory()
+    assert not group.exists()
