@@ -5,6 +5,7 @@ TORCH_INDEX ?=
 PYTHON ?= python3
 ARGS ?=
 JOBS ?= 2
+SECONDS ?= 60
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -14,7 +15,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 TRITON := 3.9.0
 INDEX := $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX))
 
-.PHONY: grade check test stubs bench batch lint clean
+.PHONY: grade check test stubs bench attacks fuzz batch lint clean
 .DEFAULT_GOAL := grade
 
 grade: $(READY)  ## grade SUBMISSION (default: assignment) and show the score
@@ -31,6 +32,14 @@ stubs: $(READY)  ## write assignment/ from reference/
 
 bench: $(READY)  ## where the time of grading goes
 	@$(BIN)/python tests/benchmarks/grading.py $(ARGS)
+
+attacks: $(READY)  ## every attack of tests/submissions/attacks against every layer: a table
+	@$(BIN)/python tests/benchmarks/attacks.py $(ARGS)
+
+fuzz: $(READY)  ## coverage-guided fuzzing of what reads hostile bytes, SECONDS for each
+	@$(PIP) '.[fuzz]'
+	@for target in protocol spec policy evidence; do \
+	  $(BIN)/python -m tests.fuzz $$target -max_total_time=$(SECONDS) -timeout=20 $(ARGS) || exit 1; done
 
 batch: $(READY)  ## grade a folder of submissions: make batch SOURCE=submissions OUT=results
 	@$(BIN)/grader batch $(SOURCE) --out $(OUT) $(ARGS)

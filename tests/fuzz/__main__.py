@@ -1,0 +1,94 @@
+"""Coverage-guided fuzzing of what reads hostile bytes: `make fuzz` (needs the extra `fuzz`).
+
+    python -m tests.fuzz protocol|spec|policy|evidence [libFuzzer options, e.g. -max_total_time=60]
+
+Each target has one answer to bytes that make no sense: its own error. Anything else is a crash, and
+libFuzzer keeps the bytes that led to it in the current folder, or where -artifact_prefix says.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import atheris
+
+with atheris.instrument_imports(include=["grader"]):
+    from grader import evidence, policy
+    from grader.spec import SpecError, load
+    from grader.worker.protocol import ProtocolError, Reply, Request
+
+ROOT = Path(__file__).resolve().parents[2]
+SPEC = Path(tempfile.mkdtemp(prefix="warpgrade-fuzz-")) / "fuzzed.yaml"
+
+
+def protocol(data: bytes) -> None:
+    """What a worker answers, and what a host is asked."""
+    for kind in (Reply, Request):
+        try:
+            message = kind.unpack(data)
+        except ProtocolError:
+            continue
+        if kind is Request:
+            assert Request.unpack(message.pack()).pack() == message.pack()
+        else:
+            assert Reply.unpack(message.pack()).sequence == message.sequence
+
+
+def spec(data: bytes) -> None:
+    """An exercise's YAML."""
+    SPEC.write_bytes(data)
+    try:
+        load(SPEC)
+    except SpecError as error:
+        assert error.mistakes
+        assert not any("\n" in mistake for mistake in error.mistakes)
+
+
+def rules(data: bytes) -> None:
+    """A submission's source."""
+    try:
+        source = data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return
+    for violation in policy.check(source, "silu", None, [True, True]):
+        assert violation.rule in policy.RULES
+        assert violation.line >= 1
+        assert violation.column >= 1
+
+
+def stored_evidence(data: bytes) -> None:
+    """A file that `rescore` is given."""
+    try:
+        evidence.from_json(data.decode("utf-8", "replace"))
+    except evidence.EvidenceError as error:
+        assert "\n" not in str(error)
+
+
+TARGETS: dict[str, tuple[Callable[[bytes], None], list[str]]] = {
+    "protocol": (protocol, []),
+    "spec": (spec, ["grader/exercises/*.yaml"]),
+    "policy": (rules, ["reference/*.py", "tests/submissions/attacks/*.py"]),
+    "evidence": (stored_evidence, []),
+}
+
+
+def main() -> None:
+    """Fuzz the target named first; the seeds are the project's own files."""
+    if len(sys.argv) < 2 or sys.argv[1] not in TARGETS:
+        sys.exit(f"expected a target: {', '.join(TARGETS)}")
+    target, seeds = TARGETS[sys.argv[1]]
+    corpus = tempfile.mkdtemp(prefix="warpgrade-fuzz-")
+    example = evidence.Evidence("x", 1, (evidence.VariantEvidence("silu", "triton", "silu.py"),))
+    (Path(corpus) / "evidence.json").write_text(evidence.to_json(example))
+    for pattern in seeds:
+        for path in ROOT.glob(pattern):
+            (Path(corpus) / path.name).write_bytes(path.read_bytes())
+    atheris.Setup([sys.argv[0], *sys.argv[2:], corpus], target)
+    atheris.Fuzz()
+
+
+if __name__ == "__main__":
+    main()
