@@ -64,7 +64,13 @@ TORCH = (
     | {"broadcast_shapes", "result_type", "promote_types", "__version__"}
     | {"cuda", "version", "version.cuda", "version.hip", "cuda.is_available", "cuda.current_device"}
     | {"cuda.device_count", "cuda.get_device_properties", "cuda.get_device_capability"}
-    | {"cuda.get_device_name", "cuda.device", "cuda.synchronize", "cuda.OutOfMemoryError"}
+    | {
+        "cuda.get_device_name",
+        "cuda.device",
+        "cuda.device_of",
+        "cuda.synchronize",
+        "cuda.OutOfMemoryError",
+    }
 )
 # Behind "*" in Rules.torch: what computes, not what loads, compiles or reaches into torch.
 _COMPUTING_MODULES = frozenset({"nn", "nn.functional", "linalg", "special", "fft", "cuda"})
