@@ -226,13 +226,16 @@ def _run_trial(level: Level, device: DeviceName) -> None:
         secret.write_text("secret")
         grader = 0 if level is Level.bubblewrap else os.getpid()
         argv = [sys.executable, "-I", "-B", str(_TRIAL_PROGRAM)]
-        argv += [str(root / "scratch"), str(secret), str(grader)]
+        argv += [str(root / "scratch"), str(secret), str(grader), device]
+        environment = {"PATH": os.environ.get("PATH", ""), "HOME": str(root / "scratch")}
+        if device == "cuda" and "LD_LIBRARY_PATH" in os.environ:  # where its driver may be
+            environment["LD_LIBRARY_PATH"] = os.environ["LD_LIBRARY_PATH"]
         line = command(
             Confinement(level, device, (), ()),
             argv,
             scratch=root / "scratch",
             submission=root / "submission",
-            environment={"PATH": os.environ.get("PATH", ""), "HOME": str(root / "scratch")},
+            environment=environment,
         )
         try:
             done = subprocess.run(line, capture_output=True, text=True, timeout=TRIAL_SECONDS)
@@ -307,6 +310,8 @@ def _plan(confinement: Confinement, scratch: Path, submission: Path) -> dict:
             "execute": _real(allowed_paths.executable(device)),
             "write": [str(scratch.resolve())],
             "devices": _real(allowed_paths.devices(device)),
+            # The CUDA driver writes its threads' names there, and gives up (error 304) if it can't.
+            "names_threads": device == "cuda",
         }
         plan["landlock"]["read"] += _real(_about_the_machine(device))
     return plan
@@ -383,8 +388,9 @@ def _bubblewrap(
     inside = str(scratch.resolve())
     line += ["--tmpfs", inside, "--ro-bind", str(submission.resolve()), str(submission.resolve())]
     # bubblewrap makes these folders in memory, where files of any size could be left.
-    for path in ("/dev", "/proc", "/"):
-        line += ["--remount-ro", path]
+    line += ["--remount-ro", "/dev", "--remount-ro", "/"]
+    if device == "interpreter":  # the CUDA driver names its threads there
+        line += ["--remount-ro", "/proc"]
     line += ["--chdir", inside, "--clearenv"]
     for name, value in environment.items():
         line += ["--setenv", name, value]

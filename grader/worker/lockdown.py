@@ -5,7 +5,8 @@ and inherited. The parent takes on the system call filter, so that all workers h
 takes on Landlock itself, which puts its parent and the other workers out of its reach too.
 
     {"filter": base64 of a seccomp program, or "",
-     "landlock": {"read": [path, ...], "execute": [...], "write": [...], "devices": [...]} or null}
+     "landlock": {"read": [path, ...], "execute": [...], "write": [...], "devices": [...],
+                  "names_threads": whether it may write to its own entry in /proc} or null}
 
 Any step that fails raises OSError: better no worker than an open one.
 """
@@ -82,7 +83,9 @@ def _restrict_files(rules: dict[str, list[str]]) -> None:
                 ruleset.allow_path(path, only)
         # Its own /proc entry. The open descriptor keeps the entry, and so the rule, alive.
         own = os.open("/proc/self", os.O_PATH | os.O_CLOEXEC)
-        ruleset.allow_path(f"/proc/self/fd/{own}", read)
+        named = read | AccessFS.WRITE_FILE | AccessFS.TRUNCATE
+        of_own = named if rules.get("names_threads") else read
+        ruleset.allow_path(f"/proc/self/fd/{own}", of_own)
         ruleset.restrict()
 
 
@@ -124,7 +127,7 @@ def _check(result: int) -> None:
 # --- the trial: the grader starts this file to see whether confinement holds on this machine -----
 
 
-def _trial(plan: dict[str, Any], scratch: str, secret: str, grader: int) -> list[str]:
+def _trial(plan: dict[str, Any], scratch: str, secret: str, grader: int, device: str) -> list[str]:
     """What is possible though it shouldn't be, after confinement; and what isn't but should be.
 
     `secret` is a file of the grader's; `grader` its process, or 0 where numbers are our own.
@@ -152,6 +155,8 @@ def _trial(plan: dict[str, Any], scratch: str, secret: str, grader: int) -> list
         found.append("not write to its own folder")
     if not _works(lambda: os.listdir(os.path.dirname(os.__file__))):  # noqa: PTH120, PTH208
         found.append("not read Python's library")
+    if device == "cuda" and not _works(_start_driver):
+        found.append("not start the CUDA driver")
     with contextlib.suppress(OSError):
         os.unlink(own)  # noqa: PTH108
     return found
@@ -169,6 +174,12 @@ def _connect() -> None:
         unconnected.connect(("192.0.2.1", 9))
 
 
+def _start_driver() -> None:
+    code = ctypes.CDLL("libcuda.so.1").cuInit(0)
+    if code != 0:
+        raise OSError(f"CUDA error {code}")
+
+
 def _works(attempt: Any) -> bool:
     try:
         attempt()
@@ -178,4 +189,5 @@ def _works(attempt: Any) -> bool:
 
 
 if __name__ == "__main__":
-    print(json.dumps(_trial(json.loads(sys.argv[4]), sys.argv[1], sys.argv[2], int(sys.argv[3]))))
+    scratch, secret, grader, device, plan = sys.argv[1:]
+    print(json.dumps(_trial(json.loads(plan), scratch, secret, int(grader), device)))

@@ -94,7 +94,8 @@ class Room:
 
     @property
     def environment(self) -> dict[str, str]:
-        return {"PATH": "/usr/bin:/bin", "HOME": str(self.scratch), "LANG": "C.UTF-8"}
+        folders = {"HOME": str(self.scratch), "TMPDIR": str(self.scratch)}
+        return {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", **folders}
 
     def line(self, lines: str, given: dict | None = None, name: str = "lines.py") -> list[str]:
         """The command line for some lines of Python."""
