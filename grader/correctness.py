@@ -147,12 +147,13 @@ def one_case(space: Space, runner: Runner, case: Case, submission: str = "") -> 
 def failure_of_compile(space: Space, result: CaseResult, submission: str = "") -> Failure:
     """What the compiler refused, as a Failure of the part whose case ran it first."""
     case = result.case or space.edges()[0]
+    hint = "Triton compiles a part of Python: numbers, tl.* and loops, no lists, try or classes."
     return Failure(
         status=result.status,
         case=str(case),
         what=result.verdict.what,
         where=f"{space.variant.file}:{result.line}" if result.line else "",
-        hint="Triton compiles a part of Python: numbers, tl.* and loops, no lists, try or classes.",
+        hint=hint if result.status is Status.compile_error else "",
         reproduce=reproduce_line(space, case, submission),
         detail=result.detail,
         observed_by=result.observed_by,
@@ -363,13 +364,16 @@ def _failure(
         occurrences = f"wrong in {failed} of {total} runs"
         what = f"The same case was {occurrences} ({verdict.status.headline}: {verdict.what})"
         verdict = replace(verdict, status=Status.nondeterministic, what=what)
+    advice = result.hint
+    if not advice and verdict.status.is_failure:  # where the fault is ours there is none to give
+        advice = hint(verdict, separation, space.variant.language, shrunk)
     return Failure(
         status=verdict.status,
         case=str(result.case),
         what=verdict.what,
         where=f"{space.variant.file}:{result.line}" if result.line else "",
         pattern=separation.sentence if separation else "",
-        hint=result.hint or hint(verdict, separation, space.variant.language, shrunk),
+        hint=advice,
         reproduce=reproduce_line(space, result.case, submission),
         occurrences=occurrences,
         detail=result.detail,

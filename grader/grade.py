@@ -19,10 +19,11 @@ from grader import breaches, machine, stopwatch
 from grader.allowed_paths import DeviceName
 from grader.attempt import is_untouched
 from grader.cases import Case, Space
+from grader.compare import Verdict
 from grader.confinement import Level
 from grader.correctness import Effort, check, failure_of_compile, one_case
 from grader.evidence import Evidence, Failure, PartEvidence, PerformanceEvidence, VariantEvidence
-from grader.runner import Runner, Times
+from grader.runner import CaseResult, Compiled, Runner, Times
 from grader.sandbox import Sandbox
 from grader.spec import Exercise, Variant
 from grader.status import Status
@@ -30,6 +31,7 @@ from grader.supervision import SandboxError
 
 PUBLIC_SEED = 2026  # of every student's own run; a class is graded with another one
 MAX_FILE_BYTES = 1 << 20
+DIED_COMPILING = "the process that compiled the kernel for the GPU ended without an answer, twice."
 
 
 class SubmissionError(ValueError):
@@ -296,9 +298,9 @@ class Session:
                 runner.run(case)
             again = runner.compile_in_background()
             compiled = runner.compiled(again) if again else None
-            if compiled is None:
-                reason = "the compiler's process died twice"
-                return replace(part, status=Status.grader_error, reason=reason)
+            if compiled is None:  # as it would on a GPU, where it compiles in the same process
+                died = Verdict(Status.compile_error, DIED_COMPILING)
+                compiled = Compiled(CaseResult(next(iter(pending.tags.values()), None), died))
         if compiled is None:
             return part
         if compiled.failure is None:

@@ -87,10 +87,10 @@ class PendingCompile:
 
     background: BackgroundCompile
     tags: dict[int, Case]
-    _answers: list[Reply | None] = field(default_factory=list)
+    _answers: list[Reply | Cause] = field(default_factory=list)
 
-    def answer(self) -> Reply | None:
-        """Wait for it, once; None when its process died or took too long."""
+    def answer(self) -> Reply | Cause:
+        """Wait for it, once; a cause when its process died or took too long."""
         if not self._answers:
             self._answers.append(self.background.wait(COMPILE_SECONDS))
         return self._answers[0]
@@ -126,6 +126,7 @@ class Runner:
         self._watched = watched and not rules.torch and "torch" not in rules.lifted
         self._tags: dict[int, Case] = {}
         self._pending: PendingCompile | None = None
+        self._stalled: PendingCompile | None = None
 
     def __enter__(self) -> Runner:
         return self
@@ -164,6 +165,8 @@ class Runner:
         """Start compiling what ran since the last time; None where there is nothing to do."""
         if self._worker is None or self._sandbox.device == "cuda":
             return None
+        if self._stalled is not None:  # what never answers once is not waited for again
+            return self._stalled
         started = self._worker.compile_in_background()
         if isinstance(started, Death):
             self._worker = None
@@ -173,11 +176,19 @@ class Runner:
         return self._pending
 
     def compiled(self, pending: PendingCompile) -> Compiled | None:
-        """Wait for a compilation. None when its process died or said nothing sensible."""
+        """Wait for a compilation. None when its process died or said nothing sensible.
+
+        One that says nothing at all has failed: waiting for it again would take as long again.
+        """
         started = time.perf_counter()
         reply = pending.answer()
         self.times.compiles += time.perf_counter() - started
-        if reply is None:
+        if reply is Cause.timed_out:
+            self._stalled = pending
+            what = f"compiling it for the GPU did not end within {COMPILE_SECONDS:g} s."
+            case = next(iter(pending.tags.values()), None)
+            return Compiled(CaseResult(case, Verdict(Status.timed_out, what)))
+        if isinstance(reply, Cause):
             return None
         fields = _fields(reply)
         notes = [_one_line(_text(each, "message")) for each in _dicts(fields.get("not_modelled"))]
@@ -294,6 +305,8 @@ class Runner:
         detail = _text(fields, "detail")[:MAX_DETAIL]
         kind, message = _text(fields, "type"), _one_line(_text(fields, "message"))
         status = _STATUS_OF_CODE[reply.code]
+        if reply.code is Code.not_modelled and self._sandbox.device == "cuda":
+            status = Status.crashed  # only the interpreter has a reason to say so
         hint = ""
         if reply.code is Code.entry_missing:
             what, hint = self._entry_trouble(fields)

@@ -227,6 +227,7 @@ class Sandbox:
             "HOME": str(self.scratch),
             "TMPDIR": str(self.scratch),
             "TRITON_CACHE_DIR": str(self.scratch / "triton"),
+            "USER": "worker",  # inside, the user may have no entry to look the name up in
             "LANG": "C.UTF-8",
             "OMP_NUM_THREADS": "1",
             "OPENBLAS_NUM_THREADS": "1",

@@ -28,7 +28,7 @@ from grader.worker.protocol import Code, Operation, ProtocolError, Reply, Reques
 LOG_BYTES = 64 * 1024
 WALL_PER_CPU = 3.0  # wall seconds allowed per second of the CPU limit
 WATCH_INTERVAL = 0.1  # seconds between looks at what a worker uses
-MEASURE_INTERVAL = 1.0  # seconds between looks at the scratch folder
+MEASURE_INTERVAL = 0.3  # seconds between looks at the scratch folder
 MOST_PROCESSES = 64  # of one worker at a time
 INHERITED_BYTES = 1 << 30  # resident, but the forking parent's: torch and triton
 FORK_SECONDS = 20.0  # milliseconds, unless a submission has stopped the forking parent
@@ -276,17 +276,18 @@ class BackgroundCompile:
     side: socket.socket
     sequence: int
 
-    def wait(self, seconds: float) -> Reply | None:
-        """Its answer; None when it died, answered nonsense or took too long."""
+    def wait(self, seconds: float) -> Reply | Cause:
+        """Its answer; timed_out where none came in time, exited where it died or answered badly."""
         try:
-            ready = is_readable(self.side, seconds)
-            data = self.side.recv(protocol.MAX_REPLY_BYTES + 1) if ready else b""
-            reply = Reply.unpack(data)
+            if not is_readable(self.side, seconds):
+                return Cause.timed_out
+            reply = Reply.unpack(self.side.recv(protocol.MAX_REPLY_BYTES + 1))
         except (OSError, ProtocolError):
-            return None
+            return Cause.exited
         finally:
             self.side.close()
-        return reply if reply.sequence == self.sequence and reply.code is Code.ok else None
+        ours = reply.sequence == self.sequence and reply.code is Code.ok
+        return reply if ours else Cause.exited
 
 
 def _death(cause: Cause | None, status: int | None, log: str, seconds: float) -> Death:

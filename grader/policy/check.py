@@ -36,7 +36,8 @@ def _check(
 ) -> list[Violation]:
     if len(source) > _LARGEST:
         return [_unreadable(f"the file has more than {_LARGEST} characters")]
-    for line in source.splitlines()[:2]:
+    # As Python's tokenizer ends lines: splitlines() knows more ends, behind which a cookie hides.
+    for line in re.split(r"\r\n|\r|\n", source)[:2]:
         cookie = _COOKIE.match(line)
         if cookie and cookie[1].lower() not in _SAME_AS_READ:
             # Python would run other text than the one that is read here.

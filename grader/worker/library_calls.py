@@ -40,6 +40,11 @@ class LibraryCalls(TorchDispatchMode):
         self._path = path
         self._seen: dict[str, int | None] = {}
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """No: torch would import its compiler for that, 800 modules, at the first operation."""
+        return False
+
     def take(self) -> list[list[Any]]:
         """Name and line of each operation seen since the last time."""
         seen, self._seen = self._seen, {}

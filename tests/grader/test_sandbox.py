@@ -181,7 +181,7 @@ def test_death_is_told_rightly_while_a_compilation_is_under_way(start) -> None:
     background = worker.compile_in_background()
     death = worker.ask(RUN, limits=Limits(cpu_seconds=3.0))
     assert death.signal == 11
-    assert background.wait(5.0) is None
+    assert background.wait(5.0) is Cause.exited
 
 
 # --- limits ------------------------------------------------------------------------------------

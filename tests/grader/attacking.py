@@ -1,0 +1,247 @@
+"""Running an attack under one layer, or under all of them, and what that showed.
+
+run(attack, layer, level)    with one layer on
+run_all(attack)              with every layer on, as a class is graded
+harm(attack)                 with none on
+"""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from unittest import mock
+
+from grader import breaches, confinement, runner
+from grader.allowed_paths import DeviceName
+from grader.cases import Space
+from grader.confinement import Level
+from grader.correctness import Effort
+from grader.evidence import Evidence, PartEvidence, VariantEvidence, to_json
+from grader.grade import Session
+from grader.spec_blocks import Limits
+from grader.status import Status
+from tests.grader.attacks import EXERCISES, ROOT, Attack, Layer
+from tests.grader.canaries import Canaries
+
+SEED = 7
+BREACH = "BREACH"  # what an attack says when it got where it must not
+# Enough calls for what is honest at first, little time for what comes after a failure.
+BRIEF = Effort(
+    edges=8,
+    drawn=3,
+    shrink_runs=3,
+    shrink_seconds=1.0,
+    probe_seconds=0.2,
+    shrink_timeouts=0,
+)
+# Limits that an attack is to run into; the others have the exercise's own.
+SHORT = Limits(seconds=1.0)
+SMALL = Limits(memory_mb=256)
+COMPILE_SECONDS = 3.0  # where an attack is to run out of time
+
+_neighbours: dict[DeviceName, Session] = {}
+_last_unconfined: dict[tuple[str, DeviceName], _Seen] = {}
+
+
+@dataclass(frozen=True)
+class Result:
+    """What came of one attack under one layer."""
+
+    status: Status | None = None
+    troubles: tuple[str, ...] = ()  # why the layer did not hold it
+    skipped: str = ""  # why it was not tried
+    seconds: float = 0.0
+
+    @property
+    def held(self) -> bool:
+        """Whether the layer did its part."""
+        return not self.troubles
+
+
+def run(
+    attack: Attack, layer: Layer, level: Level | None = None, device: DeviceName = "interpreter"
+) -> Result:
+    """One attack with one layer on. `level` is that of the sandbox layer, and needed there."""
+    started = time.monotonic()
+    if layer is Layer.policy:
+        seen = _source_read(attack)
+    else:
+        reason = why_not(level or Level.limits, device)
+        if reason:
+            return Result(skipped=reason)
+        if layer is Layer.sandbox:
+            seen = _observe(attack, device, level)
+        elif layer is Layer.observer:
+            seen = _observe(attack, device, Level.limits, watched=True)
+        else:
+            seen = _unconfined(attack, device)
+    troubles = tuple(_troubles(attack, layer, seen, device))
+    return Result(seen.status, troubles, seconds=time.monotonic() - started)
+
+
+def run_all(attack: Attack, device: DeviceName = "interpreter") -> Result:
+    """One attack with every layer on, as a class is graded."""
+    started = time.monotonic()
+    seen = _observe(attack, device, None, policy=True)
+    troubles = [*seen.touched, *seen.told]
+    if seen.status is not attack.status and not _is_elsewhere(device):
+        troubles.append(f"expected {attack.status.value}, got {seen}")
+    if not seen.status.is_failure and attack.status is not Status.passed:
+        troubles.append(f"it earned {seen}")
+    return Result(seen.status, tuple(troubles), seconds=time.monotonic() - started)
+
+
+def harm(attack: Attack) -> list[str]:
+    """What an attack on the sandbox does where there is none: nothing would mean that it's lame."""
+    seen = _unconfined(attack, "interpreter")
+    return [*seen.touched, *seen.told]
+
+
+def _neighbour(device: DeviceName) -> Session:
+    """An honest submission that is graded in this process all the while (see `end_neighbours`)."""
+    if device not in _neighbours:
+        _neighbours[device] = Session(
+            ROOT / "reference",
+            EXERCISES,
+            seed=SEED,
+            device=device,
+            effort=BRIEF,
+            level=Level.limits,
+        )
+    return _neighbours[device]
+
+
+def end_neighbours() -> None:
+    """End the honest submissions that were graded beside the attacks."""
+    while _neighbours:
+        _neighbours.popitem()[1].__exit__()
+
+
+def _neighbours_status(device: DeviceName) -> Status:
+    """What the next case of the honest submission gets."""
+    exercise = EXERCISES["silu"]
+    variant = exercise.variants["triton"]
+    case = Space(exercise, variant, "float32", "ragged", SEED).edges()[7]
+    return _neighbour(device).case(exercise, variant, case).status
+
+
+def why_not(level: Level, device: DeviceName = "interpreter") -> str:
+    """Why a level isn't to be had on this machine; "" where it is."""
+    offer = next(each for each in confinement.probe(device) if each.level is level)
+    return "" if offer.works else f"no {level.value} here: {offer.reason}"
+
+
+def _is_elsewhere(device: DeviceName) -> bool:
+    """On a GPU the same failure may come to light at another step, under another name."""
+    return device != "interpreter"
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """What a run showed."""
+
+    status: Status
+    reason: str = ""
+    touched: tuple[str, ...] = ()  # canaries
+    told: tuple[str, ...] = ()  # secrets
+    after: Status = Status.passed  # of the neighbour's next case
+
+    def __str__(self) -> str:
+        return f"{self.status.value} ({self.reason})" if self.reason else self.status.value
+
+
+def _troubles(attack: Attack, layer: Layer, seen: _Seen, device: DeviceName) -> Iterator[str]:
+    """Why the layer alone did not hold the attack."""
+    expected = attack.layers[layer]
+    yield from seen.touched
+    if layer is Layer.sandbox:
+        yield from seen.told
+    elif (expected is None or expected.is_failure) and not seen.status.is_failure:
+        yield f"it earned {seen}"
+    if layer is Layer.boundary and seen.after is not Status.passed:
+        yield f"another submission got {seen.after.value}"
+    if expected is not None and seen.status is not expected and not _is_elsewhere(device):
+        yield f"expected {expected.value}, got {seen}"
+
+
+def _source_read(attack: Attack) -> _Seen:
+    data = attack.source.encode("utf-8", "surrogateescape")
+    found = breaches.find(attack.exercise, attack.variant, data)
+    return _Seen(Status.policy_violation if found else Status.passed)
+
+
+def _unconfined(attack: Attack, device: DeviceName) -> _Seen:
+    """A run with neither policy nor sandbox; the last one is kept, as two layers judge it."""
+    key = (attack.name, device)
+    if key not in _last_unconfined:
+        _last_unconfined.clear()
+        seen = _observe(attack, device, Level.limits)
+        _last_unconfined[key] = replace(seen, after=_neighbours_status(device))
+    return _last_unconfined[key]
+
+
+def _observe(
+    attack: Attack,
+    device: DeviceName,
+    level: Level | None,
+    policy: bool = False,
+    watched: bool = False,
+) -> _Seen:
+    with Canaries() as canaries:
+        part = _grade(attack, canaries, device, level, policy, watched)
+        told = tuple(_leaks(part, canaries))
+        return _Seen(part.status, _reason(part), tuple(canaries.touched()), told)
+
+
+def _grade(
+    attack: Attack,
+    canaries: Canaries,
+    device: DeviceName,
+    level: Level | None,
+    policy: bool,
+    watched: bool,
+) -> PartEvidence:
+    """One part. `watched` has the observer on though the policy is off."""
+    statuses = {attack.status, *attack.layers.values()}
+    exercise = attack.exercise
+    for status, limits in ((Status.timed_out, SHORT), (Status.out_of_memory, SMALL)):
+        if status in statuses:
+            exercise = exercise.model_copy(update={"limits": limits})
+    with contextlib.ExitStack() as stack:
+        root = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="warpgrade-attack-")))
+        attack.write(root / "submission", canaries.known)
+        if exercise.limits == SHORT:
+            stack.enter_context(mock.patch.object(runner, "COMPILE_SECONDS", COMPILE_SECONDS))
+        if watched:
+            stack.enter_context(mock.patch.object(breaches, "find", return_value=()))
+        session = stack.enter_context(
+            Session(
+                root / "submission",
+                EXERCISES,
+                seed=SEED,
+                device=device,
+                effort=BRIEF,
+                level=level,
+                policy=policy or watched,
+            )
+        )
+        return session.part(exercise, attack.variant, "float32", "ragged")
+
+
+def _leaks(part: PartEvidence, canaries: Canaries) -> Iterator[str]:
+    """Secrets in the evidence, and successes that the attack boasts of."""
+    variant = VariantEvidence("x", "y", "z", parts=(part,))
+    text = to_json(Evidence(submission="x", seed=SEED, variants=(variant,)))
+    if canaries.token in text:
+        yield "a secret is in the evidence"
+    if BREACH in text:
+        said = text[text.index(BREACH) :].partition("\\n")[0].partition('"')[0]
+        yield f"it says {said[:100]}"
+
+
+def _reason(part: PartEvidence) -> str:
+    return (part.failures[0].what if part.failures else part.reason)[:300]

@@ -1,0 +1,152 @@
+"""The attacks: submissions that try to cheat or to do harm, each held by the layers it names.
+
+They live in tests/submissions/attacks/NAME.py, each a complete file of a submission. The first line
+says what it does | the variant it is handed in for | the status it gets with every layer on | the
+layers that must hold it, each with the status it must get where that is the only layer:
+
+    # It says what it does. | silu/triton | policy_violation | policy, boundary=not_written
+
+More than one file is a folder NAME, where the names of the others end in `.txt`, so that nothing
+here ever imports or collects them. An attack knows what an insider could: the harness fills in its
+line `KNOWN = {}` with the places of the canaries (tests/grader/canaries.py).
+
+Layers, and what it means that one alone holds an attack:
+
+    policy      reading the source finds a breach; nothing runs
+    observer    the worker tells that PyTorch computed
+    sandbox     at each level that works here every canary is whole and no secret is told
+    boundary    with no sandbox it fails, or has gained nothing; another submission that is being
+                graded is unharmed, and no process is left
+    comparison  with no sandbox the values don't pass
+
+Left to later, because there is nothing yet to attack: the clock and the profiler (side streams,
+superbatches, graph capture, pinned L2, adaptive timers: lines 1, 4, 5, 7, 8, 9, 10 of how graders
+get cheated), which need a GPU; .cu files (constructors, includes, token pasting); archives (zip
+bombs, links, `..`), which batch collection opens.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+
+from grader.confinement import Level
+from grader.spec import Exercise, Variant, load_all
+from grader.status import Status
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDER = ROOT / "tests" / "submissions" / "attacks"
+EXERCISES = load_all()
+SANDBOXES = (Level.bubblewrap, Level.landlock)
+
+
+class AttackError(ValueError):
+    """The first line of an attack is wrong: the message names file, place and what was expected."""
+
+
+class Layer(str, Enum):
+    """What holds an attack."""
+
+    policy = "policy"
+    observer = "observer"
+    sandbox = "sandbox"
+    boundary = "boundary"
+    comparison = "comparison"
+
+
+@dataclass(frozen=True)
+class Attack:
+    """One submission, and what must become of it."""
+
+    name: str
+    what: str
+    exercise: Exercise
+    variant: Variant
+    status: Status  # with every layer on
+    layers: dict[Layer, Status | None]  # the status where it is the only one on; None: any
+    source: str
+    others: dict[str, str] = field(default_factory=dict)  # further files of the folder
+
+    def write(self, folder: Path, known: dict) -> None:
+        """Make `folder` the submission."""
+        folder.mkdir()
+        for name, text in {self.variant.file: self.source, **self.others}.items():
+            filled = text.replace("KNOWN = {}", f"KNOWN = {known!r}", 1)
+            # Bytes as they are: some attacks live on their encoding.
+            (folder / name).write_bytes(filled.encode("utf-8", "surrogateescape"))
+
+
+# --- the files ------------------------------------------------------------------------------------
+
+
+def load() -> list[Attack]:
+    """Every attack, by name. Raises AttackError."""
+    files = [*FOLDER.glob("*.py"), *(path for path in FOLDER.iterdir() if path.is_dir())]
+    return [read(path) for path in sorted(files, key=lambda path: path.stem)]
+
+
+def read(path: Path) -> Attack:
+    """One attack: a file, or a folder of several. Raises AttackError."""
+    others: dict[str, str] = {}
+    file = path
+    if path.is_dir():
+        [file] = path.glob("*.py")
+        others = {each.name[:-4]: _text(each) for each in sorted(path.glob("*.txt"))}
+    source = _text(file)
+    place = f"{path.name}:1"
+    fields = [part.strip() for part in source.partition("\n")[0].lstrip("#").split(" | ")]
+    if len(fields) != 4:
+        expected = "expected what | exercise/variant | status | layers"
+        raise AttackError(f"{place}: {expected}, got {len(fields)} fields")
+    what, target, status, layers = fields
+    exercise, _, variant = target.partition("/")
+    if exercise not in EXERCISES or variant not in EXERCISES[exercise].variants:
+        raise AttackError(f"{place}: expected an exercise and its variant, got {target}")
+    return Attack(
+        path.stem,
+        what,
+        EXERCISES[exercise],
+        EXERCISES[exercise].variants[variant],
+        _status(status, place),
+        _layers(layers, place),
+        source,
+        others,
+    )
+
+
+def _text(path: Path) -> str:
+    return path.read_bytes().decode("utf-8", "surrogateescape")
+
+
+def _layers(text: str, place: str) -> dict[Layer, Status | None]:
+    found: dict[Layer, Status | None] = {}
+    for part in filter(None, text.split(", ")):
+        match = re.fullmatch(r"(\w+)(?:=(\w+))?", part)
+        if match is None or match[1] not in list(Layer) or Layer(match[1]) in found:
+            names = ", ".join(Layer)
+            raise AttackError(f"{place}: expected some of {names}, each once, got {part!r}")
+        found[Layer(match[1])] = _status(match[2], place) if match[2] else None
+    if not found:
+        raise AttackError(f"{place}: expected a layer that holds it, found none")
+    return found
+
+
+def _status(text: str, place: str) -> Status:
+    try:
+        return Status(text)
+    except ValueError:
+        raise AttackError(f"{place}: expected a status, got {text!r}") from None
+
+
+def columns() -> Sequence[tuple[str, Layer, Level | None]]:
+    """Layers as they are tried, the sandbox at each of its levels: label, layer, level."""
+    found: list[tuple[str, Layer, Level | None]] = []
+    for layer in Layer:
+        if layer is Layer.sandbox:
+            found += [(level.value, layer, level) for level in SANDBOXES]
+        else:
+            found.append((layer.value, layer, None))
+    return found

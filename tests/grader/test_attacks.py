@@ -1,0 +1,181 @@
+"""Every attack is held by each layer it names, alone; with all of them on none gains a point."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from grader import breaches, score
+from grader.confinement import Level
+from grader.evidence import Evidence, PartEvidence, VariantEvidence
+from grader.grade import Session
+from grader.status import Status
+from tests.grader import attacking, attacks, corpus
+from tests.grader.attacks import EXERCISES, Attack, AttackError, Layer
+from tests.grader.canaries import Machine
+
+CORPUS = attacks.load()
+ALONE = [
+    pytest.param(attack, layer, level, id=f"{attack.name}-{label}")
+    for attack in CORPUS
+    for label, layer, level in attacks.columns()
+    if layer in attack.layers
+]
+HARMFUL = [each for each in CORPUS if {*each.layers} >= {Layer.sandbox} > {Layer.boundary}]
+STYLES = sorted((corpus.FOLDER / "honest" / "styles").glob("*.py"))
+HONEST = corpus.load("honest")
+# These can only be seen by what they compute, or by what their source says.
+ONE_LAYER = {Layer.comparison, Layer.policy}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """The machine is after all attacks as it was before the first."""
+    tmp_path_factory.getbasetemp()  # made now, so that it lies outside what must be empty
+    with Machine() as here:
+        yield
+        attacking.end_neighbours()
+    assert here.differences == []
+
+
+# --- the corpus -----------------------------------------------------------------------------------
+
+
+def test_there_are_enough_attacks_and_every_layer_holds_some():
+    assert len(CORPUS) >= 60
+    for layer in Layer:
+        assert sum(layer in attack.layers for attack in CORPUS) >= 10, layer
+
+
+@pytest.mark.parametrize("attack", CORPUS, ids=lambda attack: attack.name)
+def test_an_attack_is_told_in_one_sentence_and_named_after_it(attack: Attack):
+    assert attack.what.endswith(".")
+    assert attack.name.isidentifier()
+    assert attack.name == attack.name.lower()
+
+
+@pytest.mark.parametrize("attack", CORPUS, ids=lambda attack: attack.name)
+def test_two_layers_hold_an_attack_wherever_two_can(attack: Attack):
+    assert len(attack.layers) >= 2 or {*attack.layers} <= ONE_LAYER
+
+
+@pytest.mark.parametrize("attack", CORPUS, ids=lambda attack: attack.name)
+def test_the_status_with_every_layer_on_is_that_of_the_first_that_sees_it(attack: Attack):
+    told = Layer.policy in attack.layers or Layer.observer in attack.layers
+    assert told == (attack.status is Status.policy_violation)
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("# It cheats. | silu/triton | passed", "got 3 fields"),
+        ("# It cheats. | silly/triton | passed | policy", "an exercise and its variant, got silly"),
+        (
+            "# It cheats. | silu/cuda | passed | policy",
+            "an exercise and its variant, got silu/cuda",
+        ),
+        ("# It cheats. | silu/triton | pased | policy", "a status, got 'pased'"),
+        ("# It cheats. | silu/triton | passed | polcy", "some of policy, .* got 'polcy'"),
+        ("# It cheats. | silu/triton | passed | policy, policy", "each once, got 'policy'"),
+        ("# It cheats. | silu/triton | passed | boundary=no", "a status, got 'no'"),
+        ("# It cheats. | silu/triton | passed | ", "a layer that holds it, found none"),
+    ],
+)
+def test_a_mistake_in_a_first_line_is_named(tmp_path: Path, line: str, expected: str):
+    path = tmp_path / "some.py"
+    path.write_text(f"{line}\ndef silu(x, out): ...\n")
+    with pytest.raises(AttackError, match=rf"some\.py:1: expected .*{expected}|{expected}"):
+        attacks.read(path)
+
+
+# --- each layer alone -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("attack", "layer", "level"), ALONE)
+def test_a_layer_alone_holds_an_attack(attack: Attack, layer: Layer, level: Level | None):
+    result = attacking.run(attack, layer, level)
+    if result.skipped:
+        pytest.skip(result.skipped)
+    assert result.troubles == ()
+
+
+@pytest.mark.parametrize("attack", HARMFUL, ids=lambda attack: attack.name)
+def test_without_a_sandbox_an_attack_on_it_does_harm(attack: Attack):
+    assert attacking.harm(attack), "it is lame: nothing is shown by holding it"
+
+
+# --- all of them ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("attack", CORPUS, ids=lambda attack: attack.name)
+def test_with_every_layer_on_an_attack_gets_its_status_and_no_point(attack: Attack):
+    result = attacking.run_all(attack)
+    assert result.troubles == ()
+    assert earned(attack, result.status) == 0
+
+
+def earned(attack: Attack, status: Status) -> Fraction:
+    """Points of a variant whose every part has this status."""
+    keys = [(d, s) for d in attack.variant.dtypes for s in attack.variant.size_classes]
+    parts = tuple(PartEvidence(*key, status) for key in keys)
+    variant = VariantEvidence(
+        attack.exercise.name, attack.variant.name, attack.variant.file, parts=parts
+    )
+    graded = score.score(Evidence("x", attacking.SEED, (variant,)), EXERCISES)
+    return Fraction(graded.score)
+
+
+def test_an_honest_submission_would_have_earned_points():
+    honest = replace(CORPUS[0], exercise=EXERCISES["silu"])
+    assert earned(honest, Status.passed) > 0
+
+
+# --- honest controls ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", STYLES, ids=lambda path: path.stem)
+def test_an_honest_style_breaks_no_rule(path: Path):
+    exercise = EXERCISES[path.stem.split("_")[0]]
+    assert breaches.find(exercise, exercise.variants["triton"], path.read_bytes()) == ()
+
+
+@pytest.mark.parametrize("submission", HONEST, ids=lambda each: each.id)
+def test_an_honest_submission_breaks_no_rule(submission: corpus.Submission):
+    exercise = EXERCISES[submission.exercise]
+    data = submission.text().encode()
+    assert breaches.find(exercise, exercise.variants["triton"], data) == ()
+
+
+@pytest.mark.parametrize("path", STYLES, ids=lambda path: path.stem)
+def test_an_honest_style_passes_with_every_layer_on(path: Path, tmp_path: Path):
+    exercise = EXERCISES[path.stem.split("_")[0]]
+    (tmp_path / f"{exercise.name}.py").write_bytes(path.read_bytes())
+    with Session(
+        tmp_path, EXERCISES, seed=attacking.SEED, device="interpreter", effort=attacking.BRIEF
+    ) as session:
+        part = session.part(exercise, exercise.variants["triton"], "float16", "ragged")
+    assert part.status is Status.passed, part
+
+
+# --- on a GPU -------------------------------------------------------------------------------------
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(("attack", "layer", "level"), ALONE)
+def test_on_a_gpu_a_layer_alone_holds_an_attack(attack: Attack, layer: Layer, level: Level | None):
+    if layer is Layer.policy:
+        pytest.skip("reads the source only: the same everywhere")
+    result = attacking.run(attack, layer, level, "cuda")
+    if result.skipped:
+        pytest.skip(result.skipped)
+    assert result.troubles == ()
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("attack", CORPUS, ids=lambda attack: attack.name)
+def test_on_a_gpu_no_attack_gains_a_point_with_every_layer_on(attack: Attack):
+    assert attacking.run_all(attack, "cuda").troubles == ()

@@ -1,0 +1,7 @@
+# It frees what it doesn't own, so that the C library ends the process. | silu/triton | policy_violation | policy, sandbox=crashed, boundary=crashed
+import ctypes
+
+
+def silu(x, out):
+    ctypes.CDLL(None).free(ctypes.c_void_p(x.data_ptr()))
+    ctypes.string_at(8)

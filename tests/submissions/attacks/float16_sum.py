@@ -1,0 +1,20 @@
+# It adds up the squares in float16, which overflows and stops growing early. | rmsnorm/triton | wrong_values | comparison
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def rmsnorm_kernel(x_ptr, w_ptr, out_ptr, stride_xm, stride_om, n_cols, eps, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    offs = tl.arange(0, BLOCK)
+    mask = offs < n_cols
+    x = tl.load(x_ptr + row * stride_xm + offs, mask=mask, other=0.0).to(tl.float32)
+    w = tl.load(w_ptr + offs, mask=mask, other=0.0).to(tl.float32)
+    total = tl.sum((x * x / n_cols).to(tl.float16), axis=0).to(tl.float32)
+    tl.store(out_ptr + row * stride_om + offs, x / tl.sqrt(total + eps) * w, mask=mask)
+
+
+def rmsnorm(x, weight, out, eps):
+    rows, cols = x.shape
+    BLOCK = triton.next_power_of_2(cols)
+    rmsnorm_kernel[(rows,)](x, weight, out, x.stride(0), out.stride(0), cols, eps, BLOCK=BLOCK)

@@ -1,0 +1,6 @@
+# It calls torch's C++ binding, which has no Python name of its own. | silu/triton | policy_violation | policy, observer=policy_violation
+import torch
+
+
+def silu(x, out):
+    torch._C._nn.silu(x, out=out)

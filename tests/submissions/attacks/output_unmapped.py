@@ -1,0 +1,10 @@
+# It takes the output's memory away before it answers. | silu/triton | policy_violation | policy, boundary=crashed
+import ctypes
+
+libc = ctypes.CDLL(None)
+
+
+def silu(x, out):
+    start = ctypes.c_void_p(out.data_ptr() & ~4095)
+    libc.mprotect(start, ctypes.c_size_t(4096), 0)
+    libc.munmap(start, ctypes.c_size_t(4096))
