@@ -24,7 +24,14 @@ from grader.evidence import Evidence, PartEvidence, VariantEvidence, to_json
 from grader.grade import Session
 from grader.spec_blocks import Limits
 from grader.status import Status
-from tests.grader.attacks import EXERCISES, ROOT, Attack, Layer
+from tests.grader.attacks import (
+    ALLOWED_ON_A_GPU,
+    EXERCISES,
+    HONEST_ON_A_GPU,
+    ROOT,
+    Attack,
+    Layer,
+)
 from tests.grader.canaries import Canaries
 
 SEED = 7
@@ -157,9 +164,12 @@ class _Seen:
 def _troubles(attack: Attack, layer: Layer, seen: _Seen, device: DeviceName) -> Iterator[str]:
     """Why the layer alone did not hold the attack."""
     expected = attack.layers[layer]
+    if _is_elsewhere(device) and attack.name in HONEST_ON_A_GPU:
+        expected = Status.passed
     yield from seen.touched
     if layer is Layer.sandbox:
-        yield from seen.told
+        if not (_is_elsewhere(device) and attack.name in ALLOWED_ON_A_GPU):
+            yield from seen.told
     elif (expected is None or expected.is_failure) and not seen.status.is_failure:
         yield f"it earned {seen}"
     if layer is Layer.boundary and seen.after is not Status.passed:

@@ -27,7 +27,7 @@ BRIEF = Effort(
 BRIEF_ON_GPU = replace(BRIEF, edges=12, drawn=8)
 
 
-LIMITS_OF_A_HANG = Limits(seconds=2.0)  # times runner.GPU_TIME_FACTOR
+LIMITS_OF_A_HANG = Limits(seconds=2.0)  # on a GPU times runner.GPU_TIME_FACTOR
 
 
 def observe(
@@ -37,8 +37,8 @@ def observe(
     submission.write(folder)
     exercise = EXERCISES[submission.exercise]
     effort = BRIEF_ON_GPU if device == "cuda" else BRIEF
-    if device == "cuda" and submission.status is Status.timed_out:
-        # One that hangs holds the GPU against the other tests, and a compile is no part of it.
+    if submission.status is Status.timed_out:
+        # It hangs, however long it is given; meanwhile it holds a core, or the GPU, against others.
         exercise = exercise.model_copy(update={"limits": LIMITS_OF_A_HANG})
         effort = replace(effort, shrink_timeouts=0)
     # Some mistakes break a rule as well; what is asked here is what running them shows.
