@@ -9,6 +9,7 @@ submission, under 5 % per case. Finding out which levels work is timed too: once
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import platform
 import statistics
@@ -24,7 +25,7 @@ from rich.console import Console  # noqa: E402
 from rich.table import Table  # noqa: E402
 
 from grader import confinement, machine  # noqa: E402
-from grader.cases import Space  # noqa: E402
+from grader.cases import Case, Space  # noqa: E402
 from grader.confinement import Level  # noqa: E402
 from grader.grade import PUBLIC_SEED, selected  # noqa: E402
 from grader.runner import Runner  # noqa: E402
@@ -48,31 +49,39 @@ def main() -> None:
     starts: dict[Level, list[float]] = {level: [] for level in levels}
     cases: dict[Level, list[float]] = {level: [] for level in levels}
     for turn in range(repeats + 1):
-        for level in levels:
-            start, case = _once(level, device)
-            if turn:  # the first fills the caches of the file system
-                starts[level].append(start)
-                cases[level].append(case)
+        with contextlib.ExitStack() as opened:
+            runners = {}
+            for level in levels:
+                runners[level], seconds = _first(level, device, opened)
+                if turn:  # the first fills the caches of the file system
+                    starts[level].append(seconds)
+            for case in _cases() * 3:
+                for level, runner in runners.items():
+                    before = time.perf_counter()
+                    runner.run(case)
+                    cases[level].append(time.perf_counter() - before)
     _show(offers, probing, starts, cases, repeats)
 
 
-def _once(level: Level, device: str) -> tuple[float, float]:
-    """Seconds to the first verdict, and per case after it."""
-    exercise, variant = selected(load_all(), ["silu"])[0]
-    drawn = Space(exercise, variant, variant.dtypes[0], "ragged", PUBLIC_SEED).edges()[:CASES]
+def _exercise():
+    return selected(load_all(), ["silu"])[0]
+
+
+def _cases() -> list[Case]:
+    exercise, variant = _exercise()
+    return Space(exercise, variant, variant.dtypes[0], "ragged", PUBLIC_SEED).edges()[:CASES]
+
+
+def _first(level: Level, device: str, opened: contextlib.ExitStack) -> tuple[Runner, float]:
+    """A runner with its worker at work, and the seconds to its first verdict."""
+    exercise, variant = _exercise()
+    source = (ROOT / "reference" / variant.file).read_bytes()
     started = time.perf_counter()
-    with Sandbox(device, level) as sandbox:
-        sandbox.start()
-        path = sandbox.hold(variant.file, (ROOT / "reference" / variant.file).read_bytes())
-        with Runner(sandbox, exercise, variant, path) as runner:
-            assert runner.run(drawn[0]).verdict.passed
-            first = time.perf_counter() - started
-            seconds = []
-            for case in drawn * 3:
-                before = time.perf_counter()
-                runner.run(case)
-                seconds.append(time.perf_counter() - before)
-    return first, statistics.median(seconds)
+    sandbox = opened.enter_context(Sandbox(device, level))
+    path = sandbox.hold(variant.file, source)
+    runner = opened.enter_context(Runner(sandbox, exercise, variant, path))
+    assert runner.run(_cases()[0]).verdict.passed
+    return runner, time.perf_counter() - started
 
 
 def _show(offers, probing: float, starts, cases, repeats: int) -> None:

@@ -105,9 +105,11 @@ def _workers(console: Console, exercises, submission: Path, repeats: int) -> Non
     """What a further worker costs: fork, load the file, answer the first case."""
     exercise, variant = selected(exercises)[0]
     case = Space(exercise, variant, variant.dtypes[0], variant.size_classes[0], 1).edges()[0]
-    path = submission / variant.file
-    with Sandbox() as sandbox, Runner(sandbox, exercise, variant, path) as runner:
-        runner.run(case)
+    with (
+        Sandbox() as sandbox,
+        Runner(sandbox, exercise, variant, _held(sandbox, submission, variant)) as runner,
+    ):
+        assert runner.run(case).verdict.passed
         first, loaded = [], []
         for _ in range(3 * repeats):
             runner.fresh_worker()
@@ -132,7 +134,7 @@ def _boundary(console: Console, exercises, submission: Path, repeats: int) -> No
         table.add_column(column, justify="left" if not column else "right")
     for exercise, variant in selected(exercises):
         alone = _alone(exercise, submission / variant.file, repeats)
-        through, judged = _through(exercise, variant, submission / variant.file, repeats)
+        through, judged = _through(exercise, variant, submission, repeats)
         kernel, crossed, whole = (1e3 * statistics.mean(t) for t in (alone, through, judged))
         share = (crossed - kernel) / whole
         table.add_row(
@@ -146,6 +148,10 @@ def _boundary(console: Console, exercises, submission: Path, repeats: int) -> No
     console.print(table)
 
 
+def _held(sandbox: Sandbox, submission: Path, variant: Variant) -> Path:
+    return sandbox.hold(variant.file, (submission / variant.file).read_bytes())
+
+
 def _cases(exercise: Exercise, variant: Variant) -> list[Case]:
     """A spread of what a grade runs."""
     cases = []
@@ -155,7 +161,7 @@ def _cases(exercise: Exercise, variant: Variant) -> list[Case]:
     return cases
 
 
-def _through(exercise, variant, path: Path, repeats: int) -> tuple[list[float], list[float]]:
+def _through(exercise, variant, submission: Path, repeats: int):
     """Seconds per case: laid out, asked for and copied out; and as `Runner.run` does all of it."""
     crossed, whole = [], []
     cases = _cases(exercise, variant)
@@ -165,9 +171,10 @@ def _through(exercise, variant, path: Path, repeats: int) -> tuple[list[float], 
     with (
         Sandbox() as sandbox,
         Arena(reading, writing) as arena,
-        Runner(sandbox, exercise, variant, path) as runner,
+        Runner(sandbox, exercise, variant, _held(sandbox, submission, variant)) as runner,
     ):
-        worker = sandbox.worker(path, variant.entry, arena.buffers, Limits())
+        assert runner.run(cases[0]).verdict.passed
+        worker = sandbox.worker(runner.path, variant.entry, arena.buffers, Limits())
         blank = inputs_of_case.blank_argument()
         worker.ask(Operation.load, [blank] * len(made[0].order))
         for inputs in made:

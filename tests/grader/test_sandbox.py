@@ -767,7 +767,6 @@ def test_a_control_group_bounds_all_of_a_submissions_processes(monkeypatch) -> N
     """
     with Sandbox(level=Level.limits) as opened:
         path = opened.hold("greedy.py", textwrap.dedent(greedy).encode())
-        opened.start()
         group = opened._group.folder
         worker = opened.worker(path, "entry", [], Limits(cpu_seconds=30.0, memory_bytes=1 << 40))
         assert worker.ask(LOAD).code is Code.ok
