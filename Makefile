@@ -25,7 +25,7 @@ check: $(READY)  ## the tests students run, over SUBMISSION; ARGS='-k rmsnorm'
 	@$(BIN)/python -m pytest tests/test_assignment.py --submission $(SUBMISSION) $(ARGS)
 
 test: $(READY)  ## the grader's own tests
-	$(BIN)/python -m pytest tests/grader -n $(JOBS) $(ARGS)
+	$(BIN)/python -m pytest tests/grader -n $(JOBS) --dist worksteal $(ARGS)
 
 stubs: $(READY)  ## write assignment/ from reference/
 	@$(BIN)/grader stubs $(ARGS)

@@ -16,7 +16,7 @@ from typing import Any
 import psutil
 import pytest
 
-from grader import cgroup, processes
+from grader import cgroup, machine, processes
 from grader.confinement import Level
 from grader.sandbox import Sandbox
 from grader.supervision import Cause, Death, Limits, SandboxError, Worker
@@ -765,7 +765,7 @@ def test_a_control_group_bounds_all_of_a_submissions_processes(monkeypatch) -> N
             hoard = bytearray(os.urandom(1) * (1 << 30))
             time.sleep(60)
     """
-    with Sandbox(level=Level.limits) as opened:
+    with Sandbox(machine.device(), level=Level.limits) as opened:
         path = opened.hold("greedy.py", textwrap.dedent(greedy).encode())
         group = opened._group.folder
         worker = opened.worker(path, "entry", [], Limits(cpu_seconds=30.0, memory_bytes=1 << 40))
