@@ -57,11 +57,17 @@ def is_child(pid: int, parent: int) -> bool:
 
 
 def end(find: FindProcesses) -> None:
-    """Kill what `find` finds, until it finds nothing alive."""
+    """Kill what `find` finds, until it finds nothing alive twice in a row.
+
+    Once is not enough: parents and children are read one after the other, so a process whose parent
+    ends meanwhile is seen below neither the old parent nor the one that adopts it.
+    """
+    looked_again = False
     for _ in range(_ROUNDS):
         alive = [process for process in find() if _is_alive(process)]
-        if not alive:
+        if not alive and looked_again:
             return
+        looked_again = not alive
         for process in alive:
             with contextlib.suppress(psutil.Error):
                 process.kill()

@@ -6,7 +6,9 @@ import contextlib
 import itertools
 import json
 import re
+import signal
 import stat
+import subprocess
 import textwrap
 import time
 from collections.abc import Callable, Iterator
@@ -773,3 +775,10 @@ def test_a_control_group_bounds_all_of_a_submissions_processes(monkeypatch) -> N
         worker.ask(RUN, limits=Limits(cpu_seconds=20.0, memory_bytes=1 << 40))
         assert opened._group.times_out_of_memory() or opened.was_out_of_memory()
     assert not group.exists()
+
+
+def test_a_process_that_one_look_misses_is_ended_all_the_same() -> None:
+    with subprocess.Popen(["sleep", "60"]) as child:
+        looks = iter([[], [psutil.Process(child.pid)]])
+        processes.end(lambda: next(looks, []))
+        assert child.wait(20) == -signal.SIGKILL

@@ -26,7 +26,7 @@ def attempt():
     sys.path[:0] = [str(folder) for folder in here.parents]
     try:
         import grader.oracle
-    except ImportError:
+    except (ImportError, OSError):
         return
     raise RuntimeError(f"BREACH: {grader.oracle.ORACLES}")
 
