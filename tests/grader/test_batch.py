@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from grader import confinement
 from grader import evidence as evidence_files
 from grader import grade as grading
 from grader.batch import run as batch
@@ -24,6 +25,17 @@ from tests.grader.small_exercise import (
     submission,
     write_spec,
 )
+
+
+@pytest.fixture(autouse=True)
+def any_sandbox_will_do(monkeypatch) -> None:
+    """Batches insist on a sandbox; what is tested here holds on machines without one as well."""
+    choose = confinement.choose
+    monkeypatch.setattr(
+        confinement,
+        "choose",
+        lambda wanted=None, device="interpreter", _=False: choose(wanted, device),
+    )
 
 
 @pytest.fixture(scope="module")
