@@ -37,7 +37,7 @@ attacks: $(READY)  ## every attack of tests/submissions/attacks against every la
 	@$(BIN)/python tests/benchmarks/attacks.py $(ARGS)
 
 fuzz: $(READY)  ## coverage-guided fuzzing of what reads hostile bytes, SECONDS for each
-	@$(PIP) '.[fuzz]'
+	@$(PIP) --editable '.[dev,fuzz]'
 	@for target in protocol spec policy evidence; do \
 	  $(BIN)/python -m tests.fuzz $$target -max_total_time=$(SECONDS) -timeout=20 $(ARGS) || exit 1; done
 

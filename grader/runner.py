@@ -21,6 +21,7 @@ from grader.arena import Arena, required_bytes
 from grader.cases import Case
 from grader.compare import Verdict, judge
 from grader.inputs import Inputs
+from grader.policy.findings import instead_of
 from grader.sandbox import Sandbox
 from grader.spec import Exercise, Variant
 from grader.status import Status
@@ -37,9 +38,6 @@ YARDSTICKS = Path(__file__).parent / "worker" / "yardsticks.py"
 MAX_LINE = 10_000_000
 # Controls but tab and newline; surrogates; what XML has no way to write.
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
-COMPUTE_IT_YOURSELF = (
-    "Compute it in your own kernel: torch is for allocating, shapes, strides and views here."
-)
 _FAULTS = (signal.SIGSEGV, signal.SIGBUS)
 
 
@@ -249,7 +247,7 @@ class Runner:
         what = f"PyTorch computed on the way to the result ({name})."
         verdict = Verdict(Status.policy_violation, what, "computed")
         line = _line({"line": pair[1]})
-        return CaseResult(case, verdict, line, "", "worker", COMPUTE_IT_YOURSELF)
+        return CaseResult(case, verdict, line, "", "worker", instead_of("torch"))
 
     def _start(self, count: int) -> CaseResult | None:
         """A fresh worker with the submission loaded, or why it can't be."""

@@ -28,13 +28,13 @@ from grader.compare import Verdict, judge
 from grader.confinement import Level
 from grader.evidence import PerformanceEvidence, Yardstick
 from grader.inputs import Inputs, blank_argument
+from grader.runner import YARDSTICKS
 from grader.sandbox import Sandbox
 from grader.spec import ITEMSIZE, Exercise, Scalar, Tensor, Variant
 from grader.status import Status
 from grader.supervision import Cause, Death, Limits, Worker
 from grader.worker.protocol import Code, Operation, Reply
 
-YARDSTICKS = Path(__file__).parent / "worker" / "yardsticks.py"
 PAIRS = 21
 COPIES = 3  # of all arguments on the device, used in turn
 TARGET_SECONDS = 0.02  # of a long request: long against its overhead, short against drift

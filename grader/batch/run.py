@@ -18,6 +18,7 @@ from pathlib import Path
 
 from grader import confinement, machine, report
 from grader import evidence as evidence_files
+from grader.confinement import Level
 from grader.evidence import Evidence, EvidenceError, VariantEvidence
 from grader.grade import Progress, Session, SubmissionError, grade, selected
 from grader.score import GradeScore, score
@@ -184,6 +185,8 @@ def _stored(job: _Job, submission: Path) -> Evidence | None:
     wanted = [stored.get((each.exercise, each.variant)) for each in now]
     if observed.seed != job.seed or not observed.complete:
         return None
+    if job.require_sandbox and observed.environment.get("sandbox") == Level.limits.value:
+        return None  # whoever asked for a sandbox wants no verdict from without
     for each, before in zip(now, wanted, strict=True):
         if before is None or not _is_of(before, each, job.exercises[each.exercise]):
             return None

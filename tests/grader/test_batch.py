@@ -350,3 +350,24 @@ def test_progress_counts_what_is_done(source, out, exercises, ran):
     told.clear()
     run(source, out, exercises, on_submission=lambda *args: told.append(args))
     assert told == [("bob", 2, 3)]
+
+
+def test_what_was_graded_without_a_sandbox_is_graded_again_where_one_is_required(
+    source, out, exercises, ran, monkeypatch
+):
+    with monkeypatch.context() as patched:
+        patched.setattr(confinement, "_try", _limits_only)
+        run(source, out, exercises, require_sandbox=False)
+        assert len(ran) == 2
+        run(source, out, exercises, require_sandbox=False)
+        assert len(ran) == 2
+    if not any(offer.works for offer in confinement.probe()[:2]):
+        pytest.skip("no sandbox on this machine")
+    run(source, out, exercises, require_sandbox=True)
+    assert len(ran) == 4
+    run(source, out, exercises, require_sandbox=True)
+    assert len(ran) == 4
+
+
+def _limits_only(level, device):
+    return confinement.Offer(level, level is confinement.Level.limits, "switched off by a test")
