@@ -18,10 +18,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
-DeviceName = Literal["interpreter", "cuda"]
+# Where kernels run: Triton's interpreter, the emulator of CUDA C++ (and its compiler), a GPU.
+DeviceName = Literal["interpreter", "emulator", "cuda"]
 
-WORKER_FOLDER = Path(__file__).resolve().parent / "worker"
 _GRADER_FOLDER = Path(__file__).resolve().parent
+WORKER_FOLDER = _GRADER_FOLDER / "worker"
+EMULATOR_FOLDER = _GRADER_FOLDER / "emulator"
 _LINKS = 40  # symbolic links followed in one path, as many as the kernel follows
 
 _LIBRARIES = (
@@ -36,6 +38,8 @@ _LIBRARIES = (
     "/sys/devices/system/cpu",
     "/sys/devices/system/node",
 )
+# The C++ compiler and what it starts.
+_COMPILER = ("/bin", "/usr/bin", "/usr/include", "/usr/libexec", "/etc/alternatives")
 # Triton builds its launcher with the C compiler and Python's headers; CUDA reads /sys.
 _CUDA = (
     "/bin",
@@ -64,6 +68,12 @@ def readable(device: DeviceName) -> list[Path]:
     The grader's own package and the project around it are left out wherever they lie.
     """
     found = [WORKER_FOLDER, *_python(), *map(Path, _LIBRARIES)]
+    if device != "interpreter":  # they compile CUDA C++
+        from grader.emulator import toolchain
+
+        found += [EMULATOR_FOLDER, *map(Path, _COMPILER), toolchain.cache_folder()]
+    if device == "emulator":  # its nvcc, where there is one, looks over the compiler's shoulder
+        found += [path for path in Path("/").glob(_CUDA_GLOBS[0])]
     if device == "cuda":
         found += [Path(path) for path in _CUDA]
         found += [path for pattern in _CUDA_GLOBS for path in Path("/").glob(pattern)]
@@ -79,7 +89,7 @@ def executable(device: DeviceName) -> list[Path]:
 
     Without a GPU it is Triton's assembler and the loader that the kernel starts it with.
     """
-    if device == "cuda":
+    if device != "interpreter":
         return readable(device)
     found = [Path("/lib64"), Path("/lib")] if not (loader := _loader()) else [loader]
     for folder in _package_folders("triton"):
@@ -189,7 +199,7 @@ def _hidden() -> list[Path]:
 def _without_project(path: Path) -> list[Path]:
     """`path`, or, where it holds something hidden, what else is in it."""
     real = path.resolve()
-    if real == WORKER_FOLDER or not any(each.is_relative_to(real) for each in _hidden()):
+    if real in (WORKER_FOLDER, EMULATOR_FOLDER) or not any(each.is_relative_to(real) for each in _hidden()):
         return [path]
     if real in _hidden():
         return []

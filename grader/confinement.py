@@ -303,11 +303,13 @@ def _plan(confinement: Confinement, scratch: Path, submission: Path) -> dict:
     level, device = confinement.level, confinement.device
     if level is Level.limits:
         return {}
+    # What the compiler made of a submission is started from the folder that holds it.
+    own_programs = [str(submission.resolve())] if device != "interpreter" else []
     plan: dict = {"filter": _plain_filter(level, device), "landlock": None}
     if level is Level.landlock:
         plan["landlock"] = {
             "read": [*_real(allowed_paths.readable(device)), str(submission.resolve())],
-            "execute": _real(allowed_paths.executable(device)),
+            "execute": [*_real(allowed_paths.executable(device)), *own_programs],
             "write": [str(scratch.resolve())],
             "devices": _real(allowed_paths.devices(device)),
             # The CUDA driver writes its threads' names there, and gives up (error 304) if it can't.
@@ -389,7 +391,7 @@ def _bubblewrap(
     line += ["--tmpfs", inside, "--ro-bind", str(submission.resolve()), str(submission.resolve())]
     # bubblewrap makes these folders in memory, where files of any size could be left.
     line += ["--remount-ro", "/dev", "--remount-ro", "/"]
-    if device == "interpreter":  # the CUDA driver names its threads there
+    if device != "cuda":  # the CUDA driver names its threads there
         line += ["--remount-ro", "/proc"]
     line += ["--chdir", inside, "--clearenv"]
     for name, value in environment.items():

@@ -18,7 +18,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import psutil
 
@@ -53,13 +53,17 @@ class Sandbox:
         device: DeviceName = "interpreter",
         level: Level | None = None,
         required: bool = False,
+        native: bool = False,
     ) -> None:
-        """`level` asks for one confinement; None for the strongest that works here.
+        """`native`: its workers compile CUDA C++ and run what came of it, without Python.
+
+        `level` asks for one confinement; None for the strongest that works here.
 
         Raises ConfinementError when the one asked for doesn't, or, where it is `required`, when
         there is none that holds a stranger.
         """
         self.device = device
+        self.native = native
         self.confinement = confinement.choose(level, device, required)
         self._home = ""
         self._parent_pid = 0
@@ -88,12 +92,17 @@ class Sandbox:
         """The one folder a worker can write to; at some levels it sees another, empty one there."""
         return Path(self._home) / "scratch"
 
-    def hold(self, name: str, data: bytes) -> Path:
-        """Put a file of the submission where its workers can read it, and say where."""
+    def hold(self, name: str, data: bytes, program: bool = False) -> Path:
+        """Put a file of the submission where its workers can read it, and say where.
+
+        As a `program` they can start it, too.
+        """
         self._make_folders()
         path = Path(self._home) / "submission" / name
         if not path.exists() or path.read_bytes() != data:
             path.write_bytes(data)
+        if program:
+            path.chmod(0o500)
         return path
 
     def start(self) -> None:
@@ -125,14 +134,34 @@ class Sandbox:
     ) -> Worker:
         """Fork a worker for the entry of a submission file, over the arena's buffers.
 
-        Raises SandboxError when none can be had, even from a fresh parent.
+        Of a native sandbox `path` is the program that was made of the file. Raises SandboxError
+        when none can be had, even from a fresh parent.
         """
+        return self._worker({"path": str(path), "entry": entry}, buffers, limits)
+
+    def builder(
+        self, source: Path, build: dict[str, Any], output: int, output_bytes: int, limits: Limits
+    ) -> Worker:
+        """Fork a worker that compiles `source` when asked to (`Operation.build`), as `build` says.
+
+        What it makes goes to the descriptor `output`; see worker/builder.py. Raises SandboxError
+        as `worker` does.
+        """
+        message = {"path": str(source), "build": build}
+        return self._worker(message, [(output, output_bytes, True)], limits)
+
+    def _worker(
+        self,
+        wanted: dict[str, Any],
+        buffers: Sequence[tuple[int, int, bool]],
+        limits: Limits,
+    ) -> Worker:
         with contextlib.suppress(OSError, SandboxError):
-            return self._fork(path, entry, buffers, limits)
+            return self._fork(wanted, buffers, limits)
         self._stop_parent()  # a submission may have killed or stopped it
         self.start()
         try:
-            return self._fork(path, entry, buffers, limits)
+            return self._fork(wanted, buffers, limits)
         except OSError as error:
             raise SandboxError(f"no worker could be started: {error}") from None
 
@@ -200,7 +229,10 @@ class Sandbox:
     def _launch(self, control: socket.socket, log: IO[bytes]) -> subprocess.Popen[bytes]:
         line = confinement.command(
             self.confinement,
-            [sys.executable, "-I", "-B", str(WORKER_PROGRAM), str(control.fileno())],
+            [
+                *(sys.executable, "-I", "-B", str(WORKER_PROGRAM)),
+                *(str(control.fileno()), "native" if self.native else "python"),
+            ],
             scratch=self.scratch,
             submission=Path(self._home) / "submission",
             environment=self._environment(),
@@ -235,7 +267,7 @@ class Sandbox:
             # Triton 3.9 asks for a choice; fused multiply-add is what every release so far does.
             "TRITON_DEFAULT_FP_FUSION": "1",
         }
-        if self.device == "interpreter":
+        if self.device != "cuda":
             environment["TRITON_INTERPRET"] = "1"
             environment["CUDA_VISIBLE_DEVICES"] = ""
         else:
@@ -245,8 +277,7 @@ class Sandbox:
 
     def _fork(
         self,
-        path: Path,
-        entry: str,
+        wanted: dict[str, Any],
         buffers: Sequence[tuple[int, int, bool]],
         limits: Limits,
     ) -> Worker:
@@ -255,8 +286,7 @@ class Sandbox:
         self._next_id += 1
         message = {
             "id": self._next_id,
-            "path": str(path),
-            "entry": entry,
+            **wanted,
             "device": self.device,
             "memory_bytes": limits.memory_bytes if self.device == "interpreter" else None,
             "buffers": [[length, writable] for _, length, writable in buffers],

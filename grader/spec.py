@@ -95,8 +95,10 @@ class Variant(Block):
     """One thing to implement: a function `entry` of one file of the submission.
 
     `points` maps size classes, `performance` and `memory` to points. `arguments` names arguments
-    and sizes in call order; None means the exercise's own. `tolerance` and `limits`, where given,
-    are complete: what the variant leaves open comes from the exercise.
+    and sizes in call order; None means the exercise's own. `layout` holds those of the tensors'
+    layouts that the variant is called with; None means all of them (a plain pointer says nothing
+    of strides). `tolerance` and `limits`, where given, are complete: what the variant leaves open
+    comes from the exercise.
     """
 
     name: Label
@@ -105,6 +107,12 @@ class Variant(Block):
     dtypes: Annotated[tuple[Dtype, ...], BeforeValidator(nonempty_list)]
     points: Annotated[dict[str, Points], BeforeValidator(filled)]
     arguments: Annotated[tuple[str, ...], BeforeValidator(nonempty_list)] | None = None
+    layout: (
+        Annotated[
+            tuple[Annotated[Layout, one_of(get_args(Layout))], ...], BeforeValidator(nonempty_list)
+        ]
+        | None
+    ) = None
     tolerance: Tolerance | None = None
     limits: Limits | None = None
     policy: Policy = Policy()
@@ -170,11 +178,12 @@ class Exercise(Block):
     def signature(self, variant: Variant | str) -> tuple[Tensor | Scalar | Size, ...]:
         """What the variant's entry is called with, in call order."""
         chosen = self._variant(variant)
+        arguments = [_laid_out(argument, chosen) for argument in self.arguments]
         if chosen.arguments is None:
-            return self.arguments
+            return tuple(arguments)
         by_name: dict[str, Tensor | Scalar | Size] = {
             **{name: Size(name=name) for name in self.sizes_names},
-            **{argument.name: argument for argument in self.arguments},
+            **{argument.name: argument for argument in arguments},
         }
         return tuple(by_name[name] for name in chosen.arguments)
 
@@ -217,6 +226,14 @@ def _resolved(variant: Variant, exercise: Exercise) -> Variant:
     if variant.limits is not None:
         update["limits"] = exercise.limits.overridden_by(variant.limits)
     return variant.model_copy(update=update)
+
+
+def _laid_out(argument: Argument, variant: Variant) -> Argument:
+    """The argument with those of its layouts that the variant is called with."""
+    if not isinstance(argument, Tensor) or variant.layout is None:
+        return argument
+    kept = tuple(layout for layout in argument.layout if layout in variant.layout)
+    return argument if kept == argument.layout else argument.model_copy(update={"layout": kept})
 
 
 def load(path: Path) -> Exercise:

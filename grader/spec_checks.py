@@ -122,6 +122,7 @@ def _unknown_names(formula: Formula, known: Iterable[str], kind: str) -> Iterato
 
 def _variant_mistakes(exercise: Exercise, variant: Variant) -> Iterator[Mistake]:
     yield from _call_mistakes(exercise, variant)
+    yield from _layout_mistakes(exercise, variant)
     known = point_keys(exercise)
     for key in variant.points:
         if key not in known:
@@ -140,6 +141,34 @@ def _variant_mistakes(exercise: Exercise, variant: Variant) -> Iterator[Mistake]
             checks = _performance_mistakes if key == "performance" else _memory_mistakes
             for mistake in checks(exercise, variant, block):
                 yield Mistake((key, *mistake.path), mistake.message)
+
+
+def _layout_mistakes(exercise: Exercise, variant: Variant) -> Iterator[Mistake]:
+    """A variant's layouts leave each tensor one of its own, and all it can be called with."""
+    wanted = variant.layout or ()
+    tensors = [each for each in exercise.arguments if isinstance(each, Tensor)]
+    for tensor in tensors if wanted else ():
+        if not set(wanted) & set(tensor.layout):
+            yield Mistake(
+                ("layout",),
+                f"expected at least one of {tensor.name}'s layouts ({', '.join(tensor.layout)}), "
+                f"got {', '.join(wanted)}",
+            )
+            return
+    if variant.language == "cuda":
+        for tensor in tensors:
+            strided = [
+                layout
+                for layout in tensor.layout
+                if layout in ("row_padded", "transposed") and (not wanted or layout in wanted)
+            ]
+            if strided:
+                yield Mistake(
+                    ("layout",),
+                    f"expected contiguous or offset alone, got {strided[0]} for {tensor.name}: "
+                    "a C function gets a pointer and no strides",
+                )
+                break
 
 
 def _call_mistakes(exercise: Exercise, variant: Variant) -> Iterator[Mistake]:

@@ -84,7 +84,7 @@ def compile_filter(
     names = [_KERNEL, _IDENTITY, _CLOCK, _OTHERS, _OBJECTS, _METADATA]
     if not (own_namespaces or signals_scoped):
         names.append(_SIGNALS)
-    if device == "interpreter":
+    if device != "cuda":
         names.append(_NETWORK)
     for name in " ".join(names).split():
         _add(seccomp, program, refuse, name)
@@ -95,7 +95,7 @@ def compile_filter(
     # "No such system call": libraries fall back to what can be looked at, or to a file.
     missing = seccomp.ERRNO(errno.ENOSYS)
     _add(seccomp, program, missing, "clone3")
-    if device == "interpreter":
+    if device != "cuda":
         _add(seccomp, program, missing, "memfd_create")  # memory that no count of pages shows
     return _exported(program)
 
@@ -119,7 +119,7 @@ def _refuse_sockets(seccomp: Any, program: Any, device: DeviceName, own_namespac
     A pair of datagram sockets can still be sent from to any name, so those are refused too.
     """
     refuse, arg = seccomp.ERRNO(errno.EPERM), seccomp.Arg
-    if device == "interpreter":
+    if device != "cuda":
         _add(seccomp, program, refuse, "socket")
     else:
         _add(seccomp, program, refuse, "socket", arg(0, seccomp.NE, int(socket.AF_UNIX)))
@@ -128,7 +128,7 @@ def _refuse_sockets(seccomp: Any, program: Any, device: DeviceName, own_namespac
         return
     datagram = arg(1, seccomp.MASKED_EQ, _SOCKET_TYPE_MASK, int(socket.SOCK_DGRAM))
     raw = arg(1, seccomp.MASKED_EQ, _SOCKET_TYPE_MASK, int(socket.SOCK_RAW))  # same, for AF_UNIX
-    names = ("socketpair",) if device == "interpreter" else ("socketpair", "socket")
+    names = ("socketpair",) if device != "cuda" else ("socketpair", "socket")
     for name in names:
         _add(seccomp, program, refuse, name, datagram)
         _add(seccomp, program, refuse, name, raw)

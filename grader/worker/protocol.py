@@ -46,6 +46,8 @@ class Operation(IntEnum):
     prepare = 4  # keep `repeat` copies of the given arguments on the device, for `time`
     time = 5  # call the entry `repeat` times over the prepared copies, then synchronise
     collect = 6  # copy the outputs of prepared copy number `repeat` back into the arena
+    measure = 7  # as `run`, counting every access to memory: the emulator alone does
+    build = 8  # compile the source of a native program
 
 
 class Kind(IntEnum):
@@ -92,6 +94,7 @@ class Code(IntEnum):
     out_of_memory = 7
     not_modelled = 8  # the interpreter can't do this as a GPU would
     device_failed = 9  # the device context is lost; the worker is of no further use
+    found = 10  # the run is over; the emulator saw something wrong in it
 
 
 class ProtocolError(ValueError):

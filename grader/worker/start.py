@@ -1,4 +1,4 @@
-"""Started by path (`python -I start.py CONTROL_FD PLAN`): makes the worker's files a package.
+"""Started by path (`python -I start.py CONTROL_FD KIND PLAN`): makes the worker's files a package.
 
 The folder of this file becomes the package `warpgrade_worker` without entering sys.path, so that
 its modules import each other and a submission can't import the grader by accident.
@@ -23,7 +23,7 @@ def main() -> None:
     spec.loader.exec_module(package)
     from warpgrade_worker import zygote
 
-    zygote.main(int(sys.argv[1]), json.loads(sys.argv[2]))
+    zygote.main(int(sys.argv[1]), sys.argv[2], json.loads(sys.argv[3]))
 
 
 if __name__ == "__main__":

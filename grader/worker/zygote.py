@@ -1,7 +1,9 @@
-"""The forking parent: imports torch and triton once, then forks a worker per request.
+"""The forking parent: sets up once, then forks a worker per request.
 
-Importing takes over a second, a fork milliseconds; so a dead worker costs the next case nothing
-but a fork. The parent stays single-threaded and never touches a GPU (a process that has can't be
+There are two kinds. For Triton kernels ("python") it imports torch and triton, which takes over a
+second, where a fork takes milliseconds; so a dead worker costs the next case nothing but a fork.
+For CUDA C++ ("native") it imports neither: its workers compile a file (builder.py) or become the
+program that came of it (native/). The parent stays single-threaded and never touches a GPU (a process that has can't be
 forked). It runs no submission code itself, but its children run as the same user and could tamper
 with it, so the grader believes nothing it says beyond how a child ended, and survives its death.
 
@@ -9,6 +11,8 @@ Control messages are JSON in SOCK_SEQPACKET datagrams. From the grader:
 
     {"id": 1, "path": "...", "entry": "...", "device": "interpreter", "memory_bytes": ...,
      "buffers": [[length, writable], ...]}       with descriptors: request socket, log pipe, buffers
+
+and, in a native parent, "build": {...} where `path` is a source to compile: see builder.py.
 
 To the grader: {"ready": true}, {"id": 1, "pid": ...}, {"id": 1, "exit": wait status}.
 """
@@ -39,15 +43,19 @@ MAX_FILE_BYTES = 256 << 20
 MAX_PROCESSES = 256  # and threads, of one submission
 
 
-def main(control_fd: int, plan: dict) -> None:
-    """Serve control messages until the grader closes the socket. `plan`: see lockdown.py."""
+def main(control_fd: int, kind: str, plan: dict) -> None:
+    """Serve control messages until the grader closes the socket.
+
+    `kind` is "python" or "native"; for `plan` see lockdown.py.
+    """
     control = socket.socket(fileno=control_fd)
     os.set_inheritable(control_fd, False)
     _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     _prctl(PR_SET_CHILD_SUBREAPER, 1)  # a worker's orphans stay where the grader can find them
     # No setuid program helps a submission; and no descendant can shed this mark (processes.py).
     _prctl(PR_SET_NO_NEW_PRIVS, 1)
-    _import_frameworks()
+    if kind == "python":
+        _import_frameworks()
     lockdown.secure_parent(plan)
     gc.collect()
     gc.freeze()  # keeps the collector from touching (and so copying) the parent's pages
@@ -58,7 +66,7 @@ def main(control_fd: int, plan: dict) -> None:
     while True:
         for fd, _ in poller.poll():
             if fd == control.fileno():
-                if not _spawn(control, children, poller, plan):
+                if not _spawn(control, children, poller, kind, plan):
                     return
             else:
                 _reap(control, children, poller, fd)
@@ -82,7 +90,7 @@ def _import_frameworks() -> None:
         warm_up.run()
 
 
-def _spawn(control, children, poller, plan) -> bool:
+def _spawn(control, children, poller, kind, plan) -> bool:
     """Fork the worker that one message asks for; False when the grader has gone."""
     message, descriptors = _receive(control)
     if message is None:
@@ -92,7 +100,7 @@ def _spawn(control, children, poller, plan) -> bool:
         status = 1
         try:
             control.close()
-            _become_worker(message, descriptors, plan)
+            _become_worker(message, descriptors, kind, plan)
             status = 0
         except BaseException:
             traceback.print_exc()  # to the log, once that is where stderr goes
@@ -126,7 +134,7 @@ def _reap(control, children, poller, ready_pidfd: int) -> None:
             pass
 
 
-def _become_worker(message: dict, descriptors: list[int], plan: dict) -> None:
+def _become_worker(message: dict, descriptors: list[int], kind: str, plan: dict) -> None:
     request_fd, log_fd, *buffer_fds = descriptors
     _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     os.setsid()
@@ -136,6 +144,33 @@ def _become_worker(message: dict, descriptors: list[int], plan: dict) -> None:
     os.dup2(log_fd, 2)
     os.close(null)
     os.close(log_fd)
+    if kind == "native":
+        _limit(message.get("memory_bytes"), plan)
+        lockdown.secure_worker(plan)
+        _become_native(message, request_fd, buffer_fds)
+    else:
+        _become_python(message, request_fd, buffer_fds, plan)
+
+
+def _become_native(message: dict, request_fd: int, buffer_fds: list[int]) -> None:
+    """Compile a source, or become the program that was compiled."""
+    if "build" in message:
+        from . import builder
+
+        builder.serve(socket.socket(fileno=request_fd), buffer_fds[0], message["path"], message["build"])
+        return
+    line = [message["path"], str(request_fd), message["entry"]]
+    for fd, (length, writable) in zip(buffer_fds, message["buffers"], strict=True):
+        line.append(f"{fd}:{length}:{int(writable)}")
+    for fd in (request_fd, *buffer_fds):
+        os.set_inheritable(fd, True)
+    os.execv(message["path"], line)
+
+
+def _become_python(
+    message: dict, request_fd: int, buffer_fds: list[int], plan: dict
+) -> None:
+    """Serve requests about a Python file."""
     faulthandler.enable()  # where a fault happened goes to the log, for the student
     from . import host, memory
 
@@ -143,7 +178,7 @@ def _become_worker(message: dict, descriptors: list[int], plan: dict) -> None:
         memory.map_buffer(fd, length, writable)
         for fd, (length, writable) in zip(buffer_fds, message["buffers"], strict=True)
     ]
-    _limit(message.get("memory_bytes"), own_namespaces=bool(plan) and not plan.get("landlock"))
+    _limit(message.get("memory_bytes"), plan)
     lockdown.secure_worker(plan)
     host.serve(
         socket.socket(fileno=request_fd),
@@ -154,9 +189,13 @@ def _become_worker(message: dict, descriptors: list[int], plan: dict) -> None:
     )
 
 
-def _limit(memory_bytes: int | None, own_namespaces: bool) -> None:
-    """Limits that the worker can't raise again. None for memory on a GPU: CUDA reserves more."""
-    if own_namespaces:  # elsewhere it would count the user's other processes, or nothing for root
+def _limit(memory_bytes: int | None, plan: dict) -> None:
+    """Limits that the worker can't raise again.
+
+    `memory_bytes` is None where address space says nothing of memory: CUDA reserves more, and so
+    does the emulator.
+    """
+    if plan and not plan.get("landlock"):  # own namespaces: elsewhere it would count the user's other processes, or nothing for root
         resource.setrlimit(resource.RLIMIT_NPROC, (MAX_PROCESSES, MAX_PROCESSES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (MAX_FILE_BYTES, MAX_FILE_BYTES))

@@ -80,6 +80,7 @@ variants:
       copies: {at_most: 1}
       bytes_copied: {at_most: rows * itemsize}
       reads: {x: {at_most: 1.1}}
+    layout: [contiguous, offset]
 """
 
 
@@ -152,6 +153,17 @@ def test_tensors_carry_layout_space_and_concrete_shapes_and_dtypes(exercise):
     assert [each.concrete_dtype("bfloat16") for each in (out, steps)] == ["bfloat16", "int32"]
     with pytest.raises(FormulaError, match="cols"):
         x.concrete_shape({"rows": 3})
+
+
+def test_a_variant_may_be_called_with_fewer_layouts(exercise):
+    layouts = {
+        name: [each.layout for each in exercise.signature(name) if each.name in ("x", "out")]
+        for name in exercise.variants
+    }
+    assert layouts == {
+        "triton": [("contiguous", "row_padded", "transposed"), ("contiguous", "offset")],
+        "cuda_v1": [("contiguous", "offset"), ("contiguous",)],
+    }
 
 
 def test_a_size_class_is_a_tuple_of_alternatives(exercise):
@@ -494,6 +506,18 @@ MISTAKES = {
     "points for no class": (
         "ragged: 1.5", "raged: 1.5", "23: variants.triton.points.raged",
         ["(aligned, ragged, degenerate, memory, performance)", "did you mean 'ragged'?"],
+    ),
+    "a layout that C can't be told of": (
+        "    layout: [contiguous, offset]", "    layout: [contiguous, row_padded]",
+        "50: variants.cuda_v1.layout", ["expected contiguous or offset alone", "row_padded for x"],
+    ),
+    "CUDA with every layout": (
+        "    layout: [contiguous, offset]\n", "", "35: variants.cuda_v1",
+        ["expected contiguous or offset alone", "no strides"],
+    ),
+    "a layout no tensor has": (
+        "    layout: [contiguous, offset]", "    layout: [offset]",
+        "50: variants.cuda_v1.layout", ["one of x's layouts (contiguous, row_padded", "got offset"],
     ),
     "no points": (
         "{performance: 2, ragged: 1.5, aligned: 1}", "{}", "23: variants.triton.points",
