@@ -73,7 +73,7 @@ def readable(device: DeviceName) -> list[Path]:
 
         found += [EMULATOR_FOLDER, *map(Path, _COMPILER), toolchain.cache_folder()]
     if device == "emulator":  # its nvcc, where there is one, looks over the compiler's shoulder
-        found += [path for path in Path("/").glob(_CUDA_GLOBS[0])]
+        found += Path("/").glob(_CUDA_GLOBS[0])
     if device == "cuda":
         found += [Path(path) for path in _CUDA]
         found += [path for pattern in _CUDA_GLOBS for path in Path("/").glob(pattern)]
@@ -199,7 +199,9 @@ def _hidden() -> list[Path]:
 def _without_project(path: Path) -> list[Path]:
     """`path`, or, where it holds something hidden, what else is in it."""
     real = path.resolve()
-    if real in (WORKER_FOLDER, EMULATOR_FOLDER) or not any(each.is_relative_to(real) for each in _hidden()):
+    if real in (WORKER_FOLDER, EMULATOR_FOLDER) or not any(
+        each.is_relative_to(real) for each in _hidden()
+    ):
         return [path]
     if real in _hidden():
         return []

@@ -87,6 +87,21 @@ class Case:
         )
 
 
+def fixed_case(exercise: Exercise, variant: Variant, given: Mapping[str, Any], seed: int) -> Case:
+    """The one case that a variant's speed or use of memory is measured on, as its spec gives it."""
+    return Case(
+        sizes=tuple((name, int(given[name])) for name in exercise.sizes_names),
+        dtype=str(given.get("dtype", variant.dtypes[0])),
+        seed=seed,
+        data=str(given.get("data", "normal")),
+        scalars=tuple(
+            (argument.name, given[argument.name])
+            for argument in exercise.signature(variant)
+            if argument.name in given
+        ),
+    )
+
+
 @dataclass(frozen=True)
 class Space:
     """All the cases of one dtype and size class of a variant."""

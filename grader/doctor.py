@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from grader import confinement, machine
+from grader import confinement, machine, native
 from grader.sandbox import Sandbox
 from grader.supervision import SandboxError
 
@@ -48,6 +48,11 @@ else:
     signature = {"x_ptr": "*fp32", "n": "i32", "BLOCK": "constexpr"}
     source = ASTSource(double_kernel, signature, {"BLOCK": 64})
     assert triton.compile(source, target=GPUTarget("cuda", 90, 32)).asm["ptx"]
+"""
+
+_CUDA_TRIAL = """
+__global__ void double_kernel(float* x) { x[threadIdx.x] *= 2.0f; }
+extern "C" void trial(float* x) { double_kernel<<<1, 1>>>(x); }
 """
 
 _SET_UP_AGAIN = "To set up the tested versions again: `make clean`, then your command."
@@ -160,6 +165,40 @@ def look_compilers() -> Finding:
     return Finding("compilers", "yes", found)
 
 
+def look_cuda() -> Finding:
+    """CUDA C++: by compiling a kernel in a sandbox, for the emulator or, with a GPU, for that."""
+    backends: tuple[native.Backend, ...] = (
+        ("emulator", "gpu") if machine.gpu_name() else ("emulator",)
+    )
+    works, troubles = [], []
+    for backend in backends:
+        trouble = native.why_not(backend) or _build_trial(backend)
+        if trouble:
+            troubles.append(trouble)
+        else:
+            works.append({"emulator": "runs in the emulator", "gpu": "runs on the GPU"}[backend])
+    state: State = "yes" if not troubles else "part" if works else "no"
+    found, _, advice = " ".join(troubles).partition(": ")
+    if works:
+        return Finding("CUDA C++", state, " and ".join(works), " ".join(troubles))
+    return Finding("CUDA C++", state, found, advice)
+
+
+def _build_trial(backend: native.Backend) -> str:
+    """Compile the trial file; "" or what went wrong, in a line."""
+    device = "emulator" if backend == "emulator" else "cuda"
+    try:
+        with Sandbox(device, native=True) as sandbox:
+            sandbox.start()
+            entries = [("trial", ["pointer:float32"])]
+            program = native.build(sandbox, "trial.cu", _CUDA_TRIAL.encode(), entries, backend)
+    except (SandboxError, native.BuildError) as error:
+        return str(error).splitlines()[-1][:200]
+    if program.died is not None:
+        return f"the compiler ended without an answer ({program.died.description})"
+    return "" if program.path else "; ".join(each.message for each in program.problems)[:200]
+
+
 def look_confinement() -> Finding:
     """What shuts a worker in, by trying to get out; then a real one, to see that it starts."""
     device = machine.device()
@@ -189,6 +228,7 @@ _LOOKS: tuple[Callable[[], Finding], ...] = (
     look_gpu,
     look_triton_gpu,
     look_compilers,
+    look_cuda,
     look_confinement,
 )
 

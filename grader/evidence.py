@@ -9,6 +9,9 @@ number; reading checks every field and names the one that is wrong.
         PartEvidence             one per dtype and size class: a run of the correctness loop
           Failure                the smallest failing case of each status
         PerformanceEvidence      timings, where a device could take them
+        MemoryEvidence           how memory was used, counted on one case
+          Metric                 a number that a spec may bound
+          LineCounters           the same by source line
 """
 
 from __future__ import annotations
@@ -87,6 +90,51 @@ class PerformanceEvidence:
 
 
 @dataclass(frozen=True)
+class Metric:
+    """One measured number, under the key that bounds it in a spec.
+
+    `counters` says what it was worked out from, in ncu's names where ncu has one.
+    """
+
+    name: str  # "useful_bytes_per_sector.load", "shared_bank_conflicts", "reads.weight"
+    value: float
+    counters: str = ""
+
+
+@dataclass(frozen=True)
+class LineCounters:
+    """What one source line of a kernel did to memory, in all launches of the entry together.
+
+    A request is one access of a warp; sectors have 32 bytes. `useful_bytes` are those that the
+    lanes of a request asked for, each counted once. Wavefronts and conflicts are of shared memory;
+    `ways` is the worst request's: 32 where all lanes hit one bank.
+    """
+
+    line: int  # in the submission's file; 0 where none is known
+    kernel: str
+    space: Literal["global", "shared", "local", "constant"]
+    access: Literal["load", "store", "atomic"]
+    requests: int
+    sectors: int = 0
+    useful_bytes: int = 0
+    wavefronts: int = 0
+    conflicts: int = 0
+    ways: int = 0
+
+
+@dataclass(frozen=True)
+class MemoryEvidence:
+    """How one variant used memory on the case that its spec names."""
+
+    status: Status  # passed = measured; not_measured; or how the run failed
+    reason: str = ""
+    case: str = ""
+    metrics: tuple[Metric, ...] = ()
+    lines: tuple[LineCounters, ...] = ()
+    observed_by: Literal["grader", "worker"] = "worker"  # the emulator's runtime is in the worker
+
+
+@dataclass(frozen=True)
 class VariantEvidence:
     """All that was observed about one variant of one exercise."""
 
@@ -98,6 +146,7 @@ class VariantEvidence:
     parts: tuple[PartEvidence, ...] = ()
     performance: PerformanceEvidence | None = None  # None where the spec asks for none
     rules_lifted: bool = False  # by the course staff: the source was not read for breaches
+    memory: MemoryEvidence | None = None  # None where the spec asks for none
 
     @property
     def correctness(self) -> Status:

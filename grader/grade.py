@@ -15,15 +15,23 @@ from pathlib import Path
 
 import torch
 
-from grader import breaches, machine, stopwatch
+from grader import breaches, machine, memory, native, stopwatch
 from grader.allowed_paths import DeviceName
 from grader.attempt import is_untouched
-from grader.cases import Case, Space
+from grader.cases import Case, Space, fixed_case
 from grader.compare import Verdict
 from grader.confinement import Level
 from grader.correctness import Effort, check, failure_of_compile, one_case
-from grader.evidence import Evidence, Failure, PartEvidence, PerformanceEvidence, VariantEvidence
-from grader.runner import CaseResult, Compiled, Runner, Times
+from grader.evidence import (
+    Evidence,
+    Failure,
+    MemoryEvidence,
+    PartEvidence,
+    PerformanceEvidence,
+    VariantEvidence,
+)
+from grader.runner import CaseResult, Compiled, Runner
+from grader.runners import Runners
 from grader.sandbox import Sandbox
 from grader.spec import Exercise, Variant
 from grader.status import Status
@@ -143,20 +151,23 @@ class Session:
         self.sandbox = Sandbox(self.device, level, require_sandbox)
         self.policy = policy
         self.lifted = frozenset(lifted)
-        self.times: dict[str, Times] = {}
         self._files: dict[str, bytes | str] = {}
-        self._runners: dict[tuple[str, str], Runner] = {}
+        self.runners = Runners(
+            exercises,
+            self.sandbox,
+            self._file,
+            lambda exercise, variant: policy and not self._is_lifted(exercise, variant),
+            level=level,
+            required=require_sandbox,
+        )
         self._timed_out_parts: dict[tuple[str, str], int] = {}
         self._found_breaches: dict[tuple[str, str], tuple[Failure, ...]] = {}
-        self._started = False
 
     def __enter__(self) -> Session:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for runner in self._runners.values():
-            runner.close()
-        self._runners.clear()
+        self.runners.close()
         self.sandbox.close()
 
     def not_attempted(self, variant: Variant) -> str:
@@ -180,7 +191,10 @@ class Session:
             on_step(Step(exercise.name, variant.name, "timing"))
             performance = self._performance(exercise, variant, evidence)
             evidence = replace(evidence, performance=performance)
-        self._close_runner(exercise, variant)
+        if variant.memory is not None and evidence.correctness is Status.passed:
+            on_step(Step(exercise.name, variant.name, "memory"))
+            evidence = replace(evidence, memory=self.memory(exercise, variant))
+        self.runners.close_variant(exercise, variant)
         return evidence
 
     def unseen(self, exercise: Exercise, variant: Variant) -> VariantEvidence:
@@ -213,13 +227,34 @@ class Session:
             status = Status.policy_violation
             return PartEvidence(case.dtype, "case", status, failures=found)
         space = self._space(exercise, variant, case.dtype, next(iter(exercise.sizes)))
-        return self._guarded(
-            case.dtype,
-            "case",
-            lambda: one_case(
-                replace(space, seed=case.seed), self._runner(exercise, variant), case, self._shown()
-            ),
+        space = replace(space, seed=case.seed)
+        return self._asked(
+            exercise,
+            variant,
+            (case.dtype, "case"),
+            lambda runner: one_case(space, runner, case, self._shown()),
         )
+
+    def memory(self, exercise: Exercise, variant: Variant) -> MemoryEvidence:
+        """How a variant that is right uses memory, on the case its spec names."""
+        if variant.language != "cuda":
+            reason = "access to memory is counted in CUDA C++ only"
+            return MemoryEvidence(Status.not_measured, reason)
+        if found := self._breaches(exercise, variant):
+            return MemoryEvidence(Status.policy_violation, found[0].what)
+        if reason := native.why_not("emulator"):
+            return MemoryEvidence(Status.not_measured, reason)
+        case = fixed_case(exercise, variant, variant.memory.case, self.seed)
+        try:
+            runner = self.runners.native(exercise, variant, "emulator")
+            seen = runner.measure(case)
+            if isinstance(seen, CaseResult):
+                return MemoryEvidence(seen.status, seen.verdict.what, str(case))
+            lines = {pc: site.line for pc, site in (runner.program.sites or {}).items()}
+            return memory.measure(seen, lines, exercise, variant, case)
+        except Exception:
+            reason = traceback.format_exc(limit=-6)
+            return MemoryEvidence(Status.grader_error, reason, str(case))
 
     # --- parts ---------------------------------------------------------------------------------
 
@@ -244,9 +279,8 @@ class Session:
             step = Step(exercise.name, variant.name, f"{dtype} {size_class}")
             on_step(step)
             parts.append(self._check(exercise, variant, dtype, size_class, step, on_step))
-            runner = self._runners.get((exercise.name, variant.name))
             # Before the last part's is waited for: should that have to run again, it is alone.
-            following = runner.compile_in_background() if runner else None
+            following = self._compile_in_background(exercise, variant)
             if pending is not None:
                 parts[-2] = self._with_compiled(exercise, variant, parts[-2], pending)
             pending = following
@@ -254,10 +288,12 @@ class Session:
             parts[-1] = self._with_compiled(exercise, variant, parts[-1], pending)
         return parts
 
+    def _compile_in_background(self, exercise: Exercise, variant: Variant):
+        """Start compiling ahead of time what ran, where the kernels are Triton's."""
+        runner = self.runners.opened(exercise, variant)
+        return runner.compile_in_background() if runner else None
+
     def _check(self, exercise, variant, dtype, size_class, step, on_step) -> PartEvidence:
-        if variant.language != "triton":
-            reason = "this version grades Triton kernels only"
-            return PartEvidence(dtype, size_class, Status.not_measured, reason=reason)
         key = (exercise.name, variant.name)
         if self._timed_out_parts.get(key, 0) >= 3:
             reason = "not run: three other parts of this variant had run out of time"
@@ -272,16 +308,12 @@ class Session:
             cases += 1
             on_step(replace(step, cases=cases))
 
-        part = self._guarded(
-            dtype,
-            size_class,
-            lambda: check(
-                self._space(exercise, variant, dtype, size_class),
-                self._runner(exercise, variant),
-                effort,
-                on_case,
-                self._shown(),
-            ),
+        space = self._space(exercise, variant, dtype, size_class)
+        part = self._asked(
+            exercise,
+            variant,
+            (dtype, size_class),
+            lambda runner: check(space, runner, effort, on_case, self._shown()),
         )
         if part.status is Status.timed_out:
             self._timed_out_parts[key] = self._timed_out_parts.get(key, 0) + 1
@@ -289,7 +321,7 @@ class Session:
 
     def _with_compiled(self, exercise, variant, part: PartEvidence, pending) -> PartEvidence:
         """The part with what compiling ahead of time adds to it."""
-        runner = self._runner(exercise, variant)
+        runner = self.runners.triton(exercise, variant)
         compiled = runner.compiled(pending)
         space = self._space(exercise, variant, part.dtype, part.size_class)
         if compiled is None and part.status is Status.passed:
@@ -309,6 +341,36 @@ class Session:
         if part.status is not Status.passed:
             return replace(part, failures=(*part.failures, failure))
         return replace(part, status=failure.status, failures=(failure,))
+
+    def _asked(
+        self,
+        exercise: Exercise,
+        variant: Variant,
+        key: tuple[str, str],
+        look: Callable[[Runner], PartEvidence],
+    ) -> PartEvidence:
+        """What a look at one part shows: in the emulator and then on the GPU, where both run it.
+
+        The first fault is the verdict; what one can't decide, the other may.
+        """
+        if reason := self.runners.why_none(variant):
+            return PartEvidence(*key, Status.not_measured, reason=reason)
+
+        def look_at_each() -> PartEvidence:
+            seen: list[PartEvidence] = []
+            for runner in self.runners.of(exercise, variant):
+                seen.append(look(runner))
+                if seen[-1].status.is_failure:
+                    return seen[-1]
+            decided = [part for part in seen if part.status is Status.passed]
+            last = (decided or seen)[-1]
+            return replace(
+                last,
+                cases_run=sum(part.cases_run for part in decided) if decided else last.cases_run,
+                seconds=sum(part.seconds for part in seen),
+            )
+
+        return self._guarded(*key, look_at_each)
 
     def _guarded(self, dtype: str, size_class: str, work: Callable) -> PartEvidence:
         """The part's evidence; trouble of our own becomes grader_error and costs no points."""
@@ -353,24 +415,6 @@ class Session:
         return bool({exercise.name, f"{exercise.name}/{variant.name}"} & self.lifted)
 
     # --- what is opened on the way ---------------------------------------------------------------
-
-    def _runner(self, exercise: Exercise, variant: Variant) -> Runner:
-        if not self._started:
-            self.sandbox.start()
-            self._started = True
-        key = (exercise.name, variant.name)
-        if key not in self._runners:
-            watched = self.policy and not self._is_lifted(exercise, variant)
-            self._runners[key] = Runner(
-                self.sandbox, exercise, variant, self._path(variant), watched
-            )
-            self.times["/".join(key)] = self._runners[key].times
-        return self._runners[key]
-
-    def _close_runner(self, exercise: Exercise, variant: Variant) -> None:
-        runner = self._runners.pop((exercise.name, variant.name), None)
-        if runner is not None:
-            runner.close()
 
     def _space(self, exercise, variant, dtype: str, size_class: str) -> Space:
         return Space(exercise, variant, dtype, size_class, self.seed)

@@ -5,18 +5,16 @@ Whatever a worker does, `run` answers with a CaseResult and the next case meets 
 
 from __future__ import annotations
 
-import contextlib
-import json
 import re
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from grader import hostile, oracle
 from grader import inputs as inputs_of_case
-from grader import oracle
 from grader.arena import Arena, required_bytes
 from grader.cases import Case
 from grader.compare import Verdict, judge
@@ -35,9 +33,6 @@ ARENA_BYTES = 256 << 20
 MAX_DETAIL = 4000  # characters
 GPU_TIME_FACTOR = 6.0  # kernels are compiled and tuned as they are first launched there
 YARDSTICKS = Path(__file__).parent / "worker" / "yardsticks.py"
-MAX_LINE = 10_000_000
-# Controls but tab and newline; surrogates; what XML has no way to write.
-_UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 _FAULTS = (signal.SIGSEGV, signal.SIGBUS)
 
 
@@ -125,6 +120,8 @@ class Runner:
         self._tags: dict[int, Case] = {}
         self._pending: PendingCompile | None = None
         self._stalled: PendingCompile | None = None
+        self._operation = Operation.run
+        self._on_report: Callable[[Any], None] | None = None
 
     def __enter__(self) -> Runner:
         return self
@@ -188,21 +185,26 @@ class Runner:
             return Compiled(CaseResult(case, Verdict(Status.timed_out, what)))
         if isinstance(reply, Cause):
             return None
-        fields = _fields(reply)
-        notes = [_one_line(_text(each, "message")) for each in _dicts(fields.get("not_modelled"))]
-        failures = _dicts(fields.get("failures"))
+        fields = hostile.fields(reply)
+        notes = [
+            hostile.one_line(hostile.text(each, "message"))
+            for each in hostile.dicts(fields.get("not_modelled"))
+        ]
+        failures = hostile.dicts(fields.get("failures"))
         if not failures:
             return Compiled(note=notes[0] if notes else "")
         first = failures[0]
         tag = first.get("tag")
         case = pending.tags.get(tag) if isinstance(tag, int) else None
-        message, _, excerpt = _text(first, "message").partition("\n")
+        message, _, excerpt = hostile.text(first, "message").partition("\n")
         what = (
             "the interpreter runs the kernel, but the compiler for the GPU refuses it: "
-            + _one_line(message)
+            + hostile.one_line(message)
         )
         verdict = Verdict(Status.compile_error, what)
-        return Compiled(CaseResult(case, verdict, _line(first), excerpt[:MAX_DETAIL], "worker"))
+        return Compiled(
+            CaseResult(case, verdict, hostile.line(first), excerpt[:MAX_DETAIL], "worker")
+        )
 
     # --- one run -------------------------------------------------------------------------------
 
@@ -215,7 +217,7 @@ class Runner:
         placed = self._arena.place(made.slots, inputs_writable)
         arguments = made.arguments([item.argument for item in placed])
         asked = time.perf_counter()
-        answer = self._worker.ask(Operation.run, arguments)
+        answer = self._worker.ask(self._operation, arguments)
         self.times.waiting += time.perf_counter() - asked
         self._tags[self._worker.sequence] = case
         if isinstance(answer, Death):
@@ -226,16 +228,20 @@ class Runner:
             return self._from_death(case, answer)
         if answer.code is Code.device_failed:
             self._drop_worker()
-        if answer.code is not Code.ok:
-            return self._from_refusal(case, answer)
+        if (told := self._answered(case, answer)) is not None:
+            return told
         outcomes = self._arena.collect(placed)
         truths = self._oracle.truths(made.tensors, made.scalars, self._tolerance.magnitude)
         verdict = judge(outcomes, truths, self._tolerance)
-        returned = _text(_fields(answer), "returned")
+        returned = hostile.text(hostile.fields(answer), "returned")
         if verdict.status is Status.not_written and returned:
             return self._returned_instead(case, returned)
-        breach = self._computed_by_library(case, _fields(answer)) if verdict.passed else None
+        breach = self._computed_by_library(case, hostile.fields(answer)) if verdict.passed else None
         return breach or CaseResult(case, verdict)
+
+    def _answered(self, case: Case, answer: Reply) -> CaseResult | None:
+        """What an answer itself says of the case; None where its outputs are to be judged."""
+        return None if answer.code is Code.ok else self._from_refusal(case, answer)
 
     def _computed_by_library(self, case: Case, fields: dict[str, Any]) -> CaseResult | None:
         """What the submission's own lines let PyTorch compute, where that is not allowed."""
@@ -243,10 +249,10 @@ class Runner:
         if not self._watched or not isinstance(seen, list) or not seen:
             return None
         pair = seen[0] if isinstance(seen[0], list) and len(seen[0]) == 2 else ["", None]
-        name = _one_line(_clean(pair[0]), 80) if isinstance(pair[0], str) else ""
+        name = hostile.one_line(hostile.clean(pair[0]), 80) if isinstance(pair[0], str) else ""
         what = f"PyTorch computed on the way to the result ({name})."
         verdict = Verdict(Status.policy_violation, what, "computed")
-        line = _line({"line": pair[1]})
+        line = hostile.line({"line": pair[1]})
         return CaseResult(case, verdict, line, "", "worker", instead_of("torch"))
 
     def _start(self, count: int) -> CaseResult | None:
@@ -254,9 +260,7 @@ class Runner:
         if self._load_failure is not None:
             return self._load_failure
         started = time.perf_counter()
-        worker = self._sandbox.worker(
-            self.path, self.variant.entry, self._arena.buffers, self._limits
-        )
+        worker = self._spawn()
         self._tags.clear()
         self.times.workers += 1
         blank = [inputs_of_case.blank_argument()] * count
@@ -274,6 +278,11 @@ class Runner:
         else:
             self._worker = worker
         return self._load_failure
+
+    def _spawn(self) -> Worker:
+        return self._sandbox.worker(
+            self.path, self.variant.entry, self._arena.buffers, self._limits
+        )
 
     def _make_room(self, made: Inputs, inputs_writable: bool) -> None:
         reading = [s for s in made.slots if s.role == "input" and not inputs_writable]
@@ -299,9 +308,12 @@ class Runner:
     # --- what an answer means ------------------------------------------------------------------
 
     def _from_refusal(self, case: Case | None, reply: Reply) -> CaseResult:
-        fields = _fields(reply)
-        detail = _text(fields, "detail")[:MAX_DETAIL]
-        kind, message = _text(fields, "type"), _one_line(_text(fields, "message"))
+        fields = hostile.fields(reply)
+        detail = hostile.text(fields, "detail")[:MAX_DETAIL]
+        kind, message = (
+            hostile.text(fields, "type"),
+            hostile.one_line(hostile.text(fields, "message")),
+        )
         status = _STATUS_OF_CODE[reply.code]
         if reply.code is Code.not_modelled and self._sandbox.device == "cuda":
             status = Status.crashed  # only the interpreter has a reason to say so
@@ -313,13 +325,13 @@ class Runner:
             status = Status.misaligned_access if "misaligned" in message else status
             hint = "Does every load and store have a mask that keeps it inside its tensor?"
         elif reply.code is Code.bad_request:
-            what = f"its process could not serve a request: {_joined(kind, message)}"
+            what = f"its process could not serve a request: {hostile.joined(kind, message)}"
             # Ours to answer for only if a submission that does nothing gets the same answer.
             status = Status.grader_error if self._serves_nobody() else Status.crashed
         else:
-            what = f"{_INTRODUCTION.get(reply.code, '')}{_joined(kind, message)}"
+            what = f"{_INTRODUCTION.get(reply.code, '')}{hostile.joined(kind, message)}"
             hint = _hint_for_exception(kind, message, reply.code)
-        return CaseResult(case, Verdict(status, what), _line(fields), detail, "worker", hint)
+        return CaseResult(case, Verdict(status, what), hostile.line(fields), detail, "worker", hint)
 
     def _serves_nobody(self) -> bool:
         """Whether even a worker that has loaded no submission refuses what this one refused."""
@@ -336,8 +348,8 @@ class Runner:
             worker.close()
 
     def _from_death(self, case: Case | None, death: Death) -> CaseResult:
-        log = _clean(death.log)
-        line, detail = _line_in_log(log, self.path), _tail(log)
+        log = hostile.clean(death.log)
+        line, detail = hostile.line_in_log(log, self.path), hostile.tail(log)
         if death.cause is Cause.timed_out:
             what = (
                 f"no answer within {self._limits.cpu_seconds:g} s of computing "
@@ -389,21 +401,23 @@ class Runner:
         names = ", ".join(self._argument_names())
         wanted = f"{self.variant.entry}({names})"
         if fields.get("message") == "signature":
-            got = _one_line(_text(fields, "signature"), 200)
+            got = hostile.one_line(hostile.text(fields, "signature"), 200)
             return (
                 f"the entry is {self.variant.entry}{got}, but it is called as {wanted}.",
                 "The grader allocates the output: the entry writes into it and returns nothing.",
             )
         functions = fields.get("functions")
         names = functions if isinstance(functions, list) else []
-        names = [_one_line(_clean(name), 80) for name in names if isinstance(name, str)]
+        names = [
+            hostile.one_line(hostile.clean(name), 80) for name in names if isinstance(name, str)
+        ]
         have = f"; it defines {', '.join(names[:8])}" if names else ""
         return f"the file has no function {self.variant.entry}{have}.", f"Define {wanted}."
 
     def _returned_instead(self, case: Case, returned: str) -> CaseResult:
         outputs = [tensor.name for tensor in self.exercise.outputs(self.variant)]
         names = " and ".join(outputs)
-        returned = _one_line(returned, 80)
+        returned = hostile.one_line(returned, 80)
         what = f"{self.variant.entry} returned {returned} and did not write {names}."
         hint = (
             f"The grader allocates {names} and passes it in: store the result there "
@@ -425,6 +439,7 @@ _STATUS_OF_CODE = {
     Code.out_of_memory: Status.out_of_memory,
     Code.not_modelled: Status.not_measured,
     Code.device_failed: Status.crashed,
+    Code.found: Status.crashed,  # only the emulator finds
 }
 _INTRODUCTION = {
     Code.import_failed: "executing the file raised ",
@@ -445,52 +460,3 @@ def _hint_for_exception(kind: str, message: str, code: Code) -> str:
     if code is Code.out_of_memory:
         return "How large is what the entry allocates? It needs little beside its arguments."
     return ""
-
-
-def _fields(reply: Reply) -> dict[str, Any]:
-    """The reply's text as a JSON object; {} where it is none. Hostile: check what you take."""
-    with contextlib.suppress(ValueError, RecursionError):
-        fields = json.loads(reply.text)
-        if isinstance(fields, dict):
-            return fields
-    return {}
-
-
-def _text(fields: dict[str, Any], name: str) -> str:
-    """A field that is text, fit to be printed; "" where it is anything else."""
-    value = fields.get(name)
-    return _clean(value) if isinstance(value, str) else ""
-
-
-def _line(fields: dict[str, Any]) -> int | None:
-    """The number of a line in a file, where the field `line` is one."""
-    value = fields.get("line")
-    return value if type(value) is int and 1 <= value < MAX_LINE else None
-
-
-def _dicts(value: Any) -> Sequence[dict[str, Any]]:
-    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
-
-
-def _clean(text: str) -> str:
-    """Text of a submission without what would disturb a terminal, XML or UTF-8."""
-    return _UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", text)
-
-
-def _joined(kind: str, message: str) -> str:
-    return f"{kind}: {message}" if message else kind
-
-
-def _one_line(text: str, limit: int = 400) -> str:
-    text = " ".join(text.split())
-    return text if len(text) <= limit else text[: limit - 2] + " …"
-
-
-def _line_in_log(log: str, path: Path) -> int | None:
-    """The innermost line of the submission's file in what faulthandler printed."""
-    match = re.search(rf'File "{re.escape(str(path))}", line (\d{{1,7}})', log)
-    return int(match[1]) if match else None
-
-
-def _tail(log: str, lines: int = 25) -> str:
-    return "\n".join(log.splitlines()[-lines:])

@@ -23,7 +23,7 @@ import torch
 from grader import inputs as inputs_of_case
 from grader import machine, oracle
 from grader.arena import Arena, Placed, Slot, required_bytes
-from grader.cases import Case
+from grader.cases import fixed_case
 from grader.compare import Verdict, judge
 from grader.confinement import Level
 from grader.evidence import PerformanceEvidence, Yardstick
@@ -86,7 +86,7 @@ def measure(
     yardsticks run in another, where no submission can disturb them.
     """
     spec = variant.performance
-    case = performance_case(exercise, variant, seed)
+    case = fixed_case(exercise, variant, spec.case, seed)
     made = inputs_of_case.make(exercise, variant, case)
     sizes = dict(case.sizes) | {"itemsize": ITEMSIZE[case.dtype]}
     moved = int(spec.bytes.evaluate(sizes))
@@ -110,22 +110,6 @@ def measure(
             return _race(base, candidate, racers)
         except TimingFailed as failed:
             return _with(base, failed.status, str(failed))
-
-
-def performance_case(exercise: Exercise, variant: Variant, seed: int) -> Case:
-    """The fixed case a variant is timed on."""
-    given = variant.performance.case
-    return Case(
-        sizes=tuple((name, int(given[name])) for name in exercise.sizes_names),
-        dtype=str(given.get("dtype", variant.dtypes[0])),
-        seed=seed,
-        data=str(given.get("data", "normal")),
-        scalars=tuple(
-            (argument.name, given[argument.name])
-            for argument in exercise.signature(variant)
-            if argument.name in given
-        ),
-    )
 
 
 def _race(

@@ -68,14 +68,14 @@ def _whole(console: Console, exercises: dict[str, Exercise], submission: Path) -
     started = time.perf_counter()
     with Session(submission, exercises, device="interpreter") as session:
         session.sandbox.start()
-        session._started = True
+        session.runners._started = True
         ready = time.perf_counter()
         rows = []
         for exercise, variant in selected(exercises):
             before = time.perf_counter()
             seen = session.variant(exercise, variant)
             took = time.perf_counter() - before
-            times = session.times[f"{exercise.name}/{variant.name}"]
+            times = session.runners.times[f"{exercise.name}/{variant.name}"]
             rows.append((f"{exercise.name}/{variant.name}", seen.correctness.value, took, times))
     total = time.perf_counter() - started + (IMPORTED - STARTED)
     table = Table(title="One grade of the reference, seconds", title_justify="left")

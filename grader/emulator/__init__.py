@@ -1,0 +1,18 @@
+"""CUDA C++ on a CPU: one .cu file to an executable that observes itself, with no GPU.
+
+    rewriter.py      CUDA's own syntax to C++ that g++ accepts; lines never shift
+    tokens.py        C++ source to tokens: comments, texts and directives set apart
+    unsupported.py   what is recognised and refused, with its line
+    toolchain.py     g++, the precompiled header and the prebuilt runtime
+    build.py         a .cu to an executable, problems and a site table
+    compiler_output.py   g++'s messages in the student's own terms
+    glue.py          the generated sources: the table of entries, the check of their signatures
+    elf.py           symbols and relocations of an object
+    objects.py       what an object may define and what it may ask for
+    sites.py         return address to line
+    report.py        what a run says of itself, read as hostile bytes
+    include/         the CUDA headers
+    runtime/         execution and observation
+
+It imports nothing from the rest of the grader: it is loaded by path inside the sandbox too.
+"""

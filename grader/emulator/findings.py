@@ -1,0 +1,221 @@
+"""The closed table of what the emulator finds: the status each means, its sentence, its advice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Told:
+    """The parts of a sentence: who did it, who else had to do with it, where, and the details."""
+
+    who: str  # "thread (1,0,0) of block (0,0,0)" or "the host code"
+    other: str
+    at: str  # " at transpose.cu:63", or ""
+    other_at: str
+    text: str  # the runtime's words: "4 bytes at offset 4000 of input, which has 4000 bytes"
+
+    def details(self, before: str = ": ") -> str:
+        """The runtime's words behind `before`, or nothing."""
+        return f"{before}{self.text}" if self.text else ""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of finding. `status` is the name of a member of grader/status.py."""
+
+    status: str
+    sentence: Callable[[Told], str]
+    hint: str
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _does(verb: str) -> Callable[[Told], str]:
+    """'Thread (1,0,0) of block (0,0,0) reads 4 bytes at offset 8 of input, at silu.cu:12.'"""
+
+    def sentence(told: Told) -> str:
+        at = f",{told.at}" if told.at else ""
+        return f"{_capital(told.who)} {verb}{told.details(' ')}{at}."
+
+    return sentence
+
+
+def _says(clause: str) -> Callable[[Told], str]:
+    """'Thread ... <clause> at silu.cu:12: details.'"""
+    return lambda told: f"{_capital(told.who)} {clause}{told.at}{told.details()}."
+
+
+def _race(told: Told) -> str:
+    where = told.details(" on ") or ""
+    return (
+        f"Data race{where}: {told.who}{told.at} and {told.other}{told.other_at}, "
+        "with nothing that puts one before the other."
+    )
+
+
+def _divergent(told: Told) -> str:
+    return (
+        f"{_capital(told.who)} waits at the barrier{told.at}, {told.other} at another one"
+        f"{told.other_at}{told.details()}."
+    )
+
+
+def _missing(told: Told) -> str:
+    return (
+        f"{_capital(told.who)} waits at the barrier{told.at}, which {told.other} never reaches: "
+        f"it ended{told.other_at} or returned before{told.details(' (')}{')' if told.text else ''}."
+    )
+
+
+KINDS: dict[str, Kind] = {
+    "out_of_bounds_read": Kind(
+        "invalid_read",
+        _does("reads"),
+        "Is every index checked against the size before it is used? The last block has threads "
+        "beyond the end: if (i < n).",
+    ),
+    "out_of_bounds_write": Kind(
+        "wrote_out_of_bounds",
+        _does("writes"),
+        "Is every store guarded by the size, in each dimension? Rows and columns need a check "
+        "each: an index past a row's end is the start of the next row.",
+    ),
+    "use_after_free_read": Kind(
+        "invalid_read",
+        _does("reads memory that was freed:"),
+        "Free a buffer only after the last kernel and copy that use it.",
+    ),
+    "use_after_free_write": Kind(
+        "wrote_out_of_bounds",
+        _does("writes memory that was freed:"),
+        "Free a buffer only after the last kernel and copy that use it.",
+    ),
+    "index_out_of_range_read": Kind(
+        "invalid_read",
+        _does("indexes an array beyond its bounds:"),
+        "Is the array as large as the loop or the block that fills it? The last index is its size "
+        "minus one.",
+    ),
+    "index_out_of_range_write": Kind(
+        "wrote_out_of_bounds",
+        _does("writes an array beyond its bounds:"),
+        "Is the array as large as the loop or the block that fills it? The last index is its size "
+        "minus one.",
+    ),
+    "write_to_input": Kind(
+        "modified_input",
+        _does("writes to an input:"),
+        "Are source and destination swapped? Declare inputs const: then the compiler finds it.",
+    ),
+    "uninitialised_read": Kind(
+        "uninitialised_read",
+        _does("reads what nothing has written:"),
+        "Does every thread that should fill this element do so, before the barrier, at the edges "
+        "of the data too? Shared memory and a cudaMalloc hold anything at the start.",
+    ),
+    "race": Kind(
+        "data_race",
+        _race,
+        "Put __syncthreads() between the writes and the reads of other threads, and one more "
+        "before the next round of a loop writes again. Between blocks, give each block its own "
+        "elements or use atomics.",
+    ),
+    "divergent_barrier": Kind(
+        "barrier_error",
+        _divergent,
+        "All threads of a block must meet at the same __syncthreads(): take it out of branches "
+        "and loops whose condition differs between threads.",
+    ),
+    "missing_barrier": Kind(
+        "barrier_error",
+        _missing,
+        "Don't return early in a kernel that has a barrier: let threads beyond the end skip the "
+        "loads and stores, but reach every __syncthreads().",
+    ),
+    "deadlock": Kind(
+        "barrier_error",
+        _says("waits for ever"),
+        "What is it waiting for, and can the thread that is to provide it get there? Blocks run "
+        "in no order, and a thread that waits may keep the rest of its warp from going on.",
+    ),
+    "shuffle_absent_lane": Kind(
+        "barrier_error",
+        _says("takes a value from a lane that takes no part in the shuffle"),
+        "Every lane that is read must execute the same shuffle: keep it out of branches, and give "
+        "threads beyond the end a neutral value instead of an early return.",
+    ),
+    "bad_warp_mask": Kind(
+        "barrier_error",
+        _says("uses a warp mask that doesn't fit the lanes that come"),
+        "The mask names exactly the lanes that execute the call, the caller among them: 0xffffffff "
+        "needs all 32.",
+    ),
+    "misaligned": Kind(
+        "misaligned_access",
+        _does("accesses an address that is no multiple of the access's size:"),
+        "A float4 needs an address divisible by 16. Rows begin there only if their length is a "
+        "multiple of 4: check, and use single elements otherwise.",
+    ),
+    "host_pointer_on_device": Kind(
+        "wrong_memory_space",
+        _does("uses a host pointer in a kernel:"),
+        "Copy the data into a cudaMalloc first, and pass that pointer.",
+    ),
+    "device_pointer_on_host": Kind(
+        "wrong_memory_space",
+        _does("uses a device pointer on the host:"),
+        "Host code can't look into device memory: use cudaMemcpy.",
+    ),
+    "wrong_copy_direction": Kind(
+        "wrong_memory_space",
+        _says("copies in another direction than it says"),
+        "cudaMemcpy takes destination, source, bytes, kind: the kind says where source and "
+        "destination are.",
+    ),
+    "copy_reads_outside": Kind(
+        "invalid_read",
+        _says("copies from beyond the end of the source"),
+        "Sizes of copies are in bytes, of one row in cudaMemcpy2D; a pitch is the distance between "
+        "rows in bytes.",
+    ),
+    "copy_writes_outside": Kind(
+        "wrote_out_of_bounds",
+        _says("copies beyond the end of the destination"),
+        "Sizes of copies are in bytes, of one row in cudaMemcpy2D; a pitch is the distance between "
+        "rows in bytes.",
+    ),
+    "launch_error": Kind(
+        "launch_error",
+        _says("launches a kernel that can't run, and nobody looks at the error"),
+        "At most 1024 threads in a block, at least one block and one thread in every dimension, "
+        "48 KiB of shared memory unless cudaFuncSetAttribute asks for more. Check "
+        "cudaGetLastError() after a launch.",
+    ),
+    "bad_free": Kind(
+        "launch_error",
+        _says("frees what is no allocation of its own"),
+        "Free each pointer that cudaMalloc gave once, and no other: the arguments belong to the "
+        "caller.",
+    ),
+    "leak": Kind(
+        "out_of_memory",
+        _says("keeps device memory when it returns"),
+        "Every cudaMalloc needs a cudaFree before the function returns: a benchmark calls it a "
+        "thousand times.",
+    ),
+    "stray_host_store": Kind(
+        "crashed",
+        _says("writes where it has no business"),
+        "Does a pointer or an index of the host code go astray? It may write its own variables "
+        "and what it allocated.",
+    ),
+    "device_assert": Kind(
+        "crashed",
+        _says("fails an assert"),
+        "The condition of the assert doesn't hold for this case.",
+    ),
+}

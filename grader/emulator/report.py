@@ -1,0 +1,242 @@
+"""What the process that ran a CUDA submission tells about the run: read as hostile bytes.
+
+The text comes out of a process in which student code ran. `parse` takes it only where every field
+has the type, the range and the size that the runtime can have written, and where numbers agree
+with each other (32 bytes to a sector, 32 lanes to a request); whatever else is a ReportError.
+
+    Report
+      Finding           something wrong at one place: kind, place, threads, text
+      LaunchCounters    one kernel at one configuration
+        SiteCounters    one place that accesses memory
+      BufferCounters    one argument of the entry
+      Copies            cudaMemcpy and the like
+
+`message_of` turns a finding into words for a student.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Literal
+
+import pydantic
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from grader.emulator.findings import KINDS, Told
+
+MAX_BYTES = 64 * 1024  # of the text, as the protocol has it
+MAX_FINDINGS = 16
+SECTOR_BYTES = 32
+WARP_LANES = 32
+SHOWN_SOURCE = 100  # characters of a source line in a message
+
+_CONFIG = pydantic.ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
+
+Count = Annotated[int, Field(ge=0, lt=2**63)]
+Pc = Annotated[int, Field(ge=0, lt=2**48)]
+Index = tuple[Annotated[int, Field(ge=0, lt=2**32)], ...]
+Index3 = Annotated[Index, Field(min_length=3, max_length=3)]
+
+
+class ReportError(ValueError):
+    """The text is no report that the runtime can have written; the message names the field."""
+
+
+@dataclass(frozen=True, config=_CONFIG)
+class Finding:
+    """Something wrong at one place; found `count` times there, told for the first.
+
+    `pc` and `other_pc` are addresses relative to the executable's load base, 0 where there is none;
+    `block` and `thread` are None for host code.
+    """
+
+    kind: str
+    pc: Pc = 0
+    other_pc: Pc = 0
+    count: Count = 1
+    block: Index3 | None = None
+    thread: Index3 | None = None
+    other_block: Index3 | None = None
+    other_thread: Index3 | None = None
+    text: Annotated[str, Field(max_length=600)] = ""
+
+    @pydantic.field_validator("kind")
+    @classmethod
+    def _known(cls, kind: str) -> str:
+        if kind not in KINDS:
+            raise ValueError("not a kind of finding")
+        return kind
+
+
+@dataclass(frozen=True, config=_CONFIG)
+class SiteCounters:
+    """One place in the code: every access of one kind that it made in the launch.
+
+    `bytes` are of one lane's access. A request is one access of a warp; `lanes` are summed over the
+    requests. `sectors` and `useful_bytes` (distinct bytes of a request) are of global memory;
+    `wavefronts`, `conflicts` (wavefronts beyond what the access needs) and `ways` (of the worst
+    request) of shared memory.
+    """
+
+    pc: Pc
+    space: Literal["global", "shared", "local", "constant"]
+    kind: Literal["load", "store", "atomic"]
+    bytes: Annotated[int, Field(ge=1, le=256)]
+    requests: Count
+    lanes: Count
+    sectors: Count
+    useful_bytes: Count
+    wavefronts: Count
+    conflicts: Count
+    ways: Annotated[int, Field(ge=0, le=WARP_LANES)]
+
+    @pydantic.model_validator(mode="after")
+    def _can_be(self) -> SiteCounters:
+        if not self.requests <= self.lanes <= WARP_LANES * self.requests:
+            raise ValueError("lanes that the requests can't have")
+        if self.useful_bytes > min(SECTOR_BYTES * self.sectors, self.lanes * self.bytes):
+            raise ValueError("more useful bytes than the sectors or the lanes have")
+        if self.conflicts > self.wavefronts:
+            raise ValueError("more conflicts than wavefronts")
+        return self
+
+
+@dataclass(frozen=True, config=_CONFIG)
+class LaunchCounters:
+    """A kernel launched `count` times at one configuration; counters are summed over them."""
+
+    kernel: Annotated[str, Field(max_length=1000)]
+    grid: Index3
+    block: Index3
+    dynamic_shared: Count
+    static_shared: Count
+    count: Count
+    simt_efficiency: Annotated[float, Field(ge=0, le=1)]
+    sites: tuple[SiteCounters, ...]
+
+
+@dataclass(frozen=True, config=_CONFIG)
+class BufferCounters:
+    """What kernels loaded from and stored to one argument of the entry, by its place."""
+
+    argument: Annotated[int, Field(ge=0, lt=64)]
+    load_bytes: Count
+    load_sectors: Count
+    store_bytes: Count
+    store_sectors: Count
+
+    @pydantic.model_validator(mode="after")
+    def _can_be(self) -> BufferCounters:
+        if self.load_bytes > SECTOR_BYTES * self.load_sectors:
+            raise ValueError("more bytes loaded than the sectors have")
+        if self.store_bytes > SECTOR_BYTES * self.store_sectors:
+            raise ValueError("more bytes stored than the sectors have")
+        return self
+
+
+@dataclass(frozen=True, config=_CONFIG)
+class Copies:
+    """Copies that the entry asked for: how many, their bytes, and how many in each direction."""
+
+    count: Count = 0
+    bytes: Count = 0
+    host_to_device: Count = 0
+    device_to_host: Count = 0
+    device_to_device: Count = 0
+
+    @pydantic.model_validator(mode="after")
+    def _can_be(self) -> Copies:
+        if self.host_to_device + self.device_to_host + self.device_to_device > self.count:
+            raise ValueError("more copies by direction than in all")
+        return self
+
+
+@dataclass(frozen=True, config=_CONFIG)
+class Report:
+    """One call of the entry. `error` is the sticky CUDA error, 0 for none.
+
+    `lost`: the process is of no further use. `cut`: not all that was observed found room.
+    `launches` and `buffers` are there only where counters were asked for.
+    """
+
+    error: Annotated[int, Field(ge=0, lt=2**16)] = 0
+    lost: bool = False
+    findings: Annotated[tuple[Finding, ...], Field(max_length=MAX_FINDINGS)] = ()
+    launches: tuple[LaunchCounters, ...] = ()
+    buffers: Annotated[tuple[BufferCounters, ...], Field(max_length=64)] = ()
+    copies: Copies = Copies()
+    cut: bool = False
+
+    @pydantic.field_validator("buffers")
+    @classmethod
+    def _each_once(cls, buffers: tuple[BufferCounters, ...]) -> tuple[BufferCounters, ...]:
+        if len({buffer.argument for buffer in buffers}) < len(buffers):
+            raise ValueError("an argument twice")
+        return buffers
+
+
+_ADAPTER = pydantic.TypeAdapter(Report)
+
+
+def parse(text: str | bytes) -> Report:
+    """The report that `text` holds. Raises ReportError for anything else, and nothing but that."""
+    try:
+        data = text.encode("utf-8") if isinstance(text, str) else bytes(text)
+    except UnicodeEncodeError:
+        raise ReportError("the report is not UTF-8 text") from None
+    if len(data) > MAX_BYTES:
+        raise ReportError(f"the report has {len(data)} bytes, more than {MAX_BYTES}")
+    try:
+        return _ADAPTER.validate_json(data)
+    except pydantic.ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(map(str, first["loc"]))[:100] or "top level"
+        raise ReportError(f"the report: {place}: {first['msg'][:200]}") from None
+
+
+def status_name_of(kind: str) -> str:
+    """The name of the status that a kind of finding means. Raises KeyError for an unknown kind."""
+    return KINDS[kind].status
+
+
+def message_of(
+    finding: Finding, file: str, source: Sequence[str], line: int = 0, other_line: int = 0
+) -> tuple[str, str]:
+    """(what, hint): what went wrong, where and for which thread, and what to try.
+
+    `file` is the submission's file by its name, `source` its lines; `line` and `other_line` count
+    from 1, 0 where none is known.
+    """
+    told = Told(
+        who=_who(finding.thread, finding.block),
+        other=_who(finding.other_thread, finding.other_block),
+        at=_place(file, source, line),
+        other_at=_place(file, source, other_line),
+        text=finding.text.strip().rstrip("."),
+    )
+    kind = KINDS[finding.kind]
+    what = kind.sentence(told)
+    if finding.count > 1:
+        what += f" The same happened {finding.count:,} times there; this was the first."
+    return what, kind.hint
+
+
+def _who(thread: Sequence[int] | None, block: Sequence[int] | None) -> str:
+    if thread is None or block is None:
+        return "the host code"
+    return f"thread {_tuple(thread)} of block {_tuple(block)}"
+
+
+def _tuple(index: Sequence[int]) -> str:
+    return f"({','.join(map(str, index))})"
+
+
+def _place(file: str, source: Sequence[str], line: int) -> str:
+    """' at transpose.cu:63 (`tile[y][x] = in[i];`)', or "" where no line is known."""
+    if not line:
+        return ""
+    code = " ".join(source[line - 1].split()) if 1 <= line <= len(source) else ""
+    code = code.replace("`", "'")
+    cut = code if len(code) <= SHOWN_SOURCE else f"{code[:SHOWN_SOURCE]} ..."
+    return f" at {file}:{line} (`{cut}`)" if cut else f" at {file}:{line}"

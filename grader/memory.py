@@ -1,0 +1,314 @@
+"""How a kernel uses memory: metrics from counters, held against the bounds of a spec.
+
+The counters come from the emulator's report or from ncu; a metric goes under the key that bounds it
+in a spec's memory block and names the counters of ncu's that it is made of:
+
+    useful_bytes_per_sector.load    distinct bytes asked for per 32-byte sector moved, global loads
+    useful_bytes_per_sector.store   the same of global stores
+    shared_bank_conflicts           wavefronts beyond those that an access without conflicts needs
+    copies, bytes_copied            between host and device
+    reads.NAME                      bytes loaded from an argument, over the argument's size
+
+The emulator's counters are the word of a process that ran student code, so `implausible` holds them
+against what the case's bytes require.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from grader.cases import Case
+from grader.emulator.report import SECTOR_BYTES, Report, SiteCounters, status_name_of
+from grader.evidence import LineCounters, MemoryEvidence, Metric
+from grader.spec import ITEMSIZE, Bound, Exercise, Memory, Tensor, Variant
+from grader.status import Status
+
+MAX_LINES = 200  # rows kept in evidence
+
+LineOf = Callable[[int], int | None]  # of a pc relative to the load base; None: not known
+
+_SECTORS = {"load": "op_ld", "store": "op_st"}
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One bound of a spec, and what was measured: None where nothing of the kind happened."""
+
+    path: tuple[str, ...]  # ("useful_bytes_per_sector", "store")
+    measured: float | None
+    wanted: float
+    at_least: bool  # whether `wanted` is the least, else the most
+    holds: bool
+
+    @property
+    def name(self) -> str:
+        """As the metric is called: 'useful_bytes_per_sector.store'."""
+        return ".".join(self.path)
+
+
+# --- measuring ------------------------------------------------------------------------------------
+
+
+def measure(
+    report: Report, line_of: LineOf, exercise: Exercise, variant: Variant, case: Case
+) -> MemoryEvidence:
+    """What the report of one call says about memory; `line_of` gives the source line of a pc.
+
+    Not measured, with the reason, where the report is incomplete or can't be true; a finding's
+    status where the run found something wrong.
+    """
+    told = str(case)
+    if report.findings:
+        first = report.findings[0]
+        status = Status(status_name_of(first.kind))
+        return MemoryEvidence(status, f"the counted run ended in: {status.headline}", told)
+    if report.error or report.lost:
+        reason = f"the counted run ended in CUDA error {report.error}"
+        return MemoryEvidence(Status.launch_error, reason, told)
+    if report.cut:
+        reason = "the run has more counters than fit into one answer"
+        return MemoryEvidence(Status.not_measured, reason, told)
+    reason = implausible(report, exercise, variant, case)
+    if reason:
+        return MemoryEvidence(Status.not_measured, reason, told)
+    metrics = tuple(_metrics(report, exercise, variant, case))
+    return MemoryEvidence(Status.passed, "", told, metrics, lines_of(report, line_of))
+
+
+def _metrics(report: Report, exercise: Exercise, variant: Variant, case: Case) -> Iterator[Metric]:
+    sites = [site for launch in report.launches for site in launch.sites]
+    for kind, op in _SECTORS.items():
+        found = [site for site in sites if (site.space, site.kind) == ("global", kind)]
+        sectors = sum(site.sectors for site in found)
+        if sectors:
+            useful = sum(site.useful_bytes for site in found)
+            yield Metric(
+                f"useful_bytes_per_sector.{kind}",
+                useful / sectors,
+                f"{useful} bytes / l1tex__t_sectors_pipe_lsu_mem_global_{op}.sum = {sectors}",
+            )
+    shared = [s for s in sites if s.space == "shared" and s.kind in _SECTORS]
+    by_kind = [sum(s.conflicts for s in shared if s.kind == kind) for kind in _SECTORS]
+    yield Metric(
+        "shared_bank_conflicts",
+        sum(by_kind),
+        " + ".join(
+            f"l1tex__data_bank_conflicts_pipe_lsu_mem_shared_{op}.sum = {conflicts}"
+            for op, conflicts in zip(_SECTORS.values(), by_kind, strict=True)
+        ),
+    )
+    yield Metric("copies", report.copies.host_to_device + report.copies.device_to_host)
+    yield Metric("bytes_copied", report.copies.bytes)
+    loaded = {buffer.argument: buffer.load_bytes for buffer in report.buffers}
+    for index, tensor, size in _tensors(exercise, variant, case):
+        if tensor.is_input and tensor.space == "device":
+            bytes_ = loaded.get(index, 0)
+            yield Metric(f"reads.{tensor.name}", bytes_ / size, f"{bytes_} bytes of {size}")
+
+
+def lines_of(report: Report, line_of: LineOf) -> tuple[LineCounters, ...]:
+    """Counters by source line, kernel, space and kind of access, in the order of the source."""
+    rows: dict[tuple[int, str, str, str], list[SiteCounters]] = defaultdict(list)
+    for launch in report.launches:
+        for site in launch.sites:
+            rows[line_of(site.pc) or 0, launch.kernel, site.space, site.kind].append(site)
+    summed = [
+        LineCounters(
+            *key,
+            requests=sum(site.requests for site in sites),
+            sectors=sum(site.sectors for site in sites),
+            useful_bytes=sum(site.useful_bytes for site in sites),
+            wavefronts=sum(site.wavefronts for site in sites),
+            conflicts=sum(site.conflicts for site in sites),
+            ways=max(site.ways for site in sites),
+        )
+        for key, sites in rows.items()
+        if key[2] in ("global", "shared")
+    ]
+    heaviest = sorted(summed, key=lambda row: (-row.sectors - row.wavefronts, row.line))
+    return tuple(sorted(heaviest[:MAX_LINES], key=lambda row: (row.line, row.space, row.access)))
+
+
+def implausible(report: Report, exercise: Exercise, variant: Variant, case: Case) -> str:
+    """Why the counters can't be those of a run that did the work, or "".
+
+    Every byte of an input on the device must have been loaded, and every byte of an output stored,
+    unless it was copied. An input in host memory may be needed in part only, so its output
+    is what counts.
+    """
+    buffers = {buffer.argument: buffer for buffer in report.buffers}
+    copied = report.copies.bytes
+    for index, tensor, size in _tensors(exercise, variant, case):
+        seen = buffers.get(index)
+        if tensor.is_input and tensor.space == "device":
+            loaded = seen.load_bytes if seen else 0
+            if loaded + copied < size:
+                return _too_few(tensor.name, size, "loaded", loaded)
+        if tensor.is_output:
+            stored = seen.store_bytes if seen else 0
+            if stored + copied < size:
+                return _too_few(tensor.name, size, "stored", stored)
+    sites = [site for launch in report.launches for site in launch.sites]
+    for kind in ("load", "store"):
+        by_buffer = sum(getattr(buffer, f"{kind}_bytes") for buffer in report.buffers)
+        by_site = sum(
+            site.useful_bytes
+            for site in sites
+            if site.space == "global" and site.kind in (kind, "atomic")
+        )
+        if by_buffer > by_site:
+            return (
+                f"the counters don't agree: kernels {kind} {by_site:,} bytes in all, "
+                f"but {by_buffer:,} of the arguments"
+            )
+    return ""
+
+
+def _too_few(name: str, size: int, verb: str, seen: int) -> str:
+    return (
+        f"the counters can't be complete: {name} has {size:,} bytes and the result is right, but "
+        f"only {seen:,} were {verb}"
+    )
+
+
+def _tensors(exercise: Exercise, variant: Variant, case: Case) -> Iterator[tuple[int, Tensor, int]]:
+    """(place in the signature, tensor, bytes of its elements) for a case."""
+    for index, argument in enumerate(exercise.signature(variant)):
+        if isinstance(argument, Tensor):
+            shape = argument.concrete_shape(dict(case.sizes))
+            yield index, argument, math.prod(shape) * ITEMSIZE[argument.concrete_dtype(case.dtype)]
+
+
+# --- judging --------------------------------------------------------------------------------------
+
+
+def sizes_of(variant: Variant) -> dict[str, int]:
+    """What the formulas of a variant's memory block are evaluated with: sizes and itemsize."""
+    case = variant.memory.case
+    sizes = {name: value for name, value in case.items() if type(value) is int}
+    return {**sizes, "itemsize": ITEMSIZE[case.get("dtype", variant.dtypes[0])]}
+
+
+def is_case_of(variant: Variant, case: str) -> bool:
+    """Whether the text of a case agrees with what the variant's memory block names."""
+    words = dict(word.partition("=")[::2] for word in case.split())
+    wanted = {"dtype": variant.dtypes[0], **variant.memory.case}
+    # A case's text leaves out what is the spec's first choice; sizes and dtype are always in it.
+    return "dtype" in words and all(
+        words.get(name, str(value)) == str(value)
+        for name, value in wanted.items()
+        if type(value) is int or name == "dtype"
+    )
+
+
+def judge(memory: Memory, metrics: Sequence[Metric], sizes: Mapping[str, int]) -> list[Judged]:
+    """Each bound of the block and whether it holds; a metric that is missing holds no bound.
+
+    `sizes` are the case's, and `itemsize`. Raises FormulaError for a bound without a value, which
+    reading the spec has ruled out.
+    """
+    values = {metric.name: metric.value for metric in metrics}
+    return [
+        _judged(path, bound, values.get(".".join(path)), sizes) for path, bound in memory.bounds()
+    ]
+
+
+def _judged(
+    path: tuple[str, ...], bound: Bound, measured: float | None, sizes: Mapping[str, int]
+) -> Judged:
+    at_least = bound.at_least is not None
+    wanted = (bound.at_least if at_least else bound.at_most).evaluate(sizes)
+    holds = measured is not None and (measured >= wanted if at_least else measured <= wanted)
+    return Judged(path, measured, wanted, at_least, holds)
+
+
+# --- in words -------------------------------------------------------------------------------------
+
+
+def missed(judged: Judged, lines: Sequence[LineCounters], file: str) -> str:
+    """'stores use 4 of 32 bytes per sector (transpose.cu:41 the fewest), asked for: at least 30'."""
+    limit = "at least" if judged.at_least else "at most"
+    wanted = number(judged.wanted, up=judged.at_least)
+    return f"{_measured(judged, lines, file)}, asked for: {limit} {wanted}"
+
+
+def sentences(evidence: MemoryEvidence, exercise: Exercise, variant: Variant) -> list[str]:
+    """What was measured, in sentences, of that which some variant of the exercise bounds.
+
+    Where another variant asks for more than this one has, its name follows: 'Shared loads conflict
+    32 ways at transpose.cu:63: 63,488 extra wavefronts; cuda_v4 asks for none.'
+    """
+    found: dict[str, tuple[Judged, list[str]]] = {}
+    for other in exercise.variants.values():
+        if other.memory is None or not is_case_of(other, evidence.case):
+            continue
+        for judged in judge(other.memory, evidence.metrics, sizes_of(other)):
+            if judged.measured is None:
+                continue
+            _, asking = found.setdefault(judged.name, (judged, []))
+            if not judged.holds and other.name != variant.name:
+                limit = "at least " if judged.at_least else "at most "
+                wanted = limit + number(judged.wanted, up=judged.at_least)
+                asking.append(f"{other.name} asks for {wanted if judged.wanted else 'none'}")
+    told = []
+    for judged, asking in found.values():
+        text = "; ".join([_measured(judged, evidence.lines, variant.file), *asking])
+        told.append(f"{text[:1].upper()}{text[1:]}.")
+    return told
+
+
+def number(value: float, up: bool = False) -> str:
+    """'63,488' or '29.99': cut to 2 decimals, never rounded over a bound; `up` the other way."""
+    exact = Fraction(value) * 100
+    cut = (math.ceil(exact) if up else math.floor(exact)) / 100
+    return f"{cut:,.0f}" if cut == int(cut) else f"{cut:,.2f}".rstrip("0")
+
+
+def _measured(judged: Judged, lines: Sequence[LineCounters], file: str) -> str:
+    subject, *rest = judged.path
+    if subject == "useful_bytes_per_sector":
+        kind = rest[0]
+        if judged.measured is None:
+            return f"no kernel {kind}s anything {'from' if kind == 'load' else 'to'} global memory"
+        used = f"{kind}s use {number(judged.measured)} of {SECTOR_BYTES} bytes per sector"
+        worst = _least_useful(lines, kind)
+        return f"{used} ({file}:{worst.line} the fewest)" if worst and not judged.holds else used
+    amount = number(judged.measured or 0, up=not judged.at_least)
+    if subject == "shared_bank_conflicts":
+        return _conflicts(amount, lines, file)
+    if subject == "copies":
+        return f"{amount} {'copy' if amount == '1' else 'copies'} between host and device"
+    if subject == "bytes_copied":
+        return f"{amount} bytes copied between host and device"
+    return f"every element of {rest[0]} is read {amount} times"
+
+
+def _least_useful(lines: Sequence[LineCounters], kind: str) -> LineCounters | None:
+    """The line of a kind of global access whose sectors carry the fewest useful bytes."""
+    found = [
+        row
+        for row in lines
+        if row.line and row.sectors and (row.space, row.access) == ("global", kind)
+    ]
+    return min(found, key=lambda row: (row.useful_bytes / row.sectors, row.line), default=None)
+
+
+def _conflicts(amount: str, lines: Sequence[LineCounters], file: str) -> str:
+    found = [row for row in lines if row.space == "shared" and row.conflicts]
+    if not found:
+        return (
+            "shared memory has no bank conflicts"
+            if amount == "0"
+            else (f"shared memory has {amount} bank conflicts")
+        )
+    worst = max(found, key=lambda row: (row.conflicts, -row.line))
+    at = f" at {file}:{worst.line}" if worst.line else ""
+    others = "" if len(found) == 1 else f", {amount} in all"
+    return (
+        f"shared {worst.access}s conflict {worst.ways} ways{at}: "
+        f"{worst.conflicts:,} extra wavefronts{others}"
+    )

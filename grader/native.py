@@ -1,0 +1,198 @@
+"""A submission's CUDA C++ file, compiled in its sandbox and held there as a program.
+
+The compiler reads a stranger's file, so it runs where the kernels will (worker/builder.py) and
+hands back two things on one descriptor: a program, and for each place in it that the emulator may
+speak of, the line it came from. What it says of them is the submission's word: it explains.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import pydantic
+
+from grader.sandbox import Sandbox
+from grader.spec import Exercise, Scalar, Tensor, Variant
+from grader.supervision import Cause, Death, Limits
+from grader.worker.protocol import Code, Operation
+
+Backend = Literal["emulator", "gpu"]
+
+MAX_PROGRAM_BYTES = 64 << 20
+MAX_SITES_BYTES = 8 << 20
+MAX_PROBLEMS = 32
+COMPILE_LIMITS = Limits(cpu_seconds=60.0, memory_bytes=3 << 30)
+
+Kind = Literal[
+    "compile",
+    "signature",
+    "entry_missing",
+    "no_extern_c",
+    "main",
+    "symbol",
+    "unsupported",
+    "nvcc",
+]
+_Line = Annotated[int, pydantic.Field(ge=1, le=10_000_000)]
+
+
+class Problem(pydantic.BaseModel):
+    """Something about the file that is wrong, or that the emulator can't do.
+
+    `line` is one of the file; `entry` names the one entry it is about, "" means all of them.
+    """
+
+    model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
+
+    kind: Kind
+    message: Annotated[str, pydantic.Field(max_length=4000)]
+    line: _Line | None = None
+    entry: Annotated[str, pydantic.Field(max_length=200)] = ""
+    detail: Annotated[str, pydantic.Field(max_length=20_000)] = ""
+
+
+class Site(pydantic.BaseModel):
+    """Where in the file an instruction comes from."""
+
+    model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
+
+    line: _Line
+    function: Annotated[str, pydantic.Field(max_length=1000)] = ""
+
+
+@dataclass(frozen=True)
+class Program:
+    """What came of a file. `path` is None where there is nothing to run."""
+
+    path: Path | None
+    backend: Backend
+    entries: frozenset[str] = frozenset()
+    problems: tuple[Problem, ...] = ()
+    sites: dict[int, Site] | None = None
+    died: Death | None = None  # the compiler, instead of an answer
+
+    def problem_of(self, entry: str) -> Problem | None:
+        """What keeps an entry from being run: its own trouble first, then the file's."""
+        mine = [each for each in self.problems if each.entry == entry]
+        general = [each for each in self.problems if not each.entry]
+        return next(iter([*mine, *general]), None)
+
+    def line_of(self, pc: int) -> int | None:
+        """The line of the file that the instruction before `pc` comes from."""
+        site = (self.sites or {}).get(pc)
+        return site.line if site else None
+
+
+class _Answer(pydantic.BaseModel):
+    """What the builder says: hostile until it is read as this."""
+
+    model_config = pydantic.ConfigDict(extra="forbid")
+
+    ok: bool
+    executable_bytes: Annotated[int, pydantic.Field(ge=0, le=MAX_PROGRAM_BYTES)] = 0
+    sites_bytes: Annotated[int, pydantic.Field(ge=0, le=MAX_SITES_BYTES)] = 0
+    problems: Annotated[tuple[Problem, ...], pydantic.Field(max_length=MAX_PROBLEMS)] = ()
+    entries: Annotated[tuple[str, ...], pydantic.Field(max_length=256)] = ()
+
+
+_SITES = pydantic.TypeAdapter(dict[int, Site])
+
+
+class BuildError(RuntimeError):
+    """The compiler gave no answer that can be used, though its process lived: our own trouble."""
+
+
+def signature(exercise: Exercise, variant: Variant) -> list[str]:
+    """What the entry takes, as the builder reads it: `pointer:float32`, `int`, `float`, `bool`."""
+    kinds = []
+    for each in exercise.signature(variant):
+        if isinstance(each, Tensor):
+            dtype = variant.dtypes[0] if each.dtype == "$dtype" else each.dtype
+            kinds.append(f"pointer:{dtype}")
+        elif isinstance(each, Scalar):
+            kinds.append(each.scalar)
+        else:
+            kinds.append("int")
+    return kinds
+
+
+def build(
+    sandbox: Sandbox,
+    name: str,
+    data: bytes,
+    entries: Sequence[tuple[str, Sequence[str]]],
+    backend: Backend = "emulator",
+) -> Program:
+    """Compile the file `name` of content `data`, for all the entries that it should have.
+
+    `entries` pairs each entry with its `signature`. Raises SandboxError where no worker can be
+    had, BuildError where its answer makes no sense.
+    """
+    source = sandbox.hold(name, data)
+    wanted = {"entries": [[entry, list(kinds)] for entry, kinds in entries], "backend": backend}
+    output = os.memfd_create("program", os.MFD_CLOEXEC)
+    try:
+        os.ftruncate(output, MAX_PROGRAM_BYTES + MAX_SITES_BYTES)
+        worker = sandbox.builder(
+            source, wanted, output, MAX_PROGRAM_BYTES + MAX_SITES_BYTES, COMPILE_LIMITS
+        )
+        try:
+            reply = worker.ask(Operation.build)
+        finally:
+            worker.close()
+        if isinstance(reply, Death):
+            return Program(None, backend, died=reply)
+        if reply.code is not Code.ok:
+            raise BuildError(f"the compiler could not be asked: {reply.code.name} {reply.text}")
+        answer = _read_answer(reply.text)
+        program = os.pread(output, answer.executable_bytes, 0)
+        sites = _read_sites(os.pread(output, answer.sites_bytes, answer.executable_bytes))
+    finally:
+        os.close(output)
+    path = None
+    if answer.ok and program:
+        digest = hashlib.sha256(program).hexdigest()[:16]
+        path = sandbox.hold(f"{Path(name).stem}-{backend}-{digest}", program, program=True)
+    return Program(path, backend, frozenset(answer.entries), answer.problems, sites)
+
+
+def why_not(backend: Backend) -> str:
+    """Why CUDA C++ can't be compiled on this machine, with what to do; "" where it can."""
+    from grader.emulator import toolchain
+
+    return toolchain.why_not(backend)
+
+
+def _read_answer(text: str) -> _Answer:
+    try:
+        return _Answer.model_validate_json(text)
+    except pydantic.ValidationError as error:
+        raise BuildError(f"the compiler's answer makes no sense: {_first(error)}") from None
+
+
+def _read_sites(data: bytes) -> dict[int, Site]:
+    """Sites are written as {address: [line, function]}."""
+    if not data:
+        return {}
+    try:
+        raw: Any = json.loads(data)
+        listed = {key: {"line": line, "function": name} for key, (line, name) in raw.items()}
+        return _SITES.validate_python(listed)
+    except (ValueError, TypeError, AttributeError, RecursionError):
+        raise BuildError("the compiler's table of lines makes no sense") from None
+
+
+def _first(error: pydantic.ValidationError) -> str:
+    detail = error.errors(include_url=False, include_input=False)[0]
+    return f"{'.'.join(map(str, detail['loc']))}: {detail['msg']}"
+
+
+def timed_out(program: Program) -> bool:
+    """Whether compiling took too long."""
+    return program.died is not None and program.died.cause is Cause.timed_out

@@ -1,0 +1,147 @@
+"""The runners of one submission's variants, with the sandboxes and programs they need.
+
+A Triton variant has one runner. A CUDA C++ variant has one in the emulator and, where there is a
+GPU, one there: the emulator sees faults that a GPU lets pass, so it is asked first, and a verdict
+doesn't depend on the machine. What is opened stays open until `close`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from grader import native
+from grader.allowed_paths import DeviceName
+from grader.confinement import Level
+from grader.native import Backend, Program
+from grader.native_runner import NativeRunner
+from grader.runner import Runner, Times
+from grader.sandbox import Sandbox
+from grader.spec import Exercise, Variant
+
+_DEVICE_OF: dict[Backend, DeviceName] = {"emulator": "emulator", "gpu": "cuda"}
+
+
+class Runners:
+    """What the variants of one submission run in."""
+
+    def __init__(
+        self,
+        exercises: Mapping[str, Exercise],
+        sandbox: Sandbox,
+        file: Callable[[str], bytes | str],
+        watched: Callable[[Exercise, Variant], bool],
+        *,
+        level: Level | None = None,
+        required: bool = False,
+    ) -> None:
+        """`sandbox` is the one of Triton's workers, not yet started; `file` reads a file of the
+        submission; `watched` says whether what PyTorch computes is a breach."""
+        self.times: dict[str, Times] = {}
+        self._exercises = exercises
+        self._sandbox = sandbox
+        self._started = False
+        self._file = file
+        self._watched = watched
+        self._level = level
+        self._required = required
+        self._native: dict[Backend, Sandbox] = {}
+        self._programs: dict[tuple[str, Backend], Program] = {}
+        self._opened: dict[tuple[str, str, str], Runner] = {}
+
+    def close(self) -> None:
+        """End every worker and give the memory back; the Triton sandbox is its owner's."""
+        for runner in self._opened.values():
+            runner.close()
+        self._opened.clear()
+        for sandbox in self._native.values():
+            sandbox.close()
+        self._native.clear()
+
+    def close_variant(self, exercise: Exercise, variant: Variant) -> None:
+        """End the workers of one variant."""
+        for key in [key for key in self._opened if key[:2] == (exercise.name, variant.name)]:
+            self._opened.pop(key).close()
+
+    def why_none(self, variant: Variant) -> str:
+        """Why this machine can't run a variant's kernels, with what to do; "" where it can."""
+        if variant.language == "triton" or any(not native.why_not(each) for each in self.backends):
+            return ""
+        return native.why_not("emulator")
+
+    @property
+    def backends(self) -> tuple[Backend, ...]:
+        """Where CUDA C++ may run on this kind of machine, in the order in which it is asked."""
+        return ("emulator", "gpu") if self._sandbox.device == "cuda" else ("emulator",)
+
+    def of(self, exercise: Exercise, variant: Variant) -> list[Runner]:
+        """A variant's runners, in the order in which they are asked; at least one.
+
+        Raises SandboxError, BuildError or ToolchainError where one that should work doesn't.
+        """
+        if variant.language == "triton":
+            return [self.triton(exercise, variant)]
+        return [
+            self.native(exercise, variant, backend)
+            for backend in self.backends
+            if not native.why_not(backend)
+        ]
+
+    def opened(self, exercise: Exercise, variant: Variant) -> Runner | None:
+        """The runner of a Triton variant, if it was asked for already."""
+        return self._opened.get((exercise.name, variant.name, "triton"))
+
+    def triton(self, exercise: Exercise, variant: Variant) -> Runner:
+        """The runner of a Triton variant. Raises SandboxError."""
+        if not self._started:
+            self._sandbox.start()
+            self._started = True
+        return self._open(
+            (exercise.name, variant.name, "triton"),
+            lambda: Runner(
+                self._sandbox,
+                exercise,
+                variant,
+                self._held(self._sandbox, variant),
+                self._watched(exercise, variant),
+            ),
+        )
+
+    def native(self, exercise: Exercise, variant: Variant, backend: Backend) -> NativeRunner:
+        """A runner of a CUDA C++ variant. Raises as `of` does."""
+        program = self._program(variant.file, backend)
+        sandbox = self._native[backend]
+        return self._open(
+            (exercise.name, variant.name, backend),
+            lambda: NativeRunner(sandbox, exercise, variant, self._held(sandbox, variant), program),
+        )
+
+    def _open(self, key: tuple[str, str, str], make: Callable[[], Runner]):
+        if key not in self._opened:
+            self._opened[key] = make()
+            name = "/".join(key[:2] if key[2] == "triton" else key)
+            self.times[name] = self._opened[key].times
+        return self._opened[key]
+
+    def _held(self, sandbox: Sandbox, variant: Variant) -> Path:
+        """The file as it is run: a copy that a worker can only read."""
+        return sandbox.hold(variant.file, self._file(variant.file))
+
+    def _program(self, file: str, backend: Backend) -> Program:
+        """What was made of a file, once, with the entries of all variants that lie in it."""
+        key = (file, backend)
+        if key not in self._programs:
+            if backend not in self._native:
+                device = _DEVICE_OF[backend]
+                sandbox = Sandbox(device, self._level, self._required, native=True)
+                sandbox.start()
+                self._native[backend] = sandbox
+            entries = [
+                (variant.entry, native.signature(exercise, variant))
+                for exercise in self._exercises.values()
+                for variant in exercise.variants.values()
+                if variant.file == file
+            ]
+            data = self._file(file)
+            self._programs[key] = native.build(self._native[backend], file, data, entries, backend)
+        return self._programs[key]
