@@ -18,6 +18,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
+from grader.emulator import toolchain
+
 # Where kernels run: Triton's interpreter, the emulator of CUDA C++ (and its compiler), a GPU.
 DeviceName = Literal["interpreter", "emulator", "cuda"]
 
@@ -69,9 +71,7 @@ def readable(device: DeviceName) -> list[Path]:
     """
     found = [WORKER_FOLDER, *_python(), *map(Path, _LIBRARIES)]
     if device != "interpreter":  # they compile CUDA C++
-        from grader.emulator import toolchain
-
-        found += [EMULATOR_FOLDER, *map(Path, _COMPILER), toolchain.cache_folder()]
+        found += [EMULATOR_FOLDER, *map(Path, _COMPILER), toolchain.cache_root()]
     if device == "emulator":  # its nvcc, where there is one, looks over the compiler's shoulder
         found += Path("/").glob(_CUDA_GLOBS[0])
     if device == "cuda":

@@ -12,11 +12,13 @@ import json
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import pydantic
 
+from grader.emulator import toolchain
 from grader.sandbox import Sandbox
 from grader.spec import Exercise, Scalar, Tensor, Variant
 from grader.supervision import Cause, Death, Limits
@@ -128,14 +130,23 @@ def build(
     data: bytes,
     entries: Sequence[tuple[str, Sequence[str]]],
     backend: Backend = "emulator",
+    check_with_nvcc: bool = False,
 ) -> Program:
     """Compile the file `name` of content `data`, for all the entries that it should have.
 
-    `entries` pairs each entry with its `signature`. Raises SandboxError where no worker can be
-    had, BuildError where its answer makes no sense.
+    `entries` pairs each entry with its `signature`. `check_with_nvcc`: ask NVIDIA's compiler, where
+    there is one, whether it takes the file too: it has the last word. Raises SandboxError where no
+    worker can be had, BuildError where its answer makes no sense.
     """
     source = sandbox.hold(name, data)
-    wanted = {"entries": [[entry, list(kinds)] for entry, kinds in entries], "backend": backend}
+    wanted = {
+        "backend": backend,
+        "entries": [{"name": entry, "arguments": list(kinds)} for entry, kinds in entries],
+        "check_with_nvcc": check_with_nvcc and backend == "emulator",
+        "cache": str(toolchain.cache_root()),
+    }
+    if backend == "emulator":
+        prepare()
     output = os.memfd_create("program", os.MFD_CLOEXEC)
     try:
         os.ftruncate(output, MAX_PROGRAM_BYTES + MAX_SITES_BYTES)
@@ -162,11 +173,30 @@ def build(
     return Program(path, backend, frozenset(answer.entries), answer.problems, sites)
 
 
+@lru_cache(maxsize=4)
 def why_not(backend: Backend) -> str:
     """Why CUDA C++ can't be compiled on this machine, with what to do; "" where it can."""
-    from grader.emulator import toolchain
+    if backend == "gpu":
+        if toolchain.find_nvcc() is None:
+            return "nvcc isn't installed: it comes with NVIDIA's CUDA toolkit"
+        return ""
+    try:
+        toolchain.find_compiler()
+    except toolchain.ToolchainMissing as error:
+        return str(error)
+    return ""
 
-    return toolchain.why_not(backend)
+
+@lru_cache(maxsize=1)
+def prepare() -> toolchain.Toolchain:
+    """The compiler, and what is compiled once for all submissions: a few seconds the first time.
+
+    Raises BuildError where our own sources don't build.
+    """
+    try:
+        return toolchain.prepare()
+    except (toolchain.ToolchainMissing, toolchain.ToolchainError) as error:
+        raise BuildError(str(error)) from None
 
 
 def _read_answer(text: str) -> _Answer:

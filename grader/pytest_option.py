@@ -1,4 +1,4 @@
-"""`pytest --submission DIR`: which folder the tests students run look at.
+"""`pytest --submission DIR`: which folder the tests students run look at; and what they measured.
 
 Loaded by name (`-p`, in pyproject.toml), because an option of a conftest.py is known too late:
 pytest would take DIR for a folder of tests.
@@ -6,6 +6,7 @@ pytest would take DIR for a folder of tests.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -21,3 +22,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=str(ROOT / "assignment"),
         help="the folder to test (default: assignment)",
     )
+
+
+_MEASURED = pytest.StashKey[list[str]]()
+
+
+@pytest.fixture
+def record_measured(request: pytest.FixtureRequest) -> Callable[[str], None]:
+    """Keep a sentence for the end of the run: pytest says nothing of a test that passes."""
+    return request.config.stash.setdefault(_MEASURED, []).append
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Tell what was measured."""
+    told = terminalreporter.config.stash.get(_MEASURED, [])
+    if told:
+        terminalreporter.section("memory")
+    for sentence in told:
+        terminalreporter.write_line(sentence)

@@ -34,9 +34,11 @@ class Runners:
         *,
         level: Level | None = None,
         required: bool = False,
+        check_with_nvcc: bool = True,
     ) -> None:
         """`sandbox` is the one of Triton's workers, not yet started; `file` reads a file of the
-        submission; `watched` says whether what PyTorch computes is a breach."""
+        submission; `watched` says whether what PyTorch computes is a breach; for `check_with_nvcc`
+        see native.build."""
         self.times: dict[str, Times] = {}
         self._exercises = exercises
         self._sandbox = sandbox
@@ -45,6 +47,7 @@ class Runners:
         self._watched = watched
         self._level = level
         self._required = required
+        self._check_with_nvcc = check_with_nvcc
         self._native: dict[Backend, Sandbox] = {}
         self._programs: dict[tuple[str, Backend], Program] = {}
         self._opened: dict[tuple[str, str, str], Runner] = {}
@@ -132,6 +135,8 @@ class Runners:
         key = (file, backend)
         if key not in self._programs:
             if backend not in self._native:
+                if backend == "emulator":
+                    native.prepare()  # before the sandbox, which is to see it
                 device = _DEVICE_OF[backend]
                 sandbox = Sandbox(device, self._level, self._required, native=True)
                 sandbox.start()
@@ -143,5 +148,7 @@ class Runners:
                 if variant.file == file
             ]
             data = self._file(file)
-            self._programs[key] = native.build(self._native[backend], file, data, entries, backend)
+            self._programs[key] = native.build(
+                self._native[backend], file, data, entries, backend, self._check_with_nvcc
+            )
         return self._programs[key]

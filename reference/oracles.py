@@ -13,6 +13,8 @@ name, on any device, return a new tensor, and change nothing.
 
 from __future__ import annotations
 
+import math
+
 import torch
 import torch.nn.functional as F
 
@@ -50,3 +52,36 @@ def rmsnorm(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
 def rmsnorm_torch(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
     """torch's own RMSNorm, in the dtype of x."""
     return F.rms_norm(x, (x.shape[-1],), weight, eps)
+
+
+def gelu(x: torch.Tensor) -> torch.Tensor:
+    """GELU by its tanh approximation: x / 2 * (1 + tanh(u)), u = sqrt(2 / pi) (x + 0.044715 x^3).
+
+    x: any shape, floating. (1 + tanh(u)) / 2 is sigmoid(2 * u), which stays exact where tanh(u) is
+    so near -1 that the sum would lose its digits.
+    """
+    u = math.sqrt(2.0 / math.pi) * (x + 0.044715 * x**3)
+    return x * torch.sigmoid(2.0 * u)
+
+
+def gelu_torch(x: torch.Tensor) -> torch.Tensor:
+    """torch's own GELU by the same approximation, in the dtype of x."""
+    return F.gelu(x, approximate="tanh")
+
+
+def gelu_magnitude(x: torch.Tensor) -> torch.Tensor:
+    """|gelu(x)|, and some of |x| beside it: 1 + tanh(u) is off by a unit of 1's last place or so.
+
+    At x = -5 that is all there is of the result; a kernel that uses tanh is right nevertheless.
+    """
+    return gelu(x).abs() + x.abs() / 16.0
+
+
+def transpose(input: torch.Tensor) -> torch.Tensor:
+    """The matrix (rows, cols) with rows and columns exchanged: (cols, rows)."""
+    return input.t().contiguous()
+
+
+def copy_first_column(h_A: torch.Tensor) -> torch.Tensor:
+    """The first column of a matrix (rows, cols): (rows,)."""
+    return h_A[:, 0].clone()

@@ -1,17 +1,19 @@
 """Your kernels, checked as the grade checks them: `pytest`, or `pytest -k rmsnorm`.
 
-One test per exercise, variant, dtype and size class, made from grader/exercises/*.yaml. What you
-have not attempted is skipped; what fails says what is wrong, where, and how to repeat it.
+One test per exercise, variant, dtype and size class, made from grader/exercises/*.yaml, and one
+for how a variant uses memory, where that earns points. What you have not attempted is skipped; what
+fails says what is wrong, where, and how to repeat it.
 """
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from grader import memory
 from grader.grade import Session
 from grader.report import part_block
 from grader.spec import Exercise, SpecError, Variant, load_all
@@ -33,6 +35,13 @@ PARTS = [
     for dtype in variant.dtypes
     for size_class in variant.size_classes
 ]  # fmt: skip
+
+MEMORY = [
+    pytest.param(exercise, variant, id=f"{exercise.name}-{variant.name}-memory")
+    for exercise in EXERCISES.values()
+    for variant in exercise.variants.values()
+    if variant.memory is not None
+]
 
 
 @pytest.fixture(scope="session")
@@ -57,3 +66,31 @@ def test_assignment(
         columns = min(max(shutil.get_terminal_size().columns, NARROWEST), WIDEST)
         message = part_block(exercise.name, variant.name, part, columns)
         pytest.fail(message, pytrace=False)
+
+
+@pytest.mark.parametrize(("exercise", "variant"), MEMORY)
+def test_memory(
+    session: Session,
+    exercise: Exercise,
+    variant: Variant,
+    record_measured: Callable[[str], None],
+) -> None:
+    """How one variant uses memory, on the case that its spec names."""
+    name = f"{exercise.name}/{variant.name}"
+    if reason := session.not_attempted(variant):
+        pytest.skip(f"{name} not attempted: {reason}")
+    seen = session.memory(exercise, variant)
+    if not seen.status.is_gradable:
+        pytest.skip(f"not measured here: {seen.reason}")
+    if seen.status.is_failure:
+        message = f"{name}: {seen.status.headline} on the case whose accesses are counted: "
+        pytest.fail(message + seen.reason, pytrace=False)
+    told = memory.sentences(seen, exercise, variant, variant.file)
+    missed = [
+        memory.missed_sentence(each, seen.lines, variant.file)
+        for each in memory.judge(variant.memory, seen.metrics, memory.sizes_of(variant))
+        if not each.holds
+    ]
+    if missed:
+        pytest.fail(f"{name}: short of the target: {'; '.join(missed)}.", pytrace=False)
+    record_measured(f"{name}: {' '.join(told)}")

@@ -11,6 +11,8 @@ from tests.grader import corpus
 
 WRONG = corpus.load("wrong")
 HONEST = corpus.load("honest")
+WRONG_CUDA = corpus.load("wrong", "cuda")
+HONEST_CUDA = corpus.load("honest", "cuda")
 EXERCISES = spec.load_all()
 
 
@@ -38,9 +40,10 @@ def _entry(**changes):
     return {key: value for key, value in {**entry, **changes}.items() if value is not None}
 
 
-def _load(folder, entries, kind="wrong"):
-    (folder / kind / "silu.yaml").write_text(corpus.yaml.safe_dump(entries))
-    return corpus.load(kind)
+def _load(folder, entries, kind="wrong", language="triton"):
+    name = "silu.yaml" if language == "triton" else "silu_cuda.yaml"
+    (folder / kind / name).write_text(corpus.yaml.safe_dump(entries))
+    return corpus.load(kind, language)
 
 
 @pytest.mark.parametrize("exercise", ["silu", "rmsnorm"])
@@ -129,3 +132,112 @@ def test_yaml_that_does_not_parse_is_named(folder):
     (folder / "wrong" / "silu.yaml").write_text("- name: [")
     with pytest.raises(corpus.CorpusError, match=r"wrong/silu\.yaml"):
         corpus.load("wrong")
+
+
+# --- CUDA variants --------------------------------------------------------------------------------
+
+
+def test_there_are_enough_cuda_submissions_of_each():
+    assert len(WRONG_CUDA) >= 60
+    wrong = Counter((entry.exercise, entry.variant) for entry in WRONG_CUDA)
+    honest = Counter((entry.exercise, entry.variant) for entry in HONEST_CUDA)
+    for name, exercise in EXERCISES.items():
+        for variant in exercise.variants.values():
+            if variant.language == "cuda" and variant.max_points > 0:
+                assert wrong[name, variant.name] >= 4, f"{name}/{variant.name}"
+                assert honest[name, variant.name] >= 2, f"{name}/{variant.name}"
+
+
+@pytest.mark.parametrize("submission", WRONG_CUDA + HONEST_CUDA, ids=_ids)
+def test_a_cuda_submission_differs_from_the_reference_and_its_lines_are_found(submission, tmp_path):
+    path = submission.write(tmp_path / "handed_in")
+    text = path.read_text(encoding="utf-8")
+    assert path.name == EXERCISES[submission.exercise].variants[submission.variant].file
+    assert text != (corpus.REFERENCE / submission.file).read_text(encoding="utf-8")
+    assert "//|" not in text
+    for number, wanted in zip(submission.lines(), submission.line, strict=True):
+        assert wanted in text.splitlines()[number - 1]
+
+
+@pytest.mark.parametrize("submission", WRONG_CUDA + HONEST_CUDA, ids=_ids)
+def test_what_is_expected_of_a_cuda_submission_can_be(submission):
+    variant = EXERCISES[submission.exercise].variants[submission.variant]
+    assert variant.language == "cuda"
+    assert {*submission.classes, *submission.passes} <= {*variant.size_classes}
+    assert not submission.dtypes
+    assert not submission.passes_dtypes
+    assert submission.check == "sizes" or variant.memory is not None
+
+
+def test_the_statuses_of_cuda_all_occur():
+    expected = {
+        Status.policy_violation,
+        Status.import_error,
+        Status.compile_error,
+        Status.launch_error,
+        Status.crashed,
+        Status.timed_out,
+        Status.out_of_memory,
+        Status.modified_input,
+        Status.wrote_out_of_bounds,
+        Status.invalid_read,
+        Status.misaligned_access,
+        Status.wrong_memory_space,
+        Status.barrier_error,
+        Status.data_race,
+        Status.uninitialised_read,
+        Status.not_written,
+        Status.not_finite,
+        Status.wrong_values,
+        Status.target_missed,
+    }
+    assert {submission.status for submission in WRONG_CUDA} >= expected
+
+
+def _cuda_entry(**changes):
+    edit = {"old": "input[i];", "new": "input[0];"}
+    return _entry(**{"edits": [edit], "classes": ["ragged"], **changes})
+
+
+def test_a_file_of_cuda_submissions_is_read_as_such(folder):
+    [submission] = _load(folder, [_cuda_entry()], language="cuda")
+    assert (submission.exercise, submission.variant) == ("silu", "cuda")
+    assert (submission.file, submission.id) == ("silu.cu", "silu-cuda-some_name")
+    assert corpus.load("wrong") == []
+
+
+def test_behind_a_text_an_edit_and_a_line_are_the_first_ones(folder):
+    edits = [{"old": "const float*", "new": "float*"}]
+    [plain] = _load(folder, [_cuda_entry(edits=edits)], language="cuda")
+    with pytest.raises(corpus.CorpusError, match=r"silu_cuda\.yaml: some_name: .* got 2$"):
+        plain.text()
+    after = 'extern "C" void silu('
+    entry = _cuda_entry(edits=edits, after=after, line="float* input")
+    [submission] = _load(folder, [entry], language="cuda")
+    assert "silu_kernel(const float* input" in submission.text()
+    assert f"{after}float* input" in submission.text()
+    [number] = submission.lines()
+    assert after in submission.text().splitlines()[number - 1]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"line": "no such line"}, "line: expected 'no such line' once, got 0"),
+        ({"line": "float"}, "line: expected 'float' once, got "),
+        ({"after": "const"}, "after: expected 'const' once, got "),
+        ({"after": "no such text"}, "after: expected 'no such text' once, got 0"),
+    ],
+)
+def test_a_place_that_is_not_there_once_is_refused(folder, changes, message):
+    [submission] = _load(folder, [_cuda_entry(**changes)], language="cuda")
+    with pytest.raises(corpus.CorpusError, match=message):
+        submission.lines()
+
+
+@pytest.mark.parametrize(
+    "changes", [{"status": "target_missed"}, {"check": "memory"}, {"check": "time"}]
+)
+def test_a_missed_target_belongs_to_the_memory_check(folder, changes):
+    with pytest.raises(corpus.CorpusError, match="check: "):
+        _load(folder, [_cuda_entry(**changes)], language="cuda")
