@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
+from collections.abc import Sequence
+
+from grader.policy.cuda.functions import functions
+from grader.policy.cuda.lexer import Token, lex
+from grader.policy.cuda.scopes import TooInvolved, is_sure
 
 
-def is_untouched(source: str, entry: str) -> str:
-    """Why the Python text `source` is no attempt at the function `entry`, or "" where it is one.
+def is_untouched(source: str, entry: str, language: str = "triton") -> str:
+    """Why the text `source` is no attempt at the function `entry`, or "" where it is one.
 
-    No attempt is a file with no code, or one whose entry does nothing but raise
-    NotImplementedError (or `pass`, `...`, `return`). What can't be decided by reading (a syntax
-    error, an entry that is missing or bound in some other way) counts as an attempt: running it
-    tells the student more.
+    No attempt is a file with no code, or one whose entry does nothing: in Python it raises
+    NotImplementedError (or `pass`, `...`, `return`), in CUDA there are comments, `return;` and
+    `(void)x;`. What can't be decided by reading (a syntax error, an entry that is missing or bound
+    in some other way) counts as an attempt: running it tells the student more.
     """
+    if not source.strip():
+        return "the file is empty"
+    if language == "cuda":
+        return _is_untouched_cuda(source, entry)
     try:
         module = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return ""
-    if not source.strip():
-        return "the file is empty"
     if not any(not _is_text(statement) for statement in module.body):
         return "the file holds nothing but comments"
     function = _last_definition(module, entry)
@@ -100,3 +108,51 @@ def _raises_not_implemented(statement: ast.stmt) -> bool:
     raised = statement.exc
     called = raised.func if isinstance(raised, ast.Call) else raised
     return isinstance(called, ast.Name) and called.id == "NotImplementedError"
+
+
+# --- CUDA -----------------------------------------------------------------------------------------
+
+
+def _is_untouched_cuda(source: str, entry: str) -> str:
+    lexed = lex(source)
+    if not lexed.tokens:
+        return "the file holds nothing but comments" if not lexed.problems else ""
+    macros = {
+        each.tokens[0].text for each in lexed.directives if each.name == "define" and each.tokens
+    }
+    if lexed.problems or entry in macros or not is_sure(lexed.tokens, lexed.directives):
+        return ""
+    try:
+        found = functions(lexed.tokens)
+    except TooInvolved:
+        return ""
+    entries = [each for each in found if each.name == entry]
+    if not entries or not all(_does_nothing(each.body) for each in entries):
+        return ""
+    named = Counter(token.text for token in lexed.tokens if token.kind == "name")
+    # A kernel that something else names may be launched there: it belongs to another entry.
+    written = [
+        each.name
+        for each in found
+        if each.is_kernel and named[each.name] == 1 and not _does_nothing(each.body)
+    ]
+    if written:
+        return f"{entry}() is still the stub: {', '.join(written)} is written, but not launched"
+    return f"{entry}() is still the stub"
+
+
+def _does_nothing(body: Sequence[Token]) -> bool:
+    """Whether a body holds only `;`, `return;`, `(void)name;` and blocks of such."""
+    statement: list[str] = []
+    for token in body:
+        if token.text not in (";", "{", "}"):
+            statement.append(token.text)
+            continue
+        if statement not in ([], ["return"]) and not _is_void(statement):
+            return False
+        statement = []
+    return not statement
+
+
+def _is_void(statement: list[str]) -> bool:
+    return statement[:3] == ["(", "void", ")"] and len(statement) == 4

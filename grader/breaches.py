@@ -13,16 +13,10 @@ MOST = 12  # breaches told in one message
 def find(exercise: Exercise, variant: Variant, data: bytes) -> tuple[Failure, ...]:
     """What of a variant breaks the rules, as the one failure of all its parts; () for nothing.
 
-    `data` is the file. Rules exist for Python files; those of CUDA files come with their compiler.
+    `data` is the file. Of a Python file only what the entry reaches counts; a CUDA file is one
+    program, so every variant in it answers for all of it.
     """
-    if variant.language != "triton":
-        return ()
-    try:
-        source = data.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        return ()  # nor does Python read it: loading it says where
-    tensors = [isinstance(argument, Tensor) for argument in exercise.signature(variant)]
-    found = policy.check(source, variant.entry, exercise.rules_of(variant), tensors)
+    found = _violations(exercise, variant, data)
     if not found:
         return ()
     first, *others = found
@@ -40,3 +34,16 @@ def find(exercise: Exercise, variant: Variant, data: bytes) -> tuple[Failure, ..
             detail=detail,
         ),
     )
+
+
+def _violations(exercise: Exercise, variant: Variant, data: bytes) -> list[policy.Violation]:
+    rules = exercise.rules_of(variant)
+    if variant.language == "cuda":
+        # Compilers take any bytes in comments and texts; the rules are about what is ASCII.
+        return policy.cuda.check(data.decode("utf-8-sig", "replace"), rules)
+    try:
+        source = data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return []  # nor does Python read it: loading it says where
+    tensors = [isinstance(argument, Tensor) for argument in exercise.signature(variant)]
+    return policy.check(source, variant.entry, rules, tensors)

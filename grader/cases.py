@@ -97,7 +97,7 @@ def fixed_case(exercise: Exercise, variant: Variant, given: Mapping[str, Any], s
         scalars=tuple(
             (argument.name, given[argument.name])
             for argument in exercise.signature(variant)
-            if argument.name in given
+            if isinstance(argument, Scalar) and argument.name in given
         ),
     )
 

@@ -175,9 +175,7 @@ class Session:
         data = self._file(variant.file)
         if isinstance(data, str):
             return data
-        if variant.language != "triton":
-            return ""
-        return is_untouched(data.decode("utf-8", "replace"), variant.entry)
+        return is_untouched(data.decode("utf-8", "replace"), variant.entry, variant.language)
 
     def variant(
         self, exercise: Exercise, variant: Variant, on_step: Progress = lambda step: None

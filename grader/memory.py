@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -29,7 +29,7 @@ from grader.status import Status
 
 MAX_LINES = 200  # rows kept in evidence
 
-LineOf = Callable[[int], int | None]  # of a pc relative to the load base; None: not known
+Lines = Mapping[int, int | None]  # source lines, by the pc of a site
 
 _SECTORS = {"load": "op_ld", "store": "op_st"}
 
@@ -54,9 +54,9 @@ class Judged:
 
 
 def measure(
-    report: Report, line_of: LineOf, exercise: Exercise, variant: Variant, case: Case
+    report: Report, lines: Lines, exercise: Exercise, variant: Variant, case: Case
 ) -> MemoryEvidence:
-    """What the report of one call says about memory; `line_of` gives the source line of a pc.
+    """What the report of one call says about memory; `lines` has source lines by the pc of a site.
 
     Not measured, with the reason, where the report is incomplete or can't be true; a finding's
     status where the run found something wrong.
@@ -76,7 +76,7 @@ def measure(
     if reason:
         return MemoryEvidence(Status.not_measured, reason, told)
     metrics = tuple(_metrics(report, exercise, variant, case))
-    return MemoryEvidence(Status.passed, "", told, metrics, lines_of(report, line_of))
+    return MemoryEvidence(Status.passed, "", told, metrics, lines_of(report, lines))
 
 
 def _metrics(report: Report, exercise: Exercise, variant: Variant, case: Case) -> Iterator[Metric]:
@@ -110,12 +110,12 @@ def _metrics(report: Report, exercise: Exercise, variant: Variant, case: Case) -
             yield Metric(f"reads.{tensor.name}", bytes_ / size, f"{bytes_} bytes of {size}")
 
 
-def lines_of(report: Report, line_of: LineOf) -> tuple[LineCounters, ...]:
+def lines_of(report: Report, lines: Lines) -> tuple[LineCounters, ...]:
     """Counters by source line, kernel, space and kind of access, in the order of the source."""
     rows: dict[tuple[int, str, str, str], list[SiteCounters]] = defaultdict(list)
     for launch in report.launches:
         for site in launch.sites:
-            rows[line_of(site.pc) or 0, launch.kernel, site.space, site.kind].append(site)
+            rows[lines.get(site.pc) or 0, launch.kernel, site.space, site.kind].append(site)
     summed = [
         LineCounters(
             *key,
@@ -141,7 +141,8 @@ def implausible(report: Report, exercise: Exercise, variant: Variant, case: Case
     is what counts.
     """
     buffers = {buffer.argument: buffer for buffer in report.buffers}
-    copied = report.copies.bytes
+    # The bytes of copies within the device are not counted: then they may be anything.
+    copied = math.inf if report.copies.device_to_device else report.copies.bytes
     for index, tensor, size in _tensors(exercise, variant, case):
         seen = buffers.get(index)
         if tensor.is_input and tensor.space == "device":
@@ -230,7 +231,7 @@ def _judged(
 
 
 def missed(judged: Judged, lines: Sequence[LineCounters], file: str) -> str:
-    """'stores use 4 of 32 bytes per sector (transpose.cu:41 the fewest), asked for: at least 30'."""
+    """'stores use 4 of 32 bytes per sector (t.cu:41 the fewest), asked for: at least 30'."""
     limit = "at least" if judged.at_least else "at most"
     wanted = number(judged.wanted, up=judged.at_least)
     return f"{_measured(judged, lines, file)}, asked for: {limit} {wanted}"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -22,6 +23,7 @@ from grader.emulator import toolchain
 from grader.sandbox import Sandbox
 from grader.spec import Exercise, Scalar, Tensor, Variant
 from grader.supervision import Cause, Death, Limits
+from grader.worker import nvcc
 from grader.worker.protocol import Code, Operation
 
 Backend = Literal["emulator", "gpu"]
@@ -145,8 +147,7 @@ def build(
         "check_with_nvcc": check_with_nvcc and backend == "emulator",
         "cache": str(toolchain.cache_root()),
     }
-    if backend == "emulator":
-        prepare()
+    prepare(backend)
     output = os.memfd_create("program", os.MFD_CLOEXEC)
     try:
         os.ftruncate(output, MAX_PROGRAM_BYTES + MAX_SITES_BYTES)
@@ -187,15 +188,19 @@ def why_not(backend: Backend) -> str:
     return ""
 
 
-@lru_cache(maxsize=1)
-def prepare() -> toolchain.Toolchain:
-    """The compiler, and what is compiled once for all submissions: a few seconds the first time.
+@lru_cache(maxsize=2)
+def prepare(backend: Backend) -> None:
+    """Compile what is ours, once for all submissions: some seconds the first time.
 
-    Raises BuildError where our own sources don't build.
+    It is done here, since a sandbox may only read the cache. Raises BuildError where our own
+    sources don't build.
     """
     try:
-        return toolchain.prepare()
-    except (toolchain.ToolchainMissing, toolchain.ToolchainError) as error:
+        toolchain.prepare()
+        if backend == "gpu":
+            with tempfile.TemporaryDirectory(prefix="warpgrade-") as folder:
+                nvcc.host_objects(toolchain.find_nvcc(), toolchain.cache_root(), Path(folder))
+    except (toolchain.ToolchainMissing, toolchain.ToolchainError, nvcc.NvccError) as error:
         raise BuildError(str(error)) from None
 
 

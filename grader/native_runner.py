@@ -6,7 +6,9 @@ right, a read past the end); what it found is the verdict then. On a GPU the dri
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 
 from grader import hostile
@@ -16,9 +18,10 @@ from grader.emulator import report
 from grader.native import Problem, Program, timed_out
 from grader.runner import MAX_DETAIL, CaseResult, Compiled, PendingCompile, Runner
 from grader.sandbox import Sandbox
-from grader.spec import Exercise, Variant
+from grader.spec import Exercise, Tensor, Variant
 from grader.status import Status
 from grader.supervision import Death, Worker
+from grader.syscall_filter import FilterError, compile_emulator_filter
 from grader.worker.protocol import Code, Operation, Reply
 
 UNSUPPORTED = "this part runs on a GPU."
@@ -86,8 +89,25 @@ class NativeRunner(Runner):
 
     def _spawn(self) -> Worker:
         return self._sandbox.worker(
-            self.program.path, self.variant.entry, self._arena.buffers, self._limits
+            self.program.path,
+            self.variant.entry,
+            self._arena.buffers,
+            self._limits,
+            self._options,
         )
+
+    @cached_property
+    def _options(self) -> list[str]:
+        """What the program is to know: its arguments' names, and the system calls it may make."""
+        arguments = [
+            f"{each.name}:{each.role if isinstance(each, Tensor) else 'input'}"
+            for each in self.exercise.signature(self.variant)
+        ]
+        options = [f"--arguments={','.join(arguments)}"]
+        if self.program.backend == "emulator":
+            with contextlib.suppress(FilterError):  # then the sandbox has none either, and says so
+                options.insert(0, f"--filter={compile_emulator_filter().hex()}")
+        return options
 
     def _from_program(self) -> CaseResult | None:
         """Why there is nothing to run, where the compiler left nothing."""

@@ -135,8 +135,7 @@ class Runners:
         key = (file, backend)
         if key not in self._programs:
             if backend not in self._native:
-                if backend == "emulator":
-                    native.prepare()  # before the sandbox, which is to see it
+                native.prepare(backend)  # before the sandbox, which is to see it
                 device = _DEVICE_OF[backend]
                 sandbox = Sandbox(device, self._level, self._required, native=True)
                 sandbox.start()

@@ -131,13 +131,16 @@ class Sandbox:
         entry: str,
         buffers: Sequence[tuple[int, int, bool]],
         limits: Limits,
+        options: Sequence[str] = (),
     ) -> Worker:
         """Fork a worker for the entry of a submission file, over the arena's buffers.
 
-        Of a native sandbox `path` is the program that was made of the file. Raises SandboxError
-        when none can be had, even from a fresh parent.
+        Of a native sandbox `path` is the program that was made of the file, which is started with
+        `options` (worker/native/host.cpp). Raises SandboxError when none can be had, even from a
+        fresh parent.
         """
-        return self._worker({"path": str(path), "entry": entry}, buffers, limits)
+        wanted = {"path": str(path), "entry": entry, "options": list(options)}
+        return self._worker(wanted, buffers, limits)
 
     def builder(
         self, source: Path, build: dict[str, Any], output: int, output_bytes: int, limits: Limits

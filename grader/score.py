@@ -23,7 +23,14 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from grader.evidence import Evidence, PartEvidence, PerformanceEvidence, VariantEvidence
+from grader import memory
+from grader.evidence import (
+    Evidence,
+    MemoryEvidence,
+    PartEvidence,
+    PerformanceEvidence,
+    VariantEvidence,
+)
 from grader.spec import Exercise, Threshold, Variant
 from grader.status import Status, worst
 
@@ -34,7 +41,10 @@ INTERRUPTED = "the run ended before this was tried"
 NEEDS_GPU = "needs a GPU"
 RIGHT_FIRST = "not timed: the kernel must be right first"
 UNDECIDED_FIRST = "not timed: whether the kernel is right was not decided"
-NO_MEMORY_METRICS = "memory access is not measured by this version of the grader"
+RIGHT_BEFORE_MEMORY = "not counted: the kernel must be right first"
+SKIPPED_AS_WRONG = (RIGHT_FIRST, RIGHT_BEFORE_MEMORY)  # messages of checks that were left out
+UNDECIDED_BEFORE_MEMORY = "not counted: whether the kernel is right was not decided"
+OTHER_CASE = "counted on another case than the spec names now"
 
 
 @dataclass(frozen=True)
@@ -135,7 +145,7 @@ def score(evidence: Evidence, exercises: Mapping[str, Exercise]) -> GradeScore:
     scored = []
     for name, exercise in exercises.items():
         rows = [
-            _score_variant(variant, seen[name, variant_name], has_gpu)
+            _score_variant(exercise, variant, seen[name, variant_name], has_gpu)
             for variant_name, variant in exercise.variants.items()
             if (name, variant_name) in seen
         ]
@@ -155,15 +165,17 @@ def score(evidence: Evidence, exercises: Mapping[str, Exercise]) -> GradeScore:
 
 
 def _score_variant(
-    variant: Variant, seen: VariantEvidence, has_gpu: bool
+    exercise: Exercise, variant: Variant, seen: VariantEvidence, has_gpu: bool
 ) -> tuple[VariantScore, _Points]:
     classes = [_score_class(variant, name, seen) for name in variant.size_classes]
     rows = list(classes)
     correctness = _overall(check.status for check, _ in classes)
-    for name, decide in ((PERFORMANCE, _decide_performance), (MEMORY, _decide_memory)):
-        if name in variant.points:
-            verdict = decide(variant, seen, correctness, has_gpu)
-            rows.append(_close(name, verdict, _exact(variant.points[name])))
+    if PERFORMANCE in variant.points:
+        verdict = _decide_performance(variant, seen, correctness, has_gpu)
+        rows.append(_close(PERFORMANCE, verdict, _exact(variant.points[PERFORMANCE])))
+    if MEMORY in variant.points:
+        verdict = _decide_memory(exercise, variant, seen, correctness)
+        rows.append(_close(MEMORY, verdict, _exact(variant.points[MEMORY])))
     points = _Points.total(points for _, points in rows)
     checks = tuple(check for check, _ in rows)
     row = VariantScore(
@@ -286,11 +298,42 @@ def _holds(threshold: Threshold, timed: PerformanceEvidence) -> tuple[bool, str]
 
 
 def _decide_memory(
-    variant: Variant, seen: VariantEvidence, correctness: Status, has_gpu: bool
+    exercise: Exercise, variant: Variant, seen: VariantEvidence, correctness: Status
 ) -> _Verdict:
+    offered = _exact(variant.points[MEMORY])
+    counted = seen.memory
     if seen.not_attempted:
-        return _Verdict(Status.not_attempted, message=seen.not_attempted)
-    return _Verdict(Status.not_measured, message=NO_MEMORY_METRICS)
+        # What this machine couldn't have decided is not lost by leaving it out.
+        undecided = counted is not None and not counted.status.is_gradable
+        gradable = Fraction(0) if undecided else offered
+        return _Verdict(Status.not_attempted, gradable=gradable, message=seen.not_attempted)
+    if correctness.is_failure:
+        return _Verdict(correctness, gradable=offered, message=RIGHT_BEFORE_MEMORY)
+    if counted is not None and counted.status is Status.grader_error:
+        return _Verdict(Status.grader_error, message=counted.reason)
+    if correctness is not Status.passed:
+        return _Verdict(Status.not_measured, message=UNDECIDED_BEFORE_MEMORY)
+    if counted is None:
+        return _Verdict(Status.not_measured, message=INTERRUPTED)
+    if counted.status is not Status.passed:
+        gradable = offered if counted.status.is_failure else Fraction(0)
+        return _Verdict(counted.status, gradable=gradable, message=counted.reason)
+    if variant.memory is None or not memory.is_case_of(variant, counted.case):
+        return _Verdict(Status.not_measured, message=OTHER_CASE)
+    return _decide_bounds(exercise, variant, counted, offered)
+
+
+def _decide_bounds(
+    exercise: Exercise, variant: Variant, counted: MemoryEvidence, offered: Fraction
+) -> _Verdict:
+    """All of the points where every bound of the variant holds, else none."""
+    judged = memory.judge(variant.memory, counted.metrics, memory.sizes_of(variant))
+    missed = [each for each in judged if not each.holds]
+    if not missed:
+        told = " ".join(memory.sentences(counted, exercise, variant))
+        return _Verdict(Status.passed, offered, offered, told)
+    told = "; ".join(memory.missed(each, counted.lines, variant.file) for each in missed)
+    return _Verdict(Status.target_missed, gradable=offered, message=told)
 
 
 def _close(name: str, verdict: _Verdict, offered: Fraction) -> tuple[CheckScore, _Points]:

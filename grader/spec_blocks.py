@@ -10,7 +10,7 @@ import pydantic
 from pydantic import BeforeValidator, Discriminator, Tag, ValidationInfo
 
 from grader.formula import Formula, FormulaError
-from grader.policy import RULES
+from grader.policy import RULES, cuda
 from grader.spec_values import (
     FLOATS,
     Block,
@@ -290,7 +290,7 @@ class Limits(Block):
 
 
 class Policy(Block):
-    """What a variant may do beyond the rules of the assignment (policy/findings.py).
+    """What a variant may do beyond the rules of the assignment (policy/findings.py, policy/cuda/).
 
     `imports` are further modules, `torch` functions and methods that may compute (`"*"`: all of
     them), `lifted` rules that are off.
@@ -298,7 +298,7 @@ class Policy(Block):
 
     imports: tuple[str, ...] = ()
     torch: tuple[str, ...] = ()
-    lifted: tuple[Annotated[str, one_of(tuple(RULES))], ...] = ()
+    lifted: tuple[Annotated[str, one_of((*RULES, *cuda.CUDA_RULES))], ...] = ()
 
     def with_more(self, other: Policy) -> Policy:
         """What either of them allows."""

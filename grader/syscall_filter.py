@@ -56,6 +56,15 @@ _YOUNG = {
 _SIGNALS = "kill pidfd_send_signal rt_sigqueueinfo rt_tgsigqueueinfo tgkill tkill"
 _NETWORK = "accept accept4 bind connect listen socketcall"
 
+# What a program in the emulator needs once it has started.
+_EMULATOR = (
+    "brk clock_gettime clock_nanosleep close exit exit_group fstat futex getpid getrandom gettid "
+    "madvise mmap mprotect mremap munmap newfstatat pread64 prlimit64 read recvfrom recvmsg "
+    "restart_syscall rt_sigaction rt_sigprocmask rt_sigreturn sched_getaffinity sched_yield "
+    "sendmsg sendto sigaltstack tgkill write writev"
+)
+_WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT
+
 _NEW_NAMESPACES = (0x02000000, 0x04000000, 0x08000000, 0x10000000, 0x20000000, 0x40000000)
 _NEW_NAMESPACES += (0x00020000, 0x00000080)  # CLONE_NEWNS, CLONE_NEWTIME
 _F_SETOWN, _F_SETOWN_EX = 8, 15
@@ -97,6 +106,25 @@ def compile_filter(
     _add(seccomp, program, missing, "clone3")
     if device != "cuda":
         _add(seccomp, program, missing, "memfd_create")  # memory that no count of pages shows
+    return _exported(program)
+
+
+@lru_cache(maxsize=1)
+def compile_emulator_filter() -> bytes:
+    """The last filter, which a program in the emulator puts on before a submission's code runs.
+
+    A list of what is allowed, unlike the other: the program is ours but for the kernels, and what
+    it needs is known (worker/native/lockdown.cpp). Anything else ends it. Raises FilterError as
+    `compile_filter` does.
+    """
+    seccomp = _library()
+    program = seccomp.SyscallFilter(seccomp.KILL_PROCESS)
+    for name in _EMULATOR.split():
+        _add(seccomp, program, seccomp.ALLOW, name)
+    arg, refuse = seccomp.Arg, seccomp.ERRNO(errno.EPERM)
+    _add(seccomp, program, seccomp.ALLOW, "openat", arg(2, seccomp.MASKED_EQ, _WRITING, 0))
+    for name in ("lseek", "ioctl"):  # the C library asks whether a log is a terminal
+        _add(seccomp, program, refuse, name)
     return _exported(program)
 
 

@@ -15,6 +15,7 @@ class Told:
     at: str  # " at transpose.cu:63", or ""
     other_at: str
     text: str  # the runtime's words: "4 bytes at offset 4000 of input, which has 4000 bytes"
+    same_block: bool  # whether both are threads of one block
 
     def details(self, before: str = ": ") -> str:
         """The runtime's words behind `before`, or nothing."""
@@ -49,25 +50,42 @@ def _says(clause: str) -> Callable[[Told], str]:
     return lambda told: f"{_capital(told.who)} {clause}{told.at}{told.details()}."
 
 
+# How the runtime tells a race, behind the place in memory: what the later thread does to it, and
+# what the earlier one did.
+_RACES = {
+    "a read after a write": ("reads", "writes"),
+    "a write after a read": ("writes", "reads"),
+    "two writes of different values": ("writes", "fills with another value"),
+    "a read after an atomic write": ("reads", "changes atomically"),
+    "a write after an atomic write": ("writes", "changes atomically"),
+    "an atomic write after a read": ("changes atomically", "reads"),
+    "an atomic write after a plain one": ("changes atomically", "writes"),
+}
+
+
 def _race(told: Told) -> str:
-    where = told.details(" on ") or ""
+    """'Data race: thread ... reads 4 bytes at offset 128 of tile, which thread ... writes'."""
+    place, _, kind = told.text.removesuffix(")").rpartition(" (")
+    later, earlier = _RACES.get(kind, ("uses", "uses too"))
+    what = place if kind in _RACES else told.text or "memory"
+    between = "no barrier between" if told.same_block else "nothing that orders the two"
     return (
-        f"Data race{where}: {told.who}{told.at} and {told.other}{told.other_at}, "
-        "with nothing that puts one before the other."
+        f"Data race: {told.who} {later} {what}{told.at}, which {told.other} {earlier}"
+        f"{told.other_at}, with {between}."
     )
 
 
 def _divergent(told: Told) -> str:
     return (
-        f"{_capital(told.who)} waits at the barrier{told.at}, {told.other} at another one"
-        f"{told.other_at}{told.details()}."
+        f"{_capital(told.who)} waits at the barrier{told.at}, while {told.other} waits at another "
+        f"one{told.other_at}."
     )
 
 
 def _missing(told: Told) -> str:
     return (
-        f"{_capital(told.who)} waits at the barrier{told.at}, which {told.other} never reaches: "
-        f"it ended{told.other_at} or returned before{told.details(' (')}{')' if told.text else ''}."
+        f"{_capital(told.who)} waits at the barrier{told.at}, which {told.other} never reaches"
+        f"{told.details()}."
     )
 
 
@@ -197,13 +215,13 @@ KINDS: dict[str, Kind] = {
     ),
     "bad_free": Kind(
         "launch_error",
-        _says("frees what is no allocation of its own"),
+        _says("frees what it must not"),
         "Free each pointer that cudaMalloc gave once, and no other: the arguments belong to the "
         "caller.",
     ),
     "leak": Kind(
         "out_of_memory",
-        _says("keeps device memory when it returns"),
+        _says("returns without freeing what it allocated"),
         "Every cudaMalloc needs a cudaFree before the function returns: a benchmark calls it a "
         "thousand times.",
     ),

@@ -214,6 +214,7 @@ def message_of(
         at=_place(file, source, line),
         other_at=_place(file, source, other_line),
         text=finding.text.strip().rstrip("."),
+        same_block=finding.block == finding.other_block,
     )
     kind = KINDS[finding.kind]
     what = kind.sentence(told)

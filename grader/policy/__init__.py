@@ -1,5 +1,7 @@
 """The rules on submission source: the student's own kernel does the work.
 
+Those on CUDA source are in cuda/; what follows is about Python.
+
 `check` reads a Python file's text before anything of it runs; it never imports or executes it. It
 follows values from the file's top level and from the entry through assignments, calls, closures,
 containers and attributes, as far as it can tell what they are: a tensor, a kernel, a module of
@@ -24,7 +26,8 @@ run. The sandbox, and the boundary between the two processes, don't depend on th
 
 from __future__ import annotations
 
+from grader.policy import cuda
 from grader.policy.check import check
 from grader.policy.findings import RULES, Rules, Violation
 
-__all__ = ["RULES", "Rules", "Violation", "check"]
+__all__ = ["RULES", "Rules", "Violation", "check", "cuda"]

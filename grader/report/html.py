@@ -46,6 +46,7 @@ def _exercise(exercise: ExerciseScore, seen: dict[tuple[str, str], Any]) -> dict
                 "not_attempted": "" if is_attempted else summary.not_attempted(variant),
                 "messages": merged_messages(counted) if counted else [],
                 "timing": _timing(found.performance) if found else "",
+                "memory": summary.memory_rows(found) if found else [],
             }
         )
     return {"score": exercise, "points": summary.points(exercise), "variants": variants}

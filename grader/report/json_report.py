@@ -5,7 +5,8 @@ Fields may be added under the same number; none may change its meaning or go.
     schema, submission, seed, score, gradable, max_score, complete, environment, exercises[]
       name, title, score, gradable, max_score, variants[]
         name, file, status, score, gradable, max_score, checks[]
-          name, status, score, gradable, max_score, message, parts[], failures[], performance
+          name, status, score, gradable, max_score, message, parts[], failures[], performance,
+          memory
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any
 from grader.evidence import Evidence, PerformanceEvidence, VariantEvidence
 from grader.report.message import clean
 from grader.report.summary import check_text, find_part
-from grader.score import PERFORMANCE, CheckScore, ExerciseScore, GradeScore, VariantScore
+from grader.score import MEMORY, PERFORMANCE, CheckScore, ExerciseScore, GradeScore, VariantScore
 from grader.status import Status
 
 SCHEMA = 1
@@ -84,6 +85,8 @@ def _check(check: CheckScore, seen: VariantEvidence | None) -> dict[str, Any]:
         data["parts"].append(row)
     if check.name == PERFORMANCE and seen.performance is not None:
         data["performance"] = _performance(seen.performance)
+    if check.name == MEMORY and seen.memory is not None:
+        data["memory"] = dataclasses.asdict(seen.memory)
     return data
 
 

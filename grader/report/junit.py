@@ -12,7 +12,7 @@ from xml.etree import ElementTree as ET
 from grader.evidence import Evidence, VariantEvidence
 from grader.report.message import DETAIL_LIMIT, clean, one_line, part_text, sentence, shorten
 from grader.report.summary import find_part
-from grader.score import INTERRUPTED, RIGHT_FIRST, CheckScore, GradeScore, VariantScore
+from grader.score import INTERRUPTED, SKIPPED_AS_WRONG, CheckScore, GradeScore, VariantScore
 from grader.status import Status
 
 
@@ -50,8 +50,9 @@ def _cases(exercise: str, variant: VariantScore, seen: VariantEvidence | None) -
             cases += _part_cases(exercise, variant, check, seen)
         else:
             name = f"{exercise}-{variant.name}-{check.name}"
-            # A kernel that is wrong fails its size classes; that it wasn't timed is no second bug.
-            skipped = check.message == RIGHT_FIRST
+            # A kernel that is wrong fails its size classes; that nothing was timed or counted is no
+            # second bug.
+            skipped = check.message in SKIPPED_AS_WRONG
             status = Status.not_measured if skipped else check.status
             message = sentence(check.message) or sentence(check.status.headline)
             cases.append(_Case(name, status, message))

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import PurePath
 
-from grader.evidence import Evidence, PartEvidence, VariantEvidence
+from grader import memory
+from grader.evidence import Evidence, LineCounters, PartEvidence, VariantEvidence
 from grader.report.message import (
     DETAIL_LIMIT,
     clean,
@@ -20,8 +21,9 @@ from grader.report.message import (
 )
 from grader.score import (
     INTERRUPTED,
+    MEMORY,
     PERFORMANCE,
-    RIGHT_FIRST,
+    SKIPPED_AS_WRONG,
     CheckScore,
     ExerciseScore,
     GradeScore,
@@ -82,8 +84,8 @@ def total_line(grade: GradeScore) -> str:
 def result(check: CheckScore) -> str:
     """What a check came to, in words: 'wrong values: float16 and bfloat16'."""
     status = check.status
-    if check.message == RIGHT_FIRST:
-        return RIGHT_FIRST
+    if check.message in SKIPPED_AS_WRONG:
+        return check.message
     if not check.parts:
         note = one_line(check.message)
         return f"{status.headline}: {note}" if note else status.headline
@@ -165,7 +167,9 @@ def grader_errors(evidence: Evidence, grade: GradeScore) -> list[tuple[str, str]
     """(where, detail) of everything the grader itself broke on."""
     errors: list[tuple[str, str]] = []
     for _, variant, seen in scored_variants(evidence, grade):
-        counted = replace(counted_parts(variant, seen), performance=seen.performance)
+        counted = replace(
+            counted_parts(variant, seen), performance=seen.performance, memory=seen.memory
+        )
         errors += errors_in(counted)
     return errors
 
@@ -176,12 +180,33 @@ def errors_in(seen: VariantEvidence) -> list[tuple[str, str]]:
     for part in seen.parts:
         if part.status is Status.grader_error:
             found.setdefault(_error_detail(part), []).append(f"{part.size_class} {part.dtype}")
-    timed = seen.performance
-    if timed is not None and timed.status is Status.grader_error:
-        detail = shorten_middle(clean(timed.reason).strip(), DETAIL_LIMIT)
-        found.setdefault(detail, []).append(PERFORMANCE)
+    for name, measured in ((PERFORMANCE, seen.performance), (MEMORY, seen.memory)):
+        if measured is not None and measured.status is Status.grader_error:
+            detail = shorten_middle(clean(measured.reason).strip(), DETAIL_LIMIT)
+            found.setdefault(detail, []).append(name)
     name = f"{seen.exercise}/{seen.variant}"
     return [(f"{name}: {listing(where)}", text) for text, where in found.items()]
+
+
+def memory_rows(seen: VariantEvidence) -> list[tuple[str, str, str]]:
+    """(place, access, what was counted) for every line of a variant that uses memory."""
+    if seen.memory is None:
+        return []
+    rows = []
+    for row in seen.memory.lines:
+        place = f"{seen.file}:{row.line}" if row.line else one_line(row.kernel)
+        rows.append((place, f"{row.space} {row.access}", _counted(row)))
+    return rows
+
+
+def _counted(row: LineCounters) -> str:
+    """'4 of 32 bytes per sector' or '32 ways: 63,488 extra wavefronts', and of how much."""
+    requests = f"{row.requests:,} request{'' if row.requests == 1 else 's'}"
+    if row.space == "shared":
+        many = f"{row.ways} ways: {row.conflicts:,} extra wavefronts"
+        return f"{many if row.conflicts else 'no bank conflicts'}, {requests}"
+    useful = memory.number(row.useful_bytes / row.sectors) if row.sectors else "0"
+    return f"{useful} of 32 bytes per sector, {row.sectors:,} sectors, {requests}"
 
 
 def is_untouched(grade: GradeScore) -> bool:

@@ -25,11 +25,12 @@ from grader.report.message import (
     part_text,
     shorten_middle,
 )
-from grader.score import ExerciseScore, GradeScore
+from grader.score import MEMORY, ExerciseScore, GradeScore
 from grader.status import Status, worst
 
 WIDEST = 96  # columns; longer lines are hard to read
 SHOWN_FAILURES = 4  # kinds of failure per variant; all of them are in the other reports
+SHOWN_LINES = 12  # of the lines that use memory
 NAME_WIDTH = 20  # columns; the same in every table, so that they line up
 DETAIL_SHOWN = 1500  # characters of a traceback or compiler output
 
@@ -47,6 +48,9 @@ def render(evidence: Evidence, grade: GradeScore, console: Console) -> None:
         _print(console, f"{one_line(exercise.title)} ({one_line(exercise.name)})", "bold")
         console.print(_table(exercise, console), width=_width(console))
     _failures(evidence, grade, console)
+    for _, variant, seen in summary.scored_variants(evidence, grade):
+        if any(c.name == MEMORY and c.status is Status.target_missed for c in variant.checks):
+            _memory(seen, console)
     _grader_errors(summary.grader_errors(evidence, grade), console)
     console.print()
     if not grade.complete:
@@ -78,6 +82,7 @@ def render_check(seen: VariantEvidence, console: Console, case: str = "") -> Non
         if index or not case:
             console.print()
         _failure(message, console)
+    _memory(seen, console)
     _grader_errors(summary.errors_in(seen), console)
 
 
@@ -200,6 +205,19 @@ def _failure(message: Message, console: Console) -> None:
         _indented(console, "Reproduce:")
         # One unbroken line however narrow the window is: it must paste as one command.
         console.print(_text(f"  {message.reproduce}", console, "cyan"), soft_wrap=True)
+
+
+def _memory(seen: VariantEvidence, console: Console) -> None:
+    """What each line of the kernels did to memory, where that was counted."""
+    rows = summary.memory_rows(seen)
+    if not rows:
+        return
+    console.print()
+    _print(console, one_line(f"{seen.exercise}/{seen.variant}: memory by line"), "bold")
+    for place, access, counted in rows[:SHOWN_LINES]:
+        _indented(console, f"{place}  {access}: {counted}")
+    if len(rows) > SHOWN_LINES:
+        _indented(console, f"{len(rows) - SHOWN_LINES} more lines: see --html FILE.", "yellow")
 
 
 def _grader_errors(errors: list[tuple[str, str]], console: Console) -> None:

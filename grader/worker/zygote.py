@@ -3,13 +3,16 @@
 There are two kinds. For Triton kernels ("python") it imports torch and triton, which takes over a
 second, where a fork takes milliseconds; so a dead worker costs the next case nothing but a fork.
 For CUDA C++ ("native") it imports neither: its workers compile a file (builder.py) or become the
-program that came of it (native/). The parent stays single-threaded and never touches a GPU (a process that has can't be
-forked). It runs no submission code itself, but its children run as the same user and could tamper
-with it, so the grader believes nothing it says beyond how a child ended, and survives its death.
+program that came of it (native/).
+
+The parent stays single-threaded and never touches a GPU (a process that has can't be forked). It
+runs no submission code itself, but its children run as the same user and could tamper with it, so
+the grader believes nothing it says beyond how a child ended, and survives its death.
 
 Control messages are JSON in SOCK_SEQPACKET datagrams. From the grader:
 
-    {"id": 1, "path": "...", "entry": "...", "device": "interpreter", "memory_bytes": ...,
+    {"id": 1, "path": "...", "entry": "...", "options": [], "device": "interpreter",
+     "memory_bytes": ...,
      "buffers": [[length, writable], ...]}       with descriptors: request socket, log pipe, buffers
 
 and, in a native parent, "build": {...} where `path` is a source to compile: see builder.py.
@@ -157,9 +160,10 @@ def _become_native(message: dict, request_fd: int, buffer_fds: list[int]) -> Non
     if "build" in message:
         from . import builder
 
-        builder.serve(socket.socket(fileno=request_fd), buffer_fds[0], message["path"], message["build"])
+        requests = socket.socket(fileno=request_fd)
+        builder.serve(requests, buffer_fds[0], message["path"], message["build"])
         return
-    line = [message["path"], str(request_fd), message["entry"]]
+    line = [message["path"], *message["options"], str(request_fd), message["entry"]]
     for fd, (length, writable) in zip(buffer_fds, message["buffers"], strict=True):
         line.append(f"{fd}:{length}:{int(writable)}")
     for fd in (request_fd, *buffer_fds):
@@ -167,9 +171,7 @@ def _become_native(message: dict, request_fd: int, buffer_fds: list[int]) -> Non
     os.execv(message["path"], line)
 
 
-def _become_python(
-    message: dict, request_fd: int, buffer_fds: list[int], plan: dict
-) -> None:
+def _become_python(message: dict, request_fd: int, buffer_fds: list[int], plan: dict) -> None:
     """Serve requests about a Python file."""
     faulthandler.enable()  # where a fault happened goes to the log, for the student
     from . import host, memory
@@ -195,7 +197,8 @@ def _limit(memory_bytes: int | None, plan: dict) -> None:
     `memory_bytes` is None where address space says nothing of memory: CUDA reserves more, and so
     does the emulator.
     """
-    if plan and not plan.get("landlock"):  # own namespaces: elsewhere it would count the user's other processes, or nothing for root
+    # Without namespaces it would count the user's other processes, or nothing for root.
+    if plan and not plan.get("landlock"):
         resource.setrlimit(resource.RLIMIT_NPROC, (MAX_PROCESSES, MAX_PROCESSES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (MAX_FILE_BYTES, MAX_FILE_BYTES))

@@ -9,24 +9,25 @@ from grader.attempt import is_untouched
 
 ROOT = Path(__file__).resolve().parents[2]
 ENTRIES = [
-    (variant.file, variant.entry)
+    (variant.file, variant.entry, variant.language)
     for exercise in spec.load_all().values()
     for variant in exercise.variants.values()
-    if variant.file.endswith(".py")
 ]
+STUBS = [each for each in ENTRIES if not each[0].startswith("gelu.")]  # that one ships solved
 
 KERNEL = "@triton.jit\ndef f_kernel(x_ptr):\n    pass\n"
 
 
-@pytest.mark.parametrize(("file", "entry"), ENTRIES)
-def test_every_stub_is_untouched(file, entry):
+@pytest.mark.parametrize(("file", "entry", "language"), STUBS)
+def test_every_stub_is_untouched(file, entry, language):
     source = (ROOT / "assignment" / file).read_text(encoding="utf-8")
-    assert is_untouched(source, entry) == f"{entry}() is still the stub"
+    assert is_untouched(source, entry, language) == f"{entry}() is still the stub"
 
 
-@pytest.mark.parametrize(("file", "entry"), ENTRIES)
-def test_every_solution_is_an_attempt(file, entry):
-    assert is_untouched((ROOT / "reference" / file).read_text(encoding="utf-8"), entry) == ""
+@pytest.mark.parametrize(("file", "entry", "language"), ENTRIES)
+def test_every_solution_is_an_attempt(file, entry, language):
+    source = (ROOT / "reference" / file).read_text(encoding="utf-8")
+    assert is_untouched(source, entry, language) == ""
 
 
 @pytest.mark.parametrize(
@@ -97,3 +98,88 @@ def test_nothing_is_executed(tmp_path):
 
 def test_a_deeply_nested_file_is_left_to_the_worker():
     assert is_untouched("(" * 5000 + ")" * 5000, "f") == ""
+
+
+# --- CUDA -----------------------------------------------------------------------------------------
+
+CUDA_KERNEL = """#include <cuda_runtime.h>
+#define CHECK(call) do { if ((call) != cudaSuccess) exit(1); } while (0)
+constexpr int BLOCK = 256;
+__global__ void f_kernel(const float* x, float* out, int n) {
+    // TODO: system("rm"); return 1;
+}
+"""
+CUDA_ENTRY = 'extern "C" void f(const float* x, float* out, int n)'
+
+
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        ("", "the file is empty"),
+        ("\n  \n", "the file is empty"),
+        ("// f(x)\n/* void f() { x = 1; } */\n", "nothing but comments"),
+        ("#include <cuda_runtime.h>\n// TODO\n", "nothing but comments"),
+    ],
+)
+def test_a_cuda_file_without_code_is_no_attempt(source, reason):
+    assert reason in is_untouched(source, "f", "cuda")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "",
+        "// f_kernel<<<1, 1>>>(x, out, n);",
+        "(void)x;\n    (void)out; (void)n;",
+        "return;",
+        ";;",
+        "{ return; }",
+        "/* x */ ( void ) x ; // y",
+        "#if 0\n    f_kernel<<<1, 1>>>(x, out, n);\n#endif",
+    ],
+)
+@pytest.mark.parametrize("entry", [CUDA_ENTRY, 'extern "C" {\n' + CUDA_ENTRY[11:]])
+def test_a_launcher_that_does_nothing_is_no_attempt(body, entry):
+    end = "}" if "{" in entry else ""
+    source = f"{CUDA_KERNEL}{entry} {{\n    {body}\n}}\n{end}"
+    assert is_untouched(source, "f", "cuda") == "f() is still the stub"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        f"{CUDA_KERNEL}{CUDA_ENTRY} {{ f_kernel<<<1, 1>>>(x, out, n); }}",
+        f"{CUDA_KERNEL}{CUDA_ENTRY} {{ out[0] = 1; }}",
+        f"{CUDA_KERNEL}{CUDA_ENTRY} {{ CHECK(0); }}",
+        f"{CUDA_KERNEL}{CUDA_ENTRY} {{ if (n) return; }}",
+        f"{CUDA_KERNEL}{CUDA_ENTRY} {{ (void)g(); }}",
+        f"{CUDA_KERNEL}{CUDA_ENTRY} {{ return 1; }}",
+        f"{CUDA_KERNEL}void g() {{}}",  # no f: building it says so
+        f"{CUDA_KERNEL}void f(int n) {{}} {CUDA_ENTRY} {{ g(); }}",
+        f"{CUDA_KERNEL}{CUDA_ENTRY};",
+        f"{CUDA_KERNEL}struct S {{ void f() {{}} }};",
+        f"#define f g\n{CUDA_KERNEL}{CUDA_ENTRY} {{}}",
+        f"#define BODY {{ g();\n{CUDA_ENTRY} BODY }}",
+        f"{CUDA_ENTRY} {{\n#ifdef A\n}} void g() {{ h();\n#endif\n}}",
+        f"{CUDA_ENTRY} {{",  # a syntax error: building it says so
+        f"{CUDA_ENTRY} {{ /* no end",
+        "}" * 9,
+        "{" * 5000,
+        "\0",
+    ],
+)
+def test_whatever_may_be_work_in_cuda_is_an_attempt(source):
+    assert is_untouched(source, "f", "cuda") == ""
+
+
+def test_a_cuda_kernel_that_nothing_launches_is_mentioned():
+    kernel = CUDA_KERNEL.replace("// TODO", "out[0] = x[0]; // TODO")
+    reason = is_untouched(f"{kernel}{CUDA_ENTRY} {{ }}", "f", "cuda")
+    assert reason == "f() is still the stub: f_kernel is written, but not launched"
+
+
+def test_a_kernel_of_another_entry_is_not_mentioned():
+    kernel = CUDA_KERNEL.replace("// TODO", "out[0] = x[0]; // TODO")
+    other = "void g(float* x) { f_kernel<<<1, 1>>>(x, x, 1); }"
+    reason = is_untouched(f"{kernel}{CUDA_ENTRY} {{ }}\n{other}", "f", "cuda")
+    assert reason == "f() is still the stub"

@@ -19,13 +19,17 @@ from grader import report
 from grader.evidence import (
     Evidence,
     Failure,
+    LineCounters,
+    MemoryEvidence,
+    Metric,
     PartEvidence,
     PerformanceEvidence,
     VariantEvidence,
     Yardstick,
 )
 from grader.report.message import clean, compose, merge_failures, shorten_middle
-from grader.score import score
+from grader.score import RIGHT_BEFORE_MEMORY, score
+from grader.spec import load_all
 from grader.status import Status
 
 DTYPES = ("float32", "float16", "bfloat16")
@@ -706,3 +710,100 @@ def test_without_confinement_every_report_for_people_says_so():
     for shown in (in_terminal, in_html):
         assert "no final grade" in unwrapped(shown(limits))
         assert "no final grade" not in unwrapped(shown(confined))
+
+
+# Memory
+
+TRANSPOSE = load_all()["transpose"]
+COUNTED = MemoryEvidence(
+    Status.passed,
+    case="rows=256 cols=512 dtype=float32 seed=7",
+    metrics=(
+        Metric("useful_bytes_per_sector.load", 32.0),
+        Metric("useful_bytes_per_sector.store", 32.0),
+        Metric("shared_bank_conflicts", 126976.0),
+    ),
+    lines=(
+        LineCounters(60, "k", "global", "load", 4096, sectors=16384, useful_bytes=524288),
+        LineCounters(63, "k", "shared", "load", 4096, 0, 0, 131072, 126976, 32),
+        LineCounters(64, "k", "shared", "store", 1, 0, 0, 4096),
+    ),
+)
+
+
+def counted_evidence(name, counted=COUNTED, **changes):
+    variant = TRANSPOSE.variants[name]
+    parts = tuple(
+        PartEvidence(dtype, size_class, Status.passed, 60)
+        for size_class in variant.size_classes
+        for dtype in variant.dtypes
+    )
+    seen = VariantEvidence("transpose", name, "transpose.cu", parts=parts, memory=counted)
+    return make_evidence(replace(seen, **changes))
+
+
+def reports_of(evidence):
+    """The same grade in the terminal, in HTML and in JSON."""
+    grade = score(evidence, {"transpose": TRANSPOSE})
+    file = io.StringIO()
+    report.to_terminal(evidence, grade, Console(file=file, width=90))
+    return (
+        file.getvalue(),
+        report.to_html(evidence, grade),
+        json.loads(report.to_json(evidence, grade)),
+    )
+
+
+def test_memory_that_is_good_enough_is_told_with_what_the_next_rung_asks():
+    text, page, data = reports_of(counted_evidence("cuda_v3"))
+    assert "Shared loads conflict 32 ways at transpose.cu:63:" in unwrapped(text)
+    assert "126,976 extra wavefronts; cuda_v4 asks for none." in unwrapped(text)
+    assert "memory by line" not in text
+    assert '<th scope="row">transpose.cu:63</th><td>shared load</td>' in page
+    check = data["exercises"][0]["variants"][0]["checks"][-1]
+    assert (check["name"], check["status"]) == ("memory", "passed")
+    assert "Stores use 32 of 32 bytes per sector." in check["message"]
+    assert check["memory"]["lines"][1]["ways"] == 32
+    assert check["memory"]["observed_by"] == "worker"
+
+
+def test_memory_that_falls_short_is_told_line_by_line():
+    text, _, _ = reports_of(counted_evidence("cuda_v4"))
+    assert "asked for: at most 0" in unwrapped(text)
+    assert "transpose/cuda_v4: memory by line" in text
+    lines = [line.strip() for line in text.splitlines()]
+    assert (
+        "transpose.cu:60  global load: 32 of 32 bytes per sector, 16,384 sectors, 4,096 requests"
+        in (lines)
+    )
+    assert (
+        "transpose.cu:63  shared load: 32 ways: 126,976 extra wavefronts, 4,096 requests" in lines
+    )
+    assert "transpose.cu:64  shared store: no bank conflicts, 1 request" in lines
+
+
+def test_memory_of_a_wrong_kernel_is_no_second_bug():
+    parts = tuple(
+        PartEvidence("float32", name, Status.wrong_values, reason="off by one")
+        for name in TRANSPOSE.variants["cuda_v4"].size_classes
+    )
+    evidence = counted_evidence("cuda_v4", None, parts=parts)
+    assert RIGHT_BEFORE_MEMORY in unwrapped(reports_of(evidence)[0])
+    grade = score(evidence, {"transpose": TRANSPOSE})
+    cases = ET.fromstring(report.to_junit(evidence, grade).encode()).iter("testcase")
+    [memory] = [case for case in cases if case.get("name") == "transpose-cuda_v4-memory"]
+    assert memory.find("skipped") is not None
+
+
+def test_counting_that_broke_in_the_grader_is_loud_and_costs_nothing():
+    broken = MemoryEvidence(Status.grader_error, "Traceback: the counter broke")
+    text, page, data = reports_of(counted_evidence("cuda_v4", broken))
+    assert "THE GRADER FAILED on transpose/cuda_v4: memory" in text
+    assert "the counter broke" in text and "the counter broke" in page
+    assert data["score"] == data["gradable"]
+
+
+def test_hostile_words_in_counters_are_harmless():
+    lines = (LineCounters(0, HOSTILE, "global", "load", 1, 1, 4),)
+    text, page, _ = reports_of(counted_evidence("cuda_v4", replace(COUNTED, lines=lines)))
+    assert "\x1b" not in text and "<script>" not in page

@@ -10,8 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grader import spec
+from grader.cases import fixed_case
 from grader.evidence import (
     Evidence,
+    LineCounters,
+    MemoryEvidence,
+    Metric,
     PartEvidence,
     PerformanceEvidence,
     VariantEvidence,
@@ -44,6 +48,7 @@ def make_variant(points=POINTS, dtypes=DTYPES, thresholds=THRESHOLDS, name="trit
         points=points,
         size_classes=tuple(key for key in points if key not in ("performance", "memory")),
         performance=SimpleNamespace(thresholds=thresholds) if "performance" in points else None,
+        memory=None,
     )
 
 
@@ -215,11 +220,105 @@ def test_a_threshold_in_milliseconds_holds_on_its_gpu_only(gpu, at_most, expecte
     assert numbers(check(grade, "performance")) == (*expected, 2.0)
 
 
-def test_memory_is_not_gradable_yet():
-    variant = make_variant(points={"aligned": 1.0, "memory": 1.0})
-    grade = score(make_evidence(), make_specs(variant))
-    assert numbers(grade) == (1.0, 1.0, 2.0)
-    assert check(grade, "memory").status is Status.not_measured
+TRANSPOSE = spec.load_all()["transpose"]
+V4 = TRANSPOSE.variants["cuda_v4"]
+MEASURED = MemoryEvidence(
+    Status.passed,
+    case="rows=256 cols=512 dtype=float32 seed=7",
+    metrics=(
+        Metric("useful_bytes_per_sector.load", 32.0),
+        Metric("useful_bytes_per_sector.store", 32.0),
+        Metric("shared_bank_conflicts", 0.0),
+    ),
+    lines=(
+        LineCounters(67, "k", "global", "store", 4096, sectors=131072, useful_bytes=524288),
+        LineCounters(63, "k", "shared", "load", 4096, conflicts=126976, ways=32),
+    ),
+)
+
+
+def with_metrics(**values):
+    metrics = tuple(Metric(name.replace("__", "."), value) for name, value in values.items())
+    return dataclasses.replace(MEASURED, metrics=metrics)
+
+
+def graded_memory(memory, parts=None, **changes):
+    """The check "memory" of transpose/cuda_v4, and its message."""
+    parts = make_parts(points=V4.points, dtypes=V4.dtypes) if parts is None else parts
+    seen = VariantEvidence(
+        "transpose", "cuda_v4", "transpose.cu", parts=parts, memory=memory, **changes
+    )
+    grade = score(Evidence("reference", 7, (seen,)), {"transpose": TRANSPOSE})
+    return check(grade, "memory")
+
+
+def test_memory_points_are_given_where_every_bound_holds():
+    found = graded_memory(MEASURED)
+    assert numbers(found) == (3.0, 3.0, 3.0)
+    assert found.status is Status.passed
+    assert found.message.startswith("Loads use 32 of 32 bytes per sector. Stores use 32 of 32")
+
+
+def test_one_bound_that_is_missed_costs_all_memory_points_and_is_named():
+    found = graded_memory(
+        with_metrics(
+            useful_bytes_per_sector__load=32.0,
+            useful_bytes_per_sector__store=4.0,
+            shared_bank_conflicts=126976.0,
+        )
+    )
+    assert numbers(found) == (0.0, 3.0, 3.0)
+    assert found.status is Status.target_missed
+    assert found.message == (
+        "stores use 4 of 32 bytes per sector (transpose.cu:67 the fewest), asked for: at least 30; "
+        "shared loads conflict 32 ways at transpose.cu:63: 126,976 extra wavefronts, "
+        "asked for: at most 0"
+    )
+
+
+def test_a_bound_without_a_measurement_is_missed():
+    found = graded_memory(dataclasses.replace(MEASURED, metrics=()))
+    assert numbers(found) == (0.0, 3.0, 3.0)
+    assert "no kernel loads anything from global memory" in found.message
+
+
+@pytest.mark.parametrize("status", list(Status))
+def test_memory_counts_only_where_the_kernel_is_right(status):
+    parts = make_parts({("ragged", "float32"): status}, V4.points, V4.dtypes)
+    found = graded_memory(MEASURED, parts)
+    if status is Status.passed:
+        assert numbers(found) == (3.0, 3.0, 3.0)
+    elif status.is_failure:
+        assert numbers(found) == (0.0, 3.0, 3.0)
+        assert found.status is status
+    else:
+        assert numbers(found) == (0.0, 0.0, 3.0)
+        assert found.status is Status.not_measured
+
+
+@pytest.mark.parametrize("status", [each for each in Status if each is not Status.passed])
+def test_a_run_that_was_not_counted_says_why(status):
+    found = graded_memory(MemoryEvidence(status, "no g++ here"))
+    assert found.status is status
+    assert found.message == "no g++ here"
+    assert numbers(found) == (0.0, 3.0 if status.is_failure else 0.0, 3.0)
+
+
+def test_memory_that_nothing_was_counted_of_is_not_gradable():
+    assert numbers(graded_memory(None)) == (0.0, 0.0, 3.0)
+    assert numbers(graded_memory(None, not_attempted="untouched")) == (0.0, 3.0, 3.0)
+
+
+def test_counters_of_another_case_than_the_specs_are_not_judged():
+    found = graded_memory(dataclasses.replace(MEASURED, case="rows=8 cols=8 dtype=float32 seed=7"))
+    assert found.status is Status.not_measured
+    assert numbers(found) == (0.0, 0.0, 3.0)
+
+
+def test_memory_evidence_survives_being_written_and_read():
+    seen = VariantEvidence("transpose", "cuda_v4", "transpose.cu", memory=MEASURED)
+    evidence = Evidence("reference", 7, (seen,))
+    assert from_json(to_json(evidence)) == evidence
 
 
 def test_variants_that_were_not_asked_for_are_left_out_of_the_maximum():
@@ -318,11 +417,21 @@ def test_full_marks_are_exactly_the_maximum(specs):
     assert grade.score == round(sum(variant.points.values()) - open_points, 4)
 
 
+def best_memory(exercise, variant):
+    """Evidence of a run that no memory bound can be missed by."""
+    if variant.memory is None:
+        return None
+    case = fixed_case(exercise, variant, variant.memory.case, 7)
+    metrics = [
+        Metric(".".join(path), 32.0 if bound.at_least is not None else 0.0)
+        for path, bound in variant.memory.bounds()
+    ]
+    return MemoryEvidence(Status.passed, case=str(case), metrics=tuple(metrics))
+
+
 def test_the_specs_of_the_assignment_can_be_earned_in_full():
     for name, exercise in spec.load_all().items():
         for variant in exercise.variants.values():
-            if variant.memory is not None:
-                continue
             fast = PerformanceEvidence(
                 Status.passed,
                 device="NVIDIA H100",
@@ -334,6 +443,13 @@ def test_the_specs_of_the_assignment_can_be_earned_in_full():
                 ),
             )
             parts = make_parts(points=variant.points, dtypes=variant.dtypes)
-            seen = VariantEvidence(name, variant.name, variant.file, parts=parts, performance=fast)
+            seen = VariantEvidence(
+                name,
+                variant.name,
+                variant.file,
+                parts=parts,
+                performance=fast,
+                memory=best_memory(exercise, variant),
+            )
             grade = score(Evidence("reference", 7, (seen,), GPU), {name: exercise})
             assert grade.score == grade.gradable == grade.max_score == variant.max_points

@@ -1,0 +1,303 @@
+"""One .cu to an executable that observes itself, with what is wrong said in the student's terms.
+
+    source -> unsupported? -> rewritten -> assembly -> object -> symbols checked -> linked -> sites
+
+Runs inside the sandbox, on source from strangers: it reads the source and the toolchain's folder,
+writes only into `folder`, and starts only the compiler's programs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import subprocess
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from . import compiler_output, glue, objects, rewriter, tokens, unsupported
+from . import sites as site_table
+from .elf import Elf
+from .glue import Entry
+from .sites import Site
+from .toolchain import STUDENT_FLAGS, Toolchain
+
+__all__ = ["Build", "Entry", "Problem", "Site", "build"]
+
+COMPILE_SECONDS = 60.0
+MOST_SOURCE_BYTES = 1 << 20
+# Zeros behind every __shared__ variable, so that running past one never meets the next.
+SHARED_GAP_BYTES = 1024
+
+Kind = Literal[
+    "compile", "signature", "entry_missing", "no_extern_c", "main", "symbol", "unsupported"
+]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is wrong with a file, or with one entry of it (`entry` then names it).
+
+    `line` is in the student's file, from 1; `detail` shows it, with compiler output if any.
+    """
+
+    kind: Kind
+    message: str
+    line: int | None = None
+    entry: str = ""
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class Build:
+    """What came of a build: an executable for the entries that can be called, or none."""
+
+    executable: Path | None
+    problems: tuple[Problem, ...]
+    sites: dict[int, Site] = field(default_factory=dict)
+    entries: tuple[str, ...] = ()
+
+
+class _Failed(Exception):
+    """The build ends here, with these problems."""
+
+    def __init__(self, *problems: Problem) -> None:
+        super().__init__(problems[0].message)
+        self.problems = problems
+
+
+def build(source: Path, entries: Sequence[Entry], folder: Path, toolchain: Toolchain) -> Build:
+    """Builds the executable for those of `entries` that `source` has.
+
+    `folder` (created if need be) receives the executable `emulated` and nothing else that stays.
+    Raises ToolchainError or OSError only where the machine fails, never for what is in the source.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    work = _Work(source.name, folder, toolchain)
+    try:
+        return work.build(_text_of(source), entries)
+    except _Failed as failed:
+        return Build(None, failed.problems)
+    finally:
+        work.clean()
+
+
+def _text_of(source: Path) -> str:
+    raw = source.read_bytes()
+    if len(raw) > MOST_SOURCE_BYTES:
+        message = f"the file has {len(raw):,} bytes; at most {MOST_SOURCE_BYTES:,} are compiled"
+        raise _Failed(Problem("compile", message))
+    if b"\0" in raw:
+        line = raw.count(b"\n", 0, raw.index(b"\0")) + 1
+        raise _Failed(Problem("compile", "the file has a zero byte; expected text", line))
+    return raw.decode("utf-8-sig", errors="replace")
+
+
+class _Work:
+    """One build: its names, its folder, its steps."""
+
+    def __init__(self, file: str, folder: Path, toolchain: Toolchain) -> None:
+        self.file = re.sub(r'["\\\n]', "_", file)
+        self.folder = folder
+        self.toolchain = toolchain
+        self.lines: list[str] = []
+        self.source = tokens.read("")
+
+    def build(self, text: str, entries: Sequence[Entry]) -> Build:
+        self.source = tokens.read(text)
+        self.lines = text.splitlines()
+        found = unsupported.find(self.source)
+        rewritten = rewriter.rewrite(self.source)
+        if found or rewritten.troubles:
+            raise _Failed(
+                *(self._unsupported(f.offset, f.feature) for f in found),
+                *(self._unsupported(t.offset, t.message) for t in rewritten.troubles),
+            )
+        with ThreadPoolExecutor(2) as pool:
+            declared = [e for e in entries if self._line_of(e.name)]
+            table = pool.submit(self._compile_table, declared, "table")
+            self._compile_student(rewritten.text, entries)
+            return self._link(entries, declared, table)
+
+    # ---- Steps -----------------------------------------------------------------------------------
+
+    def _compile_student(self, text: str, entries: Sequence[Entry]) -> None:
+        """Leaves student.o. Raises _Failed with the compiler's errors."""
+        body = f'#line 1 "{self.file}"\n{text}'
+        errors = self._assemble(body + glue.signature_check(entries))
+        if errors and all(error.in_check for error in errors):
+            # The name is something that can't be asked about: the symbols will tell.
+            errors = self._assemble(body)
+        if errors:
+            raise _Failed(*(self._compile_problem(error) for error in errors))
+
+    def _assemble(self, text: str) -> list[compiler_output.CompileError]:
+        (self.folder / "student.cpp").write_text(text, encoding="utf-8", newline="")
+        header = self.toolchain.header(self._header_kind())
+        done = self._run(
+            *(self.toolchain.compiler, *STUDENT_FLAGS, "-S", "-I", self.toolchain.include),
+            *("-include", header, "-Wno-invalid-pch", "-fno-diagnostics-show-caret"),
+            *("-fdiagnostics-color=never", "-fmax-errors=10", "student.cpp", "-o", "student.s"),
+        )
+        if done.returncode:
+            errors = compiler_output.read(done.stderr, self.file, self.lines)
+            return errors or [compiler_output.CompileError(None, _last_line(done.stderr), False)]
+        assembly = self.folder / "student.s"
+        assembly.write_bytes(_with_gaps(assembly.read_bytes()))
+        done = self._run("as", "student.s", "-o", "student.o")
+        if done.returncode:
+            return [compiler_output.CompileError(None, _last_line(done.stderr), False)]
+        return []
+
+    def _header_kind(self) -> str:
+        for directive in self.source.directives:
+            found = re.match(r"#\s*include\s*<(\w+)(?:\.h)?>", directive.text)
+            if found and found[1] in _LIBRARY_HEADERS:
+                return "library"
+        return "core"
+
+    def _compile_table(self, entries: Sequence[Entry], name: str) -> None:
+        (self.folder / f"{name}.cpp").write_text(glue.entry_table(entries))
+        done = self._run(
+            *(self.toolchain.compiler, "-std=c++17", "-O1", "-fPIE", "-w"),
+            *("-I", self.toolchain.include, "-c", f"{name}.cpp", "-o", f"{name}.o"),
+        )
+        if done.returncode:
+            raise RuntimeError(f"the table of entries doesn't compile: {done.stderr[-1000:]}")
+
+    def _link(
+        self, entries: Sequence[Entry], declared: Sequence[Entry], table: Future[None]
+    ) -> Build:
+        symbols = self.toolchain.symbols
+        elf = Elf(self.folder / "student.o")
+        provided = {*symbols["provided"], glue.REFERENCE_SYMBOL}
+        reserved = {*symbols["reserved"], glue.REFERENCE_SYMBOL}
+        faults = objects.check(elf, entries, provided, reserved)
+        problems = tuple(self._fault_problem(fault) for fault in faults)
+        if any(not problem.entry for problem in problems):
+            raise _Failed(*problems)
+        wrong = {problem.entry for problem in problems}
+        present = [entry for entry in entries if entry.name not in wrong]
+        if not present:
+            raise _Failed(*problems)
+        table.result()
+        name = "table"
+        if present != list(declared):
+            name = "table_again"
+            self._compile_table(present, name)
+        self._redirect()
+        done = self._run(
+            *(self.toolchain.compiler, "-pie", "-Wl,--emit-relocs,-z,now,-z,relro,-z,noexecstack"),
+            *("student.o", f"{name}.o", self.toolchain.prebuilt, "-o", "emulated"),
+        )
+        if done.returncode:
+            raise _Failed(Problem("symbol", _link_message(done.stderr)))
+        executable = self.folder / "emulated"
+        table_of_sites = site_table.table(executable, self.file)
+        names = tuple(entry.name for entry in present)
+        return Build(executable, problems, table_of_sites, names)
+
+    def _redirect(self) -> None:
+        """The student's calls of these go to the runtime's functions."""
+        renames = self.folder / "redirected"
+        provided = set(self.toolchain.symbols["provided"])
+        renames.write_text(
+            "".join(
+                f"{name} warpgrade_{name}\n"
+                for name in _REDIRECTED
+                if f"warpgrade_{name}" in provided
+            )
+        )
+        done = self._run("objcopy", "--redefine-syms=redirected", "student.o")
+        if done.returncode:
+            raise RuntimeError(f"objcopy: {done.stderr[-1000:]}")
+
+    # ---- Running programs --------------------------------------------------------------------------
+
+    def _run(self, *command: str | Path) -> subprocess.CompletedProcess[str]:
+        """One of the compiler's programs, in the folder. Raises _Failed when it takes too long."""
+        try:
+            return subprocess.run(
+                [str(part) for part in command],
+                **{"cwd": self.folder, "stdin": subprocess.DEVNULL, "capture_output": True},
+                **{"text": True, "errors": "replace", "check": False},
+                timeout=COMPILE_SECONDS,
+                env={**os.environ, "LC_ALL": "C", "TMPDIR": str(self.folder)},
+            )
+        except subprocess.TimeoutExpired:
+            message = f"compiling took longer than {COMPILE_SECONDS:.0f} seconds"
+            raise _Failed(Problem("compile", message)) from None
+
+    def clean(self) -> None:
+        """Removes everything but the executable."""
+        for path in self.folder.iterdir():
+            if path.name != "emulated" and not path.is_dir():
+                with contextlib.suppress(OSError):
+                    path.unlink()
+
+    # ---- Problems --------------------------------------------------------------------------------
+
+    def _unsupported(self, offset: int, feature: str) -> Problem:
+        line = self.source.line(offset)
+        message = f"the emulator doesn't support {feature} ({self.file}:{line})"
+        return Problem(
+            "unsupported", message, line, detail=compiler_output.excerpt(self.lines, line)
+        )
+
+    def _compile_problem(self, error: compiler_output.CompileError) -> Problem:
+        shown = compiler_output.excerpt(self.lines, error.line)
+        return Problem("compile", error.message, error.line, detail=shown)
+
+    def _fault_problem(self, fault: objects.Fault) -> Problem:
+        line = self._line_of(fault.name)
+        shown = compiler_output.excerpt(self.lines, line)
+        return Problem(fault.kind, fault.message, line, fault.entry, shown)
+
+    def _line_of(self, name: str) -> int | None:
+        """The first line of the code that has this name, as a function's if there is one."""
+        found = list(self._places_of(name)) if name else []
+        calls = [offset for offset, is_function in found if is_function]
+        offsets = calls or [offset for offset, _ in found]
+        return self.source.line(offsets[0]) if offsets else None
+
+    def _places_of(self, name: str) -> Iterator[tuple[int, bool]]:
+        for run in self.source.runs():
+            for i, token in enumerate(run.tokens):
+                if token.kind == "name" and token.text == name:
+                    followed = i + 1 < len(run.tokens) and run.tokens[i + 1].text == "("
+                    yield token.start, followed
+
+
+# Library functions that the runtime has its own of: hooks see no access inside the library's.
+_REDIRECTED = ("memcpy", "memmove", "memset", "printf", "puts", "putchar")
+_LIBRARY_HEADERS = frozenset(
+    """
+    algorithm array cassert chrono complex deque exception fstream functional initializer_list
+    iomanip iostream iterator limits list map memory numeric optional ostream queue random ratio
+    set sstream stdexcept stack string string_view tuple unordered_map unordered_set variant vector
+    """.split()
+)
+
+
+def _with_gaps(assembly: bytes) -> bytes:
+    """Puts zeros behind every variable of the thread-local segment: the shared memory."""
+    pieces = re.split(rb"(?m)^(?=\t\.(?:section|text|data|bss)\b)", assembly)
+    for i, piece in enumerate(pieces):
+        if piece.startswith((b"\t.section\t.tbss", b"\t.section\t.tdata")):
+            pieces[i] = re.sub(
+                rb"(?m)^(\t\.zero\t\d+)$", rb"\1\n\t.zero\t%d" % SHARED_GAP_BYTES, piece
+            )
+    return b"".join(pieces)
+
+
+def _last_line(text: str) -> str:
+    lines = [line for line in text.splitlines() if line.strip()]
+    return compiler_output.plain(lines[-1]) if lines else "the compiler failed without a message"
+
+
+def _link_message(text: str) -> str:
+    found = re.search(r"(?:multiple definition of|undefined reference to) [`'](.+?)'", text)
+    return f"linking failed: {compiler_output.plain(found[0] if found else text[-300:])}"

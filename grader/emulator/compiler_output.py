@@ -1,0 +1,85 @@
+"""g++'s messages in the student's own terms: their file, their lines, nothing of ours.
+
+Read from g++'s text (`FILE:LINE:COLUMN: error: MESSAGE`), whose form hasn't changed in decades.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from . import glue
+
+MOST_ERRORS = 3
+_LONGEST = 400  # characters of a message
+
+_MESSAGE = re.compile(
+    r"(?P<file>[^\n:]+):(?P<line>\d+):(?:(?P<column>\d+):)? (?P<kind>fatal error|error): (?P<text>.*)"
+)
+_PLACE = re.compile(r"^(?:In file included from |\s+from )?(?P<file>[^\n:]+):(?P<line>\d+)[:,]")
+_FOLDER = re.compile(r"(?:/[\w.+@~-]+)+/(?=[\w.+-])")
+_LAUNCH = re.compile(r"no match for call to [‘'].*?warpgrade::Kernel<(?P<types>.*?)>\)? \((?P<given>.*)\)[’']")
+_ROUNDABOUT = (
+    (re.compile(r"::?warpgrade::|warpgrade::"), ""),
+    (re.compile(r"\bstatic __thread\b"), "__shared__"),
+)
+
+
+@dataclass(frozen=True)
+class CompileError:
+    """One error. `line` is in the student's file; None where it can't be told."""
+
+    line: int | None
+    message: str
+    in_check: bool  # it arose in what we append
+
+
+def read(output: str, file: str, lines: Sequence[str]) -> list[CompileError]:
+    """The errors in g++'s output, in order, each once; at most MOST_ERRORS.
+
+    `file` is the student's file as `#line` names it, `lines` its text.
+    """
+    errors: list[CompileError] = []
+    place: int | None = None  # the last place in the student's file that g++ named
+    for text in output.splitlines():
+        found = _MESSAGE.match(text)
+        if not found:
+            named = _PLACE.match(text)
+            if named and named["file"] == file:
+                place = int(named["line"])
+            continue
+        line: int | None
+        if found["file"] == file:
+            line = int(found["line"])
+            line = min(line, len(lines)) if lines else None
+        else:
+            line = place
+        in_check = found["file"] == glue.CHECK_FILE
+        error = CompileError(line, plain(found["text"]), in_check)
+        if error not in errors:
+            errors.append(error)
+        place = None
+    if any(not error.in_check for error in errors):
+        errors = [error for error in errors if not error.in_check]
+    return errors[:MOST_ERRORS]
+
+
+def plain(message: str) -> str:
+    """A message without our names and without folders."""
+    launch = _LAUNCH.search(message)
+    if launch:
+        return (
+            f"the launch's arguments ({launch['given']}) don't fit the kernel's parameters "
+            f"({launch['types']})"
+        )
+    for pattern, plain in _ROUNDABOUT:
+        message = pattern.sub(plain, message)
+    return _FOLDER.sub("", message)[:_LONGEST]
+
+
+def excerpt(lines: Sequence[str], line: int | None) -> str:
+    """The student's line, as reports show it: '  12 | code'."""
+    if line is None or not 1 <= line <= len(lines):
+        return ""
+    return f"{line:4d} | {lines[line - 1].rstrip()[:200]}"

@@ -1,0 +1,118 @@
+"""The few things the build reads of a 64-bit ELF object or executable: symbols, relocations, bytes.
+
+The format is that of the System V ABI, chapters 4 and 5; little-endian, as every machine that the
+emulator runs on.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+_HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
+_SECTION = struct.Struct("<IIQQQQIIQQ")
+_SYMBOL = struct.Struct("<IBBHQQ")
+_RELOCATION = struct.Struct("<QQq")
+
+_SYMBOLS, _RELOCATIONS, _WITHOUT_BYTES = 2, 4, 8
+_EXECUTABLE_CODE = 0x4  # section flag
+THREAD_LOCAL, FUNCTION = 6, 2  # symbol types
+
+
+class ElfError(ValueError):
+    """Not an object that this reads."""
+
+
+@dataclass(frozen=True)
+class Section:
+    name: str
+    kind: int
+    flags: int
+    address: int
+    offset: int
+    size: int
+    link: int
+    info: int
+
+    @property
+    def is_code(self) -> bool:
+        return bool(self.flags & _EXECUTABLE_CODE)
+
+
+@dataclass(frozen=True)
+class Symbol:
+    name: str
+    value: int
+    size: int
+    kind: int
+    section: int  # 0: undefined
+    is_local: bool
+    is_weak: bool
+
+    @property
+    def is_defined(self) -> bool:
+        return self.section != 0
+
+
+@dataclass(frozen=True)
+class Relocation:
+    offset: int  # in the section it applies to (object), or an address (executable)
+    symbol: int  # index in the symbol table
+    kind: int
+
+
+class Elf:
+    """One file, read whole. Raises ElfError where it is no 64-bit little-endian ELF file."""
+
+    def __init__(self, path: Path) -> None:
+        self.data = path.read_bytes()
+        try:
+            self._read()
+        except (struct.error, UnicodeDecodeError, IndexError) as error:
+            raise ElfError(f"{path.name}: {error}") from None
+
+    def _read(self) -> None:
+        header = _HEADER.unpack_from(self.data)
+        if header[0][:6] != b"\x7fELF\x02\x01":
+            raise ElfError("not a 64-bit little-endian ELF file")
+        self.machine = header[2]
+        offset, size, count, names = header[6], header[11], header[12], header[13]
+        raw = [_SECTION.unpack_from(self.data, offset + i * size) for i in range(count)]
+        texts = raw[names][4]
+        self.sections = [
+            Section(self._text(texts + r[0]), r[1], r[2], r[3], r[4], r[5], r[6], r[7]) for r in raw
+        ]
+        table = next((s for s in self.sections if s.kind == _SYMBOLS), None)
+        self.symbols = list(self._symbols(table)) if table else []
+
+    def _text(self, offset: int) -> str:
+        return self.data[offset : self.data.index(b"\0", offset)].decode()
+
+    def _symbols(self, table: Section) -> Iterator[Symbol]:
+        texts = self.sections[table.link].offset
+        raw = self.data[table.offset : table.offset + table.size]
+        for name, info, _other, section, value, size in _SYMBOL.iter_unpack(raw):
+            binding = info >> 4
+            yield Symbol(
+                self._text(texts + name), value, size, info & 15, section, binding == 0, binding == 2
+            )
+
+    def relocations(self, code_only: bool = True) -> Iterator[tuple[Section, Relocation]]:
+        """The relocations, each with the section it applies to."""
+        for table in self.sections:
+            if table.kind != _RELOCATIONS or table.info >= len(self.sections):
+                continue
+            target = self.sections[table.info]
+            if code_only and not target.is_code:
+                continue
+            raw = self.data[table.offset : table.offset + table.size]
+            for offset, info, _addend in _RELOCATION.iter_unpack(raw):
+                yield target, Relocation(offset, info >> 32, info & 0xFFFFFFFF)
+
+    def byte_at(self, address: int, section: Section) -> int:
+        """The byte at an address of a section of the executable."""
+        if section.kind == _WITHOUT_BYTES:
+            return 0
+        return self.data[section.offset + address - section.address]

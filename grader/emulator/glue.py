@@ -1,0 +1,127 @@
+"""The C++ that a build generates: the check of the signatures, and the table of entries.
+
+An entry's arguments are words: `pointer:float32` (any dtype of the spec), `int`, `float`, `bool`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+# What compiler messages about the appended check name as their file.
+CHECK_FILE = "warpgrade-signatures"
+SIGNATURE_SYMBOL = "warpgrade_signature_"
+# The reference that `extern __shared__` at file scope is declared as (rewriter.py).
+REFERENCE_SYMBOL = "warpgrade_dynamic_shared_reference"
+# The sizes of the arrays: see include/warpgrade/signature.h.
+RIGHT, ABSENT, RETURNS, COUNT, ARGUMENT = 1, 2, 3, 64, 128
+
+_ELEMENTS = {
+    "float64": "double",
+    "float32": "float",
+    "float16": "__half",
+    "bfloat16": "__nv_bfloat16",
+    "int64": "long long",
+    "int32": "int",
+    "int16": "short",
+    "int8": "signed char",
+    "uint8": "unsigned char",
+    "bool": "bool",
+}
+_SCALARS = {"int": "int", "float": "float", "bool": "bool"}
+_LETTERS = {"int": "i", "float": "f", "bool": "b"}
+_MEMBERS = {"int": "integer", "float": "float32", "bool": "boolean"}
+_HALF_HEADERS = {"float16": "cuda_fp16.h", "bfloat16": "cuda_bf16.h"}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A function of the submission that the grader calls.
+
+    `arguments`: each `pointer:DTYPE`, `int`, `float` or `bool`.
+    """
+
+    name: str
+    arguments: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if not (self.name.isidentifier() and self.name.isascii()):
+            raise ValueError(f"{self.name!r} is not the name of a C function")
+        for argument in self.arguments:
+            _cpp_type(argument)  # raises ValueError
+
+    def types(self) -> tuple[str, ...]:
+        """The C++ types, as messages write them."""
+        return tuple(_cpp_type(argument) for argument in self.arguments)
+
+
+def _cpp_type(argument: str) -> str:
+    kind, _, dtype = argument.partition(":")
+    if kind == "pointer" and dtype in _ELEMENTS:
+        return _ELEMENTS[dtype] + "*"
+    if argument in _SCALARS:
+        return _SCALARS[argument]
+    raise ValueError(f"unknown kind of argument {argument!r}")
+
+
+def signature_check(entries: Sequence[Entry]) -> str:
+    """The text that goes behind a submission's; see include/warpgrade/signature.h."""
+    dtypes = {argument.partition(":")[2] for entry in entries for argument in entry.arguments}
+    headers = sorted(_HALF_HEADERS[dtype] for dtype in dtypes & _HALF_HEADERS.keys())
+    lines = [f"#include <{header}>" for header in headers]
+    for entry in entries:
+        symbol = SIGNATURE_SYMBOL + entry.name
+        expected = ", ".join(
+            f"::warpgrade::pointer_to<{kind[:-1]}>" if kind.endswith("*") else kind
+            for kind in entry.types()
+        )
+        size = f"::warpgrade::signature<{expected}>::verdict({entry.name})"
+        lines += [
+            f"namespace warpgrade_absent {{ ::warpgrade::Absent {entry.name}"
+            "(::warpgrade::Absent, ...); }",
+            "using namespace warpgrade_absent;",
+            f'extern "C" {{ extern const char {symbol}[{size}]; const char {symbol}[{size}] = {{}}; }}',
+        ]
+    return f'\n#line 1 "{CHECK_FILE}"\n' + "\n".join(lines) + "\n"
+
+
+def entry_table(entries: Sequence[Entry]) -> str:
+    """The translation unit with the table of worker/native/entries.h."""
+    lines = [
+        "#include <warpgrade/entries.h>",
+        "",
+        'extern "C" {',
+        "extern __thread char warpgrade_dynamic_shared[];",
+        f"void* {REFERENCE_SYMBOL};",
+        "}",
+        "__attribute__((constructor(101))) static void refer() {",
+        f"    {REFERENCE_SYMBOL} = warpgrade_dynamic_shared;",
+        "}",
+    ]
+    rows = []
+    for entry in entries:
+        parameters = ", ".join(
+            "void*" if kind.endswith("*") else kind for kind in entry.types()
+        )
+        values = ", ".join(
+            f"values[{i}].{_MEMBERS.get(argument, 'pointer')}"
+            for i, argument in enumerate(entry.arguments)
+        )
+        letters = "".join(_LETTERS.get(argument, "p") for argument in entry.arguments)
+        lines += [
+            f'extern "C" void {entry.name}({parameters});',
+            f"static void call_{entry.name}(const warpgrade_value* values) {{",
+            f"    {entry.name}({values});",
+            "}",
+        ]
+        rows.append(f'    {{"{entry.name}", "{letters}", call_{entry.name}}},')
+    rows = rows or ["    {nullptr, nullptr, nullptr},"]
+    lines += [
+        "",
+        "const warpgrade_entry warpgrade_entries[] = {",
+        *rows,
+        "};",
+        f"const unsigned warpgrade_entry_count = {len(entries)};",
+        "",
+    ]
+    return "\n".join(lines)

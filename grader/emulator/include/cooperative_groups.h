@@ -1,0 +1,215 @@
+// Cooperative groups: blocks, tiles of a warp, coalesced threads. Groups of several blocks are not
+// modelled; the build refuses them by name.
+#ifndef WARPGRADE_COOPERATIVE_GROUPS_H
+#define WARPGRADE_COOPERATIVE_GROUPS_H
+
+#include "cuda_runtime.h"
+
+namespace cooperative_groups {
+
+namespace details {
+
+// Threads of a block in order; a warp is 32 of them.
+WARPGRADE_INLINE unsigned linear_thread() {
+    return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
+}
+WARPGRADE_INLINE unsigned lane() { return linear_thread() & 31; }
+WARPGRADE_INLINE unsigned lanes_below(unsigned lane) { return (1u << lane) - 1; }
+
+// The lane of the rank-th bit of a mask, from 0. No hook sees it, no block of it counts.
+WARPGRADE_UNSEEN __attribute__((noinline)) inline unsigned nth_lane(unsigned mask, unsigned rank) {
+    for (unsigned lane = 0; lane < 32; lane++)
+        if (mask >> lane & 1 && rank-- == 0) return lane;
+    return 32;
+}
+
+// A shuffle of any trivially copyable type, eight bytes at a time.
+template <class T>
+WARPGRADE_INLINE T shuffle(int operation, unsigned mask, T value, int argument, int width) {
+    if constexpr (sizeof(T) <= 8) {
+        return ::warpgrade::exchange(operation, mask, value, argument, width);
+    } else {
+        constexpr size_t words = (sizeof(T) + 7) / 8;
+        unsigned long long bits[words] = {};
+        __builtin_memcpy(bits, &value, sizeof value);
+#pragma GCC unroll 8
+        for (size_t i = 0; i < words; i++)
+            bits[i] = warpgrade_warp_operation(operation, mask, bits[i], argument, width);
+        __builtin_memcpy(&value, bits, sizeof value);
+        return value;
+    }
+}
+
+}  // namespace details
+
+// What every group inside a block can be: whole block, or lanes of one warp given by a mask.
+class thread_group {
+   public:
+    WARPGRADE_INLINE unsigned long long num_threads() const { return count_; }
+    WARPGRADE_INLINE unsigned long long size() const { return count_; }
+    WARPGRADE_INLINE unsigned long long thread_rank() const {
+        return mask_ ? __popc(mask_ & details::lanes_below(details::lane()))
+                     : details::linear_thread();
+    }
+    WARPGRADE_INLINE void sync(int line = __builtin_LINE()) const {
+        if (mask_) __syncwarp(mask_);
+        else __syncthreads(line);
+    }
+    WARPGRADE_INLINE bool is_valid() const { return true; }
+
+   protected:
+    WARPGRADE_INLINE thread_group(unsigned mask, unsigned count) : mask_(mask), count_(count) {}
+    unsigned mask_;  // 0: the block
+    unsigned count_;
+    friend thread_group tiled_partition(const thread_group& parent, unsigned size);
+};
+
+class thread_block : public thread_group {
+   public:
+    WARPGRADE_INLINE static void sync(int line = __builtin_LINE()) { __syncthreads(line); }
+    WARPGRADE_INLINE static unsigned thread_rank() { return details::linear_thread(); }
+    WARPGRADE_INLINE static unsigned num_threads() { return blockDim.x * blockDim.y * blockDim.z; }
+    WARPGRADE_INLINE static unsigned size() { return num_threads(); }
+    WARPGRADE_INLINE static dim3 group_index() { return blockIdx; }
+    WARPGRADE_INLINE static dim3 thread_index() { return threadIdx; }
+    WARPGRADE_INLINE static dim3 group_dim() { return blockDim; }
+    WARPGRADE_INLINE static dim3 dim_threads() { return blockDim; }
+
+   private:
+    WARPGRADE_INLINE thread_block() : thread_group(0, num_threads()) {}
+    friend thread_block this_thread_block();
+};
+WARPGRADE_INLINE thread_block this_thread_block() { return thread_block(); }
+
+// What tiles and coalesced groups share: votes over a mask, results in ranks of the group.
+template <unsigned N, class Parent = thread_block>
+class thread_block_tile : public thread_group {
+    static_assert(N >= 1 && N <= 32 && (N & (N - 1)) == 0,
+                  "a tile has 1, 2, 4, 8, 16 or 32 threads: larger ones are not modelled");
+
+   public:
+    WARPGRADE_INLINE void sync() const { __syncwarp(mask_); }
+    WARPGRADE_INLINE static unsigned thread_rank() { return details::linear_thread() & (N - 1); }
+    WARPGRADE_INLINE static constexpr unsigned num_threads() { return N; }
+    WARPGRADE_INLINE static constexpr unsigned size() { return N; }
+    WARPGRADE_INLINE unsigned meta_group_rank() const { return details::linear_thread() % parent_ / N; }
+    WARPGRADE_INLINE unsigned meta_group_size() const { return (parent_ + N - 1) / N; }
+
+    template <class T>
+    WARPGRADE_INLINE T shfl(T value, int rank) const {
+        return details::shuffle(warpgrade_shuffle, mask_, value, rank, N);
+    }
+    template <class T>
+    WARPGRADE_INLINE T shfl_up(T value, int delta) const {
+        return details::shuffle(warpgrade_shuffle_up, mask_, value, delta, N);
+    }
+    template <class T>
+    WARPGRADE_INLINE T shfl_down(T value, int delta) const {
+        return details::shuffle(warpgrade_shuffle_down, mask_, value, delta, N);
+    }
+    template <class T>
+    WARPGRADE_INLINE T shfl_xor(T value, int lane_mask) const {
+        return details::shuffle(warpgrade_shuffle_xor, mask_, value, lane_mask, N);
+    }
+    WARPGRADE_INLINE int any(int predicate) const { return __any_sync(mask_, predicate); }
+    WARPGRADE_INLINE int all(int predicate) const { return __all_sync(mask_, predicate); }
+    WARPGRADE_INLINE unsigned ballot(int predicate) const {
+        return __ballot_sync(mask_, predicate) >> first_lane();
+    }
+    template <class T>
+    WARPGRADE_INLINE unsigned match_any(T value) const {
+        return __match_any_sync(mask_, value) >> first_lane();
+    }
+    template <class T>
+    WARPGRADE_INLINE unsigned match_all(T value, int& predicate) const {
+        return __match_all_sync(mask_, value, &predicate) >> first_lane();
+    }
+
+   private:
+    WARPGRADE_INLINE explicit thread_block_tile(unsigned parent)
+        : thread_group(lanes(), N), parent_(parent) {}
+    WARPGRADE_INLINE static unsigned first_lane() { return details::lane() & ~(N - 1); }
+    WARPGRADE_INLINE static unsigned lanes() { return (N == 32 ? ~0u : (1u << (N & 31)) - 1) << first_lane(); }
+    unsigned parent_;  // threads of the group it is a part of
+    template <unsigned M, class P>
+    friend thread_block_tile<M, P> tiled_partition(const P& parent);
+};
+
+template <unsigned N, class Parent>
+WARPGRADE_INLINE thread_block_tile<N, Parent> tiled_partition(const Parent& parent) {
+    return thread_block_tile<N, Parent>(parent.num_threads());
+}
+
+// Threads of a warp that are together right now.
+class coalesced_group : public thread_group {
+   public:
+    WARPGRADE_INLINE void sync() const { __syncwarp(mask_); }
+    WARPGRADE_INLINE unsigned thread_rank() const {
+        return __popc(mask_ & details::lanes_below(details::lane()));
+    }
+    WARPGRADE_INLINE unsigned num_threads() const { return count_; }
+    WARPGRADE_INLINE unsigned size() const { return count_; }
+    WARPGRADE_INLINE unsigned meta_group_rank() const { return 0; }
+    WARPGRADE_INLINE unsigned meta_group_size() const { return 1; }
+
+    template <class T>
+    WARPGRADE_INLINE T shfl(T value, int rank) const {
+        return from_rank(value, (unsigned)rank % count_);
+    }
+    template <class T>
+    WARPGRADE_INLINE T shfl_up(T value, unsigned delta) const {
+        const unsigned rank = thread_rank();
+        return from_rank(value, rank < delta ? rank : rank - delta);
+    }
+    template <class T>
+    WARPGRADE_INLINE T shfl_down(T value, unsigned delta) const {
+        const unsigned rank = thread_rank();
+        return from_rank(value, rank + delta >= count_ ? rank : rank + delta);
+    }
+    WARPGRADE_INLINE int any(int predicate) const { return __any_sync(mask_, predicate); }
+    WARPGRADE_INLINE int all(int predicate) const { return __all_sync(mask_, predicate); }
+    WARPGRADE_INLINE unsigned ballot(int predicate) const {
+        return packed(__ballot_sync(mask_, predicate));
+    }
+    template <class T>
+    WARPGRADE_INLINE unsigned match_any(T value) const {
+        return packed(__match_any_sync(mask_, value));
+    }
+
+   private:
+    WARPGRADE_INLINE explicit coalesced_group(unsigned mask) : thread_group(mask, __popc(mask)) {}
+    template <class T>
+    WARPGRADE_INLINE T from_rank(T value, unsigned rank) const {
+        const int lane = details::nth_lane(mask_, rank);
+        return details::shuffle(warpgrade_shuffle, mask_, value, lane, 32);
+    }
+    WARPGRADE_UNSEEN unsigned packed(unsigned lanes) const {
+        unsigned result = 0;
+        for (unsigned lane = 0, rank = 0; lane < 32; lane++)
+            if (mask_ >> lane & 1) result |= (lanes >> lane & 1) << rank++;
+        return result;
+    }
+    friend coalesced_group coalesced_threads();
+};
+WARPGRADE_INLINE coalesced_group coalesced_threads() { return coalesced_group(__activemask()); }
+
+// A tile whose size is known at run time only.
+WARPGRADE_INLINE thread_group tiled_partition(const thread_group& parent, unsigned size) {
+    const unsigned first = details::lane() & ~(size - 1);
+    (void)parent;
+    return thread_group((size >= 32 ? ~0u : (1u << size) - 1) << first, size);
+}
+
+// ---- The same as functions ----------------------------------------------------------------------
+
+template <class Group>
+WARPGRADE_INLINE void sync(const Group& group) { group.sync(); }
+WARPGRADE_INLINE void sync(const thread_block&, int line = __builtin_LINE()) { __syncthreads(line); }
+template <class Group>
+WARPGRADE_INLINE auto thread_rank(const Group& group) { return group.thread_rank(); }
+template <class Group>
+WARPGRADE_INLINE auto group_size(const Group& group) { return group.num_threads(); }
+
+}  // namespace cooperative_groups
+
+#endif

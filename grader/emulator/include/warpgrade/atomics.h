@@ -1,0 +1,94 @@
+// Atomic functions. Each asks the runtime first (which observes it, and lets other threads go on),
+// then acts: all threads share one operating-system thread, so acting is a load and a store.
+#ifndef WARPGRADE_ATOMICS_H
+#define WARPGRADE_ATOMICS_H
+
+#include "../vector_types.h"
+#include "declarations.h"
+
+namespace warpgrade {
+
+struct AtomicAdd { template <class T> WARPGRADE_UNSEEN T operator()(T a, T b) const { return a + b; } };
+struct AtomicSub { template <class T> WARPGRADE_UNSEEN T operator()(T a, T b) const { return a - b; } };
+struct AtomicMin { template <class T> WARPGRADE_UNSEEN T operator()(T a, T b) const { return b < a ? b : a; } };
+struct AtomicMax { template <class T> WARPGRADE_UNSEEN T operator()(T a, T b) const { return a < b ? b : a; } };
+struct AtomicAnd { template <class T> WARPGRADE_UNSEEN T operator()(T a, T b) const { return a & b; } };
+struct AtomicOr { template <class T> WARPGRADE_UNSEEN T operator()(T a, T b) const { return a | b; } };
+struct AtomicXor { template <class T> WARPGRADE_UNSEEN T operator()(T a, T b) const { return a ^ b; } };
+struct AtomicExch { template <class T> WARPGRADE_UNSEEN T operator()(T, T b) const { return b; } };
+struct AtomicInc { WARPGRADE_UNSEEN unsigned operator()(unsigned a, unsigned b) const { return a >= b ? 0 : a + 1; } };
+struct AtomicDec { WARPGRADE_UNSEEN unsigned operator()(unsigned a, unsigned b) const { return a == 0 || a > b ? b : a - 1; } };
+
+template <class Operation, class T>
+WARPGRADE_UNSEEN __attribute__((noinline)) T atomic_apply(T* p, T value) {
+    T old = *p;
+    *p = Operation()(old, value);
+    return old;
+}
+template <class T>
+WARPGRADE_UNSEEN __attribute__((noinline)) T atomic_compare_and_swap(T* p, T expected, T value) {
+    T old = *p;
+    if (old == expected) *p = value;
+    return old;
+}
+
+}  // namespace warpgrade
+
+// The set of overloads is CUDA's: a call that nvcc refuses must not compile here.
+#define WARPGRADE_ATOMIC_SCOPE(function, Operation, T)                        \
+    WARPGRADE_INLINE T function(T* p, T value) {                              \
+        warpgrade_atomic(p, sizeof(T));                                       \
+        return warpgrade::atomic_apply<warpgrade::Operation, T>(p, value);    \
+    }
+#define WARPGRADE_ATOMIC(function, Operation, T)                 \
+    WARPGRADE_ATOMIC_SCOPE(function, Operation, T)               \
+    WARPGRADE_ATOMIC_SCOPE(function##_block, Operation, T)       \
+    WARPGRADE_ATOMIC_SCOPE(function##_system, Operation, T)
+#define WARPGRADE_ATOMIC_CAS_SCOPE(function, T)                              \
+    WARPGRADE_INLINE T function(T* p, T expected, T value) {                 \
+        warpgrade_atomic(p, sizeof(T));                                      \
+        return warpgrade::atomic_compare_and_swap<T>(p, expected, value);    \
+    }
+#define WARPGRADE_ATOMIC_CAS(T)                            \
+    WARPGRADE_ATOMIC_CAS_SCOPE(atomicCAS, T)               \
+    WARPGRADE_ATOMIC_CAS_SCOPE(atomicCAS_block, T)         \
+    WARPGRADE_ATOMIC_CAS_SCOPE(atomicCAS_system, T)
+
+#define WARPGRADE_ATOMIC_INTEGERS(function, Operation)            \
+    WARPGRADE_ATOMIC(function, Operation, int)                    \
+    WARPGRADE_ATOMIC(function, Operation, unsigned)               \
+    WARPGRADE_ATOMIC(function, Operation, unsigned long long)
+
+WARPGRADE_ATOMIC_INTEGERS(atomicAdd, AtomicAdd)
+WARPGRADE_ATOMIC(atomicAdd, AtomicAdd, float)
+WARPGRADE_ATOMIC(atomicAdd, AtomicAdd, double)
+WARPGRADE_ATOMIC(atomicSub, AtomicSub, int)
+WARPGRADE_ATOMIC(atomicSub, AtomicSub, unsigned)
+WARPGRADE_ATOMIC_INTEGERS(atomicMin, AtomicMin)
+WARPGRADE_ATOMIC(atomicMin, AtomicMin, long long)
+WARPGRADE_ATOMIC_INTEGERS(atomicMax, AtomicMax)
+WARPGRADE_ATOMIC(atomicMax, AtomicMax, long long)
+WARPGRADE_ATOMIC_INTEGERS(atomicAnd, AtomicAnd)
+WARPGRADE_ATOMIC_INTEGERS(atomicOr, AtomicOr)
+WARPGRADE_ATOMIC_INTEGERS(atomicXor, AtomicXor)
+WARPGRADE_ATOMIC_INTEGERS(atomicExch, AtomicExch)
+WARPGRADE_ATOMIC(atomicExch, AtomicExch, float)
+WARPGRADE_ATOMIC(atomicInc, AtomicInc, unsigned)
+WARPGRADE_ATOMIC(atomicDec, AtomicDec, unsigned)
+WARPGRADE_ATOMIC_CAS(int)
+WARPGRADE_ATOMIC_CAS(unsigned)
+WARPGRADE_ATOMIC_CAS(unsigned long long)
+WARPGRADE_ATOMIC_CAS(unsigned short)
+
+// Vector adds: each component is atomic by itself, as the hardware has it.
+WARPGRADE_INLINE float2 atomicAdd(float2* p, float2 value) {
+    return {atomicAdd(&p->x, value.x), atomicAdd(&p->y, value.y)};
+}
+WARPGRADE_INLINE float4 atomicAdd(float4* p, float4 value) {
+    return {atomicAdd(&p->x, value.x), atomicAdd(&p->y, value.y), atomicAdd(&p->z, value.z),
+            atomicAdd(&p->w, value.w)};
+}
+
+#undef WARPGRADE_ATOMIC_INTEGERS
+
+#endif

@@ -1,0 +1,277 @@
+// What CUDA code in the emulator calls: the runtime (../../runtime/) defines everything here.
+//
+// A function that takes no position of its own knows its caller by its return address, so a wrapper
+// around one of them must be always_inline: then the address lies in the student's own function.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+#define WARPGRADE_INLINE inline __attribute__((always_inline))
+
+struct uint3 {
+    unsigned x, y, z;
+};
+
+struct dim3 {
+    unsigned x, y, z;
+    constexpr dim3(unsigned x = 1, unsigned y = 1, unsigned z = 1) : x(x), y(y), z(z) {}
+    constexpr dim3(uint3 v) : x(v.x), y(v.y), z(v.z) {}
+    constexpr operator uint3() const { return {x, y, z}; }
+};
+
+// All four are uint3, though CUDA's last two are dim3: the compiler leaves reads of a constant of
+// trivial type alone, and would instrument those of a class with constructors.
+extern __thread const uint3 threadIdx, blockIdx, blockDim, gridDim;
+
+#include "api_types.h"
+
+extern "C" {
+
+// ---- Launches -----------------------------------------------------------------------------------
+
+// Runs `thunk(context)` once per thread of the grid, before it returns. `function` is the kernel's
+// address (cudaFuncSetAttribute names a kernel by it). The kernel's parameters are the
+// `parameter_bytes` of `context` after the function pointer it starts with; the whole context is
+// `context_bytes` long. A launch that CUDA refuses sets the error and runs nothing.
+void warpgrade_launch(const void* function, const char* kernel, dim3 grid, dim3 block,
+                      size_t dynamic_shared, cudaStream_t stream, void (*thunk)(void*),
+                      void* context, size_t context_bytes, size_t parameter_bytes);
+
+// Ends the entry: it asked for something that the emulator lacks. Never a verdict on the student.
+[[noreturn]] void warpgrade_unsupported(const char* name);
+
+// The block's dynamic shared memory (what `extern __shared__` names).
+extern __thread char warpgrade_dynamic_shared[];
+
+// ---- Barriers, warps, atomics -------------------------------------------------------------------
+
+// A barrier is known by its source line, not by its call: the compiler may have copied the call.
+void __syncthreads(int line = __builtin_LINE());
+int __syncthreads_count(int predicate, int line = __builtin_LINE());
+int __syncthreads_and(int predicate, int line = __builtin_LINE());
+int __syncthreads_or(int predicate, int line = __builtin_LINE());
+void __syncwarp(unsigned mask = 0xffffffffu);
+
+enum warpgrade_operation {
+    warpgrade_shuffle,       // value of lane `argument`
+    warpgrade_shuffle_up,    // of the lane `argument` below
+    warpgrade_shuffle_down,  // of the lane `argument` above
+    warpgrade_shuffle_xor,
+    warpgrade_ballot,      // bit per lane: its value isn't 0
+    warpgrade_match_any,   // the lanes whose value equals this lane's
+    warpgrade_match_all,   // the mask, where all values are equal; else 0
+    warpgrade_activemask,  // mask ignored
+    warpgrade_reduce_add,
+    warpgrade_reduce_min,  // of 32-bit integers; signed where `argument` isn't 0
+    warpgrade_reduce_max,
+    warpgrade_reduce_and,
+    warpgrade_reduce_or,
+    warpgrade_reduce_xor,
+    warpgrade_syncwarp,
+};
+// `width` (1, 2, 4, ... 32) splits the warp for shuffles.
+unsigned long long warpgrade_warp_operation(int operation, unsigned mask, unsigned long long value,
+                                            int argument, int width);
+
+// Called before an atomic acts on `bytes` bytes at `p`.
+void warpgrade_atomic(void* p, int bytes);
+
+// ---- Device input and output --------------------------------------------------------------------
+
+// printf of device code (what the host's printf does there is the host's own business).
+int warpgrade_printf(const char* format, ...) __attribute__((format(printf, 1, 2)));
+// A failed assert of device code; in host code it ends the process like any assert.
+[[noreturn]] void warpgrade_assert_failed(const char* condition, const char* file, int line,
+                                          const char* function);
+[[noreturn]] void __trap();
+long long clock64();
+void __nanosleep(unsigned nanoseconds);
+
+// ---- The CUDA runtime API -----------------------------------------------------------------------
+
+cudaError_t cudaFree(void* p);
+cudaError_t cudaFreeHost(void* p);
+cudaError_t cudaFreeAsync(void* p, cudaStream_t stream);
+cudaError_t warpgrade_malloc(void** p, size_t bytes);
+cudaError_t warpgrade_malloc_host(void** p, size_t bytes);
+cudaError_t warpgrade_malloc_pitch(void** p, size_t* pitch, size_t width, size_t height);
+
+cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind);
+cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
+                            cudaStream_t stream = nullptr);
+cudaError_t cudaMemcpy2D(void* to, size_t to_pitch, const void* from, size_t from_pitch,
+                         size_t width, size_t height, cudaMemcpyKind kind);
+cudaError_t cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_t from_pitch,
+                              size_t width, size_t height, cudaMemcpyKind kind,
+                              cudaStream_t stream = nullptr);
+cudaError_t cudaMemset(void* p, int value, size_t bytes);
+cudaError_t cudaMemsetAsync(void* p, int value, size_t bytes, cudaStream_t stream = nullptr);
+cudaError_t cudaMemset2D(void* p, size_t pitch, int value, size_t width, size_t height);
+cudaError_t cudaMemset2DAsync(void* p, size_t pitch, int value, size_t width, size_t height,
+                              cudaStream_t stream = nullptr);
+cudaError_t warpgrade_copy_symbol(void* symbol, size_t symbol_bytes, void* other, size_t bytes,
+                                  size_t offset, cudaMemcpyKind kind, int to_symbol);
+cudaError_t cudaMemGetInfo(size_t* free_bytes, size_t* total_bytes);
+
+cudaError_t cudaStreamCreate(cudaStream_t* stream);
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags);
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int priority);
+cudaError_t cudaStreamDestroy(cudaStream_t stream);
+cudaError_t cudaStreamSynchronize(cudaStream_t stream);
+cudaError_t cudaStreamQuery(cudaStream_t stream);
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags = 0);
+cudaError_t cudaEventCreate(cudaEvent_t* event);
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags);
+cudaError_t cudaEventDestroy(cudaEvent_t event);
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream = nullptr);
+cudaError_t cudaEventSynchronize(cudaEvent_t event);
+cudaError_t cudaEventQuery(cudaEvent_t event);
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEvent_t end);
+
+cudaError_t cudaGetLastError();
+cudaError_t cudaPeekAtLastError();
+const char* cudaGetErrorString(cudaError_t error);
+const char* cudaGetErrorName(cudaError_t error);
+cudaError_t cudaDeviceSynchronize();
+cudaError_t cudaThreadSynchronize();
+cudaError_t cudaDeviceReset();
+
+cudaError_t cudaGetDevice(int* device);
+cudaError_t cudaSetDevice(int device);
+cudaError_t cudaGetDeviceCount(int* count);
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device);
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device);
+cudaError_t cudaDeviceSetCacheConfig(cudaFuncCache config);
+cudaError_t cudaDeviceSetLimit(cudaLimit limit, size_t value);
+cudaError_t cudaDeviceGetLimit(size_t* value, cudaLimit limit);
+cudaError_t cudaRuntimeGetVersion(int* version);
+cudaError_t cudaDriverGetVersion(int* version);
+cudaError_t warpgrade_function_attribute(const void* function, cudaFuncAttribute attribute,
+                                         int value);
+cudaError_t warpgrade_occupancy(int* blocks, const void* function, int block_size,
+                                size_t dynamic_shared);
+
+}  // extern "C"
+
+// ---- What CUDA overloads or templates in C++ ----------------------------------------------------
+
+template <class T>
+WARPGRADE_INLINE cudaError_t cudaMalloc(T** p, size_t bytes) {
+    return warpgrade_malloc(reinterpret_cast<void**>(p), bytes);
+}
+template <class T>
+WARPGRADE_INLINE cudaError_t cudaMallocAsync(T** p, size_t bytes, cudaStream_t) {
+    return warpgrade_malloc(reinterpret_cast<void**>(p), bytes);
+}
+template <class T>
+WARPGRADE_INLINE cudaError_t cudaMallocHost(T** p, size_t bytes, unsigned = 0) {
+    return warpgrade_malloc_host(reinterpret_cast<void**>(p), bytes);
+}
+template <class T>
+WARPGRADE_INLINE cudaError_t cudaHostAlloc(T** p, size_t bytes, unsigned) {
+    return warpgrade_malloc_host(reinterpret_cast<void**>(p), bytes);
+}
+template <class T>
+WARPGRADE_INLINE cudaError_t cudaMallocPitch(T** p, size_t* pitch, size_t width, size_t height) {
+    return warpgrade_malloc_pitch(reinterpret_cast<void**>(p), pitch, width, height);
+}
+template <class T>
+WARPGRADE_INLINE cudaError_t cudaMemcpyToSymbol(const T& symbol, const void* from, size_t bytes,
+                                                size_t offset = 0,
+                                                cudaMemcpyKind kind = cudaMemcpyHostToDevice) {
+    return warpgrade_copy_symbol((void*)&symbol, sizeof(T), (void*)from, bytes, offset, kind, 1);
+}
+template <class T>
+WARPGRADE_INLINE cudaError_t cudaMemcpyFromSymbol(void* to, const T& symbol, size_t bytes,
+                                                  size_t offset = 0,
+                                                  cudaMemcpyKind kind = cudaMemcpyDeviceToHost) {
+    return warpgrade_copy_symbol((void*)&symbol, sizeof(T), to, bytes, offset, kind, 0);
+}
+template <class T>
+WARPGRADE_INLINE cudaError_t cudaMemcpyToSymbolAsync(const T& symbol, const void* from,
+                                                     size_t bytes, size_t offset,
+                                                     cudaMemcpyKind kind, cudaStream_t = nullptr) {
+    return warpgrade_copy_symbol((void*)&symbol, sizeof(T), (void*)from, bytes, offset, kind, 1);
+}
+template <class T>
+WARPGRADE_INLINE cudaError_t cudaMemcpyFromSymbolAsync(void* to, const T& symbol, size_t bytes,
+                                                       size_t offset, cudaMemcpyKind kind,
+                                                       cudaStream_t = nullptr) {
+    return warpgrade_copy_symbol((void*)&symbol, sizeof(T), to, bytes, offset, kind, 0);
+}
+template <class T>
+WARPGRADE_INLINE cudaError_t cudaGetSymbolAddress(void** address, const T& symbol) {
+    *address = (void*)&symbol;
+    return cudaSuccess;
+}
+template <class T>
+WARPGRADE_INLINE cudaError_t cudaGetSymbolSize(size_t* bytes, const T&) {
+    *bytes = sizeof(T);
+    return cudaSuccess;
+}
+template <class F>
+WARPGRADE_INLINE cudaError_t cudaFuncSetAttribute(F* function, cudaFuncAttribute attribute,
+                                                  int value) {
+    return warpgrade_function_attribute((const void*)function, attribute, value);
+}
+template <class F>
+WARPGRADE_INLINE cudaError_t cudaFuncSetCacheConfig(F*, cudaFuncCache) {
+    return cudaSuccess;  // a hint: it changes no result and no counter of ours
+}
+template <class F>
+WARPGRADE_INLINE cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, F* function,
+                                                                           int block_size,
+                                                                           size_t dynamic_shared) {
+    return warpgrade_occupancy(blocks, (const void*)function, block_size, dynamic_shared);
+}
+template <class F>
+WARPGRADE_INLINE cudaError_t cudaOccupancyMaxPotentialBlockSize(int* min_grid, int* block_size, F*,
+                                                                size_t = 0, int limit = 0) {
+    *block_size = limit > 0 && limit < 1024 ? limit : 1024;
+    *min_grid = 132 * (2048 / *block_size);
+    return cudaSuccess;
+}
+
+// ---- What the emulator lacks --------------------------------------------------------------------
+
+// Each of these compiles, and ends the entry when it is called.
+#define WARPGRADE_LACKS(name)                              \
+    template <class... Arguments>                          \
+    WARPGRADE_INLINE cudaError_t name(Arguments&&...) {    \
+        warpgrade_unsupported(#name);                      \
+    }
+WARPGRADE_LACKS(cudaMallocManaged)
+WARPGRADE_LACKS(cudaMallocArray)
+WARPGRADE_LACKS(cudaMalloc3D)
+WARPGRADE_LACKS(cudaMalloc3DArray)
+WARPGRADE_LACKS(cudaMemcpy3D)
+WARPGRADE_LACKS(cudaMemcpy3DAsync)
+WARPGRADE_LACKS(cudaMemcpyPeer)
+WARPGRADE_LACKS(cudaMemcpyPeerAsync)
+WARPGRADE_LACKS(cudaMemPrefetchAsync)
+WARPGRADE_LACKS(cudaMemAdvise)
+WARPGRADE_LACKS(cudaHostRegister)
+WARPGRADE_LACKS(cudaHostUnregister)
+WARPGRADE_LACKS(cudaHostGetDevicePointer)
+WARPGRADE_LACKS(cudaPointerGetAttributes)
+WARPGRADE_LACKS(cudaLaunchKernel)
+WARPGRADE_LACKS(cudaLaunchKernelExC)
+WARPGRADE_LACKS(cudaLaunchCooperativeKernel)
+WARPGRADE_LACKS(cudaLaunchHostFunc)
+WARPGRADE_LACKS(cudaStreamAddCallback)
+WARPGRADE_LACKS(cudaStreamBeginCapture)
+WARPGRADE_LACKS(cudaStreamEndCapture)
+WARPGRADE_LACKS(cudaGraphCreate)
+WARPGRADE_LACKS(cudaGraphInstantiate)
+WARPGRADE_LACKS(cudaGraphLaunch)
+WARPGRADE_LACKS(cudaGraphDestroy)
+WARPGRADE_LACKS(cudaGraphExecDestroy)
+WARPGRADE_LACKS(cudaFuncGetAttributes)
+WARPGRADE_LACKS(cudaCreateTextureObject)
+WARPGRADE_LACKS(cudaDestroyTextureObject)
+WARPGRADE_LACKS(cudaCreateSurfaceObject)
+WARPGRADE_LACKS(cudaDestroySurfaceObject)
+WARPGRADE_LACKS(cudaDeviceEnablePeerAccess)
+WARPGRADE_LACKS(cudaIpcGetMemHandle)
+WARPGRADE_LACKS(cudaIpcOpenMemHandle)
+#undef WARPGRADE_LACKS

@@ -1,0 +1,64 @@
+// Is an entry's signature the expected one? glue.py appends to a submission, for each entry,
+//
+//     namespace warpgrade_absent { ::warpgrade::Absent silu(::warpgrade::Absent, ...); }
+//     using namespace warpgrade_absent;
+//     extern "C" { extern const char warpgrade_signature_silu[...verdict(silu)]; ... }
+//
+// The name then always means something, and the size of the array tells the build what.
+#ifndef WARPGRADE_SIGNATURE_H
+#define WARPGRADE_SIGNATURE_H
+
+#include <cstddef>
+#include <type_traits>
+
+namespace warpgrade {
+
+struct Absent;
+
+// The sizes; objects.py knows them too.
+constexpr size_t signature_right = 1;
+constexpr size_t signature_absent = 2;
+constexpr size_t signature_returns = 3;     // something other than void
+constexpr size_t signature_count = 64;      // + the number of arguments it takes
+constexpr size_t signature_argument = 128;  // + the first argument that is wrong, from 0
+
+template <class T>
+struct pointer_to {};
+
+template <class Expected, class Given>
+struct fits : std::is_same<Expected, Given> {};
+template <class T>
+struct fits<pointer_to<T>, T*> : std::true_type {};
+template <class T>
+struct fits<pointer_to<T>, const T*> : std::true_type {};
+// The 64-bit integers have two names here.
+template <>
+struct fits<pointer_to<long long>, long*> : std::true_type {};
+template <>
+struct fits<pointer_to<long long>, const long*> : std::true_type {};
+
+template <class... T>
+struct types {};
+
+template <class... E, class... G>
+constexpr size_t first_misfit(types<E...>, types<G...>) {
+    const bool fit[] = {fits<E, G>::value..., true};
+    for (size_t i = 0; i < sizeof...(E); i++)
+        if (!fit[i]) return signature_argument + i;
+    return signature_right;
+}
+
+template <class... E>
+struct signature {
+    template <class R, class... G>
+    static constexpr size_t verdict(R (*)(G...)) {
+        if constexpr (!std::is_void_v<R>) return signature_returns;
+        else if constexpr (sizeof...(E) != sizeof...(G)) return signature_count + sizeof...(G);
+        else return first_misfit(types<E...>(), types<G...>());
+    }
+    static constexpr size_t verdict(Absent (*)(Absent, ...)) { return signature_absent; }
+};
+
+}  // namespace warpgrade
+
+#endif

@@ -1,0 +1,216 @@
+"""What a submission's object defines, and what it asks of others.
+
+Symbols are what the linker goes by, so they tell for sure: is there an entry, is it `extern "C"`,
+is there a `main`, which functions of the C library are called. What isn't on the list is refused
+before anything runs: a kernel has no use for files, processes, signals or memory maps.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from . import glue
+from .elf import FUNCTION, THREAD_LOCAL, Elf, Symbol
+from .glue import Entry
+
+STATIC_SHARED_LIMIT = 48 * 1024  # bytes per kernel; ptxas refuses more
+
+Kind = Literal["signature", "entry_missing", "no_extern_c", "main", "symbol", "compile"]
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What is wrong with an object. `name`: the symbol, for finding its line in the source."""
+
+    kind: Kind
+    message: str
+    name: str = ""
+    entry: str = ""
+
+
+_MATHS = """
+acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp10 exp2 expm1
+fabs fdim floor fma fmax fmin fmod frexp hypot ilogb j0 j1 jn ldexp lgamma llrint llround log log10
+log1p log2 logb lrint lround modf nan nearbyint nextafter nexttoward pow remainder remquo rint round
+roundeven scalbln scalbn sin sincos sinh sqrt tan tanh tgamma trunc y0 y1 yn
+"""
+_PLAIN = """
+abs labs llabs div ldiv lldiv rand srand rand_r random srandom drand48 srand48 qsort bsearch
+atoi atol atoll atof strtol strtoll strtoul strtoull strtof strtod
+memchr memcmp memcpy memmove memset memmem strcat strchr strcmp strcpy strlen strncat strncmp
+strncpy strrchr strstr strtok strdup strerror strnlen stpcpy strspn strcspn strpbrk
+isalnum isalpha isdigit islower isprint ispunct isspace isupper isxdigit tolower toupper
+__ctype_b_loc __ctype_tolower_loc __ctype_toupper_loc __errno_location
+printf fprintf vprintf vfprintf sprintf snprintf vsnprintf vsprintf puts putchar putc fputs fputc
+fwrite fflush perror stdout stderr sscanf __isoc99_sscanf __isoc23_sscanf __isoc23_strtol
+__isoc23_strtoll __isoc23_strtoul __isoc23_strtoull
+malloc calloc realloc free aligned_alloc posix_memalign
+time clock clock_gettime gettimeofday difftime
+exit abort atexit __assert_fail fegetround fesetround feclearexcept fetestexcept
+__gxx_personality_v0 _Unwind_Resume __cxa_atexit __cxa_begin_catch __cxa_end_catch __cxa_rethrow
+__cxa_throw __cxa_allocate_exception __cxa_free_exception __cxa_throw_bad_array_new_length
+__cxa_bad_cast __cxa_bad_typeid __cxa_guard_acquire __cxa_guard_release __cxa_guard_abort
+__cxa_pure_virtual __cxa_deleted_virtual __cxa_finalize __cxa_call_unexpected __dynamic_cast
+__cxa_init_primary_exception __cxa_get_globals __cxa_throw_bad_array_length
+__dso_handle _GLOBAL_OFFSET_TABLE_ __tls_get_addr __stack_chk_fail __fpclassify __fpclassifyf
+__isnan __isnanf __isinf __isinff __finite __finitef __signbit __signbitf
+_Znwm _Znam _ZdlPv _ZdaPv _ZdlPvm _ZdaPvm _ZnwmSt11align_val_t _ZnamSt11align_val_t
+_ZdlPvSt11align_val_t _ZdlPvmSt11align_val_t _ZdaPvSt11align_val_t _ZnwmRKSt9nothrow_t
+_ZnamRKSt9nothrow_t _ZdlPvRKSt9nothrow_t _ZdaPvRKSt9nothrow_t
+"""
+ALLOWED = frozenset(_PLAIN.split()) | {
+    stem + suffix for stem in _MATHS.split() for suffix in ("", "f", "l")
+}
+# The C++ library's own, but for files, threads, processes and what can patch the streams.
+_LIBRARY = re.compile(r"_Z(?:N[KVRO]*S[absiod]|N[KVRO]*St|St|GV?NSt|T[VTIS]N?S[tabsiod]?|T[VTIS]S)")
+# libgcc's arithmetic that the processor lacks: __popcountdi2, __udivti3, __mulsc3, __extendhfsf2.
+_ARITHMETIC = re.compile(
+    r"__(?:popcount|parity|clz|ctz|ffs|clrsb|bswap|powi)[sdtx][if]2"
+    r"|__(?:u?div|u?mod|u?divmod|mul|ash[lr]|lshr)[sdt]i[34]"
+    r"|__(?:mul|div)[hsdxt]c3|__(?:float(?:un)?|fix(?:uns)?|extend|trunc)[a-z]{4}2?"
+)
+_RUNTIME_TYPES = re.compile(r"_ZT[VIS](?:N10__cxxabiv1|[a-zP])")
+_OPERATORS = re.compile(r"_Z(?:Sl|Sr|ls|rs|eq|pl|lt)?(?:ISt|St|NSt)")
+_REFUSED_LIBRARY = re.compile(
+    r"filebuf|fstream|10filesystem|6thread|thread_|condition_variable|random_device|basic_file"
+    r"|future|mutex|once_call|stop_token|stdio_sync|quick_exit|set_terminate|set_new_handler"
+    r"|codecvt|dynamic_loader|3pmr|14__basic_file"
+)
+
+
+def is_allowed(name: str, provided: Collection[str]) -> bool:
+    """Whether a submission's object may ask for this symbol."""
+    if name in provided or name in ALLOWED:
+        return True
+    if _ARITHMETIC.fullmatch(name):
+        return True
+    mangled = bool(_LIBRARY.match(name) or _RUNTIME_TYPES.match(name) or _OPERATORS.match(name))
+    return mangled and not _REFUSED_LIBRARY.search(name)
+
+
+def check(
+    elf: Elf, entries: Sequence[Entry], provided: Collection[str], reserved: Collection[str]
+) -> list[Fault]:
+    """Everything that is wrong with a submission's object; empty where it may be linked."""
+    return [
+        *_undefined(elf, provided),
+        *_defined(elf, reserved),
+        *_too_much_shared(elf),
+        *(fault for entry in entries if (fault := entry_fault(elf, entry))),
+    ]
+
+
+def _undefined(elf: Elf, provided: Collection[str]) -> Iterator[Fault]:
+    for symbol in elf.symbols:
+        if symbol.is_defined or not symbol.name or is_allowed(symbol.name, provided):
+            continue
+        name = plain_name(symbol.name)
+        yield Fault("symbol", f"{name} can't be used in a submission", name)
+
+
+def _defined(elf: Elf, reserved: Collection[str]) -> Iterator[Fault]:
+    for symbol in elf.symbols:
+        if not symbol.is_defined or symbol.is_local or not symbol.name:
+            continue
+        if symbol.name == "main":
+            message = "the file has a main(); the grader brings its own and calls the entry"
+            yield Fault("main", message, "main")
+        elif symbol.name in reserved and not symbol.is_weak:
+            name = plain_name(symbol.name)
+            yield Fault("symbol", f"{name} is the name of a library function; use another", name)
+
+
+def _too_much_shared(elf: Elf) -> Iterator[Fault]:
+    """Static shared memory beyond what a kernel may have; its variables name their function."""
+    total: dict[str, int] = {}
+    for symbol in elf.symbols:
+        if symbol.kind == THREAD_LOCAL and symbol.is_defined:
+            function = _enclosing_function(symbol.name)
+            if function:
+                total[function] = total.get(function, 0) + symbol.size
+    for function, size in total.items():
+        if size > STATIC_SHARED_LIMIT:
+            name = plain_name(function)
+            yield Fault(
+                "compile",
+                f"{name} has {size:,} bytes of static __shared__ memory; "
+                f"a kernel can have {STATIC_SHARED_LIMIT:,}",
+                name,
+            )
+
+
+def _enclosing_function(name: str) -> str:
+    """Of a local static's mangled name, _ZZ<function>E<variable>: that of its function."""
+    if not name.startswith("_ZZ"):
+        return ""
+    return "_Z" + name[3 : name.rindex("E")] if "E" in name else ""
+
+
+# ---- Entries -------------------------------------------------------------------------------------
+
+
+def entry_fault(elf: Elf, entry: Entry) -> Fault | None:
+    """What keeps an entry from being called; None where nothing does."""
+    found = [s for s in elf.symbols if s.is_defined and s.kind == FUNCTION]
+    exact = next((s for s in found if s.name == entry.name), None)
+    if exact is not None and not exact.is_local:
+        return _signature_fault(elf, entry)
+    if exact is not None or any(s.name.startswith(f"_ZL{_length(entry)}") for s in found):
+        message = f"{entry.name} is static, so the grader can't call it"
+        return Fault("no_extern_c", message, entry.name, entry.name)
+    if any(_is_mangled(s, entry) for s in found):
+        message = f'{entry.name} is there, but not as extern "C", so the grader can\'t call it'
+        return Fault("no_extern_c", message, entry.name, entry.name)
+    return Fault("entry_missing", f"there is no function {entry.name}", "", entry.name)
+
+
+def _length(entry: Entry) -> str:
+    return f"{len(entry.name)}{entry.name}"
+
+
+def _is_mangled(symbol: Symbol, entry: Entry) -> bool:
+    """Whether a symbol is a C++ function of the entry's name, in whatever namespace."""
+    pattern = rf"_Z(?:N(?:\d+[A-Za-z_]\w*?)*)?{_length(entry)}(?![A-Za-z_0-9]*\d{{2}}\Z)"
+    return re.match(pattern, symbol.name) is not None
+
+
+def _signature_fault(elf: Elf, entry: Entry) -> Fault | None:
+    wanted = glue.SIGNATURE_SYMBOL + entry.name
+    code = next((s.size for s in elf.symbols if s.name == wanted), glue.RIGHT)
+    if code in (glue.RIGHT, glue.ABSENT):
+        return None
+    expected = f"expected void {entry.name}({', '.join(entry.types())})"
+    if code == glue.RETURNS:
+        message = f"{entry.name} returns a value; {expected}"
+    elif code >= glue.ARGUMENT:
+        position = code - glue.ARGUMENT
+        message = (
+            f"argument {position + 1} of {entry.name} is not {entry.types()[position]}; {expected}"
+        )
+    else:
+        message = f"{entry.name} takes {code - glue.COUNT} arguments; {expected}"
+    return Fault("signature", message, entry.name, entry.name)
+
+
+# ---- Names ---------------------------------------------------------------------------------------
+
+
+def plain_name(name: str) -> str:
+    """The last plain name in a mangled one, good enough for a message: `_Z4gemmPf` -> gemm."""
+    if not name.startswith("_Z"):
+        return name
+    position = 2
+    last = ""
+    while position < len(name):
+        found = re.compile(r"[A-Z]*?(\d+)").match(name, position)
+        if not found:
+            break
+        start, length = found.end(), int(found[1])
+        last = name[start : start + length] or last
+        position = start + length
+        if position >= len(name) or not re.match(r"\d|I|C|N", name[position:]):
+            break
+    return last or name

@@ -1,0 +1,237 @@
+// The slow way of an access: reports what is wrong with it, and does what the quick way leaves.
+#include "access.h"
+
+#include <cstdio>
+
+#include "early_reads.h"
+#include "findings.h"
+#include "hooks.h"
+#include "host_guard.h"
+#include "symbols.h"
+
+namespace warpgrade {
+
+Address image_base;
+
+namespace {
+
+constexpr Address null_page = 64 * 1024;  // so far from zero a pointer is still called null
+
+struct Request {
+    Thread& thread;
+    Address a;
+    std::size_t size;
+    AccessKind kind;
+    Address pc;
+
+    bool stores() const {
+        return kind == AccessKind::store || kind == AccessKind::volatile_store ||
+               kind == AccessKind::atomic;
+    }
+    bool loads() const { return !stores() || kind == AccessKind::atomic; }
+    bool is_volatile() const {
+        return kind == AccessKind::volatile_read || kind == AccessKind::volatile_store;
+    }
+    std::uint32_t relative_pc() const { return static_cast<std::uint32_t>(pc - image_base); }
+};
+
+void report(const Request& request, FindingKind kind, const char* text) {
+    if (found_before(kind, request.pc)) return;
+    add_finding(kind, request.pc, running(&request.thread), 0, nullptr, text);
+}
+
+[[noreturn]] void fail(const Request& request, FindingKind kind, const char* text) {
+    report(request, kind, text);
+    abandon_launch(error_illegal_address);
+}
+
+FindingKind outside(const Request& request) {
+    return request.stores() ? FindingKind::out_of_bounds_write : FindingKind::out_of_bounds_read;
+}
+
+// ---- Global memory -------------------------------------------------------------------------------
+
+[[noreturn]] void fail_global(const Request& request, std::uint32_t offset, std::uint8_t state) {
+    Description place = describe_global(offset, request.size);
+    if (state & shadow_bit::freed) {
+        fail(request, request.stores() ? FindingKind::use_after_free_write
+                                       : FindingKind::use_after_free_read, place.text);
+    }
+    if (!(state & shadow_bit::addressable)) fail(request, outside(request), place.text);
+    if (!(state & shadow_bit::constant)) fail(request, FindingKind::write_to_input, place.text);
+    char text[sizeof place.text + 80];
+    std::snprintf(text, sizeof text, "%s: a __constant__ variable, which no kernel can write",
+                  place.text);
+    fail(request, FindingKind::out_of_bounds_write, text);
+}
+
+// Returns whether all bytes were initialised (a store initialises them).
+bool check_shadow(const Request& request, std::uint32_t offset) {
+    bool initialised = true;
+    for (std::size_t i = 0; i < request.size; ++i) {
+        std::uint8_t& state = shadow[offset + i];
+        bool may = (state & shadow_bit::addressable) &&
+                   (!request.stores() || (state & shadow_bit::writable));
+        if (!may) fail_global(request, offset, state);
+        initialised = initialised && (state & shadow_bit::initialised);
+        if (request.stores()) state |= shadow_bit::initialised;
+    }
+    return initialised;
+}
+
+// The bytes of the access that lie in each cell, handed to step(cell, first byte, bytes).
+template <class CellOf, class Step>
+void each_cell(std::uint32_t offset, std::size_t size, CellOf cell_of, Step step) {
+    for (std::uint32_t at = offset, end = offset + static_cast<std::uint32_t>(size); at < end;) {
+        unsigned first = at % 4, count = std::min<std::uint32_t>(4 - first, end - at);
+        step(cell_of(at), first, count);
+        at += count;
+    }
+}
+
+void check_whole(RaceCell& cell, const RaceAccess& access, AccessKind kind) {
+    switch (kind) {
+        case AccessKind::read: return slow_read(cell, access, GroupKind::read);
+        case AccessKind::store: return slow_store(cell, access);
+        case AccessKind::volatile_read: return slow_read(cell, access, GroupKind::atomic_read);
+        case AccessKind::volatile_store:
+        case AccessKind::atomic: return atomic_store(cell, access);
+    }
+}
+
+PartKind part_kind(AccessKind kind) {
+    switch (kind) {
+        case AccessKind::read: return PartKind::read;
+        case AccessKind::store: return PartKind::store;
+        case AccessKind::volatile_read: return PartKind::atomic_read;
+        default: return PartKind::atomic_write;
+    }
+}
+
+void check_race(RaceCell& cell, unsigned first, unsigned count, const RaceAccess& race,
+                AccessKind kind) {
+    if (count == 4) {
+        check_whole(cell, race, kind);
+    } else {
+        access_part(cell, first, count, race, part_kind(kind));
+    }
+}
+
+std::uint8_t traced_kind(AccessKind kind) {
+    if (kind == AccessKind::atomic) return access::atomic;
+    return kind == AccessKind::store || kind == AccessKind::volatile_store ? access::store
+                                                                               : access::load;
+}
+
+void observe_global(const Request& request, std::uint32_t offset) {
+    bool initialised = check_shadow(request, offset);
+    if (request.is_volatile() || request.kind == AccessKind::atomic) {
+        races_atomic_order(request.thread, request.a, request.stores());
+    }
+    RaceAccess race{&request.thread, stamp_of(request.thread), request.a, request.pc,
+                      static_cast<std::uint32_t>(request.size), true};
+    if (!initialised && request.loads()) note_early_read(race);
+    each_cell(offset, request.size,
+              [](std::uint32_t at) -> RaceCell& { return *global_cell(at); },
+              [&](RaceCell& cell, unsigned first, unsigned count) {
+                  check_race(cell, first, count, race, request.kind);
+              });
+    bool is_constant = shadow[offset] & shadow_bit::constant;  // by a cache of its own: not counted
+    if (!is_constant) {
+        trace_access(request.thread, request.relative_pc(), offset,
+                     static_cast<unsigned>(request.size), traced_kind(request.kind),
+                     access::global);
+    }
+}
+
+// ---- Shared memory -------------------------------------------------------------------------------
+
+// Volatile tells the compiler something, and nothing to the hardware's threads: in shared memory
+// such an access is an ordinary one.
+AccessKind without_volatile(AccessKind kind) {
+    if (kind == AccessKind::volatile_read) return AccessKind::read;
+    return kind == AccessKind::volatile_store ? AccessKind::store : kind;
+}
+
+void observe_shared(const Request& request) {
+    std::uint32_t offset = static_cast<std::uint32_t>(request.a - shared_low);
+    for (std::size_t i = 0; i < request.size; ++i) {
+        if (shared_valid[offset + i]) continue;
+        fail(request, outside(request), describe_shared(request.a, request.size).text);
+    }
+    AccessKind kind = without_volatile(request.kind);
+    if (kind == AccessKind::atomic) races_atomic_order(request.thread, request.a, true);
+    RaceAccess race{&request.thread, stamp_of(request.thread), request.a, request.pc,
+                      static_cast<std::uint32_t>(request.size), false};
+    bool initialised = true;
+    each_cell(offset, request.size,
+              [](std::uint32_t at) -> RaceCell& { return shared_cells[at / 4]; },
+              [&](RaceCell& cell, unsigned first, unsigned count) {
+                  bool stored = !request.loads() || stored_in_block(cell, first, count);
+                  if (!stored && kind == AccessKind::atomic) take_as_stored(cell, first, count);
+                  check_race(cell, first, count, race, kind);
+                  initialised = initialised && stored;
+              });
+    if (!initialised) note_early_read(race);
+    trace_access(request.thread, request.relative_pc(), offset,
+                 static_cast<unsigned>(request.size), traced_kind(kind), access::shared);
+}
+
+// ---- Everything else -----------------------------------------------------------------------------
+
+[[noreturn]] void fail_elsewhere(const Request& request) {
+    char text[300];
+    const char* bytes = request.size == 1 ? "byte" : "bytes";
+    const char* host = describe_host(request.a);
+    if (request.a < null_page) {
+        std::snprintf(text, sizeof text, "%zu %s through a null pointer", request.size, bytes);
+    } else if (request.a - stacks_low < stacks_size) {
+        std::snprintf(text, sizeof text, "%zu %s of local memory outside the thread's own variables",
+                      request.size, bytes);
+    } else if (host) {
+        std::snprintf(text, sizeof text, "%zu %s of %s", request.size, bytes, host);
+        fail(request, FindingKind::host_pointer_on_device, text);
+    } else {
+        std::snprintf(text, sizeof text, "%zu %s at an address where nothing lies", request.size,
+                      bytes);
+    }
+    fail(request, outside(request), text);
+}
+
+bool is_parameter(Address a) {
+    return current_launch && a - current_launch->parameters < current_launch->parameter_bytes;
+}
+
+void check_alignment(const Request& request) {
+    if (request.a % request.size == 0) return;
+    Description place;
+    if (in_arena(request.a)) {
+        place = describe_global(global_offset(request.a), request.size);
+    } else if (request.a - shared_low < shared_bytes) {
+        place = describe_shared(request.a, request.size);
+    } else {
+        std::snprintf(place.text, sizeof place.text, "%zu bytes", request.size);
+    }
+    report(request, FindingKind::misaligned, place.text);
+    abandon_launch(error_misaligned);
+}
+
+}  // namespace
+
+void observe_slowly(Address a, std::size_t size, AccessKind kind, bool aligned, Address pc) {
+    Request request{*current_thread, a, size, kind, pc};
+    if (attention) settle(request.stores());
+    if (aligned) check_alignment(request);
+    if (in_arena(a)) return observe_global(request, global_offset(a));
+    if (a - shared_low < shared_bytes) return observe_shared(request);
+    bool own_stack = a - request.thread.stack_low < stack_bytes;
+    if (own_stack && a >= reinterpret_cast<Address>(__builtin_frame_address(0))) return;
+    if (is_parameter(a)) return;
+    if (in_image(a)) {
+        if (shadow[image_offset(a)]) return observe_global(request, image_offset(a));
+        if (!request.stores() && !in_student_data(a, size)) return;  // a constant of the program's
+    }
+    fail_elsewhere(request);
+}
+
+}  // namespace warpgrade

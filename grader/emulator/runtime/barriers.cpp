@@ -1,0 +1,78 @@
+// The block's barrier: __syncthreads and the variants that count.
+#include "../include/warpgrade/device_api.h"
+#include "errors.h"
+#include "observe.h"
+#include "scheduler.h"
+
+namespace warpgrade {
+
+namespace {
+
+enum BarrierKind : int { barrier_plain, barrier_count, barrier_and, barrier_or };
+
+// `pc`: where the barrier was called from. Host code has nobody to wait for.
+int wait_at_barrier(BarrierKind kind, int value, int line, Address pc) {
+    Thread* self = current_thread;
+    if (!self) return value;
+    self->barrier_kind = kind;
+    self->barrier_value = value != 0;
+    self->barrier_line = line;
+    wait_as(ThreadState::at_barrier, pc);
+    return self->barrier_value;
+}
+
+}  // namespace
+
+void check_barrier(const Standing& standing) {
+    if (standing.other) {
+        report_finding(FindingKind::divergent_barrier, standing.first->waiting_at, standing.first,
+                       standing.other->waiting_at, standing.other,
+                       "all threads of a block must come to the same one");
+    } else if (standing.gone) {
+        report_finding(FindingKind::missing_barrier, standing.first->waiting_at, standing.first, 0,
+                       standing.gone, "%u of the block's %zu threads wait", standing.at_barrier,
+                       threads.size());
+    }
+}
+
+void pass_barrier(const Standing& standing) {
+    uint32_t holding = 0;
+    for (const Thread& thread : threads) {
+        if (thread.state == ThreadState::at_barrier && thread.barrier_value) ++holding;
+    }
+    for (Thread& thread : threads) {
+        if (thread.state != ThreadState::at_barrier) continue;
+        switch (thread.barrier_kind) {
+            case barrier_count: thread.barrier_value = static_cast<int>(holding); break;
+            case barrier_and: thread.barrier_value = holding == standing.at_barrier; break;
+            case barrier_or: thread.barrier_value = holding != 0; break;
+        }
+        thread.state = ThreadState::ready;
+    }
+    ++current_block.barrier_epoch;
+    observe_barrier();
+}
+
+}  // namespace warpgrade
+
+using namespace warpgrade;
+
+extern "C" {
+
+void __syncthreads(int line) { wait_at_barrier(barrier_plain, 0, line, WARPGRADE_CALLER); }
+int __syncthreads_count(int predicate, int line) {
+    return wait_at_barrier(barrier_count, predicate, line, WARPGRADE_CALLER);
+}
+int __syncthreads_and(int predicate, int line) {
+    return wait_at_barrier(barrier_and, predicate, line, WARPGRADE_CALLER);
+}
+int __syncthreads_or(int predicate, int line) {
+    return wait_at_barrier(barrier_or, predicate, line, WARPGRADE_CALLER);
+}
+
+void warpgrade_atomic(void* p, int bytes) {
+    observe_atomic(p, bytes, WARPGRADE_CALLER);
+    count_spin();
+}
+
+}  // extern "C"

@@ -1,0 +1,264 @@
+// The CUDA calls about streams, events, devices and limits. Everything runs at the call, so a stream
+// is always done; events read a clock that only work moves, so they are the same in every run.
+#include <cstring>
+#include <vector>
+
+#include "../include/warpgrade/device_api.h"
+#include "errors.h"
+#include "observe.h"
+
+// What a handle points to. Destroyed ones stay where they are, so that using one again is noticed.
+struct warpgrade_stream {
+    bool alive;
+};
+struct warpgrade_event {
+    bool alive, recorded, timed;
+    uint64_t nanoseconds;
+};
+
+namespace warpgrade {
+
+namespace {
+
+constexpr size_t most_handles = 4096;
+warpgrade_stream streams[most_handles];
+warpgrade_event events[most_handles];
+size_t stream_count, event_count;
+
+bool is_event(cudaEvent_t event) {
+    return event >= events && event < events + event_count && event->alive;
+}
+
+// Calls that make no sense in device code, or come after the context was lost.
+#define WARPGRADE_HOST_CALL()                         \
+    do {                                              \
+        refuse_in_device_code(WARPGRADE_CALLER);      \
+        if (sticky_error()) return fail(cudaSuccess); \
+    } while (false)
+
+cudaError_t new_stream(cudaStream_t* stream) {
+    if (!stream) return fail(cudaErrorInvalidValue);
+    if (stream_count == most_handles) return fail(cudaErrorMemoryAllocation);
+    *stream = &streams[stream_count++];
+    **stream = {true};
+    return cudaSuccess;
+}
+
+cudaError_t new_event(cudaEvent_t* event, unsigned flags) {
+    if (!event) return fail(cudaErrorInvalidValue);
+    if (event_count == most_handles) return fail(cudaErrorMemoryAllocation);
+    *event = &events[event_count++];
+    **event = {true, false, !(flags & cudaEventDisableTiming), 0};
+    return cudaSuccess;
+}
+
+struct Attribute {
+    cudaDeviceAttr attribute;
+    int value;
+};
+constexpr Attribute attributes[] = {
+    {cudaDevAttrMaxThreadsPerBlock, 1024},
+    {cudaDevAttrMaxBlockDimX, 1024},
+    {cudaDevAttrMaxBlockDimY, 1024},
+    {cudaDevAttrMaxBlockDimZ, 64},
+    {cudaDevAttrMaxGridDimX, 0x7fffffff},
+    {cudaDevAttrMaxGridDimY, 65535},
+    {cudaDevAttrMaxGridDimZ, 65535},
+    {cudaDevAttrMaxSharedMemoryPerBlock, 48 * 1024},
+    {cudaDevAttrTotalConstantMemory, 64 * 1024},
+    {cudaDevAttrWarpSize, 32},
+    {cudaDevAttrMaxRegistersPerBlock, 65536},
+    {cudaDevAttrClockRate, 1980000},
+    {cudaDevAttrMultiProcessorCount, 132},
+    {cudaDevAttrMemoryClockRate, 2619000},
+    {cudaDevAttrGlobalMemoryBusWidth, 5120},
+    {cudaDevAttrL2CacheSize, 50 * 1024 * 1024},
+    {cudaDevAttrMaxThreadsPerMultiProcessor, 2048},
+    {cudaDevAttrComputeCapabilityMajor, 9},
+    {cudaDevAttrComputeCapabilityMinor, 0},
+    {cudaDevAttrMaxSharedMemoryPerMultiprocessor, 228 * 1024},
+    {cudaDevAttrMaxRegistersPerMultiprocessor, 65536},
+    {cudaDevAttrManagedMemory, 0},
+    {cudaDevAttrCooperativeLaunch, 0},
+    {cudaDevAttrMaxSharedMemoryPerBlockOptin, 227 * 1024},
+    {cudaDevAttrMaxBlocksPerMultiprocessor, 32},
+    {cudaDevAttrReservedSharedMemoryPerBlock, 1024},
+};
+
+cudaDeviceProp device_properties() {
+    cudaDeviceProp p{};
+    std::strcpy(p.name, "NVIDIA H100 80GB HBM3 (emulated)");
+    p.totalGlobalMem = device::memory_bytes;
+    p.sharedMemPerBlock = device::shared_per_block;
+    p.sharedMemPerBlockOptin = device::shared_per_block_optin;
+    p.sharedMemPerMultiprocessor = device::shared_per_multiprocessor;
+    p.reservedSharedMemPerBlock = device::shared_reserved_per_block;
+    p.regsPerBlock = p.regsPerMultiprocessor = 65536;
+    p.warpSize = warp_lanes;
+    p.memPitch = 0x7fffffff;
+    p.maxThreadsPerBlock = p.maxThreadsDim[0] = p.maxThreadsDim[1] = 1024;
+    p.maxThreadsDim[2] = 64;
+    p.maxGridSize[0] = 0x7fffffff;
+    p.maxGridSize[1] = p.maxGridSize[2] = 65535;
+    p.clockRate = 1980000;
+    p.memoryClockRate = 2619000;
+    p.memoryBusWidth = 5120;
+    p.totalConstMem = 64 * 1024;
+    p.major = 9;
+    p.textureAlignment = 512;
+    p.texturePitchAlignment = 32;
+    p.multiProcessorCount = device::multiprocessors;
+    p.concurrentKernels = p.ECCEnabled = p.unifiedAddressing = 1;
+    p.asyncEngineCount = 3;
+    p.l2CacheSize = 50 * 1024 * 1024;
+    p.maxThreadsPerMultiProcessor = device::most_threads_per_multiprocessor;
+    p.maxBlocksPerMultiProcessor = device::most_blocks_per_multiprocessor;
+    return p;
+}
+
+size_t limits[] = {1024, 1024 * 1024, 8 * 1024 * 1024};  // stack, printf, heap
+
+}  // namespace
+
+bool is_stream(cudaStream_t stream) {
+    if (!stream || stream == cudaStreamLegacy || stream == cudaStreamPerThread) return true;
+    return stream >= streams && stream < streams + stream_count && stream->alive;
+}
+
+void forget_streams_and_events() { stream_count = event_count = 0; }
+
+}  // namespace warpgrade
+
+using namespace warpgrade;
+
+extern "C" {
+
+cudaError_t cudaStreamCreate(cudaStream_t* stream) {
+    WARPGRADE_HOST_CALL();
+    return new_stream(stream);
+}
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
+    WARPGRADE_HOST_CALL();
+    return new_stream(stream);
+}
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned, int) {
+    WARPGRADE_HOST_CALL();
+    return new_stream(stream);
+}
+cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+    WARPGRADE_HOST_CALL();
+    if (stream < streams || !is_stream(stream)) return fail(cudaErrorInvalidResourceHandle);
+    stream->alive = false;
+    return cudaSuccess;
+}
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+    WARPGRADE_HOST_CALL();
+    return is_stream(stream) ? cudaSuccess : fail(cudaErrorInvalidResourceHandle);
+}
+cudaError_t cudaStreamQuery(cudaStream_t stream) { return cudaStreamSynchronize(stream); }
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
+    WARPGRADE_HOST_CALL();
+    if (!is_stream(stream) || !is_event(event)) return fail(cudaErrorInvalidResourceHandle);
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
+    WARPGRADE_HOST_CALL();
+    return new_event(event, flags);
+}
+cudaError_t cudaEventCreate(cudaEvent_t* event) { return cudaEventCreateWithFlags(event, 0); }
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+    WARPGRADE_HOST_CALL();
+    if (!is_event(event)) return fail(cudaErrorInvalidResourceHandle);
+    event->alive = false;
+    return cudaSuccess;
+}
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+    WARPGRADE_HOST_CALL();
+    if (!is_event(event) || !is_stream(stream)) return fail(cudaErrorInvalidResourceHandle);
+    pass_virtual_time(500);
+    event->recorded = true;
+    event->nanoseconds = virtual_nanoseconds();
+    return cudaSuccess;
+}
+cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+    WARPGRADE_HOST_CALL();
+    return is_event(event) ? cudaSuccess : fail(cudaErrorInvalidResourceHandle);
+}
+cudaError_t cudaEventQuery(cudaEvent_t event) { return cudaEventSynchronize(event); }
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEvent_t end) {
+    WARPGRADE_HOST_CALL();
+    if (!milliseconds) return fail(cudaErrorInvalidValue);
+    for (cudaEvent_t event : {start, end}) {
+        if (!is_event(event) || !event->recorded || !event->timed) {
+            return fail(cudaErrorInvalidResourceHandle);
+        }
+    }
+    auto passed = static_cast<int64_t>(end->nanoseconds - start->nanoseconds);
+    *milliseconds = static_cast<float>(static_cast<double>(passed) * 1e-6);
+    return cudaSuccess;
+}
+
+cudaError_t cudaDeviceSynchronize() {
+    WARPGRADE_HOST_CALL();
+    return cudaSuccess;
+}
+cudaError_t cudaThreadSynchronize() { return cudaDeviceSynchronize(); }
+cudaError_t cudaDeviceReset() { unsupported_at("cudaDeviceReset", WARPGRADE_CALLER); }
+
+cudaError_t cudaGetDeviceCount(int* count) {
+    if (!count) return fail(cudaErrorInvalidValue);
+    *count = 1;
+    return cudaSuccess;
+}
+cudaError_t cudaGetDevice(int* device) {
+    if (!device) return fail(cudaErrorInvalidValue);
+    *device = 0;
+    return cudaSuccess;
+}
+cudaError_t cudaSetDevice(int device) {
+    return fail(device == 0 ? cudaSuccess : cudaErrorInvalidDevice);
+}
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
+    if (!properties) return fail(cudaErrorInvalidValue);
+    if (device != 0) return fail(cudaErrorInvalidDevice);
+    *properties = device_properties();
+    return cudaSuccess;
+}
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
+    if (!value) return fail(cudaErrorInvalidValue);
+    if (device != 0) return fail(cudaErrorInvalidDevice);
+    for (const Attribute& known : attributes) {
+        if (known.attribute == attribute) {
+            *value = known.value;
+            return cudaSuccess;
+        }
+    }
+    unsupported_at("cudaDeviceGetAttribute of this attribute", WARPGRADE_CALLER);
+}
+cudaError_t cudaDeviceSetCacheConfig(cudaFuncCache) { return fail(cudaSuccess); }
+cudaError_t cudaDeviceSetLimit(cudaLimit limit, size_t value) {
+    if (limit > cudaLimitMallocHeapSize) return fail(cudaErrorInvalidValue);
+    limits[limit] = value;
+    return fail(cudaSuccess);
+}
+cudaError_t cudaDeviceGetLimit(size_t* value, cudaLimit limit) {
+    if (!value || limit > cudaLimitMallocHeapSize) return fail(cudaErrorInvalidValue);
+    *value = limits[limit];
+    return fail(cudaSuccess);
+}
+cudaError_t cudaRuntimeGetVersion(int* version) {
+    if (!version) return fail(cudaErrorInvalidValue);
+    *version = 13000;
+    return cudaSuccess;
+}
+cudaError_t cudaDriverGetVersion(int* version) { return cudaRuntimeGetVersion(version); }
+cudaError_t cudaMemGetInfo(size_t* free_bytes, size_t* total_bytes) {
+    WARPGRADE_HOST_CALL();
+    if (!free_bytes || !total_bytes) return fail(cudaErrorInvalidValue);
+    *total_bytes = device::memory_bytes;
+    *free_bytes = device::memory_bytes / 2;
+    return cudaSuccess;
+}
+
+}  // extern "C"

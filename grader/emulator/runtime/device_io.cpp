@@ -1,0 +1,82 @@
+// What device code says: printf, a failed assert, __trap; and the clocks it reads.
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
+
+#include "../include/warpgrade/device_api.h"
+#include "errors.h"
+#include "observe.h"
+
+namespace warpgrade {
+
+namespace {
+
+// As much as CUDA's buffer holds; what is printed beyond it is lost, as in CUDA.
+constexpr size_t output_bytes = 1024 * 1024;
+size_t printed;
+uint64_t nanoseconds;
+
+}  // namespace
+
+void forget_output() {
+    printed = 0;
+    nanoseconds = 0;
+}
+
+uint64_t virtual_nanoseconds() { return nanoseconds; }
+void pass_virtual_time(uint64_t more) { nanoseconds += more; }
+
+}  // namespace warpgrade
+
+using namespace warpgrade;
+
+extern "C" {
+
+int warpgrade_printf(const char* format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    int length = 0;
+    if (!current_thread) {
+        length = std::vprintf(format, arguments);
+    } else if (printed < output_bytes) {
+        length = std::vprintf(format, arguments);
+        if (length > 0) printed += static_cast<size_t>(length);
+    }
+    va_end(arguments);
+    return length;
+}
+
+void warpgrade_assert_failed(const char* condition, const char* file, int line,
+                             const char* function) {
+    const Thread* self = current_thread;
+    if (!self) {
+        std::fprintf(stderr, "%s:%d: %s: Assertion `%s' failed.\n", file, line, function,
+                     condition);
+        std::fflush(nullptr);
+        std::abort();
+    }
+    report_finding(FindingKind::device_assert, WARPGRADE_CALLER, self, 0, nullptr, "assert(%s)",
+                   condition);
+    abandon_launch(error_assert);
+}
+
+void __trap() {
+    const Thread* self = current_thread;
+    if (!self) std::abort();
+    report_finding(FindingKind::device_assert, WARPGRADE_CALLER, self, 0, nullptr, "__trap()");
+    abandon_launch(error_launch_failure);
+}
+
+// Each reading is one cycle later than the last: a kernel that measures itself gets a positive time.
+long long clock64() {
+    count_spin();  // waiting for a time is polling, too
+    pass_virtual_time(1);
+    return static_cast<long long>(virtual_nanoseconds());
+}
+
+void __nanosleep(unsigned duration) {
+    pass_virtual_time(duration);
+    count_spin();
+}
+
+}  // extern "C"

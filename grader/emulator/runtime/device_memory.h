@@ -1,0 +1,69 @@
+// Device memory as the observation half sees it: one shadow byte for each byte, and a name for each
+// place (internal to the observation half).
+//
+// A byte of global memory is known by its offset: first the arena (allocations, then mapped
+// arguments), at a fixed address; behind it the executable's own image, for __device__ variables.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "core.h"
+
+namespace warpgrade {
+
+constexpr Address arena_low = 0x100000000000;
+constexpr std::size_t arena_bytes = std::size_t(2) << 30;
+constexpr std::size_t allocation_limit = std::size_t(1) << 30;  // live bytes of cudaMalloc
+// Allocations lie below, mapped arguments above. The slack is for red zones and freed memory.
+constexpr std::size_t arguments_offset = std::size_t(1280) << 20;
+constexpr std::size_t page_bytes = 4096;
+
+// What a shadow byte says. Zero: belongs to nothing that a kernel may touch.
+namespace shadow_bit {
+constexpr std::uint8_t addressable = 1, initialised = 2, writable = 4, freed = 8, constant = 16;
+}
+
+extern std::uint8_t* shadow;  // of arena_bytes + the executable's image
+
+inline bool in_arena(Address a) { return a - arena_low < arena_bytes; }
+inline bool in_image(Address a) { return a - image().low < image().high - image().low; }
+// Where __device__ variables of the image are, as an offset of global memory. A sector or a page of
+// the image is one of global memory, too.
+inline std::uint32_t image_offset(Address a) {
+    return static_cast<std::uint32_t>(arena_bytes + (a - image().low / page_bytes * page_bytes));
+}
+// Of an address in the arena or the image.
+inline std::uint32_t global_offset(Address a) {
+    return in_arena(a) ? static_cast<std::uint32_t>(a - arena_low) : image_offset(a);
+}
+
+// An allocation, a registered argument or a __device__ variable.
+struct Place {
+    std::uint32_t offset;
+    std::size_t bytes;
+    int argument;  // its index, or -1
+    bool freed;
+    char name[120];  // "": a cudaMalloc
+    Address allocated_at;
+};
+
+extern std::vector<Place> allocations, arguments;
+std::vector<Place>& device_variable_places();
+
+// The place that holds the byte, or else the nearest; null if there is none at all.
+const Place* nearest_place(std::uint32_t offset);
+// "4 bytes at offset 4000 of input, which has 4000 bytes".
+struct Description {
+    char text[400];
+};
+Description describe_global(std::uint32_t offset, std::size_t size);
+Description describe_shared(Address a, std::size_t size);
+// The argument that holds the byte; -1: none does.
+int argument_at(std::uint32_t offset);
+int argument_count();  // one more than the highest index
+
+void forget_device_memory();  // allocations and arguments
+void report_leaks();
+
+}  // namespace warpgrade

@@ -1,0 +1,78 @@
+#include "early_reads.h"
+
+#include <algorithm>
+
+#include "findings.h"
+#include "ordering.h"
+#include "shared_memory.h"
+
+namespace warpgrade {
+namespace {
+
+constexpr std::size_t most_kept = 1 << 16;  // more of them tell nothing new
+
+struct EarlyRead {
+    std::uint64_t stamp;
+    Address address, pc;
+    std::uint32_t size;
+    Who who;
+};
+std::vector<EarlyRead> shared_reads, global_reads;
+
+std::uint64_t last_store(const RaceCell& cell, unsigned byte) {
+    return cell.split ? split_cells[cell.split][byte].store : cell.store;
+}
+
+// Was the byte stored to by another thread, with no barrier between the read and the store?
+bool raced(std::uint64_t read, std::uint64_t store, bool global) {
+    if (store < (global ? race_now.launch_floor : race_now.block_floor)) return false;
+    constexpr int epoch_bits_up = stamp::epoch_shift;
+    if (read >> epoch_bits_up == store >> epoch_bits_up) {
+        return ((read ^ store) & stamp::thread_mask) != 0;
+    }
+    return global && read >> stamp::block_shift != store >> stamp::block_shift;
+}
+
+bool any_raced(const EarlyRead& read, bool global) {
+    for (std::uint32_t i = 0; i < read.size; ++i) {
+        Address a = read.address + i;
+        const RaceCell& cell = global ? *global_cell(global_offset(a))
+                                      : shared_cells[(a - shared_low) / 4];
+        if (raced(read.stamp, last_store(cell, a % 4), global)) return true;
+    }
+    return false;
+}
+
+void settle_reads(std::vector<EarlyRead>& reads, bool global) {
+    for (const EarlyRead& read : reads) {
+        if (any_raced(read, global)) continue;
+        if (found_before(FindingKind::uninitialised_read, read.pc)) continue;
+        Description place = global ? describe_global(global_offset(read.address), read.size)
+                                   : describe_shared(read.address, read.size);
+        add_finding(FindingKind::uninitialised_read, read.pc, read.who, 0, nullptr, place.text);
+    }
+    reads.clear();
+}
+
+}  // namespace
+
+void note_early_read(const RaceAccess& access) {
+    std::vector<EarlyRead>& reads = access.global ? global_reads : shared_reads;
+    if (reads.size() == most_kept) return;
+    reads.push_back({access.stamp, access.address, access.pc, access.size, running(access.thread)});
+}
+
+void settle_early_shared_reads() {
+    if (!shared_reads.empty()) settle_reads(shared_reads, false);
+}
+
+void settle_early_global_reads() {
+    if (!global_reads.empty()) settle_reads(global_reads, true);
+}
+
+void forget_early_reads() {
+    shared_reads.clear();
+    global_reads.clear();
+}
+
+}  // namespace warpgrade

@@ -1,0 +1,18 @@
+// Reads of what nothing has written yet (internal to the observation half).
+//
+// Such a read may be a data race in truth: another thread writes the place, with nothing to say
+// whether before or after, and the emulator happened to run the reader first. So it is kept until
+// the next point where all threads meet, and told only if no such write came.
+#pragma once
+#include <cstdint>
+
+#include "races.h"
+
+namespace warpgrade {
+
+void note_early_read(const RaceAccess& access);
+void settle_early_shared_reads();  // at a barrier, before its epoch begins, and at a block's end
+void settle_early_global_reads();  // at the end of a launch, current_launch still set
+void forget_early_reads();
+
+}  // namespace warpgrade

@@ -1,0 +1,51 @@
+// The state that the CUDA API keeps (internal to the execution half).
+#pragma once
+#include "../include/warpgrade/api_types.h"
+#include "core.h"
+
+namespace warpgrade {
+
+// Device code may not call the CUDA API: not modelled.
+inline void refuse_in_device_code(Address pc) {
+    if (current_thread) unsupported_at("CUDA API calls from device code", pc);
+}
+
+// Sets the last error and returns it, or the sticky one where there is one already.
+cudaError_t fail(cudaError_t error);
+
+// A launch that CUDA refuses: the error, and what the program should read if it never looks at it.
+[[gnu::format(printf, 4, 5)]] void refuse_launch(cudaError_t error, const char* kernel, Address pc,
+                                                 const char* format, ...);
+
+bool is_stream(cudaStream_t stream);  // a stream that exists, or the default one
+
+// The most dynamic shared memory that this kernel may be launched with.
+size_t dynamic_shared_limit(const void* function);
+void forget_function_attributes();
+
+void forget_streams_and_events();
+void forget_copies();
+void forget_output();       // device_io.cpp: how much device code has printed, and the clock
+void forget_unsupported();  // entry.cpp
+
+// A clock that only work moves, for events and clock64: the same in every run.
+uint64_t virtual_nanoseconds();
+void pass_virtual_time(uint64_t nanoseconds);
+
+// Limits of the device that is emulated, an H100 (compute capability 9.0).
+namespace device {
+constexpr unsigned multiprocessors = 132;
+constexpr unsigned most_threads_per_block = 1024, most_block_z = 64, most_grid_yz = 65535;
+constexpr unsigned most_grid_x = 0x7fffffff;
+constexpr size_t most_parameter_bytes = 32764;
+constexpr unsigned most_threads_per_multiprocessor = 2048, most_blocks_per_multiprocessor = 32;
+constexpr size_t shared_per_block = 48 * 1024;         // without cudaFuncSetAttribute
+constexpr size_t shared_per_block_optin = 227 * 1024;  // with it
+constexpr size_t shared_per_multiprocessor = 228 * 1024, shared_reserved_per_block = 1024;
+constexpr size_t memory_bytes = size_t{1} << 30;  // what the emulator has, not what an H100 has
+}  // namespace device
+
+}  // namespace warpgrade
+
+// Where the caller of the running extern "C" function is, for findings.
+#define WARPGRADE_CALLER reinterpret_cast<::warpgrade::Address>(__builtin_return_address(0))

@@ -1,0 +1,223 @@
+// What host code of the submission may touch. Its loads and stores are instrumented, so a stray
+// store is found before it happens; what the C library does on its behalf meets the inaccessible
+// pages of device memory, and the handler below says so.
+#include "host_guard.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstring>
+
+#include "../include/warpgrade/device_api.h"
+#include "device_memory.h"
+#include "findings.h"
+#include "hooks.h"
+#include "observe.h"
+#include "symbols.h"
+
+namespace warpgrade {
+namespace {
+
+constexpr std::size_t margin = 1 << 20;  // so far from an argument an access is still said to miss it
+
+struct HostArgument {
+    char name[120];
+    Address low;
+    std::size_t bytes;
+    bool writable;
+
+    bool holds(Address a, std::size_t n) const { return a >= low && a - low <= bytes && n <= bytes - (a - low); }
+    bool is_near(Address a) const { return a >= low - margin && a < low + bytes + margin; }
+};
+
+std::vector<HostArgument> host_arguments;
+Address process_stack_high;
+bool abandoned;
+
+const HostArgument* argument_holding(Address a, std::size_t bytes) {
+    for (const HostArgument& each : host_arguments) {
+        if (each.holds(a, bytes)) return &each;
+    }
+    return nullptr;
+}
+
+const HostArgument* argument_near(Address a) {
+    for (const HostArgument& each : host_arguments) {
+        if (each.is_near(a)) return &each;
+    }
+    return nullptr;
+}
+
+// From the running function's own frame up: the student's frames lie there. Outside the entry
+// (constructors of static objects) it is the process's stack.
+bool on_stack(Address a, std::size_t bytes) {
+    Address low = reinterpret_cast<Address>(__builtin_frame_address(0));
+    Address high = entry_running() ? entry_stack_low + entry_stack_size : process_stack_high;
+    return a >= low && a < high && bytes <= high - a;
+}
+
+bool may_store(Address a, std::size_t bytes) {
+    if (on_stack(a, bytes) || in_student_heap(a, bytes) || in_student_data(a, bytes)) return true;
+    return a == reinterpret_cast<Address>(&errno) && bytes <= sizeof errno;
+}
+
+[[noreturn]] void fail(FindingKind kind, Address pc, const char* text) {
+    add_finding(kind, pc, host_code(), 0, nullptr, text);
+    abandon_from_host();
+}
+
+bool is_device_variable(Address a) {
+    return device_variables_are_known() && in_image(a) && shadow && shadow[image_offset(a)];
+}
+
+void check_near_argument(Address a, std::size_t bytes, bool store, Address pc) {
+    if (const HostArgument* inside = argument_holding(a, bytes)) {
+        if (!store || inside->writable) return;
+        char text[300];
+        std::snprintf(text, sizeof text, "%zu bytes at offset %zu of %s", bytes, a - inside->low,
+                      inside->name);
+        fail(FindingKind::write_to_input, pc, text);
+    }
+    const HostArgument& missed = *argument_near(a);
+    char text[300];
+    if (a < missed.low) {
+        std::snprintf(text, sizeof text, "%zu bytes, %zu bytes before the start of %s", bytes,
+                      missed.low - a, missed.name);
+    } else {
+        std::snprintf(text, sizeof text, "%zu bytes at offset %zu of %s, which has %zu bytes", bytes,
+                      a - missed.low, missed.name, missed.bytes);
+    }
+    fail(store ? FindingKind::out_of_bounds_write : FindingKind::out_of_bounds_read, pc, text);
+}
+
+// ---- Faults --------------------------------------------------------------------------------------
+
+Address program_counter(const ucontext_t& context) {
+#if defined(__x86_64__)
+    return static_cast<Address>(context.uc_mcontext.gregs[REG_RIP]);
+#else
+    return static_cast<Address>(context.uc_mcontext.pc);
+#endif
+}
+
+Address stack_pointer(const ucontext_t& context) {
+#if defined(__x86_64__)
+    return static_cast<Address>(context.uc_mcontext.gregs[REG_RSP]);
+#else
+    return static_cast<Address>(context.uc_mcontext.sp);
+#endif
+}
+
+// Where the student's code called the library function that faulted: the first word on the stack
+// that lies in the executable. 0 if there is none near.
+Address caller_of(const ucontext_t& context) {
+    Address pc = program_counter(context);
+    if (in_image(pc)) return pc;
+    constexpr int words = 256;
+    auto* word = reinterpret_cast<const Address*>(stack_pointer(context));
+    for (int i = 0; i < words && on_stack(reinterpret_cast<Address>(word + i), sizeof *word); ++i) {
+        if (in_image(word[i])) return word[i];
+    }
+    return 0;
+}
+
+void on_device_fault(Address a, const ucontext_t& context) {
+    Description place = describe_global(global_offset(a), 1);
+    report_finding(FindingKind::device_pointer_on_host, caller_of(context), nullptr, 0, nullptr,
+                   "a library function of the host touches %s", place.text);
+    abandon_from_host();
+}
+
+void on_fault(int signal_number, siginfo_t* info, void* context) {
+    Address a = reinterpret_cast<Address>(info->si_addr);
+    if (current_thread && in_stack_guard(a)) {
+        if (attention) settle(false);
+        warpgrade_unsupported("more than 60 KiB of local memory in one thread");
+    }
+    if (current_thread && attention) settle(false);
+    if (!current_thread && entry_running() && in_arena(a)) {
+        on_device_fault(a, *static_cast<const ucontext_t*>(context));
+    }
+    signal(signal_number, SIG_DFL);  // it happens again, and ends the process
+}
+
+void install_handler() {
+    static char stack[64 * 1024];
+    stack_t alternative{};
+    alternative.ss_sp = stack;
+    alternative.ss_size = sizeof stack;
+    sigaltstack(&alternative, nullptr);
+    struct sigaction action {};
+    action.sa_sigaction = on_fault;
+    // Without SA_NODEFER the signal would stay blocked: the handler may leave by switching stacks.
+    action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
+    sigaction(SIGSEGV, &action, nullptr);
+    sigaction(SIGBUS, &action, nullptr);
+}
+
+}  // namespace
+
+void initialise_host_guard() {
+    pthread_attr_t attributes;
+    void* low;
+    size_t size;
+    if (!pthread_getattr_np(pthread_self(), &attributes)) {
+        pthread_attr_getstack(&attributes, &low, &size);
+        process_stack_high = reinterpret_cast<Address>(low) + size;
+        pthread_attr_destroy(&attributes);
+    }
+    install_handler();
+}
+
+void add_host_argument(const char* name, Address a, std::size_t bytes, bool writable) {
+    HostArgument next{{}, a, bytes, writable};
+    std::snprintf(next.name, sizeof next.name, "%s", name);
+    host_arguments.push_back(next);
+}
+
+void forget_host_arguments() { host_arguments.clear(); }
+
+bool entry_was_abandoned() { return abandoned; }
+
+void abandon_from_host() {
+    abandoned = true;
+    abandon_entry(EntryEnd::abandoned);
+}
+
+void check_host_access(Address a, std::size_t bytes, bool store, Address pc) {
+    if (store && may_store(a, bytes) && !is_device_variable(a)) return;
+    if (in_arena(a)) {
+        fail(FindingKind::device_pointer_on_host, pc, describe_global(global_offset(a), bytes).text);
+    }
+    if (is_device_variable(a)) {
+        fail(FindingKind::device_pointer_on_host, pc, describe_global(image_offset(a), bytes).text);
+    }
+    if (argument_near(a)) return check_near_argument(a, bytes, store, pc);
+    if (!store) return;
+    char text[100];
+    std::snprintf(text, sizeof text, "%zu bytes outside everything that it owns", bytes);
+    fail(FindingKind::stray_host_store, pc, text);
+}
+
+bool is_student_memory(const void* p, std::size_t n) {
+    Address a = reinterpret_cast<Address>(p);
+    const HostArgument* argument = argument_holding(a, n);
+    return argument ? argument->writable : may_store(a, n);
+}
+
+const char* describe_host(Address a) {
+    static char text[160];
+    if (const HostArgument* argument = argument_holding(a, 1)) {
+        std::snprintf(text, sizeof text, "%s, which is in host memory", argument->name);
+        return text;
+    }
+    if (in_student_heap(a, 1)) return "host memory from malloc, new or a container";
+    if (a - entry_stack_low < entry_stack_size) return "a local variable of the host code";
+    return in_student_data(a, 1) ? "a global variable of the host code" : nullptr;
+}
+
+}  // namespace warpgrade

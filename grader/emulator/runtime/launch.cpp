@@ -1,0 +1,188 @@
+// Kernel launches: what CUDA refuses is refused with CUDA's error; the rest runs here and now, block
+// after block, which is one of the orders that streams allow.
+#include <algorithm>
+#include <vector>
+
+#include "../include/warpgrade/device_api.h"
+#include "errors.h"
+#include "observe.h"
+#include "scheduler.h"
+
+// The runtime's own view of CUDA's built-in variables: here they may be written.
+__thread warpgrade::Index3 warpgrade_block_index asm("blockIdx");
+__thread warpgrade::Index3 warpgrade_block_size asm("blockDim") = {1, 1, 1};
+__thread warpgrade::Index3 warpgrade_grid_size asm("gridDim") = {1, 1, 1};
+
+extern "C" {
+__thread char warpgrade_dynamic_shared[warpgrade_dynamic_shared_bytes]
+    __attribute__((aligned(1024)));
+}
+
+namespace warpgrade {
+
+namespace {
+
+struct FunctionLimit {
+    const void* function;
+    size_t dynamic_shared;
+};
+std::vector<FunctionLimit> function_limits;
+uint64_t launches;
+
+// The largest limit of any kernel, for one whose address the launch doesn't know.
+size_t largest_limit() {
+    size_t most = device::shared_per_block;
+    for (const FunctionLimit& limit : function_limits) {
+        most = std::max(most, limit.dynamic_shared);
+    }
+    return most;
+}
+
+bool refuse_shape(const char* kernel, Index3 grid, Index3 block, Address pc) {
+    uint64_t count = uint64_t{block.x} * block.y * block.z;
+    auto refuse = [&](const char* why) {
+        refuse_launch(cudaErrorInvalidConfiguration, kernel, pc,
+                      "grid (%u, %u, %u), block (%u, %u, %u): %s", grid.x, grid.y, grid.z, block.x,
+                      block.y, block.z, why);
+        return true;
+    };
+    if (!grid.x || !grid.y || !grid.z) return refuse("a grid needs at least one block");
+    if (!block.x || !block.y || !block.z) return refuse("a block needs at least one thread");
+    if (block.z > device::most_block_z) return refuse("a block's z may be at most 64");
+    if (block.x > device::most_threads_per_block || block.y > device::most_threads_per_block ||
+        count > device::most_threads_per_block) {
+        return refuse("a block has at most 1024 threads");
+    }
+    if (grid.x > device::most_grid_x) return refuse("a grid's x may be at most 2147483647");
+    if (grid.y > device::most_grid_yz || grid.z > device::most_grid_yz) {
+        return refuse("a grid's y and z may be at most 65535");
+    }
+    return false;
+}
+
+bool refuse_shared(const void* function, const char* kernel, size_t dynamic_shared, Address pc) {
+    size_t fixed = function ? static_shared_bytes(function) : 0;
+    size_t limit = function ? dynamic_shared_limit(function) : largest_limit();
+    bool optin = limit > device::shared_per_block;
+    size_t whole = optin ? device::shared_per_block_optin : device::shared_per_block;
+    if (dynamic_shared <= limit && fixed + dynamic_shared <= whole) return false;
+    const char* advice = "";
+    if (!optin && fixed + dynamic_shared <= device::shared_per_block_optin) {
+        advice = "; more than 48 KiB needs cudaFuncSetAttribute";
+    }
+    refuse_launch(cudaErrorInvalidValue, kernel, pc,
+                  "%zu bytes of dynamic and %zu of static shared memory, and %zu are allowed%s",
+                  dynamic_shared, fixed, std::max(limit, fixed), advice);
+    return true;
+}
+
+// Runs the grid's blocks in the order of their numbers. False: the launch was abandoned.
+bool run_grid(const Launch& launch, void (*thunk)(void*), void* context) {
+    Index3 grid = launch.grid;
+    uint32_t number = 0;
+    for (unsigned z = 0; z < grid.z; ++z) {
+        for (unsigned y = 0; y < grid.y; ++y) {
+            for (unsigned x = 0; x < grid.x; ++x) {
+                warpgrade_block_index = {x, y, z};
+                current_block = {number++, {x, y, z}, 0};
+                observe_block_begin();
+                if (!run_block(thunk, context)) return false;
+                observe_block_end();
+            }
+        }
+    }
+    return true;
+}
+
+void run_launch(const Launch& launch, void (*thunk)(void*), void* context) {
+    prepare_threads(launch.block);
+    warpgrade_block_size = launch.block;
+    warpgrade_grid_size = launch.grid;
+    static Launch running;  // outlives an entry that is abandoned in a kernel
+    running = launch;
+    current_launch = &running;
+    observe_launch_begin();
+    run_grid(running, thunk, context);
+    observe_launch_end();
+    current_launch = nullptr;
+    uint64_t count = uint64_t{launch.grid.x} * launch.grid.y * launch.grid.z * threads.size();
+    constexpr uint64_t launch_nanoseconds = 2000;
+    pass_virtual_time(launch_nanoseconds + count / 64);
+}
+
+}  // namespace
+
+size_t dynamic_shared_limit(const void* function) {
+    for (const FunctionLimit& limit : function_limits) {
+        if (limit.function == function) return limit.dynamic_shared;
+    }
+    return device::shared_per_block;
+}
+
+void forget_function_attributes() { function_limits.clear(); }
+
+}  // namespace warpgrade
+
+using namespace warpgrade;
+
+extern "C" {
+
+void warpgrade_launch(const void* function, const char* kernel, dim3 grid, dim3 block,
+                      size_t dynamic_shared, cudaStream_t stream, void (*thunk)(void*),
+                      void* context, size_t context_bytes, size_t parameter_bytes) {
+    Address pc = WARPGRADE_CALLER;
+    if (current_thread) unsupported_at("a kernel launched from device code", pc);
+    if (parameter_bytes > device::most_parameter_bytes) {
+        unsupported_at("more than 32764 bytes of kernel parameters", pc);  // nvcc refuses it
+    }
+    if (sticky_error()) return;
+    Index3 blocks{grid.x, grid.y, grid.z}, size{block.x, block.y, block.z};
+    if (refuse_shape(kernel, blocks, size, pc)) return;
+    if (refuse_shared(function, kernel, dynamic_shared, pc)) return;
+    if (!is_stream(stream)) {
+        refuse_launch(cudaErrorInvalidResourceHandle, kernel, pc,
+                      "the stream doesn't exist or was destroyed");
+        return;
+    }
+    run_launch({kernel, blocks, size, dynamic_shared, ++launches,
+                reinterpret_cast<Address>(context), context_bytes, pc},
+               thunk, context);
+}
+
+cudaError_t warpgrade_function_attribute(const void* function, cudaFuncAttribute attribute,
+                                         int value) {
+    if (sticky_error()) return fail(cudaSuccess);
+    if (attribute == cudaFuncAttributePreferredSharedMemoryCarveout) return cudaSuccess;  // a hint
+    if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize || value < 0 ||
+        static_cast<size_t>(value) + static_shared_bytes(function) >
+            device::shared_per_block_optin) {
+        return fail(cudaErrorInvalidValue);
+    }
+    for (FunctionLimit& limit : function_limits) {
+        if (limit.function == function) {
+            limit.dynamic_shared = static_cast<size_t>(value);
+            return cudaSuccess;
+        }
+    }
+    function_limits.push_back({function, static_cast<size_t>(value)});
+    return cudaSuccess;
+}
+
+cudaError_t warpgrade_occupancy(int* blocks, const void* function, int block_size,
+                                size_t dynamic_shared) {
+    if (!blocks || block_size <= 0) return fail(cudaErrorInvalidValue);
+    if (static_cast<unsigned>(block_size) > device::most_threads_per_block) {
+        *blocks = 0;
+        return fail(cudaSuccess);
+    }
+    size_t shared = dynamic_shared + static_shared_bytes(function) +
+                    device::shared_reserved_per_block;
+    size_t warps = (static_cast<size_t>(block_size) + warp_lanes - 1) / warp_lanes;
+    size_t by_threads = device::most_threads_per_multiprocessor / (warps * warp_lanes);
+    size_t by_shared = device::shared_per_multiprocessor / shared;
+    size_t most = device::most_blocks_per_multiprocessor;
+    *blocks = static_cast<int>(std::min({by_threads, by_shared, most}));
+    return fail(cudaSuccess);
+}
+
+}  // extern "C"

@@ -1,0 +1,279 @@
+// The CUDA calls that allocate, copy and fill memory. Copies happen at the call, in stream order.
+#include <cstring>
+#include <string>
+
+#include "../include/warpgrade/device_api.h"
+#include "errors.h"
+#include "host_guard.h"
+#include "observe.h"
+
+namespace warpgrade {
+
+namespace {
+
+CopyCounts copies;
+
+struct Copy {
+    void* to;
+    size_t to_pitch;
+    const void* from;
+    size_t from_pitch;
+    size_t width, height;
+    cudaMemcpyKind kind;
+    const char* call;
+    Address pc;
+};
+
+const char* kind_name(cudaMemcpyKind kind) {
+    switch (kind) {
+        case cudaMemcpyHostToHost: return "cudaMemcpyHostToHost";
+        case cudaMemcpyHostToDevice: return "cudaMemcpyHostToDevice";
+        case cudaMemcpyDeviceToHost: return "cudaMemcpyDeviceToHost";
+        case cudaMemcpyDeviceToDevice: return "cudaMemcpyDeviceToDevice";
+        default: return "cudaMemcpyDefault";
+    }
+}
+
+// False, with a finding, where the kind contradicts where the pointers lead.
+bool right_direction(const Copy& copy, bool to_device, bool from_device) {
+    if (copy.kind == cudaMemcpyDefault) return true;
+    bool says_to = copy.kind == cudaMemcpyHostToDevice || copy.kind == cudaMemcpyDeviceToDevice;
+    bool says_from = copy.kind == cudaMemcpyDeviceToHost || copy.kind == cudaMemcpyDeviceToDevice;
+    if (says_to == to_device && says_from == from_device) return true;
+    report_finding(FindingKind::wrong_copy_direction, copy.pc, nullptr, 0, nullptr,
+                   "%s with %s, but the destination is %s memory and the source is %s memory",
+                   copy.call, kind_name(copy.kind), to_device ? "device" : "host",
+                   from_device ? "device" : "host");
+    return false;
+}
+
+// Only what crosses between host and device is counted as bytes moved; what stays on the host isn't
+// counted at all.
+void count(bool to_device, bool from_device, size_t bytes) {
+    if (to_device || from_device) ++copies.count;
+    if (to_device != from_device) copies.bytes += bytes;
+    if (to_device && !from_device) ++copies.host_to_device;
+    if (!to_device && from_device) ++copies.device_to_host;
+    if (to_device && from_device) ++copies.device_to_device;
+}
+
+// Host memory: a range must not leave what it starts in (an argument, the heap, the stack), and what
+// is written must be the program's. Memory that nothing is known of (constants) may be read.
+bool host_ok(const char* p, size_t bytes, bool write, const Copy& copy) {
+    const char* known = describe_host(reinterpret_cast<Address>(p));
+    std::string place = known ? known : "host memory that isn't the program's";
+    const char* last = describe_host(reinterpret_cast<Address>(p) + bytes - 1);
+    bool inside = known ? last && place == last : !write;
+    if (inside && (!write || is_student_memory(p, bytes))) return true;
+    FindingKind kind = !write    ? FindingKind::copy_reads_outside
+                       : !inside ? FindingKind::copy_writes_outside
+                                 : FindingKind::write_to_input;
+    report_finding(kind, copy.pc, nullptr, 0, nullptr, "%s of %zu bytes %s %s%s", copy.call, bytes,
+                   write ? "to" : "from", place.c_str(),
+                   known && !inside ? ", and beyond its end" : "");
+    return false;
+}
+
+bool range_ok(const char* p, bool device, bool write, const Copy& copy) {
+    if (!device) return host_ok(p, copy.width, write, copy);
+    return device_copy_ok(p, copy.width, write, copy.call, copy.pc);
+}
+
+bool rows_ok(const Copy& copy, bool to_device, bool from_device) {
+    const char* to = static_cast<const char*>(copy.to);
+    const char* from = static_cast<const char*>(copy.from);
+    for (size_t row = 0; row < copy.height; ++row) {
+        if (!range_ok(to + row * copy.to_pitch, to_device, true, copy) ||
+            !range_ok(from + row * copy.from_pitch, from_device, false, copy)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void move_rows(const Copy& copy, bool to_device, bool from_device) {
+    device_open();
+    for (size_t row = 0; row < copy.height; ++row) {
+        char* to = static_cast<char*>(copy.to) + row * copy.to_pitch;
+        const char* from = static_cast<const char*>(copy.from) + row * copy.from_pitch;
+        std::memmove(to, from, copy.width);
+        if (to_device && from_device) device_copy_state(to, from, copy.width);
+        if (to_device && !from_device) device_mark_written(to, copy.width);
+    }
+    device_close();
+}
+
+cudaError_t carry_out(const Copy& copy) {
+    refuse_in_device_code(copy.pc);
+    if (sticky_error()) return fail(cudaSuccess);
+    if (copy.kind < cudaMemcpyHostToHost || copy.kind > cudaMemcpyDefault) {
+        return fail(cudaErrorInvalidMemcpyDirection);
+    }
+    if (!copy.width || !copy.height) return fail(cudaSuccess);
+    if (!copy.to || !copy.from) return fail(cudaErrorInvalidValue);
+    bool two_dimensional = copy.height > 1;
+    if (two_dimensional && (copy.width > copy.to_pitch || copy.width > copy.from_pitch)) {
+        return fail(cudaErrorInvalidPitchValue);
+    }
+    bool to_device = is_device(copy.to), from_device = is_device(copy.from);
+    if (!right_direction(copy, to_device, from_device)) return fail(cudaErrorInvalidValue);
+    if (!rows_ok(copy, to_device, from_device)) return fail(cudaErrorInvalidValue);
+    count(to_device, from_device, copy.width * copy.height);
+    move_rows(copy, to_device, from_device);
+    pass_virtual_time(1000 + copy.width * copy.height / 16);
+    return cudaSuccess;
+}
+
+cudaError_t fill(void* p, size_t pitch, int value, size_t width, size_t height, const char* call,
+                 Address pc) {
+    refuse_in_device_code(pc);
+    if (sticky_error()) return fail(cudaSuccess);
+    if (!width || !height) return fail(cudaSuccess);
+    if (height > 1 && width > pitch) return fail(cudaErrorInvalidValue);
+    if (!is_device(p)) {
+        report_finding(FindingKind::host_pointer_on_device, pc, nullptr, 0, nullptr,
+                       "%s of memory that is the host's", call);
+        return fail(cudaErrorInvalidValue);
+    }
+    char* low = static_cast<char*>(p);
+    for (size_t row = 0; row < height; ++row) {
+        if (!device_copy_ok(low + row * pitch, width, true, call, pc)) {
+            return fail(cudaErrorInvalidValue);
+        }
+    }
+    device_open();
+    for (size_t row = 0; row < height; ++row) {
+        std::memset(low + row * pitch, value, width);
+        device_mark_written(low + row * pitch, width);
+    }
+    device_close();
+    pass_virtual_time(1000 + width * height / 64);
+    return cudaSuccess;
+}
+
+cudaError_t copy_linear(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
+                        const char* call, Address pc) {
+    return carry_out({to, bytes, from, bytes, bytes, 1, kind, call, pc});
+}
+
+}  // namespace
+
+const CopyCounts& copy_counts() { return copies; }
+void forget_copies() { copies = {}; }
+
+}  // namespace warpgrade
+
+using namespace warpgrade;
+
+extern "C" {
+
+cudaError_t warpgrade_malloc(void** p, size_t bytes) {
+    refuse_in_device_code(WARPGRADE_CALLER);
+    if (sticky_error()) return fail(cudaSuccess);
+    if (!p) return fail(cudaErrorInvalidValue);
+    *p = nullptr;
+    if (!bytes) return cudaSuccess;
+    *p = device_allocate(bytes, WARPGRADE_CALLER);
+    return *p ? cudaSuccess : fail(cudaErrorMemoryAllocation);
+}
+
+cudaError_t warpgrade_malloc_pitch(void** p, size_t* pitch, size_t width, size_t height) {
+    if (sticky_error()) return fail(cudaSuccess);
+    if (!p || !pitch) return fail(cudaErrorInvalidValue);
+    constexpr size_t alignment = 512;
+    *pitch = (width + alignment - 1) / alignment * alignment;
+    *p = nullptr;
+    if (!width || !height) return cudaSuccess;
+    size_t bytes;
+    if (!__builtin_mul_overflow(*pitch, height, &bytes)) {
+        *p = device_allocate(bytes, WARPGRADE_CALLER);
+    }
+    return *p ? cudaSuccess : fail(cudaErrorMemoryAllocation);
+}
+
+cudaError_t cudaFree(void* p) {
+    refuse_in_device_code(WARPGRADE_CALLER);
+    if (sticky_error() || !p) return fail(cudaSuccess);
+    return fail(static_cast<cudaError_t>(device_free(p, WARPGRADE_CALLER)));
+}
+
+cudaError_t cudaFreeAsync(void* p, cudaStream_t stream) {
+    if (sticky_error() || !p) return fail(cudaSuccess);
+    if (!is_stream(stream)) return fail(cudaErrorInvalidResourceHandle);
+    return fail(static_cast<cudaError_t>(device_free(p, WARPGRADE_CALLER)));
+}
+
+cudaError_t warpgrade_malloc_host(void** p, size_t bytes) {
+    if (sticky_error()) return fail(cudaSuccess);
+    if (!p) return fail(cudaErrorInvalidValue);
+    *p = bytes ? host_allocate(bytes) : nullptr;
+    return *p || !bytes ? cudaSuccess : fail(cudaErrorMemoryAllocation);
+}
+
+cudaError_t cudaFreeHost(void* p) {
+    if (sticky_error() || !p) return fail(cudaSuccess);
+    return fail(static_cast<cudaError_t>(host_free(p, WARPGRADE_CALLER)));
+}
+
+cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
+    return copy_linear(to, from, bytes, kind, "cudaMemcpy", WARPGRADE_CALLER);
+}
+
+cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
+                            cudaStream_t stream) {
+    if (!is_stream(stream)) return fail(cudaErrorInvalidResourceHandle);
+    return copy_linear(to, from, bytes, kind, "cudaMemcpyAsync", WARPGRADE_CALLER);
+}
+
+cudaError_t cudaMemcpy2D(void* to, size_t to_pitch, const void* from, size_t from_pitch,
+                         size_t width, size_t height, cudaMemcpyKind kind) {
+    return carry_out({to, to_pitch, from, from_pitch, width, height, kind, "cudaMemcpy2D",
+                      WARPGRADE_CALLER});
+}
+
+cudaError_t cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_t from_pitch,
+                              size_t width, size_t height, cudaMemcpyKind kind,
+                              cudaStream_t stream) {
+    if (!is_stream(stream)) return fail(cudaErrorInvalidResourceHandle);
+    return carry_out({to, to_pitch, from, from_pitch, width, height, kind, "cudaMemcpy2DAsync",
+                      WARPGRADE_CALLER});
+}
+
+cudaError_t cudaMemset(void* p, int value, size_t bytes) {
+    return fill(p, bytes, value, bytes, 1, "cudaMemset", WARPGRADE_CALLER);
+}
+
+cudaError_t cudaMemsetAsync(void* p, int value, size_t bytes, cudaStream_t stream) {
+    if (!is_stream(stream)) return fail(cudaErrorInvalidResourceHandle);
+    return fill(p, bytes, value, bytes, 1, "cudaMemsetAsync", WARPGRADE_CALLER);
+}
+
+cudaError_t cudaMemset2D(void* p, size_t pitch, int value, size_t width, size_t height) {
+    return fill(p, pitch, value, width, height, "cudaMemset2D", WARPGRADE_CALLER);
+}
+
+cudaError_t cudaMemset2DAsync(void* p, size_t pitch, int value, size_t width, size_t height,
+                              cudaStream_t stream) {
+    if (!is_stream(stream)) return fail(cudaErrorInvalidResourceHandle);
+    return fill(p, pitch, value, width, height, "cudaMemset2DAsync", WARPGRADE_CALLER);
+}
+
+// A __device__ or __constant__ variable; `other` is the memory at the other end.
+cudaError_t warpgrade_copy_symbol(void* symbol, size_t symbol_bytes, void* other, size_t bytes,
+                                  size_t offset, cudaMemcpyKind kind, int to_symbol) {
+    Address pc = WARPGRADE_CALLER;
+    const char* call = to_symbol ? "cudaMemcpyToSymbol" : "cudaMemcpyFromSymbol";
+    if (offset > symbol_bytes || bytes > symbol_bytes - offset) {
+        report_finding(to_symbol ? FindingKind::copy_writes_outside
+                                 : FindingKind::copy_reads_outside,
+                       pc, nullptr, 0, nullptr,
+                       "%s of %zu bytes at offset %zu of a variable of %zu bytes", call, bytes,
+                       offset, symbol_bytes);
+        return fail(cudaErrorInvalidValue);
+    }
+    char* place = static_cast<char*>(symbol) + offset;
+    if (to_symbol) return copy_linear(place, other, bytes, kind, call, pc);
+    return copy_linear(other, place, bytes, kind, call, pc);
+}
+
+}  // extern "C"

@@ -1,0 +1,67 @@
+// Where execution and the host tell what happens, and who of the observation half must know.
+#include "observe.h"
+
+#include "counters.h"
+#include "device_memory.h"
+#include "early_reads.h"
+#include "findings.h"
+#include "races.h"
+#include "shared_memory.h"
+
+namespace warpgrade {
+
+void observe_launch_begin() {
+    initialise_observation();
+    races_launch_begin();
+    open_dynamic_shared(current_launch->dynamic_shared);
+    counters_launch_begin();
+    device_open();
+}
+
+void observe_launch_end() {
+    if (race_pending) settle_race();
+    attention = false;
+    settle_early_shared_reads();
+    settle_early_global_reads();
+    counters_launch_end();
+    device_close();
+}
+
+void observe_block_begin() { races_block_begin(); }
+
+void observe_block_end() {
+    if (race_pending) settle_race();
+    settle_early_shared_reads();
+}
+
+void observe_barrier() {
+    if (race_pending) settle_race();
+    settle_early_shared_reads();
+    races_barrier();
+}
+
+void observe_warp_sync(std::uint32_t warp, unsigned mask) {
+    if (race_pending) settle_race();
+    races_warp_sync(warp, mask);
+}
+
+void begin_entry(bool with_counters) {
+    initialise_observation();
+    counting = with_counters;
+    forget_device_memory();
+    forget_findings();
+    forget_counters();
+    forget_races();
+    forget_early_reads();
+}
+
+void end_entry() {
+    if (const LaunchError* error = unchecked_launch_error()) {
+        report_finding(FindingKind::launch_error, error->pc, nullptr, 0, nullptr, "%s: %s",
+                       error->kernel, error->reason);
+    }
+    bool cut_short = sticky_error() != 0 || finding_count() != 0;  // then leaks are no wonder
+    if (!cut_short) report_leaks();
+}
+
+}  // namespace warpgrade

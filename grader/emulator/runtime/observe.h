@@ -1,0 +1,115 @@
+// What the runtime's execution half (fibers, scheduler, CUDA calls) and the native host ask of its
+// observation half: device memory, races, counters, findings and the report.
+//
+// What the build does for it (toolchain.py, build.py):
+//  - student.o: zeros behind every __shared__ variable, so that a pointer that runs from one array
+//    towards the next meets bytes that belong to none; `__device__` variables in section
+//    "warpgrade_device", `__constant__` ones in "warpgrade_constant"; memcpy, memmove and memset
+//    redirected to warpgrade_memcpy and so on (hooks.cpp).
+//  - our own objects: .data and .bss renamed to warpgrade_data and warpgrade_bss, so that a store of
+//    student code there is told apart; C++ symbols local (student_heap.cpp says why).
+//  - the executable keeps its symbol table: __shared__ arrays are told apart by their symbols.
+//  - the headers: __threadfence and its variants call warpgrade_fence() (hooks.cpp).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "core.h"
+
+namespace warpgrade {
+
+enum class FindingKind : std::uint8_t {
+    out_of_bounds_write,
+    out_of_bounds_read,
+    use_after_free_write,
+    use_after_free_read,
+    write_to_input,
+    uninitialised_read,
+    race,
+    divergent_barrier,
+    missing_barrier,
+    deadlock,
+    shuffle_absent_lane,
+    bad_warp_mask,
+    misaligned,
+    host_pointer_on_device,
+    device_pointer_on_host,
+    wrong_copy_direction,
+    copy_reads_outside,
+    copy_writes_outside,
+    launch_error,
+    bad_free,
+    leak,
+    stray_host_store,
+    device_assert,
+    index_out_of_range_read,
+    index_out_of_range_write,
+};
+
+// The values of TraceEntry::kind and TraceEntry::space.
+namespace access {
+constexpr std::uint8_t load = 0, store = 1, atomic = 2, synchronise = 5, block = 6;
+constexpr std::uint8_t no_space = 0, global = 1, shared = 2;
+}  // namespace access
+
+// ---- execution tells observation what happens ----------------------------------------------------
+
+void observe_launch_begin();  // current_launch is set; opens device memory to the launch
+void observe_launch_end();    // closes it again; call it after an abandoned launch too
+void observe_block_begin();   // current_block and threads are set; shared memory is uninitialised
+void observe_block_end();
+void observe_barrier();                                      // after barrier_epoch has grown
+void observe_warp_sync(std::uint32_t warp, unsigned mask);   // __syncwarp: mask as the program gave it
+void observe_warp_trace(std::uint32_t warp);                 // merges, counts and clears traces
+void observe_atomic(void* p, int bytes, Address pc);         // before the atomic acts
+void observe_fence();                                        // __threadfence and its variants
+
+// True while traces are kept (operation `measure`). Push nothing onto Thread::trace without it.
+extern bool counting;
+
+// ---- findings -----------------------------------------------------------------------------------
+
+// t null: host code. pc and other_pc are absolute return addresses (0: none). Nothing is ended by it.
+[[gnu::format(printf, 6, 7)]] void report_finding(FindingKind kind, Address pc, const Thread* t,
+                                                  Address other_pc, const Thread* other,
+                                                  const char* format, ...);
+
+// ---- device memory, for the CUDA calls -----------------------------------------------------------
+
+void* device_allocate(std::size_t bytes, Address pc);  // null: out of memory (limit 1 GiB)
+int device_free(void* p, Address pc);                  // 0, or cudaErrorInvalidValue with a finding
+bool is_device(const void* p);                         // allocation, device argument or __device__
+// False, with a finding, where [p, p + n) leaves what may be read (write: written). `what` names the
+// call, e.g. "cudaMemcpy". Host ranges are not checked and are true.
+bool device_copy_ok(const void* p, std::size_t n, bool write, const char* what, Address pc);
+void device_mark_written(void* p, std::size_t n);
+// After a copy from one device range to another: the target is as initialised as the source was.
+void device_copy_state(void* to, const void* from, std::size_t n);
+void device_open();   // the CPU may touch device memory until device_close; nests
+void device_close();
+void* host_allocate(std::size_t bytes);  // cudaMallocHost: null when out of memory
+int host_free(void* p, Address pc);
+bool is_student_memory(const void* p, std::size_t n);  // host memory that student code may write
+// Bytes of static shared memory that the kernel at this address declares (not what it calls).
+std::size_t static_shared_bytes(const void* function);
+
+// ---- for the native host -------------------------------------------------------------------------
+
+void initialise_observation();  // signal handlers, address space; called by the others when needed
+void* map_argument_memory(int fd, std::size_t bytes, bool writable);  // null: cannot be mapped
+// A new call of the student's entry: forgets arguments, findings, counters and what the last call
+// allocated. Register the arguments between it and the call.
+void begin_entry(bool with_counters = false);
+// p lies in a mapping made above or, host_space, anywhere. `name` is copied. What is not registered
+// of a mapping nobody may touch.
+void register_argument(int index, const char* name, void* p, std::size_t bytes, bool initialised,
+                       bool writable, bool host_space);
+// Reports leaks and launch errors that were never looked at. Call it, too, after a run_entry that
+// did not return.
+void end_entry();
+std::size_t finding_count();
+// The report's JSON, never more than capacity bytes; returns its length. Not terminated by a zero.
+std::size_t write_report(char* out, std::size_t capacity, bool with_counters);
+
+}  // namespace warpgrade

@@ -1,0 +1,240 @@
+// Time as the race detector counts it: barriers, warp synchronisation, and fences with atomics.
+//
+// Fences and atomics: a thread that has executed a fence releases, with its next atomic, what it did
+// before the fence and what its block did before the last barrier. A thread whose atomic comes later
+// on the same address acquires that. Releases are numbered over the launch, and who acquires one is
+// taken to know all releases with lower numbers: more than strictly follows, but it is transitive at
+// no cost, and it never orders threads that use no fence.
+#include "ordering.h"
+
+#include <algorithm>
+#include <cstring>
+#include <unordered_map>
+
+namespace warpgrade {
+
+RaceNow race_now;
+std::uint16_t warp_clocks[32];
+
+namespace {
+
+constexpr std::uint32_t most_epochs = (1u << stamp::epoch_bits) - 1;
+
+std::uint32_t blocks_run, first_of_launch;
+
+// Up to which warp clock (exclusive) a lane knows of what the others of its warp did.
+struct WarpOrder {
+    std::uint16_t all;  // by a __syncwarp of the whole warp
+    bool partial;       // by others too: `seen` counts
+    std::uint16_t seen[warp_lanes][warp_lanes];
+};
+WarpOrder warp_orders[32];
+
+// Accesses with stamps below `until` are released at `time`. Lists grow in both.
+struct Release {
+    std::uint64_t until;
+    std::uint32_t time;
+};
+using Releases = std::vector<Release>;
+
+bool fences_used;
+std::uint32_t release_count;
+std::unordered_map<std::uint64_t, Releases> thread_releases;  // key: block run and thread
+std::unordered_map<std::uint64_t, Releases> block_releases;   // key: block run
+std::unordered_map<Address, std::uint32_t> last_release;      // of an atomic's address
+std::uint32_t acquired[1024];    // by the threads of the running block
+std::uint64_t last_fence[1024];  // stamps; 0: none
+
+std::uint64_t thread_key(std::uint64_t stamp) {
+    return stamp >> stamp::block_shift << stamp::thread_bits | (stamp & stamp::thread_mask);
+}
+
+bool released(const std::unordered_map<std::uint64_t, Releases>& map, std::uint64_t key,
+              std::uint64_t stamp, std::uint32_t known) {
+    auto list = map.find(key);
+    if (list == map.end()) return false;
+    auto first = std::upper_bound(list->second.begin(), list->second.end(), stamp,
+                                  [](std::uint64_t s, const Release& r) { return s < r.until; });
+    return first != list->second.end() && first->time <= known;
+}
+
+bool released_before(std::uint64_t stamp, const Thread& thread) {
+    std::uint32_t known = acquired[thread.linear];
+    if (!known) return false;
+    return released(thread_releases, thread_key(stamp), stamp, known) ||
+           released(block_releases, stamp >> stamp::block_shift, stamp, known);
+}
+
+// Of the lanes of this thread's own warp, those that nothing puts before it.
+std::uint32_t unordered_lanes(std::uint64_t stamp, std::uint32_t lanes, const Thread& thread) {
+    std::uint32_t clock = static_cast<std::uint32_t>(stamp >> stamp::clock_shift) & stamp::most_clocks;
+    const WarpOrder& order = warp_orders[thread.warp];
+    lanes &= ~(1u << thread.lane);
+    if (clock < order.all || clock == stamp::most_clocks) return 0;
+    if (!order.partial) return lanes;
+    for (std::uint32_t left = lanes; left; left &= left - 1) {
+        int lane = __builtin_ctz(left);
+        if (clock < order.seen[thread.lane][lane]) lanes &= ~(1u << lane);
+    }
+    return lanes;
+}
+
+void forget_releases() {
+    thread_releases.clear();
+    block_releases.clear();
+    last_release.clear();
+    release_count = 0;
+    fences_used = false;
+}
+
+void restart_warp_clocks() {
+    std::size_t warps = (threads.size() + warp_lanes - 1) / warp_lanes;
+    for (std::size_t warp = 0; warp < warps; ++warp) {
+        warp_clocks[warp] = 0;
+        warp_orders[warp].all = 0;
+        warp_orders[warp].partial = false;
+    }
+}
+
+std::uint16_t tick(std::uint32_t warp) {
+    std::uint16_t& clock = warp_clocks[warp];
+    if (clock < stamp::most_clocks) ++clock;
+    return clock;
+}
+
+void set_epoch() {
+    // Epoch 0 is before everything that the block's threads do.
+    std::uint64_t epoch = std::clamp(current_block.barrier_epoch, 1u, most_epochs);
+    race_now.epoch_floor = race_now.block_floor | epoch << stamp::epoch_shift;
+}
+
+std::uint32_t lanes_of(std::uint32_t warp) {
+    std::size_t lanes = std::min<std::size_t>(threads.size() - warp * warp_lanes, warp_lanes);
+    return lanes == warp_lanes ? ~0u : (1u << lanes) - 1;
+}
+
+void join_lanes(WarpOrder& order, unsigned mask, std::uint16_t clock) {
+    if (!order.partial) std::memset(order.seen, 0, sizeof order.seen);
+    order.partial = true;
+    std::uint16_t joined[warp_lanes] = {};
+    for (unsigned lane = 0; lane < warp_lanes; ++lane) {
+        if (!(mask >> lane & 1)) continue;
+        for (unsigned i = 0; i < warp_lanes; ++i) {
+            joined[i] = std::max(joined[i], order.seen[lane][i]);
+        }
+    }
+    for (unsigned lane = 0; lane < warp_lanes; ++lane) {
+        if (mask >> lane & 1) joined[lane] = clock;
+    }
+    for (unsigned lane = 0; lane < warp_lanes; ++lane) {
+        if (mask >> lane & 1) std::memcpy(order.seen[lane], joined, sizeof joined);
+    }
+}
+
+// The threads [first, last) that `mask` names (bit i: thread first + i) know what any of them knows.
+void share_acquired(std::size_t first, std::size_t last, std::uint64_t mask, bool all) {
+    std::uint32_t most = 0;
+    for (std::size_t i = first; i < last; ++i) {
+        if (all || mask >> (i - first) & 1) most = std::max(most, acquired[i]);
+    }
+    for (std::size_t i = first; most && i < last; ++i) {
+        if (all || mask >> (i - first) & 1) acquired[i] = most;
+    }
+}
+
+}  // namespace
+
+bool happens_before(std::uint64_t stamp, std::uint32_t lanes, const RaceAccess& access) {
+    if (access.global ? settled_before<true>(stamp) : settled_before<false>(stamp)) return true;
+    const Thread& thread = *access.thread;
+    if (stamp >= race_now.block_floor) {
+        if (current_block.barrier_epoch > most_epochs) return true;  // lost count: accuse nobody
+        bool own_warp = ((stamp ^ access.stamp) & stamp::thread_mask & ~stamp::lane_mask) == 0;
+        if (own_warp) lanes = unordered_lanes(stamp, lanes, thread);
+    }
+    if (lanes && !fences_used) return false;
+    for (; lanes; lanes &= lanes - 1) {
+        std::uint64_t member = stamp | static_cast<std::uint64_t>(__builtin_ctz(lanes));
+        if (!released_before(member, thread)) return false;
+    }
+    return true;
+}
+
+Who who_of(std::uint64_t stamp) {
+    const Index3 &grid = current_launch->grid, &block = current_launch->block;
+    std::uint32_t number = static_cast<std::uint32_t>(stamp >> stamp::block_shift) - first_of_launch;
+    std::uint32_t thread = stamp & stamp::thread_mask;
+    return {true,
+            {number % grid.x, number / grid.x % grid.y, number / grid.x / grid.y},
+            {thread % block.x, thread / block.x % block.y, thread / block.x / block.y}};
+}
+
+void races_launch_begin() {
+    std::uint64_t blocks = std::uint64_t{current_launch->grid.x} * current_launch->grid.y *
+                           current_launch->grid.z;
+    if (blocks_run + blocks >= stamp::most_blocks - 1) {
+        clear_cells();
+        blocks_run = 0;
+    }
+    first_of_launch = blocks_run + 1;
+    race_now.launch_floor = std::uint64_t{first_of_launch} << stamp::block_shift;
+    forget_releases();
+}
+
+void races_block_begin() {
+    if (blocks_run == stamp::most_blocks - 1) {  // a launch of millions of blocks: start afresh
+        clear_cells();
+        blocks_run = first_of_launch - 1;
+    }
+    ++blocks_run;
+    race_now.block_floor = std::uint64_t{blocks_run} << stamp::block_shift;
+    set_epoch();
+    restart_warp_clocks();
+    if (!fences_used) return;
+    std::fill_n(acquired, threads.size(), 0);
+    std::fill_n(last_fence, threads.size(), 0);
+}
+
+void races_barrier() {
+    set_epoch();
+    restart_warp_clocks();
+    if (fences_used) share_acquired(0, threads.size(), 0, true);
+}
+
+void races_warp_sync(std::uint32_t warp, unsigned mask) {
+    std::uint16_t clock = tick(warp);
+    std::uint32_t lanes = lanes_of(warp);
+    WarpOrder& order = warp_orders[warp];
+    if ((mask & lanes) == lanes) {
+        order.all = clock;
+    } else {
+        join_lanes(order, mask & lanes, clock);
+    }
+    std::size_t first = std::size_t{warp} * warp_lanes;
+    if (fences_used) share_acquired(first, std::min(first + warp_lanes, threads.size()), mask, false);
+}
+
+void races_fence(const Thread& thread) {
+    if (!fences_used) {
+        fences_used = true;
+        std::fill_n(acquired, threads.size(), 0);
+        std::fill_n(last_fence, threads.size(), 0);
+    }
+    tick(thread.warp);
+    last_fence[thread.linear] = stamp_of(thread);
+}
+
+void races_atomic_order(const Thread& thread, Address address, bool stores) {
+    if (!fences_used) return;
+    auto earlier = last_release.find(address);
+    std::uint32_t& known = acquired[thread.linear];
+    if (earlier != last_release.end()) known = std::max(known, earlier->second);
+    std::uint64_t fence = last_fence[thread.linear];
+    if (!fence || !stores) return;
+    std::uint32_t time = ++release_count;
+    thread_releases[thread_key(fence)].push_back({fence, time});
+    block_releases[fence >> stamp::block_shift].push_back({race_now.epoch_floor, time});
+    last_release[address] = time;
+}
+
+}  // namespace warpgrade

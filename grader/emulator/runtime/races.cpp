@@ -1,0 +1,222 @@
+// Which accesses conflict. How they are put in order is in ordering.cpp.
+#include "races.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+
+#include "findings.h"
+#include "ordering.h"
+#include "shared_memory.h"
+
+namespace warpgrade {
+
+bool race_pending, attention;
+
+namespace {
+
+// A store that collided with another one; its value is known once it is done.
+struct PendingStore {
+    Who who, other;
+    Address pc, other_pc, address;
+    std::uint32_t size;
+    bool global;
+    unsigned char old_bytes[16];
+} pending;
+
+// ---- Telling -------------------------------------------------------------------------------------
+
+void tell(const char* what, const RaceAccess& access, std::uint64_t other, std::uint32_t other_pc) {
+    if (race_found_before(access.pc, image().base + other_pc)) return;
+    Description place = access.global ? describe_global(global_offset(access.address), access.size)
+                                      : describe_shared(access.address, access.size);
+    Who who = running(access.thread), second = who_of(other);
+    char text[sizeof Finding::text];
+    std::snprintf(text, sizeof text, "%s (%s)", place.text, what);
+    add_finding(FindingKind::race, access.pc, who, image().base + other_pc, &second, text);
+}
+
+std::uint64_t a_member(const AccessGroup& group, const RaceAccess& access) {
+    std::uint32_t lanes = group.lanes;
+    if (group.stamp == (access.stamp & ~stamp::lane_mask)) lanes &= ~(1u << access.thread->lane);
+    if (!lanes) lanes = group.lanes;
+    return group.stamp | static_cast<std::uint64_t>(__builtin_ctz(lanes));
+}
+
+// Two stores race unless they store the same value: that shows when this one is done.
+void wait_for_value(const RaceAccess& access, std::uint64_t other, std::uint32_t other_pc) {
+    if (race_pending || access.size > sizeof pending.old_bytes) return;
+    race_pending = attention = true;
+    pending.who = running(access.thread);
+    pending.other = who_of(other);
+    pending.pc = access.pc;
+    pending.other_pc = image().base + other_pc;
+    pending.address = access.address;
+    pending.size = access.size;
+    pending.global = access.global;
+    std::memcpy(pending.old_bytes, reinterpret_cast<void*>(access.address), access.size);
+}
+
+// ---- Remembering ---------------------------------------------------------------------------------
+
+bool before(const AccessGroup& group, const RaceAccess& access) {
+    return !group.stamp || happens_before(group.stamp, group.lanes, access);
+}
+
+// Forgetting an access is safe where the new one conflicts with all that it conflicts with.
+bool replaces(GroupKind kind, const AccessGroup& old, const RaceAccess& access) {
+    if (old.stamp < race_now.launch_floor) return true;
+    bool conflicts_alike = old.kind == static_cast<std::uint32_t>(kind) ||
+                           old.kind == static_cast<std::uint32_t>(GroupKind::atomic_read);
+    bool past = !access.global && old.stamp < race_now.epoch_floor;
+    return past || (conflicts_alike && before(old, access));
+}
+
+void fill(AccessGroup& group, const RaceAccess& access, GroupKind kind) {
+    group.stamp = access.stamp & ~stamp::lane_mask;
+    group.lanes = 1u << access.thread->lane;
+    group.pc = access.relative_pc();
+    group.kind = static_cast<std::uint32_t>(kind);
+}
+
+bool same_warp(std::uint64_t a, std::uint64_t b) {
+    return (a ^ b) >> stamp::block_shift == 0 &&
+           ((a ^ b) & stamp::thread_mask & ~stamp::lane_mask) == 0;
+}
+
+void remember(RaceCell& cell, const RaceAccess& access, GroupKind kind) {
+    std::uint64_t key = access.stamp & ~stamp::lane_mask;
+    for (AccessGroup& group : cell.groups) {
+        if (group.stamp == key && group.kind == static_cast<std::uint32_t>(kind)) {
+            group.lanes |= 1u << access.thread->lane;
+            return;
+        }
+    }
+    AccessGroup &first = cell.groups[0], &second = cell.groups[1];
+    if (replaces(kind, first, access)) {
+        if (before(second, access) && replaces(kind, second, access)) second = {};
+        fill(first, access, kind);
+    } else if (replaces(kind, second, access)) {
+        fill(second, access, kind);
+    } else if (same_warp(first.stamp, second.stamp) && !same_warp(first.stamp, access.stamp)) {
+        fill(second, access, kind);  // two different warps tell more than one
+    }
+}
+
+// ---- Checking ------------------------------------------------------------------------------------
+
+bool store_is_before(const RaceCell& cell, const RaceAccess& access) {
+    return happens_before(cell.store & ~stamp::lane_mask,
+                          1u << (cell.store & stamp::lane_mask), access);
+}
+
+void whole_as_parts(RaceCell& cell, const RaceAccess& access, PartKind kind) {
+    access_part(cell, 0, 4, access, kind);
+}
+
+}  // namespace
+
+void slow_read(RaceCell& cell, const RaceAccess& access, GroupKind kind) {
+    if (cell.split) {
+        bool plain = kind == GroupKind::read;
+        return whole_as_parts(cell, access, plain ? PartKind::read : PartKind::atomic_read);
+    }
+    if (!store_is_before(cell, access)) {
+        tell("a read after a write", access, cell.store, cell.store_pc);
+    }
+    if (kind == GroupKind::read) {
+        for (const AccessGroup& group : cell.groups) {
+            bool atomic = group.kind == static_cast<std::uint32_t>(GroupKind::atomic_write);
+            if (!atomic || before(group, access)) continue;
+            tell("a read after an atomic write", access, a_member(group, access), group.pc);
+        }
+    }
+    remember(cell, access, kind);
+}
+
+void slow_store(RaceCell& cell, const RaceAccess& access) {
+    if (cell.split) return whole_as_parts(cell, access, PartKind::store);
+    if (!store_is_before(cell, access)) wait_for_value(access, cell.store, cell.store_pc);
+    for (AccessGroup& group : cell.groups) {
+        if (!before(group, access)) {
+            bool read = group.kind != static_cast<std::uint32_t>(GroupKind::atomic_write);
+            tell(read ? "a write after a read" : "a write after an atomic write", access,
+                 a_member(group, access), group.pc);
+        }
+        group = {};
+    }
+    cell.store = access.stamp;
+    cell.store_pc = access.relative_pc();
+}
+
+void atomic_store(RaceCell& cell, const RaceAccess& access) {
+    if (cell.split) return whole_as_parts(cell, access, PartKind::atomic_write);
+    if (!store_is_before(cell, access)) {
+        tell("an atomic write after a plain one", access, cell.store, cell.store_pc);
+    }
+    for (const AccessGroup& group : cell.groups) {
+        bool plain_read = group.kind == static_cast<std::uint32_t>(GroupKind::read);
+        if (!plain_read || before(group, access)) continue;
+        tell("an atomic write after a read", access, a_member(group, access), group.pc);
+    }
+    remember(cell, access, GroupKind::atomic_write);
+}
+
+void access_part(RaceCell& cell, unsigned first, unsigned count, const RaceAccess& access,
+                 PartKind kind) {
+    split_cell(cell);
+    for (unsigned i = first; i < first + count; ++i) {
+        RaceCell& part = split_cells[cell.split][i];
+        std::uint32_t pc = access.relative_pc();
+        switch (kind) {
+            case PartKind::read:
+                if (access.global ? read_quickly<true>(part, access.stamp, pc)
+                                  : read_quickly<false>(part, access.stamp, pc)) break;
+                slow_read(part, access, GroupKind::read);
+                break;
+            case PartKind::store:
+                if (access.global ? store_quickly<true>(part, access.stamp, pc)
+                                  : store_quickly<false>(part, access.stamp, pc)) break;
+                slow_store(part, access);
+                break;
+            case PartKind::atomic_read: slow_read(part, access, GroupKind::atomic_read); break;
+            case PartKind::atomic_write: atomic_store(part, access); break;
+        }
+    }
+}
+
+bool stored_in_block(const RaceCell& cell, unsigned first, unsigned count) {
+    if (!cell.split) return cell.store >= race_now.block_floor;
+    for (unsigned i = first; i < first + count; ++i) {
+        if (split_cells[cell.split][i].store < race_now.block_floor) return false;
+    }
+    return true;
+}
+
+// As of epoch 0 of the block, which is before everything that its threads do.
+void take_as_stored(RaceCell& cell, unsigned first, unsigned count) {
+    if (!cell.split) cell.store = race_now.block_floor;
+    for (unsigned i = first; cell.split && i < first + count; ++i) {
+        RaceCell& part = split_cells[cell.split][i];
+        if (part.store < race_now.block_floor) part.store = race_now.block_floor;
+    }
+}
+
+void settle_race() {
+    race_pending = false;
+    const void* now = reinterpret_cast<void*>(pending.address);
+    if (!std::memcmp(pending.old_bytes, now, pending.size)) return;
+    if (race_found_before(pending.pc, pending.other_pc)) return;
+    Description place = pending.global ? describe_global(global_offset(pending.address), pending.size)
+                                       : describe_shared(pending.address, pending.size);
+    char text[sizeof Finding::text];
+    std::snprintf(text, sizeof text, "%s (two writes of different values)", place.text);
+    add_finding(FindingKind::race, pending.pc, pending.who, pending.other_pc, &pending.other, text);
+}
+
+void forget_races() {
+    race_pending = false;
+    give_back_cells();
+}
+
+}  // namespace warpgrade

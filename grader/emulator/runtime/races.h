@@ -1,0 +1,192 @@
+// Data races: two accesses of one byte by different threads, at least one of them a store, that
+// nothing puts in order (internal to the observation half).
+//
+// What puts accesses in order: the program order of one thread; __syncthreads for a block;
+// __syncwarp for the lanes of its mask; the end of a kernel; and a fence with an atomic after it that
+// another thread's atomic on the same address follows. Of all but the last, nothing depends on the
+// order in which the emulator happens to run the threads.
+//
+// A stamp says when an access was made, 64 bits, of which the high ones grow with time:
+//     22 block run (counted over the process) | 16 barrier epoch | 16 warp clock | 10 thread
+// so that "before this launch", "before this block" and "before the last barrier" are comparisons.
+// The warp clock grows at each __syncwarp and fence of the warp and starts again at each barrier.
+//
+// A cell keeps, for four bytes, the last store and up to two groups of accesses since: a group is
+// the lanes of one warp that made the same kind of access at the same warp clock. Two suffice to
+// find a conflict with a third warp. Four bytes that are accessed in parts are split into cells of a
+// byte each. (The idea of keeping the last accesses only is FastTrack's, Flanagan and Freund 2009.)
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+#include "core.h"
+#include "device_memory.h"
+#include "hooks.h"
+
+namespace warpgrade {
+
+namespace stamp {
+constexpr int thread_bits = 10, clock_bits = 16, epoch_bits = 16;
+constexpr int clock_shift = thread_bits, epoch_shift = clock_shift + clock_bits;
+constexpr int block_shift = epoch_shift + epoch_bits;
+constexpr std::uint64_t thread_mask = (1u << thread_bits) - 1, lane_mask = warp_lanes - 1;
+constexpr std::uint32_t most_clocks = (1u << clock_bits) - 1, most_blocks = 1u << 22;
+}  // namespace stamp
+
+enum class GroupKind : std::uint32_t { read = 0, atomic_read = 1, atomic_write = 2 };
+
+struct AccessGroup {
+    std::uint64_t stamp;  // with the lane's bits zero
+    std::uint32_t lanes;
+    std::uint32_t pc : 30, kind : 2;  // of the first access
+};
+
+struct RaceCell {
+    std::uint64_t store;  // stamp of the last plain store
+    std::uint32_t store_pc;
+    std::uint32_t split;  // number of its four cells of a byte each; 0: not split
+    AccessGroup groups[2];
+};
+
+// What the running block and launch have come to, as stamps.
+struct RaceNow {
+    std::uint64_t launch_floor;  // below: an earlier launch
+    std::uint64_t block_floor;   // below: an earlier block
+    std::uint64_t epoch_floor;   // below, and not below block_floor: before the last barrier
+};
+extern RaceNow race_now;
+extern std::uint16_t warp_clocks[32];
+
+inline std::uint64_t stamp_of(const Thread& thread) {
+    return race_now.epoch_floor |
+           (std::uint64_t{warp_clocks[thread.warp]} << stamp::clock_shift) | thread.linear;
+}
+
+// One access as the detector's slow paths see it.
+struct RaceAccess {
+    const Thread* thread;
+    std::uint64_t stamp;
+    Address address, pc;
+    std::uint32_t size;  // of the whole access
+    bool global;
+    std::uint32_t relative_pc() const { return static_cast<std::uint32_t>(pc - image().base); }
+};
+
+// Cells of global memory, made a page at a time when it is first accessed; and of shared memory.
+extern RaceCell** global_cell_pages;
+extern RaceCell* shared_cells;
+RaceCell* make_cell_page(std::uint32_t page);
+
+// The four cells of a byte each of a cell that is split.
+extern RaceCell (*split_cells)[4];
+
+constexpr std::uint32_t cells_per_page = page_bytes / 4;
+inline RaceCell* global_cell(std::uint32_t offset) {
+    std::uint32_t page = offset / page_bytes;
+    RaceCell* cells = global_cell_pages[page];
+    if (__builtin_expect(!cells, 0)) cells = make_cell_page(page);
+    return cells + offset / 4 % cells_per_page;
+}
+
+// What the fast paths below leave: a cell that is split, or accesses that no barrier orders.
+void slow_read(RaceCell& cell, const RaceAccess& access, GroupKind kind);
+void slow_store(RaceCell& cell, const RaceAccess& access);
+void atomic_store(RaceCell& cell, const RaceAccess& access);
+
+// Is the stamp before what this thread does now, as far as barriers and launches say?
+template <bool is_global>
+inline bool settled_before(std::uint64_t stamp) {
+    if (!is_global) return stamp < race_now.epoch_floor;
+    if (stamp < race_now.launch_floor) return true;
+    return stamp < race_now.epoch_floor && stamp >= race_now.block_floor;
+}
+
+template <bool is_global>
+inline bool own_or_before(std::uint64_t stamp, std::uint64_t mine) {
+    if (settled_before<is_global>(stamp)) return true;
+    return stamp >= race_now.block_floor && !((stamp ^ mine) & stamp::thread_mask);
+}
+
+// A whole cell is read; false: slow_read must see to it.
+template <bool is_global>
+inline bool read_quickly(RaceCell& cell, std::uint64_t mine, std::uint32_t pc) {
+    if (cell.split || !own_or_before<is_global>(cell.store, mine)) return false;
+    AccessGroup &first = cell.groups[0], &second = cell.groups[1];
+    std::uint64_t key = mine & ~stamp::lane_mask;
+    if (first.kind != 0) return false;
+    if (first.stamp == key) {
+        first.lanes |= 1u << (mine & stamp::lane_mask);
+        return true;
+    }
+    bool first_settled = settled_before<is_global>(first.stamp);
+    bool second_settled = settled_before<is_global>(second.stamp);
+    if (first_settled && second_settled) {
+        first.stamp = key;
+        first.lanes = 1u << (mine & stamp::lane_mask);
+        first.pc = pc;
+        return true;
+    }
+    // Reads of two warps are known: a store that races with this one races with one of them.
+    constexpr std::uint64_t clock = std::uint64_t{stamp::most_clocks} << stamp::clock_shift;
+    return !first_settled && !second_settled && second.kind == 0 &&
+           ((first.stamp ^ second.stamp) & ~clock) != 0;
+}
+
+// A whole cell is stored to; false: slow_store must see to it.
+template <bool is_global>
+inline bool store_quickly(RaceCell& cell, std::uint64_t mine, std::uint32_t pc) {
+    if (cell.split || !own_or_before<is_global>(cell.store, mine)) return false;
+    if (!settled_before<is_global>(cell.groups[0].stamp)) return false;
+    if (!settled_before<is_global>(cell.groups[1].stamp)) return false;
+    cell.store = mine;
+    cell.store_pc = pc;
+    return true;
+}
+
+// An access of part of a cell, which is split for it: `first` and `count` are bytes of the cell.
+enum class PartKind : std::uint8_t { read, store, atomic_read, atomic_write };
+void access_part(RaceCell& cell, unsigned first, unsigned count, const RaceAccess& access,
+                 PartKind kind);
+
+template <bool is_global>
+inline bool read_part_quickly(RaceCell& cell, unsigned first, unsigned count, std::uint64_t mine,
+                              std::uint32_t pc) {
+    if (!cell.split) return false;
+    RaceCell* parts = split_cells[cell.split];
+    for (unsigned i = first; i < first + count; ++i) {
+        if (!read_quickly<is_global>(parts[i], mine, pc)) return false;
+    }
+    return true;
+}
+template <bool is_global>
+inline bool store_part_quickly(RaceCell& cell, unsigned first, unsigned count, std::uint64_t mine,
+                               std::uint32_t pc) {
+    if (!cell.split) return false;
+    RaceCell* parts = split_cells[cell.split];
+    for (unsigned i = first; i < first + count; ++i) {
+        if (!store_quickly<is_global>(parts[i], mine, pc)) return false;
+    }
+    return true;
+}
+
+// Has the block that runs stored to all these bytes of the (shared) cell?
+bool stored_in_block(const RaceCell& cell, unsigned first, unsigned count);
+// From now on it counts as if it had (a read of it has been reported).
+void take_as_stored(RaceCell& cell, unsigned first, unsigned count);
+
+// A store whose value is not known yet collides with another store: if it turns out to store the
+// same value, no harm is done. Settled at the next hook.
+void settle_race();
+extern bool race_pending;
+
+void initialise_races(std::size_t global_bytes);
+void races_launch_begin();
+void races_block_begin();
+void races_barrier();
+void races_warp_sync(std::uint32_t warp, unsigned mask);
+void races_fence(const Thread& thread);
+// An atomic (or volatile) access; one that only loads acquires and does not release.
+void races_atomic_order(const Thread& thread, Address address, bool stores);
+void forget_races();
+
+}  // namespace warpgrade

@@ -1,0 +1,195 @@
+// The report as JSON. The trusted side reads it with grader/emulator/report.py, which names and
+// bounds every field. What finds no room is left out, and "cut" says so.
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+
+#include "counters.h"
+#include "findings.h"
+#include "observe.h"
+
+namespace warpgrade {
+namespace {
+
+// Text that never grows beyond its buffer. What does not fit whole is taken back.
+class Text {
+public:
+    Text(char* out, std::size_t capacity) : out_(out), capacity_(capacity) {}
+
+    template <class... Values>
+    void add(const char* format, Values... values) {
+        int room = full_ ? 0 : static_cast<int>(capacity_ - length_);
+        int needed = std::snprintf(room ? out_ + length_ : nullptr, static_cast<std::size_t>(room),
+                                   format, values...);
+        if (needed < 0 || needed >= room) {
+            full_ = true;
+        } else {
+            length_ += static_cast<std::size_t>(needed);
+        }
+    }
+
+    void add_string(const char* value) {
+        add("\"");
+        for (const char* p = value; *p; ++p) {
+            auto c = static_cast<unsigned char>(*p);
+            bool plain = c >= 0x20 && c < 0x7f && c != '"' && c != '\\';
+            if (plain) {
+                add("%c", c);
+            } else {
+                add("\\u%04x", c);
+            }
+        }
+        add("\"");
+    }
+
+    std::size_t length() const { return length_; }
+    bool full() const { return full_; }
+    void back_to(std::size_t length) {
+        length_ = length;
+        full_ = false;
+    }
+
+private:
+    char* out_;
+    std::size_t capacity_, length_ = 0;
+    bool full_ = false;
+};
+
+using Number = unsigned long long;
+
+void add_index(Text& text, const char* name, bool known, const Index3& index) {
+    if (known) {
+        text.add("\"%s\":[%u,%u,%u],", name, index.x, index.y, index.z);
+    } else {
+        text.add("\"%s\":null,", name);
+    }
+}
+
+void add_finding(Text& text, const Finding& finding) {
+    text.add("{\"kind\":\"%s\",\"pc\":%llu,\"other_pc\":%llu,\"count\":%llu,",
+             name_of(finding.kind), Number{finding.pc}, Number{finding.other_pc},
+             Number{finding.count});
+    bool other = finding.has_other && finding.other.on_device;
+    add_index(text, "block", finding.who.on_device, finding.who.block);
+    add_index(text, "thread", finding.who.on_device, finding.who.thread);
+    add_index(text, "other_block", other, finding.other.block);
+    add_index(text, "other_thread", other, finding.other.thread);
+    text.add("\"text\":");
+    text.add_string(finding.text);
+    text.add("}");
+}
+
+const char* space_name(std::uint8_t space) { return space == access::global ? "global" : "shared"; }
+
+const char* kind_name(std::uint8_t kind) {
+    return kind == access::load ? "load" : kind == access::store ? "store" : "atomic";
+}
+
+void add_site(Text& text, const SiteCounters& site) {
+    text.add("{\"pc\":%u,\"space\":\"%s\",\"kind\":\"%s\",\"bytes\":%u,\"requests\":%llu,"
+             "\"lanes\":%llu,\"sectors\":%llu,\"useful_bytes\":%llu,\"wavefronts\":%llu,"
+             "\"conflicts\":%llu,\"ways\":%llu}",
+             site.pc, space_name(site.space), kind_name(site.kind), unsigned{site.bytes},
+             Number{site.requests}, Number{site.lanes}, Number{site.sectors},
+             Number{site.useful_bytes}, Number{site.wavefronts}, Number{site.conflicts},
+             Number{site.ways});
+}
+
+void add_launch_head(Text& text, const LaunchCounters& launch) {
+    double efficiency = launch.blocks_entered
+                            ? static_cast<double>(launch.lanes_entered) /
+                                  (static_cast<double>(warp_lanes) *
+                                   static_cast<double>(launch.blocks_entered))
+                            : 0.0;
+    text.add("{\"kernel\":");
+    text.add_string(launch.kernel);
+    text.add(",\"grid\":[%u,%u,%u],\"block\":[%u,%u,%u],\"dynamic_shared\":%llu,"
+             "\"static_shared\":%llu,\"count\":%llu,\"simt_efficiency\":%.6f,\"sites\":[",
+             launch.grid.x, launch.grid.y, launch.grid.z, launch.block.x, launch.block.y,
+             launch.block.z, Number{launch.dynamic_shared}, Number{launch.static_shared},
+             Number{launch.count}, efficiency);
+}
+
+// Each element of `list` with a comma between; false where not all of them fit.
+template <class List, class Add>
+bool add_list(Text& text, const List& list, Add add) {
+    bool first = true;
+    for (const auto& each : list) {
+        std::size_t length = text.length();
+        if (!first) text.add(",");
+        add(each);
+        if (text.full()) {
+            text.back_to(length);
+            return false;
+        }
+        first = false;
+    }
+    return true;
+}
+
+bool in_order(const SiteCounters& a, const SiteCounters& b) {
+    return a.pc != b.pc ? a.pc < b.pc : a.kind < b.kind;
+}
+
+bool add_launches(Text& text) {
+    bool whole = true;
+    bool all = add_list(text, launch_counters(), [&](const LaunchCounters& launch) {
+        std::vector<SiteCounters> sites = launch.sites;
+        std::stable_sort(sites.begin(), sites.end(), in_order);
+        add_launch_head(text, launch);
+        if (text.full()) return;
+        whole = add_list(text, sites, [&](const SiteCounters& site) { add_site(text, site); }) && whole;
+        text.add("]}");
+    });
+    return all && whole;
+}
+
+void add_buffers(Text& text) {
+    int argument = 0;
+    add_list(text, buffer_counters(), [&](const BufferCounters& buffer) {
+        text.add("{\"argument\":%d,\"load_bytes\":%llu,\"load_sectors\":%llu,\"store_bytes\":%llu,"
+                 "\"store_sectors\":%llu}",
+                 argument++, Number{buffer.load_bytes}, Number{buffer.load_sectors},
+                 Number{buffer.store_bytes}, Number{buffer.store_sectors});
+    });
+}
+
+void add_copies(Text& text) {
+    const CopyCounts& copies = copy_counts();
+    text.add("\"copies\":{\"count\":%llu,\"bytes\":%llu,\"host_to_device\":%llu,"
+             "\"device_to_host\":%llu,\"device_to_device\":%llu}",
+             Number{copies.count}, Number{copies.bytes}, Number{copies.host_to_device},
+             Number{copies.device_to_host}, Number{copies.device_to_device});
+}
+
+}  // namespace
+
+std::size_t write_report(char* out, std::size_t capacity, bool with_counters) {
+    constexpr std::size_t tail_room = 64;  // for what closes the report
+    if (capacity < 2 * tail_room) return 0;
+    Text text(out, capacity - tail_room);
+    bool lost = sticky_error() != 0 || entry_was_abandoned();
+    text.add("{\"error\":%d,\"lost\":%s,", sticky_error(), lost ? "true" : "false");
+    add_copies(text);
+    text.add(",\"findings\":[");
+    bool whole = true;
+    for (std::size_t i = 0; i < finding_count() && whole; ++i) {
+        std::size_t length = text.length();
+        if (i) text.add(",");
+        add_finding(text, finding(i));
+        whole = !text.full();
+        if (!whole) text.back_to(length);
+    }
+    text.add("]");
+    if (with_counters) {
+        text.add(",\"buffers\":[");
+        add_buffers(text);
+        text.add("],\"launches\":[");
+        whole = add_launches(text) && !launches_were_dropped() && whole;
+    }
+    Text tail(out + text.length(), capacity - text.length());
+    tail.add(with_counters ? "],\"cut\":%s}" : ",\"cut\":%s}", whole ? "false" : "true");
+    return text.length() + tail.length();
+}
+
+}  // namespace warpgrade

@@ -1,0 +1,256 @@
+// The scheduler: which thread of the block runs next, and what a block barrier does.
+//
+// A warp runs until each of its threads waits or has finished, then the next warp does. The order is
+// fixed, so every run is the same. A thread that reaches a wait switches straight to the next ready
+// thread of its warp; a thread that finishes goes on as the next one, on the same stack, so that
+// kernels that never wait need one stack and hardly a switch.
+#include "scheduler.h"
+
+#include "../include/warpgrade/device_api.h"
+#include "errors.h"
+#include "fibers.h"
+#include "observe.h"
+
+// The runtime's own view of CUDA's built-in variables: here they may be written.
+__thread warpgrade::Index3 warpgrade_thread_index asm("threadIdx");
+
+namespace warpgrade {
+
+Thread* current_thread;
+Launch* current_launch;
+BlockState current_block;
+std::vector<Thread> threads;
+Address stacks_low;
+size_t stacks_size;
+
+namespace {
+
+// A thread that spins gives its turn away after so many atomics or volatile reads.
+constexpr uint32_t spins_per_turn = 64;
+// Stacks start at different cache sets: their tops would all fall into the same one otherwise.
+constexpr size_t stack_colours = 32, colour_bytes = 128;
+
+void (*thunk_of_launch)(void*);
+void* context_of_launch;
+void* scheduler_fiber;
+bool abandoned;
+std::vector<Address> free_stacks;  // the last one given back is the first taken: it is in the cache
+// Buffers of traces that were merged: a long trace's memory serves warp after warp.
+std::vector<std::vector<TraceEntry>> free_traces;
+
+void fiber_main();
+
+void become(Thread& thread) {
+    current_thread = &thread;
+    warpgrade_thread_index = thread.index;
+}
+
+void start_on(Address stack_low, Thread& thread) {
+    thread.stack_low = stack_low;
+    if (free_traces.empty()) return;
+    thread.trace.swap(free_traces.back());
+    free_traces.pop_back();
+}
+
+void start_on_new_stack(Thread& thread) {
+    start_on(free_stacks.back(), thread);
+    free_stacks.pop_back();
+    size_t number = (thread.stack_low - stacks_low) / stack_bytes;
+    Address top = thread.stack_low + stack_bytes - number % stack_colours * colour_bytes;
+    thread.stack_pointer = prepare_fiber(top, fiber_main);
+}
+
+// The next thread of the warp, from threads[from] on, that can run; null if there is none.
+Thread* next_ready(uint32_t from, uint32_t end) {
+    for (uint32_t i = from; i < end; ++i) {
+        Thread& thread = threads[i];
+        if (thread.state == ThreadState::ready && !thread.gave_turn) return &thread;
+    }
+    return nullptr;
+}
+
+Thread* next_after(const Thread& thread) {
+    return next_ready(thread.linear + 1, warp_range(thread.warp).last);
+}
+
+// Leaves the running fiber for `next`, or for the scheduler where there is no next thread.
+void leave_for(Thread* next, void** save) {
+    if (!next) {
+        current_thread = nullptr;
+        warpgrade_switch(save, scheduler_fiber);
+        return;
+    }
+    if (!next->stack_low) start_on_new_stack(*next);
+    become(*next);
+    warpgrade_switch(save, next->stack_pointer);
+}
+
+void run_thread() {
+    try {
+        thunk_of_launch(context_of_launch);
+    } catch (...) {
+        warpgrade_unsupported("C++ exceptions in device code");
+    }
+}
+
+void fiber_main() {
+    for (;;) {
+        run_thread();
+        Thread& done = *current_thread;
+        done.state = ThreadState::finished;
+        Thread* next = next_after(done);
+        if (next && !next->stack_low) {
+            start_on(done.stack_low, *next);
+            become(*next);
+            continue;
+        }
+        free_stacks.push_back(done.stack_low);
+        leave_for(next, &done.stack_pointer);  // does not come back
+    }
+}
+
+void reset_thread(Thread& thread) {
+    thread.stack_low = 0;
+    thread.state = ThreadState::ready;
+    thread.warp_epoch = 0;
+    thread.call_depth = 0;
+    thread.spins = 0;
+    thread.gave_turn = false;
+    thread.trace.clear();
+}
+
+void run_warp(uint32_t warp) {
+    WarpRange range = warp_range(warp);
+    do {
+        while (Thread* thread = next_ready(range.first, range.last)) {
+            leave_for(thread, &scheduler_fiber);
+            if (abandoned) return;
+        }
+    } while (resolve_warp_operations(warp) && !abandoned);
+}
+
+Standing look_around() {
+    Standing standing{};
+    for (Thread& thread : threads) {
+        switch (thread.state) {
+            case ThreadState::ready:
+                standing.spinning = &thread;
+                thread.gave_turn = false;
+                break;
+            case ThreadState::at_warp_operation:
+                if (!standing.stuck) standing.stuck = &thread;
+                break;
+            case ThreadState::finished:
+                if (!standing.gone) standing.gone = &thread;
+                ++standing.finished;
+                break;
+            case ThreadState::at_barrier:
+                if (!standing.first) standing.first = &thread;
+                if (!standing.other && thread.barrier_line != standing.first->barrier_line) {
+                    standing.other = &thread;
+                }
+                ++standing.at_barrier;
+                break;
+        }
+    }
+    return standing;
+}
+
+bool settled(uint32_t warp) {
+    WarpRange range = warp_range(warp);
+    for (uint32_t i = range.first; i < range.last; ++i) {
+        ThreadState state = threads[i].state;
+        if (state != ThreadState::at_barrier && state != ThreadState::finished) return false;
+    }
+    return true;
+}
+
+void merge_traces(uint32_t warp) {
+    observe_warp_trace(warp);
+    WarpRange range = warp_range(warp);
+    for (uint32_t i = range.first; i < range.last; ++i) {
+        Thread& thread = threads[i];
+        if (thread.state != ThreadState::finished || !thread.trace.capacity()) continue;
+        free_traces.emplace_back();
+        free_traces.back().swap(thread.trace);
+    }
+}
+
+// One round: every warp runs as far as it can. A warp's traces are merged while they are in the
+// cache, as soon as all its threads have come to the barrier or to the end.
+bool run_warps() {
+    uint32_t warps = static_cast<uint32_t>((threads.size() + warp_lanes - 1) / warp_lanes);
+    for (uint32_t warp = 0; warp < warps; ++warp) {
+        run_warp(warp);
+        if (abandoned) return false;
+        if (settled(warp)) merge_traces(warp);
+    }
+    return true;
+}
+
+}  // namespace
+
+void prepare_threads(Index3 block) {
+    size_t count = size_t{block.x} * block.y * block.z;
+    if (!stacks_low) {
+        constexpr size_t most_threads = 1024;
+        stacks_low = map_stacks(most_threads, stack_bytes);
+        stacks_size = most_threads * stack_bytes;
+    }
+    free_stacks.clear();
+    for (size_t i = count; i-- > 0;) free_stacks.push_back(stacks_low + i * stack_bytes);
+    threads.resize(count);
+    for (uint32_t i = 0; i < count; ++i) {
+        threads[i].linear = i;
+        threads[i].lane = i % warp_lanes;
+        threads[i].warp = i / warp_lanes;
+        threads[i].index = {i % block.x, i / block.x % block.y, i / block.x / block.y};
+    }
+}
+
+bool run_block(void (*thunk)(void*), void* context) {
+    thunk_of_launch = thunk;
+    context_of_launch = context;
+    abandoned = false;
+    current_block.barrier_epoch = 1;
+    for (Thread& thread : threads) reset_thread(thread);
+    while (run_warps()) {
+        Standing standing = look_around();
+        if (standing.spinning) continue;
+        if (standing.stuck) {
+            report_stuck_warp_operation(*standing.stuck);
+            set_error(error_launch_failure, true);
+            return false;
+        }
+        if (!standing.at_barrier) return true;
+        check_barrier(standing);
+        pass_barrier(standing);
+    }
+    return false;
+}
+
+void wait_as(ThreadState state, Address pc) {
+    Thread& self = *current_thread;
+    self.state = state;
+    self.waiting_at = pc;
+    leave_for(next_after(self), &self.stack_pointer);
+}
+
+void count_spin() {
+    Thread* self = current_thread;
+    if (!self || ++self->spins < spins_per_turn) return;
+    self->spins = 0;
+    self->gave_turn = true;
+    leave_for(next_after(*self), &self->stack_pointer);
+}
+
+void abandon_launch(int cuda_error) {
+    set_error(cuda_error, true);
+    if (!current_thread) abandon_entry(EntryEnd::abandoned);
+    abandoned = true;
+    void* forgotten;
+    leave_for(nullptr, &forgotten);
+    __builtin_unreachable();
+}
+
+}  // namespace warpgrade

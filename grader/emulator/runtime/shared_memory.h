@@ -1,0 +1,22 @@
+// Which bytes of the executable's thread-local segment are shared memory of the running launch
+// (internal to the observation half).
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+#include "core.h"
+
+namespace warpgrade {
+
+// One byte for each of the segment: 1 where a __shared__ variable or the launch's dynamic shared
+// memory lies.
+extern std::uint8_t* shared_valid;
+extern Address shared_low;
+extern std::size_t shared_bytes;
+
+void initialise_shared_memory();
+void open_dynamic_shared(std::size_t bytes);  // of the launch that begins
+void note_shared_use(std::uint32_t offset);   // for static_shared of the report
+std::size_t used_static_shared();             // bytes of the variables noted since the launch began
+
+}  // namespace warpgrade

@@ -1,0 +1,34 @@
+// What the executable's own symbol table says of its variables: which bytes of the thread-local
+// segment are which __shared__ array, and where __device__ and __constant__ variables lie
+// (internal to the observation half).
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+#include "core.h"
+
+namespace warpgrade {
+
+struct Variable {
+    Address low;
+    std::size_t bytes;
+    const char* symbol;  // mangled
+    bool constant;       // __constant__
+};
+
+// Sorted by address. Variables of the runtime itself are left out.
+const std::vector<Variable>& shared_variables();
+const std::vector<Variable>& device_variables();
+
+// "tile" of "void transpose<32>(float*)::tile", in a buffer of the caller's.
+const char* plain_name(char (&text)[120], const char* symbol);
+
+// The student's own writable data, and nothing of the runtime's.
+bool in_student_data(Address a, std::size_t bytes);
+
+// False: the build does not tell __device__ variables from those of the host.
+bool device_variables_are_known();
+
+void read_symbols();
+
+}  // namespace warpgrade

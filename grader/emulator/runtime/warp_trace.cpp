@@ -1,0 +1,99 @@
+// Lanes of a warp were run one after another, each leaving a trace of what it did; the hardware runs
+// them together. Merging the traces says which accesses were one request: of the lanes' next events
+// the one in the deepest call goes first, then the one at the lowest address, together with every
+// lane that is at the same place. Code is laid out so that where branches meet again lies behind
+// them, so lanes that went apart come together there, as on the hardware.
+#include "counters.h"
+#include "observe.h"
+#include "races.h"
+
+namespace warpgrade {
+namespace {
+
+struct Cursor {
+    const TraceEntry *next, *end;
+    std::uint64_t key;  // what goes first has the lowest
+    std::uint8_t lane;
+
+    void find_key() { key = std::uint64_t{255u - next->depth} << 32 | next->pc; }
+};
+
+int open_cursors(std::uint32_t warp, Cursor (&cursors)[warp_lanes]) {
+    int count = 0;
+    std::size_t first = std::size_t{warp} * warp_lanes;
+    for (std::size_t i = first; i < first + warp_lanes && i < threads.size(); ++i) {
+        const std::vector<TraceEntry>& trace = threads[i].trace;
+        if (trace.empty()) continue;
+        Cursor& cursor = cursors[count++];
+        cursor = {trace.data(), trace.data() + trace.size(), 0, static_cast<std::uint8_t>(i - first)};
+        cursor.find_key();
+    }
+    return count;
+}
+
+std::uint64_t lowest_key(const Cursor* cursors, int count) {
+    std::uint64_t lowest = cursors[0].key;
+    for (int i = 1; i < count; ++i) {
+        if (cursors[i].key < lowest) lowest = cursors[i].key;
+    }
+    return lowest;
+}
+
+// Lanes at one place may still differ: through one pointer one reads shared, another global memory.
+bool joins(const WarpAccess& access, const TraceEntry& entry) {
+    return access.kind == entry.kind && access.space == entry.space && access.bytes == entry.size;
+}
+
+void start(WarpAccess& access, const TraceEntry& entry) {
+    access.pc = entry.pc;
+    access.kind = entry.kind;
+    access.space = entry.space;
+    access.bytes = entry.size;
+    access.lanes = 0;
+}
+
+void finish(const WarpAccess& access) {
+    if (access.kind == access::block) return count_block_entry(access.lanes);
+    if (access.space != access::no_space) count_request(access);
+}
+
+// Takes the events at the place `key`, of all lanes that are there.
+void step(Cursor* cursors, int count, std::uint64_t key) {
+    WarpAccess access;
+    access.lanes = 0;
+    for (int i = 0; i < count; ++i) {
+        Cursor& cursor = cursors[i];
+        if (cursor.key != key) continue;
+        const TraceEntry& entry = *cursor.next++;
+        if (access.lanes == 0 || !joins(access, entry)) {
+            if (access.lanes) finish(access);
+            start(access, entry);
+        }
+        access.offset[access.lanes] = entry.offset;
+        access.lane[access.lanes++] = cursor.lane;
+        if (cursor.next == cursor.end) {
+            cursor.key = ~std::uint64_t{0};
+        } else {
+            cursor.find_key();
+        }
+    }
+    finish(access);
+}
+
+}  // namespace
+
+void observe_warp_trace(std::uint32_t warp) {
+    if (race_pending) settle_race();
+    if (!counting) return;
+    Cursor cursors[warp_lanes];
+    int count = open_cursors(warp, cursors);
+    for (std::uint64_t key; count && (key = lowest_key(cursors, count)) != ~std::uint64_t{0};) {
+        step(cursors, count, key);
+    }
+    std::size_t first = std::size_t{warp} * warp_lanes;
+    for (std::size_t i = first; i < first + warp_lanes && i < threads.size(); ++i) {
+        threads[i].trace.clear();
+    }
+}
+
+}  // namespace warpgrade

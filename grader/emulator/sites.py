@@ -1,0 +1,104 @@
+"""Where the calls are: return address -> line and function in the student's file.
+
+The executable keeps its relocations (`--emit-relocs`), so every call of one function by another's
+name is known without disassembling. Their addresses go to one `addr2line` call.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from .elf import Elf
+
+_CODE = ".text"  # the student's and the glue's; the prebuilt objects' has another name
+_CALL_RELOCATIONS = {62: (2, 4)}  # x86-64: PC32, PLT32
+_CALL_INSTRUCTION = 0xE8  # with a displacement of four bytes, which the relocation is for
+_DISCRIMINATOR = re.compile(r" \(discriminator \d+\)$")
+_SECONDS = 30.0
+
+
+@dataclass(frozen=True)
+class Site:
+    """A place in the student's file. `line` from 1; `function` as C++ writes it, no parameters."""
+
+    line: int
+    function: str
+
+
+def table(executable: Path, file: str) -> dict[int, Site]:
+    """The sites of an executable's calls, by return address relative to its load base.
+
+    `file` is the name that `#line` gave the student's file. A call inlined from a header has the
+    line in the student's file that it was inlined into.
+    """
+    addresses = sorted(set(_calls(Elf(executable))))
+    if not addresses:
+        return {}
+    # The address before the return address belongs to the call itself.
+    text = _addr2line(executable, [address - 1 for address in addresses])
+    return {
+        address + 1: site for address, frames in _frames(text) if (site := _student(frames, file))
+    }
+
+
+def _calls(elf: Elf) -> Iterator[int]:
+    kinds = _CALL_RELOCATIONS.get(elf.machine, ())
+    for section, relocation in elf.relocations():
+        if section.name != _CODE or relocation.kind not in kinds:
+            continue
+        if elf.byte_at(relocation.offset - 1, section) == _CALL_INSTRUCTION:
+            yield relocation.offset + 4
+
+
+def _addr2line(executable: Path, addresses: Sequence[int]) -> str:
+    done = subprocess.run(
+        ["addr2line", "-a", "-f", "-i", "-C", "-e", executable.name],
+        input="\n".join(f"{address:#x}" for address in addresses),
+        **{"cwd": executable.parent, "capture_output": True, "timeout": _SECONDS},
+        **{"text": True, "errors": "replace", "check": False},
+        env={**os.environ, "LC_ALL": "C"},
+    )
+    return done.stdout
+
+
+def _frames(text: str) -> Iterator[tuple[int, list[tuple[str, str]]]]:
+    """For each address its frames, innermost first: (function, "file:line")."""
+    lines = text.splitlines()
+    i = 0
+    while i < len(lines):
+        address = int(lines[i], 16)
+        i += 1
+        frames = []
+        while i + 1 < len(lines) and not lines[i].startswith("0x"):
+            frames.append((lines[i], _DISCRIMINATOR.sub("", lines[i + 1])))
+            i += 2
+        yield address, frames
+
+
+def _student(frames: Sequence[tuple[str, str]], file: str) -> Site | None:
+    for function, place in frames:
+        path, _, line = place.rpartition(":")
+        if (path == file or path.endswith("/" + file)) and line.isdigit() and int(line):
+            return Site(int(line), _without_parameters(function))
+    return None
+
+
+def _without_parameters(function: str) -> str:
+    """`void gemm<32>(float*, int)` -> `gemm<32>`."""
+    depth = 0
+    for i, character in enumerate(function):
+        depth += {"<": 1, ">": -1}.get(character, 0)
+        if character == "(" and depth == 0 and i:
+            function = function[:i]
+            break
+    return function.rpartition(" ")[2] if "<" not in function else _after_return_type(function)
+
+
+def _after_return_type(function: str) -> str:
+    start = function.index("<")
+    return function[function.rfind(" ", 0, start) + 1 :]

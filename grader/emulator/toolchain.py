@@ -1,0 +1,329 @@
+"""g++ and what is built once: the runtime, the native host and the precompiled headers.
+
+They come from this repository only, are built on the trusted side, and lie in a cache folder whose
+name is a hash of their sources, the flags and the compiler. A build of a submission, inside the
+sandbox, only reads it. Two processes may prepare the same entry: each builds its own and the first
+to rename it wins.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import contextlib
+import hashlib
+import json
+import os
+import platform
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from .elf import Elf
+
+HERE = Path(__file__).parent
+NATIVE = HERE.parent / "worker" / "native"
+LEAST_GCC = 10
+KEPT_ENTRIES = 4  # of the cache: older ones go when a new one is built
+COMPILE_SECONDS = 300.0
+_PROGRAMS = ("as", "ld", "objcopy", "addr2line")
+
+# Of a submission. -O1 without what merges, splits or reorders accesses: each access of the source
+# stays one event, and a block of the source stays one block.
+STUDENT_FLAGS = (
+    "-std=c++17",
+    "-O1",
+    "-g1",
+    "-gdwarf-4",  # with DWARF 5, addr2line of binutils 2.40 names the wrong file
+    "-fPIE",
+    "-ftls-model=local-exec",
+    "-w",
+    "-fsanitize=thread",
+    "--param=tsan-distinguish-volatile=1",
+    "-fsanitize=bounds",
+    "-fsanitize-coverage=trace-pc",
+    "-fno-omit-frame-pointer",
+    "-fno-optimize-sibling-calls",  # a hook's return address lies behind a call
+    "-fno-tree-sra",  # a float4 stays one access of 16 bytes
+    "-fno-tree-vectorize",
+    "-fno-tree-slp-vectorize",
+    "-fno-tree-loop-distribute-patterns",  # no loop becomes a memcpy, which no hook sees
+    "-fno-store-merging",
+    "-fno-reorder-blocks",
+    "-fno-reorder-blocks-and-partition",
+    "-fno-inline-functions-called-once",
+    "-fno-ipa-icf",
+    "-fno-crossjumping",  # each access keeps a line of its own
+    "-fno-jump-tables",
+    "-fno-strict-aliasing",  # one shared array is read as several types
+    "-fwrapv",  # integers wrap around, as on the GPU
+    "-fno-builtin-printf",  # one function to redirect
+    "-fno-threadsafe-statics",
+    "-fno-stack-protector",
+    "-fcf-protection=none",
+    "-U_FORTIFY_SOURCE",
+)
+_PREBUILT_FLAGS = (
+    "-std=c++17",
+    "-O2",
+    "-fPIE",
+    "-ftls-model=local-exec",
+    "-fcf-protection=none",
+    "-fno-stack-protector",
+    "-U_FORTIFY_SOURCE",
+    "-Wall",
+)
+# What the precompiled header holds: what nvcc includes by itself, or the C++ library's usual
+# headers too, for a submission that includes one of them.
+HEADERS = {
+    "core": ("cuda_runtime.h",),
+    "library": (
+        *("cuda_runtime.h", "algorithm", "cstdint", "cstdio", "cstring", "iostream", "string"),
+        "vector",
+    ),
+}
+
+
+class ToolchainMissing(Exception):
+    """No compiler that will do; the message says what to install."""
+
+
+class ToolchainError(Exception):
+    """Our own sources don't build here; the message has the compiler's words."""
+
+
+@dataclass(frozen=True)
+class Toolchain:
+    """The compiler, and the cache entry with what was built by it."""
+
+    compiler: str  # absolute path of g++
+    version: str  # "12.2.0"
+    folder: Path  # the cache entry
+
+    @property
+    def include(self) -> Path:
+        return self.folder / "include"
+
+    @property
+    def prebuilt(self) -> Path:
+        return self.folder / "prebuilt.o"
+
+    def header(self, kind: str) -> Path:
+        return self.folder / f"{kind}.h"
+
+    @cached_property
+    def symbols(self) -> dict[str, list[str]]:
+        """`provided`: what a submission may ask of us; `reserved`: what it may not define."""
+        return json.loads((self.folder / "symbols.json").read_text())
+
+
+# ---- Finding the compiler ------------------------------------------------------------------------
+
+
+def find_compiler() -> tuple[str, str]:
+    """Absolute path and version of g++. Raises ToolchainMissing, which says what to install."""
+    if platform.machine() != "x86_64" or platform.system() != "Linux":
+        raise ToolchainMissing(
+            f"the CUDA emulator runs on x86-64 Linux; this is {platform.machine()} "
+            f"{platform.system()}. CUDA parts can be graded on a machine with an NVIDIA GPU"
+        )
+    path = shutil.which(os.environ.get("CXX") or "g++") or shutil.which("g++")
+    missing = [name for name in _PROGRAMS if not shutil.which(name)]
+    if path is None or missing:
+        lacking = "g++" if path is None else ", ".join(missing)
+        raise ToolchainMissing(
+            f"the CUDA emulator needs g++ {LEAST_GCC} or newer and binutils; {lacking} not found. "
+            "Install it: `apt install g++`, `dnf install gcc-c++` or `conda install gxx_linux-64`"
+        )
+    text = _output([path, "--version"])
+    version = _output([path, "-dumpfullversion", "-dumpversion"]).strip()
+    if "clang" in text or not version[:1].isdigit() or int(version.split(".")[0]) < LEAST_GCC:
+        raise ToolchainMissing(
+            f"the CUDA emulator needs g++ {LEAST_GCC} or newer; {path} is "
+            f"{text.splitlines()[0] if text else 'not g++'}. Set CXX to another g++"
+        )
+    return os.path.realpath(path), version
+
+
+def find_nvcc() -> str | None:
+    """The path of nvcc: in PATH, or where CUDA's installer puts it; None if there is none."""
+    usual = Path("/usr/local/cuda/bin/nvcc")
+    return shutil.which("nvcc") or (str(usual) if usual.exists() else None)
+
+
+def _output(command: Sequence[str]) -> str:
+    environment = {**os.environ, "LC_ALL": "C"}
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, env=environment, timeout=60, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout
+
+
+def readable_paths(toolchain: Toolchain) -> tuple[Path, ...]:
+    """What the sandbox must let a build read: the compiler, its headers and libraries, ours."""
+    compiler = toolchain.compiler
+    found = {Path(compiler).parent, toolchain.folder}
+    for name in ("cc1plus", "collect2", *_PROGRAMS):
+        path = _output([compiler, f"-print-prog-name={name}"]).strip()
+        where = shutil.which(path)
+        if where:
+            found |= {Path(where).parent, Path(where).resolve().parent}
+    for name in ("crt1.o", "crtbeginS.o", "libc.so", "libstdc++.so", "libm.so", "libgcc_s.so"):
+        path = Path(_output([compiler, f"-print-file-name={name}"]).strip())
+        if path.is_absolute():
+            found |= {Path(os.path.normpath(path)).parent, path.resolve().parent}
+    found |= set(_include_folders(compiler))
+    found |= {Path(p) for p in ("/lib64", "/lib", "/usr/lib", "/etc/ld.so.cache")}
+    return tuple(sorted(path for path in found if path.exists()))
+
+
+def _include_folders(compiler: str) -> Iterator[Path]:
+    done = subprocess.run(
+        [compiler, "-v", "-E", "-x", "c++", os.devnull, "-o", os.devnull],
+        **{"capture_output": True, "text": True, "check": False, "timeout": 60},
+        env={**os.environ, "LC_ALL": "C"},
+    )
+    listed = re.search(r"#include <\.\.\.> search starts here:\n(.*?)End of search", done.stderr, re.S)
+    for line in listed[1].splitlines() if listed else ():
+        yield Path(os.path.normpath(line.strip()))
+
+
+# ---- The cache -----------------------------------------------------------------------------------
+
+
+def cache_root() -> Path:
+    """Where cache entries lie: $XDG_CACHE_HOME/warpgrade, or ~/.cache/warpgrade."""
+    base = os.environ.get("XDG_CACHE_HOME") or ""
+    return (Path(base) if os.path.isabs(base) else Path.home() / ".cache") / "warpgrade"
+
+
+def prepare(root: Path | None = None) -> Toolchain:
+    """The toolchain, its cache entry built if it isn't there yet (a few seconds).
+
+    Raises ToolchainMissing where there is no compiler, ToolchainError where ours doesn't build.
+    """
+    compiler, version = find_compiler()
+    root = root or cache_root()
+    folder = root / f"emulator-{_key(compiler, version)}"
+    if not (folder / "symbols.json").exists():
+        _build_entry(root, folder, compiler)
+    with contextlib.suppress(OSError):
+        os.utime(folder)  # it was used: others go first
+    return Toolchain(compiler, version, folder)
+
+
+def _sources() -> list[Path]:
+    native = [path for path in NATIVE.glob("*.cpp") if "gpu" not in path.name]
+    return sorted([*(HERE / "runtime").glob("*.cpp"), *(HERE / "runtime").glob("*.S"), *native])
+
+
+def _key(compiler: str, version: str) -> str:
+    digest = hashlib.sha256()
+    for text in (compiler, version, *STUDENT_FLAGS, *_PREBUILT_FLAGS, repr(HEADERS)):
+        digest.update(text.encode() + b"\0")
+    headers = [p for f in (HERE / "include", HERE / "runtime") for p in f.rglob("*.h")]
+    for path in sorted({*headers, *_sources(), *NATIVE.glob("*.h"), Path(__file__)}):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:24]
+
+
+def _build_entry(root: Path, folder: Path, compiler: str) -> None:
+    root.mkdir(parents=True, exist_ok=True)
+    scratch = Path(tempfile.mkdtemp(prefix="building-", dir=root))
+    try:
+        shutil.copytree(HERE / "include", scratch / "include")
+        shutil.copy(NATIVE / "entries.h", scratch / "include" / "warpgrade" / "entries.h")
+        with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+            jobs = [pool.submit(_compile_ours, compiler, path, scratch) for path in _sources()]
+            jobs += [pool.submit(_precompile, compiler, kind, scratch) for kind in HEADERS]
+            for job in jobs:
+                job.result()
+        _join(compiler, scratch)
+        scratch.chmod(0o755)
+        with contextlib.suppress(OSError):  # another process was first: its entry is as good
+            scratch.rename(folder)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    if not (folder / "symbols.json").exists():
+        raise ToolchainError(f"the cache entry {folder} could not be made")
+    _forget_old(root, folder)
+
+
+def _run(command: Sequence[str | Path], where: Path) -> None:
+    try:
+        done = subprocess.run(
+            [str(part) for part in command],
+            **{"cwd": where, "capture_output": True, "text": True, "check": False},
+            timeout=COMPILE_SECONDS,
+            env={**os.environ, "LC_ALL": "C"},
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise ToolchainError(f"{Path(command[0]).name}: {error}") from None
+    if done.returncode:
+        raise ToolchainError(f"{' '.join(map(str, command[-3:]))}: {done.stderr[-4000:]}")
+
+
+def _compile_ours(compiler: str, source: Path, scratch: Path) -> None:
+    include = [f"-I{HERE / 'runtime'}", f"-I{NATIVE}", f"-I{HERE / 'include'}"]
+    target = scratch / f"{source.parent.name}_{source.stem}.o"
+    _run([compiler, *_PREBUILT_FLAGS, *include, "-c", source, "-o", target], scratch)
+
+
+def _precompile(compiler: str, kind: str, scratch: Path) -> None:
+    header = scratch / f"{kind}.h"
+    header.write_text("".join(f"#include <{name}>\n" for name in HEADERS[kind]))
+    flags = [*STUDENT_FLAGS, "-I", "include"]
+    _run([compiler, *flags, "-x", "c++-header", header.name, "-o", f"{kind}.h.gch"], scratch)
+
+
+def _join(compiler: str, scratch: Path) -> None:
+    """One object of all ours. Its own symbols are hidden, its sections renamed: student code can
+    neither name nor replace what is inside, and a stray store is known to hit it."""
+    parts = sorted(scratch.glob("*.o"))
+    joined = scratch / "joined.o"
+    _run(["ld", "-r", "--force-group-allocation", *parts, "-o", joined], scratch)
+    elf = Elf(joined)
+    public = sorted(
+        {s.name for s in elf.symbols if s.is_defined and not s.is_local and _is_public(s.name)}
+    )
+    wanted = sorted({s.name for s in elf.symbols if not s.is_defined and s.name})
+    keep = scratch / "keep.txt"
+    keep.write_text("".join(name + "\n" for name in public))
+    sections = [".text", ".data", ".bss", ".data.rel.local", ".data.rel", ".rodata"]
+    renames = [
+        f"--rename-section={name}=warpgrade_{name[1:].replace('.', '_')}"
+        for name in sections[:4]
+    ]
+    _run(
+        ["objcopy", "--strip-debug", f"--keep-global-symbols={keep}", *renames, joined]
+        + [scratch / "prebuilt.o"],
+        scratch,
+    )
+    symbols = {"provided": public, "reserved": sorted({*public, *wanted})}
+    for path in (*parts, joined, keep):
+        path.unlink()
+    (scratch / "symbols.json").write_text(json.dumps(symbols))
+
+
+def _is_public(name: str) -> bool:
+    return not name.startswith(("_Z", "DW.ref."))
+
+
+def _forget_old(root: Path, folder: Path) -> None:
+    entries = [path for path in root.glob("emulator-*") if path != folder]
+    for path in sorted(entries, key=_last_use, reverse=True)[KEPT_ENTRIES - 1 :]:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def _last_use(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0

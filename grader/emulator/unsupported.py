@@ -1,0 +1,172 @@
+"""What CUDA has and the emulator lacks, recognised in the source: each with its place.
+
+Better refused than modelled half: a part that is refused counts as not measured here, and runs on
+a GPU. What is missing of the runtime API compiles, and is refused when it is called
+(include/warpgrade/device_api.h).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from . import tokens
+from .tokens import Run, Source, Token
+
+_INCLUDE = re.compile(r"#\s*include\s*[<\"](?P<name>[^>\"]+)[>\"]")
+
+# By what an include starts with.
+_HEADERS = {
+    "cublas": "cuBLAS",
+    "cudnn": "cuDNN",
+    "cufft": "cuFFT",
+    "cusparse": "cuSPARSE",
+    "cusolver": "cuSOLVER",
+    "curand": "cuRAND",
+    "thrust/": "Thrust",
+    "cub/": "CUB",
+    "cutlass/": "CUTLASS",
+    "cute/": "CuTe",
+    "cuda/": "libcu++ (<cuda/...>)",
+    "nv/": "libcu++ (<nv/...>)",
+    "mma.h": "tensor core operations (wmma)",
+    "crt/": "CUDA's internal headers",
+    "cuda_fp8": "8-bit floating-point types",
+    "cuda_fp6": "6-bit floating-point types",
+    "cuda_fp4": "4-bit floating-point types",
+    "cuda_pipeline": "asynchronous copies (cuda_pipeline.h)",
+    "cuda_awbarrier": "asynchronous barriers",
+    "cudaTypedefs": "the driver API",
+    "cuda_texture_types": "textures",
+    "texture_": "textures",
+    "surface_": "surfaces",
+    "nvrtc": "NVRTC",
+    "nvml": "NVML",
+    "nccl": "NCCL",
+    "cooperative_groups/memcpy_async": "asynchronous copies (memcpy_async)",
+    "cooperative_groups/scan": "cooperative groups' scans",
+}
+# By a name in the code.
+_NAMES = {
+    "asm": "inline assembly (PTX)",
+    "__asm__": "inline assembly (PTX)",
+    "__asm": "inline assembly (PTX)",
+    "wmma": "tensor core operations (wmma)",
+    "nvcuda": "tensor core operations (wmma)",
+    "memcpy_async": "asynchronous copies (memcpy_async)",
+    "__pipeline_memcpy_async": "asynchronous copies (cp.async)",
+    "__pipeline_commit": "asynchronous copies (cp.async)",
+    "__pipeline_wait_prior": "asynchronous copies (cp.async)",
+    "this_grid": "synchronisation of the whole grid (this_grid)",
+    "grid_group": "synchronisation of the whole grid (grid_group)",
+    "this_multi_grid": "synchronisation of several grids",
+    "this_cluster": "thread block clusters",
+    "cluster_group": "thread block clusters",
+    "__cluster_dims__": "thread block clusters",
+    "labeled_partition": "cooperative groups' labeled_partition",
+    "binary_partition": "cooperative groups' binary_partition",
+    "invoke_one": "cooperative groups' invoke_one",
+    "__managed__": "managed memory (__managed__)",
+    "cudaTextureObject_t": "textures",
+    "cudaSurfaceObject_t": "surfaces",
+    "cudaArray_t": "CUDA arrays",
+    "cudaGraph_t": "CUDA graphs",
+    "cudaGraphExec_t": "CUDA graphs",
+    "cudaStreamCaptureModeGlobal": "CUDA graphs",
+    "cudaLaunchKernelEx": "launches with attributes (cudaLaunchKernelEx)",
+    "cudaLaunchConfig_t": "launches with attributes (cudaLaunchKernelEx)",
+    "cudaMemPool_t": "memory pools",
+    "CUtensorMap": "tensor maps (TMA)",
+    "cuTensorMapEncodeTiled": "tensor maps (TMA)",
+    "__viaddmax_s32": "DPX instructions",
+    "__nv_isGlobal": "address space queries",
+    "__isGlobal": "address space queries",
+    "__isShared": "address space queries",
+    "__isLocal": "address space queries",
+    "__cvta_generic_to_shared": "shared memory addresses for PTX",
+    "__prof_trigger": "profiler counters in device code",
+    "__barrier_sync": "named barriers",
+}
+_PREFIXES = {
+    "__nv_fp8": "8-bit floating-point types",
+    "__nv_fp6": "6-bit floating-point types",
+    "__nv_fp4": "4-bit floating-point types",
+    "tex1D": "textures",
+    "tex2D": "textures",
+    "tex3D": "textures",
+    "surf1D": "surfaces",
+    "surf2D": "surfaces",
+    "surf3D": "surfaces",
+}
+# SIMD-in-a-word intrinsics: __vadd4, __vabsdiffs2, ...
+_PACKED = re.compile(r"__v(?:abs|add|sub|avg|max|min|cmp|set|neg|sad|hadd)\w*[24]$")
+
+
+@dataclass(frozen=True)
+class Unsupported:
+    """A feature that the emulator lacks, at an offset of the source."""
+
+    feature: str
+    offset: int
+
+
+def find(source: Source) -> list[Unsupported]:
+    """What the source uses, in its order; a feature once, at its first place."""
+    found = [*_in_includes(source), *_in_launches(source.code)]
+    for run in source.runs():
+        found += [*_in_names(run)]
+    first: dict[str, Unsupported] = {}
+    for one in sorted(found, key=lambda one: one.offset):
+        first.setdefault(one.feature, one)
+    return list(first.values())
+
+
+def _in_includes(source: Source) -> Iterator[Unsupported]:
+    for directive in source.directives:
+        match = _INCLUDE.match(directive.text)
+        for prefix, feature in _HEADERS.items() if match else ():
+            if match and match["name"].startswith(prefix):
+                yield Unsupported(feature, directive.start)
+
+
+def _in_names(run: Run) -> Iterator[Unsupported]:
+    for i, token in enumerate(run.tokens):
+        if token.kind != "name":
+            continue
+        feature = _NAMES.get(token.text) or next(
+            (feature for prefix, feature in _PREFIXES.items() if token.text.startswith(prefix)), None
+        )
+        if _PACKED.match(token.text):
+            feature = f"packed integer arithmetic ({token.text})"
+        if token.text == "cuda" and _next(run, i) == "::":
+            feature = "libcu++ (namespace cuda)"
+        if token.text == "texture" and _next(run, i) == "<":
+            feature = "textures"
+        if feature:
+            yield Unsupported(feature, token.start)
+
+
+def _next(run: Run, i: int) -> str:
+    return run.tokens[i + 1].text if i + 1 < len(run.tokens) else ""
+
+
+def _in_launches(code: Run) -> Iterator[Unsupported]:
+    """Launches from device code."""
+    for start, end in _device_bodies(code.tokens):
+        for token in code.tokens[start:end]:
+            if token.text == "<<<":
+                yield Unsupported("launches from device code (dynamic parallelism)", token.start)
+
+
+def _device_bodies(run: tuple[Token, ...]) -> Iterator[tuple[int, int]]:
+    for i, token in enumerate(run):
+        if token.text not in ("__global__", "__device__"):
+            continue
+        j = i
+        while j < len(run) and run[j].text not in (";", "{", "="):
+            if run[j].text == "__host__":
+                j = len(run)  # host code may launch
+            j += 1
+        if j < len(run) and run[j].text == "{":
+            yield j, tokens.closing(run, j) or len(run)

@@ -1,0 +1,162 @@
+"""The one question asked: which rules does this CUDA source break?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from grader.policy.cuda.attributes import ATTRIBUTE_WORDS, check_attributes
+from grader.policy.cuda.directives import (
+    check_directives,
+    check_operators,
+    joined,
+    pasted_pieces,
+)
+from grader.policy.cuda.findings import instead_of
+from grader.policy.cuda.lexer import Lexed, Token, lex
+from grader.policy.cuda.names import (
+    ASSEMBLY,
+    LIBRARY_NAME,
+    LIBRARY_NAMESPACES,
+    RESERVED,
+    RESERVED_PREFIXES,
+    STD_WORDS,
+    SYSTEM,
+    SYSTEM_PREFIXES,
+    SYSTEM_WORDS,
+)
+from grader.policy.cuda.placement import check_placement
+from grader.policy.cuda.scopes import TooInvolved
+from grader.policy.findings import Rules, Violation
+
+_LARGEST = 256 * 1024  # characters
+_MEMBER = (".", "->")
+# Words that stand in front of a value, not of a name that is being declared.
+_WORDS_BEFORE_VALUES = (
+    "return else do throw goto case delete new sizeof using co_return and or not typename"
+)
+_NO_TYPE = frozenset(_WORDS_BEFORE_VALUES.split())
+
+
+def check(source: str, rules: Rules | None = None) -> list[Violation]:
+    """Which rules the CUDA C++ text `source` breaks, in the order of the source.
+
+    The whole file counts, however much of it an entry uses: all of it is one program. Comments,
+    texts and what stands behind `#if 0` don't. Never raises.
+    """
+    lifted = (rules or Rules()).lifted
+    if len(source) > _LARGEST:
+        message = f"the file has more than {_LARGEST} characters"
+        found = [Violation("unreadable", 1, 1, message, instead_of("unreadable"))]
+    else:
+        found = _Checker(source).run()
+    told = [violation for violation in found if violation.rule not in lifted]
+    return sorted(told, key=lambda v: (v.line, v.column, v.rule))
+
+
+class _Checker:
+    def __init__(self, source: str) -> None:
+        self.lexed: Lexed = lex(source)
+        self.found: dict[tuple[int, int, str], Violation] = {}
+
+    def run(self) -> list[Violation]:
+        for line, column, message in self.lexed.problems:
+            self.report("unreadable", Token("other", "", line, column), message)
+        check_directives(self.lexed, self.report)
+        bodies = [each.tokens for each in self.lexed.directives if each.name == "define"]
+        defined = _defined(self.lexed)
+        for tokens in (self.lexed.tokens, *bodies):
+            check_operators(tokens, self.report)
+            check_attributes(tokens, self.report)
+            self._names(tokens, defined)
+        self._pasted()
+        try:
+            check_placement(self.lexed, self.report)
+        except TooInvolved:
+            start = Token("other", "", 1, 1)
+            self.report("unreadable", start, "its braces nest too deeply to be read")
+        return list(self.found.values())
+
+    def report(self, rule: str, at: Token, message: str) -> None:
+        """Note a breach of `rule`; one of each rule and place is enough."""
+        violation = Violation(rule, at.line, at.column, message, instead_of(rule))
+        self.found.setdefault((at.line, at.column, rule), violation)
+
+    def _names(self, tokens: Sequence[Token], defined: frozenset[str]) -> None:
+        for index, token in enumerate(tokens):
+            if token.kind != "name":
+                continue
+            name = token.text
+            before = tokens[index - 1].text if index else ""
+            after = tokens[index + 1].text if index + 1 < len(tokens) else ""
+            if name in RESERVED or name.startswith(RESERVED_PREFIXES):
+                what = f"{name} is a name of the compiler's, the runtime's or the grader's"
+                self.report("reserved", token, what)
+            elif before in _MEMBER or _is_variable(tokens, index):
+                continue
+            elif name in SYSTEM or name.startswith(SYSTEM_PREFIXES):
+                self.report("system", token, f"{name} is a service of the system")
+            elif LIBRARY_NAME.fullmatch(name):
+                self.report("library", token, f"{name} belongs to a library of kernels")
+            elif name in LIBRARY_NAMESPACES and after == "::" and name not in defined:
+                self.report("library", token, f"{name}:: is a library of kernels")
+            elif name in SYSTEM_WORDS and after == "(" and name not in defined:
+                self._word(tokens, index)
+
+    def _word(self, tokens: Sequence[Token], index: int) -> None:
+        """A word of the system's that may as well be a variable or another's function."""
+        if _is_call(tokens, index):
+            name = tokens[index].text
+            self.report("system", tokens[index], f"{name}() is a service of the system")
+
+    def _pasted(self) -> None:
+        pieces = pasted_pieces(self.lexed)
+        names = SYSTEM | ASSEMBLY | RESERVED | ATTRIBUTE_WORDS | {"_Pragma"}
+        for name, piece in joined(pieces, names, (*RESERVED_PREFIXES, *SYSTEM_PREFIXES)):
+            self.report("preprocessor", piece, f"## can put {name} together from parts")
+
+
+def _is_variable(tokens: Sequence[Token], index: int) -> bool:
+    """Whether the name at `index` is being declared as a variable: `int link = 3`, `int pipe)`."""
+    if not index or index + 1 == len(tokens):
+        return False
+    before, after = tokens[index - 1], tokens[index + 1]
+    is_type = before.kind == "name" and before.text not in _NO_TYPE
+    return is_type and after.text in (";", ",", "=", ")", "[")
+
+
+def _is_call(tokens: Sequence[Token], index: int) -> bool:
+    """Whether the name at `index`, with a parenthesis behind it, is the system's function."""
+    before = tokens[index - 1] if index else None
+    if before is None:
+        return True
+    if before.text == "::":
+        space = tokens[index - 2] if index > 1 else None
+        if space is None or space.kind != "name" or space.text in _NO_TYPE:
+            return True
+        return space.text == "std" and tokens[index].text in STD_WORDS
+    # A type in front declares something: `dim3 link(2);`, `int read(const float*);`
+    is_type = before.kind == "name" and before.text not in _NO_TYPE
+    return not is_type and before.text not in ("~", "&&")
+
+
+def _defined(lexed: Lexed) -> frozenset[str]:
+    """Names that the file gives a meaning of its own: functions with a body, lambdas, macros."""
+    defines = (each.tokens for each in lexed.directives if each.name == "define")
+    found = {tokens[0].text for tokens in defines if tokens}
+    tokens = lexed.tokens
+    opened: list[int] = []  # places of open parentheses
+    for index, (token, after) in enumerate(pairwise(tokens)):
+        if token.kind == "string":
+            continue
+        if token.text == "(":
+            opened.append(index)
+        elif token.text == ")" and opened:
+            start = opened.pop()
+            if start and after.text in ("{", "const", "noexcept", "->", "override"):
+                found.add(tokens[start - 1].text)
+        elif token.text in ("namespace", "class", "struct"):
+            found.add(after.text)
+        elif after.text == "=" and index and tokens[index - 1].text == "auto":
+            found.add(token.text)
+    return frozenset(found)

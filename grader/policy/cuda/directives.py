@@ -1,0 +1,245 @@
+"""Rules on preprocessor lines: what is included, defined, pasted together and asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from grader.policy.cuda.lexer import Directive, Lexed, Token
+from grader.policy.cuda.names import (
+    CUDA_STANDARD,
+    DIRECTIVES,
+    EDITORS,
+    HEADERS,
+    LIBRARY_HEADER,
+    NOT_TO_REDEFINE,
+    PRAGMA,
+)
+
+_LONGEST_NAME = 40  # characters; no name that is refused has more
+
+Report = Callable[[str, Token, str], None]  # rule, place, message
+
+
+def check_directives(lexed: Lexed, report: Report) -> None:
+    """Every breach in the file's preprocessor lines."""
+    for each, for_editors in _with_editors(lexed.directives):
+        if each.name == "include":
+            _include(each, report)
+        elif each.name == "pragma":
+            _pragma("".join(_spelled(each.tokens)), each.at, report)
+        elif each.name in ("define", "undef"):
+            if not for_editors:
+                _define(each, report)
+        elif each.name and each.name not in DIRECTIVES:
+            report("preprocessor", each.at, f"#{each.name[:40]} is not for kernels")
+
+
+def check_operators(tokens: Sequence[Token], report: Report) -> None:
+    """_Pragma("..."), in the code or in a macro: the same as #pragma."""
+    for index, token in enumerate(tokens):
+        if token.kind == "name" and token.text == "_Pragma":
+            following = tokens[index + 1 : index + 4]
+            kinds = [each.kind if each.kind == "string" else each.text for each in following]
+            if kinds != ["(", "string", ")"]:
+                report("preprocessor", token, "_Pragma doesn't show what it asks for")
+            else:
+                _pragma(following[1].text.partition('"')[2].rstrip('"'), token, report)
+
+
+def _with_editors(directives: Iterable[Directive]) -> Iterator[tuple[Directive, bool]]:
+    """Each directive, and whether it is only for an editor: `#ifdef __INTELLISENSE__`."""
+    depth, editors = 0, 0  # conditionals open; the depth at which an editor's began
+    for each in directives:
+        if each.name in ("if", "ifdef", "ifndef"):
+            depth += 1
+            if not editors and _asks_for_editor(each):
+                editors = depth
+        elif each.name == "endif" or (each.name.startswith("el") and editors == depth):
+            if editors == depth:
+                editors = 0
+            depth -= each.name == "endif"
+        yield each, bool(editors)
+
+
+def _asks_for_editor(each: Directive) -> bool:
+    words = [token.text for token in each.tokens]
+    asked = words in (["defined", "(", EDITORS, ")"], ["defined", EDITORS])
+    return (each.name == "ifdef" and words == [EDITORS]) or (each.name == "if" and asked)
+
+
+def _include(each: Directive, report: Report) -> None:
+    header = each.header
+    if not header:
+        report("include", each.at, "#include of something that isn't a plain name")
+        return
+    name = header[1:-1]
+    shown = f"#include {header[:80]}"
+    if name in HEADERS or CUDA_STANDARD.fullmatch(name):
+        return
+    if LIBRARY_HEADER.fullmatch(name):
+        report("library", each.at, f"{shown}: a library's kernels would do the work")
+    elif name.startswith(("/", "~")) or ".." in name or "\\" in name or ":" in name:
+        report("include", each.at, f"{shown} names a place among the machine's files")
+    else:
+        report("include", each.at, f"{shown} is not one of the headers that kernels need")
+
+
+def _define(each: Directive, report: Report) -> None:
+    name = each.tokens[0].text if each.tokens else ""
+    if name in NOT_TO_REDEFINE:
+        report("preprocessor", each.at, f"#{each.name} {name} changes the language")
+
+
+def _pragma(text: str, at: Token, report: Report) -> None:
+    words = " ".join(text.split())
+    if words and not PRAGMA.match(words):
+        report("preprocessor", at, f"#pragma {words[:60]} is not for kernels")
+
+
+def _spelled(tokens: Sequence[Token]) -> Iterator[str]:
+    for token in tokens:
+        yield token.text
+        yield " "
+
+
+# --- token pasting --------------------------------------------------------------------------------
+
+
+def pasted_pieces(lexed: Lexed) -> list[Token]:
+    """Names and numbers of which the file's macros may build others with ##.
+
+    Those are the operands of ## in a macro's body, and, where these are parameters, whatever is
+    handed to the macro, or to one that hands it on.
+    """
+    macros = {each.tokens[0].text: each for each in lexed.directives if _is_macro(each)}
+    bodies = {name: list(_body(each)) for name, each in macros.items()}
+    pieces: list[Token] = []
+    pasting: set[str] = set()
+    for name, each in macros.items():
+        parameters = _parameters(each)
+        for operand in _operands(bodies[name]):
+            if operand.text in parameters:
+                pasting.add(name)
+            else:
+                pieces.append(operand)
+    pasting = _reaching(pasting, bodies)
+    if pasting:
+        pieces += _handed_over(lexed.tokens, pasting, set())
+        for name, body in bodies.items():
+            pieces += _handed_over(body, pasting, _parameters(macros[name]))
+        used = {piece.text for piece in pieces}
+        for name in _reached(used & bodies.keys(), bodies):
+            pieces += [each for each in bodies[name] if each.text not in _parameters(macros[name])]
+    return [piece for piece in pieces if piece.kind in ("name", "number")]
+
+
+def joined(
+    pieces: Iterable[Token], names: Iterable[str], prefixes: Iterable[str]
+) -> Iterator[tuple[str, Token]]:
+    """Each of the names, and beginnings of names, that pieces in a row make up, with a piece."""
+    by_text = {piece.text: piece for piece in pieces}
+    beginnings: dict[str, Token] = {}
+    for text, piece in by_text.items():
+        for length in range(1, min(len(text), _LONGEST_NAME) + 1):
+            beginnings.setdefault(text[:length], piece)
+    for name in names:
+        found = _joined(name, by_text, by_text)
+        if found is not None:
+            yield name, found
+    for prefix in prefixes:
+        found = _joined(prefix, by_text, beginnings)
+        if found is not None:
+            yield prefix, found
+
+
+def _joined(name: str, pieces: dict[str, Token], last: dict[str, Token]) -> Token | None:
+    """The last of the two or more pieces that make up a name, or None."""
+    reached = [0]  # places in the name that pieces lead to
+    for start in range(len(name)):
+        if start not in reached:
+            continue
+        if start and name[start:] in last:
+            return last[name[start:]]
+        reached += [end for end in range(start + 1, len(name)) if name[start:end] in pieces]
+    return None
+
+
+def _is_macro(each: Directive) -> bool:
+    return each.name == "define" and bool(each.tokens)
+
+
+def _has_parameters(each: Directive) -> bool:
+    """Whether a parenthesis follows the macro's name at once."""
+    if len(each.tokens) < 2 or each.tokens[1].text != "(":
+        return False
+    name, bracket = each.tokens[:2]
+    return (bracket.line, bracket.column) == (name.line, name.column + len(name.text))
+
+
+def _parameters(each: Directive) -> set[str]:
+    if not _has_parameters(each):
+        return set()
+    texts = [token.text for token in each.tokens]
+    end = texts.index(")") if ")" in texts else len(texts)
+    return {"__VA_ARGS__", *texts[2:end]} - {",", "..."}
+
+
+def _body(each: Directive) -> Sequence[Token]:
+    if not _has_parameters(each):
+        return each.tokens[1:]
+    texts = [token.text for token in each.tokens]
+    return each.tokens[texts.index(")") + 1 :] if ")" in texts else ()
+
+
+def _operands(body: Sequence[Token]) -> Iterator[Token]:
+    """What stands on either side of a ##, but for `, ##__VA_ARGS__`, which builds no name."""
+    for index, token in enumerate(body):
+        if token.text != "##":
+            continue
+        before = body[index - 1] if index else None
+        after = body[index + 1] if index + 1 < len(body) else None
+        if before is not None and before.text == ",":
+            continue
+        yield from (each for each in (before, after) if each is not None)
+
+
+def _reaching(targets: set[str], bodies: dict[str, list[Token]]) -> set[str]:
+    """The macros among `targets` and those whose bodies lead to one."""
+    users: dict[str, set[str]] = {}
+    for name, body in bodies.items():
+        for token in body:
+            if token.text in bodies:
+                users.setdefault(token.text, set()).add(name)
+    return _closure(targets, users)
+
+
+def _reached(starts: set[str], bodies: dict[str, list[Token]]) -> set[str]:
+    """The macros among `starts` and those that their bodies lead to."""
+    uses = {name: {t.text for t in body if t.text in bodies} for name, body in bodies.items()}
+    return _closure(starts, uses)
+
+
+def _closure(starts: set[str], following: dict[str, set[str]]) -> set[str]:
+    found, waiting = set(starts), list(starts)
+    while waiting:
+        for name in following.get(waiting.pop(), ()):
+            if name not in found:
+                found.add(name)
+                waiting.append(name)
+    return found
+
+
+def _handed_over(tokens: Sequence[Token], macros: set[str], without: set[str]) -> list[Token]:
+    """Tokens in the parentheses behind a macro of `macros`; all of them where none follow."""
+    found: list[Token] = []
+    depth = 0  # of parentheses inside such a macro's
+    for index, token in enumerate(tokens):
+        if depth or (token.text == "(" and index and tokens[index - 1].text in macros):
+            depth += (token.text == "(") - (token.text == ")")
+            found.append(token)
+        elif token.text in macros and [each.text for each in tokens[index + 1 : index + 2]] != [
+            "("
+        ]:
+            found = list(tokens)  # called in some roundabout way: it may get anything
+            break
+    return [token for token in found if token.text not in without]

@@ -1,0 +1,278 @@
+"""CUDA C++ source to tokens and preprocessor lines, as both g++ and nvcc would split it.
+
+Made for text from strangers: it takes time in proportion to the text, uses no recursion and never
+raises. Where the two compilers, or a reader and a compiler, could see different code (a stray
+backslash, a lone carriage return, a digraph, a trigraph), the place is told as a problem.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+
+class Token(NamedTuple):
+    """One token outside comments. `line` and `column` count from 1."""
+
+    kind: str  # name | number | string | char | punctuation | other
+    text: str
+    line: int
+    column: int
+
+
+@dataclass(frozen=True)
+class Directive:
+    """One preprocessor line: `name` is "include" of #include, "" of an empty one.
+
+    `header` is what an #include names, with its brackets or quotes: "" where it is computed.
+    """
+
+    name: str
+    tokens: tuple[Token, ...]
+    at: Token  # the #
+    before: int  # how many tokens of the file stand before it
+    header: str = ""
+
+
+class Problem(NamedTuple):
+    """A place where what a compiler sees can't be told."""
+
+    line: int
+    column: int
+    message: str
+
+
+@dataclass
+class Lexed:
+    """A file in tokens. Preprocessor lines, and groups behind `#if 0`, are not among `tokens`."""
+
+    tokens: list[Token] = field(default_factory=list)
+    directives: list[Directive] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+
+
+_SPLICE = re.compile(r"\\([ \t\f\v]*)\n")
+_NAME_START = r"A-Za-z_$\u0080-\U0010ffff"
+_PREFIX = r"(?:u8|u|U|L)?"
+_TOKEN = re.compile(
+    rf"(?P<space>[ \t\f\v]+)|(?P<newline>\n)|(?P<line_comment>//[^\n]*)|(?P<comment>/\*)"
+    rf'|(?P<raw>{_PREFIX}R")'
+    rf'|(?P<string>{_PREFIX}"[^"\\\n]*(?:\\[^\n][^"\\\n]*)*")'
+    rf"|(?P<char>{_PREFIX}'[^'\\\n]*(?:\\[^\n][^'\\\n]*)*')"
+    rf"|(?P<unclosed>{_PREFIX}[\"'][^\n]*)"
+    rf"|(?P<name>[{_NAME_START}][{_NAME_START}0-9]*)"
+    rf"|(?P<number>\.?[0-9](?:[eEpP][+-]|'[A-Za-z0-9_]|[{_NAME_START}0-9.])*)"
+    rf"|(?P<digraph><:(?!:(?![:>]))|<%|%>|%:|:>)"
+    rf"|(?P<punctuation>##|::|->|\.\.\.|<<<|>>>|.)",
+    re.DOTALL,
+)
+_TRIGRAPH = re.compile(r"\?\?[=/'()!<>-]")
+_DELIMITER = re.compile(r"([^ ()\\\t\v\f\n\"]{0,16})\(")
+_HEADER = re.compile(r'[ \t\f\v]*(<[^>\n]*>|"[^"\n]*")')
+_CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f]")
+
+
+def lex(source: str) -> Lexed:
+    """The tokens and directives of a file's text."""
+    lexer = _Lexer(source)
+    lexer.run()
+    return lexer.lexed
+
+
+class _Lexer:
+    def __init__(self, source: str) -> None:
+        self.lexed = Lexed()
+        self.original = source.replace("\r\n", "\n")
+        self.line_starts = [0, *(m.end() for m in re.finditer("\n", self.original))]
+        self.spaced: list[int] = []  # places of splices with blanks behind the backslash
+        self.quiet: list[tuple[int, int]] = []  # comments and raw strings: they are no matter there
+        self.text, self.cuts = self._spliced()
+        self.position = 0
+
+    def _spliced(self) -> tuple[str, list[tuple[int, int]]]:
+        """The text with its spliced lines joined, and (place in it, characters gone by then)."""
+        parts, cuts, start, gone, length = [], [(0, 0)], 0, 0, 0
+        for match in _SPLICE.finditer(self.original):
+            parts.append(self.original[start : match.start()])
+            length += match.start() - start
+            gone += match.end() - match.start()
+            start = match.end()
+            cuts.append((length, gone))
+            if match[1]:
+                self.spaced.append(length)
+        parts.append(self.original[start:])
+        return "".join(parts), cuts
+
+    def _origin(self, position: int) -> int:
+        """Where a place in the joined text stands in the original."""
+        index = bisect_right(self.cuts, (position, len(self.original) + 1)) - 1
+        return position + self.cuts[index][1]
+
+    def _joined(self, origin: int) -> int:
+        """The first place in the joined text that stands at or behind one in the original."""
+        low = bisect_left(range(len(self.text) + 1), origin, key=self._origin)
+        return min(low, len(self.text))
+
+    def _place(self, position: int) -> tuple[int, int]:
+        origin = self._origin(position)
+        line = bisect_right(self.line_starts, origin)
+        return line, origin - self.line_starts[line - 1] + 1
+
+    def _problem(self, position: int, message: str) -> None:
+        self.lexed.problems.append(Problem(*self._place(position), message))
+
+    def run(self) -> None:
+        skipping = _Skipping()
+        line: list[Token] = []  # of the current logical line, if it is a directive
+        hash_at: Token | None = None
+        header: str | None = None
+        at_start = True
+        while True:
+            token = self._next(in_skipped=skipping.now)
+            ends = token is None or token.kind == "newline"
+            if ends and hash_at is not None:
+                self._directive(hash_at, line, header, skipping)
+                line, hash_at, header = [], None, None
+            if token is None:
+                break
+            if token.kind == "newline":
+                at_start = True
+                continue
+            if hash_at is not None:
+                line.append(token)
+                if len(line) == 1 and token.text in ("include", "include_next", "import", "embed"):
+                    header = self._header()
+            elif at_start and token.text == "#":
+                hash_at = token
+            elif not skipping.now:
+                self.lexed.tokens.append(token)
+            at_start = False
+        self._tell_spaced()
+
+    def _tell_spaced(self) -> None:
+        """g++ joins lines where blanks follow the backslash; other compilers may not."""
+        for place in self.spaced:
+            index = bisect_right(self.quiet, (place, len(self.text) + 1)) - 1
+            if index < 0 or not place < self.quiet[index][1]:
+                self._problem(place, "blanks stand between a backslash and the line's end")
+
+    def _directive(
+        self, at: Token, line: list[Token], header: str | None, skipping: _Skipping
+    ) -> None:
+        name = line[0].text if line else ""
+        was_skipping = skipping.now
+        skipping.meet(name, line[1:])
+        if was_skipping and skipping.now:
+            return
+        before = len(self.lexed.tokens)
+        self.lexed.directives.append(Directive(name, tuple(line[1:]), at, before, header or ""))
+
+    def _header(self) -> str:
+        """What stands behind #include, in its brackets; "" where that is no header's name."""
+        match = _HEADER.match(self.text, self.position)
+        if match is None:
+            return ""
+        self.position = match.end()
+        return match[1]
+
+    def _next(self, in_skipped: bool) -> Token | None:
+        """The next token or newline, behind blanks and comments; None at the end."""
+        while self.position < len(self.text):
+            start = self.position
+            match = _TOKEN.match(self.text, start)
+            kind, self.position = match.lastgroup, match.end()
+            if kind == "space":
+                continue
+            if kind == "line_comment":
+                if _TRIGRAPH.search(match[0][-3:]) and match[0].endswith("??/"):
+                    self._problem(start, "a comment ends in the trigraph ??/")
+                continue
+            if kind == "comment":
+                self._comment(start)
+                continue
+            line, column = self._place(start)
+            if kind == "raw":
+                return self._raw(start, in_skipped)
+            if kind == "newline":
+                return Token("newline", "\n", line, column)
+            return self._checked(Token(kind, match[0], line, column), start)
+        return None
+
+    def _comment(self, start: int) -> None:
+        end = self.text.find("*/", self.position)
+        if end < 0:
+            self._problem(start, "a comment has no end")
+            self.position = len(self.text)
+        else:
+            self.position = end + 2
+        self.quiet.append((start, self.position))
+
+    def _raw(self, start: int, in_skipped: bool) -> Token:
+        """A raw string: in it nothing is joined, so its end is looked for in the original."""
+        line, column = self._place(start)
+        quote = self._origin(self.position - 1) + 1
+        match = _DELIMITER.match(self.original, quote)
+        if match is None:
+            # What follows can't be told from text: it would be a compile error, too.
+            self._problem(start, "a raw string has no proper beginning")
+            return Token("string", self.text[start : self.position], line, column)
+        closing = f'){match[1]}"'
+        end = self.original.find(closing, match.end())
+        if end < 0:
+            self._problem(start, "a raw string has no end")
+            self.position = len(self.text)
+            return Token("string", "", line, column)
+        content = self.original[match.end() : end]
+        if in_skipped and "\n" in content:
+            self._problem(start, "a raw string runs over several lines behind #if 0")
+        self.position = self._joined(end + len(closing))
+        self.quiet.append((start, self.position))
+        return Token("string", f'"{content}"', line, column)
+
+    def _checked(self, token: Token, start: int) -> Token:
+        """The token, with what is odd about it told."""
+        kind, text = token.kind, token.text
+        if kind == "digraph":
+            self._problem(start, f"{text} is another spelling of a bracket or of #")
+            spelled = {"<:": "[", ":>": "]", "<%": "{", "%>": "}", "%:": "#"}[text]
+            return token._replace(kind="punctuation", text=spelled)
+        if kind == "unclosed":
+            if "/*" in text or "*/" in text or 'R"' in text:
+                self._problem(start, "a quote isn't closed in its line")
+            return token._replace(kind="other")
+        if kind == "punctuation":
+            if text == "\\":
+                self._problem(start, "a backslash stands outside of texts and line ends")
+            elif text == "\r":
+                self._problem(start, "a line ends in a carriage return alone")
+            elif _CONTROL.match(text):
+                self._problem(start, f"the control character {ord(text)} is in the code")
+        if _TRIGRAPH.match(self.text, start) or (
+            kind in ("string", "char") and _TRIGRAPH.search(text)
+        ):
+            self._problem(start, "?? and a sign may be read as one character, a trigraph")
+        return token
+
+
+class _Skipping:
+    """Whether the preprocessor skips: behind `#if 0`, up to its #else, #elif or #endif."""
+
+    def __init__(self) -> None:
+        self.now = False
+        self.depth = 0  # of conditionals inside the skipped group
+        self.open: list[bool] = []
+
+    def meet(self, name: str, tokens: list[Token]) -> None:
+        """Take note of one directive."""
+        opens = name in ("if", "ifdef", "ifndef")
+        if not self.now:
+            self.now = name == "if" and [token.text for token in tokens] == ["0"]
+            return
+        if opens:
+            self.depth += 1
+        elif name == "endif" and self.depth:
+            self.depth -= 1
+        elif not self.depth and name in ("endif", "else", "elif", "elifdef", "elifndef"):
+            self.now = False

@@ -1,0 +1,210 @@
+"""Rules that depend on where something stands: assembly, definitions, what runs on its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from grader.policy.cuda.directives import Report
+from grader.policy.cuda.lexer import Lexed, Token
+from grader.policy.cuda.names import ASSEMBLY, DEVICE, HOST, NOT_TO_DEFINE
+from grader.policy.cuda.scopes import DECORATIONS, Place, Statement, is_sure, specifiers, walk
+
+_NO_VARIABLE = frozenset(
+    {"using", "typedef", "friend", "static_assert", "namespace", "asm", "return", "goto", "concept"}
+)
+_FILE_READING = (".incbin", ".include")
+
+
+def check_placement(lexed: Lexed, report: Report) -> None:
+    """Assembly outside of device functions, replaced functions, and what starts by itself.
+
+    Raises TooInvolved where the file nests too deeply.
+    """
+    macros = _macros_with_assembly(lexed, report)
+    startup = _Startup(report)
+    sure = is_sure(lexed.tokens, lexed.directives)
+    for each in walk(lexed.tokens, specifiers(lexed.directives)):
+        if isinstance(each, Statement):
+            if each.opens is not None:
+                _check_definition(each, report)
+            startup.read(each)
+        elif each.token.kind == "name" and each.token.text in ASSEMBLY | macros:
+            _check_assembly(each, sure, report)
+            _check_text(lexed.tokens, each.index, report)
+
+
+# --- assembly -------------------------------------------------------------------------------------
+
+
+def _macros_with_assembly(lexed: Lexed, report: Report) -> frozenset[str]:
+    """Names of macros that stand for assembly: their uses count as if it were written there."""
+    bodies = {
+        each.tokens[0].text: each.tokens[1:]
+        for each in lexed.directives
+        if each.name == "define" and each.tokens
+    }
+    uses: dict[str, list[str]] = {}
+    for name, body in bodies.items():
+        for index, token in enumerate(body):
+            uses.setdefault(token.text, []).append(name)
+            if token.text in ASSEMBLY and token.kind == "name":
+                _check_text(body, index, report)
+    found: set[str] = set()
+    waiting = list(ASSEMBLY)
+    while waiting:
+        for name in uses.get(waiting.pop(), ()):
+            if name not in found:
+                found.add(name)
+                waiting.append(name)
+    return frozenset(found)
+
+
+def _check_assembly(place: Place, sure: bool, report: Report) -> None:
+    if not sure:
+        message = (
+            "assembly in a file whose braces differ between the branches of an #if, or stand "
+            "alone in a macro: where it stands can't be told"
+        )
+        report("assembly", place.token, message)
+    elif not place.is_device_statement:
+        message = (
+            f"{place.token.text} stands outside of a function that runs on the device alone, or "
+            "names a symbol"
+        )
+        report("assembly", place.token, message)
+
+
+def _check_text(tokens: Sequence[Token], index: int, report: Report) -> None:
+    """Assembly that reads a file while it is assembled."""
+    for token in tokens[index + 1 : index + 60]:
+        if token.text == ";" and token.kind == "punctuation":
+            return
+        if token.kind == "string" and any(word in token.text for word in _FILE_READING):
+            report("assembly", token, "assembly that reads another file")
+
+
+# --- definitions ----------------------------------------------------------------------------------
+
+
+def _check_definition(each: Statement, report: Report) -> None:
+    """A function of the file that takes the place of one that others call."""
+    name = each.opens.name
+    words = {token.text for token in each.head}
+    is_own = "static" in words or each.in_function or each.opens.on_device
+    if each.scope.kind == "namespace" and name in NOT_TO_DEFINE and not is_own:
+        report("reserved", each.head[0], f"{name}() would take the place of the runtime's")
+    for operator, kind in pairwise(each.head):
+        allocates = operator.text == "operator" and kind.text in ("new", "delete")
+        if allocates and each.scope.kind == "namespace" and not is_own:
+            what = f"operator {kind.text} would take the place of the runtime's"
+            report("reserved", operator, what)
+
+
+# --- what starts, or ends, by itself --------------------------------------------------------------
+
+
+class _Startup:
+    """Finds variables whose making or whose end runs code of the file outside of any call."""
+
+    def __init__(self, report: Report) -> None:
+        self.report = report
+        self.active: set[str] = set()  # classes with a constructor or destructor of their own
+        self.functions: set[str] = set()  # of the host, not constexpr
+
+    def read(self, each: Statement) -> None:
+        """Take note of a statement, and tell what is wrong with it."""
+        words = {token.text for token in each.head}
+        if each.opens is not None:
+            self._function(each, words)
+        elif each.scope.kind == "class":
+            self._member(each, words)
+        elif each.scope.kind == "namespace":
+            self._variable(each, words)
+        elif each.in_function and each.head and each.head[0].text == "static":
+            name = self._makes_active(each.head)
+            if name:
+                self._tell(each, f"a static {name} is destroyed after the entry has returned")
+
+    def _function(self, each: Statement, words: set[str]) -> None:
+        name, scope = each.opens.name, each.scope
+        runs_on_host = not each.opens.on_device and not words & {"constexpr", "consteval"}
+        if not runs_on_host:
+            return
+        self.functions.add(name)
+        bare = name.removeprefix("~")
+        if scope.kind == "class" and bare == scope.name:
+            self.active.add(bare)
+        texts = [token.text for token in each.head]
+        for at in range(len(texts) - 2):
+            if texts[at + 1] == "::" and texts[at + 2].removeprefix("~") in (texts[at], ""):
+                self.active.add(texts[at])
+
+    def _member(self, each: Statement, words: set[str]) -> None:
+        name = self._makes_active(each.head)
+        if name and each.scope.name:
+            self.active.add(each.scope.name)
+        if "static" in words and not words & {"constexpr", "constinit"}:
+            self._variable(each, words)
+
+    def _variable(self, each: Statement, words: set[str]) -> None:
+        if not each.head or each.head[0].text in _NO_VARIABLE or "constexpr" in words:
+            return
+        if DEVICE in words and HOST not in words:
+            return
+        name = self._makes_active(each.head)
+        if name:
+            self._tell(each, f"a {name} outside of functions is made before the entry is called")
+        elif each.holds_lambda or self._calls(each.head):
+            self._tell(each, "a variable outside of functions is filled by code of the file")
+
+    def _makes_active(self, head: Sequence[Token]) -> str:
+        """The class of `active` of which a statement makes an object, or ""."""
+        texts = [token.text for token in head]
+        keys = [at for at, text in enumerate(texts) if text in ("class", "struct", "union")]
+        if keys and "}" in texts:  # a class is defined: `struct S : Base { ... } s;`
+            name = _defined_class(head, keys[-1])
+            if self.active & set(texts[keys[-1] : texts.index("}")]):
+                self.active.add(name)  # by itself, or by what it derives from
+            behind = head[len(texts) - texts[::-1].index("}") :]
+            makes = any(token.kind == "name" for token in behind) and behind[0].text != "*"
+            return name if makes and name in self.active else ""
+        for at, token in enumerate(head):
+            if token.text in ("=", "("):
+                return ""
+            if token.text in self.active:
+                rest = head[at + 1 :]
+                if rest and rest[0].text in ("*", "&"):
+                    return ""
+                if any(each.kind == "name" for each in rest) and not _is_prototype(rest):
+                    return token.text
+        return ""
+
+    def _calls(self, head: Sequence[Token]) -> bool:
+        """Whether an initialiser calls a function of the file, or a lambda on the spot."""
+        starts = [at for at, token in enumerate(head) if token.text == "=" and at]
+        if not starts:
+            return False
+        value = head[starts[0] + 1 :]
+        return any(
+            (token.text in self.functions or token.text == "}") and following.text == "("
+            for token, following in pairwise(value)
+        )
+
+    def _tell(self, each: Statement, message: str) -> None:
+        self.report("startup", each.head[0], message)
+
+
+def _defined_class(head: Sequence[Token], key: int) -> str:
+    """The name of the class whose keyword stands at `key`."""
+    names = [token.text for token in head[key + 1 :] if token.kind == "name"]
+    return next((name for name in names if name not in DECORATIONS), "")
+
+
+def _is_prototype(rest: Sequence[Token]) -> bool:
+    """Whether what follows a type is a function's declaration: `Buffer make(int n)`."""
+    texts = [token.text for token in rest]
+    if "(" not in texts:
+        return False
+    first = rest[texts.index("(") + 1] if texts.index("(") + 1 < len(rest) else None
+    return first is None or first.text == ")" or first.kind == "name"

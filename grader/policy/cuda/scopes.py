@@ -1,0 +1,290 @@
+"""Where a token stands: in which function, of the device or of the host, in which class.
+
+Braces, parentheses and semicolons are enough to tell; no expression is understood. A file whose
+braces differ between the branches of an #if, or hide in a macro, can't be told: `is_sure` is False.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from grader.policy.cuda.lexer import Directive, Token
+from grader.policy.cuda.names import DEVICE, GLOBAL, HOST
+
+MAX_NESTED = 100  # braces
+MAX_WORK = 1_000_000  # tokens looked at again where braces open; an honest file needs hundreds
+
+_CLASS_KEYS = frozenset({"class", "struct", "union", "enum"})
+# What has parentheses of its own and says nothing about whether a function follows.
+DECORATIONS = frozenset(
+    {"alignas", "__align__", "__launch_bounds__", "__attribute__", "__attribute", "__declspec"}
+    | {"noexcept", "decltype", "requires", "explicit"}
+)
+_LOOPS = frozenset({"if", "for", "while", "switch", "else", "do", "case", "default"})
+
+
+class TooInvolved(Exception):
+    """The braces of the file nest too deeply, or their heads are too long, to be read."""
+
+
+@dataclass
+class Scope:
+    """One pair of braces being read.
+
+    `head` is the statement so far; of braces in it only the closing one is there.
+    """
+
+    kind: str  # namespace | class | function | block | value
+    name: str = ""  # of a class or function
+    on_device: bool = False  # whether it runs on the device alone
+    opened_by: tuple[Token, ...] = ()  # the head in front of the brace
+    head: list[Token] = field(default_factory=list)
+    depth: int = 0  # open parentheses and square brackets in the head
+    holds_lambda: bool = False  # whether the head calls, or hands on, a lambda
+
+
+@dataclass(frozen=True)
+class Place:
+    """A token with the scope it stands in."""
+
+    token: Token
+    index: int  # in the file's tokens
+    scopes: tuple[Scope, ...]  # outermost first; the last one is still being read
+
+    @property
+    def scope(self) -> Scope:
+        return self.scopes[-1]
+
+    @property
+    def is_device_statement(self) -> bool:
+        """Whether it begins a statement of a function that runs on the device alone."""
+        return self._function_on_device() and self._begins_statement()
+
+    def _function_on_device(self) -> bool:
+        for scope in reversed(self.scopes):
+            if scope.kind == "function":
+                return scope.on_device
+            if scope.kind in ("class", "namespace"):
+                return False
+        return False
+
+    def _begins_statement(self) -> bool:
+        head = self.scope.head
+        if self.scope.kind == "value" or self.scope.depth:
+            return False
+        return not head or head[0].text in _LOOPS or head[-1].text == ":"
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A statement that has ended, or the head of a function: `scope` is where it stands."""
+
+    head: tuple[Token, ...]
+    scope: Scope
+    opens: Scope | None = None  # the function that it opens; None where it ended in a semicolon
+    in_function: bool = False
+    holds_lambda: bool = False
+
+
+def walk(
+    tokens: Sequence[Token], macros: Mapping[str, frozenset[str]] | None = None
+) -> Iterator[Place | Statement]:
+    """Every token with its place, and every statement as it ends, in the order of the file.
+
+    `macros` says which of __global__, __device__ and __host__ a macro stands for (`specifiers`).
+    A scope changes as reading goes on: look at a place before asking for the next. Raises
+    TooInvolved.
+    """
+    stack = [Scope("namespace")]
+    outer = (stack[0],)  # the stack as a tuple, made anew only when it changes
+    work = 0
+    for index, token in enumerate(tokens):
+        scope = stack[-1]
+        yield Place(token, index, outer)
+        text = token.text if token.kind in ("punctuation", "name") else ""
+        if text == "{":
+            work += len(scope.head)
+            if len(stack) >= MAX_NESTED or work > MAX_WORK:
+                raise TooInvolved
+            opened = _opened(scope, stack, macros or {})
+            if opened.kind == "function":
+                yield Statement(tuple(scope.head), scope, opened, _in_function(stack))
+            stack.append(opened)
+        elif text == "}":
+            if len(stack) > 1:
+                closed = stack.pop()
+                _close(stack[-1], closed, token)
+        elif text == ";" and not scope.depth:
+            yield Statement(tuple(scope.head), scope, None, _in_function(stack), scope.holds_lambda)
+            _restart(scope)
+        elif text == ":" and len(scope.head) == 1 and not scope.depth:
+            _restart(scope)  # public:, default:, a label
+        elif text == "," and scope.kind == "value" and not scope.depth:
+            _restart(scope)
+        else:
+            _extend(scope, token, text)
+        if text in ("{", "}"):
+            outer = tuple(stack)
+
+
+def _extend(scope: Scope, token: Token, text: str) -> None:
+    if text in ("(", "["):
+        scope.depth += 1
+    elif text in (")", "]"):
+        scope.depth = max(0, scope.depth - 1)
+    scope.head.append(token)
+
+
+def _restart(scope: Scope) -> None:
+    scope.head, scope.depth, scope.holds_lambda = [], 0, False
+
+
+def _close(scope: Scope, closed: Scope, token: Token) -> None:
+    """Go on in `scope` behind a closing brace."""
+    ends = closed.kind == "block" and not scope.depth and not _is_value(scope.head)
+    if ends or closed.kind in ("function", "namespace"):
+        _restart(scope)
+    else:
+        scope.head.append(token)
+
+
+def _in_function(stack: Sequence[Scope]) -> bool:
+    return any(scope.kind == "function" for scope in stack)
+
+
+def _opened(scope: Scope, stack: Sequence[Scope], macros: Mapping[str, frozenset[str]]) -> Scope:
+    """The scope that a brace opens behind the head of `scope`."""
+    head = tuple(scope.head)
+    inside = scope.kind in ("function", "block") or (scope.kind == "value" and _in_function(stack))
+    if scope.depth and head[-1].text == "(":
+        return Scope("block", opened_by=head)  # a statement among expressions: ({ ... })
+    if scope.kind == "value" or scope.depth or _is_value(head):
+        if any(token.text == "[" for token in head):
+            scope.holds_lambda = scope.holds_lambda or scope.depth > 0
+            return Scope("block", opened_by=head)
+        return Scope("value", opened_by=head)
+    outside = [token for token, depth in _with_depth(head) if not depth]
+    words = {token.text for token in outside}
+    if words & _CLASS_KEYS and not _has_parameters(outside):
+        return Scope("class", _class_name(outside), opened_by=head)
+    if inside:
+        is_value = bool(head) and head[-1].kind == "name" and head[0].text not in _LOOPS
+        return Scope("value" if is_value else "block", opened_by=head)
+    if not head or "namespace" in words or (head[0].text == "extern" and len(head) == 2):
+        return Scope("namespace" if head else "block", opened_by=head)
+    if _has_parameters(outside):
+        words = words.union(*(macros.get(word, ()) for word in words))
+        on_device = GLOBAL in words or (DEVICE in words and HOST not in words)
+        return Scope("function", _function_name(outside), on_device, head)
+    return Scope("value", opened_by=head)
+
+
+def _is_value(head: Sequence[Token]) -> bool:
+    """Whether the head has come to an initialiser: `int a[] =`, `auto f = []`."""
+    previous = ""
+    for token, depth in _with_depth(head):
+        if token.text == "=" and not depth and previous != "operator":
+            return True
+        previous = token.text
+    return bool(head) and head[0].text == "return"
+
+
+def _with_depth(head: Sequence[Token]) -> Iterator[tuple[Token, int]]:
+    """Tokens with the depth of parentheses, template lists and decorations they stand in.
+
+    An opening parenthesis of a parameter list counts as outside, its content doesn't.
+    """
+    depth = angles = 0
+    decorated = False  # inside the parentheses of alignas(...) and the like
+    previous = ""
+    for token in head:
+        text = token.text if token.kind in ("name", "punctuation") else ""
+        if text in (")", "]"):
+            depth = max(0, depth - 1)
+        elif text == ">" and angles and not depth:
+            angles -= 1
+        elif text == "<" and not depth and (previous == "template" or angles):
+            angles += 1
+        starts_decoration = text == "(" and not depth and previous in DECORATIONS
+        decorated = (decorated and depth > 0) or starts_decoration
+        yield token, depth + angles + decorated
+        if text in ("(", "["):
+            depth += 1
+        previous = text
+
+
+def _has_parameters(outside: Sequence[Token]) -> bool:
+    return any(token.text == "(" for token in outside)
+
+
+def _class_name(outside: Sequence[Token]) -> str:
+    names = [t.text for t in outside if t.kind == "name" or t.text == ":"]
+    found = ""
+    for name in names:
+        if name == ":":
+            break
+        if name not in DECORATIONS | {"final"}:
+            found = name
+    return found
+
+
+def _function_name(outside: Sequence[Token]) -> str:
+    """The name in front of the first parameter list; "~S" of a destructor."""
+    for place, token in enumerate(outside):
+        if token.text == "(" and place:
+            tilde = place > 1 and outside[place - 2].text == "~"
+            return ("~" if tilde else "") + outside[place - 1].text
+    return ""
+
+
+def specifiers(directives: Sequence[Directive]) -> dict[str, frozenset[str]]:
+    """Macros that stand for __device__ and the like: `#define INLINE __device__ inline`.
+
+    Of a macro that is defined twice, what every definition says; __host__ if one of them does.
+    """
+    found: dict[str, frozenset[str]] = {}
+    for each in directives:
+        if each.name not in ("define", "undef") or not each.tokens:
+            continue
+        name, *body = (token.text for token in each.tokens)
+        words: frozenset[str] = frozenset()
+        if each.name == "define" and all(token.kind == "name" for token in each.tokens):
+            words = frozenset(body).union(*(found.get(word, ()) for word in body))
+        words &= {DEVICE, GLOBAL, HOST}
+        before = found.get(name, words)
+        found[name] = (words & before) | ((words | before) & {HOST})
+    return found
+
+
+def is_sure(tokens: Sequence[Token], directives: Sequence[Directive]) -> bool:
+    """Whether braces can be counted: each macro, and each branch of an #if, has them in pairs."""
+    bodies = (each.tokens for each in directives if each.name == "define")
+    if any(_fall_and_rise(body) != (0, 0) for body in bodies):
+        return False
+    open_branches: list[tuple[int, int]] = []  # of each #if that is open: lowest and last depth
+    lowest = depth = begin = 0
+    for each in directives:
+        fall, rise = _fall_and_rise(tokens[begin : each.before])
+        lowest, depth, begin = min(lowest, depth + fall), depth + rise, each.before
+        if each.name in ("if", "ifdef", "ifndef"):
+            open_branches.append((lowest, depth))
+            lowest = depth = 0
+        elif each.name in ("else", "elif", "elifdef", "elifndef", "endif") and open_branches:
+            if (lowest, depth) != (0, 0):
+                return False
+            lowest = depth = 0
+            if each.name == "endif":
+                lowest, depth = open_branches.pop()
+    fall, rise = _fall_and_rise(tokens[begin:])
+    return not open_branches and min(lowest, depth + fall) == 0 and depth + rise == 0
+
+
+def _fall_and_rise(tokens: Sequence[Token]) -> tuple[int, int]:
+    """How deep below its start the text's braces go (0 or less), and where they end."""
+    lowest = depth = 0
+    for token in tokens:
+        if token.kind == "punctuation":
+            depth += (token.text == "{") - (token.text == "}")
+            lowest = min(lowest, depth)
+    return lowest, depth

@@ -1,0 +1,233 @@
+"""Compiles a CUDA submission inside the sandbox, when asked to (`Operation.build`).
+
+The compiler reads the student's text, so it runs where their code runs. What it makes goes to a
+descriptor of the grader's: the executable, then, at once behind it, the site table as JSON. The
+answer's text is JSON too:
+
+    {"ok": whether there is an executable, "executable_bytes": ..., "sites_bytes": ...,
+     "entries": [names that are present],
+     "problems": [{"kind": ..., "message": ..., "line": ... or null, "entry": ..., "detail": ...}]}
+
+The spawn message says what is wanted (`Wanted`). Nothing of this is believed: the executable is
+started in a sandbox, and the table only names lines.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import importlib.util
+import json
+import os
+import shutil
+import socket
+import sys
+import tempfile
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from . import gpu_build, nvcc
+from .protocol import MAX_TEXT, REQUEST_BYTES, Code, Operation, ProtocolError, Reply, Request
+
+EMULATOR_FOLDER = Path(__file__).resolve().parent.parent / "emulator"
+MAX_PROBLEMS = 20
+_MAX_MESSAGE = 1000  # characters of a problem's text in an answer
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What the grader asks for: the JSON object `build` of the spawn message."""
+
+    backend: str  # "emulator" or "gpu"
+    entries: tuple[dict[str, Any], ...]  # {"name": ..., "arguments": ["pointer:float32", ...]}
+    check_with_nvcc: bool = False  # emulator only: does nvcc agree with g++?
+    cache: str | None = None  # where what is built once lies; None: where this user keeps it
+
+
+@dataclass
+class Made:
+    """What came of it."""
+
+    executable: Path | None
+    problems: list[dict[str, Any]]
+    sites: dict[str, Any] = field(default_factory=dict)
+    entries: Sequence[str] = ()
+
+
+def serve(requests: socket.socket, output: int, path: str, wanted: dict[str, Any]) -> None:
+    """Answer build requests for the source at `path` until the grader closes the socket.
+
+    Raises TypeError when `wanted` isn't what `Wanted` holds.
+    """
+    described = Wanted(**{**wanted, "entries": tuple(wanted["entries"])})
+    load_emulator()
+    requests.send(Reply(0, Code.ok).pack())  # ready
+    while True:
+        try:
+            data = requests.recv(REQUEST_BYTES + 1)
+        except ConnectionError:
+            return
+        if not data:
+            return
+        requests.send(_answer(data, output, Path(path), described).pack())
+
+
+def build(source: Path, wanted: Wanted, folder: Path) -> Made:
+    """Compile one file, writing to `folder` only.
+
+    Raises OSError when no compiler can be started.
+    """
+    if wanted.backend == "gpu":
+        return _made_for_gpu(source, wanted, folder)
+    if wanted.check_with_nvcc:
+        return _build_with_both(source, wanted, folder)
+    return _build_for_emulator(source, wanted, folder)
+
+
+def load_emulator() -> None:
+    """Make the folder of the emulator the package `warpgrade_emulator`, outside of sys.path."""
+    if "warpgrade_emulator" in sys.modules:
+        return
+    spec = importlib.util.spec_from_file_location(
+        "warpgrade_emulator",
+        EMULATOR_FOLDER / "__init__.py",
+        submodule_search_locations=[str(EMULATOR_FOLDER)],
+    )
+    package = importlib.util.module_from_spec(spec)
+    sys.modules["warpgrade_emulator"] = package
+    spec.loader.exec_module(package)
+
+
+# --- one request -------------------------------------------------------------------------------
+
+
+def _answer(data: bytes, output: int, source: Path, wanted: Wanted) -> Reply:
+    try:
+        request = Request.unpack(data)
+    except ProtocolError as error:
+        return Reply(0, Code.bad_request, json.dumps({"message": str(error)}))
+    if request.operation is not Operation.build:
+        told = {"message": f"{request.operation.name}: only build is served here"}
+        return Reply(request.sequence, Code.bad_request, json.dumps(told))
+    folder = Path(tempfile.mkdtemp(prefix="build-"))
+    try:
+        told = _deliver(build(source, wanted, folder), output)
+        return Reply(request.sequence, Code.ok, _fitting(told))
+    except Exception as error:  # our own trouble, or the machine's: say it, don't die
+        told = {"type": type(error).__name__, "message": str(error)[:_MAX_MESSAGE]}
+        return Reply(request.sequence, Code.bad_request, json.dumps(told))
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _deliver(made: Made, output: int) -> dict[str, Any]:
+    """Write what was made to the grader's descriptor and describe it. Raises ValueError."""
+    program = made.executable.read_bytes() if made.executable else b""
+    sites = json.dumps(made.sites, separators=(",", ":")).encode() if program else b""
+    room = os.fstat(output).st_size
+    if len(program) + len(sites) > room:
+        raise ValueError(f"the program has {len(program) + len(sites)} bytes, {room} fit")
+    for offset, part in ((0, program), (len(program), sites)):
+        done = 0
+        while done < len(part):
+            done += os.pwrite(output, memoryview(part)[done:], offset + done)
+    return {
+        "ok": bool(program),
+        "executable_bytes": len(program),
+        "sites_bytes": len(sites),
+        "entries": list(made.entries),
+        "problems": made.problems[:MAX_PROBLEMS],
+    }
+
+
+def _fitting(told: dict[str, Any]) -> str:
+    """As JSON that a reply holds: where it doesn't fit, first the details go, then problems."""
+    for problem in told["problems"]:
+        for key in ("message", "detail"):
+            problem[key] = _shortened(problem[key])
+    text = json.dumps(told)
+    while len(text) > MAX_TEXT:  # ASCII: as many bytes
+        detailed = [problem for problem in told["problems"] if problem["detail"]]
+        if detailed:
+            detailed[-1]["detail"] = ""
+        else:
+            told["problems"].pop()
+        text = json.dumps(told)
+    return text
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _MAX_MESSAGE else text[:_MAX_MESSAGE] + " ..."
+
+
+# --- the emulator ------------------------------------------------------------------------------
+
+
+def _build_for_emulator(source: Path, wanted: Wanted, folder: Path) -> Made:
+    from warpgrade_emulator import build as emulator
+    from warpgrade_emulator import toolchain
+
+    entries = [emulator.Entry(each["name"], tuple(each["arguments"])) for each in wanted.entries]
+    made = emulator.build(source, entries, folder, toolchain.prepare(_cache(wanted)))
+    return Made(
+        made.executable,
+        [dataclasses.asdict(problem) for problem in made.problems],
+        {str(pc): dataclasses.astuple(site) for pc, site in made.sites.items()},
+        made.entries,
+    )
+
+
+def _cache(wanted: Wanted) -> Path | None:
+    return Path(wanted.cache) if wanted.cache else None
+
+
+def _build_with_both(source: Path, wanted: Wanted, folder: Path) -> Made:
+    """g++ and nvcc at the same time. What nvcc says counts: a GPU runs what it compiles."""
+    from warpgrade_emulator import toolchain
+
+    program = toolchain.find_nvcc()
+    if program is None:
+        return _build_for_emulator(source, wanted, folder)
+    own = folder / "nvcc"
+    own.mkdir()
+    copy = Path(shutil.copyfile(source, own / source.name))  # without its mode: no chmod here
+    refused: list[nvcc.Refusal] = []
+    answered: list[bool] = []
+
+    def check() -> None:
+        with contextlib.suppress(OSError, nvcc.NvccError):  # no verdict: nvcc doesn't work here
+            refused.extend(nvcc.check(program, copy, own))
+            answered.append(True)
+
+    checking = threading.Thread(target=check)
+    checking.start()
+    try:
+        made = _build_for_emulator(source, wanted, folder)
+    finally:
+        checking.join()
+    return reconciled(made, refused) if answered else made
+
+
+def reconciled(made: Made, refused: Sequence[nvcc.Refusal]) -> Made:
+    """The emulator's build in the light of what nvcc refuses, where the two disagree.
+
+    nvcc's refusals are problems of kind `nvcc`; what only the emulator's compiler refuses is
+    `unsupported`: a limit of ours, and no mistake in the file.
+    """
+    ours = [problem for problem in made.problems if problem["kind"] == "compile"]
+    if refused and not ours:
+        problems = [each.as_problem("nvcc") for each in refused]
+        return Made(None, [*problems, *made.problems], {}, ())
+    if ours and not refused:
+        for problem in ours:
+            problem["kind"] = "unsupported"
+            problem["message"] = f"nvcc accepts this, the emulator doesn't: {problem['message']}"
+    return made
+
+
+def _made_for_gpu(source: Path, wanted: Wanted, folder: Path) -> Made:
+    program, problems, present = gpu_build.build(source, wanted.entries, _cache(wanted), folder)
+    return Made(program, problems, entries=present)

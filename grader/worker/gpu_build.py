@@ -1,0 +1,134 @@
+"""A submission's program for the GPU: nvcc's object, the table of entries and the native host."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from . import nvcc
+
+_INCLUDE = Path(__file__).resolve().parent.parent / "emulator" / "include" / "warpgrade"
+# The CUDA runtime, which the GPU program is linked with.
+_CUDA_NAMES = ("cuda", "__cuda", "__nv")
+
+
+Built = tuple[Path | None, list[dict[str, Any]], list[str]]  # program, problems, entries
+
+
+def build(
+    source: Path, wanted: Sequence[dict[str, Any]], cache: Path | None, folder: Path
+) -> Built:
+    """The student's object by nvcc, the table of entries by g++, the host from the cache.
+
+    `wanted` are the entries as builder.Wanted has them. Raises NvccError or OSError where the
+    machine fails, never for what is in the source.
+    """
+    from warpgrade_emulator import glue, toolchain
+
+    compiler = toolchain.find_nvcc()
+    if compiler is None:
+        raise nvcc.NvccError("nvcc not found")
+    entries = [glue.Entry(each["name"], tuple(each["arguments"])) for each in wanted]
+    own = folder / "submission"
+    own.mkdir()
+    # Without its mode: no chmod here.
+    checked, made = Path(shutil.copyfile(source, own / source.name)), folder / "submission.o"
+    text = source.read_text("utf-8", "replace")
+    _provide_headers(folder / "include")
+    declared = [entry for entry in entries if re.search(rf"\b{entry.name}\s*\(", text)]
+    refused = _compile_checked(compiler, checked, declared, made, folder / "include")
+    if refused:
+        return None, [each.as_problem("compile") for each in refused], []
+    faults = _faults(made, entries, toolchain.prepare(cache).symbols["reserved"])
+    problems = [_told_fault(fault, text) for fault in faults]
+    faulty = {fault.entry for fault in faults}
+    present = [entry for entry in entries if entry.name not in faulty]
+    if "" in faulty or not present:
+        return None, problems, []
+    table = _compile_table(glue.entry_table(present), toolchain.find_compiler()[0], folder)
+    host = nvcc.host_objects(compiler, cache or toolchain.cache_root(), folder)
+    program = folder / "program"
+    if refused := nvcc.link(compiler, [*host, made, table], program, checked):
+        return None, [*problems, *(each.as_problem("compile") for each in refused)], []
+    return program, problems, [entry.name for entry in present]
+
+
+def _faults(made: Path, entries: Sequence[Any], reserved: Sequence[str]) -> list[Any]:
+    """What is wrong with the object, by the emulator's rules and with the CUDA runtime allowed."""
+    from warpgrade_emulator import objects
+    from warpgrade_emulator.elf import Elf
+
+    elf = Elf(made)
+    provided = {each.name for each in elf.symbols if each.name.startswith(_CUDA_NAMES)}
+    return objects.check(elf, entries, provided, reserved)
+
+
+def _compile_checked(
+    compiler: str, source: Path, entries: Sequence[Any], made: Path, include: Path
+) -> tuple[nvcc.Refusal, ...]:
+    """Compile with a check of the entries' signatures behind the student's text.
+
+    Where only the check fails (an entry that isn't there, or is overloaded), without it: the
+    object's symbols then tell.
+    """
+    from warpgrade_emulator import glue
+
+    data = source.read_bytes()
+    options = ("-I", str(include))
+    source.write_bytes(data + _signature_check(glue, entries).encode())
+    refused = nvcc.compile_object(compiler, source, made, options=options)
+    own = [each for each in refused if glue.CHECK_FILE not in each.message]
+    if refused and not own:
+        source.write_bytes(data)
+        return nvcc.compile_object(compiler, source, made, options=options)
+    return tuple(own)
+
+
+def _signature_check(glue: Any, entries: Sequence[Any]) -> str:
+    """As glue.signature_check, but plainer: nvcc's front end resolves that one otherwise."""
+    types = {kind for entry in entries for kind in entry.types()}
+    headers = {"__half*": "cuda_fp16.h", "__nv_bfloat16*": "cuda_bf16.h"}
+    included = ["warpgrade/signature.h", *(headers[kind] for kind in sorted(types & set(headers)))]
+    lines = [f"#include <{each}>" for each in included]
+    for entry in entries:
+        expected = ", ".join(
+            f"::warpgrade::pointer_to<{kind[:-1]}>" if kind.endswith("*") else kind
+            for kind in entry.types()
+        )
+        symbol = glue.SIGNATURE_SYMBOL + entry.name
+        size = f"::warpgrade::signature<{expected}>::verdict(&::{entry.name})"
+        declared = f"extern const char {symbol}[{size}]; const char {symbol}[{size}] = {{}};"
+        lines.append(f'extern "C" {{ {declared} }}')
+    return f'\n#line 1 "{glue.CHECK_FILE}"\n' + "\n".join(lines) + "\n"
+
+
+def _provide_headers(include: Path) -> None:
+    """Ours only: beside them lie the emulator's, named as CUDA's are."""
+    (include / "warpgrade").mkdir(parents=True)
+    for header in (_INCLUDE / "signature.h", Path(__file__).parent / "native" / "entries.h"):
+        shutil.copyfile(header, include / "warpgrade" / header.name)
+
+
+def _compile_table(text: str, compiler: str, folder: Path) -> Path:
+    source, made = folder / "table.cpp", folder / "table.o"
+    source.write_text(text)
+    line = [compiler, "-std=c++17", "-O1", "-I", str(folder / "include"), "-c", str(source)]
+    done = subprocess.run([*line, "-o", str(made)], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise RuntimeError(f"the table of entries does not compile: {done.stderr[-500:]}")
+    return made
+
+
+def _told_fault(fault: Any, text: str) -> dict[str, Any]:
+    """A fault of an object, with the line where its name first stands."""
+    line = None
+    if fault.name:
+        named = re.compile(rf"\b{re.escape(fault.name)}\b")
+        lines = enumerate(text.splitlines(), 1)
+        line = next((number for number, code in lines if named.search(code)), None)
+    told = {"kind": fault.kind, "message": fault.message, "line": line, "entry": fault.entry}
+    return {**told, "detail": ""}

@@ -1,0 +1,29 @@
+// From the bytes of a request to a call of an entry.
+
+#ifndef WARPGRADE_ARGUMENTS_H
+#define WARPGRADE_ARGUMENTS_H
+
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "backend.h"
+
+namespace warpgrade::host {
+
+// A request that can't be served; what() says why.
+class BadRequest : public std::runtime_error {
+public:
+    using std::runtime_error::runtime_error;
+};
+
+// The call a request asks for: its kinds agree with the entry's, and every tensor lies inside its
+// allocation and its buffer. `descriptions` may hold fewer than there are arguments; the rest get a
+// number for a name, and are what their buffer suggests. Throws BadRequest.
+Call read_call(const Request& request, const warpgrade_entry& entry,
+               const std::vector<Buffer>& buffers,
+               const std::vector<Description>& descriptions);
+
+}  // namespace warpgrade::host
+
+#endif

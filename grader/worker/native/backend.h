@@ -1,0 +1,74 @@
+// Where kernels run: the emulator or a GPU. host.cpp drives either without knowing which;
+// the one that is linked in defines these functions.
+
+#ifndef WARPGRADE_BACKEND_H
+#define WARPGRADE_BACKEND_H
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "entries.h"
+#include "protocol.h"
+
+namespace warpgrade::host {
+
+// A memfd of the grader's arena. Whoever maps it closes it.
+struct Buffer {
+    int descriptor;
+    std::size_t length;  // bytes
+    bool writable;
+};
+
+// What the spec says of an argument: its name, and whether a kernel reads it, writes it or both.
+struct Description {
+    std::string name;
+    bool initialised, writable;
+};
+
+// A tensor argument. The allocation is the view with the guard zones around it; both lie inside
+// the buffer (arguments.cpp has checked that). Offsets and lengths are in bytes.
+struct Tensor {
+    int argument;
+    Description description;
+    std::size_t buffer;
+    std::size_t offset;  // of the first element, from the start of the buffer
+    std::size_t extent;  // from the view's first byte to its last, both included
+    std::size_t allocation_offset;
+    std::size_t allocation_length;
+    bool host_space;
+};
+
+// One call of an entry. `values` holds the scalars; the backend fills in the pointers.
+struct Call {
+    const warpgrade_entry* entry = nullptr;
+    std::vector<warpgrade_value> values;
+    std::vector<Tensor> tensors;
+};
+
+// How a request ended. After `lost` the process is of no further use and ends.
+struct Answer {
+    Code code = Code::ok;
+    std::string text;
+    bool lost = false;
+};
+
+// Called once, before the grader hears that the worker is ready. Throws std::system_error.
+void map_buffers(const std::vector<Buffer>& buffers);
+
+// Called when the entry has been found: starts what the first case shouldn't pay for.
+Answer load();
+
+// Calls the entry once and brings the results back to the arena. `counters`: count what hardware
+// counters count, and report it. Throws what the entry throws.
+Answer run(Call& call, bool counters);
+
+// For the stopwatch: keep copies of the arguments on the device, call the entry over them in turn,
+// and copy one of them back.
+Answer prepare(const Call& call, unsigned copies);
+Answer time_calls(unsigned repeat);
+Answer collect(unsigned copy);
+
+}  // namespace warpgrade::host
+
+#endif

@@ -1,0 +1,244 @@
+// The GPU backend: every allocation of the arena is copied to the device whole, guard zones
+// included, and what lies in a writable buffer is copied back after the call. A worker whose
+// kernel broke the context says so and ends: no later call can use it.
+
+#include <cuda_runtime.h>
+
+#include <memory>
+#include <utility>
+
+#include "backend.h"
+#include "gpu_calls.h"
+#include "mapping.h"
+#include "text.h"
+
+namespace warpgrade::host {
+namespace {
+
+// A stray pointer of host code within this distance of a buffer faults.
+constexpr std::size_t margin = std::size_t(1) << 30;
+
+class DeviceError {
+public:
+    explicit DeviceError(cudaError_t error) : error(error) {}
+    const cudaError_t error;
+};
+
+void check(cudaError_t error) {
+    if (error != cudaSuccess) throw DeviceError(error);
+}
+
+// Device memory of one tensor, and where in the arena it belongs.
+class DeviceCopy {
+public:
+    DeviceCopy(char* host, std::size_t bytes, bool writable)
+        : host_(host), bytes_(bytes), writable_(writable) {
+        check(cudaMalloc(&memory_, bytes));
+        const cudaError_t error = cudaMemcpy(memory_, host, bytes, cudaMemcpyHostToDevice);
+        if (error != cudaSuccess) {
+            cudaFree(memory_);
+            throw DeviceError(error);
+        }
+    }
+    DeviceCopy(const DeviceCopy&) = delete;
+    DeviceCopy& operator=(const DeviceCopy&) = delete;
+    ~DeviceCopy() { cudaFree(memory_); }
+
+    char* at(std::size_t offset) const { return static_cast<char*>(memory_) + offset; }
+
+    void take_back() const {
+        if (writable_) check(cudaMemcpy(host_, memory_, bytes_, cudaMemcpyDeviceToHost));
+    }
+
+private:
+    char* host_;
+    std::size_t bytes_;
+    bool writable_;
+    void* memory_ = nullptr;
+};
+
+// A call with its arguments on the device.
+struct Placed {
+    const warpgrade_entry* entry;
+    std::vector<warpgrade_value> values;
+    std::vector<std::unique_ptr<DeviceCopy>> copies;
+};
+
+struct MappedBuffer {
+    Mapping mapping;
+    bool writable;
+};
+
+std::vector<MappedBuffer> mapped;
+std::vector<Placed> prepared;
+
+void expose(const std::vector<Tensor>& tensors) {
+    for (std::size_t index = 0; index < mapped.size(); ++index) {
+        std::vector<std::pair<std::size_t, std::size_t>> ranges;
+        for (const Tensor& tensor : tensors) {
+            if (tensor.buffer == index) {
+                ranges.emplace_back(tensor.allocation_offset, tensor.allocation_length);
+            }
+        }
+        mapped[index].mapping.expose(ranges);
+    }
+}
+
+Placed place(const Call& call) {
+    Placed placed{call.entry, call.values, {}};
+    for (const Tensor& tensor : call.tensors) {
+        const MappedBuffer& buffer = mapped[tensor.buffer];
+        void*& pointer = placed.values[tensor.argument].pointer;
+        if (tensor.host_space) {
+            pointer = buffer.mapping.at(tensor.offset);
+            continue;
+        }
+        placed.copies.push_back(std::make_unique<DeviceCopy>(
+            buffer.mapping.at(tensor.allocation_offset), tensor.allocation_length,
+            buffer.writable));
+        pointer = placed.copies.back()->at(tensor.offset - tensor.allocation_offset);
+    }
+    return placed;
+}
+
+// An error that stays when asked again has broken the context.
+bool is_lost() {
+    cudaGetLastError();
+    return cudaDeviceSynchronize() != cudaSuccess;
+}
+
+Answer failure(cudaError_t error) {
+    const bool lost = is_lost();
+    Answer failed = answer(error == cudaErrorMemoryAllocation && !lost ? Code::out_of_memory
+                                                                       : Code::device_failed,
+                           cudaGetErrorName(error), cudaGetErrorString(error));
+    failed.lost = failed.code == Code::device_failed;
+    return failed;
+}
+
+// Of host code: no thread and no place is known.
+std::string finding(const char* kind, const std::string& text) {
+    return std::string("{\"kind\": \"") + kind + "\", \"text\": " + quoted(text, 500) + "}";
+}
+
+std::string copies_text(const Copies& copies) {
+    return "{\"count\": " + std::to_string(copies.count) +
+           ", \"bytes\": " + std::to_string(copies.bytes) +
+           ", \"host_to_device\": " + std::to_string(copies.host_to_device) +
+           ", \"device_to_host\": " + std::to_string(copies.device_to_host) +
+           ", \"device_to_device\": " + std::to_string(copies.device_to_device) + "}";
+}
+
+// The report of the emulator's shape, of what can be seen from outside the kernel.
+Answer report(cudaError_t unchecked, const CallRecord& calls) {
+    std::string findings;
+    if (unchecked != cudaSuccess) {
+        findings = finding("launch_error", std::string(cudaGetErrorString(unchecked)) + " (" +
+                                               cudaGetErrorName(unchecked) + ")");
+    } else if (!calls.unfreed.empty()) {
+        std::size_t bytes = 0;
+        for (const Allocation& each : calls.unfreed) bytes += each.bytes;
+        const std::size_t count = calls.unfreed.size();
+        findings = finding("leak", std::to_string(bytes) + " bytes in " + std::to_string(count) +
+                                       (count == 1 ? " allocation" : " allocations"));
+    }
+    return {findings.empty() ? Code::ok : Code::found,
+            "{\"error\": " + std::to_string(static_cast<int>(unchecked)) +
+                ", \"lost\": false, \"findings\": [" + findings +
+                "], \"launches\": [], \"buffers\": [], \"copies\": " + copies_text(calls.copies) +
+                ", \"cut\": false}"};
+}
+
+void free_all(const std::vector<Allocation>& allocations) {
+    for (const Allocation& each : allocations) cudaFree(each.memory);
+}
+
+// Call the entry and wait for its kernels: the error it left behind without looking at it.
+// Throws DeviceError where the context is broken.
+cudaError_t call_and_wait(const Placed& placed) {
+    cudaGetLastError();  // of whatever came before
+    placed.entry->call(placed.values.data());
+    const cudaError_t unchecked = cudaGetLastError();
+    check(cudaDeviceSynchronize());
+    return unchecked;
+}
+
+Answer run_placed(const Call& call) {
+    expose(call.tensors);
+    const Placed placed = place(call);
+    begin_calls();
+    cudaError_t unchecked = cudaSuccess;
+    try {
+        unchecked = call_and_wait(placed);
+    } catch (...) {
+        end_calls();
+        throw;
+    }
+    const CallRecord calls = end_calls();
+    for (const auto& copy : placed.copies) copy->take_back();
+    free_all(calls.unfreed);
+    if (unchecked == cudaErrorMemoryAllocation) return failure(unchecked);
+    return report(unchecked, calls);
+}
+
+}  // namespace
+
+void map_buffers(const std::vector<Buffer>& buffers) {
+    for (const Buffer& each : buffers) {
+        mapped.push_back({Mapping(each.descriptor, each.length, each.writable, margin),
+                          each.writable});
+    }
+}
+
+// Starts the context now, so that its time isn't the first case's.
+Answer load() {
+    const cudaError_t error = cudaFree(nullptr);
+    return error == cudaSuccess ? Answer{} : failure(error);
+}
+
+// Counters come from a profiler outside: `counters` changes nothing.
+Answer run(Call& call, bool) {
+    try {
+        return run_placed(call);
+    } catch (const DeviceError& error) {
+        return failure(error.error);
+    }
+}
+
+Answer prepare(const Call& call, unsigned copies) {
+    prepared.clear();
+    expose(call.tensors);
+    try {
+        for (unsigned copy = 0; copy < copies; ++copy) prepared.push_back(place(call));
+        check(cudaDeviceSynchronize());
+    } catch (const DeviceError& error) {
+        prepared.clear();
+        return failure(error.error);
+    }
+    return {};
+}
+
+// The grader has the clock; so nothing here but the calls.
+Answer time_calls(unsigned repeat) {
+    cudaGetLastError();
+    for (unsigned index = 0; index < repeat; ++index) {
+        const Placed& placed = prepared[index % prepared.size()];
+        placed.entry->call(placed.values.data());
+    }
+    const cudaError_t unchecked = cudaGetLastError();
+    const cudaError_t error = cudaDeviceSynchronize();
+    if (error != cudaSuccess) return failure(error);
+    return unchecked == cudaSuccess ? Answer{} : report(unchecked, {});
+}
+
+Answer collect(unsigned copy) {
+    if (copy >= prepared.size()) return answer(Code::bad_request, "no such prepared copy");
+    try {
+        for (const auto& each : prepared[copy].copies) each->take_back();
+    } catch (const DeviceError& error) {
+        return failure(error.error);
+    }
+    return {};
+}
+
+}  // namespace warpgrade::host

@@ -1,0 +1,226 @@
+"""NVIDIA's compiler: a submission's .cu to an object, and to a program with the GPU host.
+
+    check(...)             does nvcc accept the file?
+    compile_object(...)    the same, and keep the object
+    host_objects(...)      the native host with the GPU backend; made once and kept
+    link(...)              all of it to a program
+
+What it refuses comes back as `Refusal`s in the student's own file and lines. Messages of its parts
+look different, and each is read here: the front end's (`a.cu(3): error: ...`), the preprocessor's
+and assembler's (`a.cu:3: Error: ...`), ptxas's and the linker's, which know no line.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+DEFAULT_ARCHITECTURE = "sm_90"  # the course's GPU
+# Without fortified functions: an object then asks for the same names that the emulator's does.
+FLAGS = ("-std=c++17", "-O3", "-lineinfo", "-Xcompiler", "-U_FORTIFY_SOURCE")
+MAX_REFUSALS = 10
+MAX_DETAIL = 2000
+_NATIVE = Path(__file__).parent / "native"
+_WRAPPED_CALLS = _NATIVE / "gpu_wrapped_calls.txt"
+_HOST_SOURCES = ("lockdown", "text", "arguments", "mapping", "host", "backend_gpu", "gpu_calls")
+
+_FRONT_END = re.compile(
+    r"(?P<file>[^()\n]+)\((?P<line>\d+)\): (?:\w+ )?error(?: #[\w-]+)?: (?P<what>.*)"
+)
+_GNU = re.compile(r"(?P<file>[^:\n]+):(?P<line>\d+):(?:\d+:)? (?:fatal )?[Ee]rror: (?P<what>.*)")
+_PTXAS = re.compile(r"ptxas\b.*?\b(?:error|fatal)\s*:\s*(?P<what>.*)")
+_LINKER = re.compile(r".*?(?P<what>(?:undefined reference to|multiple definition of) .*)")
+_MENTION = re.compile(r"\bat line (?P<line>\d+)(?: of \"?(?P<file>[^\s\"]+)\"?)?$", re.MULTILINE)
+_MANGLED = re.compile(r"\b_Z\w+")
+_PATH = re.compile(r"(?<![\w.])/(?:[\w.+-]+/)+([\w.+-]+)")
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """One error of the compiler: `line` is the student's, None where none is known."""
+
+    message: str
+    line: int | None = None
+    detail: str = ""
+
+    def as_problem(self, kind: str) -> dict[str, Any]:
+        """As the builder tells it."""
+        return {**dataclasses.asdict(self), "kind": kind, "entry": ""}
+
+
+def architecture() -> str:
+    """That of the GPU here, or the course's where there is none."""
+    return "native" if Path("/dev/nvidiactl").exists() else DEFAULT_ARCHITECTURE
+
+
+class NvccError(RuntimeError):
+    """nvcc failed, and not over the file: the machine's fault or ours."""
+
+
+def check(nvcc: str, source: Path, folder: Path) -> tuple[Refusal, ...]:
+    """What nvcc refuses in the lines of `source`, for the course's GPU. Writes to `folder` only.
+
+    What it says of no line is left out: a compiler that doesn't work here is no verdict.
+    Raises OSError when nvcc can't be started, NvccError when it fails for other reasons.
+    """
+    refused = compile_object(nvcc, source, folder / "checked.o", DEFAULT_ARCHITECTURE)
+    return tuple(each for each in refused if each.line is not None)
+
+
+def compile_object(
+    nvcc: str,
+    source: Path,
+    made: Path,
+    target: str | None = None,
+    options: Sequence[str] = (),
+) -> tuple[Refusal, ...]:
+    """Compile one file to an object; empty when it was made. Raises as `check` does."""
+    line = [nvcc, *FLAGS, *options, f"-arch={target or architecture()}"]
+    return _refusals(_run([*line, "-c", source.name, "-o", str(made)], source.parent), source)
+
+
+def link(nvcc: str, objects: Sequence[Path], made: Path, source: Path) -> tuple[Refusal, ...]:
+    """Link a program of objects of nvcc's and g++'s; empty when it was made.
+
+    The calls that gpu_calls.cu counts are routed through it. Raises as `check` does.
+    """
+    wrap = [f"-Wl,--wrap={name}" for name in _WRAPPED_CALLS.read_text().split()]
+    options = [item for option in wrap for item in ("-Xcompiler", option.replace(",", "\\,"))]
+    line = [nvcc, f"-arch={architecture()}", *options, *map(str, objects), "-o", str(made)]
+    return _refusals(_run(line, source.parent), source)
+
+
+def host_objects(nvcc: str, cache: Path, folder: Path) -> list[Path]:
+    """The native host with the GPU backend: from the cache, or into it where that can be written.
+
+    The cache is kept by content: sources, flags and the compiler's version. Inside the sandbox it
+    can only be read, and what is missing is made in `folder`. Raises OSError when nvcc can't be
+    started, and NvccError when it refuses the host.
+    """
+    kept = cache / f"gpu-host-{_content_key(nvcc)}"
+    made = [kept / f"{name}.o" for name in _HOST_SOURCES]
+    if all(each.exists() for each in made):
+        return made
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+        fresh = Path(tempfile.mkdtemp(dir=cache))
+    except OSError:
+        fresh = folder
+    for name in _HOST_SOURCES:
+        source = next(_NATIVE.glob(f"{name}.c*"))
+        refused = compile_object(nvcc, source, fresh / f"{name}.o", DEFAULT_ARCHITECTURE)
+        if refused:
+            raise NvccError(f"nvcc refuses the native host: {refused[0].message}")
+    if fresh == folder:
+        return [folder / each.name for each in made]
+    try:
+        fresh.rename(kept)
+    except OSError:  # another process was faster
+        shutil.rmtree(fresh)
+    return made
+
+
+def _content_key(nvcc: str) -> str:
+    told = hashlib.sha256(" ".join((nvcc, *FLAGS)).encode())
+    told.update(_run([nvcc, "--version"], _NATIVE).stdout.encode())
+    for source in sorted(_NATIVE.iterdir()):
+        told.update(source.read_bytes() if source.is_file() else b"")
+    return told.hexdigest()[:16]
+
+
+def read_messages(text: str, file: str) -> list[Refusal]:
+    """The errors in what nvcc printed about `file`, in its order, each once."""
+    lines = text.splitlines()
+    starts = [(number, found) for number, line in enumerate(lines) if (found := _match(line))]
+    found = []
+    for position, (number, match) in enumerate(starts):
+        end = starts[position + 1][0] if position + 1 < len(starts) else len(lines)
+        context = _until_blank(lines[number + 1 : end])
+        refusal = _refusal(match, "\n".join(context), file)
+        if refusal not in found:
+            found.append(refusal)
+    return found[:MAX_REFUSALS]
+
+
+def _placed(refusal: Refusal, source: Path) -> Refusal:
+    """ptxas knows a function by its mangled name only: say it as written, and where it is."""
+    mangled = _MANGLED.search(refusal.message)
+    if mangled is None:
+        return refusal
+    if shutil.which("c++filt") is None:
+        return refusal
+    name = _run(["c++filt", mangled[0]], source.parent).stdout.strip() or mangled[0]
+    message = refusal.message.replace(mangled[0], name)
+    plain = re.search(r"(\w+)\s*[<(]", name.removeprefix("void "))
+    line = refusal.line
+    if plain and line is None:
+        defined = re.compile(rf"\b{re.escape(plain[1])}\s*\(")
+        text = source.read_text("utf-8", "replace").splitlines()
+        line = next((at for at, code in enumerate(text, 1) if defined.search(code)), None)
+    return Refusal(message, line, refusal.detail)
+
+
+def _run(line: Sequence[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        line,
+        cwd=folder,
+        capture_output=True,
+        encoding="utf-8",
+        errors="replace",
+        check=False,
+        env={**os.environ, "LC_ALL": "C"},  # quotes and words as read here
+    )
+
+
+def _refusals(ended: subprocess.CompletedProcess[str], source: Path) -> tuple[Refusal, ...]:
+    if ended.returncode == 0:
+        return ()
+    printed = ended.stdout + ended.stderr
+    found = [_placed(each, source) for each in read_messages(printed, source.name)]
+    if not found:
+        raise NvccError(f"nvcc ended with status {ended.returncode}: {_clean(printed)}")
+    return tuple(found)
+
+
+def _match(line: str) -> re.Match[str] | None:
+    for pattern in (_FRONT_END, _GNU, _PTXAS, _LINKER):
+        if found := pattern.fullmatch(line):
+            return found
+    return None
+
+
+def _refusal(match: re.Match[str], context: str, file: str) -> Refusal:
+    known = match.groupdict()
+    if "line" not in known:
+        return Refusal(_clean(known["what"]), None, _clean(context))
+    if Path(known["file"]).name == file:
+        return Refusal(_clean(known["what"]), int(known["line"]), _clean(context))
+    # In a header, which isn't the student's to mend: the last line of theirs that led there.
+    mentions = [each for each in _MENTION.finditer(context) if each["file"] == file]
+    line = int(mentions[-1]["line"]) if mentions else None
+    where = f"{Path(known['file']).name}:{known['line']}"
+    return Refusal(f"{_clean(known['what'])} (in {where})", line, _clean(context))
+
+
+def _until_blank(lines: Sequence[str]) -> list[str]:
+    kept = []
+    for line in lines:
+        if not line.strip() or line.startswith("compilation terminated"):
+            break
+        kept.append(line.rstrip())
+    return kept
+
+
+def _clean(text: str) -> str:
+    """Without folders of this machine, and not too long."""
+    text = _PATH.sub(r"\1", text)
+    return text if len(text) <= MAX_DETAIL else text[:MAX_DETAIL] + " ..."

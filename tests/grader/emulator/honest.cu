@@ -1,0 +1,309 @@
+// Right code that a careless detector would accuse. No entry may give a finding.
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <iostream>
+#include <map>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#define ENTRY extern "C" void
+
+__global__ void padded_tile(float* out, const float* in) {
+    __shared__ float tile[16][17];
+    tile[threadIdx.y][threadIdx.x] = in[threadIdx.y * 16 + threadIdx.x];
+    __syncthreads();
+    out[threadIdx.y * 16 + threadIdx.x] = tile[threadIdx.x][threadIdx.y];
+}
+ENTRY padded_tiles(const float* in, float* out) { padded_tile<<<1, dim3(16, 16)>>>(out, in); }
+
+__global__ void warp_synchronous(float* out, const float* in) {
+    __shared__ float tile[64];
+    int x = threadIdx.x;
+    tile[x] = in[x];
+    tile[x + 32] = in[x + 32];
+    __syncwarp();
+    for (int k = 32; k > 0; k /= 2) {
+        float v = tile[x] + tile[x + k];
+        __syncwarp();
+        tile[x] = v;
+        __syncwarp();
+    }
+    if (x == 0) out[0] = tile[0];
+}
+ENTRY warp_reduction(const float* in, float* out) { warp_synchronous<<<1, 32>>>(out, in); }
+
+__global__ void half_warps(float* out, const float* in) {
+    __shared__ float tile[32];
+    int x = threadIdx.x;
+    unsigned half = x < 16 ? 0x0000ffff : 0xffff0000;
+    for (int i = 0; i < 3; i++) {
+        tile[x] = in[x] + i;
+        __syncwarp(half);
+        out[x] = tile[x ^ 8];
+        __syncwarp(half);
+    }
+    __syncwarp();
+    out[x] += tile[31 - x];
+}
+ENTRY half_warp_groups(const float* in, float* out) { half_warps<<<1, 32>>>(out, in); }
+
+__global__ void atomics(int* histogram, const float* in) {
+    __shared__ int counts[8];
+    if (threadIdx.x < 8) counts[threadIdx.x] = 0;
+    __syncthreads();
+    atomicAdd(&counts[threadIdx.x % 8], 1);
+    __syncthreads();
+    if (threadIdx.x < 8) atomicAdd(&histogram[threadIdx.x], counts[threadIdx.x]);
+}
+ENTRY histogram(const float* in) {
+    int* counts;
+    cudaMalloc(&counts, 8 * sizeof(int));
+    cudaMemset(counts, 0, 8 * sizeof(int));
+    atomics<<<4, 128>>>(counts, in);
+    int host[8];
+    cudaMemcpy(host, counts, sizeof host, cudaMemcpyDeviceToHost);
+    cudaFree(counts);
+}
+
+__global__ void locked(int* lock, int* value) {
+    if (threadIdx.x != 0) return;
+    while (atomicCAS(lock, 0, 1) != 0) {
+    }
+    __threadfence();
+    *value += 1;
+    __threadfence();
+    atomicExch(lock, 0);
+}
+ENTRY lock() {
+    int* memory;
+    cudaMalloc(&memory, 2 * sizeof(int));
+    cudaMemset(memory, 0, 2 * sizeof(int));
+    locked<<<8, 64>>>(memory, memory + 1);
+    cudaFree(memory);
+}
+
+__global__ void locked_by_warps(int* lock, int* value) {
+    if (threadIdx.x % 32 != 0) return;
+    while (atomicCAS(lock, 0, 1) != 0) {
+    }
+    __threadfence();
+    *value += 1;
+    __threadfence();
+    atomicExch(lock, 0);
+}
+ENTRY lock_within_block() {
+    int* memory;
+    cudaMalloc(&memory, 2 * sizeof(int));
+    cudaMemset(memory, 0, 2 * sizeof(int));
+    locked_by_warps<<<2, 256>>>(memory, memory + 1);
+    cudaFree(memory);
+}
+
+__global__ void double_buffered(float* out, const float* in, int rounds) {
+    __shared__ float tiles[2][64];
+    int x = threadIdx.x;
+    float sum = 0;
+    tiles[0][x] = in[x];
+    for (int i = 0; i < rounds; i++) {
+        __syncthreads();
+        if (i + 1 < rounds) tiles[(i + 1) % 2][x] = in[x + i + 1];
+        sum += tiles[i % 2][63 - x];
+    }
+    out[x] = sum;
+}
+ENTRY double_buffering(const float* in, float* out) { double_buffered<<<1, 64>>>(out, in, 5); }
+
+__global__ void last_block_sums(const float* in, float* partial, unsigned* ticket, float* out) {
+    __shared__ float sums[64];
+    __shared__ bool last;
+    int x = threadIdx.x;
+    sums[x] = in[x];
+    __syncthreads();
+    for (int k = 32; k > 0; k /= 2) {
+        if (x < k) sums[x] += sums[x + k];
+        __syncthreads();
+    }
+    if (x == 0) {
+        partial[blockIdx.x] = sums[0];
+        __threadfence();
+        last = atomicInc(ticket, gridDim.x) == gridDim.x - 1;
+    }
+    __syncthreads();
+    if (last && x < gridDim.x) out[x] = partial[x];
+}
+ENTRY last_block(const float* in, float* out) {
+    float* partial;
+    unsigned* ticket;
+    cudaMalloc(&partial, 8 * sizeof(float));
+    cudaMalloc(&ticket, sizeof(unsigned));
+    cudaMemset(ticket, 0, sizeof(unsigned));
+    last_block_sums<<<8, 64>>>(in, partial, ticket, out);
+    cudaFree(partial);
+    cudaFree(ticket);
+}
+
+// Every thread writes, every thread fences, one draws the ticket for all.
+__global__ void last_block_all_write(const float* in, float* partial, unsigned* ticket, float* out) {
+    __shared__ bool last;
+    int x = threadIdx.x;
+    partial[blockIdx.x * 64 + x] = in[x];
+    __threadfence();
+    __syncthreads();
+    if (x == 0) last = atomicAdd(ticket, 1u) == gridDim.x - 1;
+    __syncthreads();
+    if (!last) return;
+    float sum = 0;
+    for (int i = 0; i < gridDim.x; i++) sum += partial[i * 64 + 63 - x];
+    out[x] = sum;
+}
+ENTRY last_block_of_many(const float* in, float* out) {
+    float* partial;
+    unsigned* ticket;
+    cudaMalloc(&partial, 4 * 64 * sizeof(float));
+    cudaMalloc(&ticket, sizeof(unsigned));
+    cudaMemset(ticket, 0, sizeof(unsigned));
+    last_block_all_write<<<4, 64>>>(in, partial, ticket, out);
+    cudaFree(partial);
+    cudaFree(ticket);
+}
+
+__global__ void reused(float* out, const float* in) {
+    __shared__ float tile[64];
+    int x = threadIdx.x;
+    for (int i = 0; i < 3; i++) {
+        tile[x] = in[x] * i;
+        __syncthreads();
+        out[x] = tile[63 - x];
+        __syncthreads();
+    }
+}
+ENTRY reuse_after_barrier(const float* in, float* out) { reused<<<1, 64>>>(out, in); }
+
+// All threads store the same value to one place: no harm is done.
+__global__ void same_value(float* out, const float* in) {
+    __shared__ float scale;
+    scale = in[0] * 2;
+    __syncthreads();
+    out[threadIdx.x] = scale;
+}
+ENTRY same_value_stores(const float* in, float* out) { same_value<<<1, 64>>>(out, in); }
+
+__global__ void small_types(unsigned char* bytes, unsigned short* halves) {
+    __shared__ unsigned char tile[64];
+    __shared__ unsigned short wide[64];
+    tile[threadIdx.x] = threadIdx.x;
+    wide[threadIdx.x] = threadIdx.x;
+    __syncthreads();
+    bytes[threadIdx.x] = tile[63 - threadIdx.x];
+    halves[threadIdx.x] = wide[63 - threadIdx.x];
+}
+ENTRY bytes_of_one_word() {
+    unsigned char* bytes;
+    cudaMalloc(&bytes, 256);
+    small_types<<<1, 64>>>(bytes, (unsigned short*)(bytes + 64));
+    cudaFree(bytes);
+}
+
+__global__ void first_kernel(float* p) { p[threadIdx.x] = threadIdx.x; }
+__global__ void second_kernel(float* out, const float* p) { out[threadIdx.x] = p[31 - threadIdx.x]; }
+ENTRY two_kernels(float* out) {
+    float* p;
+    cudaMalloc(&p, 32 * sizeof(float));
+    first_kernel<<<1, 32>>>(p);
+    second_kernel<<<1, 32>>>(out, p);
+    cudaFree(p);
+}
+
+__global__ void dynamic_parts(float* out, int n) {
+    extern __shared__ float buffer[];
+    float *first = buffer, *second = buffer + n;
+    first[threadIdx.x] = 1;
+    second[threadIdx.x] = 2;
+    __syncthreads();
+    out[threadIdx.x] = first[n - 1 - threadIdx.x] + second[n - 1 - threadIdx.x];
+}
+ENTRY dynamic_shared(float* out) { dynamic_parts<<<2, 64, 128 * sizeof(float)>>>(out, 64); }
+
+struct Pair {
+    float first, second, third;
+};
+__global__ void structures(Pair* out, Pair given) {
+    Pair mine = given;
+    mine.first += threadIdx.x;
+    Pair list[4];
+    for (int i = 0; i < 4; i++) list[i] = mine;
+    Pair* chosen = &list[threadIdx.x % 4];
+    chosen->second += 1;
+    out[threadIdx.x] = *chosen;
+}
+ENTRY parameters_and_locals() {
+    Pair* out;
+    cudaMalloc(&out, 32 * sizeof(Pair));
+    structures<<<1, 32>>>(out, Pair{1, 2, 3});
+    cudaFree(out);
+}
+
+__device__ float table[32];
+__constant__ float coefficients[2];
+__global__ void fills_table() { table[threadIdx.x] = coefficients[threadIdx.x % 2]; }
+__global__ void reads_table(float* out) { out[threadIdx.x] = table[31 - threadIdx.x]; }
+ENTRY device_variables(float* out) {
+    float values[2] = {1, 2};
+    cudaMemcpyToSymbol(coefficients, values, sizeof values);
+    fills_table<<<1, 32>>>();
+    reads_table<<<1, 32>>>(out);
+    float back[32];
+    cudaMemcpyFromSymbol(back, table, sizeof back);
+}
+
+// A flag that is polled: volatile accesses of global memory between fences.
+__global__ void producer_consumer(volatile int* flag, int* data, int* out) {
+    if (threadIdx.x == 32) {
+        while (*flag == 0) {
+        }
+        __threadfence();
+        *out = *data;
+    } else if (threadIdx.x == 0) {
+        *data = 42;
+        __threadfence();
+        *flag = 1;
+    }
+}
+ENTRY polled_flag() {
+    int* memory;
+    cudaMalloc(&memory, 3 * sizeof(int));
+    cudaMemset(memory, 0, 3 * sizeof(int));
+    producer_consumer<<<1, 64>>>(memory, memory + 1, memory + 2);
+    cudaFree(memory);
+}
+
+// Host code with everything a program may do.
+static std::vector<float> kept(16, 1.0f);
+static int calls;
+ENTRY host_code(float* h, int n) {
+    std::vector<float> values(n);
+    for (int i = 0; i < n; i++) values[i] = h[n - 1 - i];
+    std::sort(values.begin(), values.end());
+    std::map<std::string, int> names;
+    std::ostringstream text;
+    for (int i = 0; i < 20; i++) {
+        text << "number " << i << ' ' << values[i % n];
+        names[text.str()] += i;
+    }
+    kept.push_back(values[0]);
+    calls++;
+    auto* block = static_cast<int*>(malloc(40));
+    for (int i = 0; i < 10; i++) block[i] = i;
+    block = static_cast<int*>(realloc(block, 4000));
+    block[999] = block[9];
+    free(block);
+    float* pinned;
+    cudaMallocHost(&pinned, 64);
+    pinned[15] = 1;
+    cudaFreeHost(pinned);
+    for (int i = 0; i < n; i++) h[i] = values[i] + names.size() + calls;
+    errno = 0;
+    std::cout << std::hex << calls << std::endl;
+}

@@ -1,0 +1,96 @@
+// A backend without a device, to test the native host by: entries run on the CPU, in the arena.
+
+#include <cstdlib>
+#include <stdexcept>
+#include <utility>
+
+#include "backend.h"
+#include "mapping.h"
+#include "text.h"
+
+namespace warpgrade::host {
+namespace {
+
+std::vector<Mapping> mappings;
+Call prepared;
+
+}  // namespace
+
+void map_buffers(const std::vector<Buffer>& buffers) {
+    for (const Buffer& buffer : buffers) {
+        mappings.emplace_back(buffer.descriptor, buffer.length, buffer.writable, 1 << 20);
+    }
+}
+
+Answer load() { return {}; }
+
+Answer run(Call& call, bool counters) {
+    for (std::size_t index = 0; index < mappings.size(); ++index) {
+        std::vector<std::pair<std::size_t, std::size_t>> ranges;
+        for (const Tensor& tensor : call.tensors) {
+            if (tensor.buffer == index) {
+                ranges.emplace_back(tensor.allocation_offset, tensor.allocation_length);
+            }
+        }
+        mappings[index].expose(ranges);
+    }
+    for (const Tensor& tensor : call.tensors) {
+        call.values[tensor.argument].pointer = mappings[tensor.buffer].at(tensor.offset);
+    }
+    call.entry->call(call.values.data());
+    std::string told = "{\"counters\": " + std::string(counters ? "true" : "false");
+    for (const Tensor& tensor : call.tensors) {
+        told += ", " + quoted(tensor.description.name) + ": " + std::to_string(tensor.extent);
+    }
+    return {Code::ok, told + "}"};
+}
+
+Answer prepare(const Call& call, unsigned) {
+    prepared = call;
+    return run(prepared, false);
+}
+
+Answer time_calls(unsigned repeat) {
+    if (repeat == 99) return {Code::device_failed, "{}", true};
+    while (repeat--) prepared.entry->call(prepared.values.data());
+    return {};
+}
+
+Answer collect(unsigned copy) {
+    return {Code::ok, std::string(copy, 'x')};  // as long a text as the test asks for
+}
+
+}  // namespace warpgrade::host
+
+static void add_one(const warpgrade_value* values) {
+    const float* input = static_cast<const float*>(values[0].pointer);
+    float* output = static_cast<float*>(values[1].pointer);
+    for (int index = 0; index < values[2].integer; ++index) output[index] = input[index] + 1;
+}
+
+static void scalars(const warpgrade_value* values) {
+    double* output = static_cast<double*>(values[0].pointer);
+    output[0] = values[1].float32;
+    output[1] = values[2].boolean ? 1 : 0;
+    output[2] = static_cast<double>(values[3].long_integer);
+    output[3] = values[4].float64;
+}
+
+static void stray(const warpgrade_value* values) {
+    static_cast<float*>(values[0].pointer)[1 << 17] = 1;
+}
+static void write_input(const warpgrade_value* values) {
+    *static_cast<float*>(values[0].pointer) = 1;
+}
+static void throws(const warpgrade_value*) { throw std::runtime_error("a \"quoted\"\nreason"); }
+static void aborts(const warpgrade_value*) { std::abort(); }
+static void leaves(const warpgrade_value*) { std::exit(3); }
+
+extern "C" {
+const warpgrade_entry warpgrade_entries[] = {
+    {"add_one", "ppi", add_one}, {"scalars", "pfbld", scalars}, {"stray", "p", stray},
+    {"write_input", "p", write_input}, {"throws", "", throws}, {"aborts", "", aborts},
+    {"leaves", "", leaves},
+};
+const unsigned warpgrade_entry_count = 7;
+}

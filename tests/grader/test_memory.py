@@ -1,0 +1,329 @@
+"""Memory metrics: what counters come to, which bounds hold, and what can't be true."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from grader import memory, spec
+from grader.cases import fixed_case
+from grader.emulator.report import (
+    BufferCounters,
+    Copies,
+    Finding,
+    LaunchCounters,
+    Report,
+    SiteCounters,
+)
+from grader.evidence import LineCounters, Metric
+from grader.status import Status
+
+EXERCISES = spec.load_all()
+TRANSPOSE = EXERCISES["transpose"]
+COLUMN = EXERCISES["copy_first_column"]
+ELEMENTS = 256 * 512  # of transpose's memory case
+BYTES = 4 * ELEMENTS
+LINES = {1: 60, 2: 67, 3: 63, 4: 60, 5: None}
+
+
+def site(pc, space, kind, requests, sectors=0, useful=0, wavefronts=0, conflicts=0, ways=0):
+    return SiteCounters(
+        pc=pc,
+        space=space,
+        kind=kind,
+        bytes=4,
+        requests=requests,
+        lanes=32 * requests,
+        sectors=sectors,
+        useful_bytes=useful,
+        wavefronts=wavefronts,
+        conflicts=conflicts,
+        ways=ways,
+    )
+
+
+def launched(*sites, kernel="transpose_kernel"):
+    return LaunchCounters(kernel, (128, 1, 1), (32, 8, 1), 0, 4096, 1, 1.0, sites)
+
+
+REQUESTS = ELEMENTS // 32
+LOAD = site(1, "global", "load", REQUESTS, BYTES // 32, BYTES)
+STORE = site(2, "global", "store", REQUESTS, BYTES // 32, BYTES)
+SCATTERED_STORE = site(2, "global", "store", REQUESTS, ELEMENTS, BYTES)
+SCATTERED_LOAD = site(1, "global", "load", REQUESTS, ELEMENTS, BYTES)
+WITHOUT_CONFLICTS = site(3, "shared", "load", REQUESTS, wavefronts=REQUESTS, ways=1)
+CONFLICTING = site(
+    3, "shared", "load", REQUESTS, wavefronts=32 * REQUESTS, conflicts=31 * REQUESTS, ways=32
+)
+BUFFERS = (
+    BufferCounters(0, BYTES, ELEMENTS, 0, 0),
+    BufferCounters(1, 0, 0, BYTES, ELEMENTS),
+)
+
+RUNGS = {
+    "cuda_v1": (SCATTERED_LOAD, SCATTERED_STORE),
+    "cuda_v2": (LOAD, SCATTERED_STORE),
+    "cuda_v3": (LOAD, CONFLICTING, STORE),
+    "cuda_v4": (LOAD, WITHOUT_CONFLICTS, STORE),
+}
+
+
+def measured(report, name="cuda_v4", exercise=TRANSPOSE):
+    variant = exercise.variants[name]
+    case = fixed_case(exercise, variant, variant.memory.case, 7)
+    return memory.measure(report, LINES, exercise, variant, case)
+
+
+def report_of(*sites, **changes):
+    return dataclasses.replace(Report(launches=(launched(*sites),), buffers=BUFFERS), **changes)
+
+
+def values(evidence):
+    return {metric.name: metric.value for metric in evidence.metrics}
+
+
+def judged(evidence, name):
+    variant = TRANSPOSE.variants[name]
+    sizes = memory.sizes_of(variant)
+    return {j.name: j for j in memory.judge(variant.memory, evidence.metrics, sizes)}
+
+
+# --- measuring ------------------------------------------------------------------------------------
+
+
+def test_counters_of_all_launches_are_summed_into_metrics() -> None:
+    half = dataclasses.replace(LOAD, sectors=LOAD.sectors // 2, useful_bytes=BYTES // 2)
+    halves = (launched(half, STORE), launched(half, CONFLICTING, kernel="other"))
+    evidence = measured(dataclasses.replace(report_of(), launches=halves))
+    assert evidence.status is Status.passed
+    assert values(evidence) == {
+        "useful_bytes_per_sector.load": 32,
+        "useful_bytes_per_sector.store": 32,
+        "shared_bank_conflicts": 31 * REQUESTS,
+        "copies": 0,
+        "bytes_copied": 0,
+        "reads.input": 1,
+    }
+    assert evidence.case == "rows=256 cols=512 dtype=float32 seed=7"
+    assert evidence.observed_by == "worker"
+
+
+def test_metrics_name_the_counters_of_ncu() -> None:
+    told = {m.name: m.counters for m in measured(report_of(LOAD, SCATTERED_STORE)).metrics}
+    store = told["useful_bytes_per_sector.store"]
+    assert store == f"{BYTES} bytes / l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum = {ELEMENTS}"
+    assert (
+        "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum = 0"
+        in told["shared_bank_conflicts"]
+    )
+
+
+def test_accesses_of_other_spaces_and_atomics_are_no_loads_or_stores() -> None:
+    others = (
+        site(4, "global", "atomic", 32, 1024, 4096),
+        site(4, "local", "load", 32, 1024, 4096),
+        site(4, "shared", "atomic", 1, wavefronts=32, conflicts=31, ways=32),
+    )
+    evidence = measured(report_of(LOAD, STORE, *others))
+    assert values(evidence)["useful_bytes_per_sector.load"] == 32
+    assert values(evidence)["shared_bank_conflicts"] == 0
+
+
+def test_counters_are_summed_by_line() -> None:
+    two_sites = (
+        LOAD,
+        dataclasses.replace(LOAD, pc=4),
+        CONFLICTING,
+        dataclasses.replace(STORE, pc=5),
+    )
+    evidence = measured(report_of(*two_sites))
+    rows = {(row.line, row.space, row.access): row for row in evidence.lines}
+    assert list(rows) == sorted(rows)
+    assert rows[60, "global", "load"].sectors == 2 * LOAD.sectors
+    assert rows[63, "shared", "load"].ways == 32
+    assert rows[0, "global", "store"].requests == REQUESTS  # no line is known
+
+
+def test_a_long_list_of_lines_keeps_the_heaviest() -> None:
+    many = [site(pc, "global", "load", 1, 1 + pc, 4) for pc in range(1000)]
+    rows = memory.lines_of(report_of(*many), {pc: pc for pc in range(1000)})
+    assert len(rows) == memory.MAX_LINES
+    assert min(row.line for row in rows) == 1000 - memory.MAX_LINES
+
+
+def test_reads_are_counted_per_element_of_an_argument() -> None:
+    thrice = (dataclasses.replace(BUFFERS[0], load_bytes=3 * BYTES), BUFFERS[1])
+    loads = dataclasses.replace(LOAD, requests=3 * REQUESTS, lanes=96 * REQUESTS)
+    loads = dataclasses.replace(loads, sectors=3 * LOAD.sectors, useful_bytes=3 * BYTES)
+    evidence = measured(report_of(loads, STORE, buffers=thrice))
+    assert values(evidence)["reads.input"] == 3
+
+
+def test_copies_between_host_and_device_are_counted() -> None:
+    copies = Copies(3, 4096, host_to_device=1, device_to_host=1, device_to_device=1)
+    evidence = measured(Report(copies=copies), "cuda", COLUMN)
+    assert evidence.status is Status.passed
+    assert values(evidence) == {"shared_bank_conflicts": 0, "copies": 2, "bytes_copied": 4096}
+
+
+def test_a_run_that_found_something_is_no_measurement() -> None:
+    evidence = measured(report_of(LOAD, STORE, findings=(Finding("race"),)))
+    assert (evidence.status, evidence.metrics) == (Status.data_race, ())
+    evidence = measured(report_of(LOAD, STORE, error=700, lost=True))
+    assert evidence.status is Status.launch_error and "700" in evidence.reason
+
+
+def test_a_report_that_was_cut_is_not_measured() -> None:
+    assert measured(report_of(LOAD, STORE, cut=True)).status is Status.not_measured
+
+
+# --- what can't be true ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("report", "said"),
+    [
+        (Report(), "input has 524,288 bytes and the result is right, but only 0 were loaded"),
+        (report_of(LOAD, STORE, buffers=BUFFERS[1:]), "only 0 were loaded"),
+        (report_of(LOAD, STORE, buffers=BUFFERS[:1]), "output has 524,288 bytes"),
+        (
+            report_of(LOAD, STORE, buffers=(BufferCounters(0, BYTES - 1, BYTES, 0, 0), BUFFERS[1])),
+            "only 524,287 were loaded",
+        ),
+        (report_of(STORE), "don't agree"),
+        (report_of(LOAD), "don't agree"),
+    ],
+)
+def test_counters_below_what_the_case_requires_are_not_believed(report, said) -> None:
+    evidence = measured(report)
+    assert evidence.status is Status.not_measured
+    assert said in evidence.reason
+    assert evidence.metrics == ()
+
+
+def test_copies_may_do_what_kernels_do_not() -> None:
+    copies = Copies(1, BYTES, host_to_device=1)
+    assert measured(report_of(LOAD, buffers=BUFFERS[:1], copies=copies)).status is Status.passed
+    within = Copies(1, 0, device_to_device=1)
+    assert measured(report_of(LOAD, buffers=BUFFERS[:1], copies=within)).status is Status.passed
+
+
+def test_of_host_memory_a_part_is_enough() -> None:
+    rows = COLUMN.variants["cuda"].memory.case["rows"]
+    enough = Report(copies=Copies(1, 4 * rows, host_to_device=1))
+    assert measured(enough, "cuda", COLUMN).status is Status.passed
+    short = Report(copies=Copies(1, 4 * rows - 1, host_to_device=1))
+    assert measured(short, "cuda", COLUMN).status is Status.not_measured
+
+
+# --- judging --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("solution", RUNGS)
+@pytest.mark.parametrize("rung", ["cuda_v2", "cuda_v3", "cuda_v4"])
+def test_a_rung_is_earned_by_it_and_by_every_higher_one(solution, rung) -> None:
+    found = judged(measured(report_of(*RUNGS[solution]), rung), rung)
+    assert all(each.holds for each in found.values()) == (solution >= rung)
+
+
+def test_a_bound_holds_at_its_own_value() -> None:
+    block = TRANSPOSE.variants["cuda_v4"].memory
+    exact = [
+        Metric("useful_bytes_per_sector.load", 30.0),
+        Metric("useful_bytes_per_sector.store", 29.999),
+        Metric("shared_bank_conflicts", 0),
+    ]
+    found = memory.judge(block, exact, {"rows": 1, "cols": 1, "itemsize": 4})
+    assert [each.holds for each in found] == [True, False, True]
+
+
+def test_bounds_are_formulas_over_the_cases_sizes() -> None:
+    variant = COLUMN.variants["cuda"]
+    assert memory.sizes_of(variant) == {"rows": 1024, "cols": 48, "itemsize": 4}
+    metrics = [Metric("copies", 4), Metric("bytes_copied", 8193)]
+    copies, bytes_copied = memory.judge(variant.memory, metrics, memory.sizes_of(variant))
+    assert copies.holds and not bytes_copied.holds
+    assert (bytes_copied.measured, bytes_copied.wanted) == (8193, 8192)
+
+
+def test_a_metric_that_was_not_measured_holds_no_bound() -> None:
+    found = memory.judge(TRANSPOSE.variants["cuda_v4"].memory, [], {"rows": 1, "cols": 1})
+    assert [(each.measured, each.holds) for each in found] == [(None, False)] * 3
+
+
+def test_evidence_of_another_case_is_told_apart() -> None:
+    variant = TRANSPOSE.variants["cuda_v4"]
+    assert memory.is_case_of(variant, "rows=256 cols=512 dtype=float32 seed=9")
+    assert not memory.is_case_of(variant, "rows=256 cols=256 dtype=float32 seed=7")
+    assert not memory.is_case_of(variant, "rows=256 cols=512 dtype=float16 seed=7")
+    assert not memory.is_case_of(variant, "")
+
+
+# --- in words -------------------------------------------------------------------------------------
+
+
+def test_what_was_measured_is_told_with_what_the_next_rung_asks() -> None:
+    evidence = measured(report_of(*RUNGS["cuda_v3"]), "cuda_v3")
+    assert memory.sentences(evidence, TRANSPOSE, TRANSPOSE.variants["cuda_v3"]) == [
+        "Loads use 32 of 32 bytes per sector.",
+        "Stores use 32 of 32 bytes per sector.",
+        "Shared loads conflict 32 ways at transpose.cu:63: 126,976 extra wavefronts; "
+        "cuda_v4 asks for none.",
+    ]
+    evidence = measured(report_of(*RUNGS["cuda_v4"]), "cuda_v4")
+    assert memory.sentences(evidence, TRANSPOSE, TRANSPOSE.variants["cuda_v4"])[-1] == (
+        "Shared memory has no bank conflicts."
+    )
+
+
+def test_what_was_missed_is_told_beside_what_was_wanted() -> None:
+    evidence = measured(report_of(*RUNGS["cuda_v2"]), "cuda_v3")
+    missed = judged(evidence, "cuda_v3")["useful_bytes_per_sector.store"]
+    assert memory.missed(missed, evidence.lines, "transpose.cu") == (
+        "stores use 4 of 32 bytes per sector (transpose.cu:67 the fewest), asked for: at least 30"
+    )
+    evidence = measured(report_of(*RUNGS["cuda_v3"]), "cuda_v4")
+    missed = judged(evidence, "cuda_v4")["shared_bank_conflicts"]
+    assert memory.missed(missed, evidence.lines, "transpose.cu") == (
+        "shared loads conflict 32 ways at transpose.cu:63: 126,976 extra wavefronts, "
+        "asked for: at most 0"
+    )
+
+
+def test_what_never_happened_is_told_as_such() -> None:
+    copies = Copies(1, 2 * BYTES, host_to_device=1)
+    evidence = measured(report_of(copies=copies, buffers=()), "cuda_v2")
+    missed = judged(evidence, "cuda_v2")["useful_bytes_per_sector.load"]
+    assert memory.missed(missed, (), "t.cu").startswith("no kernel loads anything from global")
+
+
+def test_copies_are_told_in_words() -> None:
+    rows = [
+        memory.Judged(("copies",), 1024, 4, False, False),
+        memory.Judged(("bytes_copied",), 196608, 8192, False, False),
+        memory.Judged(("reads", "weight"), 2.5, 1, False, False),
+    ]
+    assert [memory.missed(row, (), "t.cu") for row in rows] == [
+        "1,024 copies between host and device, asked for: at most 4",
+        "196,608 bytes copied between host and device, asked for: at most 8,192",
+        "every element of weight is read 2.5 times, asked for: at most 1",
+    ]
+
+
+def test_conflicts_in_several_lines_are_told_with_their_sum() -> None:
+    rows = [
+        LineCounters(63, "k", "shared", "load", 32, conflicts=900, ways=32),
+        LineCounters(70, "k", "shared", "store", 32, conflicts=100, ways=2),
+    ]
+    missed = memory.Judged(("shared_bank_conflicts",), 1000, 0, False, False)
+    assert "63: 900 extra wavefronts, 1,000 in all," in memory.missed(missed, rows, "t.cu")
+
+
+@given(st.floats(0, 1e12), st.booleans())
+def test_a_number_is_never_shown_on_the_other_side_of_a_bound(value, up) -> None:
+    shown = float(memory.number(value, up).replace(",", ""))
+    assert shown >= value if up else shown <= value
+    assert abs(shown - value) <= 0.0101 + 1e-12 * value
