@@ -138,8 +138,11 @@ class Session:
         require_sandbox: bool = False,
         lifted: Sequence[str] = (),
         policy: bool = True,
+        check_with_nvcc: bool = True,
+        backends: tuple[native.Backend, ...] | None = None,
     ) -> None:
-        """`level` and `policy` are for tests: one confinement; the source left unread."""
+        """`level` and what follows `lifted` are for tests: one confinement; the source left unread;
+        nvcc not asked; CUDA C++ in one place only."""
         if not submission.is_dir():
             raise SubmissionError(f"{submission}: expected a folder like assignment/, found none")
         torch.set_num_threads(1)  # the tensors are small; threads would only wait for each other
@@ -159,6 +162,8 @@ class Session:
             lambda exercise, variant: policy and not self._is_lifted(exercise, variant),
             level=level,
             required=require_sandbox,
+            check_with_nvcc=check_with_nvcc,
+            backends=backends,
         )
         self._timed_out_parts: dict[tuple[str, str], int] = {}
         self._found_breaches: dict[tuple[str, str], tuple[Failure, ...]] = {}

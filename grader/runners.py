@@ -35,10 +35,11 @@ class Runners:
         level: Level | None = None,
         required: bool = False,
         check_with_nvcc: bool = True,
+        backends: tuple[Backend, ...] | None = None,
     ) -> None:
         """`sandbox` is the one of Triton's workers, not yet started; `file` reads a file of the
         submission; `watched` says whether what PyTorch computes is a breach; for `check_with_nvcc`
-        see native.build."""
+        see native.build; `backends` are where CUDA C++ runs, None for all that there are."""
         self.times: dict[str, Times] = {}
         self._exercises = exercises
         self._sandbox = sandbox
@@ -48,6 +49,7 @@ class Runners:
         self._level = level
         self._required = required
         self._check_with_nvcc = check_with_nvcc
+        self._backends = backends
         self._native: dict[Backend, Sandbox] = {}
         self._programs: dict[tuple[str, Backend], Program] = {}
         self._opened: dict[tuple[str, str, str], Runner] = {}
@@ -75,6 +77,8 @@ class Runners:
     @property
     def backends(self) -> tuple[Backend, ...]:
         """Where CUDA C++ may run on this kind of machine, in the order in which it is asked."""
+        if self._backends is not None:
+            return self._backends
         return ("emulator", "gpu") if self._sandbox.device == "cuda" else ("emulator",)
 
     def of(self, exercise: Exercise, variant: Variant) -> list[Runner]:

@@ -129,7 +129,11 @@ class _Work:
         body = f'#line 1 "{self.file}"\n{text}'
         errors = self._assemble(body + glue.signature_check(entries))
         if errors and all(error.in_check for error in errors):
-            # The name is something that can't be asked about: the symbols will tell.
+            # Names that can't be asked about (a variable's, a template's): the symbols will tell.
+            bad = {error.in_check for error in errors}
+            rest = [entry for i, entry in enumerate(entries, 1) if i not in bad]
+            errors = self._assemble(body + glue.signature_check(rest))
+        if errors and all(error.in_check for error in errors):
             errors = self._assemble(body)
         if errors:
             raise _Failed(*(self._compile_problem(error) for error in errors))
@@ -144,12 +148,12 @@ class _Work:
         )
         if done.returncode:
             errors = compiler_output.read(done.stderr, self.file, self.lines)
-            return errors or [compiler_output.CompileError(None, _last_line(done.stderr), False)]
+            return errors or [compiler_output.CompileError(None, _last_line(done.stderr))]
         assembly = self.folder / "student.s"
         assembly.write_bytes(_with_gaps(assembly.read_bytes()))
         done = self._run("as", "student.s", "-o", "student.o")
         if done.returncode:
-            return [compiler_output.CompileError(None, _last_line(done.stderr), False)]
+            return [compiler_output.CompileError(None, _last_line(done.stderr))]
         return []
 
     def _header_kind(self) -> str:

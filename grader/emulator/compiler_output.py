@@ -32,11 +32,12 @@ class CompileError:
 
     line: int | None
     message: str
-    in_check: bool  # it arose in what we append
+    in_check: int = 0  # its line in what we append (glue.py); 0: it isn't there
 
 
 def read(output: str, file: str, lines: Sequence[str]) -> list[CompileError]:
-    """The errors in g++'s output, in order, each once; at most MOST_ERRORS.
+    """The errors in g++'s output, in order, each once; at most MOST_ERRORS. Those in what we append
+    only where there are no others.
 
     `file` is the student's file as `#line` names it, `lines` its text.
     """
@@ -55,14 +56,14 @@ def read(output: str, file: str, lines: Sequence[str]) -> list[CompileError]:
             line = min(line, len(lines)) if lines else None
         else:
             line = place
-        in_check = found["file"] == glue.CHECK_FILE
+        in_check = int(found["line"]) if found["file"] == glue.CHECK_FILE else 0
         error = CompileError(line, plain(found["text"]), in_check)
         if error not in errors:
             errors.append(error)
         place = None
-    if any(not error.in_check for error in errors):
-        errors = [error for error in errors if not error.in_check]
-    return errors[:MOST_ERRORS]
+    if all(error.in_check for error in errors):
+        return errors
+    return [error for error in errors if not error.in_check][:MOST_ERRORS]
 
 
 def plain(message: str) -> str:

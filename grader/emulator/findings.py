@@ -67,7 +67,7 @@ def _race(told: Told) -> str:
     """'Data race: thread ... reads 4 bytes at offset 128 of tile, which thread ... writes'."""
     place, _, kind = told.text.removesuffix(")").rpartition(" (")
     later, earlier = _RACES.get(kind, ("uses", "uses too"))
-    what = place if kind in _RACES else told.text or "memory"
+    what = place.partition(", which has")[0] if kind in _RACES else told.text or "memory"
     between = "no barrier between" if told.same_block else "nothing that orders the two"
     return (
         f"Data race: {told.who} {later} {what}{told.at}, which {told.other} {earlier}"

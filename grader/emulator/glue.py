@@ -65,24 +65,30 @@ def _cpp_type(argument: str) -> str:
 
 
 def signature_check(entries: Sequence[Entry]) -> str:
-    """The text that goes behind a submission's; see include/warpgrade/signature.h."""
+    """The text that goes behind a submission's; see include/warpgrade/signature.h.
+
+    Messages about it name CHECK_FILE, and as line the entry's place in `entries`, from 1.
+    """
     dtypes = {argument.partition(":")[2] for entry in entries for argument in entry.arguments}
     headers = sorted(_HALF_HEADERS[dtype] for dtype in dtypes & _HALF_HEADERS.keys())
-    lines = [f"#include <{header}>" for header in headers]
-    for entry in entries:
-        symbol = SIGNATURE_SYMBOL + entry.name
-        expected = ", ".join(
-            f"::warpgrade::pointer_to<{kind[:-1]}>" if kind.endswith("*") else kind
-            for kind in entry.types()
-        )
-        size = f"::warpgrade::signature<{expected}>::verdict({entry.name})"
-        lines += [
-            f"namespace warpgrade_absent {{ ::warpgrade::Absent {entry.name}"
-            "(::warpgrade::Absent, ...); }",
-            "using namespace warpgrade_absent;",
-            f'extern "C" {{ extern const char {symbol}[{size}]; const char {symbol}[{size}] = {{}}; }}',
-        ]
-    return f'\n#line 1 "{CHECK_FILE}"\n' + "\n".join(lines) + "\n"
+    lines = [f'\n#line 1 "{CHECK_FILE}"', *(f"#include <{header}>" for header in headers)]
+    for i, entry in enumerate(entries):
+        lines += [f'#line {i + 1} "{CHECK_FILE}"', _entry_check(entry)]
+    return "\n".join(lines) + "\n"
+
+
+def _entry_check(entry: Entry) -> str:
+    symbol = SIGNATURE_SYMBOL + entry.name
+    expected = ", ".join(
+        f"::warpgrade::pointer_to<{kind[:-1]}>" if kind.endswith("*") else kind
+        for kind in entry.types()
+    )
+    size = f"::warpgrade::signature<{expected}>::verdict(0, {entry.name})"
+    absent = f"::warpgrade::Absent {entry.name}(::warpgrade::Absent, ...);"
+    return (
+        f"namespace warpgrade_absent {{ {absent} }} using namespace warpgrade_absent; "
+        f'extern "C" {{ extern const char {symbol}[{size}]; const char {symbol}[{size}] = {{}}; }}'
+    )
 
 
 def entry_table(entries: Sequence[Entry]) -> str:

@@ -158,13 +158,17 @@ def entry_fault(elf: Elf, entry: Entry) -> Fault | None:
     exact = next((s for s in found if s.name == entry.name), None)
     if exact is not None and not exact.is_local:
         return _signature_fault(elf, entry)
-    if exact is not None or any(s.name.startswith(f"_ZL{_length(entry)}") for s in found):
+    if exact is not None or any(_is_static(s, entry) for s in found):
         message = f"{entry.name} is static, so the grader can't call it"
         return Fault("no_extern_c", message, entry.name, entry.name)
     if any(_is_mangled(s, entry) for s in found):
         message = f'{entry.name} is there, but not as extern "C", so the grader can\'t call it'
         return Fault("no_extern_c", message, entry.name, entry.name)
     return Fault("entry_missing", f"there is no function {entry.name}", "", entry.name)
+
+
+def _is_static(symbol: Symbol, entry: Entry) -> bool:
+    return symbol.name.startswith(f"_ZL{_length(entry)}")
 
 
 def _length(entry: Entry) -> str:

@@ -13,8 +13,6 @@ from tests.grader.emulated import NEEDS_COMPILER, SOURCES, Program
 
 pytestmark = NEEDS_COMPILER
 
-GLOBAL = ("requests", "sectors")
-SHARED = ("requests", "wavefronts", "conflicts")
 # ncu's counters in the order of the table's columns: (space, kind, ours).
 COUNTERS = {
     "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum": ("global", "load", "requests"),
@@ -34,8 +32,8 @@ DIFFERENCES = {
     # bytes; the emulator counts the loads of the source.
     (4, "smsp__inst_executed_op_shared_ld.sum"): 1_048_576,
     (4, "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum"): 1_048_576,
-    # The hardware's compiler lays the inner loop out so that lanes which leave it don't wait for
-    # the others before their next load: 16 requests of the outer loop's load instead of 4.
+    # The hardware's compiler lays the loops out so that lanes which leave the inner one don't wait
+    # for the others before the next load: 16 requests of it where the emulator has 4.
     (6, "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum"): 20,
     (6, "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"): 80,
 }
@@ -65,7 +63,7 @@ def counted(launch: LaunchCounters, counter: str) -> int:
     return sum(getattr(site, name) for site in sites)
 
 
-@pytest.mark.parametrize("row", hardware(), ids=lambda row: f"{row['launch']}-{row['kernel']}")
+@pytest.mark.parametrize("row", list(hardware()), ids=lambda row: f"{row['launch']}-{row['kernel']}")
 def test_a_launch_has_the_hardwares_counters(measured: Report, row: dict[str, str]) -> None:
     launch = measured.launches[int(row["launch"]) - 1]
     assert launch.kernel == row["kernel"]

@@ -268,7 +268,7 @@ def race(text: str, block) -> str:
 
 
 def test_a_race_is_told_with_both_threads_and_what_each_does() -> None:
-    text = "4 bytes at offset 128 of tile (a read after a write)"
+    text = "4 bytes at offset 128 of tile, which has 4096 bytes (a read after a write)"
     assert race(text, [0, 0, 0]) == (
         "Data race: thread (3,0,0) of block (0,0,0) reads 4 bytes at offset 128 of tile at "
         "transpose.cu:3 (`x = input[i];`), which thread (0,3,0) of block (0,0,0) writes at "

@@ -47,8 +47,8 @@ struct Thread {
     Index3 index;
     uint32_t linear, lane, warp;
     ThreadState state;
-    // A Lamport clock: __syncwarp sets it, in all lanes it joins, above the highest of theirs. Other
-    // warp operations leave it alone: they don't order memory.
+    // A Lamport clock: __syncwarp sets it, in all lanes it joins, above the highest of theirs.
+    // Other warp operations leave it alone: they don't order memory.
     uint32_t warp_epoch;
     int call_depth;
     Address waiting_at;  // pc where it waits (absolute return address)

@@ -1,5 +1,5 @@
-// The CUDA calls about streams, events, devices and limits. Everything runs at the call, so a stream
-// is always done; events read a clock that only work moves, so they are the same in every run.
+// The CUDA calls about streams, events, devices and limits. Everything runs at the call, so a
+// stream is always done; events read a clock that only work moves: the same in every run.
 #include <cstring>
 #include <vector>
 
@@ -7,7 +7,8 @@
 #include "errors.h"
 #include "observe.h"
 
-// What a handle points to. Destroyed ones stay where they are, so that using one again is noticed.
+// What a handle points to. A destroyed one is used again as late as possible, so that using its
+// handle is noticed.
 struct warpgrade_stream {
     bool alive;
 };
@@ -36,18 +37,28 @@ bool is_event(cudaEvent_t event) {
         if (sticky_error()) return fail(cudaSuccess); \
     } while (false)
 
+// A place in the table, or null where all of them are alive.
+template <class T>
+T* new_handle(T (&table)[most_handles], size_t& count) {
+    if (count < most_handles) return &table[count++];
+    for (T& each : table) {
+        if (!each.alive) return &each;
+    }
+    return nullptr;
+}
+
 cudaError_t new_stream(cudaStream_t* stream) {
     if (!stream) return fail(cudaErrorInvalidValue);
-    if (stream_count == most_handles) return fail(cudaErrorMemoryAllocation);
-    *stream = &streams[stream_count++];
+    *stream = new_handle(streams, stream_count);
+    if (!*stream) return fail(cudaErrorMemoryAllocation);
     **stream = {true};
     return cudaSuccess;
 }
 
 cudaError_t new_event(cudaEvent_t* event, unsigned flags) {
     if (!event) return fail(cudaErrorInvalidValue);
-    if (event_count == most_handles) return fail(cudaErrorMemoryAllocation);
-    *event = &events[event_count++];
+    *event = new_handle(events, event_count);
+    if (!*event) return fail(cudaErrorMemoryAllocation);
     **event = {true, false, !(flags & cudaEventDisableTiming), 0};
     return cudaSuccess;
 }

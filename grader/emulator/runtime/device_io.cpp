@@ -67,7 +67,7 @@ void __trap() {
     abandon_launch(error_launch_failure);
 }
 
-// Each reading is one cycle later than the last: a kernel that measures itself gets a positive time.
+// Each reading is later than the last: a kernel that measures itself gets a positive time.
 long long clock64() {
     count_spin();  // waiting for a time is polling, too
     pass_virtual_time(1);

@@ -12,7 +12,7 @@ extern "C" void warpgrade_switch(void** save, void* to);
 // Where to switch to for `main` to start on the stack that ends at `top`. `main` must not return.
 void* prepare_fiber(Address top, void (*main)());
 
-// Memory for `count` stacks of `bytes` each, with an inaccessible guard at the low end of every one.
+// Memory for `count` stacks of `bytes` each, every one with an inaccessible guard at its low end.
 // Ends the process if there is none.
 Address map_stacks(size_t count, size_t bytes);
 

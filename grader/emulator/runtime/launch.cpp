@@ -1,5 +1,5 @@
-// Kernel launches: what CUDA refuses is refused with CUDA's error; the rest runs here and now, block
-// after block, which is one of the orders that streams allow.
+// Kernel launches: what CUDA refuses is refused with CUDA's error; the rest runs here and now,
+// block after block, which is one of the orders that streams allow.
 #include <algorithm>
 #include <vector>
 

@@ -57,8 +57,8 @@ void count(bool to_device, bool from_device, size_t bytes) {
     if (to_device && from_device) ++copies.device_to_device;
 }
 
-// Host memory: a range must not leave what it starts in (an argument, the heap, the stack), and what
-// is written must be the program's. Memory that nothing is known of (constants) may be read.
+// Host memory: a range must not leave what it starts in (an argument, the heap, the stack), and
+// what is written must be the program's. Memory that nothing is known of (constants) may be read.
 bool host_ok(const char* p, size_t bytes, bool write, const Copy& copy) {
     const char* known = describe_host(reinterpret_cast<Address>(p));
     std::string place = known ? known : "host memory that isn't the program's";

@@ -1,9 +1,9 @@
-// The scheduler: which thread of the block runs next, and what a block barrier does.
+// The scheduler: which thread of the block runs next.
 //
-// A warp runs until each of its threads waits or has finished, then the next warp does. The order is
-// fixed, so every run is the same. A thread that reaches a wait switches straight to the next ready
-// thread of its warp; a thread that finishes goes on as the next one, on the same stack, so that
-// kernels that never wait need one stack and hardly a switch.
+// A warp runs until each of its threads waits or has finished, then the next warp does. The order
+// is fixed, so every run is the same. A thread that reaches a wait switches straight to the next
+// ready thread of its warp; a thread that finishes goes on as the next one, on the same stack, so
+// that kernels that never wait need one stack and hardly a switch.
 #include "scheduler.h"
 
 #include "../include/warpgrade/device_api.h"

@@ -70,6 +70,13 @@ __global__ void reads_output(float* out) {
 }
 ENTRY uninitialised_output(float* out) { reads_output<<<1, 32>>>(out); }
 
+__global__ void past_own_frame(float* out) {
+    float values[4] = {1, 2, 3, 4};
+    float* volatile chosen = values;
+    out[0] = chosen[-5000];  // -> local_memory
+}
+ENTRY local_memory(float* out) { past_own_frame<<<1, 1>>>(out); }
+
 __global__ void writes_input(const float* in) {
     ((float*)in)[threadIdx.x] = 0;  // -> write_to_input
 }
@@ -392,6 +399,9 @@ ENTRY stray_host_store() {
 ENTRY stray_into_library() {
     auto* code = (volatile unsigned char*)&strlen;
     *code = 0;  // -> stray_into_library
+}
+ENTRY stray_into_shared() {
+    warpgrade_dynamic_shared[0] = 1;  // -> stray_into_shared
 }
 ENTRY host_index(int n) {
     int values[4] = {0, 1, 2, 3};

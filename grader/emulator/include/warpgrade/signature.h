@@ -2,7 +2,7 @@
 //
 //     namespace warpgrade_absent { ::warpgrade::Absent silu(::warpgrade::Absent, ...); }
 //     using namespace warpgrade_absent;
-//     extern "C" { extern const char warpgrade_signature_silu[...verdict(silu)]; ... }
+//     extern "C" { extern const char warpgrade_signature_silu[...verdict(0, silu)]; ... }
 //
 // The name then always means something, and the size of the array tells the build what.
 #ifndef WARPGRADE_SIGNATURE_H
@@ -50,13 +50,14 @@ constexpr size_t first_misfit(types<E...>, types<G...>) {
 
 template <class... E>
 struct signature {
+    // Called with 0: the student's function is the better match, if there is one.
     template <class R, class... G>
-    static constexpr size_t verdict(R (*)(G...)) {
+    static constexpr size_t verdict(int, R (*)(G...)) {
         if constexpr (!std::is_void_v<R>) return signature_returns;
         else if constexpr (sizeof...(E) != sizeof...(G)) return signature_count + sizeof...(G);
         else return first_misfit(types<E...>(), types<G...>());
     }
-    static constexpr size_t verdict(Absent (*)(Absent, ...)) { return signature_absent; }
+    static constexpr size_t verdict(long, Absent (*)(Absent, ...)) { return signature_absent; }
 };
 
 }  // namespace warpgrade

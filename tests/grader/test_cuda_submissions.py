@@ -1,0 +1,129 @@
+"""CUDA C++ submissions known to be wrong get their status and line, honest ones full marks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from grader import memory, native
+from grader.correctness import Effort
+from grader.evidence import VariantEvidence
+from grader.grade import Session
+from grader.native import Backend
+from grader.spec import load_all
+from grader.spec_blocks import Limits
+from grader.status import Status
+from tests.grader import corpus
+
+EXERCISES = load_all()
+WRONG = corpus.load("wrong", "cuda")
+HONEST = corpus.load("honest", "cuda")
+BRIEF = Effort(
+    edges=16, drawn=4, shrink_runs=16, shrink_seconds=2.0, probe_seconds=0.5, shrink_timeouts=0
+)
+LIMITS_OF_A_HANG = Limits(seconds=2.0)  # on a GPU times runner.GPU_TIME_FACTOR
+
+needs_emulator = pytest.mark.skipif(
+    bool(native.why_not("emulator")), reason=native.why_not("emulator")
+)
+
+
+def observe(submission: corpus.Submission, folder: Path, backend: Backend) -> VariantEvidence:
+    """The evidence on the submission's one file, from one place alone."""
+    submission.write(folder)
+    exercise = EXERCISES[submission.exercise]
+    if Status.timed_out in (submission.status, submission.gpu_status):
+        exercise = exercise.model_copy(update={"limits": LIMITS_OF_A_HANG})
+    with Session(
+        folder,
+        EXERCISES,
+        seed=7,
+        device="interpreter" if backend == "emulator" else "cuda",
+        effort=BRIEF,
+        check_with_nvcc=False,
+        backends=(backend,),
+    ) as session:
+        return session.variant(exercise, exercise.variants[submission.variant])
+
+
+def told(seen: VariantEvidence) -> str:
+    """What to read when it isn't what it should be."""
+    lines = []
+    for part in seen.parts:
+        lines.append(f"{part.dtype} {part.size_class}: {part.status.value} {part.reason}")
+        lines += [f"    {each.where} {each.what} [{each.case}]" for each in part.failures[:2]]
+    if seen.memory is not None:
+        lines.append(f"memory: {seen.memory.status.value} {seen.memory.reason}")
+        lines += [f"    {each.name} = {each.value}" for each in seen.memory.metrics]
+    return "\n".join(lines)
+
+
+def memory_holds(seen: VariantEvidence) -> bool:
+    """Whether everything the spec asks of memory holds."""
+    variant = EXERCISES[seen.exercise].variants[seen.variant]
+    judged = memory.judge(variant.memory, seen.memory.metrics, memory.sizes_of(variant))
+    return all(each.holds for each in judged)
+
+
+def check_wrong(submission: corpus.Submission, seen: VariantEvidence, gpu: bool) -> None:
+    """Every part that must fail has the status, and its message the line."""
+    status = submission.status_on(gpu)
+    assert all(part.status is not Status.grader_error for part in seen.parts), told(seen)
+    if submission.check == "memory":
+        assert seen.correctness is Status.passed, told(seen)
+        assert gpu or not memory_holds(seen), told(seen)
+        return
+    for part in seen.parts:
+        if part.size_class in submission.classes:
+            assert part.status is status, told(seen)
+            if submission.line and status is submission.status and not gpu:
+                wanted = {f"{submission.file}:{line}" for line in submission.lines()}
+                assert part.failures[0].where in wanted, told(seen)
+            assert part.failures[0].what if part.failures else part.reason
+        if part.size_class in submission.passes:
+            assert part.status is Status.passed, told(seen)
+
+
+def check_honest(submission: corpus.Submission, seen: VariantEvidence, gpu: bool) -> None:
+    """Full marks in every part, for memory too."""
+    status = submission.status_on(gpu)
+    assert {part.status for part in seen.parts} == {status}, told(seen)
+    variant = EXERCISES[seen.exercise].variants[seen.variant]
+    if status is Status.passed and variant.memory is not None:
+        assert seen.memory.status is Status.passed, told(seen)
+        assert memory_holds(seen), told(seen)
+
+
+@needs_emulator
+@pytest.mark.parametrize("submission", WRONG, ids=lambda s: s.id)
+def test_a_wrong_cuda_submission_gets_its_status_and_line(
+    submission: corpus.Submission, tmp_path: Path
+) -> None:
+    check_wrong(submission, observe(submission, tmp_path, "emulator"), gpu=False)
+
+
+@needs_emulator
+@pytest.mark.parametrize("submission", HONEST, ids=lambda s: s.id)
+def test_an_honest_cuda_submission_earns_everything(
+    submission: corpus.Submission, tmp_path: Path
+) -> None:
+    check_honest(submission, observe(submission, tmp_path, "emulator"), gpu=False)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("submission", WRONG, ids=lambda s: s.id)
+def test_on_a_gpu_a_wrong_cuda_submission_gets_its_status(
+    submission: corpus.Submission, tmp_path: Path
+) -> None:
+    if submission.only_observed:
+        pytest.skip("a GPU that isn't watched may say anything")
+    check_wrong(submission, observe(submission, tmp_path, "gpu"), gpu=True)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("submission", HONEST, ids=lambda s: s.id)
+def test_on_a_gpu_an_honest_cuda_submission_earns_everything(
+    submission: corpus.Submission, tmp_path: Path
+) -> None:
+    check_honest(submission, observe(submission, tmp_path, "gpu"), gpu=True)
