@@ -140,9 +140,13 @@ class Session:
         policy: bool = True,
         check_with_nvcc: bool = True,
         backends: tuple[native.Backend, ...] | None = None,
+        guarded: bool = True,
+        sandbox: Sandbox | None = None,
     ) -> None:
         """`level` and what follows `lifted` are for tests: one confinement; the source left unread;
-        nvcc not asked; CUDA C++ in one place only."""
+        nvcc not asked; CUDA C++ in one place only; its object neither looked at nor watched; a
+        sandbox for Triton kernels, which its owner starts and closes.
+        """
         if not submission.is_dir():
             raise SubmissionError(f"{submission}: expected a folder like assignment/, found none")
         torch.set_num_threads(1)  # the tensors are small; threads would only wait for each other
@@ -151,7 +155,8 @@ class Session:
         self.seed = seed
         self.device: DeviceName = device or machine.device()
         self.effort = effort or Effort()
-        self.sandbox = Sandbox(self.device, level, require_sandbox)
+        self.sandbox = sandbox or Sandbox(self.device, level, require_sandbox)
+        self._owns_sandbox = sandbox is None
         self.policy = policy
         self.lifted = frozenset(lifted)
         self._files: dict[str, bytes | str] = {}
@@ -164,6 +169,7 @@ class Session:
             required=require_sandbox,
             check_with_nvcc=check_with_nvcc,
             backends=backends,
+            guarded=guarded,
         )
         self._timed_out_parts: dict[tuple[str, str], int] = {}
         self._found_breaches: dict[tuple[str, str], tuple[Failure, ...]] = {}
@@ -173,7 +179,8 @@ class Session:
 
     def __exit__(self, *_: object) -> None:
         self.runners.close()
-        self.sandbox.close()
+        if self._owns_sandbox:
+            self.sandbox.close()
 
     def not_attempted(self, variant: Variant) -> str:
         """Why there is nothing to run for a variant, or "". Runs nothing."""

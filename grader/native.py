@@ -133,12 +133,14 @@ def build(
     entries: Sequence[tuple[str, Sequence[str]]],
     backend: Backend = "emulator",
     check_with_nvcc: bool = False,
+    guarded: bool = True,
 ) -> Program:
     """Compile the file `name` of content `data`, for all the entries that it should have.
 
     `entries` pairs each entry with its `signature`. `check_with_nvcc`: ask NVIDIA's compiler, where
-    there is one, whether it takes the file too: it has the last word. Raises SandboxError where no
-    worker can be had, BuildError where its answer makes no sense.
+    there is one, whether it takes the file too: it has the last word. `guarded`: see
+    emulator/build.py. Raises SandboxError where no worker can be had, BuildError where its answer
+    makes no sense.
     """
     source = sandbox.hold(name, data)
     wanted = {
@@ -146,6 +148,7 @@ def build(
         "entries": [{"name": entry, "arguments": list(kinds)} for entry, kinds in entries],
         "check_with_nvcc": check_with_nvcc and backend == "emulator",
         "cache": str(toolchain.cache_root()),
+        "guarded": guarded,
     }
     prepare(backend)
     output = os.memfd_create("program", os.MFD_CLOEXEC)

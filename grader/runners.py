@@ -36,20 +36,22 @@ class Runners:
         required: bool = False,
         check_with_nvcc: bool = True,
         backends: tuple[Backend, ...] | None = None,
+        guarded: bool = True,
     ) -> None:
         """`sandbox` is the one of Triton's workers, not yet started; `file` reads a file of the
         submission; `watched` says whether what PyTorch computes is a breach; for `check_with_nvcc`
-        see native.build; `backends` are where CUDA C++ runs, None for all that there are."""
+        and `guarded` see native.build; `backends` are where CUDA C++ runs, None for all that there
+        are."""
         self.times: dict[str, Times] = {}
         self._exercises = exercises
         self._sandbox = sandbox
-        self._started = False
         self._file = file
         self._watched = watched
         self._level = level
         self._required = required
         self._check_with_nvcc = check_with_nvcc
         self._backends = backends
+        self._guarded = guarded
         self._native: dict[Backend, Sandbox] = {}
         self._programs: dict[tuple[str, Backend], Program] = {}
         self._opened: dict[tuple[str, str, str], Runner] = {}
@@ -100,9 +102,8 @@ class Runners:
 
     def triton(self, exercise: Exercise, variant: Variant) -> Runner:
         """The runner of a Triton variant. Raises SandboxError."""
-        if not self._started:
+        if not self._sandbox.is_started:
             self._sandbox.start()
-            self._started = True
         return self._open(
             (exercise.name, variant.name, "triton"),
             lambda: Runner(
@@ -152,6 +153,12 @@ class Runners:
             ]
             data = self._file(file)
             self._programs[key] = native.build(
-                self._native[backend], file, data, entries, backend, self._check_with_nvcc
+                self._native[backend],
+                file,
+                data,
+                entries,
+                backend,
+                self._check_with_nvcc,
+                self._guarded,
             )
         return self._programs[key]

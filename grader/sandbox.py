@@ -88,6 +88,11 @@ class Sandbox:
         return self.confinement.level.value
 
     @property
+    def is_started(self) -> bool:
+        """Whether there is a forking parent (or was: a submission may have ended it)."""
+        return self._process is not None
+
+    @property
     def scratch(self) -> Path:
         """The one folder a worker can write to; at some levels it sees another, empty one there."""
         return Path(self._home) / "scratch"

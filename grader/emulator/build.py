@@ -23,7 +23,7 @@ from . import sites as site_table
 from .elf import Elf
 from .glue import Entry
 from .sites import Site
-from .toolchain import STUDENT_FLAGS, Toolchain
+from .toolchain import STUDENT_FLAGS, UNGUARDED_FLAGS, Toolchain
 
 __all__ = ["Build", "Entry", "Problem", "Site", "build"]
 
@@ -69,14 +69,22 @@ class _Failed(Exception):
         self.problems = problems
 
 
-def build(source: Path, entries: Sequence[Entry], folder: Path, toolchain: Toolchain) -> Build:
+def build(
+    source: Path,
+    entries: Sequence[Entry],
+    folder: Path,
+    toolchain: Toolchain,
+    guarded: bool = True,
+) -> Build:
     """Builds the executable for those of `entries` that `source` has.
 
     `folder` (created if need be) receives the executable `emulated` and nothing else that stays.
+    Not `guarded`, for tests of what else holds an attack: neither are accesses of the program
+    watched nor its symbols looked at.
     Raises ToolchainError or OSError only where the machine fails, never for what is in the source.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    work = _Work(source.name, folder, toolchain)
+    work = _Work(source.name, folder, toolchain, guarded)
     try:
         return work.build(_text_of(source), entries)
     except _Failed as failed:
@@ -99,12 +107,14 @@ def _text_of(source: Path) -> str:
 class _Work:
     """One build: its names, its folder, its steps."""
 
-    def __init__(self, file: str, folder: Path, toolchain: Toolchain) -> None:
+    def __init__(self, file: str, folder: Path, toolchain: Toolchain, guarded: bool) -> None:
         self.file = re.sub(r'["\\\n]', "_", file)
         self.folder = folder
         self.toolchain = toolchain
+        self.guarded = guarded
         self.lines: list[str] = []
         self.source = tokens.read("")
+        self.kernels: frozenset[str] = frozenset()
 
     def build(self, text: str, entries: Sequence[Entry]) -> Build:
         self.source = tokens.read(text)
@@ -116,6 +126,7 @@ class _Work:
                 *(self._unsupported(f.offset, f.feature) for f in found),
                 *(self._unsupported(t.offset, t.message) for t in rewritten.troubles),
             )
+        self.kernels = rewritten.kernels
         with ThreadPoolExecutor(2) as pool:
             declared = [e for e in entries if self._line_of(e.name)]
             table = pool.submit(self._compile_table, declared, "table")
@@ -141,8 +152,9 @@ class _Work:
     def _assemble(self, text: str) -> list[compiler_output.CompileError]:
         (self.folder / "student.cpp").write_text(text, encoding="utf-8", newline="")
         header = self.toolchain.header(self._header_kind())
+        flags = STUDENT_FLAGS if self.guarded else UNGUARDED_FLAGS
         done = self._run(
-            *(self.toolchain.compiler, *STUDENT_FLAGS, "-S", "-I", self.toolchain.include),
+            *(self.toolchain.compiler, *flags, "-S", "-I", self.toolchain.include),
             *("-include", header, "-Wno-invalid-pch", "-fno-diagnostics-show-caret"),
             *("-fdiagnostics-color=never", "-fmax-errors=10", "student.cpp", "-o", "student.s"),
         )
@@ -164,7 +176,7 @@ class _Work:
         return "core"
 
     def _compile_table(self, entries: Sequence[Entry], name: str) -> None:
-        (self.folder / f"{name}.cpp").write_text(glue.entry_table(entries))
+        (self.folder / f"{name}.cpp").write_text(glue.entry_table(entries, emulated=True))
         done = self._run(
             *(self.toolchain.compiler, "-std=c++17", "-O1", "-fPIE", "-w"),
             *("-I", self.toolchain.include, "-c", f"{name}.cpp", "-o", f"{name}.o"),
@@ -179,7 +191,16 @@ class _Work:
         elf = Elf(self.folder / "student.o")
         provided = {*symbols["provided"], glue.REFERENCE_SYMBOL}
         reserved = {*symbols["reserved"], glue.REFERENCE_SYMBOL}
-        faults = objects.check(elf, entries, provided, reserved)
+        if self.guarded:
+            faults = objects.check(elf, entries, provided, reserved)
+        else:
+            faults = [fault for each in entries if (fault := objects.entry_fault(elf, each))]
+        told = {fault.entry for fault in faults}
+        faults += [
+            objects.kernel_fault(entry.name)
+            for entry in entries
+            if entry.name in self.kernels and entry.name not in told
+        ]
         problems = tuple(self._fault_problem(fault) for fault in faults)
         if any(not problem.entry for problem in problems):
             raise _Failed(*problems)
@@ -213,6 +234,7 @@ class _Work:
                 f"{name} warpgrade_{name}\n"
                 for name in _REDIRECTED
                 if f"warpgrade_{name}" in provided
+                and (self.guarded or name not in _REDIRECTED_ACCESSES)
             )
         )
         done = self._run("objcopy", "--redefine-syms=redirected", "student.o")
@@ -256,13 +278,18 @@ class _Work:
         return Problem("compile", error.message, error.line, detail=shown)
 
     def _fault_problem(self, fault: objects.Fault) -> Problem:
+        if fault.entry in self.kernels:
+            fault = objects.kernel_fault(fault.entry)
         line = self._line_of(fault.name)
         shown = compiler_output.excerpt(self.lines, line)
         return Problem(fault.kind, fault.message, line, fault.entry, shown)
 
     def _line_of(self, name: str) -> int | None:
-        """The first line of the code that has this name, as a function's if there is one."""
-        found = list(self._places_of(name)) if name else []
+        """The first line of the code that has this name, as a function's if there is one.
+
+        Of `std::thread` it is the last part that counts.
+        """
+        found = list(self._places_of(name.rpartition("::")[2])) if name else []
         calls = [offset for offset, is_function in found if is_function]
         offsets = calls or [offset for offset, _ in found]
         return self.source.line(offsets[0]) if offsets else None
@@ -276,7 +303,8 @@ class _Work:
 
 
 # Library functions that the runtime has its own of: hooks see no access inside the library's.
-_REDIRECTED = ("memcpy", "memmove", "memset", "printf", "puts", "putchar")
+_REDIRECTED_ACCESSES = ("memcpy", "memmove", "memset")
+_REDIRECTED = (*_REDIRECTED_ACCESSES, "printf", "puts", "putchar")
 _LIBRARY_HEADERS = frozenset(
     """
     algorithm array cassert chrono complex deque exception fstream functional initializer_list

@@ -14,7 +14,7 @@ SIGNATURE_SYMBOL = "warpgrade_signature_"
 # The reference that `extern __shared__` at file scope is declared as (rewriter.py).
 REFERENCE_SYMBOL = "warpgrade_dynamic_shared_reference"
 # The sizes of the arrays: see include/warpgrade/signature.h.
-RIGHT, ABSENT, RETURNS, COUNT, ARGUMENT = 1, 2, 3, 64, 128
+RIGHT, OTHER, COUNT, ARGUMENT = 1, 2, 64, 128
 
 _ELEMENTS = {
     "float64": "double",
@@ -91,19 +91,23 @@ def _entry_check(entry: Entry) -> str:
     )
 
 
-def entry_table(entries: Sequence[Entry]) -> str:
-    """The translation unit with the table of worker/native/entries.h."""
-    lines = [
-        "#include <warpgrade/entries.h>",
-        "",
-        'extern "C" {',
-        "extern __thread char warpgrade_dynamic_shared[];",
-        f"void* {REFERENCE_SYMBOL};",
-        "}",
-        "__attribute__((constructor(101))) static void refer() {",
-        f"    {REFERENCE_SYMBOL} = warpgrade_dynamic_shared;",
-        "}",
-    ]
+_DYNAMIC_SHARED = f"""\
+extern "C" {{
+extern __thread char warpgrade_dynamic_shared[];
+void* {REFERENCE_SYMBOL};
+}}
+__attribute__((constructor(101))) static void refer() {{
+    {REFERENCE_SYMBOL} = warpgrade_dynamic_shared;
+}}
+"""
+
+
+def entry_table(entries: Sequence[Entry], emulated: bool = False) -> str:
+    """The translation unit with the table of worker/native/entries.h.
+
+    `emulated`: with what the rewriter's dynamic shared memory at file scope refers to.
+    """
+    lines = ["#include <warpgrade/entries.h>", "", _DYNAMIC_SHARED if emulated else ""]
     rows = []
     for entry in entries:
         parameters = ", ".join(

@@ -8,6 +8,7 @@ before anything runs: a kernel has no use for files, processes, signals or memor
 from __future__ import annotations
 
 import re
+import subprocess
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -104,11 +105,28 @@ def check(
 
 
 def _undefined(elf: Elf, provided: Collection[str]) -> Iterator[Fault]:
-    for symbol in elf.symbols:
-        if symbol.is_defined or not symbol.name or is_allowed(symbol.name, provided):
-            continue
-        name = plain_name(symbol.name)
+    refused = [
+        symbol.name
+        for symbol in elf.symbols
+        if not symbol.is_defined and symbol.name and not is_allowed(symbol.name, provided)
+    ]
+    for name in dict.fromkeys(_readable(refused)):  # each once, in their order
         yield Fault("symbol", f"{name} can't be used in a submission", name)
+
+
+def _readable(names: Sequence[str]) -> list[str]:
+    """Symbols as a student may have written them: std::ifstream, write."""
+    if not any(name.startswith("_Z") for name in names):
+        return list(names)
+    done = subprocess.run(
+        ["c++filt"], input="\n".join(names), capture_output=True, text=True, check=False
+    )
+    readable = []
+    for name in done.stdout.splitlines() if done.returncode == 0 else names:
+        plain = re.split(r"[<(\[]", name.rpartition(" for ")[2])[0]
+        parts = plain.replace("basic_", "").replace("__cxx11::", "").split("::")
+        readable.append("::".join(parts[:2]))
+    return readable
 
 
 def _defined(elf: Elf, reserved: Collection[str]) -> Iterator[Fault]:
@@ -158,13 +176,22 @@ def entry_fault(elf: Elf, entry: Entry) -> Fault | None:
     exact = next((s for s in found if s.name == entry.name), None)
     if exact is not None and not exact.is_local:
         return _signature_fault(elf, entry)
-    if exact is not None or any(_is_static(s, entry) for s in found):
-        message = f"{entry.name} is static, so the grader can't call it"
+    mangled = any(_is_mangled(s, entry) for s in found)
+    declared = any(s.name == glue.SIGNATURE_SYMBOL + entry.name for s in elf.symbols)
+    is_static = exact is not None or any(_is_static(s, entry) for s in found)
+    if is_static or (declared and _signature_code(elf, entry) != glue.OTHER and not mangled):
+        message = f"{entry.name} is static, or has no body, so the grader can't call it"
         return Fault("no_extern_c", message, entry.name, entry.name)
-    if any(_is_mangled(s, entry) for s in found):
+    if mangled:
         message = f'{entry.name} is there, but not as extern "C", so the grader can\'t call it'
         return Fault("no_extern_c", message, entry.name, entry.name)
     return Fault("entry_missing", f"there is no function {entry.name}", "", entry.name)
+
+
+def kernel_fault(entry: str) -> Fault:
+    """For an entry that is itself a kernel."""
+    message = f"{entry} is a kernel; the entry is a host function that launches kernels"
+    return Fault("signature", message, entry, entry)
 
 
 def _is_static(symbol: Symbol, entry: Entry) -> bool:
@@ -177,25 +204,28 @@ def _length(entry: Entry) -> str:
 
 def _is_mangled(symbol: Symbol, entry: Entry) -> bool:
     """Whether a symbol is a C++ function of the entry's name, in whatever namespace."""
-    pattern = rf"_Z(?:N(?:\d+[A-Za-z_]\w*?)*)?{_length(entry)}(?![A-Za-z_0-9]*\d{{2}}\Z)"
-    return re.match(pattern, symbol.name) is not None
+    is_plain = re.match(r"_Z(?:\d|N)", symbol.name) is not None
+    return is_plain and plain_name(symbol.name) == entry.name
+
+
+def _signature_code(elf: Elf, entry: Entry) -> int:
+    wanted = glue.SIGNATURE_SYMBOL + entry.name
+    return next((s.size for s in elf.symbols if s.name == wanted), glue.RIGHT)
 
 
 def _signature_fault(elf: Elf, entry: Entry) -> Fault | None:
-    wanted = glue.SIGNATURE_SYMBOL + entry.name
-    code = next((s.size for s in elf.symbols if s.name == wanted), glue.RIGHT)
-    if code in (glue.RIGHT, glue.ABSENT):
+    code = _signature_code(elf, entry)
+    if code == glue.RIGHT:
         return None
     expected = f"expected void {entry.name}({', '.join(entry.types())})"
-    if code == glue.RETURNS:
-        message = f"{entry.name} returns a value; {expected}"
-    elif code >= glue.ARGUMENT:
-        position = code - glue.ARGUMENT
-        message = (
-            f"argument {position + 1} of {entry.name} is not {entry.types()[position]}; {expected}"
-        )
+    position = code - glue.ARGUMENT
+    if 0 <= position < len(entry.arguments):
+        wrong = f"argument {position + 1} of {entry.name} is not {entry.types()[position]}"
+    elif code >= glue.COUNT:
+        wrong = f"{entry.name} takes {code - glue.COUNT} arguments"
     else:
-        message = f"{entry.name} takes {code - glue.COUNT} arguments; {expected}"
+        wrong = f"{entry.name} returns a value, or stands in a namespace"
+    message = f"{wrong}; {expected}"
     return Fault("signature", message, entry.name, entry.name)
 
 

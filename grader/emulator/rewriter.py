@@ -50,6 +50,7 @@ class Rewritten:
     text: str
     troubles: tuple[Trouble, ...]
     launches: tuple[int, ...]  # offsets of `<<<` in the source
+    kernels: frozenset[str] = frozenset()  # names declared as __global__
 
 
 @dataclass
@@ -84,7 +85,8 @@ def rewrite(source: Source) -> Rewritten:
         edits.extend(_dynamic_shared(source.text, run.tokens))
         edits.extend(_space_variables(run.tokens))
         edits.extend(_single_tokens(run.tokens))
-    return Rewritten(_apply(source.text, edits), tuple(troubles), tuple(sorted(launches)))
+    text = _apply(source.text, edits)
+    return Rewritten(text, tuple(troubles), tuple(sorted(launches)), frozenset(kernels))
 
 
 def _apply(text: str, edits: Sequence[Edit]) -> str:

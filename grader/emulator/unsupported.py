@@ -170,3 +170,10 @@ def _device_bodies(run: tuple[Token, ...]) -> Iterator[tuple[int, int]]:
             j += 1
         if j < len(run) and run[j].text == "{":
             yield j, tokens.closing(run, j) or len(run)
+
+
+def known() -> list[tuple[str, str]]:
+    """Every header or name that is refused, with the feature it stands for: for the docs."""
+    headers = [(f"<{name}...>", feature) for name, feature in _HEADERS.items()]
+    prefixes = [(f"{name}...", feature) for name, feature in _PREFIXES.items()]
+    return [*headers, *_NAMES.items(), *prefixes]

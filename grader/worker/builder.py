@@ -45,6 +45,7 @@ class Wanted:
     entries: tuple[dict[str, Any], ...]  # {"name": ..., "arguments": ["pointer:float32", ...]}
     check_with_nvcc: bool = False  # emulator only: does nvcc agree with g++?
     cache: str | None = None  # where what is built once lies; None: where this user keeps it
+    guarded: bool = True  # emulator only: False for tests of what else holds an attack
 
 
 @dataclass
@@ -171,7 +172,8 @@ def _build_for_emulator(source: Path, wanted: Wanted, folder: Path) -> Made:
     from warpgrade_emulator import toolchain
 
     entries = [emulator.Entry(each["name"], tuple(each["arguments"])) for each in wanted.entries]
-    made = emulator.build(source, entries, folder, toolchain.prepare(_cache(wanted)))
+    tools = toolchain.prepare(_cache(wanted))
+    made = emulator.build(source, entries, folder, tools, wanted.guarded)
     return Made(
         made.executable,
         [dataclasses.asdict(problem) for problem in made.problems],

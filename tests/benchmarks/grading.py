@@ -68,7 +68,6 @@ def _whole(console: Console, exercises: dict[str, Exercise], submission: Path) -
     started = time.perf_counter()
     with Session(submission, exercises, device="interpreter") as session:
         session.sandbox.start()
-        session.runners._started = True
         ready = time.perf_counter()
         rows = []
         for exercise, variant in selected(exercises):

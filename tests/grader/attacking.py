@@ -15,15 +15,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from unittest import mock
 
-from grader import breaches, confinement, runner
+from grader import breaches, confinement, memory, native, native_runner, runner, supervision
 from grader.allowed_paths import DeviceName
 from grader.cases import Space
 from grader.confinement import Level
 from grader.correctness import Effort
 from grader.evidence import Evidence, PartEvidence, VariantEvidence, to_json
 from grader.grade import Session
+from grader.spec import Exercise
 from grader.spec_blocks import Limits
 from grader.status import Status
+from grader.syscall_filter import FilterError
 from tests.grader.attacks import (
     ALLOWED_ON_A_GPU,
     EXERCISES,
@@ -49,9 +51,13 @@ BRIEF = Effort(
 SHORT = Limits(seconds=1.0)
 SMALL = Limits(memory_mb=256)
 COMPILE_SECONDS = 3.0  # where an attack is to run out of time
+# The same for CUDA C++: it runs sooner and knows fewer of these ways.
+BRIEF_CUDA = replace(BRIEF, edges=3, drawn=2, shrink_runs=0, probe_seconds=0.0)
+SHORT_COMPILE = supervision.Limits(COMPILE_SECONDS, 1 << 30)
 
-_neighbours: dict[DeviceName, Session] = {}
-_last_unconfined: dict[tuple[str, DeviceName], _Seen] = {}
+_Kind = tuple[DeviceName, str]  # a language
+_neighbours: dict[_Kind, Session] = {}
+_last_unconfined: dict[tuple[str, DeviceName, bool], _Seen] = {}
 
 
 @dataclass(frozen=True)
@@ -85,7 +91,8 @@ def run(
         elif layer is Layer.observer:
             seen = _observe(attack, device, Level.limits, watched=True)
         else:
-            seen = _unconfined(attack, device)
+            guarded = layer in (Layer.emulator, Layer.counters)
+            seen = _unconfined(attack, device, guarded)
     troubles = tuple(_troubles(attack, layer, seen, device))
     return Result(seen.status, troubles, seconds=time.monotonic() - started)
 
@@ -93,11 +100,11 @@ def run(
 def run_all(attack: Attack, device: DeviceName = "interpreter") -> Result:
     """One attack with every layer on, as a class is graded."""
     started = time.monotonic()
-    seen = _observe(attack, device, None, policy=True)
+    seen = _observe(attack, device, None, policy=True, guarded=True)
     troubles = [*seen.touched, *seen.told]
     if seen.status is not attack.status and not _is_elsewhere(device):
         troubles.append(f"expected {attack.status.value}, got {seen}")
-    if not seen.status.is_failure and attack.status is not Status.passed:
+    if _earns(seen, attack) and attack.status is not Status.passed:
         troubles.append(f"it earned {seen}")
     return Result(seen.status, tuple(troubles), seconds=time.monotonic() - started)
 
@@ -108,18 +115,20 @@ def harm(attack: Attack) -> list[str]:
     return [*seen.touched, *seen.told]
 
 
-def _neighbour(device: DeviceName) -> Session:
+def _neighbour(kind: _Kind) -> Session:
     """An honest submission that is graded in this process all the while (see `end_neighbours`)."""
-    if device not in _neighbours:
-        _neighbours[device] = Session(
+    if kind not in _neighbours:
+        _neighbours[kind] = Session(
             ROOT / "reference",
             EXERCISES,
             seed=SEED,
-            device=device,
+            device=kind[0],
             effort=BRIEF,
             level=Level.limits,
+            check_with_nvcc=False,
+            backends=("emulator",),
         )
-    return _neighbours[device]
+    return _neighbours[kind]
 
 
 def end_neighbours() -> None:
@@ -128,12 +137,12 @@ def end_neighbours() -> None:
         _neighbours.popitem()[1].__exit__()
 
 
-def _neighbours_status(device: DeviceName) -> Status:
-    """What the next case of the honest submission gets."""
+def _neighbours_status(kind: _Kind) -> Status:
+    """What the next case of the honest submission in the attack's own language gets."""
     exercise = EXERCISES["silu"]
-    variant = exercise.variants["triton"]
+    variant = exercise.variants[kind[1]]
     case = Space(exercise, variant, "float32", "ragged", SEED).edges()[7]
-    return _neighbour(device).case(exercise, variant, case).status
+    return _neighbour(kind).case(exercise, variant, case).status
 
 
 def why_not(level: Level, device: DeviceName = "interpreter") -> str:
@@ -170,7 +179,7 @@ def _troubles(attack: Attack, layer: Layer, seen: _Seen, device: DeviceName) -> 
     if layer is Layer.sandbox:
         if not (_is_elsewhere(device) and attack.name in ALLOWED_ON_A_GPU):
             yield from seen.told
-    elif (expected is None or expected.is_failure) and not seen.status.is_failure:
+    elif (expected is None or expected.is_failure) and _earns(seen, attack):
         yield f"it earned {seen}"
     if layer is Layer.boundary and seen.after is not Status.passed:
         yield f"another submission got {seen.after.value}"
@@ -184,13 +193,21 @@ def _source_read(attack: Attack) -> _Seen:
     return _Seen(Status.policy_violation if found else Status.passed)
 
 
-def _unconfined(attack: Attack, device: DeviceName) -> _Seen:
+def _earns(seen: _Seen, attack: Attack) -> bool:
+    """Whether it would be worth points. Counters that can't be true earn none, in CUDA C++."""
+    if attack.variant.memory is not None and seen.status is Status.not_measured:
+        return False
+    return not seen.status.is_failure
+
+
+def _unconfined(attack: Attack, device: DeviceName, guarded: bool = False) -> _Seen:
     """A run with neither policy nor sandbox; the last one is kept, as two layers judge it."""
-    key = (attack.name, device)
+    key = (attack.name, device, guarded)
     if key not in _last_unconfined:
         _last_unconfined.clear()
-        seen = _observe(attack, device, Level.limits)
-        _last_unconfined[key] = replace(seen, after=_neighbours_status(device))
+        seen = _observe(attack, device, Level.limits, guarded=guarded)
+        after = _neighbours_status((device, attack.variant.language))
+        _last_unconfined[key] = replace(seen, after=after)
     return _last_unconfined[key]
 
 
@@ -200,11 +217,25 @@ def _observe(
     level: Level | None,
     policy: bool = False,
     watched: bool = False,
+    guarded: bool = False,
 ) -> _Seen:
     with Canaries() as canaries:
-        part = _grade(attack, canaries, device, level, policy, watched)
+        if attack.variant.language == "cuda":
+            part = _grade_cuda(attack, canaries, level, policy, guarded)
+        else:
+            part = _grade(attack, canaries, device, level, policy, watched)
         told = tuple(_leaks(part, canaries))
         return _Seen(part.status, _reason(part), tuple(canaries.touched()), told)
+
+
+def _limited(attack: Attack) -> Exercise:
+    """The exercise, with limits that an attack on them soon meets."""
+    statuses = {attack.status, *attack.layers.values()}
+    exercise = attack.exercise
+    for status, limits in ((Status.timed_out, SHORT), (Status.out_of_memory, SMALL)):
+        if status in statuses:
+            exercise = exercise.model_copy(update={"limits": limits})
+    return exercise
 
 
 def _grade(
@@ -216,11 +247,7 @@ def _grade(
     watched: bool,
 ) -> PartEvidence:
     """One part. `watched` has the observer on though the policy is off."""
-    statuses = {attack.status, *attack.layers.values()}
-    exercise = attack.exercise
-    for status, limits in ((Status.timed_out, SHORT), (Status.out_of_memory, SMALL)):
-        if status in statuses:
-            exercise = exercise.model_copy(update={"limits": limits})
+    exercise = _limited(attack)
     with contextlib.ExitStack() as stack:
         root = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="warpgrade-attack-")))
         attack.write(root / "submission", canaries.known)
@@ -240,6 +267,47 @@ def _grade(
             )
         )
         return session.part(exercise, attack.variant, "float32", "ragged")
+
+
+def _grade_cuda(
+    attack: Attack, canaries: Canaries, level: Level | None, policy: bool, guarded: bool
+) -> PartEvidence:
+    """One part in the emulator; where that passes, the memory points decide if there are any."""
+    exercise, variant = _limited(attack), attack.variant
+    with contextlib.ExitStack() as stack:
+        root = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="warpgrade-attack-")))
+        attack.write(root / "submission", canaries.known)
+        if attack.status is Status.compile_error:
+            patch = mock.patch.object(native, "COMPILE_LIMITS", SHORT_COMPILE)
+            stack.enter_context(patch)
+        if level is Level.limits:  # the filter is of the sandbox, though the program puts it on
+            none = mock.patch.object(
+                native_runner, "compile_emulator_filter", side_effect=FilterError
+            )
+            stack.enter_context(none)
+        session = stack.enter_context(
+            Session(
+                root / "submission",
+                EXERCISES,
+                seed=SEED,
+                device="interpreter",
+                effort=BRIEF_CUDA,
+                level=level,
+                policy=policy,
+                check_with_nvcc=False,
+                backends=("emulator",),
+                guarded=guarded,
+            )
+        )
+        part = session.part(exercise, variant, "float32", "ragged")
+        if part.status is Status.passed and variant.memory is not None:
+            seen = session.memory(exercise, variant)
+            held = memory.judge(variant.memory, seen.metrics, memory.sizes_of(variant))
+            status = seen.status
+            if status is Status.passed and not all(each.holds for each in held):
+                status = Status.target_missed
+            part = replace(part, status=status, reason=seen.reason)
+        return part
 
 
 def _leaks(part: PartEvidence, canaries: Canaries) -> Iterator[str]:

@@ -1,6 +1,7 @@
 """The attacks: submissions that try to cheat or to do harm, each held by the layers it names.
 
-They live in tests/submissions/attacks/NAME.py, each a complete file of a submission. The first line
+They live in tests/submissions/attacks/NAME.py and NAME.cu, each a complete file of a submission.
+The first line
 says what it does | the variant it is handed in for | the status it gets with every layer on | the
 layers that must hold it, each with the status it must get where that is the only layer:
 
@@ -8,7 +9,8 @@ layers that must hold it, each with the status it must get where that is the onl
 
 More than one file is a folder NAME, where the names of the others end in `.txt`, so that nothing
 here ever imports or collects them. An attack knows what an insider could: the harness fills in its
-line `KNOWN = {}` with the places of the canaries (tests/grader/canaries.py).
+line `KNOWN = {}` (`// KNOWN` in CUDA C++, which becomes `#define KNOWN_FOLDER "..."` and so on) with
+the places of the canaries (tests/grader/canaries.py).
 
 Layers, and what it means that one alone holds an attack:
 
@@ -19,19 +21,27 @@ Layers, and what it means that one alone holds an attack:
                 graded is unharmed, and no process is left
     comparison  with no sandbox the values don't pass
 
+and for CUDA C++
+
+    emulator    with no sandbox a check of the object's symbols, or the watch over its loads and
+                stores, stops it; the layers above but comparison are tested with neither of the two
+    counters    with no sandbox the memory points aren't earned: what the counters show isn't what
+                is asked, or can't be true
+
 Left to later, because there is nothing yet to attack: the clock and the profiler (side streams,
 superbatches, graph capture, pinned L2, adaptive timers: lines 1, 4, 5, 7, 8, 9, 10 of how graders
-get cheated), which need a GPU; .cu files (constructors, includes, token pasting); archives (zip
-bombs, links, `..`), which batch collection opens.
+get cheated), which need a GPU; archives (zip bombs, links, `..`), which batch collection opens.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
+from typing import Literal
 
 from grader.confinement import Level
 from grader.spec import Exercise, Variant, load_all
@@ -53,6 +63,11 @@ HONEST_ON_A_GPU = frozenset(
 ALLOWED_ON_A_GPU = frozenset({"runs_programs", "hides_memory"})
 
 
+# What only CUDA C++ goes through, and what only Triton does.
+OF_CUDA = frozenset({"emulator", "counters"})
+OF_TRITON = frozenset({"observer"})
+
+
 class AttackError(ValueError):
     """The first line of an attack is wrong: the message names file, place and what was expected."""
 
@@ -65,13 +80,15 @@ class Layer(str, Enum):
     sandbox = "sandbox"
     boundary = "boundary"
     comparison = "comparison"
+    emulator = "emulator"
+    counters = "counters"
 
 
 @dataclass(frozen=True)
 class Attack:
     """One submission, and what must become of it."""
 
-    name: str
+    name: str  # of its file or folder; those in CUDA C++ end in _cu
     what: str
     exercise: Exercise
     variant: Variant
@@ -85,6 +102,7 @@ class Attack:
         folder.mkdir()
         for name, text in {self.variant.file: self.source, **self.others}.items():
             filled = text.replace("KNOWN = {}", f"KNOWN = {known!r}", 1)
+            filled = filled.replace("// KNOWN\n", _macros(known), 1)
             # Bytes as they are: some attacks live on their encoding.
             (folder / name).write_bytes(filled.encode("utf-8", "surrogateescape"))
 
@@ -92,10 +110,11 @@ class Attack:
 # --- the files ------------------------------------------------------------------------------------
 
 
-def load() -> list[Attack]:
-    """Every attack, by name. Raises AttackError."""
-    files = [*FOLDER.glob("*.py"), *(path for path in FOLDER.iterdir() if path.is_dir())]
-    return [read(path) for path in sorted(files, key=lambda path: path.stem)]
+def load(language: Literal["triton", "cuda"] | None = None) -> list[Attack]:
+    """Every attack of a language, or of both, by name. Raises AttackError."""
+    files = [path for path in FOLDER.iterdir() if path.suffix in (".py", ".cu") or path.is_dir()]
+    found = [read(path) for path in sorted(files, key=lambda path: (path.suffix, path.stem))]
+    return [each for each in found if language in (None, each.variant.language)]
 
 
 def read(path: Path) -> Attack:
@@ -107,7 +126,7 @@ def read(path: Path) -> Attack:
         others = {each.name[:-4]: _text(each) for each in sorted(path.glob("*.txt"))}
     source = _text(file)
     place = f"{path.name}:1"
-    fields = [part.strip() for part in source.partition("\n")[0].lstrip("#").split(" | ")]
+    fields = [part.strip() for part in source.partition("\n")[0].lstrip("#/").split(" | ")]
     if len(fields) != 4:
         expected = "expected what | exercise/variant | status | layers"
         raise AttackError(f"{place}: {expected}, got {len(fields)} fields")
@@ -115,16 +134,18 @@ def read(path: Path) -> Attack:
     exercise, _, variant = target.partition("/")
     if exercise not in EXERCISES or variant not in EXERCISES[exercise].variants:
         raise AttackError(f"{place}: expected an exercise and its variant, got {target}")
-    return Attack(
-        path.stem,
-        what,
-        EXERCISES[exercise],
-        EXERCISES[exercise].variants[variant],
-        _status(status, place),
-        _layers(layers, place),
-        source,
-        others,
-    )
+    found = EXERCISES[exercise].variants[variant]
+    held_by = _layers(layers, place)
+    foreign = {*held_by} & (OF_TRITON if found.language == "cuda" else OF_CUDA)
+    if foreign:
+        raise AttackError(f"{place}: a {found.language} file has no layer {', '.join(foreign)}")
+    name = f"{path.stem}_cu" if file.suffix == ".cu" else path.stem
+    wanted = _status(status, place)
+    return Attack(name, what, EXERCISES[exercise], found, wanted, held_by, source, others)
+
+
+def _macros(known: dict) -> str:
+    return "".join(f"#define KNOWN_{key.upper()} {json.dumps(known[key])}\n" for key in known)
 
 
 def _text(path: Path) -> str:

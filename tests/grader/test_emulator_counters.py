@@ -63,7 +63,9 @@ def counted(launch: LaunchCounters, counter: str) -> int:
     return sum(getattr(site, name) for site in sites)
 
 
-@pytest.mark.parametrize("row", list(hardware()), ids=lambda row: f"{row['launch']}-{row['kernel']}")
+@pytest.mark.parametrize(
+    "row", list(hardware()), ids=lambda row: f"{row['launch']}-{row['kernel']}"
+)
 def test_a_launch_has_the_hardwares_counters(measured: Report, row: dict[str, str]) -> None:
     launch = measured.launches[int(row["launch"]) - 1]
     assert launch.kernel == row["kernel"]

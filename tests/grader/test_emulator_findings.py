@@ -66,7 +66,9 @@ EXPECTED = {
         "index_out_of_range_write", thread(16), text="index 16 of an array of type float [16]"
     ),
     "index_read": Expected("index_out_of_range_read", thread(31), text="index 32"),
-    "index_local": Expected("index_out_of_range_read", text="index 8 of an array of type float [8]"),
+    "index_local": Expected(
+        "index_out_of_range_read", text="index 8 of an array of type float [8]"
+    ),
     "uninitialised_shared": Expected("uninitialised_read", thread(40), text="offset 160 of tile"),
     "uninitialised_block": Expected("uninitialised_read", block=(1, 0, 0), text="of tile"),
     "race_read": Expected("race", thread(128), text="of tile"),
@@ -76,6 +78,7 @@ EXPECTED = {
     "race_warps": Expected("race", thread(32), text="of tile"),
     "race_next_round": Expected("race", thread(32), text="of tile"),
     "race_blocks": Expected("race", block=(1, 0, 0), text="two writes of different values"),
+    "race_vector": Expected("race", thread(1), text="16 bytes at offset 0 of out"),
     "race_count": Expected("race", thread(1), text="a cudaMalloc of 4 bytes"),
     "race_atomic": Expected("race", thread(1), text="an atomic write after a plain one"),
     "race_bytes": Expected("race", thread(1), text="1 byte at offset 1 of flags"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from grader.correctness import Effort
 from grader.evidence import VariantEvidence
 from grader.grade import Session
+from grader.sandbox import Sandbox
 from grader.spec import load_all
 from grader.spec_blocks import Limits
 from grader.status import Status
@@ -30,10 +32,28 @@ BRIEF_ON_GPU = replace(BRIEF, edges=12, drawn=8)
 LIMITS_OF_A_HANG = Limits(seconds=2.0)  # on a GPU times runner.GPU_TIME_FACTOR
 
 
+def dtypes_tried(submission: corpus.Submission, every: tuple[str, ...]) -> tuple[str, ...]:
+    """Of a wrong submission one dtype that must fail, in turn, and one that must pass.
+
+    All dtypes of all of them take `python tests/benchmarks/seeds.py`: minutes, not seconds.
+    """
+    turn = zlib.crc32(submission.name.encode())
+    failing = submission.dtypes or every
+    chosen = {failing[turn % len(failing)]}
+    if submission.passes_dtypes:
+        chosen.add(submission.passes_dtypes[turn % len(submission.passes_dtypes)])
+    return tuple(dtype for dtype in every if dtype in chosen)
+
+
 def observe(
-    submission: corpus.Submission, folder: Path, device: str, seed: int = 7
+    submission: corpus.Submission,
+    folder: Path,
+    device: str,
+    seed: int = 7,
+    sandbox: Sandbox | None = None,
+    every_dtype: bool = True,
 ) -> VariantEvidence:
-    """The evidence on the submission's one file."""
+    """The evidence on the submission's one file; without `every_dtype` on `dtypes_tried`."""
     submission.write(folder)
     exercise = EXERCISES[submission.exercise]
     effort = BRIEF_ON_GPU if device == "cuda" else BRIEF
@@ -44,9 +64,32 @@ def observe(
     # Some mistakes break a rule as well; what is asked here is what running them shows.
     policy = submission.kind == "honest"
     with Session(
-        folder, EXERCISES, seed=seed, device=device, effort=effort, policy=policy
+        folder,
+        EXERCISES,
+        seed=seed,
+        device=device,
+        effort=effort,
+        policy=policy,
+        sandbox=sandbox,
     ) as session:
-        return session.variant(exercise, exercise.variants["triton"])
+        variant = exercise.variants["triton"]
+        if not every_dtype:
+            dtypes = dtypes_tried(submission, variant.dtypes)
+            variant = variant.model_copy(update={"dtypes": dtypes})
+        return session.variant(exercise, variant)
+
+
+def test_every_dtype_is_tried_by_many_wrong_submissions() -> None:
+    tried = [
+        (exercise.name, dtype)
+        for exercise in EXERCISES.values()
+        for submission in WRONG
+        if submission.exercise == exercise.name
+        for dtype in dtypes_tried(submission, exercise.variants["triton"].dtypes)
+    ]
+    for exercise in {submission.exercise for submission in WRONG}:
+        for dtype in EXERCISES[exercise].variants["triton"].dtypes:
+            assert tried.count((exercise, dtype)) >= 8, (exercise, dtype)
 
 
 def check_wrong(submission: corpus.Submission, seen: VariantEvidence, gpu: bool) -> None:
@@ -73,16 +116,29 @@ def folder(tmp_path: Path) -> Iterator[Path]:
     yield tmp_path / "submission"
 
 
+@pytest.fixture(scope="module")
+def sandbox() -> Iterator[Sandbox]:
+    """One for all: these submissions mean no harm, and to start one takes longer than most run."""
+    with Sandbox() as started:
+        started.start()
+        yield started
+
+
 @pytest.mark.parametrize("submission", WRONG, ids=lambda s: s.id)
-def test_a_wrong_submission_gets_its_status(submission: corpus.Submission, folder: Path) -> None:
+def test_a_wrong_submission_gets_its_status(
+    submission: corpus.Submission, folder: Path, sandbox: Sandbox
+) -> None:
     if submission.status is Status.not_attempted:
         pytest.skip("runs nothing: test_attempt.py")
-    check_wrong(submission, observe(submission, folder, "interpreter"), gpu=False)
+    seen = observe(submission, folder, "interpreter", sandbox=sandbox, every_dtype=False)
+    check_wrong(submission, seen, gpu=False)
 
 
 @pytest.mark.parametrize("submission", HONEST, ids=lambda s: s.id)
-def test_an_honest_submission_earns_everything(submission: corpus.Submission, folder: Path) -> None:
-    check_honest(observe(submission, folder, "interpreter"))
+def test_an_honest_submission_earns_everything(
+    submission: corpus.Submission, folder: Path, sandbox: Sandbox
+) -> None:
+    check_honest(observe(submission, folder, "interpreter", sandbox=sandbox))
 
 
 @pytest.mark.gpu

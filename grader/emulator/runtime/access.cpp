@@ -22,6 +22,7 @@ struct Request {
     Address a;
     std::size_t size;
     AccessKind kind;
+    bool aligned;
     Address pc;
 
     bool stores() const {
@@ -29,6 +30,9 @@ struct Request {
                kind == AccessKind::atomic;
     }
     bool loads() const { return !stores() || kind == AccessKind::atomic; }
+    // A copy of a whole object moves the padding between its members, too, which nothing writes:
+    // then one byte that was written is enough.
+    bool may_have_padding() const { return !aligned; }
     bool is_volatile() const {
         return kind == AccessKind::volatile_read || kind == AccessKind::volatile_store;
     }
@@ -49,7 +53,7 @@ FindingKind outside(const Request& request) {
     return request.stores() ? FindingKind::out_of_bounds_write : FindingKind::out_of_bounds_read;
 }
 
-// ---- Global memory -------------------------------------------------------------------------------
+// ---- Global memory ------------------------------------------------------------------------------
 
 [[noreturn]] void fail_global(const Request& request, std::uint32_t offset, std::uint8_t state) {
     Description place = describe_global(offset, request.size);
@@ -65,18 +69,18 @@ FindingKind outside(const Request& request) {
     fail(request, FindingKind::out_of_bounds_write, text);
 }
 
-// Returns whether all bytes were initialised (a store initialises them).
+// Returns whether what is read was initialised (a store initialises).
 bool check_shadow(const Request& request, std::uint32_t offset) {
-    bool initialised = true;
+    std::size_t initialised = 0;
     for (std::size_t i = 0; i < request.size; ++i) {
         std::uint8_t& state = shadow[offset + i];
         bool may = (state & shadow_bit::addressable) &&
                    (!request.stores() || (state & shadow_bit::writable));
         if (!may) fail_global(request, offset, state);
-        initialised = initialised && (state & shadow_bit::initialised);
+        if (state & shadow_bit::initialised) ++initialised;
         if (request.stores()) state |= shadow_bit::initialised;
     }
-    return initialised;
+    return initialised == request.size || (initialised && request.may_have_padding());
 }
 
 // The bytes of the access that lie in each cell, handed to step(cell, first byte, bytes).
@@ -144,7 +148,7 @@ void observe_global(const Request& request, std::uint32_t offset) {
     }
 }
 
-// ---- Shared memory -------------------------------------------------------------------------------
+// ---- Shared memory ------------------------------------------------------------------------------
 
 // Volatile tells the compiler something, and nothing to the hardware's threads: in shared memory
 // such an access is an ordinary one.
@@ -153,8 +157,14 @@ AccessKind without_volatile(AccessKind kind) {
     return kind == AccessKind::volatile_store ? AccessKind::store : kind;
 }
 
+bool is_stored(const Request& request, const RaceCell& cell, unsigned first, unsigned count) {
+    return request.may_have_padding() ? any_stored_in_block(cell, first, count)
+                                      : stored_in_block(cell, first, count);
+}
+
 void observe_shared(const Request& request) {
     std::uint32_t offset = static_cast<std::uint32_t>(request.a - shared_low);
+    if (shared_valid[offset] == shared_unseen) return;
     for (std::size_t i = 0; i < request.size; ++i) {
         if (shared_valid[offset + i]) continue;
         fail(request, outside(request), describe_shared(request.a, request.size).text);
@@ -163,21 +173,25 @@ void observe_shared(const Request& request) {
     if (kind == AccessKind::atomic) races_atomic_order(request.thread, request.a, true);
     RaceAccess race{&request.thread, stamp_of(request.thread), request.a, request.pc,
                       static_cast<std::uint32_t>(request.size), false};
-    bool initialised = true;
+    std::size_t cells = 0, stored = 0;
     each_cell(offset, request.size,
               [](std::uint32_t at) -> RaceCell& { return shared_cells[at / 4]; },
               [&](RaceCell& cell, unsigned first, unsigned count) {
-                  bool stored = !request.loads() || stored_in_block(cell, first, count);
-                  if (!stored && kind == AccessKind::atomic) take_as_stored(cell, first, count);
+                  ++cells;
+                  if (is_stored(request, cell, first, count)) {
+                      ++stored;
+                  } else if (kind == AccessKind::atomic) {
+                      take_as_stored(cell, first, count);
+                  }
                   check_race(cell, first, count, race, kind);
-                  initialised = initialised && stored;
               });
-    if (!initialised) note_early_read(race);
+    bool initialised = stored == cells || (stored && request.may_have_padding());
+    if (!initialised && request.loads()) note_early_read(race);
     trace_access(request.thread, request.relative_pc(), offset,
                  static_cast<unsigned>(request.size), traced_kind(kind), access::shared);
 }
 
-// ---- Everything else -----------------------------------------------------------------------------
+// ---- Everything else ----------------------------------------------------------------------------
 
 [[noreturn]] void fail_elsewhere(const Request& request) {
     char text[300];
@@ -186,8 +200,9 @@ void observe_shared(const Request& request) {
     if (request.a < null_page) {
         std::snprintf(text, sizeof text, "%zu %s through a null pointer", request.size, bytes);
     } else if (request.a - stacks_low < stacks_size) {
-        std::snprintf(text, sizeof text, "%zu %s of local memory outside the thread's own variables",
-                      request.size, bytes);
+        std::snprintf(text, sizeof text,
+                      "%zu %s of local memory outside the thread's own variables", request.size,
+                      bytes);
     } else if (host) {
         std::snprintf(text, sizeof text, "%zu %s of %s", request.size, bytes, host);
         fail(request, FindingKind::host_pointer_on_device, text);
@@ -216,11 +231,16 @@ void check_alignment(const Request& request) {
     abandon_launch(error_misaligned);
 }
 
+NextEvent next_event(AccessKind kind) {
+    if (kind == AccessKind::read) return NextEvent::load;
+    return kind == AccessKind::store ? NextEvent::store : NextEvent::other;
+}
+
 }  // namespace
 
 void observe_slowly(Address a, std::size_t size, AccessKind kind, bool aligned, Address pc) {
-    Request request{*current_thread, a, size, kind, pc};
-    if (attention) settle(request.stores());
+    Request request{*current_thread, a, size, kind, aligned, pc};
+    if (attention) settle(next_event(kind));
     if (aligned) check_alignment(request);
     if (in_arena(a)) return observe_global(request, global_offset(a));
     if (a - shared_low < shared_bytes) return observe_shared(request);

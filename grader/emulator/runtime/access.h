@@ -1,5 +1,5 @@
-// The checks of one access of device code (internal to the observation half): the quick way for what
-// is in order, inlined into the hooks, and the slow way for everything else.
+// The checks of one access of device code (internal to the observation half): the quick way for
+// what is in order, inlined into the hooks, and the slow way for everything else.
 #pragma once
 #include <cstring>
 #include <type_traits>
@@ -19,9 +19,21 @@ void observe_slowly(Address a, std::size_t size, AccessKind kind, bool aligned, 
 
 extern Address image_base;
 
+// Events that the traces of a block may still hold; none left: the counters will be incomplete.
+extern std::size_t trace_room;
+extern bool trace_overflowed;
+inline bool may_trace() {
+    if (__builtin_expect(trace_room == 0, 0)) {
+        trace_overflowed = true;
+        return false;
+    }
+    --trace_room;
+    return true;
+}
+
 inline void trace_access(Thread& thread, std::uint32_t pc, std::uint32_t offset, unsigned size,
                          std::uint8_t kind, std::uint8_t space) {
-    if (!counting) return;
+    if (!counting || !may_trace()) return;
     thread.trace.push_back({pc, offset, static_cast<std::uint8_t>(size), kind,
                             static_cast<std::uint8_t>(thread.call_depth), space});
 }

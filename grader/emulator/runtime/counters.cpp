@@ -6,15 +6,21 @@
 #include <cstdio>
 #include <cstring>
 
+#include "access.h"
 #include "device_memory.h"
 #include "observe.h"
 #include "shared_memory.h"
 
 namespace warpgrade {
+
+std::size_t trace_room;
+bool trace_overflowed;
+
 namespace {
 
 constexpr std::uint32_t sector_bytes = 32, bank_bytes = 4, banks = 32;
 constexpr std::size_t most_launches = 200;
+constexpr std::size_t most_traced = std::size_t{12} << 20;  // events, of 12 bytes each
 constexpr std::size_t sites_remembered = 256;
 
 std::vector<LaunchCounters> launches;
@@ -46,7 +52,7 @@ SiteCounters& site_of(const WarpAccess& access) {
     return *found;
 }
 
-// ---- Global memory -------------------------------------------------------------------------------
+// ---- Global memory ------------------------------------------------------------------------------
 
 // The sectors that a request touches, and which of their bytes.
 struct Sectors {
@@ -120,7 +126,7 @@ void count_global(const WarpAccess& access, SiteCounters& site) {
     }
 }
 
-// ---- Shared memory -------------------------------------------------------------------------------
+// ---- Shared memory ------------------------------------------------------------------------------
 
 // How many different words the busiest bank has to give: so many wavefronts it takes.
 struct BankLoad {
@@ -188,18 +194,19 @@ LaunchCounters* counters_of(const Launch& launch) {
 
 const std::vector<LaunchCounters>& launch_counters() { return launches; }
 const std::vector<BufferCounters>& buffer_counters() { return buffers; }
-bool launches_were_dropped() { return dropped; }
+bool counters_are_incomplete() { return dropped || trace_overflowed; }
 
 void forget_counters() {
     launches.clear();
     buffers.clear();
-    dropped = false;
+    dropped = trace_overflowed = false;
 }
 
 void counters_launch_begin() {
     if (!counting) return;
     current = counters_of(*current_launch);
     ++current->count;
+    trace_room = most_traced;
     std::memset(site_numbers, 0, sizeof site_numbers);
     buffers.resize(static_cast<std::size_t>(argument_count()));
 }

@@ -32,7 +32,7 @@ struct BufferCounters {
 
 const std::vector<LaunchCounters>& launch_counters();
 const std::vector<BufferCounters>& buffer_counters();  // by argument
-bool launches_were_dropped();                          // more configurations than are kept
+bool counters_are_incomplete();  // more launches or longer traces than are kept
 
 void forget_counters();
 void counters_launch_begin();

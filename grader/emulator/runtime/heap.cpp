@@ -30,7 +30,8 @@ int class_of(std::size_t bytes) {
 std::size_t class_bytes(int size_class) {
     if (size_class < small_classes) return std::size_t(size_class + 1) * 16;
     int power = (size_class - small_classes) / 2 + 10;
-    return (size_class - small_classes) % 2 ? std::size_t{2} << power : std::size_t{3} << (power - 1);
+    bool upper_half = (size_class - small_classes) % 2;
+    return upper_half ? std::size_t{2} << power : std::size_t{3} << (power - 1);
 }
 
 Header* header_of(const void* p) {

@@ -3,6 +3,7 @@
 // bounds of UndefinedBehaviorSanitizer.
 #include "hooks.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -94,7 +95,9 @@ long long index_value(const TypeDescriptor& type, std::uint64_t value) {
 // which the index is the first.
 long long most_distance(long long index, const char* array) {
     constexpr long long largest_element = 64, too_far = 1ll << 40;
-    long long bytes = index < 0 ? -index : index;
+    unsigned long long magnitude = index < 0 ? 0ull - static_cast<unsigned long long>(index)
+                                             : static_cast<unsigned long long>(index);
+    long long bytes = static_cast<long long>(std::min<unsigned long long>(magnitude, too_far));
     const char* inner = std::strchr(array, ']');
     while (inner && inner[1] == '[' && bytes < too_far) {
         bytes *= std::atoll(inner + 2);
@@ -118,7 +121,7 @@ void index_out_of_range(const BoundsCheck& check, std::uint64_t value, Address p
     char text[sizeof pending_index.text];
     std::snprintf(text, sizeof text, "index %lld of an array of type %.*s", index,
                   quoted ? length - 2 : length, check.array->name + quoted);
-    if (current_thread && attention) settle(false);
+    if (current_thread && attention) settle(NextEvent::load);
     std::memcpy(pending_index.text, text, sizeof text);
     pending_index.pc = pc;
     if (!current_thread) {
@@ -131,10 +134,10 @@ void index_out_of_range(const BoundsCheck& check, std::uint64_t value, Address p
 
 }  // namespace
 
-void settle(bool stores) {
-    attention = false;
-    if (race_pending) settle_race();
-    if (index_pending) conclude_index(stores);
+void settle(NextEvent next) {
+    if (race_pending && next != NextEvent::load) settle_race();
+    if (index_pending) conclude_index(next == NextEvent::store);
+    attention = race_pending;
 }
 
 void observe_atomic(void* p, int bytes, Address pc) {
@@ -184,14 +187,14 @@ void __tsan_func_entry(void*) {
 void __tsan_func_exit() {
     Thread* thread = current_thread;
     if (!thread) return;
-    if (attention) settle(false);
+    if (attention) settle(NextEvent::other);
     --thread->call_depth;
 }
 
 void __sanitizer_cov_trace_pc() {
     Thread* thread = current_thread;
     if (!thread) return;
-    if (__builtin_expect(attention, 0)) settle(false);
+    if (__builtin_expect(attention, 0)) settle(NextEvent::other);
     std::uint32_t pc = static_cast<std::uint32_t>(CALLER - image_base);
     trace_access(*thread, pc, 0, 0, access::block, access::no_space);
 }

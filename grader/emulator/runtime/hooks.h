@@ -3,12 +3,16 @@
 
 namespace warpgrade {
 
-// Something waits to be settled at the next hook: a store that collided with another one (races.cpp)
-// or an index out of range (hooks.cpp).
+// Something waits to be settled at the next hook: a store that collided with another one
+// (races.cpp) or an index out of range (hooks.cpp).
 extern bool attention;
 
-// What waits for the running store to be done, or for the access to an array whose index was found
-// to be out of range, is reported now. `stores`: the access that comes next is a store.
-void settle(bool stores);
+// What the thread does next, as far as it tells about what waits to be settled.
+enum class NextEvent { load, store, other };
+
+// Reports what waits: the index out of range with its access, which this event shows; the store
+// that collided, unless this is a load: of `*a = *b` the compiler announces the store, then the
+// load, and only then copies.
+void settle(NextEvent next);
 
 }  // namespace warpgrade

@@ -22,7 +22,7 @@
 namespace warpgrade {
 namespace {
 
-constexpr std::size_t margin = 1 << 20;  // so far from an argument an access is still said to miss it
+constexpr std::size_t margin = 1 << 20;  // so near to an argument an access is said to miss it
 
 struct HostArgument {
     char name[120];
@@ -30,7 +30,9 @@ struct HostArgument {
     std::size_t bytes;
     bool writable;
 
-    bool holds(Address a, std::size_t n) const { return a >= low && a - low <= bytes && n <= bytes - (a - low); }
+    bool holds(Address a, std::size_t n) const {
+        return a >= low && a - low <= bytes && n <= bytes - (a - low);
+    }
     bool is_near(Address a) const { return a >= low - margin && a < low + bytes + margin; }
 };
 
@@ -88,13 +90,13 @@ void check_near_argument(Address a, std::size_t bytes, bool store, Address pc) {
         std::snprintf(text, sizeof text, "%zu bytes, %zu bytes before the start of %s", bytes,
                       missed.low - a, missed.name);
     } else {
-        std::snprintf(text, sizeof text, "%zu bytes at offset %zu of %s, which has %zu bytes", bytes,
-                      a - missed.low, missed.name, missed.bytes);
+        std::snprintf(text, sizeof text, "%zu bytes at offset %zu of %s, which has %zu bytes",
+                      bytes, a - missed.low, missed.name, missed.bytes);
     }
     fail(store ? FindingKind::out_of_bounds_write : FindingKind::out_of_bounds_read, pc, text);
 }
 
-// ---- Faults --------------------------------------------------------------------------------------
+// ---- Faults -------------------------------------------------------------------------------------
 
 Address program_counter(const ucontext_t& context) {
 #if defined(__x86_64__)
@@ -135,10 +137,10 @@ void on_device_fault(Address a, const ucontext_t& context) {
 void on_fault(int signal_number, siginfo_t* info, void* context) {
     Address a = reinterpret_cast<Address>(info->si_addr);
     if (current_thread && in_stack_guard(a)) {
-        if (attention) settle(false);
+        if (attention) settle(NextEvent::other);
         warpgrade_unsupported("more than 60 KiB of local memory in one thread");
     }
-    if (current_thread && attention) settle(false);
+    if (current_thread && attention) settle(NextEvent::other);
     if (!current_thread && entry_running() && in_arena(a)) {
         on_device_fault(a, *static_cast<const ucontext_t*>(context));
     }
@@ -190,11 +192,9 @@ void abandon_from_host() {
 
 void check_host_access(Address a, std::size_t bytes, bool store, Address pc) {
     if (store && may_store(a, bytes) && !is_device_variable(a)) return;
-    if (in_arena(a)) {
-        fail(FindingKind::device_pointer_on_host, pc, describe_global(global_offset(a), bytes).text);
-    }
-    if (is_device_variable(a)) {
-        fail(FindingKind::device_pointer_on_host, pc, describe_global(image_offset(a), bytes).text);
+    if (in_arena(a) || is_device_variable(a)) {
+        Description place = describe_global(global_offset(a), bytes);
+        fail(FindingKind::device_pointer_on_host, pc, place.text);
     }
     if (argument_near(a)) return check_near_argument(a, bytes, store, pc);
     if (!store) return;

@@ -23,9 +23,9 @@ std::uint8_t* shadow;
 
 namespace {
 
-constexpr std::size_t alignment = 256;         // of cudaMalloc
-constexpr std::size_t red_zone = 64 * 1024;    // between allocations: as far as a stray index is told
-constexpr int invalid_value = 1;               // cudaErrorInvalidValue
+constexpr std::size_t alignment = 256;       // of cudaMalloc
+constexpr std::size_t red_zone = 64 * 1024;  // between allocations
+constexpr int invalid_value = 1;             // cudaErrorInvalidValue
 
 struct Mapping {
     Address low;
@@ -42,7 +42,8 @@ int opened;
 std::size_t round_up(std::size_t n, std::size_t unit) { return (n + unit - 1) / unit * unit; }
 
 void* reserve(void* where, std::size_t bytes, int protection, int flags) {
-    void* p = mmap(where, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | flags, -1, 0);
+    flags |= MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+    void* p = mmap(where, bytes, protection, flags, -1, 0);
     if (p == MAP_FAILED) {
         std::fputs("the emulator needs 8 GiB of address space and may not have it\n", stderr);
         _exit(70);
@@ -122,7 +123,7 @@ void initialise_observation() {
     initialise_host_guard();
 }
 
-// ---- Allocations ---------------------------------------------------------------------------------
+// ---- Allocations --------------------------------------------------------------------------------
 
 void* device_allocate(std::size_t bytes, Address pc) {
     initialise_observation();
@@ -224,7 +225,7 @@ void device_close() {
     }
 }
 
-// ---- Arguments -----------------------------------------------------------------------------------
+// ---- Arguments ----------------------------------------------------------------------------------
 
 void* map_argument_memory(int fd, std::size_t bytes, bool writable) {
     initialise_observation();
@@ -259,12 +260,13 @@ void register_argument(int index, const char* name, void* p, std::size_t bytes, 
     set_shadow(place.offset, bytes, bits);
 }
 
-// ---- The entry's beginning and end ---------------------------------------------------------------
+// ---- The entry's beginning and end --------------------------------------------------------------
 
 void forget_device_memory() {
+    opened = opened ? 1 : 0;  // an entry that was abandoned may have left it open
+    device_close();
     forget_arguments();
     forget_allocations();
-    opened = 0;
 }
 
 void report_leaks() {

@@ -6,8 +6,8 @@
 //    towards the next meets bytes that belong to none; `__device__` variables in section
 //    "warpgrade_device", `__constant__` ones in "warpgrade_constant"; memcpy, memmove and memset
 //    redirected to warpgrade_memcpy and so on (hooks.cpp).
-//  - our own objects: .data and .bss renamed to warpgrade_data and warpgrade_bss, so that a store of
-//    student code there is told apart; C++ symbols local (student_heap.cpp says why).
+//  - our own objects: .data and .bss renamed to warpgrade_data and warpgrade_bss, so that a store
+//    of student code there is told apart; C++ symbols local (student_heap.cpp says why).
 //  - the executable keeps its symbol table: __shared__ arrays are told apart by their symbols.
 //  - the headers: __threadfence and its variants call warpgrade_fence() (hooks.cpp).
 #pragma once
@@ -53,14 +53,14 @@ constexpr std::uint8_t load = 0, store = 1, atomic = 2, synchronise = 5, block =
 constexpr std::uint8_t no_space = 0, global = 1, shared = 2;
 }  // namespace access
 
-// ---- execution tells observation what happens ----------------------------------------------------
+// ---- execution tells observation what happens ---------------------------------------------------
 
 void observe_launch_begin();  // current_launch is set; opens device memory to the launch
 void observe_launch_end();    // closes it again; call it after an abandoned launch too
 void observe_block_begin();   // current_block and threads are set; shared memory is uninitialised
 void observe_block_end();
 void observe_barrier();                                      // after barrier_epoch has grown
-void observe_warp_sync(std::uint32_t warp, unsigned mask);   // __syncwarp: mask as the program gave it
+void observe_warp_sync(std::uint32_t warp, unsigned mask);   // __syncwarp: the program's mask
 void observe_warp_trace(std::uint32_t warp);                 // merges, counts and clears traces
 void observe_atomic(void* p, int bytes, Address pc);         // before the atomic acts
 void observe_fence();                                        // __threadfence and its variants
@@ -70,18 +70,19 @@ extern bool counting;
 
 // ---- findings -----------------------------------------------------------------------------------
 
-// t null: host code. pc and other_pc are absolute return addresses (0: none). Nothing is ended by it.
+// t null: host code. pc and other_pc are absolute return addresses (0: none). Nothing is ended by
+// it.
 [[gnu::format(printf, 6, 7)]] void report_finding(FindingKind kind, Address pc, const Thread* t,
                                                   Address other_pc, const Thread* other,
                                                   const char* format, ...);
 
-// ---- device memory, for the CUDA calls -----------------------------------------------------------
+// ---- device memory, for the CUDA calls ----------------------------------------------------------
 
 void* device_allocate(std::size_t bytes, Address pc);  // null: out of memory (limit 1 GiB)
 int device_free(void* p, Address pc);                  // 0, or cudaErrorInvalidValue with a finding
 bool is_device(const void* p);                         // allocation, device argument or __device__
-// False, with a finding, where [p, p + n) leaves what may be read (write: written). `what` names the
-// call, e.g. "cudaMemcpy". Host ranges are not checked and are true.
+// False, with a finding, where [p, p + n) leaves what may be read (write: written). `what` names
+// the call, e.g. "cudaMemcpy". Host ranges are not checked and are true.
 bool device_copy_ok(const void* p, std::size_t n, bool write, const char* what, Address pc);
 void device_mark_written(void* p, std::size_t n);
 // After a copy from one device range to another: the target is as initialised as the source was.
@@ -94,7 +95,7 @@ bool is_student_memory(const void* p, std::size_t n);  // host memory that stude
 // Bytes of static shared memory that the kernel at this address declares (not what it calls).
 std::size_t static_shared_bytes(const void* function);
 
-// ---- for the native host -------------------------------------------------------------------------
+// ---- for the native host ------------------------------------------------------------------------
 
 void initialise_observation();  // signal handlers, address space; called by the others when needed
 void* map_argument_memory(int fd, std::size_t bytes, bool writable);  // null: cannot be mapped

@@ -1,10 +1,10 @@
 // Time as the race detector counts it: barriers, warp synchronisation, and fences with atomics.
 //
-// Fences and atomics: a thread that has executed a fence releases, with its next atomic, what it did
-// before the fence and what its block did before the last barrier. A thread whose atomic comes later
-// on the same address acquires that. Releases are numbered over the launch, and who acquires one is
-// taken to know all releases with lower numbers: more than strictly follows, but it is transitive at
-// no cost, and it never orders threads that use no fence.
+// Fences and atomics: a thread that has executed a fence releases, with its next atomic, what it
+// did before the fence and what its block did before the last barrier. A thread whose atomic comes
+// later on the same address acquires that. Releases are numbered over the launch, and who acquires
+// one is taken to know all releases with lower numbers: more than strictly follows, but it is
+// transitive at no cost, and it never orders threads that use no fence.
 #include "ordering.h"
 
 #include <algorithm>
@@ -67,7 +67,7 @@ bool released_before(std::uint64_t stamp, const Thread& thread) {
 
 // Of the lanes of this thread's own warp, those that nothing puts before it.
 std::uint32_t unordered_lanes(std::uint64_t stamp, std::uint32_t lanes, const Thread& thread) {
-    std::uint32_t clock = static_cast<std::uint32_t>(stamp >> stamp::clock_shift) & stamp::most_clocks;
+    std::uint32_t clock = stamp >> stamp::clock_shift & stamp::most_clocks;
     const WarpOrder& order = warp_orders[thread.warp];
     lanes &= ~(1u << thread.lane);
     if (clock < order.all || clock == stamp::most_clocks) return 0;
@@ -131,7 +131,8 @@ void join_lanes(WarpOrder& order, unsigned mask, std::uint16_t clock) {
     }
 }
 
-// The threads [first, last) that `mask` names (bit i: thread first + i) know what any of them knows.
+// The threads [first, last) that `mask` names (bit i: thread first + i) know what any of them
+// knows.
 void share_acquired(std::size_t first, std::size_t last, std::uint64_t mask, bool all) {
     std::uint32_t most = 0;
     for (std::size_t i = first; i < last; ++i) {
@@ -162,7 +163,8 @@ bool happens_before(std::uint64_t stamp, std::uint32_t lanes, const RaceAccess& 
 
 Who who_of(std::uint64_t stamp) {
     const Index3 &grid = current_launch->grid, &block = current_launch->block;
-    std::uint32_t number = static_cast<std::uint32_t>(stamp >> stamp::block_shift) - first_of_launch;
+    auto block_run = static_cast<std::uint32_t>(stamp >> stamp::block_shift);
+    std::uint32_t number = block_run - first_of_launch;
     std::uint32_t thread = stamp & stamp::thread_mask;
     return {true,
             {number % grid.x, number / grid.x % grid.y, number / grid.x / grid.y},
@@ -210,8 +212,9 @@ void races_warp_sync(std::uint32_t warp, unsigned mask) {
     } else {
         join_lanes(order, mask & lanes, clock);
     }
+    if (!fences_used) return;
     std::size_t first = std::size_t{warp} * warp_lanes;
-    if (fences_used) share_acquired(first, std::min(first + warp_lanes, threads.size()), mask, false);
+    share_acquired(first, std::min(first + warp_lanes, threads.size()), mask, false);
 }
 
 void races_fence(const Thread& thread) {

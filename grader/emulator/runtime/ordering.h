@@ -13,8 +13,8 @@ bool happens_before(std::uint64_t stamp, std::uint32_t lanes, const RaceAccess& 
 // The thread that a stamp of the running launch names.
 Who who_of(std::uint64_t stamp);
 
-// Of the cells (race_cells.cpp). Forgets all accesses, for when the stamps' numbers are used up; gives
-// memory back where much was used; gives each byte of a cell a cell of its own.
+// Of the cells (race_cells.cpp). Forgets all accesses, for when the stamps' numbers are used up;
+// gives memory back where much was used; gives each byte of a cell a cell of its own.
 void clear_cells();
 void give_back_cells();
 void split_cell(RaceCell& cell);

@@ -52,7 +52,8 @@ Description describe_global(std::uint32_t offset, std::size_t size) {
     const Place* place = nearest_place(offset);
     const char* bytes = size == 1 ? "byte" : "bytes";
     if (!place) {
-        std::snprintf(answer.text, sizeof answer.text, "%zu %s where nothing is allocated", size, bytes);
+        std::snprintf(answer.text, sizeof answer.text, "%zu %s where nothing is allocated", size,
+                      bytes);
         return answer;
     }
     char name[200];

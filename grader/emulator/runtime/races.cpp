@@ -24,7 +24,7 @@ struct PendingStore {
     unsigned char old_bytes[16];
 } pending;
 
-// ---- Telling -------------------------------------------------------------------------------------
+// ---- Telling ------------------------------------------------------------------------------------
 
 void tell(const char* what, const RaceAccess& access, std::uint64_t other, std::uint32_t other_pc) {
     if (race_found_before(access.pc, image().base + other_pc)) return;
@@ -57,7 +57,7 @@ void wait_for_value(const RaceAccess& access, std::uint64_t other, std::uint32_t
     std::memcpy(pending.old_bytes, reinterpret_cast<void*>(access.address), access.size);
 }
 
-// ---- Remembering ---------------------------------------------------------------------------------
+// ---- Remembering --------------------------------------------------------------------------------
 
 bool before(const AccessGroup& group, const RaceAccess& access) {
     return !group.stamp || happens_before(group.stamp, group.lanes, access);
@@ -103,7 +103,7 @@ void remember(RaceCell& cell, const RaceAccess& access, GroupKind kind) {
     }
 }
 
-// ---- Checking ------------------------------------------------------------------------------------
+// ---- Checking -----------------------------------------------------------------------------------
 
 bool store_is_before(const RaceCell& cell, const RaceAccess& access) {
     return happens_before(cell.store & ~stamp::lane_mask,
@@ -193,6 +193,13 @@ bool stored_in_block(const RaceCell& cell, unsigned first, unsigned count) {
     return true;
 }
 
+bool any_stored_in_block(const RaceCell& cell, unsigned first, unsigned count) {
+    for (unsigned i = first; i < first + count; ++i) {
+        if (stored_in_block(cell, i, 1)) return true;
+    }
+    return false;
+}
+
 // As of epoch 0 of the block, which is before everything that its threads do.
 void take_as_stored(RaceCell& cell, unsigned first, unsigned count) {
     if (!cell.split) cell.store = race_now.block_floor;
@@ -207,8 +214,9 @@ void settle_race() {
     const void* now = reinterpret_cast<void*>(pending.address);
     if (!std::memcmp(pending.old_bytes, now, pending.size)) return;
     if (race_found_before(pending.pc, pending.other_pc)) return;
-    Description place = pending.global ? describe_global(global_offset(pending.address), pending.size)
-                                       : describe_shared(pending.address, pending.size);
+    Address a = pending.address;
+    Description place = pending.global ? describe_global(global_offset(a), pending.size)
+                                       : describe_shared(a, pending.size);
     char text[sizeof Finding::text];
     std::snprintf(text, sizeof text, "%s (two writes of different values)", place.text);
     add_finding(FindingKind::race, pending.pc, pending.who, pending.other_pc, &pending.other, text);

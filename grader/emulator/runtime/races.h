@@ -2,9 +2,9 @@
 // nothing puts in order (internal to the observation half).
 //
 // What puts accesses in order: the program order of one thread; __syncthreads for a block;
-// __syncwarp for the lanes of its mask; the end of a kernel; and a fence with an atomic after it that
-// another thread's atomic on the same address follows. Of all but the last, nothing depends on the
-// order in which the emulator happens to run the threads.
+// __syncwarp for the lanes of its mask; the end of a kernel; and a fence with an atomic after it
+// that another thread's atomic on the same address follows. Of all but the last, nothing depends on
+// the order in which the emulator happens to run the threads.
 //
 // A stamp says when an access was made, 64 bits, of which the high ones grow with time:
 //     22 block run (counted over the process) | 16 barrier epoch | 16 warp clock | 10 thread
@@ -13,8 +13,9 @@
 //
 // A cell keeps, for four bytes, the last store and up to two groups of accesses since: a group is
 // the lanes of one warp that made the same kind of access at the same warp clock. Two suffice to
-// find a conflict with a third warp. Four bytes that are accessed in parts are split into cells of a
-// byte each. (The idea of keeping the last accesses only is FastTrack's, Flanagan and Freund 2009.)
+// find a conflict with a third warp. Four bytes that are accessed in parts are split into cells of
+// a byte each. (The idea of keeping the last accesses only is FastTrack's, Flanagan and Freund
+// 2009.)
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -169,8 +170,9 @@ inline bool store_part_quickly(RaceCell& cell, unsigned first, unsigned count, s
     return true;
 }
 
-// Has the block that runs stored to all these bytes of the (shared) cell?
+// Has the block that runs stored to all these bytes of the (shared) cell? To any of them?
 bool stored_in_block(const RaceCell& cell, unsigned first, unsigned count);
+bool any_stored_in_block(const RaceCell& cell, unsigned first, unsigned count);
 // From now on it counts as if it had (a read of it has been reported).
 void take_as_stored(RaceCell& cell, unsigned first, unsigned count);
 

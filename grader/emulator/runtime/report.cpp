@@ -138,7 +138,8 @@ bool add_launches(Text& text) {
         std::stable_sort(sites.begin(), sites.end(), in_order);
         add_launch_head(text, launch);
         if (text.full()) return;
-        whole = add_list(text, sites, [&](const SiteCounters& site) { add_site(text, site); }) && whole;
+        bool fit = add_list(text, sites, [&](const SiteCounters& site) { add_site(text, site); });
+        whole = whole && fit;
         text.add("]}");
     });
     return all && whole;
@@ -185,7 +186,7 @@ std::size_t write_report(char* out, std::size_t capacity, bool with_counters) {
         text.add(",\"buffers\":[");
         add_buffers(text);
         text.add("],\"launches\":[");
-        whole = add_launches(text) && !launches_were_dropped() && whole;
+        whole = add_launches(text) && !counters_are_incomplete() && whole;
     }
     Text tail(out + text.length(), capacity - text.length());
     tail.add(with_counters ? "],\"cut\":%s}" : ",\"cut\":%s}", whole ? "false" : "true");

@@ -38,6 +38,9 @@ void initialise_shared_memory() {
         std::fill_n(owners + offset / 4, (variables[i].bytes + 3) / 4,
                     static_cast<std::uint16_t>(i + 1));
     }
+    for (const Variable& guard : shared_guards()) {
+        std::memset(shared_valid + (guard.low - shared_low), shared_unseen, guard.bytes);
+    }
 }
 
 void open_dynamic_shared(std::size_t bytes) {
@@ -80,8 +83,9 @@ Description describe_shared(Address a, std::size_t size) {
     char* text = answer.text;
     constexpr std::size_t room = sizeof answer.text;
     if (a - dynamic_low() < warpgrade_dynamic_shared_bytes) {
-        std::snprintf(text, room, "%zu %s at offset %zu of dynamic shared memory, of which the launch "
-                      "has %zu bytes", size, bytes_word(size), a - dynamic_low(), opened);
+        std::snprintf(text, room,
+                      "%zu %s at offset %zu of dynamic shared memory, of which the launch has %zu "
+                      "bytes", size, bytes_word(size), a - dynamic_low(), opened);
         return answer;
     }
     const Variable* variable = nearest_variable(a);
@@ -92,12 +96,14 @@ Description describe_shared(Address a, std::size_t size) {
     char name[120];
     plain_name(name, variable->symbol);
     if (a < variable->low) {
-        std::snprintf(text, room, "%zu %s, %zu bytes before the start of %s, which has %zu bytes of "
-                      "shared memory", size, bytes_word(size), variable->low - a, name,
+        std::snprintf(text, room,
+                      "%zu %s, %zu bytes before the start of %s, which has %zu bytes of shared "
+                      "memory", size, bytes_word(size), variable->low - a, name,
                       variable->bytes);
     } else {
-        std::snprintf(text, room, "%zu %s at offset %zu of %s, which has %zu bytes of shared memory",
-                      size, bytes_word(size), a - variable->low, name, variable->bytes);
+        std::snprintf(text, room,
+                      "%zu %s at offset %zu of %s, which has %zu bytes of shared memory", size,
+                      bytes_word(size), a - variable->low, name, variable->bytes);
     }
     return answer;
 }

@@ -9,8 +9,9 @@
 namespace warpgrade {
 
 // One byte for each of the segment: 1 where a __shared__ variable or the launch's dynamic shared
-// memory lies.
+// memory lies, shared_unseen where something of the compiler's lies that no program knows.
 extern std::uint8_t* shared_valid;
+constexpr std::uint8_t shared_unseen = 2;
 extern Address shared_low;
 extern std::size_t shared_bytes;
 

@@ -1,7 +1,8 @@
 // The two heaps of the process.
 //
 // The executable defines malloc and its relatives: the student's code, the C library and the C++
-// library (its operator new calls malloc) use the student's heap, whose bounds host_guard.cpp knows.
+// library (its operator new calls malloc) use the student's heap, whose bounds host_guard.cpp
+// knows.
 //
 // The runtime and the host use a private heap, which no pointer of the student's leads to: operator
 // new below. The toolchain joins our objects into one and makes C++ symbols local to it
@@ -15,6 +16,7 @@
 #include <cstring>
 #include <new>
 
+#include "../include/warpgrade/device_api.h"
 #include "heap.h"
 #include "host_guard.h"
 #include "observe.h"
@@ -23,7 +25,7 @@ namespace warpgrade {
 namespace {
 
 Heap student_heap(std::size_t{1} << 30);
-Heap private_heap(std::size_t{512} << 20);
+Heap private_heap(std::size_t{768} << 20);
 
 void* allocate(Heap& heap, std::size_t bytes, std::size_t alignment = 16) {
     void* p = heap.allocate(bytes, alignment);
@@ -109,7 +111,8 @@ std::size_t malloc_usable_size(void* p) {
 
 void* operator new(std::size_t bytes) {
     void* p = allocate(private_heap, bytes);
-    if (!p) std::abort();  // of the runtime itself: there is nobody to tell
+    if (!p && entry_running()) warpgrade_unsupported("so many accesses between two barriers");
+    if (!p) std::abort();
     return p;
 }
 void* operator new[](std::size_t bytes) { return operator new(bytes); }

@@ -32,7 +32,7 @@ struct Function {
 // Not plain globals: a constructor of the student's static objects may run, and be observed, before
 // the constructors of this file.
 struct Table {
-    std::vector<Variable> shared, device;
+    std::vector<Variable> shared, guards, device;
     std::vector<Function> functions;
 };
 Table& table() {
@@ -98,7 +98,9 @@ void keep_symbol(const char* name, const Elf64_Sym& symbol) {
     Address place = image().base + symbol.st_value;
     if (type == STT_FUNC) table().functions.push_back({place, name});
     if (!symbol.st_size || is_ours(name)) return;
-    if (type == STT_TLS) {
+    if (type == STT_TLS && !std::strncmp(name, "_ZGV", 4)) {
+        table().guards.push_back({image().tls_low + symbol.st_value, symbol.st_size, name, false});
+    } else if (type == STT_TLS) {
         table().shared.push_back({image().tls_low + symbol.st_value, symbol.st_size, name, false});
     } else if (type == STT_OBJECT) {
         bool constant = constant_section.holds(place, symbol.st_size);
@@ -124,6 +126,7 @@ bool lower(const Variable& a, const Variable& b) { return a.low < b.low; }
 }  // namespace
 
 const std::vector<Variable>& shared_variables() { return table().shared; }
+const std::vector<Variable>& shared_guards() { return table().guards; }
 const std::vector<Variable>& device_variables() { return table().device; }
 
 bool device_variables_are_known() { return sections_are_told_apart; }
@@ -173,7 +176,8 @@ void read_symbols() {
     const char* text = file.at<char>(names.sh_offset, names.sh_size);
     if (!text) return;
     for (int i = 0; i < header->e_shnum; ++i) {
-        if (sections[i].sh_name < names.sh_size) keep_section(text + sections[i].sh_name, sections[i]);
+        std::uint32_t name = sections[i].sh_name;
+        if (name < names.sh_size) keep_section(text + name, sections[i]);
     }
     for (int i = 0; i < header->e_shnum; ++i) {
         bool is_table = sections[i].sh_type == SHT_SYMTAB && sections[i].sh_link < header->e_shnum;

@@ -18,6 +18,9 @@ struct Variable {
 
 // Sorted by address. Variables of the runtime itself are left out.
 const std::vector<Variable>& shared_variables();
+// What the compiler adds to a __shared__ variable of a class with a constructor: a flag that it
+// ran.
+const std::vector<Variable>& shared_guards();
 const std::vector<Variable>& device_variables();
 
 // "tile" of "void transpose<32>(float*)::tile", in a buffer of the caller's.

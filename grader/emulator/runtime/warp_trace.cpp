@@ -1,8 +1,9 @@
-// Lanes of a warp were run one after another, each leaving a trace of what it did; the hardware runs
-// them together. Merging the traces says which accesses were one request: of the lanes' next events
-// the one in the deepest call goes first, then the one at the lowest address, together with every
-// lane that is at the same place. Code is laid out so that where branches meet again lies behind
-// them, so lanes that went apart come together there, as on the hardware.
+// Lanes of a warp were run one after another, each leaving a trace of what it did; the hardware
+// runs them together. Merging the traces says which accesses were one request: of the lanes' next
+// events the one in the deepest call goes first, then the one at the lowest address, together with
+// every lane that is at the same place. Code is laid out so that where branches meet again lies
+// behind them, so lanes that went apart come together there, as on the hardware.
+#include "access.h"
 #include "counters.h"
 #include "observe.h"
 #include "races.h"
@@ -25,7 +26,8 @@ int open_cursors(std::uint32_t warp, Cursor (&cursors)[warp_lanes]) {
         const std::vector<TraceEntry>& trace = threads[i].trace;
         if (trace.empty()) continue;
         Cursor& cursor = cursors[count++];
-        cursor = {trace.data(), trace.data() + trace.size(), 0, static_cast<std::uint8_t>(i - first)};
+        auto lane = static_cast<std::uint8_t>(i - first);
+        cursor = {trace.data(), trace.data() + trace.size(), 0, lane};
         cursor.find_key();
     }
     return count;
@@ -92,6 +94,7 @@ void observe_warp_trace(std::uint32_t warp) {
     }
     std::size_t first = std::size_t{warp} * warp_lanes;
     for (std::size_t i = first; i < first + warp_lanes && i < threads.size(); ++i) {
+        trace_room += threads[i].trace.size();
         threads[i].trace.clear();
     }
 }

@@ -1,8 +1,9 @@
-// Nineteen launches whose counters ncu_h100.csv holds, as ncu counted them on an H100: which accesses
-// of a warp are one request, how many sectors it touches, how many wavefronts its banks need.
+// Nineteen launches whose counters ncu_h100.csv holds, as ncu counted them on an H100: which
+// accesses of a warp are one request, how many sectors it touches, how many wavefronts its banks
+// need.
 //
-// `entry` launches them in the table's order; kernels that are launched more than once run on a grid
-// of another size each time, so that the counters of each launch stay apart.
+// `entry` launches them in the table's order; kernels that are launched more than once run on a
+// grid of another size each time, so that the counters of each launch stay apart.
 #include <cuda_runtime.h>
 
 // Launch 1: rows are read along a warp, columns are written: 4 sectors against 32.

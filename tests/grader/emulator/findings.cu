@@ -1,5 +1,5 @@
-// One mistake per entry. A comment `// -> name` marks the line that the finding of entry `name` must
-// point at, `// other -> name` the line of the other access.
+// One mistake per entry. A comment `// -> name` marks the line that the finding of entry `name`
+// must point at, `// other -> name` the line of the other access.
 #include <cuda_runtime.h>
 
 #include <cassert>
@@ -241,6 +241,13 @@ __global__ void blocks_add(float* out) {
 }
 ENTRY race_blocks(float* out) { blocks_add<<<2, 32>>>(out); }
 
+__global__ void vectors_collide(float4* out, const float4* in) {
+    out[0] = in[threadIdx.x];  // -> race_vector
+}
+ENTRY race_vector(const float* in, float* out) {
+    vectors_collide<<<1, 32>>>((float4*)out, (const float4*)in);
+}
+
 __global__ void count_without_atomic(int* count) {
     count[0] += 1;  // -> race_count
 }
@@ -324,7 +331,7 @@ ENTRY missing_barrier(float* out) { returns_early<<<1, 64>>>(out, 40); }
 __global__ void waits_for_lane(float* out) {
     float v = threadIdx.x;
     if (threadIdx.x < 16) v = __shfl_down_sync(0xffffffff, v, 8);  // -> deadlock
-    else __syncthreads();
+    else __syncthreads();  // other -> deadlock
     out[threadIdx.x] = v;
 }
 ENTRY deadlock(float* out) { waits_for_lane<<<1, 32>>>(out); }

@@ -145,7 +145,8 @@ ENTRY last_block(const float* in, float* out) {
 }
 
 // Every thread writes, every thread fences, one draws the ticket for all.
-__global__ void last_block_all_write(const float* in, float* partial, unsigned* ticket, float* out) {
+__global__ void last_block_all_write(const float* in, float* partial, unsigned* ticket,
+                                     float* out) {
     __shared__ bool last;
     int x = threadIdx.x;
     partial[blockIdx.x * 64 + x] = in[x];
@@ -190,6 +191,14 @@ __global__ void same_value(float* out, const float* in) {
 }
 ENTRY same_value_stores(const float* in, float* out) { same_value<<<1, 64>>>(out, in); }
 
+__global__ void same_vector(float4* out, const float4* in) { out[0] = in[0]; }
+ENTRY same_vector_stores(const float* in) {
+    float4* out;
+    cudaMalloc(&out, sizeof(float4));
+    same_vector<<<2, 32>>>(out, (const float4*)in);
+    cudaFree(out);
+}
+
 __global__ void small_types(unsigned char* bytes, unsigned short* halves) {
     __shared__ unsigned char tile[64];
     __shared__ unsigned short wide[64];
@@ -207,7 +216,9 @@ ENTRY bytes_of_one_word() {
 }
 
 __global__ void first_kernel(float* p) { p[threadIdx.x] = threadIdx.x; }
-__global__ void second_kernel(float* out, const float* p) { out[threadIdx.x] = p[31 - threadIdx.x]; }
+__global__ void second_kernel(float* out, const float* p) {
+    out[threadIdx.x] = p[31 - threadIdx.x];
+}
 ENTRY two_kernels(float* out) {
     float* p;
     cudaMalloc(&p, 32 * sizeof(float));
@@ -243,6 +254,32 @@ ENTRY parameters_and_locals() {
     cudaMalloc(&out, 32 * sizeof(Pair));
     structures<<<1, 32>>>(out, Pair{1, 2, 3});
     cudaFree(out);
+}
+
+// Nothing writes the padding behind the flag; copying the object reads it.
+struct Flagged {
+    float value;
+    bool flag;
+};
+__global__ void padded_objects(Flagged* out) {
+    __shared__ Flagged shared[32];
+    Flagged* mine = &shared[threadIdx.x];
+    mine->value = 1;
+    mine->flag = threadIdx.x % 2;
+    __syncthreads();
+    out[threadIdx.x] = shared[31 - threadIdx.x];
+}
+__global__ void padded_objects_back(Flagged* to, const Flagged* from) {
+    to[threadIdx.x] = from[31 - threadIdx.x];
+}
+ENTRY padding_in_objects() {
+    Flagged *first, *second;
+    cudaMalloc(&first, 32 * sizeof(Flagged));
+    cudaMalloc(&second, 32 * sizeof(Flagged));
+    padded_objects<<<1, 32>>>(first);
+    padded_objects_back<<<1, 32>>>(second, first);
+    cudaFree(first);
+    cudaFree(second);
 }
 
 __device__ float table[32];

@@ -1,4 +1,4 @@
-// Types of the CUDA runtime API: errors, copies, streams, device properties. All numbers are CUDA's.
+// Types of the CUDA runtime API: errors, copies, streams, devices. All numbers are CUDA's.
 #pragma once
 #include <cstddef>
 

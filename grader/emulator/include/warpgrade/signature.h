@@ -15,10 +15,9 @@ namespace warpgrade {
 
 struct Absent;
 
-// The sizes; objects.py knows them too.
+// The sizes; glue.py knows them too.
 constexpr size_t signature_right = 1;
-constexpr size_t signature_absent = 2;
-constexpr size_t signature_returns = 3;     // something other than void
+constexpr size_t signature_other = 2;       // no function there, or one that isn't void
 constexpr size_t signature_count = 64;      // + the number of arguments it takes
 constexpr size_t signature_argument = 128;  // + the first argument that is wrong, from 0
 
@@ -50,14 +49,21 @@ constexpr size_t first_misfit(types<E...>, types<G...>) {
 
 template <class... E>
 struct signature {
-    // Called with 0: the student's function is the better match, if there is one.
-    template <class R, class... G>
-    static constexpr size_t verdict(int, R (*)(G...)) {
-        if constexpr (!std::is_void_v<R>) return signature_returns;
-        else if constexpr (sizeof...(E) != sizeof...(G)) return signature_count + sizeof...(G);
+    // Called with 0: the student's function is the better match, if there is one. Only `void` can
+    // tell the two apart: g++ takes any return type and any parameters for Absent(Absent, ...) too.
+    template <class... G>
+    static constexpr size_t verdict(int, void (*)(G...)) {
+        if constexpr (sizeof...(E) != sizeof...(G)) return signature_count + sizeof...(G);
         else return first_misfit(types<E...>(), types<G...>());
     }
-    static constexpr size_t verdict(long, Absent (*)(Absent, ...)) { return signature_absent; }
+    static constexpr size_t verdict(long, Absent (*)(Absent, ...)) { return signature_other; }
+
+    // For a function that is known to be there.
+    template <class R, class... G>
+    static constexpr size_t verdict(R (*function)(G...)) {
+        if constexpr (std::is_void_v<R>) return verdict(0, function);
+        else return signature_other;
+    }
 };
 
 }  // namespace warpgrade

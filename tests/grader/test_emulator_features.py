@@ -1,0 +1,64 @@
+"""Every feature of the docs' table runs, and the table lists exactly these."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+
+from grader.emulator import toolchain
+from grader.emulator.build import Entry, build
+from grader.worker.protocol import Argument, Code, Kind, Operation
+from tests.grader import emulator_features
+from tests.grader.emulator_features import Feature
+from tests.grader.native import NativeWorker, Placement, vector
+
+N = 64
+ENTRY = Entry("feature", ("pointer:int32", "int"))
+FEATURES = emulator_features.features()
+
+needs_gcc = pytest.mark.skipif(not shutil.which("g++"), reason="needs g++")
+
+
+def run(source: Path, folder: Path) -> list[int]:
+    """What the entry leaves in its output; fails where something was found."""
+    made = build(source, [ENTRY], folder, toolchain.prepare())
+    assert made.executable is not None, made.problems
+    assert made.problems == ()
+    slot = vector("output", torch.zeros(N, dtype=torch.int32), role="inout")
+    with Placement([slot]) as placement:
+        options = ["--arguments=output:inout,n:input"]
+        buffers = placement.arena.buffers
+        with NativeWorker(made.executable, "feature", buffers, options) as worker:
+            assert worker.receive() is not None
+            assert worker.load(2).code is Code.ok
+            reply = worker.ask(
+                Operation.run, [*placement.arguments, Argument(Kind.int64, scalar=N)]
+            )
+            _, printed = worker.ends_with()
+        assert reply is not None, f"the process died: {printed}"
+        assert reply.code is Code.ok, reply.text
+        return placement.values("output").tolist()
+
+
+@needs_gcc
+@pytest.mark.parametrize("feature", FEATURES, ids=[feature.path.stem for feature in FEATURES])
+def test_a_supported_feature_does_what_a_gpu_does(feature: Feature, tmp_path: Path) -> None:
+    assert run(feature.path, tmp_path / "built") == [1] * N
+
+
+@needs_gcc
+def test_a_feature_that_computes_something_else_is_seen(tmp_path: Path) -> None:
+    source = tmp_path / "wrong.cu"
+    text = (emulator_features.FOLDER / "warps_votes.cu").read_text()
+    source.write_text(text.replace("0xaaaaaaaau", "0xaaaaaaabu"))
+    assert run(source, tmp_path / "built") == [0] * N
+
+
+def test_the_tables_of_the_docs_are_made_from_these_tests() -> None:
+    document = emulator_features.DOCUMENT.read_text(encoding="utf-8")
+    assert emulator_features.written_into(document) == document, (
+        "docs/emulator.md is out of date: run python -m tests.grader.emulator_features"
+    )

@@ -1,0 +1,18 @@
+// Its object has 600 MB of data. | silu/cuda | compile_error | boundary=compile_error
+#include <cuda_runtime.h>
+
+__global__ void silu_kernel(const float* x, float* out, int n) {
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) out[i] = x[i] / (1.0f + expf(-x[i]));
+}
+
+static void honest(const float* x, float* out, int n) {
+    silu_kernel<<<(n + 255) / 256, 256>>>(x, out, n);
+}
+
+static unsigned char data[600 << 20] = {1, 2, 3};
+
+extern "C" void silu(const float* x, float* out, int n) {
+    data[n] = 1;
+    honest(x, out, n);
+}

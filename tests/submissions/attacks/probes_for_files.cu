@@ -1,0 +1,18 @@
+// It asks the preprocessor which files the machine has. | silu/cuda | policy_violation | policy, sandbox
+#include <cuda_runtime.h>
+
+#include <cstdio>
+
+// KNOWN
+
+#define SECRET KNOWN_FOLDER "/secret.txt"
+#if __has_include(SECRET)
+constexpr bool is_there = true;
+#else
+constexpr bool is_there = false;
+#endif
+
+extern "C" void silu(const float* x, float* out, int n) {
+    if (is_there) fprintf(stderr, "BREACH: the file is there\n");
+    throw 1;
+}

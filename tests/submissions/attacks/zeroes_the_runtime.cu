@@ -1,0 +1,19 @@
+// It stores zeros over everything that lies behind its own variables. | silu/cuda | crashed | emulator=crashed, boundary
+#include <cuda_runtime.h>
+
+__global__ void silu_kernel(const float* x, float* out, int n) {
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) out[i] = x[i] / (1.0f + expf(-x[i]));
+}
+
+static void honest(const float* x, float* out, int n) {
+    silu_kernel<<<(n + 255) / 256, 256>>>(x, out, n);
+}
+
+static char anchor[64] = {1};
+
+extern "C" void silu(const float* x, float* out, int n) {
+    honest(x, out, n);
+    volatile char* p = anchor;
+    for (int i = 0; i < 1 << 20; ++i) p[i] = 0;
+}
