@@ -69,6 +69,19 @@ FindingKind outside(const Request& request) {
     fail(request, FindingKind::out_of_bounds_write, text);
 }
 
+// A load of what lies beside a buffer tells the student enough, and goes on as it would on a GPU:
+// the store of the same thread that follows may be the graver mistake.
+bool is_read_beside(const Request& request, std::uint32_t offset) {
+    if (request.stores()) return false;
+    bool outside = false;
+    for (std::size_t i = 0; i < request.size; ++i) {
+        std::uint8_t state = shadow[offset + i];
+        if (state & shadow_bit::freed) return false;
+        if (!(state & shadow_bit::addressable)) outside = true;
+    }
+    return outside && is_readable_in_launch(offset, request.size);
+}
+
 // Returns whether what is read was initialised (a store initialises).
 bool check_shadow(const Request& request, std::uint32_t offset) {
     std::size_t initialised = 0;
@@ -128,6 +141,11 @@ std::uint8_t traced_kind(AccessKind kind) {
 }
 
 void observe_global(const Request& request, std::uint32_t offset) {
+    if (is_read_beside(request, offset)) {
+        report(request, FindingKind::out_of_bounds_read,
+               describe_global(offset, request.size).text);
+        return;
+    }
     bool initialised = check_shadow(request, offset);
     if (request.is_volatile() || request.kind == AccessKind::atomic) {
         races_atomic_order(request.thread, request.a, request.stores());

@@ -51,6 +51,9 @@ struct Place {
 extern std::vector<Place> allocations, arguments;
 std::vector<Place>& device_variable_places();
 
+// Whether there is memory at all, allocated or not: else a load would end the process.
+bool is_readable_in_launch(std::uint32_t offset, std::size_t size);
+
 // The place that holds the byte, or else the nearest; null if there is none at all.
 const Place* nearest_place(std::uint32_t offset);
 // "4 bytes at offset 4000 of input, which has 4000 bytes".

@@ -277,4 +277,12 @@ void report_leaks() {
     }
 }
 
+bool is_readable_in_launch(std::uint32_t offset, std::size_t size) {
+    if (offset + size <= next_allocation) return true;
+    const Address low = arena_low + offset;
+    return std::any_of(mappings.begin(), mappings.end(), [&](const Mapping& each) {
+        return low >= each.low && low + size <= each.low + each.bytes;
+    });
+}
+
 }  // namespace warpgrade
