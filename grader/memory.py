@@ -29,9 +29,16 @@ from grader.status import Status
 
 MAX_LINES = 200  # rows kept in evidence
 
+_USEFUL = "useful_bytes_per_sector"
+
 Lines = Mapping[int, int | None]  # source lines, by the pc of a site
 
 _SECTORS = {"load": "op_ld", "store": "op_st"}
+_CONFLICTS = {**_SECTORS, "atomic": "op_atom"}
+# Of what a case needs: up to here traffic beside that of the work leaves an average as it is. With
+# twice the bytes, the rest in whole sectors, only an average of 28.2 bytes is lifted to 30.
+MOST_TRAFFIC = 2
+MOST_ASIDE = Fraction(1, 8)  # that copies or atomics may move where sectors of kernels are judged
 
 
 @dataclass(frozen=True)
@@ -75,6 +82,9 @@ def measure(
     reason = implausible(report, exercise, variant, case)
     if reason:
         return MemoryEvidence(Status.not_measured, reason, told)
+    reason = unearned(report, exercise, variant, case)
+    if reason:
+        return MemoryEvidence(Status.target_missed, reason, told)
     metrics = tuple(_metrics(report, exercise, variant, case))
     return MemoryEvidence(Status.passed, "", told, metrics, lines_of(report, lines))
 
@@ -91,20 +101,24 @@ def _metrics(report: Report, exercise: Exercise, variant: Variant, case: Case) -
                 useful / sectors,
                 f"{useful} bytes / l1tex__t_sectors_pipe_lsu_mem_global_{op}.sum = {sectors}",
             )
-    shared = [s for s in sites if s.space == "shared" and s.kind in _SECTORS]
-    by_kind = [sum(s.conflicts for s in shared if s.kind == kind) for kind in _SECTORS]
+    shared = [site for site in sites if site.space == "shared"]
+    has_atomics = any(site.kind == "atomic" for site in shared)
+    by_kind = {
+        op: sum(site.conflicts for site in shared if site.kind == kind)
+        for kind, op in (_CONFLICTS if has_atomics else _SECTORS).items()
+    }
     yield Metric(
         "shared_bank_conflicts",
-        sum(by_kind),
+        sum(by_kind.values()),
         " + ".join(
             f"l1tex__data_bank_conflicts_pipe_lsu_mem_shared_{op}.sum = {conflicts}"
-            for op, conflicts in zip(_SECTORS.values(), by_kind, strict=True)
+            for op, conflicts in by_kind.items()
         ),
     )
     yield Metric("copies", report.copies.host_to_device + report.copies.device_to_host)
     yield Metric("bytes_copied", report.copies.bytes)
     loaded = {buffer.argument: buffer.load_bytes for buffer in report.buffers}
-    for index, tensor, size in _tensors(exercise, variant, case):
+    for index, tensor, size in tensors_of(exercise, variant, case):
         if tensor.is_input and tensor.space == "device":
             bytes_ = loaded.get(index, 0)
             yield Metric(f"reads.{tensor.name}", bytes_ / size, f"{bytes_} bytes of {size}")
@@ -143,7 +157,7 @@ def implausible(report: Report, exercise: Exercise, variant: Variant, case: Case
     buffers = {buffer.argument: buffer for buffer in report.buffers}
     # The bytes of copies within the device are not counted: then they may be anything.
     copied = math.inf if report.copies.device_to_device else report.copies.bytes
-    for index, tensor, size in _tensors(exercise, variant, case):
+    for index, tensor, size in tensors_of(exercise, variant, case):
         seen = buffers.get(index)
         if tensor.is_input and tensor.space == "device":
             loaded = seen.load_bytes if seen else 0
@@ -169,6 +183,36 @@ def implausible(report: Report, exercise: Exercise, variant: Variant, case: Case
     return ""
 
 
+def unearned(report: Report, exercise: Exercise, variant: Variant, case: Case) -> str:
+    """Why the average over a run's sectors says nothing about the work, or "".
+
+    Where a spec bounds useful bytes per sector, they are to be those of kernels that do the work:
+    not those of a show beside copies or atomics, nor an average that other traffic has lifted.
+    """
+    kinds = {path[1] for path, _ in variant.memory.bounds() if path[0] == _USEFUL}
+    sizes = list(tensors_of(exercise, variant, case))
+    sites = [s for launch in report.launches for s in launch.sites if s.space == "global"]
+    for kind in sorted(kinds):
+        needed = sum(size for _, tensor, size in sizes if _is_side(tensor, kind))
+        if report.copies.device_to_device or report.copies.bytes > MOST_ASIDE * needed:
+            return "copies moved a part of the data: what counts here is what kernels move"
+        by_atomics = sum(s.useful_bytes for s in sites if s.kind == "atomic")
+        if by_atomics > MOST_ASIDE * needed:
+            return "atomics moved a part of the data: what counts here are loads and stores"
+        moved = sum(s.useful_bytes for s in sites if s.kind == kind)
+        if moved > MOST_TRAFFIC * needed:
+            return (
+                f"kernels {kind} {moved:,} bytes where {needed:,} are needed: the average over so "
+                "much else says nothing about the work"
+            )
+    return ""
+
+
+def _is_side(tensor: Tensor, kind: str) -> bool:
+    """Whether kernels have to load, or to store, all of a tensor."""
+    return tensor.space == "device" and (tensor.is_input if kind == "load" else tensor.is_output)
+
+
 def _too_few(name: str, size: int, verb: str, seen: int) -> str:
     return (
         f"the counters can't be complete: {name} has {size:,} bytes and the result is right, but "
@@ -176,7 +220,7 @@ def _too_few(name: str, size: int, verb: str, seen: int) -> str:
     )
 
 
-def _tensors(exercise: Exercise, variant: Variant, case: Case) -> Iterator[tuple[int, Tensor, int]]:
+def tensors_of(exercise: Exercise, variant: Variant, case: Case) -> Iterator[tuple[int, Tensor, int]]:
     """(place in the signature, tensor, bytes of its elements) for a case."""
     for index, argument in enumerate(exercise.signature(variant)):
         if isinstance(argument, Tensor):

@@ -7,34 +7,42 @@ right, a read past the end); what it found is the verdict then. On a GPU the dri
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
-from grader import hostile
+from grader import hostile, memory, native
 from grader.cases import Case
 from grader.compare import Verdict
 from grader.emulator import report
-from grader.native import Problem, Program, timed_out
+from grader.emulator.glue import Entry
+from grader.native import Backend, Problem, Program, timed_out
+from grader.policy.cuda.findings import instead_of
 from grader.runner import MAX_DETAIL, CaseResult, Compiled, PendingCompile, Runner
 from grader.sandbox import Sandbox
 from grader.spec import Exercise, Tensor, Variant
 from grader.status import Status
-from grader.supervision import Death, Worker
+from grader.supervision import Death, SandboxError, Worker
 from grader.syscall_filter import FilterError, compile_emulator_filter
-from grader.worker.protocol import Code, Operation, Reply
+from grader.worker.protocol import Argument, Code, DType, Kind, Operation, Reply
 
+# Of all bytes of a case's tensors: who copies so many of them in both directions computes there.
+MOST_ON_HOST = 0.75
+LEAST_BYTES = 8192  # of a case, below which copies prove nothing
 UNSUPPORTED = "this part runs on a GPU."
 _STATUS_OF_PROBLEM = {
     "compile": Status.compile_error,
     "nvcc": Status.compile_error,
-    "signature": Status.import_error,
+    "signature": Status.compile_error,
     "entry_missing": Status.import_error,
     "no_extern_c": Status.import_error,
     "main": Status.import_error,
     "symbol": Status.policy_violation,
     "unsupported": Status.not_measured,
 }
+_KIND_OF_SCALAR = {"int": Kind.int64, "float": Kind.float64, "bool": Kind.boolean}
 _HINT_OF_PROBLEM = {
     "no_extern_c": 'C++ changes the names of functions: put extern "C" in front of it.',
     "main": "The grader calls the entry itself. Put main() into a file of its own.",
@@ -53,9 +61,13 @@ class NativeRunner(Runner):
         variant: Variant,
         path: Path,
         program: Program,
+        watched: bool = True,
     ) -> None:
-        """`path` is the source, for its lines; `program` what was made of it."""
-        super().__init__(sandbox, exercise, variant, path, watched=False)
+        """`path` is the source, for its lines; `program` what was made of it; `watched`: computing
+        on the host is a breach."""
+        super().__init__(sandbox, exercise, variant, path, watched)
+        lifted = exercise.rules_of(variant).lifted
+        self._watched = watched and program.backend == "emulator" and "library" not in lifted
         self.program = program
         self._source = path.read_bytes().decode("utf-8", "replace").splitlines()
         self._load_failure = self._from_program()
@@ -87,9 +99,38 @@ class NativeRunner(Runner):
 
     # --- what differs from a Python file ---------------------------------------------------------
 
-    def _spawn(self) -> Worker:
+    def _start(self, count: int) -> CaseResult | None:
+        """As for a Python file, but code of the submission's runs before the worker is ready."""
+        try:
+            return super()._start(count)
+        except SandboxError:
+            if self._serves_nobody():
+                raise
+        what = "the program ended, or hung, before it could be asked for anything."
+        hint = "Nothing of it may run before the entry is called: no constructors outside of it."
+        verdict = Verdict(Status.import_error, what)
+        self._load_failure = CaseResult(None, verdict, observed_by="worker", hint=hint)
+        return self._load_failure
+
+    def _serves_nobody(self) -> bool:
+        """Whether even a program whose entry does nothing can't be had, or refuses to be called."""
+        self._drop_worker()
+        kinds = native.signature(self.exercise, self.variant)
+        try:
+            path = _idle_program(self._sandbox, self.variant.entry, kinds, self.program.backend)
+            worker = self._spawn(path)
+        except SandboxError:
+            return True
+        try:
+            empty = [_empty_argument(kind) for kind in kinds]
+            answers = (worker.ask(each, empty) for each in (Operation.load, Operation.run))
+            return any(isinstance(a, Death) or a.code is not Code.ok for a in answers)
+        finally:
+            worker.close()
+
+    def _spawn(self, path: Path | None = None) -> Worker:
         return self._sandbox.worker(
-            self.program.path,
+            path or self.program.path,
             self.variant.entry,
             self._arena.buffers,
             self._limits,
@@ -108,6 +149,28 @@ class NativeRunner(Runner):
             with contextlib.suppress(FilterError):  # then the sandbox has none either, and says so
                 options.insert(0, f"--filter={compile_emulator_filter().hex()}")
         return options
+
+    def _computed_by_library(self, case: Case, fields: dict[str, Any]) -> CaseResult | None:
+        """Whether the host had the inputs and gave the result: then no kernel did the work."""
+        tensors = list(memory.tensors_of(self.exercise, self.variant, case))
+        total = sum(size for _, _, size in tensors)
+        on_device = all(tensor.space == "device" for _, tensor, _ in tensors)
+        # Where a size is 1, one partial result for each row is as large as the row.
+        small = total < LEAST_BYTES or (len(case.sizes) > 1 and min(dict(case.sizes).values()) == 1)
+        copies = fields.get("copies")
+        if not self._watched or not on_device or small or not isinstance(copies, dict):
+            return None
+        numbers = [copies.get(key) for key in ("bytes", "host_to_device", "device_to_host")]
+        if not all(isinstance(each, int) and each > 0 for each in numbers):
+            return None
+        if numbers[0] < MOST_ON_HOST * total:
+            return None
+        what = (
+            f"{numbers[0]:,} bytes were copied between host and device, of {total:,} that inputs "
+            "and output have: the result was computed on the host (rule: library)."
+        )
+        verdict = Verdict(Status.policy_violation, what, "computed")
+        return CaseResult(case, verdict, None, "", "worker", instead_of("library"))
 
     def _from_program(self) -> CaseResult | None:
         """Why there is nothing to run, where the compiler left nothing."""
@@ -190,6 +253,26 @@ class NativeRunner(Runner):
         self._drop_worker()
         what = "its process gave the grader a report that makes no sense."
         return CaseResult(case, Verdict(Status.crashed, what))
+
+
+def _idle_program(
+    sandbox: Sandbox, entry: str, kinds: Sequence[str], backend: Backend
+) -> Path:
+    """A program whose entry does nothing. Raises SandboxError where there can't be one."""
+    types = ", ".join(Entry(entry, tuple(kinds)).types())
+    headers = "#include <cuda_bf16.h>\n#include <cuda_fp16.h>\n"
+    source = f'{headers}extern "C" void {entry}({types}) {{}}\n'
+    made = native.build(sandbox, "idle.cu", source.encode(), [(entry, kinds)], backend)
+    if made.path is None:
+        raise SandboxError("a program that does nothing can't be compiled")
+    return made.path
+
+
+def _empty_argument(kind: str) -> Argument:
+    """A tensor without elements, or zero."""
+    if kind.startswith("pointer"):
+        return Argument(Kind.tensor, DType.float32, shape=(0,), strides=(1,))
+    return Argument(_KIND_OF_SCALAR[kind], scalar=0)
 
 
 def _status_of(finding: report.Finding) -> Status:

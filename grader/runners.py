@@ -121,7 +121,14 @@ class Runners:
         sandbox = self._native[backend]
         return self._open(
             (exercise.name, variant.name, backend),
-            lambda: NativeRunner(sandbox, exercise, variant, self._held(sandbox, variant), program),
+            lambda: NativeRunner(
+                sandbox,
+                exercise,
+                variant,
+                self._held(sandbox, variant),
+                program,
+                self._watched(exercise, variant),
+            ),
         )
 
     def _open(self, key: tuple[str, str, str], make: Callable[[], Runner]):

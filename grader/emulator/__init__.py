@@ -1,6 +1,10 @@
 """CUDA C++ on a CPU: one .cu file to an executable that observes itself, with no GPU.
 
     rewriter.py      CUDA's own syntax to C++ that g++ accepts; lines never shift
+        launches.py      kernel<<<grid, block>>>(...)
+        kernels.py       which kernels there are, and which are templates or overloaded
+        variables.py     extern __shared__, __device__ and __constant__ variables
+        edits.py         text for text, line breaks kept
     tokens.py        C++ source to tokens: comments, texts and directives set apart
     unsupported.py   what is recognised and refused, with its line
     toolchain.py     g++, the precompiled header and the prebuilt runtime

@@ -80,7 +80,7 @@ def build(
 
     `folder` (created if need be) receives the executable `emulated` and nothing else that stays.
     Not `guarded`, for tests of what else holds an attack: neither are accesses of the program
-    watched nor its symbols looked at.
+    watched nor its symbols looked at, and assembly is compiled.
     Raises ToolchainError or OSError only where the machine fails, never for what is in the source.
     """
     folder.mkdir(parents=True, exist_ok=True)
@@ -119,7 +119,7 @@ class _Work:
     def build(self, text: str, entries: Sequence[Entry]) -> Build:
         self.source = tokens.read(text)
         self.lines = text.splitlines()
-        found = unsupported.find(self.source)
+        found = unsupported.find(self.source) if self.guarded else []
         rewritten = rewriter.rewrite(self.source)
         if found or rewritten.troubles:
             raise _Failed(
@@ -147,7 +147,9 @@ class _Work:
         if errors and all(error.in_check for error in errors):
             errors = self._assemble(body)
         if errors:
-            raise _Failed(*(self._compile_problem(error) for error in errors))
+            lacking = [problem for error in errors if (problem := self._lacking(error))]
+            # The others may only follow from what is lacking.
+            raise _Failed(*(lacking or [self._compile_problem(error) for error in errors]))
 
     def _assemble(self, text: str) -> list[compiler_output.CompileError]:
         (self.folder / "student.cpp").write_text(text, encoding="utf-8", newline="")
@@ -241,15 +243,19 @@ class _Work:
         if done.returncode:
             raise RuntimeError(f"objcopy: {done.stderr[-1000:]}")
 
-    # ---- Running programs --------------------------------------------------------------------------
+    # ---- Running programs ------------------------------------------------------------------------
 
     def _run(self, *command: str | Path) -> subprocess.CompletedProcess[str]:
         """One of the compiler's programs, in the folder. Raises _Failed when it takes too long."""
         try:
             return subprocess.run(
                 [str(part) for part in command],
-                **{"cwd": self.folder, "stdin": subprocess.DEVNULL, "capture_output": True},
-                **{"text": True, "errors": "replace", "check": False},
+                cwd=self.folder,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                check=False,
                 timeout=COMPILE_SECONDS,
                 env={**os.environ, "LC_ALL": "C", "TMPDIR": str(self.folder)},
             )
@@ -272,6 +278,16 @@ class _Work:
         return Problem(
             "unsupported", message, line, detail=compiler_output.excerpt(self.lines, line)
         )
+
+    def _lacking(self, error: compiler_output.CompileError) -> Problem | None:
+        """For an error that is about a name of CUDA's which our headers don't have."""
+        name = compiler_output.unknown_name(error.message)
+        feature = unsupported.lacking(name) if name else None
+        if feature is None or error.line is None:
+            return None
+        message = f"the emulator doesn't support {feature} ({self.file}:{error.line})"
+        shown = compiler_output.excerpt(self.lines, error.line)
+        return Problem("unsupported", message, error.line, detail=shown)
 
     def _compile_problem(self, error: compiler_output.CompileError) -> Problem:
         shown = compiler_output.excerpt(self.lines, error.line)
@@ -306,11 +322,12 @@ class _Work:
 _REDIRECTED_ACCESSES = ("memcpy", "memmove", "memset")
 _REDIRECTED = (*_REDIRECTED_ACCESSES, "printf", "puts", "putchar")
 _LIBRARY_HEADERS = frozenset(
-    """
-    algorithm array cassert chrono complex deque exception fstream functional initializer_list
-    iomanip iostream iterator limits list map memory numeric optional ostream queue random ratio
-    set sstream stdexcept stack string string_view tuple unordered_map unordered_set variant vector
-    """.split()
+    (
+        "algorithm array cassert chrono complex deque exception fstream functional "
+        "initializer_list iomanip iostream iterator limits list map memory numeric optional "
+        "ostream queue random ratio set sstream stdexcept stack string string_view tuple "
+        "unordered_map unordered_set variant vector"
+    ).split()
 )
 
 

@@ -15,11 +15,17 @@ MOST_ERRORS = 3
 _LONGEST = 400  # characters of a message
 
 _MESSAGE = re.compile(
-    r"(?P<file>[^\n:]+):(?P<line>\d+):(?:(?P<column>\d+):)? (?P<kind>fatal error|error): (?P<text>.*)"
+    r"(?P<file>[^\n:]+):(?P<line>\d+):(?:\d+:)? (?:fatal error|error): (?P<text>.*)"
 )
 _PLACE = re.compile(r"^(?:In file included from |\s+from )?(?P<file>[^\n:]+):(?P<line>\d+)[:,]")
 _FOLDER = re.compile(r"(?:/[\w.+@~-]+)+/(?=[\w.+-])")
-_LAUNCH = re.compile(r"no match for call to [‘'].*?warpgrade::Kernel<(?P<types>.*?)>\)? \((?P<given>.*)\)[’']")
+_LAUNCH = re.compile(
+    r"no match for call to [‘'].*?warpgrade::Kernel<(?P<types>.*?)>\)? \((?P<given>.*)\)[’']"
+)
+_UNKNOWN_NAME = re.compile(
+    r"[‘'](?P<name>\w+)(?:<.*>)?[’'] "
+    r"(?:was not declared|has not been declared|does not name a type)"
+)
 _ROUNDABOUT = (
     (re.compile(r"::?warpgrade::|warpgrade::"), ""),
     (re.compile(r"\bstatic __thread\b"), "__shared__"),
@@ -64,6 +70,12 @@ def read(output: str, file: str, lines: Sequence[str]) -> list[CompileError]:
     if all(error.in_check for error in errors):
         return errors
     return [error for error in errors if not error.in_check][:MOST_ERRORS]
+
+
+def unknown_name(message: str) -> str:
+    """The name that g++ says it doesn't know; "" where the message is about something else."""
+    found = _UNKNOWN_NAME.search(message)
+    return found["name"] if found else ""
 
 
 def plain(message: str) -> str:

@@ -96,7 +96,13 @@ class Elf:
         for name, info, _other, section, value, size in _SYMBOL.iter_unpack(raw):
             binding = info >> 4
             yield Symbol(
-                self._text(texts + name), value, size, info & 15, section, binding == 0, binding == 2
+                self._text(texts + name),
+                value,
+                size,
+                info & 15,
+                section,
+                binding == 0,
+                binding == 2,
             )
 
     def relocations(self, code_only: bool = True) -> Iterator[tuple[Section, Relocation]]:

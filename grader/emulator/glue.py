@@ -110,9 +110,7 @@ def entry_table(entries: Sequence[Entry], emulated: bool = False) -> str:
     lines = ["#include <warpgrade/entries.h>", "", _DYNAMIC_SHARED if emulated else ""]
     rows = []
     for entry in entries:
-        parameters = ", ".join(
-            "void*" if kind.endswith("*") else kind for kind in entry.types()
-        )
+        parameters = ", ".join("void*" if kind.endswith("*") else kind for kind in entry.types())
         values = ", ".join(
             f"values[{i}].{_MEMBERS.get(argument, 'pointer')}"
             for i, argument in enumerate(entry.arguments)

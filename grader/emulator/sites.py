@@ -59,8 +59,12 @@ def _addr2line(executable: Path, addresses: Sequence[int]) -> str:
     done = subprocess.run(
         ["addr2line", "-a", "-f", "-i", "-C", "-e", executable.name],
         input="\n".join(f"{address:#x}" for address in addresses),
-        **{"cwd": executable.parent, "capture_output": True, "timeout": _SECONDS},
-        **{"text": True, "errors": "replace", "check": False},
+        cwd=executable.parent,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=_SECONDS,
+        check=False,
         env={**os.environ, "LC_ALL": "C"},
     )
     return done.stdout

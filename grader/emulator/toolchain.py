@@ -191,10 +191,15 @@ def readable_paths(toolchain: Toolchain) -> tuple[Path, ...]:
 def _include_folders(compiler: str) -> Iterator[Path]:
     done = subprocess.run(
         [compiler, "-v", "-E", "-x", "c++", os.devnull, "-o", os.devnull],
-        **{"capture_output": True, "text": True, "check": False, "timeout": 60},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
         env={**os.environ, "LC_ALL": "C"},
     )
-    listed = re.search(r"#include <\.\.\.> search starts here:\n(.*?)End of search", done.stderr, re.S)
+    listed = re.search(
+        r"#include <\.\.\.> search starts here:\n(.*?)End of search", done.stderr, re.S
+    )
     for line in listed[1].splitlines() if listed else ():
         yield Path(os.path.normpath(line.strip()))
 
@@ -204,8 +209,8 @@ def _include_folders(compiler: str) -> Iterator[Path]:
 
 def cache_root() -> Path:
     """Where cache entries lie: $XDG_CACHE_HOME/warpgrade, or ~/.cache/warpgrade."""
-    base = os.environ.get("XDG_CACHE_HOME") or ""
-    return (Path(base) if os.path.isabs(base) else Path.home() / ".cache") / "warpgrade"
+    base = Path(os.environ.get("XDG_CACHE_HOME") or "")
+    return (base if base.is_absolute() else Path.home() / ".cache") / "warpgrade"
 
 
 def prepare(root: Path | None = None) -> Toolchain:
@@ -264,7 +269,10 @@ def _run(command: Sequence[str | Path], where: Path) -> None:
     try:
         done = subprocess.run(
             [str(part) for part in command],
-            **{"cwd": where, "capture_output": True, "text": True, "check": False},
+            cwd=where,
+            capture_output=True,
+            text=True,
+            check=False,
             timeout=COMPILE_SECONDS,
             env={**os.environ, "LC_ALL": "C"},
         )
@@ -300,16 +308,12 @@ def _join(compiler: str, scratch: Path) -> None:
     wanted = sorted({s.name for s in elf.symbols if not s.is_defined and s.name})
     keep = scratch / "keep.txt"
     keep.write_text("".join(name + "\n" for name in public))
-    sections = [".text", ".data", ".bss", ".data.rel.local", ".data.rel", ".rodata"]
     renames = [
-        f"--rename-section={name}=warpgrade_{name[1:].replace('.', '_')}"
-        for name in sections[:4]
+        f"--rename-section=.{name}=warpgrade_{name.replace('.', '_')}"
+        for name in ("text", "data", "bss", "data.rel.local")
     ]
-    _run(
-        ["objcopy", "--strip-debug", f"--keep-global-symbols={keep}", *renames, joined]
-        + [scratch / "prebuilt.o"],
-        scratch,
-    )
+    options = ["--strip-debug", f"--keep-global-symbols={keep}", *renames]
+    _run(["objcopy", *options, joined, scratch / "prebuilt.o"], scratch)
     symbols = {"provided": public, "reserved": sorted({*public, *wanted})}
     for path in (*parts, joined, keep):
         path.unlink()

@@ -44,6 +44,10 @@ _HEADERS = {
     "nvrtc": "NVRTC",
     "nvml": "NVML",
     "nccl": "NCCL",
+    "nvtx": "NVTX",
+    "nvToolsExt": "NVTX",
+    "cuComplex": "cuComplex",
+    "cudaProfiler": "the driver API",
     "cooperative_groups/memcpy_async": "asynchronous copies (memcpy_async)",
     "cooperative_groups/scan": "cooperative groups' scans",
 }
@@ -79,28 +83,50 @@ _NAMES = {
     "cudaMemPool_t": "memory pools",
     "CUtensorMap": "tensor maps (TMA)",
     "cuTensorMapEncodeTiled": "tensor maps (TMA)",
-    "__viaddmax_s32": "DPX instructions",
-    "__nv_isGlobal": "address space queries",
-    "__isGlobal": "address space queries",
-    "__isShared": "address space queries",
-    "__isLocal": "address space queries",
-    "__cvta_generic_to_shared": "shared memory addresses for PTX",
-    "__prof_trigger": "profiler counters in device code",
-    "__barrier_sync": "named barriers",
 }
 _PREFIXES = {
     "__nv_fp8": "8-bit floating-point types",
     "__nv_fp6": "6-bit floating-point types",
     "__nv_fp4": "4-bit floating-point types",
-    "tex1D": "textures",
-    "tex2D": "textures",
-    "tex3D": "textures",
-    "surf1D": "surfaces",
-    "surf2D": "surfaces",
-    "surf3D": "surfaces",
 }
-# SIMD-in-a-word intrinsics: __vadd4, __vabsdiffs2, ...
-_PACKED = re.compile(r"__v(?:abs|add|sub|avg|max|min|cmp|set|neg|sad|hadd)\w*[24]$")
+# Names of CUDA's that the headers lack, and what they belong to. They count only where g++ doesn't
+# know them, so a family may be wide; but none may hold a likely slip of the pen for what there is.
+_LACKING = {
+    "packed integer arithmetic": r"__v(?:abs|add|sub|avg|max|min|cmp|set|neg|sad|hadd)\w*[24]",
+    "DPX instructions": r"__vi(?:add|b)?(?:max|min)\w+",
+    "thread block clusters": r"__cluster\w+|__threadfence_cluster|cluster\w*Dim\w*",
+    "address space queries": r"__is(?:Global|Shared|Local|Constant|GridConstant|C\w+Shared)",
+    "addresses for PTX": r"__cvta_\w+",
+    "named barriers": r"__barrier_sync\w*",
+    "128-bit atomics": r"__u128Atomic\w+|__nv_atomic\w+",
+    "asynchronous copies": r"__nv_memcpy_async\w+|__pipeline_\w+",
+    "intrinsics of newer GPUs": r"__f(?:add|mul|fma)2_r\w|h2?tanh_approx"
+    r"|make_u?(?:long|double)4_\d+a",
+    "__fns, __uni_sync, __dp2a": r"__fns|__uni_sync|__dp2a_\w+|__pm[0-3]|__brkpt",
+    "Bessel functions": r"cyl_bessel_i[01]f?",
+    "norms of arrays": r"r?normf?",
+    "surfaces and textures": r"(?:tex|surf)[1-3C]\w+"
+    r"|cuda(?:Texture|Surface|ResourceDesc|ResView)\w*",
+    "CUDA arrays": r"cuda(?:Array|Mipmapped|Channel|CreateChannel|Extent|PitchedPtr|Pos\b)\w*"
+    r"|cudaMem(?:cpy|set)3D\w*|cudaMemcpy\w*Array\w*|cuda(?:Malloc|Free)\w*Array|make_cuda\w+",
+    "CUDA graphs": r"cuda(?:Graph|StreamCapture|StreamBeginCapture|ConditionalNode|UserObject)\w*",
+    "memory pools": r"cuda(?:MemPool|MemGetMemPool|DeviceGet\w*MemPool|MallocFromPool)\w*",
+    "managed memory": r"cudaMem(?:Attach|Advise|Location|Range|Prefetch|Discard)\w*",
+    "launches with attributes": r"cudaLaunch(?:Attribute|Config|KernelEx|MemSync)\w*",
+    "attributes of kernels": r"cudaFunc(?:Attributes|GetName|GetParamInfo|tion_t)|cudaKernel\w*",
+    "several devices": r"cuda\w*(?:Peer|P2P)\w*|cudaIpc\w+|cudaPointerAttributes|cudaMemoryType\w*",
+    "other libraries' memory": r"cuda(?:External|Import|Graphics|Signal|WaitExternal)\w*",
+    "code loaded at run time": r"cuda(?:Library|Jit|GetDriverEntryPoint)\w*",
+    "attributes of streams": r"cudaStream(?:Attr|CopyAttr|GetAttr|SetAttr)\w*"
+    r"|cudaStreamGet(?:Id|Priority|Flags)"
+    r"|cudaDeviceGetStreamPriorityRange|cudaAccessPolicy\w*|cudaAccessProperty\w*",
+    "flags of devices": r"cudaSetDeviceFlags|cudaDeviceSchedule\w+"
+    r"|cudaDevice[GS]et(?:SharedMem|Cache)Config|cudaSharedMem\w+|cudaChooseDevice|cudaInitDevice|cudaDevAttr\w+",
+    "occupancy with flags": r"cudaOccupancy\w+(?:WithFlags|Clusters|ClusterSize|SMem\w*)",
+    "the driver API": r"cu(?:Init|Ctx|Device|Module|Launch|Mem|Stream|Event|Func|Get)\w+"
+    r"|CU[a-z]\w+",
+    "programmatic launches": r"cuda(?:GridDependency|TriggerProgrammatic)\w+",
+}
 
 
 @dataclass(frozen=True)
@@ -135,10 +161,9 @@ def _in_names(run: Run) -> Iterator[Unsupported]:
         if token.kind != "name":
             continue
         feature = _NAMES.get(token.text) or next(
-            (feature for prefix, feature in _PREFIXES.items() if token.text.startswith(prefix)), None
+            (feature for prefix, feature in _PREFIXES.items() if token.text.startswith(prefix)),
+            None,
         )
-        if _PACKED.match(token.text):
-            feature = f"packed integer arithmetic ({token.text})"
         if token.text == "cuda" and _next(run, i) == "::":
             feature = "libcu++ (namespace cuda)"
         if token.text == "texture" and _next(run, i) == "<":
@@ -172,8 +197,17 @@ def _device_bodies(run: tuple[Token, ...]) -> Iterator[tuple[int, int]]:
             yield j, tokens.closing(run, j) or len(run)
 
 
+def lacking(name: str) -> str | None:
+    """For a name that g++ doesn't know: the feature of CUDA's that it belongs to, or None."""
+    for feature, pattern in _LACKING.items():
+        if re.fullmatch(pattern, name):
+            return f"{feature} ({name})"
+    return None
+
+
 def known() -> list[tuple[str, str]]:
-    """Every header or name that is refused, with the feature it stands for: for the docs."""
+    """What each feature that is refused is known by, with the feature: for the docs."""
     headers = [(f"<{name}...>", feature) for name, feature in _HEADERS.items()]
     prefixes = [(f"{name}...", feature) for name, feature in _PREFIXES.items()]
-    return [*headers, *_NAMES.items(), *prefixes]
+    families = [("names that g++ doesn't know", feature) for feature in _LACKING]
+    return [*headers, *_NAMES.items(), *prefixes, *families]

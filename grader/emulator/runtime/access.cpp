@@ -258,7 +258,7 @@ NextEvent next_event(AccessKind kind) {
 
 void observe_slowly(Address a, std::size_t size, AccessKind kind, bool aligned, Address pc) {
     Request request{*current_thread, a, size, kind, aligned, pc};
-    if (attention) settle(next_event(kind));
+    if (attention) settle(next_event(kind), in_arena(a));
     if (aligned) check_alignment(request);
     if (in_arena(a)) return observe_global(request, global_offset(a));
     if (a - shared_low < shared_bytes) return observe_shared(request);

@@ -132,8 +132,8 @@ const Unsupported* unsupported_feature();
 // Ends the entry: it asked for something that the emulator lacks, at this absolute return address.
 [[noreturn]] void unsupported_at(const char* name, Address pc);
 
-// The first launch error of this entry that the program has not yet looked at (any call that
-// returns it, cudaGetLastError, cudaPeekAtLastError...); null if there is none.
+// The first launch error of this entry that the program has not taken (cudaGetLastError; to peek at
+// it leaves it there); null if there is none.
 struct LaunchError {
     int cuda_error;
     const char* kernel;

@@ -104,13 +104,11 @@ using namespace warpgrade;
 
 extern "C" {
 
-cudaError_t cudaPeekAtLastError() {
-    unchecked = {};  // the program looks: what it does about the error is its own affair
-    return static_cast<cudaError_t>(last_error);
-}
+cudaError_t cudaPeekAtLastError() { return static_cast<cudaError_t>(last_error); }
 
 cudaError_t cudaGetLastError() {
     cudaError_t error = cudaPeekAtLastError();
+    unchecked = {};  // the program takes the error: what it does about it is its own affair
     if (!sticky) last_error = 0;
     return error;
 }

@@ -134,10 +134,12 @@ void index_out_of_range(const BoundsCheck& check, std::uint64_t value, Address p
 
 }  // namespace
 
-void settle(NextEvent next) {
+void settle(NextEvent next, bool of_pointer) {
     if (race_pending && next != NextEvent::load) settle_race();
-    if (index_pending) conclude_index(next == NextEvent::store);
-    attention = race_pending;
+    // What is loaded through a pointer on the way to `array[i] = pointer[j]` is not the array's.
+    bool on_the_way = of_pointer && next == NextEvent::load;
+    if (index_pending && !on_the_way) conclude_index(next == NextEvent::store);
+    attention = race_pending || index_pending;
 }
 
 void observe_atomic(void* p, int bytes, Address pc) {

@@ -12,7 +12,8 @@ enum class NextEvent { load, store, other };
 
 // Reports what waits: the index out of range with its access, which this event shows; the store
 // that collided, unless this is a load: of `*a = *b` the compiler announces the store, then the
-// load, and only then copies.
-void settle(NextEvent next);
+// load, and only then copies. `of_pointer`: the event is an access to global memory, where arrays
+// with a declared extent rarely lie.
+void settle(NextEvent next, bool of_pointer = false);
 
 }  // namespace warpgrade

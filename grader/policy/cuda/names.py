@@ -109,6 +109,7 @@ RESERVED_PREFIXES = (
     "WARPGRADE_",
     "__tsan",
     "__sanitizer",
+    "__SANITIZE_",
     "__asan",
     "__msan",
     "__lsan",

@@ -69,6 +69,34 @@ WARPGRADE_INLINE double norm4d(double a, double b, double c, double d) { return 
 WARPGRADE_INLINE float norm4df(float a, float b, float c, float d) { return (float)norm4d(a, b, c, d); }
 WARPGRADE_INLINE float rhypotf(float a, float b) { return (float)(1.0 / std::hypot((double)a, (double)b)); }
 WARPGRADE_INLINE double rhypot(double a, double b) { return 1.0 / std::hypot(a, b); }
+WARPGRADE_INLINE double rnorm3d(double a, double b, double c) { return 1.0 / norm3d(a, b, c); }
+WARPGRADE_INLINE double rnorm4d(double a, double b, double c, double d) { return 1.0 / norm4d(a, b, c, d); }
+WARPGRADE_INLINE float rnorm4df(float a, float b, float c, float d) { return (float)rnorm4d(a, b, c, d); }
+WARPGRADE_INLINE float fdivide(float a, float b) { return a / b; }
+// The inverse of the normal distribution function, by Newton's method on the half where the tail is
+// exact; erfinv and its relatives follow from it.
+WARPGRADE_UNSEEN inline double erfcinv(double y) {
+    if (!(y > 0.0 && y < 2.0)) return y == 0.0 ? INFINITY : y == 2.0 ? -INFINITY : NAN;
+    if (y > 1.0) return -erfcinv(2.0 - y);
+    const double t = std::sqrt(-2.0 * std::log(y / 2.0));
+    double x = 0.70711 * ((2.30753 + t * 0.27061) / (1.0 + t * (0.99229 + t * 0.04481)) - t);
+    x = -x;
+    for (int i = 0; i < 4; i++) {
+        const double error = std::erfc(x) - y;
+        x += error / (1.1283791670955126 * std::exp(-x * x) - x * error);
+    }
+    return x;
+}
+WARPGRADE_UNSEEN inline double erfinv(double y) {
+    if (!(std::fabs(y) < 0.5)) return y < 0.0 ? -erfcinv(1.0 + y) : erfcinv(1.0 - y);
+    double x = y * 0.88622692545275801;
+    for (int i = 0; i < 5; i++) x -= (std::erf(x) - y) / (1.1283791670955126 * std::exp(-x * x));
+    return x;
+}
+WARPGRADE_INLINE double normcdfinv(double y) { return -1.4142135623730951 * erfcinv(2.0 * y); }
+WARPGRADE_INLINE float erfinvf(float y) { return (float)erfinv((double)y); }
+WARPGRADE_INLINE float erfcinvf(float y) { return (float)erfcinv((double)y); }
+WARPGRADE_INLINE float normcdfinvf(float y) { return (float)normcdfinv((double)y); }
 WARPGRADE_INLINE float rnorm3df(float a, float b, float c) { return (float)(1.0 / norm3d(a, b, c)); }
 
 // ---- Fast functions -----------------------------------------------------------------------------

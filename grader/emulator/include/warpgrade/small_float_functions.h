@@ -97,12 +97,32 @@ WARPGRADE_INLINE WARPGRADE_T2 __habs2(WARPGRADE_T2 a) { return {__habs(a.x), __h
         const float x = WARPGRADE_WIDEN(a), y = WARPGRADE_WIDEN(b);                            \
         return bool(x op y) | __builtin_isunordered(x, y);                                     \
     }
+#define WARPGRADE_COMPARE_PAIRS(name)                                                             \
+    WARPGRADE_INLINE WARPGRADE_T2 __h##name##u2(WARPGRADE_T2 a, WARPGRADE_T2 b) {                \
+        return {WARPGRADE_NARROW(float(__h##name##u(a.x, b.x))),                                  \
+                WARPGRADE_NARROW(float(__h##name##u(a.y, b.y)))};                                 \
+    }                                                                                             \
+    WARPGRADE_INLINE bool __hb##name##u2(WARPGRADE_T2 a, WARPGRADE_T2 b) {                       \
+        return __h##name##u(a.x, b.x) & __h##name##u(a.y, b.y);                                   \
+    }                                                                                             \
+    WARPGRADE_INLINE unsigned __h##name##2_mask(WARPGRADE_T2 a, WARPGRADE_T2 b) {                \
+        return (__h##name(a.x, b.x) ? 0xffffu : 0) | (__h##name(a.y, b.y) ? 0xffff0000u : 0);     \
+    }                                                                                             \
+    WARPGRADE_INLINE unsigned __h##name##u2_mask(WARPGRADE_T2 a, WARPGRADE_T2 b) {               \
+        return (__h##name##u(a.x, b.x) ? 0xffffu : 0) | (__h##name##u(a.y, b.y) ? 0xffff0000u : 0); \
+    }
 WARPGRADE_COMPARE(==, eq)
 WARPGRADE_COMPARE(!=, ne)
 WARPGRADE_COMPARE(<, lt)
 WARPGRADE_COMPARE(<=, le)
 WARPGRADE_COMPARE(>, gt)
 WARPGRADE_COMPARE(>=, ge)
+WARPGRADE_COMPARE_PAIRS(eq)
+WARPGRADE_COMPARE_PAIRS(ne)
+WARPGRADE_COMPARE_PAIRS(lt)
+WARPGRADE_COMPARE_PAIRS(le)
+WARPGRADE_COMPARE_PAIRS(gt)
+WARPGRADE_COMPARE_PAIRS(ge)
 WARPGRADE_INLINE bool __hisnan(WARPGRADE_T a) { return __builtin_isnan(WARPGRADE_WIDEN(a)); }
 WARPGRADE_INLINE int __hisinf(WARPGRADE_T a) { return __builtin_isinf_sign(WARPGRADE_WIDEN(a)); }
 WARPGRADE_INLINE WARPGRADE_T __hmax(WARPGRADE_T a, WARPGRADE_T b) {
@@ -111,6 +131,14 @@ WARPGRADE_INLINE WARPGRADE_T __hmax(WARPGRADE_T a, WARPGRADE_T b) {
 WARPGRADE_INLINE WARPGRADE_T __hmin(WARPGRADE_T a, WARPGRADE_T b) {
     return WARPGRADE_NARROW(::fminf(WARPGRADE_WIDEN(a), WARPGRADE_WIDEN(b)));
 }
+WARPGRADE_INLINE WARPGRADE_T __hmax_nan(WARPGRADE_T a, WARPGRADE_T b) {
+    return __hisnan(a) ? a : __hisnan(b) ? b : __hmax(a, b);
+}
+WARPGRADE_INLINE WARPGRADE_T __hmin_nan(WARPGRADE_T a, WARPGRADE_T b) {
+    return __hisnan(a) ? a : __hisnan(b) ? b : __hmin(a, b);
+}
+WARPGRADE_INLINE WARPGRADE_T2 __hmax2_nan(WARPGRADE_T2 a, WARPGRADE_T2 b) { return {__hmax_nan(a.x, b.x), __hmax_nan(a.y, b.y)}; }
+WARPGRADE_INLINE WARPGRADE_T2 __hmin2_nan(WARPGRADE_T2 a, WARPGRADE_T2 b) { return {__hmin_nan(a.x, b.x), __hmin_nan(a.y, b.y)}; }
 WARPGRADE_INLINE WARPGRADE_T2 __hmax2(WARPGRADE_T2 a, WARPGRADE_T2 b) { return {__hmax(a.x, b.x), __hmax(a.y, b.y)}; }
 WARPGRADE_INLINE WARPGRADE_T2 __hmin2(WARPGRADE_T2 a, WARPGRADE_T2 b) { return {__hmin(a.x, b.x), __hmin(a.y, b.y)}; }
 
@@ -152,5 +180,6 @@ WARPGRADE_INLINE WARPGRADE_T2 atomicAdd(WARPGRADE_T2* p, WARPGRADE_T2 value) {
 #undef WARPGRADE_VARIANTS
 #undef WARPGRADE_COMPARE
 #undef WARPGRADE_MATH
+#undef WARPGRADE_COMPARE_PAIRS
 #undef WARPGRADE_NARROW
 #undef WARPGRADE_WIDEN

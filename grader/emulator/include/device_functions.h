@@ -1,0 +1,4 @@
+#ifndef WARPGRADE_DEVICE_FUNCTIONS_H
+#define WARPGRADE_DEVICE_FUNCTIONS_H
+#include "cuda_runtime.h"
+#endif

@@ -1,0 +1,145 @@
+"""`kernel<T><<<grid, block>>>(a)` as C++: see include/warpgrade/launch.h."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from . import tokens
+from .edits import Edit, Trouble, line_breaks
+from .kernels import Kernel, count_arguments
+from .tokens import Run, Token
+
+_NOT_A_CALLEE = frozenset(
+    {"if", "while", "for", "switch", "return", "else", "do", "case", "sizeof"}
+)
+_SPACE_OR_COMMENT = re.compile(r"\\\r?\n|//(?:\\\r?\n|[^\n])*|/\*.*?\*/|\s+", re.DOTALL)
+
+
+def is_launch(run: Sequence[Token], i: int) -> bool:
+    """Whether token `i` opens a launch: `<<<`, but not of operator<<<...>."""
+    return run[i].text == "<<<" and not (i > 0 and run[i - 1].text == "operator")
+
+
+def rewrite(text: str, run: Run, at: int, kernels: Mapping[str, Kernel]) -> list[Edit] | Trouble:
+    """The edits for the launch whose `<<<` is token `at`."""
+    found = run.tokens
+    first = _callee_start(found, at)
+    end = _configuration_end(found, at)
+    if first is None or end is None or found[end + 1 : end + 2] == () or found[end + 1].text != "(":
+        return Trouble(found[at].start, "a launch in a form that the emulator doesn't understand")
+    callee = found[first:at]
+    source = text[callee[0].start : callee[-1].end]
+    kernel = _SPACE_OR_COMMENT.sub(" ", source)
+    known = kernels.get(_base_name(callee))
+    if known and known.is_deduced(_explicit_arguments(callee)):
+        function = f".deduced([&](auto... argument) WARPGRADE_UNSEEN {{ {kernel}(argument...); }})"
+    else:
+        function = f"({kernel})"
+    # The name's line breaks stay where they were; it moves behind the configuration.
+    kept = text[callee[0].start : found[at].start]
+    before = "::warpgrade::launcher(" + _name(kernel, callee, run) + "," + line_breaks(kept)
+    return [
+        Edit(callee[0].start, found[at].end, before),
+        Edit(found[end].start, found[end].end, ")" + function),
+    ]
+
+
+def _name(kernel: str, callee: Sequence[Token], run: Run) -> str:
+    """A string literal: the kernel as the source calls it; in a macro, as its user does."""
+    if len(callee) == 1 and callee[0].text in run.parameters:
+        return "#" + callee[0].text
+    return '"' + re.sub(r"\s+", "", kernel).replace("\\", "").replace('"', "'") + '"'
+
+
+def _callee_start(run: Sequence[Token], at: int) -> int | None:
+    """Where the expression that ends before token `at` starts: a::b<T>, x.y, (*p), p->k[3]."""
+    i = at - 1
+    while i >= 0:
+        text = run[i].text
+        if text in (">", ">>", ">>>"):
+            start = _angle_start(run, i)
+            if start is None or start == 0 or run[start - 1].kind != "name":
+                return None
+            i = start - 1
+        elif text in (")", "]"):
+            start = tokens.opening(tuple(run), i)
+            if start is None:
+                return None
+            i = start
+            has_base = i > 0 and (run[i - 1].kind == "name" or run[i - 1].text in (")", "]"))
+            if text == "]" and has_base:
+                i -= 1
+                continue
+            is_call = i > 0 and run[i - 1].kind == "name" and run[i - 1].text not in _NOT_A_CALLEE
+            if text == ")" and is_call:
+                i -= 1
+                continue
+        elif run[i].kind != "name" or text in _NOT_A_CALLEE:
+            return None
+        if i > 0 and run[i - 1].text == "template":
+            i -= 1
+        before = run[i - 1].text if i > 0 else ""
+        if before == "::":
+            qualified = i > 1 and (run[i - 2].kind == "name" or run[i - 2].text in (">", ">>"))
+            if not qualified or run[i - 2].text in _NOT_A_CALLEE:
+                return i - 1
+            i -= 2
+        elif before in (".", "->") and i > 1:
+            i -= 2
+        else:
+            return i
+    return None
+
+
+def _angle_start(run: Sequence[Token], at: int) -> int | None:
+    """The index of the `<` that the `>` at `at` closes, brackets inside it skipped."""
+    depth, i = 0, at
+    while i >= 0:
+        text = run[i].text
+        if text in (">", ">>", ">>>"):
+            depth += len(text)
+        elif text in ("<", "<<"):
+            depth -= len(text)
+            if depth <= 0:
+                return i if depth == 0 else None
+        elif text in (")", "]", "}"):
+            start = tokens.opening(tuple(run), i)
+            if start is None:
+                return None
+            i = start
+        elif text in (";", "{", "("):
+            return None
+        i -= 1
+    return None
+
+
+def _configuration_end(run: tuple[Token, ...], at: int) -> int | None:
+    i = at + 1
+    while i < len(run):
+        if run[i].text == ">>>":
+            return i
+        if run[i].text in ("(", "[", "{"):
+            end = tokens.closing(run, i)
+            if end is None:
+                return None
+            i = end
+        elif run[i].text in (")", "]", "}", ";", "<<<"):
+            return None
+        i += 1
+    return None
+
+
+def _base_name(callee: Sequence[Token]) -> str:
+    """`k` of a::k<T>: the last name outside template arguments."""
+    if callee[-1].text in (">", ">>", ">>>"):
+        start = _angle_start(callee, len(callee) - 1)
+        return callee[start - 1].text if start else ""
+    return callee[-1].text
+
+
+def _explicit_arguments(callee: Sequence[Token]) -> int:
+    if callee[-1].text not in (">", ">>", ">>>"):
+        return 0
+    start = _angle_start(callee, len(callee) - 1)
+    return count_arguments(callee[(start or 0) + 1 : -1])

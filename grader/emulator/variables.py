@@ -1,0 +1,148 @@
+"""Declarations in CUDA's memory spaces as C++: dynamic shared, device and constant memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from . import glue, tokens
+from .edits import Edit, line_breaks
+from .tokens import Token
+
+_ALIGNMENTS = frozenset({"__align__", "alignas", "__attribute__", "__builtin_align__"})
+_STORAGE = frozenset({"extern", "__shared__", "static"})
+_SPACES = frozenset({"__device__", "__constant__"})
+
+
+def dynamic_shared(text: str, run: tuple[Token, ...]) -> Iterator[Edit]:
+    """`extern __shared__ T s[];` becomes a reference to the block's dynamic shared memory."""
+    scopes: list[bool] = []  # of the braces around: is it a namespace's?
+    i = 0
+    while i < len(run):
+        if run[i].text == "{":
+            scopes.append(_is_namespace(run, i))
+        elif run[i].text == "}" and scopes:
+            scopes.pop()
+        end = _declaration_end(run, i)
+        if end is None:
+            i += 1
+            continue
+        start = _before_alignment(run, i)
+        last = run[end].end if end < len(run) else run[-1].end
+        made = _references(run[start:end], all(scopes))
+        yield Edit(run[start].start, last, made + line_breaks(text[run[start].start : last]))
+        i = end + 1
+
+
+def _is_namespace(run: tuple[Token, ...], i: int) -> bool:
+    """Whether the brace at `i` opens a namespace or `extern "C"`."""
+    while i > 0 and (run[i - 1].kind in ("name", "text") or run[i - 1].text == "::"):
+        i -= 1
+        if run[i].text in ("namespace", "extern"):
+            return True
+    return False
+
+
+def _declaration_end(run: tuple[Token, ...], i: int) -> int | None:
+    """The index of the `;` of the `extern __shared__` declaration whose first word is at `i`."""
+    if run[i].text not in ("extern", "__shared__"):
+        return None
+    words: set[str] = set()
+    while i < len(run) and run[i].text not in (";", "{", "}", "="):
+        words.add(run[i].text)
+        if run[i].text in ("(", "["):
+            end = tokens.closing(run, i)
+            if end is None:
+                return None
+            i = end
+        i += 1
+    return i if {"extern", "__shared__"} <= words else None
+
+
+def _before_alignment(run: tuple[Token, ...], i: int) -> int:
+    """Where the declaration starts that an alignas(...) before token `i` belongs to."""
+    while i > 1 and run[i - 1].text == ")":
+        start = tokens.opening(run, i - 1)
+        if not start or run[start - 1].text not in _ALIGNMENTS:
+            break
+        i = start - 1
+    return i
+
+
+def _references(declaration: Sequence[Token], at_file_scope: bool) -> str:
+    """The references for the declarators (rarely several) of one `extern __shared__`.
+
+    At file scope it is one that the table of entries defines (glue.py): the compiler then takes it
+    for a constant, and no hook sees it read.
+    """
+    groups = _split_declarators(_without_storage(declaration))
+    made = []
+    base = ""
+    for group in groups:
+        at = next((i for i, token in enumerate(group) if token.text == "["), len(group))
+        if not base:
+            base = " ".join(token.text for token in group[: max(0, at - 1)])
+        name = group[at - 1].text
+        shape = "".join(token.text for token in group[at:])
+        if at_file_scope:
+            made.append(f'extern {base} (&{name}){shape} __asm__("{glue.REFERENCE_SYMBOL}");')
+        else:
+            cast = f"*reinterpret_cast<{base} (*){shape}>(::warpgrade_dynamic_shared)"
+            made.append(f"{base} (&{name}){shape} = {cast};")
+    return " ".join(made)
+
+
+def _without_storage(declaration: Sequence[Token]) -> list[Token]:
+    kept: list[Token] = []
+    i = 0
+    while i < len(declaration):
+        if declaration[i].text in _ALIGNMENTS:
+            end = tokens.closing(tuple(declaration), i + 1)
+            i = (end if end is not None else i) + 1
+            continue
+        if declaration[i].text not in _STORAGE:
+            kept.append(declaration[i])
+        i += 1
+    return kept
+
+
+def _split_declarators(kept: Sequence[Token]) -> list[list[Token]]:
+    groups: list[list[Token]] = [[]]
+    depth = 0
+    for token in kept:
+        depth += {"<": 1, "(": 1, "{": 1, ">": -1, ")": -1, "}": -1, ">>": -2}.get(token.text, 0)
+        if token.text == "," and depth == 0:
+            groups.append([])
+        else:
+            groups[-1].append(token)
+    return [group for group in groups if group]
+
+
+def in_sections(run: tuple[Token, ...]) -> Iterator[Edit]:
+    """Puts `__device__` and `__constant__` variables in sections, where the runtime knows them."""
+    for i, token in enumerate(run):
+        if token.text in _SPACES and _is_plain_variable(run, i):
+            section = "warpgrade_" + token.text.strip("_")
+            yield Edit(token.start, token.end, f'__attribute__((section("{section}")))')
+
+
+def _is_plain_variable(run: tuple[Token, ...], i: int) -> bool:
+    """Whether token `i` qualifies a variable that may lie in a section: no constant, no template
+    (the linker keeps those in sections of their own kind)."""
+    start = i
+    while start > 0 and run[start - 1].text not in (";", "}", "{", ")", ":"):
+        start -= 1
+    if run[start].text == "template" or run[i].text in {t.text for t in run[start:i]}:
+        return False
+    words = {token.text for token in run[start:i]}
+    names, j = 0, i + 1
+    while j < len(run) and run[j].text not in (";", "=", "[", "{", "(", ","):
+        words.add(run[j].text)
+        if run[j].text in _ALIGNMENTS:
+            j = tokens.closing(run, j + 1) or len(run)
+        elif run[j].text == "<":
+            while j < len(run) and run[j].text not in (">", ";"):
+                j += 1
+        names += j < len(run) and run[j].kind == "name"
+        j += 1
+    forbidden = {"const", "constexpr", "inline", "struct", "class", "operator", "typedef", "using"}
+    return j < len(run) and run[j].text != "(" and names >= 2 and not words & forbidden
