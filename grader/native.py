@@ -147,10 +147,9 @@ def build(
         "backend": backend,
         "entries": [{"name": entry, "arguments": list(kinds)} for entry, kinds in entries],
         "check_with_nvcc": check_with_nvcc and backend == "emulator",
-        "cache": str(toolchain.cache_root()),
+        "toolchain": prepare(backend),
         "guarded": guarded,
     }
-    prepare(backend)
     output = os.memfd_create("program", os.MFD_CLOEXEC)
     try:
         os.ftruncate(output, MAX_PROGRAM_BYTES + MAX_SITES_BYTES)
@@ -192,19 +191,20 @@ def why_not(backend: Backend) -> str:
 
 
 @lru_cache(maxsize=2)
-def prepare(backend: Backend) -> None:
+def prepare(backend: Backend) -> tuple[str, str, str]:
     """Compile what is ours, once for all submissions: some seconds the first time.
 
-    It is done here, since a sandbox may only read the cache. Raises BuildError where our own
-    sources don't build.
+    Returns the compiler, its version and the folder that holds what it made. It is done here,
+    since a sandbox may only read the cache. Raises BuildError where our own sources don't build.
     """
     try:
-        toolchain.prepare()
+        ready = toolchain.prepare()
         if backend == "gpu":
             with tempfile.TemporaryDirectory(prefix="warpgrade-") as folder:
                 nvcc.host_objects(toolchain.find_nvcc(), toolchain.cache_root(), Path(folder))
     except (toolchain.ToolchainMissing, toolchain.ToolchainError, nvcc.NvccError) as error:
         raise BuildError(str(error)) from None
+    return ready.compiler, ready.version, str(ready.folder)
 
 
 def _read_answer(text: str) -> _Answer:

@@ -45,6 +45,7 @@ class Wanted:
     entries: tuple[dict[str, Any], ...]  # {"name": ..., "arguments": ["pointer:float32", ...]}
     check_with_nvcc: bool = False  # emulator only: does nvcc agree with g++?
     cache: str | None = None  # where what is built once lies; None: where this user keeps it
+    toolchain: tuple[str, str, str] | None = None  # as it was prepared: compiler, version, folder
     guarded: bool = True  # emulator only: False for tests of what else holds an attack
 
 
@@ -169,11 +170,9 @@ def _shortened(text: str) -> str:
 
 def _build_for_emulator(source: Path, wanted: Wanted, folder: Path) -> Made:
     from warpgrade_emulator import build as emulator
-    from warpgrade_emulator import toolchain
 
     entries = [emulator.Entry(each["name"], tuple(each["arguments"])) for each in wanted.entries]
-    tools = toolchain.prepare(_cache(wanted))
-    made = emulator.build(source, entries, folder, tools, wanted.guarded)
+    made = emulator.build(source, entries, folder, _toolchain(wanted), wanted.guarded)
     return Made(
         made.executable,
         [dataclasses.asdict(problem) for problem in made.problems],
@@ -184,6 +183,16 @@ def _build_for_emulator(source: Path, wanted: Wanted, folder: Path) -> Made:
 
 def _cache(wanted: Wanted) -> Path | None:
     return Path(wanted.cache) if wanted.cache else None
+
+
+def _toolchain(wanted: Wanted) -> Any:
+    """The one that was prepared, where the grader names it: it is not to be looked for again."""
+    from warpgrade_emulator import toolchain
+
+    if wanted.toolchain is None:
+        return toolchain.prepare(_cache(wanted))
+    compiler, version, folder = wanted.toolchain
+    return toolchain.Toolchain(compiler, version, Path(folder))
 
 
 def _build_with_both(source: Path, wanted: Wanted, folder: Path) -> Made:
@@ -231,5 +240,6 @@ def reconciled(made: Made, refused: Sequence[nvcc.Refusal]) -> Made:
 
 
 def _made_for_gpu(source: Path, wanted: Wanted, folder: Path) -> Made:
-    program, problems, present = gpu_build.build(source, wanted.entries, _cache(wanted), folder)
+    tools = _toolchain(wanted)
+    program, problems, present = gpu_build.build(source, wanted.entries, tools, folder)
     return Made(program, problems, entries=present)

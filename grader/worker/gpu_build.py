@@ -19,10 +19,10 @@ _CUDA_NAMES = ("cuda", "__cuda", "__nv")
 Built = tuple[Path | None, list[dict[str, Any]], list[str]]  # program, problems, entries
 
 
-def build(
-    source: Path, wanted: Sequence[dict[str, Any]], cache: Path | None, folder: Path
-) -> Built:
+def build(source: Path, wanted: Sequence[dict[str, Any]], tools: Any, folder: Path) -> Built:
     """The student's object by nvcc, the table of entries by g++, the host from the cache.
+
+    `tools` is the emulator's toolchain, beside which the cache holds what is made for GPUs.
 
     `wanted` are the entries as builder.Wanted has them. Raises NvccError or OSError where the
     machine fails, never for what is in the source.
@@ -43,14 +43,14 @@ def build(
     refused = _compile_checked(compiler, checked, declared, made, folder / "include")
     if refused:
         return None, [each.as_problem("compile") for each in refused], []
-    faults = _faults(made, entries, toolchain.prepare(cache).symbols["reserved"])
+    faults = _faults(made, entries, tools.symbols["reserved"])
     problems = [_told_fault(fault, text) for fault in faults]
     faulty = {fault.entry for fault in faults}
     present = [entry for entry in entries if entry.name not in faulty]
     if "" in faulty or not present:
         return None, problems, []
-    table = _compile_table(glue.entry_table(present), toolchain.find_compiler()[0], folder)
-    host = nvcc.host_objects(compiler, cache or toolchain.cache_root(), folder)
+    table = _compile_table(glue.entry_table(present), tools.compiler, folder)
+    host = nvcc.host_objects(compiler, tools.folder.parent, folder)
     program = folder / "program"
     if refused := nvcc.link(compiler, [*host, made, table], program, checked):
         return None, [*problems, *(each.as_problem("compile") for each in refused)], []

@@ -51,7 +51,7 @@ def test_a_breach_earns_nothing_and_runs_nothing(folder: Path, monkeypatch) -> N
 
     monkeypatch.setattr(Sandbox, "start", start)
     (folder / "silu.py").write_text(SNEAKY)
-    evidence = grade(folder, EXERCISES, only=["silu"])
+    evidence = grade(folder, EXERCISES, only=["silu/triton"])
     [variant] = evidence.variants
     assert {part.status for part in variant.parts} == {Status.policy_violation}
     failure = variant.parts[0].failures[0]
