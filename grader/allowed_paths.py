@@ -71,7 +71,7 @@ def readable(device: DeviceName) -> list[Path]:
     """
     found = [WORKER_FOLDER, *_python(), *map(Path, _LIBRARIES)]
     if device != "interpreter":  # they compile CUDA C++
-        found += [EMULATOR_FOLDER, *map(Path, _COMPILER), toolchain.cache_root()]
+        found += [EMULATOR_FOLDER, toolchain.cache_root(), *map(Path, _COMPILER), *_compiler()]
     if device == "emulator":  # its nvcc, where there is one, looks over the compiler's shoulder
         found += Path("/").glob(_CUDA_GLOBS[0])
     if device == "cuda":
@@ -169,6 +169,16 @@ def _python() -> tuple[Path, ...]:
     found += [Path(sysconfig.get_path(name)) for name in names]
     found += [Path(folder) for folder in site.getsitepackages()]
     return tuple(found)
+
+
+@lru_cache(maxsize=1)
+def _compiler() -> tuple[Path, ...]:
+    """The C++ compiler, its parts, headers and libraries, wherever they are installed."""
+    try:
+        path, version = toolchain.find_compiler()
+    except toolchain.ToolchainMissing:
+        return ()
+    return toolchain.readable_paths(toolchain.Toolchain(path, version, toolchain.cache_root()))
 
 
 def _package_folders(name: str) -> list[Path]:
