@@ -133,8 +133,9 @@ std::string copies_text(const Copies& copies) {
 Answer report(cudaError_t unchecked, const CallRecord& calls) {
     std::string findings;
     if (unchecked != cudaSuccess) {
-        findings = finding("launch_error", std::string(cudaGetErrorString(unchecked)) + " (" +
-                                               cudaGetErrorName(unchecked) + ")");
+        const char* kind = calls.copy_refused ? "wrong_copy_direction" : "launch_error";
+        findings = finding(kind, std::string(cudaGetErrorString(unchecked)) + " (" +
+                                     cudaGetErrorName(unchecked) + ")");
     } else if (!calls.unfreed.empty()) {
         std::size_t bytes = 0;
         for (const Allocation& each : calls.unfreed) bytes += each.bytes;

@@ -24,6 +24,7 @@ cudaMemcpyKind direction(const void* to, const void* from, cudaMemcpyKind kind) 
 }
 
 cudaError_t count_copy(cudaError_t error, cudaMemcpyKind kind, std::size_t bytes) {
+    if (counting && error == cudaErrorInvalidValue) record.copy_refused = true;
     if (!counting || error != cudaSuccess || kind == cudaMemcpyHostToHost) return error;
     Copies& copies = record.copies;
     ++copies.count;

@@ -26,6 +26,7 @@ struct Allocation {
 struct CallRecord {
     Copies copies;
     std::vector<Allocation> unfreed;  // oldest first
+    bool copy_refused = false;        // the driver found its direction or addresses impossible
 };
 
 void begin_calls();
