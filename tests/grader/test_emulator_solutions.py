@@ -1,4 +1,4 @@
-"""Of the solutions and of transposes on other rungs the emulator counts what ncu counted on an H100.
+"""The emulator counts of the solutions and of other transposes what ncu counted on an H100.
 
 The table is tests/grader/emulator/ncu_solutions.csv, made by tests/benchmarks/ncu_counters.py.
 """
