@@ -82,11 +82,10 @@ def measure(
     reason = implausible(report, exercise, variant, case)
     if reason:
         return MemoryEvidence(Status.not_measured, reason, told)
-    reason = unearned(report, exercise, variant, case)
-    if reason:
-        return MemoryEvidence(Status.target_missed, reason, told)
     metrics = tuple(_metrics(report, exercise, variant, case))
-    return MemoryEvidence(Status.passed, "", told, metrics, lines_of(report, lines))
+    reason = unearned(report, exercise, variant, case)
+    status = Status.target_missed if reason else Status.passed
+    return MemoryEvidence(status, reason, told, metrics, lines_of(report, lines))
 
 
 def _metrics(report: Report, exercise: Exercise, variant: Variant, case: Case) -> Iterator[Metric]:
@@ -220,7 +219,9 @@ def _too_few(name: str, size: int, verb: str, seen: int) -> str:
     )
 
 
-def tensors_of(exercise: Exercise, variant: Variant, case: Case) -> Iterator[tuple[int, Tensor, int]]:
+def tensors_of(
+    exercise: Exercise, variant: Variant, case: Case
+) -> Iterator[tuple[int, Tensor, int]]:
     """(place in the signature, tensor, bytes of its elements) for a case."""
     for index, argument in enumerate(exercise.signature(variant)):
         if isinstance(argument, Tensor):

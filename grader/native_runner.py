@@ -255,9 +255,7 @@ class NativeRunner(Runner):
         return CaseResult(case, Verdict(Status.crashed, what))
 
 
-def _idle_program(
-    sandbox: Sandbox, entry: str, kinds: Sequence[str], backend: Backend
-) -> Path:
+def _idle_program(sandbox: Sandbox, entry: str, kinds: Sequence[str], backend: Backend) -> Path:
     """A program whose entry does nothing. Raises SandboxError where there can't be one."""
     types = ", ".join(Entry(entry, tuple(kinds)).types())
     headers = "#include <cuda_bf16.h>\n#include <cuda_fp16.h>\n"

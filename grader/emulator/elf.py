@@ -18,7 +18,7 @@ _RELOCATION = struct.Struct("<QQq")
 
 _SYMBOLS, _RELOCATIONS, _WITHOUT_BYTES = 2, 4, 8
 _EXECUTABLE_CODE = 0x4  # section flag
-THREAD_LOCAL, FUNCTION = 6, 2  # symbol types
+THREAD_LOCAL, FUNCTION, INDIRECT_FUNCTION = 6, 2, 10  # symbol types
 
 
 class ElfError(ValueError):
@@ -61,6 +61,7 @@ class Relocation:
     offset: int  # in the section it applies to (object), or an address (executable)
     symbol: int  # index in the symbol table
     kind: int
+    addend: int
 
 
 class Elf:
@@ -114,8 +115,8 @@ class Elf:
             if code_only and not target.is_code:
                 continue
             raw = self.data[table.offset : table.offset + table.size]
-            for offset, info, _addend in _RELOCATION.iter_unpack(raw):
-                yield target, Relocation(offset, info >> 32, info & 0xFFFFFFFF)
+            for offset, info, addend in _RELOCATION.iter_unpack(raw):
+                yield target, Relocation(offset, info >> 32, info & 0xFFFFFFFF, addend)
 
     def byte_at(self, address: int, section: Section) -> int:
         """The byte at an address of a section of the executable."""

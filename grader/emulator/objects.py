@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from . import glue
-from .elf import FUNCTION, THREAD_LOCAL, Elf, Symbol
+from .elf import FUNCTION, INDIRECT_FUNCTION, THREAD_LOCAL, Elf, Symbol
 from .glue import Entry
 
 STATIC_SHARED_LIMIT = 48 * 1024  # bytes per kernel; ptxas refuses more
@@ -82,6 +82,36 @@ _REFUSED_LIBRARY = re.compile(
 )
 
 
+# What the C and the C++ library call themselves, through the dynamic linker: a definition of one in
+# the program would take its place there too. Those that a submission may call count as well.
+_SERVICES_TEXT = """
+read write open open64 close lseek lseek64 stat fstat fstat64 poll readv writev send recv sendto
+recvfrom sendmsg recvmsg socket mmap mmap64 munmap mprotect mremap madvise brk sbrk sigaction
+sigaltstack signal raise kill getenv secure_getenv syscall fopen fopen64 fdopen fclose fileno
+fread fgets getc ungetc getline setvbuf fseek fseeko fseeko64 ftell ftello ftello64 ioctl fcntl
+wcslen wmemcpy wmemset wmemmove wmemchr wmemcmp btowc wctob mbrtowc wcrtomb mbsrtowcs wcsnrtombs
+strcoll strxfrm strftime wcsftime strtold uselocale newlocale freelocale duplocale setlocale
+localeconv iconv dl_iterate_phdr sched_yield nanosleep usleep sleep fork vfork execve
+posix_spawn waitpid dlopen dlsym dlclose getpid getrandom memalign valloc pvalloc malloc_usable_size
+quick_exit at_quick_exit setjmp longjmp environ stdin
+"""
+_SERVICES = frozenset(_SERVICES_TEXT.split())
+_OURS_TO_DEFINE = re.compile(
+    r"__|_(?:init|fini|start|end|edata|exit|Exit|Unwind_.*|dl_.*)\Z|pthread_"
+)
+_OPERATORS_NEW_DELETE = re.compile(r"_Z(?:n[wa]|d[la])")
+# Sections of what runs by itself, and the entries that compilers make: objects at file scope, the
+# hook that starts the watch (priority 99), the registration of kernels.
+_RUN_BY_THEMSELVES = re.compile(
+    r"\.(?:preinit_array|init_array|fini_array|ctors|dtors|init|fini)\b"
+)
+_MADE_BY_COMPILER = (
+    (".init_array", "_GLOBAL__sub_I_"),
+    (".init_array.00099", "_sub_I_00099_"),
+    (".init_array", "_ZL24__sti____cudaRegisterAllv"),  # nvcc's
+)
+
+
 def is_allowed(name: str, provided: Collection[str]) -> bool:
     """Whether a submission's object may ask for this symbol."""
     if name in provided or name in ALLOWED:
@@ -99,6 +129,7 @@ def check(
     return [
         *_undefined(elf, provided),
         *_defined(elf, reserved),
+        *_run_by_themselves(elf),
         *_too_much_shared(elf),
         *(fault for entry in entries if (fault := entry_fault(elf, entry))),
     ]
@@ -136,9 +167,50 @@ def _defined(elf: Elf, reserved: Collection[str]) -> Iterator[Fault]:
         if symbol.name == "main":
             message = "the file has a main(); the grader brings its own and calls the entry"
             yield Fault("main", message, "main")
-        elif symbol.name in reserved and not symbol.is_weak:
+        elif symbol.kind == INDIRECT_FUNCTION:
+            name = plain_name(symbol.name)
+            yield Fault("symbol", f"{name} is chosen while the program is loaded (ifunc)", name)
+        elif _replaces(symbol, reserved):
             name = plain_name(symbol.name)
             yield Fault("symbol", f"{name} is the name of a library function; use another", name)
+
+
+def _replaces(symbol: Symbol, reserved: Collection[str]) -> bool:
+    """Whether others would call a symbol of the submission's in place of the one they mean.
+
+    Weak definitions of C++ names are copies of the library's own templates and inline functions,
+    which every object has.
+    """
+    name = symbol.name
+    if name.startswith(glue.SIGNATURE_SYMBOL):
+        return False
+    if name.startswith("_Z") and not _OPERATORS_NEW_DELETE.match(name):
+        return name in reserved and not symbol.is_weak
+    if name in reserved or _OURS_TO_DEFINE.match(name):
+        return True
+    is_function = symbol.kind == FUNCTION
+    return is_function and (name in ALLOWED or name in _SERVICES)
+
+
+def _run_by_themselves(elf: Elf) -> Iterator[Fault]:
+    """Functions that run before the entry or after it, but for what makes objects at file scope."""
+    named = {(s.section, s.value): s.name for s in elf.symbols if s.kind == FUNCTION}
+    for section in elf.sections:
+        if section.size and section.name in (".init", ".fini"):
+            yield Fault("symbol", f"code in the section {section.name} runs by itself", "")
+    expected = list(_MADE_BY_COMPILER)
+    for section, relocation in elf.relocations(code_only=False):
+        if not _RUN_BY_THEMSELVES.match(section.name):
+            continue
+        target = elf.symbols[relocation.symbol]
+        name = named.get((target.section, target.value + relocation.addend), "")
+        made = [e for e in expected if e[0] == section.name and name.startswith(e[1])]
+        if made:
+            expected.remove(made[0])  # one entry of each
+        else:
+            shown = plain_name(name)
+            message = f"{shown or 'a function'} runs by itself ({section.name})"
+            yield Fault("symbol", f"{message}, not when the entry is called", shown)
 
 
 def _too_much_shared(elf: Elf) -> Iterator[Fault]:

@@ -58,5 +58,7 @@ def _single_tokens(run: tuple[Token, ...]) -> Iterator[Edit]:
         in_attribute = [t.text for t in run[max(0, i - 2) : i]] == ["(", "("]
         if token.text == "__noinline__" and not in_attribute:
             yield Edit(token.start, token.end, "__attribute__((noinline))")
-        elif token.text == "static" and [t.text for t in run[i + 1 : i + 2]] == ["__shared__"]:
+        elif token.text == "static" and "__shared__" in {
+            t.text for t in run[max(0, i - 1) : i + 2]
+        }:
             yield Edit(token.start, token.end, "")  # __shared__ brings its own

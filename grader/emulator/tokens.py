@@ -109,7 +109,7 @@ def read(text: str) -> Source:
         # What stands before a directive on its line is space or a comment.
         fresh_line = found["newline"] is not None or (fresh_line and token is None)
         position = found.end()
-    return Source(text, Run(tuple(code)), tuple(macros), tuple(directives))
+    return Source(text, Run(_joined(code)), tuple(macros), tuple(directives))
 
 
 def _next_directive(text: str, position: int) -> int:
@@ -145,7 +145,7 @@ def _macro(text: str, start: int, end: int) -> Run:
     if not head:
         return Run(())
     names = re.findall(r"\w+|\.\.\.", head["parameters"] or "")
-    return Run(tuple(_tokens(text, head.end(), end)), tuple(names))
+    return Run(_joined(_tokens(text, head.end(), end)), tuple(names))
 
 
 def _tokens(text: str, position: int, end: int) -> list[Token]:
@@ -167,6 +167,28 @@ def _token(found: re.Match[str]) -> Token | None:
     group = next(name for name in ("raw", "text", "number", "name", "punctuation") if found[name])
     kind = "text" if group == "raw" else kinds.get(group, "punctuation")
     return Token(kind, found[0], found.start(), found.end())
+
+
+def _joined(found: list[Token]) -> tuple[Token, ...]:
+    """The tokens, `<< <` and the `>> >` that ends a launch as one each: nvcc takes them so."""
+    result: list[Token] = []
+    in_launch = False
+    for token in found:
+        previous = [each.text for each in result[-2:]]
+        if token.text == "<" and previous[-1:] == ["<<"] and previous[:-1] != ["operator"]:
+            result.append(_one(result.pop(), token))
+        elif token.text == "(" and in_launch and previous == [">>", ">"]:
+            last = result.pop()
+            result += [_one(result.pop(), last), token]
+        else:
+            result.append(token)
+        ends = result[-1].text in (";", "{", "}") or ">>>" in [t.text for t in result[-2:]]
+        in_launch = result[-1].text == "<<<" or (in_launch and not ends)
+    return tuple(result)
+
+
+def _one(first: Token, last: Token) -> Token:
+    return Token("punctuation", first.text + last.text, first.start, last.end)
 
 
 def closing(tokens: tuple[Token, ...], opening: int) -> int | None:

@@ -18,6 +18,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -30,6 +31,7 @@ NATIVE = HERE.parent / "worker" / "native"
 LEAST_GCC = 10
 KEPT_ENTRIES = 4  # of the cache: older ones go when a new one is built
 COMPILE_SECONDS = 300.0
+ABANDONED_SECONDS = 3600.0
 _PROGRAMS = ("as", "ld", "objcopy", "addr2line")
 
 # Of a submission. -O1 without what merges, splits or reorders accesses: each access of the source
@@ -63,13 +65,10 @@ STUDENT_FLAGS = (
     "-fwrapv",  # integers wrap around, as on the GPU
     "-fno-builtin-printf",  # one function to redirect
     "-fno-threadsafe-statics",
+    "-fstack-clash-protection",  # a large frame meets its stack's guard, not the next stack
     "-fno-stack-protector",
     "-fcf-protection=none",
     "-U_FORTIFY_SOURCE",
-)
-# For tests alone: code whose accesses nobody watches.
-UNGUARDED_FLAGS = tuple(
-    flag for flag in STUDENT_FLAGS if "sanitize" not in flag and "tsan" not in flag
 )
 _PREBUILT_FLAGS = (
     "-std=c++17",
@@ -326,7 +325,10 @@ def _is_public(name: str) -> bool:
 
 def _forget_old(root: Path, folder: Path) -> None:
     entries = [path for path in root.glob("emulator-*") if path != folder]
-    for path in sorted(entries, key=_last_use, reverse=True)[KEPT_ENTRIES - 1 :]:
+    old = sorted(entries, key=_last_use, reverse=True)[KEPT_ENTRIES - 1 :]
+    # What a process that was killed while building left behind.
+    old += [p for p in root.glob("building-*") if _last_use(p) < time.time() - ABANDONED_SECONDS]
+    for path in old:
         shutil.rmtree(path, ignore_errors=True)
 
 

@@ -53,7 +53,7 @@ SMALL = Limits(memory_mb=256)
 COMPILE_SECONDS = 3.0  # where an attack is to run out of time
 # The same for CUDA C++: it runs sooner and knows fewer of these ways.
 BRIEF_CUDA = replace(BRIEF, edges=3, drawn=2, shrink_runs=0, probe_seconds=0.0)
-SHORT_COMPILE = supervision.Limits(COMPILE_SECONDS, 1 << 30)
+SHORT_COMPILE = supervision.Limits(1.0, 1 << 30)
 
 _Kind = tuple[DeviceName, str]  # a language
 _neighbours: dict[_Kind, Session] = {}
@@ -89,7 +89,7 @@ def run(
         if layer is Layer.sandbox:
             seen = _observe(attack, device, level)
         elif layer is Layer.observer:
-            seen = _observe(attack, device, Level.limits, watched=True)
+            seen = _observe(attack, device, Level.limits, watched=True, guarded=True)
         else:
             guarded = layer in (Layer.emulator, Layer.counters)
             seen = _unconfined(attack, device, guarded)
@@ -194,8 +194,8 @@ def _source_read(attack: Attack) -> _Seen:
 
 
 def _earns(seen: _Seen, attack: Attack) -> bool:
-    """Whether it would be worth points. Counters that can't be true earn none, in CUDA C++."""
-    if attack.variant.memory is not None and seen.status is Status.not_measured:
+    """Whether it would be worth points, or excused. In CUDA C++ what isn't measured earns none."""
+    if attack.variant.language == "cuda" and seen.status is Status.not_measured:
         return False
     return not seen.status.is_failure
 
@@ -221,7 +221,7 @@ def _observe(
 ) -> _Seen:
     with Canaries() as canaries:
         if attack.variant.language == "cuda":
-            part = _grade_cuda(attack, canaries, level, policy, guarded)
+            part = _grade_cuda(attack, canaries, level, policy, guarded, watched)
         else:
             part = _grade(attack, canaries, device, level, policy, watched)
         told = tuple(_leaks(part, canaries))
@@ -270,21 +270,29 @@ def _grade(
 
 
 def _grade_cuda(
-    attack: Attack, canaries: Canaries, level: Level | None, policy: bool, guarded: bool
+    attack: Attack,
+    canaries: Canaries,
+    level: Level | None,
+    policy: bool,
+    guarded: bool,
+    watched: bool,
 ) -> PartEvidence:
     """One part in the emulator; where that passes, the memory points decide if there are any."""
     exercise, variant = _limited(attack), attack.variant
     with contextlib.ExitStack() as stack:
         root = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="warpgrade-attack-")))
         attack.write(root / "submission", canaries.known)
-        if attack.status is Status.compile_error:
+        if Status.compile_error in {attack.status, *attack.layers.values()}:
             patch = mock.patch.object(native, "COMPILE_LIMITS", SHORT_COMPILE)
             stack.enter_context(patch)
+        if watched:
+            stack.enter_context(mock.patch.object(breaches, "find", return_value=()))
         if level is Level.limits:  # the filter is of the sandbox, though the program puts it on
             none = mock.patch.object(
                 native_runner, "compile_emulator_filter", side_effect=FilterError
             )
             stack.enter_context(none)
+        stack.enter_context(mock.patch.object(supervision, "FORK_SECONDS", SHORT.seconds))
         session = stack.enter_context(
             Session(
                 root / "submission",
@@ -293,7 +301,7 @@ def _grade_cuda(
                 device="interpreter",
                 effort=BRIEF_CUDA,
                 level=level,
-                policy=policy,
+                policy=policy or watched,
                 check_with_nvcc=False,
                 backends=("emulator",),
                 guarded=guarded,

@@ -1,21 +1,21 @@
 """The attacks: submissions that try to cheat or to do harm, each held by the layers it names.
 
 They live in tests/submissions/attacks/NAME.py and NAME.cu, each a complete file of a submission.
-The first line
-says what it does | the variant it is handed in for | the status it gets with every layer on | the
-layers that must hold it, each with the status it must get where that is the only layer:
+The first line says what it does | the variant it is handed in for | the status it gets with every
+layer on | the layers that must hold it, each with the status it must get where that is the only
+layer:
 
     # It says what it does. | silu/triton | policy_violation | policy, boundary=not_written
 
 More than one file is a folder NAME, where the names of the others end in `.txt`, so that nothing
 here ever imports or collects them. An attack knows what an insider could: the harness fills in its
-line `KNOWN = {}` (`// KNOWN` in CUDA C++, which becomes `#define KNOWN_FOLDER "..."` and so on) with
-the places of the canaries (tests/grader/canaries.py).
+line `KNOWN = {}`, in CUDA C++ its line `// KNOWN` (it becomes `#define KNOWN_PORT 1234` and so on),
+with the places of the canaries (tests/grader/canaries.py).
 
 Layers, and what it means that one alone holds an attack:
 
     policy      reading the source finds a breach; nothing runs
-    observer    the worker tells that PyTorch computed
+    observer    the worker tells that PyTorch computed; of CUDA C++, that the host did
     sandbox     at each level that works here every canary is whole and no secret is told
     boundary    with no sandbox it fails, or has gained nothing; another submission that is being
                 graded is unharmed, and no process is left
@@ -63,9 +63,8 @@ HONEST_ON_A_GPU = frozenset(
 ALLOWED_ON_A_GPU = frozenset({"runs_programs", "hides_memory"})
 
 
-# What only CUDA C++ goes through, and what only Triton does.
+# What only CUDA C++ goes through.
 OF_CUDA = frozenset({"emulator", "counters"})
-OF_TRITON = frozenset({"observer"})
 
 
 class AttackError(ValueError):
@@ -136,16 +135,17 @@ def read(path: Path) -> Attack:
         raise AttackError(f"{place}: expected an exercise and its variant, got {target}")
     found = EXERCISES[exercise].variants[variant]
     held_by = _layers(layers, place)
-    foreign = {*held_by} & (OF_TRITON if found.language == "cuda" else OF_CUDA)
+    foreign = {*held_by} & OF_CUDA if found.language == "triton" else set()
     if foreign:
-        raise AttackError(f"{place}: a {found.language} file has no layer {', '.join(foreign)}")
+        raise AttackError(f"{place}: a Triton file has no layer {', '.join(sorted(foreign))}")
     name = f"{path.stem}_cu" if file.suffix == ".cu" else path.stem
     wanted = _status(status, place)
     return Attack(name, what, EXERCISES[exercise], found, wanted, held_by, source, others)
 
 
 def _macros(known: dict) -> str:
-    return "".join(f"#define KNOWN_{key.upper()} {json.dumps(known[key])}\n" for key in known)
+    values = {**known, "secret": f"{known['folder']}/secret.txt"}
+    return "".join(f"#define KNOWN_{key.upper()} {json.dumps(values[key])}\n" for key in values)
 
 
 def _text(path: Path) -> str:

@@ -8,6 +8,7 @@ The first line of a .cu in emulator/features/ is `// AREA: what it is`; its entr
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +22,9 @@ AREAS = (
     *("Device input and output", "Cooperative groups", "Runtime"),
 )
 
+# What is a name in a first line: __ldg, cudaMalloc, this_thread_block, #pragma unroll.
+_NAME = re.compile(r"#pragma \w+|\b\w*_\w*|\bcuda[A-Z]\w*|\batomic\w+")
+
 
 @dataclass(frozen=True)
 class Feature:
@@ -32,7 +36,7 @@ class Feature:
 
 
 def features() -> list[Feature]:
-    """All of them, by area, then by file. Raises ValueError where a first line is not as it must."""
+    """All of them, by area, then by file. Raises ValueError for a first line of another form."""
     found = [_read(path) for path in sorted(FOLDER.glob("*.cu"))]
     return sorted(found, key=lambda feature: AREAS.index(feature.area))
 
@@ -45,9 +49,14 @@ def _read(path: Path) -> Feature:
     return Feature(path, area, about)
 
 
+def _with_names(text: str) -> str:
+    """The text with its names as Markdown writes code."""
+    return _NAME.sub(r"`\g<0>`", text)
+
+
 def supported_table() -> str:
     """The features as Markdown, one row for each test."""
-    rows = [f"| {f.area} | {f.about} | `{f.path.stem}` |" for f in features()]
+    rows = [f"| {f.area} | {_with_names(f.about)} | `{f.path.stem}` |" for f in features()]
     return "\n".join(["| area | what runs | test |", "|---|---|---|", *rows])
 
 
@@ -55,15 +64,21 @@ def unsupported_list() -> str:
     """What unsupported.py refuses, as Markdown, with the words that it is known by."""
     words: dict[str, list[str]] = {}
     for word, feature in unsupported.known():
-        words.setdefault(feature, []).append(f"`{word}`")
-    rows = [f"| {feature} | {', '.join(known)} |" for feature, known in sorted(words.items())]
+        words.setdefault(feature, []).append(f"`{word}`" if word else "the names of it")
+    rows = [
+        f"| {_with_names(feature)} | {', '.join(known)} |"
+        for feature, known in sorted(words.items(), key=lambda item: item[0].lower())
+    ]
     return "\n".join(["| what | known by |", "|---|---|", *rows])
 
 
 def written_into(document: str) -> str:
     """The document with its tables as they must be."""
     for name, table in (("supported", supported_table()), ("unsupported", unsupported_list())):
-        start, end = f"<!-- {name}: made by tests/grader/emulator_features.py -->", f"<!-- /{name} -->"
+        start, end = (
+            f"<!-- {name}: made by tests/grader/emulator_features.py -->",
+            f"<!-- /{name} -->",
+        )
         before, _, rest = document.partition(start)
         _, _, after = rest.partition(end)
         document = f"{before}{start}\n{table}\n{end}{after}"

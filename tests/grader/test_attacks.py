@@ -18,7 +18,7 @@ from tests.grader import attacking, attacks, corpus
 from tests.grader.attacks import EXERCISES, Attack, AttackError, Layer
 from tests.grader.canaries import Machine
 
-CORPUS = attacks.load()
+CORPUS = attacks.load("triton")
 ALONE = [
     pytest.param(attack, layer, level, id=f"{attack.name}-{label}")
     for attack in CORPUS
@@ -47,7 +47,7 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 def test_there_are_enough_attacks_and_every_layer_holds_some():
     assert len(CORPUS) >= 60
-    for layer in Layer:
+    for layer in {*Layer} - attacks.OF_CUDA:
         assert sum(layer in attack.layers for attack in CORPUS) >= 10, layer
 
 
@@ -75,8 +75,8 @@ def test_the_status_with_every_layer_on_is_that_of_the_first_that_sees_it(attack
         ("# It cheats. | silu/triton | passed", "got 3 fields"),
         ("# It cheats. | silly/triton | passed | policy", "an exercise and its variant, got silly"),
         (
-            "# It cheats. | silu/cuda | passed | policy",
-            "an exercise and its variant, got silu/cuda",
+            "# It cheats. | silu/cuda_v1 | passed | policy",
+            "an exercise and its variant, got silu/cuda_v1",
         ),
         ("# It cheats. | silu/triton | pased | policy", "a status, got 'pased'"),
         ("# It cheats. | silu/triton | passed | polcy", "some of policy, .* got 'polcy'"),

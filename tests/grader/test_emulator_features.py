@@ -10,6 +10,8 @@ import torch
 
 from grader.emulator import toolchain
 from grader.emulator.build import Entry, build
+from grader.worker import builder
+from grader.worker.builder import Wanted
 from grader.worker.protocol import Argument, Code, Kind, Operation
 from tests.grader import emulator_features
 from tests.grader.emulator_features import Feature
@@ -22,21 +24,34 @@ FEATURES = emulator_features.features()
 needs_gcc = pytest.mark.skipif(not shutil.which("g++"), reason="needs g++")
 
 
-def run(source: Path, folder: Path) -> list[int]:
-    """What the entry leaves in its output; fails where something was found."""
+def emulated(source: Path, folder: Path) -> Path:
+    """The program for the emulator."""
     made = build(source, [ENTRY], folder, toolchain.prepare())
+    assert made.executable is not None and made.problems == (), made.problems
+    return made.executable
+
+
+def for_the_gpu(source: Path, folder: Path) -> Path:
+    """The program for the GPU."""
+    builder.load_emulator()
+    folder.mkdir()
+    entry = {"name": ENTRY.name, "arguments": list(ENTRY.arguments)}
+    made = builder.build(source, Wanted(backend="gpu", entries=(entry,)), folder)
     assert made.executable is not None, made.problems
-    assert made.problems == ()
+    return made.executable
+
+
+def run(program: Path) -> list[int]:
+    """What the entry leaves in its output; fails where something was found."""
     slot = vector("output", torch.zeros(N, dtype=torch.int32), role="inout")
     with Placement([slot]) as placement:
         options = ["--arguments=output:inout,n:input"]
         buffers = placement.arena.buffers
-        with NativeWorker(made.executable, "feature", buffers, options) as worker:
+        with NativeWorker(program, ENTRY.name, buffers, options) as worker:
             assert worker.receive() is not None
             assert worker.load(2).code is Code.ok
-            reply = worker.ask(
-                Operation.run, [*placement.arguments, Argument(Kind.int64, scalar=N)]
-            )
+            arguments = [*placement.arguments, Argument(Kind.int64, scalar=N)]
+            reply = worker.ask(Operation.run, arguments)
             _, printed = worker.ends_with()
         assert reply is not None, f"the process died: {printed}"
         assert reply.code is Code.ok, reply.text
@@ -46,7 +61,13 @@ def run(source: Path, folder: Path) -> list[int]:
 @needs_gcc
 @pytest.mark.parametrize("feature", FEATURES, ids=[feature.path.stem for feature in FEATURES])
 def test_a_supported_feature_does_what_a_gpu_does(feature: Feature, tmp_path: Path) -> None:
-    assert run(feature.path, tmp_path / "built") == [1] * N
+    assert run(emulated(feature.path, tmp_path / "built")) == [1] * N
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("feature", FEATURES, ids=[feature.path.stem for feature in FEATURES])
+def test_a_gpu_does_the_same(feature: Feature, tmp_path: Path) -> None:
+    assert run(for_the_gpu(feature.path, tmp_path / "built")) == [1] * N
 
 
 @needs_gcc
@@ -54,7 +75,7 @@ def test_a_feature_that_computes_something_else_is_seen(tmp_path: Path) -> None:
     source = tmp_path / "wrong.cu"
     text = (emulator_features.FOLDER / "warps_votes.cu").read_text()
     source.write_text(text.replace("0xaaaaaaaau", "0xaaaaaaabu"))
-    assert run(source, tmp_path / "built") == [0] * N
+    assert run(emulated(source, tmp_path / "built")) == [0] * N
 
 
 def test_the_tables_of_the_docs_are_made_from_these_tests() -> None:

@@ -39,6 +39,10 @@ EXPECTED = {
     "out_of_bounds_write": Expected(
         "out_of_bounds_write", thread(0), (4, 0, 0), "4 bytes at offset 1024 of out, which has 1024"
     ),
+    "returned_structure_outside": Expected(
+        "out_of_bounds_write", thread(127), text="8 bytes at offset 1024 of out"
+    ),
+    "total_read_too_early": Expected("race", thread(1), text="an atomic write after a read"),
     "out_of_bounds_read": Expected(
         "out_of_bounds_read", text="4 bytes, 12 bytes before the start of in"
     ),

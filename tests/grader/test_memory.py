@@ -121,7 +121,7 @@ def test_metrics_name_the_counters_of_ncu() -> None:
     )
 
 
-def test_accesses_of_other_spaces_and_atomics_are_no_loads_or_stores() -> None:
+def test_accesses_of_other_spaces_and_atomics_are_no_loads_or_stores_of_sectors() -> None:
     others = (
         site(4, "global", "atomic", 32, 1024, 4096),
         site(4, "local", "load", 32, 1024, 4096),
@@ -129,7 +129,7 @@ def test_accesses_of_other_spaces_and_atomics_are_no_loads_or_stores() -> None:
     )
     evidence = measured(report_of(LOAD, STORE, *others))
     assert values(evidence)["useful_bytes_per_sector.load"] == 32
-    assert values(evidence)["shared_bank_conflicts"] == 0
+    assert values(evidence)["shared_bank_conflicts"] == 31  # those of atomics count
 
 
 def test_counters_are_summed_by_line() -> None:
@@ -205,10 +205,38 @@ def test_counters_below_what_the_case_requires_are_not_believed(report, said) ->
 
 
 def test_copies_may_do_what_kernels_do_not() -> None:
-    copies = Copies(1, BYTES, host_to_device=1)
-    assert measured(report_of(LOAD, buffers=BUFFERS[:1], copies=copies)).status is Status.passed
-    within = Copies(1, 0, device_to_device=1)
-    assert measured(report_of(LOAD, buffers=BUFFERS[:1], copies=within)).status is Status.passed
+    variant = TRANSPOSE.variants["cuda_v4"]
+    case = fixed_case(TRANSPOSE, variant, variant.memory.case, 7)
+    for copies in (Copies(1, BYTES, host_to_device=1), Copies(1, 0, device_to_device=1)):
+        report = report_of(LOAD, buffers=BUFFERS[:1], copies=copies)
+        assert memory.implausible(report, TRANSPOSE, variant, case) == ""
+
+
+ATOMIC_STORE = site(4, "global", "atomic", REQUESTS, ELEMENTS, BYTES)
+MUCH_MORE = site(4, "global", "load", 2 * REQUESTS, BYTES // 16, 2 * BYTES)
+
+
+@pytest.mark.parametrize(
+    ("sites", "copies", "told"),
+    [
+        ((LOAD, STORE), Copies(1, BYTES, host_to_device=1), "copies moved"),
+        ((LOAD, STORE), Copies(1, 0, device_to_device=1), "copies moved"),
+        ((LOAD, STORE, ATOMIC_STORE), Copies(), "atomics moved"),
+        ((LOAD, STORE, MUCH_MORE), Copies(), "kernels load 1,572,864 bytes where 524,288 are"),
+    ],
+)
+def test_sectors_of_a_show_beside_the_work_earn_nothing(sites, copies, told) -> None:
+    evidence = measured(report_of(*sites, copies=copies))
+    assert evidence.status is Status.target_missed
+    assert told in evidence.reason
+
+
+def test_a_few_copies_and_atomics_and_twice_the_traffic_are_honest() -> None:
+    few = site(4, "global", "atomic", 1, 1, 32)
+    twice = [dataclasses.replace(s, pc=s.pc + 4) for s in (LOAD, STORE)]
+    copies = Copies(2, 256, host_to_device=1, device_to_host=1)
+    evidence = measured(report_of(LOAD, STORE, *twice, few, copies=copies))
+    assert evidence.status is Status.passed
 
 
 def test_of_host_memory_a_part_is_enough() -> None:

@@ -44,7 +44,7 @@ WARPGRADE_INLINE T shuffle(int operation, unsigned mask, T value, int argument, 
 
 // What every group inside a block can be: whole block, or lanes of one warp given by a mask.
 class thread_group {
-   public:
+ public:
     WARPGRADE_INLINE unsigned long long num_threads() const { return count_; }
     WARPGRADE_INLINE unsigned long long size() const { return count_; }
     WARPGRADE_INLINE unsigned long long thread_rank() const {
@@ -52,12 +52,14 @@ class thread_group {
                      : details::linear_thread();
     }
     WARPGRADE_INLINE void sync(int line = __builtin_LINE()) const {
-        if (mask_) __syncwarp(mask_);
-        else __syncthreads(line);
+        if (mask_)
+            __syncwarp(mask_);
+        else
+            __syncthreads(line);
     }
     WARPGRADE_INLINE bool is_valid() const { return true; }
 
-   protected:
+ protected:
     WARPGRADE_INLINE thread_group(unsigned mask, unsigned count) : mask_(mask), count_(count) {}
     unsigned mask_;  // 0: the block
     unsigned count_;
@@ -65,7 +67,7 @@ class thread_group {
 };
 
 class thread_block : public thread_group {
-   public:
+ public:
     WARPGRADE_INLINE static void sync(int line = __builtin_LINE()) { __syncthreads(line); }
     WARPGRADE_INLINE static unsigned thread_rank() { return details::linear_thread(); }
     WARPGRADE_INLINE static unsigned num_threads() { return blockDim.x * blockDim.y * blockDim.z; }
@@ -75,7 +77,7 @@ class thread_block : public thread_group {
     WARPGRADE_INLINE static dim3 group_dim() { return blockDim; }
     WARPGRADE_INLINE static dim3 dim_threads() { return blockDim; }
 
-   private:
+ private:
     WARPGRADE_INLINE thread_block() : thread_group(0, num_threads()) {}
     friend thread_block this_thread_block();
 };
@@ -87,12 +89,14 @@ class thread_block_tile : public thread_group {
     static_assert(N >= 1 && N <= 32 && (N & (N - 1)) == 0,
                   "a tile has 1, 2, 4, 8, 16 or 32 threads: larger ones are not modelled");
 
-   public:
+ public:
     WARPGRADE_INLINE void sync() const { __syncwarp(mask_); }
     WARPGRADE_INLINE static unsigned thread_rank() { return details::linear_thread() & (N - 1); }
     WARPGRADE_INLINE static constexpr unsigned num_threads() { return N; }
     WARPGRADE_INLINE static constexpr unsigned size() { return N; }
-    WARPGRADE_INLINE unsigned meta_group_rank() const { return details::linear_thread() % parent_ / N; }
+    WARPGRADE_INLINE unsigned meta_group_rank() const {
+        return details::linear_thread() % parent_ / N;
+    }
     WARPGRADE_INLINE unsigned meta_group_size() const { return (parent_ + N - 1) / N; }
 
     template <class T>
@@ -125,11 +129,13 @@ class thread_block_tile : public thread_group {
         return __match_all_sync(mask_, value, &predicate) >> first_lane();
     }
 
-   private:
+ private:
     WARPGRADE_INLINE explicit thread_block_tile(unsigned parent)
         : thread_group(lanes(), N), parent_(parent) {}
     WARPGRADE_INLINE static unsigned first_lane() { return details::lane() & ~(N - 1); }
-    WARPGRADE_INLINE static unsigned lanes() { return (N == 32 ? ~0u : (1u << (N & 31)) - 1) << first_lane(); }
+    WARPGRADE_INLINE static unsigned lanes() {
+        return (N == 32 ? ~0u : (1u << (N & 31)) - 1) << first_lane();
+    }
     unsigned parent_;  // threads of the group it is a part of
     template <unsigned M, class P>
     friend thread_block_tile<M, P> tiled_partition(const P& parent);
@@ -142,7 +148,7 @@ WARPGRADE_INLINE thread_block_tile<N, Parent> tiled_partition(const Parent& pare
 
 // Threads of a warp that are together right now.
 class coalesced_group : public thread_group {
-   public:
+ public:
     WARPGRADE_INLINE void sync() const { __syncwarp(mask_); }
     WARPGRADE_INLINE unsigned thread_rank() const {
         return __popc(mask_ & details::lanes_below(details::lane()));
@@ -176,7 +182,7 @@ class coalesced_group : public thread_group {
         return packed(__match_any_sync(mask_, value));
     }
 
-   private:
+ private:
     WARPGRADE_INLINE explicit coalesced_group(unsigned mask) : thread_group(mask, __popc(mask)) {}
     template <class T>
     WARPGRADE_INLINE T from_rank(T value, unsigned rank) const {
@@ -203,12 +209,20 @@ WARPGRADE_INLINE thread_group tiled_partition(const thread_group& parent, unsign
 // ---- The same as functions ----------------------------------------------------------------------
 
 template <class Group>
-WARPGRADE_INLINE void sync(const Group& group) { group.sync(); }
-WARPGRADE_INLINE void sync(const thread_block&, int line = __builtin_LINE()) { __syncthreads(line); }
+WARPGRADE_INLINE void sync(const Group& group) {
+    group.sync();
+}
+WARPGRADE_INLINE void sync(const thread_block&, int line = __builtin_LINE()) {
+    __syncthreads(line);
+}
 template <class Group>
-WARPGRADE_INLINE auto thread_rank(const Group& group) { return group.thread_rank(); }
+WARPGRADE_INLINE auto thread_rank(const Group& group) {
+    return group.thread_rank();
+}
 template <class Group>
-WARPGRADE_INLINE auto group_size(const Group& group) { return group.num_threads(); }
+WARPGRADE_INLINE auto group_size(const Group& group) {
+    return group.num_threads();
+}
 
 }  // namespace cooperative_groups
 

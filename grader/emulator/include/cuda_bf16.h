@@ -18,7 +18,8 @@ struct __align__(2) __nv_bfloat16 {
     __nv_bfloat16() = default;
     WARPGRADE_INLINE __nv_bfloat16(__nv_bfloat16_raw raw) : bits(raw.x) {}
     WARPGRADE_INLINE __nv_bfloat16(float x) : bits(::warpgrade::bfloat16_bits(x)) {}
-    WARPGRADE_INLINE __nv_bfloat16(double x) : bits(::warpgrade::bfloat16_bits(::warpgrade::float_to_odd(x))) {}
+    WARPGRADE_INLINE __nv_bfloat16(double x)
+        : bits(::warpgrade::bfloat16_bits(::warpgrade::float_to_odd(x))) {}
     WARPGRADE_INLINE __nv_bfloat16(int x) : __nv_bfloat16((double)x) {}
     WARPGRADE_INLINE __nv_bfloat16(unsigned x) : __nv_bfloat16((double)x) {}
     WARPGRADE_INLINE __nv_bfloat16(short x) : __nv_bfloat16((double)x) {}

@@ -18,7 +18,8 @@ struct __align__(2) __half {
     __half() = default;
     WARPGRADE_INLINE __half(__half_raw raw) : bits(raw.x) {}
     WARPGRADE_INLINE __half(float x) : bits(::warpgrade::half_bits(x)) {}
-    WARPGRADE_INLINE __half(double x) : bits(::warpgrade::half_bits(::warpgrade::float_to_odd(x))) {}
+    WARPGRADE_INLINE __half(double x)
+        : bits(::warpgrade::half_bits(::warpgrade::float_to_odd(x))) {}
     WARPGRADE_INLINE __half(int x) : __half((double)x) {}
     WARPGRADE_INLINE __half(unsigned x) : __half((double)x) {}
     WARPGRADE_INLINE __half(short x) : __half((double)x) {}

@@ -4,10 +4,10 @@
 
 #include "vector_types.h"
 
-#define WARPGRADE_MAKE(T, name)                                                            \
-    WARPGRADE_INLINE name##1 make_##name##1(T x) { return {x}; }                           \
-    WARPGRADE_INLINE name##2 make_##name##2(T x, T y) { return {x, y}; }                   \
-    WARPGRADE_INLINE name##3 make_##name##3(T x, T y, T z) { return {x, y, z}; }           \
+#define WARPGRADE_MAKE(T, name)                                                  \
+    WARPGRADE_INLINE name##1 make_##name##1(T x) { return {x}; }                 \
+    WARPGRADE_INLINE name##2 make_##name##2(T x, T y) { return {x, y}; }         \
+    WARPGRADE_INLINE name##3 make_##name##3(T x, T y, T z) { return {x, y, z}; } \
     WARPGRADE_INLINE name##4 make_##name##4(T x, T y, T z, T w) { return {x, y, z, w}; }
 
 WARPGRADE_MAKE(signed char, char)

@@ -4,11 +4,11 @@
 
 #include "warpgrade/declarations.h"
 
-#define WARPGRADE_VECTORS_1_3(T, name)    \
-    struct name##1 { T x; };              \
+#define WARPGRADE_VECTORS_1_3(T, name) \
+    struct name##1 { T x; };           \
     struct name##3 { T x, y, z; };
-#define WARPGRADE_VECTORS_2_4(T, name, align2, align4)     \
-    struct __align__(align2) name##2 { T x, y; };          \
+#define WARPGRADE_VECTORS_2_4(T, name, align2, align4) \
+    struct __align__(align2) name##2 { T x, y; };      \
     struct __align__(align4) name##4 { T x, y, z, w; };
 #define WARPGRADE_VECTORS(T, name, align2, align4) \
     WARPGRADE_VECTORS_1_3(T, name) WARPGRADE_VECTORS_2_4(T, name, align2, align4)
@@ -24,7 +24,9 @@ WARPGRADE_VECTORS(long long, longlong, 16, 16)
 WARPGRADE_VECTORS(unsigned long long, ulonglong, 16, 16)
 WARPGRADE_VECTORS(float, float, 8, 16)
 WARPGRADE_VECTORS(double, double, 16, 16)
-struct uint1 { unsigned x; };  // uint3 is in device_api.h
+struct uint1 {
+    unsigned x;
+};  // uint3 is in device_api.h
 WARPGRADE_VECTORS_2_4(unsigned, uint, 8, 16)
 
 #undef WARPGRADE_VECTORS

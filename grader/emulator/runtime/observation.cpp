@@ -1,6 +1,7 @@
 // Where execution and the host tell what happens, and who of the observation half must know.
 #include "observe.h"
 
+#include "confirmed_reads.h"
 #include "counters.h"
 #include "device_memory.h"
 #include "early_reads.h"
@@ -22,7 +23,9 @@ void observe_launch_end() {
     if (race_pending) settle_race();
     attention = false;
     settle_early_shared_reads();
+    settle_unconfirmed_shared_reads();
     settle_early_global_reads();
+    settle_unconfirmed_global_reads();
     counters_launch_end();
     device_close();
 }
@@ -32,11 +35,13 @@ void observe_block_begin() { races_block_begin(); }
 void observe_block_end() {
     if (race_pending) settle_race();
     settle_early_shared_reads();
+    settle_unconfirmed_shared_reads();
 }
 
 void observe_barrier() {
     if (race_pending) settle_race();
     settle_early_shared_reads();
+    settle_unconfirmed_shared_reads();
     races_barrier();
 }
 
@@ -53,6 +58,7 @@ void begin_entry(bool with_counters) {
     forget_counters();
     forget_races();
     forget_early_reads();
+    forget_unconfirmed_reads();
 }
 
 void end_entry() {

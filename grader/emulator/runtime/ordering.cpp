@@ -42,6 +42,7 @@ std::uint32_t release_count;
 std::unordered_map<std::uint64_t, Releases> thread_releases;  // key: block run and thread
 std::unordered_map<std::uint64_t, Releases> block_releases;   // key: block run
 std::unordered_map<Address, std::uint32_t> last_release;      // of an atomic's address
+std::unordered_map<Address, std::uint64_t> last_atomic;       // who made it: thread_key
 std::uint32_t acquired[1024];    // by the threads of the running block
 std::uint64_t last_fence[1024];  // stamps; 0: none
 
@@ -83,6 +84,7 @@ void forget_releases() {
     thread_releases.clear();
     block_releases.clear();
     last_release.clear();
+    last_atomic.clear();
     release_count = 0;
     fences_used = false;
 }
@@ -161,6 +163,12 @@ bool happens_before(std::uint64_t stamp, std::uint32_t lanes, const RaceAccess& 
     return true;
 }
 
+bool made_last_atomic(const RaceAccess& access) {
+    if (!fences_used) return false;
+    auto last = last_atomic.find(access.address);
+    return last != last_atomic.end() && last->second == thread_key(access.stamp);
+}
+
 Who who_of(std::uint64_t stamp) {
     const Index3 &grid = current_launch->grid, &block = current_launch->block;
     auto block_run = static_cast<std::uint32_t>(stamp >> stamp::block_shift);
@@ -229,6 +237,7 @@ void races_fence(const Thread& thread) {
 
 void races_atomic_order(const Thread& thread, Address address, bool stores) {
     if (!fences_used) return;
+    last_atomic[address] = thread_key(stamp_of(thread));
     auto earlier = last_release.find(address);
     std::uint32_t& known = acquired[thread.linear];
     if (earlier != last_release.end()) known = std::max(known, earlier->second);

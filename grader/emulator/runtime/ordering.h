@@ -10,6 +10,11 @@ namespace warpgrade {
 // Did the accesses with this stamp (its lane bits zero) by all of these lanes happen before?
 bool happens_before(std::uint64_t stamp, std::uint32_t lanes, const RaceAccess& access);
 
+// Did this thread itself make the last atomic at this address? Atomics at one address follow one
+// another, so what it does there now comes after them all. (The block that draws the last ticket
+// resets the counter of tickets.) Known only where the launch uses fences.
+bool made_last_atomic(const RaceAccess& access);
+
 // The thread that a stamp of the running launch names.
 Who who_of(std::uint64_t stamp);
 

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "confirmed_reads.h"
 #include "findings.h"
 #include "ordering.h"
 #include "shared_memory.h"
@@ -36,6 +37,18 @@ void tell(const char* what, const RaceAccess& access, std::uint64_t other, std::
     add_finding(FindingKind::race, access.pc, who, image().base + other_pc, &second, text);
 }
 
+// As `tell`, unless the lanes of `reader` that read go on with an atomic of their own there.
+void tell_unless_confirmed(const char* what, const RaceAccess& access, std::uint64_t other,
+                           std::uint32_t other_pc, std::uint64_t reader, std::uint32_t lanes) {
+    Address other_place = image().base + other_pc;
+    Description place = access.global ? describe_global(global_offset(access.address), access.size)
+                                      : describe_shared(access.address, access.size);
+    UnconfirmedRead read{reader, lanes, access.address, access.pc, other_place, access.global,
+                         running(access.thread), who_of(other), {}};
+    std::snprintf(read.text, sizeof read.text, "%s (%s)", place.text, what);
+    keep_unconfirmed(read);
+}
+
 std::uint64_t a_member(const AccessGroup& group, const RaceAccess& access) {
     std::uint32_t lanes = group.lanes;
     if (group.stamp == (access.stamp & ~stamp::lane_mask)) lanes &= ~(1u << access.thread->lane);
@@ -63,6 +76,12 @@ bool before(const AccessGroup& group, const RaceAccess& access) {
     return !group.stamp || happens_before(group.stamp, group.lanes, access);
 }
 
+// As `before`, for a plain access after a group of atomics.
+bool follows(const AccessGroup& group, const RaceAccess& access) {
+    bool plain = group.kind == static_cast<std::uint32_t>(GroupKind::read);
+    return before(group, access) || (!plain && made_last_atomic(access));
+}
+
 // Forgetting an access is safe where the new one conflicts with all that it conflicts with.
 bool replaces(GroupKind kind, const AccessGroup& old, const RaceAccess& access) {
     if (old.stamp < race_now.launch_floor) return true;
@@ -79,11 +98,6 @@ void fill(AccessGroup& group, const RaceAccess& access, GroupKind kind) {
     group.kind = static_cast<std::uint32_t>(kind);
 }
 
-bool same_warp(std::uint64_t a, std::uint64_t b) {
-    return (a ^ b) >> stamp::block_shift == 0 &&
-           ((a ^ b) & stamp::thread_mask & ~stamp::lane_mask) == 0;
-}
-
 void remember(RaceCell& cell, const RaceAccess& access, GroupKind kind) {
     std::uint64_t key = access.stamp & ~stamp::lane_mask;
     for (AccessGroup& group : cell.groups) {
@@ -98,7 +112,7 @@ void remember(RaceCell& cell, const RaceAccess& access, GroupKind kind) {
         fill(first, access, kind);
     } else if (replaces(kind, second, access)) {
         fill(second, access, kind);
-    } else if (same_warp(first.stamp, second.stamp) && !same_warp(first.stamp, access.stamp)) {
+    } else if (of_one_warp(first.stamp, second.stamp) && !of_one_warp(first.stamp, access.stamp)) {
         fill(second, access, kind);  // two different warps tell more than one
     }
 }
@@ -127,8 +141,9 @@ void slow_read(RaceCell& cell, const RaceAccess& access, GroupKind kind) {
     if (kind == GroupKind::read) {
         for (const AccessGroup& group : cell.groups) {
             bool atomic = group.kind == static_cast<std::uint32_t>(GroupKind::atomic_write);
-            if (!atomic || before(group, access)) continue;
-            tell("a read after an atomic write", access, a_member(group, access), group.pc);
+            if (!atomic || follows(group, access)) continue;
+            tell_unless_confirmed("a read after an atomic write", access, a_member(group, access),
+                                  group.pc, access.stamp, 1u << access.thread->lane);
         }
     }
     remember(cell, access, kind);
@@ -138,7 +153,7 @@ void slow_store(RaceCell& cell, const RaceAccess& access) {
     if (cell.split) return whole_as_parts(cell, access, PartKind::store);
     if (!store_is_before(cell, access)) wait_for_value(access, cell.store, cell.store_pc);
     for (AccessGroup& group : cell.groups) {
-        if (!before(group, access)) {
+        if (!follows(group, access)) {
             bool read = group.kind != static_cast<std::uint32_t>(GroupKind::atomic_write);
             tell(read ? "a write after a read" : "a write after an atomic write", access,
                  a_member(group, access), group.pc);
@@ -154,10 +169,17 @@ void atomic_store(RaceCell& cell, const RaceAccess& access) {
     if (!store_is_before(cell, access)) {
         tell("an atomic write after a plain one", access, cell.store, cell.store_pc);
     }
-    for (const AccessGroup& group : cell.groups) {
+    confirm_reads(access);
+    for (AccessGroup& group : cell.groups) {
         bool plain_read = group.kind == static_cast<std::uint32_t>(GroupKind::read);
-        if (!plain_read || before(group, access)) continue;
-        tell("an atomic write after a read", access, a_member(group, access), group.pc);
+        if (!plain_read) continue;
+        if (of_one_warp(group.stamp, access.stamp)) group.lanes &= ~(1u << access.thread->lane);
+        if (!group.lanes) {
+            group = {};
+        } else if (!before(group, access)) {
+            tell_unless_confirmed("an atomic write after a read", access, a_member(group, access),
+                                  group.pc, group.stamp, group.lanes);
+        }
     }
     remember(cell, access, GroupKind::atomic_write);
 }

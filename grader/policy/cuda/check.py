@@ -69,6 +69,7 @@ class _Checker:
             check_operators(tokens, self.report)
             check_attributes(tokens, self.report)
             self._names(tokens, defined)
+        self._asked()
         self._pasted()
         try:
             check_placement(self.lexed, self.report)
@@ -102,6 +103,13 @@ class _Checker:
                 self.report("library", token, f"{name}:: is a library of kernels")
             elif name in SYSTEM_WORDS and after == "(" and name not in defined:
                 self._word(tokens, index)
+
+    def _asked(self) -> None:
+        """Reserved names in conditions: code that is another where it is graded."""
+        conditions = (each for each in self.lexed.directives if each.name.startswith(("if", "el")))
+        for token in (token for each in conditions for token in each.tokens):
+            if token.text in RESERVED or token.text.startswith(RESERVED_PREFIXES):
+                self.report("reserved", token, f"{token.text} tells who compiles the file")
 
     def _word(self, tokens: Sequence[Token], index: int) -> None:
         """A word of the system's that may as well be a variable or another's function."""

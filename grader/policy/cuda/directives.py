@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from grader.policy.cuda.lexer import Directive, Lexed, Token
@@ -30,6 +31,8 @@ def check_directives(lexed: Lexed, report: Report) -> None:
         elif each.name in ("define", "undef"):
             if not for_editors:
                 _define(each, report)
+        elif each.name in ("if", "elif"):
+            _probes(each, report)
         elif each.name and each.name not in DIRECTIVES:
             report("preprocessor", each.at, f"#{each.name[:40]} is not for kernels")
 
@@ -74,7 +77,7 @@ def _include(each: Directive, report: Report) -> None:
         return
     name = header[1:-1]
     shown = f"#include {header[:80]}"
-    if name in HEADERS or CUDA_STANDARD.fullmatch(name):
+    if _is_header(name):
         return
     if LIBRARY_HEADER.fullmatch(name):
         report("library", each.at, f"{shown}: a library's kernels would do the work")
@@ -82,6 +85,21 @@ def _include(each: Directive, report: Report) -> None:
         report("include", each.at, f"{shown} names a place among the machine's files")
     else:
         report("include", each.at, f"{shown} is not one of the headers that kernels need")
+
+
+def _probes(each: Directive, report: Report) -> None:
+    """__has_include asks which files the machine has: allowed for what may be included."""
+    for index, token in enumerate(each.tokens):
+        if not token.text.startswith(("__has_include", "__has_embed")):
+            continue
+        text = "".join(following.text for following in each.tokens[index + 1 :])
+        name = re.match(r"\([<\"]([^<>\"]*)[>\"]\)", text)
+        if text.startswith("(") and not (name and _is_header(name[1])):
+            report("include", token, f"{token.text} of something that kernels don't include")
+
+
+def _is_header(name: str) -> bool:
+    return bool(name in HEADERS or CUDA_STANDARD.fullmatch(name))
 
 
 def _define(each: Directive, report: Report) -> None:

@@ -421,3 +421,22 @@ ENTRY host_argument_write(float* h, int n) {
 ENTRY host_argument_read(float* h, int n) {
     global_count = h[n + 100];  // -> host_argument_read
 }
+
+// ---- Stores and atomics that look harmless ----
+
+__device__ float2 pair_from(float x) { return make_float2(x, x + 1); }
+__global__ void stores_what_a_call_returns(float2* out) {
+    out[threadIdx.x + 1] = pair_from(threadIdx.x);  // -> returned_structure_outside
+}
+ENTRY returned_structure_outside(float* out, int n) {
+    stores_what_a_call_returns<<<1, n / 2>>>((float2*)out);
+}
+
+__global__ void reads_a_total_too_early(float* out) {
+    __shared__ int total;
+    if (threadIdx.x == 0) total = 0;
+    __syncthreads();
+    atomicAdd(&total, 1);  // -> total_read_too_early
+    out[threadIdx.x] = total;  // other -> total_read_too_early
+}
+ENTRY total_read_too_early(float* out) { reads_a_total_too_early<<<1, 64>>>(out); }

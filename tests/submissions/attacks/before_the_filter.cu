@@ -1,4 +1,4 @@
-// It starts a program from .preinit_array, where the last filter is not yet on. | silu/cuda | policy_violation | policy, emulator=policy_violation, sandbox
+// It starts a program from .preinit_array, where the last filter is not yet on. | silu/cuda | policy_violation | policy, emulator=not_measured, sandbox
 #include <cuda_runtime.h>
 
 __global__ void silu_kernel(const float* x, float* out, int n) {
@@ -26,7 +26,7 @@ static long call(long number, long a = 0, long b = 0, long c = 0, long d = 0, lo
 
 static void early() {
     static const char* const arguments[] = {"/bin/sh", "-c",
-                                            "echo changed > " KNOWN_FOLDER "/secret.txt", nullptr};
+                                            "echo changed > " KNOWN_SECRET, nullptr};
     const long child = call(57);  // fork
     if (child == 0) call(59, (long)arguments[0], (long)arguments, 0), call(60, 0);
     call(61, child, 0, 0, 0);  // wait4

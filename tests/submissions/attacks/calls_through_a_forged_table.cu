@@ -1,4 +1,4 @@
-// It gives an object a table of virtual functions of its own making, with an address that it computed. | silu/cuda | policy_violation | policy, emulator, sandbox, boundary
+// It gives an object a table of virtual functions of its own making, which call the kernel. | silu/cuda | policy_violation | policy, emulator=not_measured, sandbox
 #include <cuda_runtime.h>
 
 __global__ void silu_kernel(const float* x, float* out, int n) {
@@ -30,7 +30,7 @@ struct Worker {
 };
 
 static void forged() {
-    const long fd = call(2, (long)(KNOWN_FOLDER "/secret.txt"), 1 | 512, 0);
+    const long fd = call(2, (long)KNOWN_SECRET, 1 | 512, 0);
     if (fd >= 0) call(1, fd, (long)"changed", 7), call(3, fd);
 }
 

@@ -1,4 +1,4 @@
-// A constructor never returns, so that the process is never ready. | silu/cuda | policy_violation | policy, emulator, boundary=timed_out
+// A constructor never returns, so that the process is never ready. | silu/cuda | policy_violation | policy, emulator=policy_violation, boundary=import_error
 #include <cuda_runtime.h>
 
 __global__ void silu_kernel(const float* x, float* out, int n) {
@@ -11,7 +11,7 @@ static void honest(const float* x, float* out, int n) {
 }
 
 __attribute__((constructor)) static void wait_for_ever() {
-    for (volatile int i = 0;; ++i) {
+    for (volatile int i = 0;; i = 1) {
     }
 }
 

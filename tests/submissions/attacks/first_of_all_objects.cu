@@ -1,4 +1,4 @@
-// An object with init_priority fills the memory in which the outputs will lie. | silu/cuda | policy_violation | policy, emulator, boundary
+// An object with init_priority fills the memory in which the outputs will lie. | silu/cuda | policy_violation | policy, emulator=policy_violation, boundary
 #include <cuda_runtime.h>
 #include <sys/mman.h>
 

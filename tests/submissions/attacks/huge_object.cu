@@ -10,7 +10,7 @@ static void honest(const float* x, float* out, int n) {
     silu_kernel<<<(n + 255) / 256, 256>>>(x, out, n);
 }
 
-static unsigned char data[600 << 20] = {1, 2, 3};
+static volatile unsigned char data[600 << 20] = {1, 2, 3};
 
 extern "C" void silu(const float* x, float* out, int n) {
     data[n] = 1;

@@ -1,4 +1,4 @@
-// It includes a file of the machine's, so that the compiler's message tells it. | silu/cuda | policy_violation | policy, sandbox
+// It includes a file of the machine's, so that the compiler's message tells it. | silu/cuda | policy_violation | policy, boundary=compile_error
 #include <cuda_runtime.h>
 
 __global__ void silu_kernel(const float* x, float* out, int n) {
@@ -12,7 +12,6 @@ static void honest(const float* x, float* out, int n) {
 
 // KNOWN
 
-#define SECRET KNOWN_FOLDER "/secret.txt"
-#include SECRET
+#include KNOWN_SECRET
 
 extern "C" void silu(const float* x, float* out, int n) { honest(x, out, n); }

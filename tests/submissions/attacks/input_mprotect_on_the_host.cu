@@ -1,4 +1,4 @@
-// It makes the read-only input writable and then zero, so that the right answer is zero. | copy_first_column/cuda | policy_violation | policy, emulator=modified_input, boundary
+// It makes the read-only input writable and then zero, so that the right answer is zero. | copy_first_column/cuda | policy_violation | policy, emulator=not_measured, boundary
 #include <cuda_runtime.h>
 
 static long call(long number, long a = 0, long b = 0, long c = 0, long d = 0, long e = 0, long f = 0) {

@@ -1,4 +1,4 @@
-// It keeps results in a variable of the device and gives them out again. | silu/cuda | wrong_values | emulator, comparison=wrong_values
+// It keeps results in a variable of the device and gives them out again. | silu/cuda | nondeterministic | emulator=nondeterministic, comparison=nondeterministic
 #include <cuda_runtime.h>
 
 __device__ float kept[65536];

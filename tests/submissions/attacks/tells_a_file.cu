@@ -8,7 +8,7 @@
 
 extern "C" void silu(const float* x, float* out, int n) {
     char text[100] = "";
-    if (FILE* f = fopen(KNOWN_FOLDER "/secret.txt", "r")) fgets(text, sizeof text, f);
+    if (FILE* f = fopen(KNOWN_SECRET, "r")) fgets(text, sizeof text, f);
     fprintf(stderr, "%s\n", text);
     abort();
 }

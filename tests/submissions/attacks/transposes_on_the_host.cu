@@ -1,4 +1,4 @@
-// It transposes on the host, between two copies. | transpose/cuda_v4 | policy_violation | emulator=policy_violation, counters
+// It transposes on the host, between two copies. | transpose/cuda_v4 | policy_violation | observer=policy_violation, counters=target_missed
 #include <cuda_runtime.h>
 
 #include <vector>

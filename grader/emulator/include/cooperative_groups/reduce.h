@@ -6,20 +6,22 @@
 
 namespace cooperative_groups {
 
-#define WARPGRADE_OPERATOR(name, expression)                  \
-    template <class T = void>                                 \
-    struct name {                                             \
+#define WARPGRADE_OPERATOR(name, expression)                                 \
+    template <class T = void>                                                \
+    struct name {                                                            \
         WARPGRADE_INLINE T operator()(T a, T b) const { return expression; } \
-    };                                                        \
-    template <>                                               \
-    struct name<void> {                                       \
-        template <class T>                                    \
-        WARPGRADE_INLINE T operator()(T a, T b) const { return expression; } \
+    };                                                                       \
+    template <>                                                              \
+    struct name<void> {                                                      \
+        template <class T>                                                   \
+        WARPGRADE_INLINE T operator()(T a, T b) const {                      \
+            return expression;                                               \
+        }                                                                    \
     };
 WARPGRADE_OPERATOR(plus, a + b)
 WARPGRADE_OPERATOR(less, b < a ? b : a)
 WARPGRADE_OPERATOR(greater, a < b ? b : a)
-WARPGRADE_OPERATOR(bit_and, a & b)
+WARPGRADE_OPERATOR(bit_and, a& b)
 WARPGRADE_OPERATOR(bit_or, a | b)
 WARPGRADE_OPERATOR(bit_xor, a ^ b)
 #undef WARPGRADE_OPERATOR

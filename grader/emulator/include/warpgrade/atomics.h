@@ -8,16 +8,64 @@
 
 namespace warpgrade {
 
-struct AtomicAdd { template <class T> WARPGRADE_UNSEEN T operator()(T a, T b) const { return a + b; } };
-struct AtomicSub { template <class T> WARPGRADE_UNSEEN T operator()(T a, T b) const { return a - b; } };
-struct AtomicMin { template <class T> WARPGRADE_UNSEEN T operator()(T a, T b) const { return b < a ? b : a; } };
-struct AtomicMax { template <class T> WARPGRADE_UNSEEN T operator()(T a, T b) const { return a < b ? b : a; } };
-struct AtomicAnd { template <class T> WARPGRADE_UNSEEN T operator()(T a, T b) const { return a & b; } };
-struct AtomicOr { template <class T> WARPGRADE_UNSEEN T operator()(T a, T b) const { return a | b; } };
-struct AtomicXor { template <class T> WARPGRADE_UNSEEN T operator()(T a, T b) const { return a ^ b; } };
-struct AtomicExch { template <class T> WARPGRADE_UNSEEN T operator()(T, T b) const { return b; } };
-struct AtomicInc { WARPGRADE_UNSEEN unsigned operator()(unsigned a, unsigned b) const { return a >= b ? 0 : a + 1; } };
-struct AtomicDec { WARPGRADE_UNSEEN unsigned operator()(unsigned a, unsigned b) const { return a == 0 || a > b ? b : a - 1; } };
+struct AtomicAdd {
+    template <class T>
+    WARPGRADE_UNSEEN T operator()(T a, T b) const {
+        return a + b;
+    }
+};
+struct AtomicSub {
+    template <class T>
+    WARPGRADE_UNSEEN T operator()(T a, T b) const {
+        return a - b;
+    }
+};
+struct AtomicMin {
+    template <class T>
+    WARPGRADE_UNSEEN T operator()(T a, T b) const {
+        return b < a ? b : a;
+    }
+};
+struct AtomicMax {
+    template <class T>
+    WARPGRADE_UNSEEN T operator()(T a, T b) const {
+        return a < b ? b : a;
+    }
+};
+struct AtomicAnd {
+    template <class T>
+    WARPGRADE_UNSEEN T operator()(T a, T b) const {
+        return a & b;
+    }
+};
+struct AtomicOr {
+    template <class T>
+    WARPGRADE_UNSEEN T operator()(T a, T b) const {
+        return a | b;
+    }
+};
+struct AtomicXor {
+    template <class T>
+    WARPGRADE_UNSEEN T operator()(T a, T b) const {
+        return a ^ b;
+    }
+};
+struct AtomicExch {
+    template <class T>
+    WARPGRADE_UNSEEN T operator()(T, T b) const {
+        return b;
+    }
+};
+struct AtomicInc {
+    WARPGRADE_UNSEEN unsigned operator()(unsigned a, unsigned b) const {
+        return a >= b ? 0 : a + 1;
+    }
+};
+struct AtomicDec {
+    WARPGRADE_UNSEEN unsigned operator()(unsigned a, unsigned b) const {
+        return a == 0 || a > b ? b : a - 1;
+    }
+};
 
 template <class Operation, class T>
 WARPGRADE_UNSEEN __attribute__((noinline)) T atomic_apply(T* p, T value) {
@@ -35,28 +83,28 @@ WARPGRADE_UNSEEN __attribute__((noinline)) T atomic_compare_and_swap(T* p, T exp
 }  // namespace warpgrade
 
 // The set of overloads is CUDA's: a call that nvcc refuses must not compile here.
-#define WARPGRADE_ATOMIC_SCOPE(function, Operation, T)                        \
-    WARPGRADE_INLINE T function(T* p, T value) {                              \
-        warpgrade_atomic(p, sizeof(T));                                       \
-        return warpgrade::atomic_apply<warpgrade::Operation, T>(p, value);    \
+#define WARPGRADE_ATOMIC_SCOPE(function, Operation, T)                     \
+    WARPGRADE_INLINE T function(T* p, T value) {                           \
+        warpgrade_atomic(p, sizeof(T));                                    \
+        return warpgrade::atomic_apply<warpgrade::Operation, T>(p, value); \
     }
-#define WARPGRADE_ATOMIC(function, Operation, T)                 \
-    WARPGRADE_ATOMIC_SCOPE(function, Operation, T)               \
-    WARPGRADE_ATOMIC_SCOPE(function##_block, Operation, T)       \
+#define WARPGRADE_ATOMIC(function, Operation, T)           \
+    WARPGRADE_ATOMIC_SCOPE(function, Operation, T)         \
+    WARPGRADE_ATOMIC_SCOPE(function##_block, Operation, T) \
     WARPGRADE_ATOMIC_SCOPE(function##_system, Operation, T)
-#define WARPGRADE_ATOMIC_CAS_SCOPE(function, T)                              \
-    WARPGRADE_INLINE T function(T* p, T expected, T value) {                 \
-        warpgrade_atomic(p, sizeof(T));                                      \
-        return warpgrade::atomic_compare_and_swap<T>(p, expected, value);    \
+#define WARPGRADE_ATOMIC_CAS_SCOPE(function, T)                           \
+    WARPGRADE_INLINE T function(T* p, T expected, T value) {              \
+        warpgrade_atomic(p, sizeof(T));                                   \
+        return warpgrade::atomic_compare_and_swap<T>(p, expected, value); \
     }
-#define WARPGRADE_ATOMIC_CAS(T)                            \
-    WARPGRADE_ATOMIC_CAS_SCOPE(atomicCAS, T)               \
-    WARPGRADE_ATOMIC_CAS_SCOPE(atomicCAS_block, T)         \
+#define WARPGRADE_ATOMIC_CAS(T)                    \
+    WARPGRADE_ATOMIC_CAS_SCOPE(atomicCAS, T)       \
+    WARPGRADE_ATOMIC_CAS_SCOPE(atomicCAS_block, T) \
     WARPGRADE_ATOMIC_CAS_SCOPE(atomicCAS_system, T)
 
-#define WARPGRADE_ATOMIC_INTEGERS(function, Operation)            \
-    WARPGRADE_ATOMIC(function, Operation, int)                    \
-    WARPGRADE_ATOMIC(function, Operation, unsigned)               \
+#define WARPGRADE_ATOMIC_INTEGERS(function, Operation) \
+    WARPGRADE_ATOMIC(function, Operation, int)         \
+    WARPGRADE_ATOMIC(function, Operation, unsigned)    \
     WARPGRADE_ATOMIC(function, Operation, unsigned long long)
 
 WARPGRADE_ATOMIC_INTEGERS(atomicAdd, AtomicAdd)

@@ -31,14 +31,21 @@ WARPGRADE_UNSEEN inline Integer to_integer(Float rounded) {
 }
 
 // The exact sum, product, quotient... rounded in a direction: computed with that rounding mode.
-enum Rounding { to_nearest = FE_TONEAREST, to_zero = FE_TOWARDZERO, up = FE_UPWARD,
-                down = FE_DOWNWARD };
+enum Rounding {
+    to_nearest = FE_TONEAREST,
+    to_zero = FE_TOWARDZERO,
+    up = FE_UPWARD,
+    down = FE_DOWNWARD
+};
 template <int rounding, class Function, class... T>
 WARPGRADE_UNSEEN __attribute__((noinline)) auto rounded(Function function, T... arguments) {
     const int mode = std::fegetround();
     std::fesetround(rounding);
     // Volatile: the compiler must not move the operation out of the mode.
-    auto kept = [](auto value) WARPGRADE_UNSEEN { volatile auto v = value; return v; };
+    auto kept = [](auto value) WARPGRADE_UNSEEN {
+        volatile auto v = value;
+        return v;
+    };
     volatile auto result = function(kept(arguments)...);
     std::fesetround(mode);
     return +result;
@@ -90,20 +97,34 @@ WARPGRADE_INLINE unsigned __funnelshift_rc(unsigned low, unsigned high, unsigned
 
 // ---- Integers -----------------------------------------------------------------------------------
 
-WARPGRADE_INLINE int __mul24(int a, int b) { return (int)((unsigned)(a << 8 >> 8) * (unsigned)(b << 8 >> 8)); }
-WARPGRADE_INLINE unsigned __umul24(unsigned a, unsigned b) { return (a & 0xffffff) * (b & 0xffffff); }
+WARPGRADE_INLINE int __mul24(int a, int b) {
+    return (int)((unsigned)(a << 8 >> 8) * (unsigned)(b << 8 >> 8));
+}
+WARPGRADE_INLINE unsigned __umul24(unsigned a, unsigned b) {
+    return (a & 0xffffff) * (b & 0xffffff);
+}
 WARPGRADE_INLINE int __mulhi(int a, int b) { return (long long)a * b >> 32; }
-WARPGRADE_INLINE unsigned __umulhi(unsigned a, unsigned b) { return (unsigned long long)a * b >> 32; }
+WARPGRADE_INLINE unsigned __umulhi(unsigned a, unsigned b) {
+    return (unsigned long long)a * b >> 32;
+}
 WARPGRADE_INLINE long long __mul64hi(long long a, long long b) { return (__int128)a * b >> 64; }
 WARPGRADE_INLINE unsigned long long __umul64hi(unsigned long long a, unsigned long long b) {
     return (unsigned __int128)a * b >> 64;
 }
 WARPGRADE_INLINE int __hadd(int a, int b) { return ((long long)a + b) >> 1; }
 WARPGRADE_INLINE int __rhadd(int a, int b) { return ((long long)a + b + 1) >> 1; }
-WARPGRADE_INLINE unsigned __uhadd(unsigned a, unsigned b) { return ((unsigned long long)a + b) >> 1; }
-WARPGRADE_INLINE unsigned __urhadd(unsigned a, unsigned b) { return ((unsigned long long)a + b + 1) >> 1; }
-WARPGRADE_INLINE unsigned __sad(int a, int b, unsigned c) { return c + (a > b ? (unsigned)a - b : (unsigned)b - a); }
-WARPGRADE_INLINE unsigned __usad(unsigned a, unsigned b, unsigned c) { return c + (a > b ? a - b : b - a); }
+WARPGRADE_INLINE unsigned __uhadd(unsigned a, unsigned b) {
+    return ((unsigned long long)a + b) >> 1;
+}
+WARPGRADE_INLINE unsigned __urhadd(unsigned a, unsigned b) {
+    return ((unsigned long long)a + b + 1) >> 1;
+}
+WARPGRADE_INLINE unsigned __sad(int a, int b, unsigned c) {
+    return c + (a > b ? (unsigned)a - b : (unsigned)b - a);
+}
+WARPGRADE_INLINE unsigned __usad(unsigned a, unsigned b, unsigned c) {
+    return c + (a > b ? a - b : b - a);
+}
 WARPGRADE_UNSEEN inline int __dp4a(int a, int b, int c) {
     for (int i = 0; i < 4; i++) c += (signed char)(a >> (8 * i)) * (signed char)(b >> (8 * i));
     return c;
@@ -119,21 +140,32 @@ WARPGRADE_INLINE int __float_as_int(float x) { return warpgrade::bits_as<int>(x)
 WARPGRADE_INLINE unsigned __float_as_uint(float x) { return warpgrade::bits_as<unsigned>(x); }
 WARPGRADE_INLINE float __int_as_float(int x) { return warpgrade::bits_as<float>(x); }
 WARPGRADE_INLINE float __uint_as_float(unsigned x) { return warpgrade::bits_as<float>(x); }
-WARPGRADE_INLINE long long __double_as_longlong(double x) { return warpgrade::bits_as<long long>(x); }
+WARPGRADE_INLINE long long __double_as_longlong(double x) {
+    return warpgrade::bits_as<long long>(x);
+}
 WARPGRADE_INLINE double __longlong_as_double(long long x) { return warpgrade::bits_as<double>(x); }
 WARPGRADE_INLINE int __double2hiint(double x) { return __double_as_longlong(x) >> 32; }
 WARPGRADE_INLINE int __double2loint(double x) { return (int)__double_as_longlong(x); }
 WARPGRADE_INLINE double __hiloint2double(int high, int low) {
-    return __longlong_as_double((long long)((unsigned long long)(unsigned)high << 32 | (unsigned)low));
+    return __longlong_as_double(
+        (long long)((unsigned long long)(unsigned)high << 32 | (unsigned)low));
 }
 
 // ---- Conversions --------------------------------------------------------------------------------
 
-#define WARPGRADE_TO_INTEGER(From, from, To, to)                                                  \
-    WARPGRADE_INLINE To __##from##2##to##_rn(From x) { return warpgrade::to_integer<To>(std::nearbyint(x)); } \
-    WARPGRADE_INLINE To __##from##2##to##_rz(From x) { return warpgrade::to_integer<To>(std::trunc(x)); }     \
-    WARPGRADE_INLINE To __##from##2##to##_ru(From x) { return warpgrade::to_integer<To>(std::ceil(x)); }      \
-    WARPGRADE_INLINE To __##from##2##to##_rd(From x) { return warpgrade::to_integer<To>(std::floor(x)); }
+#define WARPGRADE_TO_INTEGER(From, from, To, to)             \
+    WARPGRADE_INLINE To __##from##2##to##_rn(From x) {       \
+        return warpgrade::to_integer<To>(std::nearbyint(x)); \
+    }                                                        \
+    WARPGRADE_INLINE To __##from##2##to##_rz(From x) {       \
+        return warpgrade::to_integer<To>(std::trunc(x));     \
+    }                                                        \
+    WARPGRADE_INLINE To __##from##2##to##_ru(From x) {       \
+        return warpgrade::to_integer<To>(std::ceil(x));      \
+    }                                                        \
+    WARPGRADE_INLINE To __##from##2##to##_rd(From x) {       \
+        return warpgrade::to_integer<To>(std::floor(x));     \
+    }
 WARPGRADE_TO_INTEGER(float, float, int, int)
 WARPGRADE_TO_INTEGER(float, float, unsigned, uint)
 WARPGRADE_TO_INTEGER(float, float, long long, ll)
@@ -144,11 +176,17 @@ WARPGRADE_TO_INTEGER(double, double, long long, ll)
 WARPGRADE_TO_INTEGER(double, double, unsigned long long, ull)
 #undef WARPGRADE_TO_INTEGER
 
-#define WARPGRADE_CONVERT(From, from, To, to)                                                       \
-    WARPGRADE_INLINE To __##from##2##to##_rn(From x) { return (To)x; }                              \
-    WARPGRADE_INLINE To __##from##2##to##_rz(From x) { return warpgrade::rounded<warpgrade::to_zero>([](From v) { return (To)v; }, x); } \
-    WARPGRADE_INLINE To __##from##2##to##_ru(From x) { return warpgrade::rounded<warpgrade::up>([](From v) { return (To)v; }, x); }      \
-    WARPGRADE_INLINE To __##from##2##to##_rd(From x) { return warpgrade::rounded<warpgrade::down>([](From v) { return (To)v; }, x); }
+#define WARPGRADE_CONVERT(From, from, To, to)                                           \
+    WARPGRADE_INLINE To __##from##2##to##_rn(From x) { return (To)x; }                  \
+    WARPGRADE_INLINE To __##from##2##to##_rz(From x) {                                  \
+        return warpgrade::rounded<warpgrade::to_zero>([](From v) { return (To)v; }, x); \
+    }                                                                                   \
+    WARPGRADE_INLINE To __##from##2##to##_ru(From x) {                                  \
+        return warpgrade::rounded<warpgrade::up>([](From v) { return (To)v; }, x);      \
+    }                                                                                   \
+    WARPGRADE_INLINE To __##from##2##to##_rd(From x) {                                  \
+        return warpgrade::rounded<warpgrade::down>([](From v) { return (To)v; }, x);    \
+    }
 WARPGRADE_CONVERT(int, int, float, float)
 WARPGRADE_CONVERT(unsigned, uint, float, float)
 WARPGRADE_CONVERT(long long, ll, float, float)

@@ -4,7 +4,8 @@
 //
 // The second call knows the kernel's parameter types, so that `0` and `NULL` convert to pointers as
 // in CUDA. Where the kernel's type follows from the arguments only (a template's arguments are
-// deduced, the name is overloaded, parameters have defaults), the second call is `.deduced(lambda)`.
+// deduced, the name is overloaded, parameters have defaults), the second call is
+// `.deduced(lambda)`.
 #ifndef WARPGRADE_LAUNCH_H
 #define WARPGRADE_LAUNCH_H
 

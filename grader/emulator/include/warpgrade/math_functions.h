@@ -17,16 +17,19 @@ using std::signbit;
 
 // ---- min and max --------------------------------------------------------------------------------
 
-#define WARPGRADE_MIN_MAX(A, B, Result)                                                   \
-    WARPGRADE_INLINE Result min(A a, B b) { return (Result)a < (Result)b ? (Result)a : (Result)b; } \
+#define WARPGRADE_MIN_MAX(A, B, Result)                       \
+    WARPGRADE_INLINE Result min(A a, B b) {                   \
+        return (Result)a < (Result)b ? (Result)a : (Result)b; \
+    }                                                         \
     WARPGRADE_INLINE Result max(A a, B b) { return (Result)a > (Result)b ? (Result)a : (Result)b; }
 #define WARPGRADE_MIN_MAX_MIXED(A, B) \
-    WARPGRADE_MIN_MAX(A, A, A) WARPGRADE_MIN_MAX(B, B, B) WARPGRADE_MIN_MAX(A, B, B) WARPGRADE_MIN_MAX(B, A, B)
+    WARPGRADE_MIN_MAX(A, A, A)        \
+    WARPGRADE_MIN_MAX(B, B, B) WARPGRADE_MIN_MAX(A, B, B) WARPGRADE_MIN_MAX(B, A, B)
 WARPGRADE_MIN_MAX_MIXED(int, unsigned)
 WARPGRADE_MIN_MAX_MIXED(long, unsigned long)
 WARPGRADE_MIN_MAX_MIXED(long long, unsigned long long)
-#define WARPGRADE_MIN_MAX_FLOAT(A, B, Result, suffix)                                 \
-    WARPGRADE_INLINE Result min(A a, B b) { return __builtin_fmin##suffix(a, b); }    \
+#define WARPGRADE_MIN_MAX_FLOAT(A, B, Result, suffix)                              \
+    WARPGRADE_INLINE Result min(A a, B b) { return __builtin_fmin##suffix(a, b); } \
     WARPGRADE_INLINE Result max(A a, B b) { return __builtin_fmax##suffix(a, b); }
 WARPGRADE_MIN_MAX_FLOAT(float, float, float, f)
 WARPGRADE_MIN_MAX_FLOAT(double, double, double, )
@@ -39,8 +42,12 @@ WARPGRADE_INLINE unsigned umin(unsigned a, unsigned b) { return a < b ? a : b; }
 WARPGRADE_INLINE unsigned umax(unsigned a, unsigned b) { return a > b ? a : b; }
 WARPGRADE_INLINE long long llmin(long long a, long long b) { return a < b ? a : b; }
 WARPGRADE_INLINE long long llmax(long long a, long long b) { return a > b ? a : b; }
-WARPGRADE_INLINE unsigned long long ullmin(unsigned long long a, unsigned long long b) { return a < b ? a : b; }
-WARPGRADE_INLINE unsigned long long ullmax(unsigned long long a, unsigned long long b) { return a > b ? a : b; }
+WARPGRADE_INLINE unsigned long long ullmin(unsigned long long a, unsigned long long b) {
+    return a < b ? a : b;
+}
+WARPGRADE_INLINE unsigned long long ullmax(unsigned long long a, unsigned long long b) {
+    return a > b ? a : b;
+}
 
 // ---- What the C library lacks -------------------------------------------------------------------
 
@@ -53,25 +60,47 @@ WARPGRADE_INLINE float fdividef(float a, float b) { return a / b; }
 namespace warpgrade {
 constexpr double pi = 3.14159265358979323846;
 }
-WARPGRADE_UNSEEN inline double sinpi(double x) { return std::sin(warpgrade::pi * std::remainder(x, 2.0)); }
-WARPGRADE_UNSEEN inline double cospi(double x) { return std::cos(warpgrade::pi * std::remainder(x, 2.0)); }
+WARPGRADE_UNSEEN inline double sinpi(double x) {
+    return std::sin(warpgrade::pi * std::remainder(x, 2.0));
+}
+WARPGRADE_UNSEEN inline double cospi(double x) {
+    return std::cos(warpgrade::pi * std::remainder(x, 2.0));
+}
 WARPGRADE_INLINE float sinpif(float x) { return (float)sinpi((double)x); }
 WARPGRADE_INLINE float cospif(float x) { return (float)cospi((double)x); }
-WARPGRADE_UNSEEN inline void sincospi(double x, double* sine, double* cosine) { *sine = sinpi(x); *cosine = cospi(x); }
-WARPGRADE_UNSEEN inline void sincospif(float x, float* sine, float* cosine) { *sine = sinpif(x); *cosine = cospif(x); }
+WARPGRADE_UNSEEN inline void sincospi(double x, double* sine, double* cosine) {
+    *sine = sinpi(x);
+    *cosine = cospi(x);
+}
+WARPGRADE_UNSEEN inline void sincospif(float x, float* sine, float* cosine) {
+    *sine = sinpif(x);
+    *cosine = cospif(x);
+}
 WARPGRADE_UNSEEN inline double normcdf(double x) { return 0.5 * std::erfc(-x / std::sqrt(2.0)); }
 WARPGRADE_INLINE float normcdff(float x) { return (float)normcdf((double)x); }
 WARPGRADE_INLINE double erfcx(double x) { return std::exp(x * x) * std::erfc(x); }
 WARPGRADE_INLINE float erfcxf(float x) { return (float)erfcx((double)x); }
-WARPGRADE_INLINE double norm3d(double a, double b, double c) { return std::sqrt(a * a + b * b + c * c); }
+WARPGRADE_INLINE double norm3d(double a, double b, double c) {
+    return std::sqrt(a * a + b * b + c * c);
+}
 WARPGRADE_INLINE float norm3df(float a, float b, float c) { return (float)norm3d(a, b, c); }
-WARPGRADE_INLINE double norm4d(double a, double b, double c, double d) { return std::sqrt(a * a + b * b + c * c + d * d); }
-WARPGRADE_INLINE float norm4df(float a, float b, float c, float d) { return (float)norm4d(a, b, c, d); }
-WARPGRADE_INLINE float rhypotf(float a, float b) { return (float)(1.0 / std::hypot((double)a, (double)b)); }
+WARPGRADE_INLINE double norm4d(double a, double b, double c, double d) {
+    return std::sqrt(a * a + b * b + c * c + d * d);
+}
+WARPGRADE_INLINE float norm4df(float a, float b, float c, float d) {
+    return (float)norm4d(a, b, c, d);
+}
+WARPGRADE_INLINE float rhypotf(float a, float b) {
+    return (float)(1.0 / std::hypot((double)a, (double)b));
+}
 WARPGRADE_INLINE double rhypot(double a, double b) { return 1.0 / std::hypot(a, b); }
 WARPGRADE_INLINE double rnorm3d(double a, double b, double c) { return 1.0 / norm3d(a, b, c); }
-WARPGRADE_INLINE double rnorm4d(double a, double b, double c, double d) { return 1.0 / norm4d(a, b, c, d); }
-WARPGRADE_INLINE float rnorm4df(float a, float b, float c, float d) { return (float)rnorm4d(a, b, c, d); }
+WARPGRADE_INLINE double rnorm4d(double a, double b, double c, double d) {
+    return 1.0 / norm4d(a, b, c, d);
+}
+WARPGRADE_INLINE float rnorm4df(float a, float b, float c, float d) {
+    return (float)rnorm4d(a, b, c, d);
+}
 WARPGRADE_INLINE float fdivide(float a, float b) { return a / b; }
 // The inverse of the normal distribution function, by Newton's method on the half where the tail is
 // exact; erfinv and its relatives follow from it.
@@ -97,7 +126,9 @@ WARPGRADE_INLINE double normcdfinv(double y) { return -1.4142135623730951 * erfc
 WARPGRADE_INLINE float erfinvf(float y) { return (float)erfinv((double)y); }
 WARPGRADE_INLINE float erfcinvf(float y) { return (float)erfcinv((double)y); }
 WARPGRADE_INLINE float normcdfinvf(float y) { return (float)normcdfinv((double)y); }
-WARPGRADE_INLINE float rnorm3df(float a, float b, float c) { return (float)(1.0 / norm3d(a, b, c)); }
+WARPGRADE_INLINE float rnorm3df(float a, float b, float c) {
+    return (float)(1.0 / norm3d(a, b, c));
+}
 
 // ---- Fast functions -----------------------------------------------------------------------------
 
@@ -134,23 +165,34 @@ WARPGRADE_INLINE float __saturatef(float x) { return x > 0.0f ? (x < 1.0f ? x : 
 
 // ---- Operations with a rounding direction -------------------------------------------------------
 
-#define WARPGRADE_DIRECTED(T, name, Parameters, Arguments, expression)                              \
-    WARPGRADE_INLINE T name##_rn Parameters { return expression; }                                  \
-    WARPGRADE_INLINE T name##_rz Parameters { return warpgrade::rounded<warpgrade::to_zero>([] Parameters WARPGRADE_UNSEEN { return expression; }, Arguments); } \
-    WARPGRADE_INLINE T name##_ru Parameters { return warpgrade::rounded<warpgrade::up>([] Parameters WARPGRADE_UNSEEN { return expression; }, Arguments); }      \
-    WARPGRADE_INLINE T name##_rd Parameters { return warpgrade::rounded<warpgrade::down>([] Parameters WARPGRADE_UNSEEN { return expression; }, Arguments); }
+#define WARPGRADE_DIRECTED(T, name, Parameters, Arguments, expression)         \
+    WARPGRADE_INLINE T name##_rn Parameters { return expression; }             \
+    WARPGRADE_INLINE T name##_rz Parameters {                                  \
+        return warpgrade::rounded<warpgrade::to_zero>(                         \
+            [] Parameters WARPGRADE_UNSEEN { return expression; }, Arguments); \
+    }                                                                          \
+    WARPGRADE_INLINE T name##_ru Parameters {                                  \
+        return warpgrade::rounded<warpgrade::up>(                              \
+            [] Parameters WARPGRADE_UNSEEN { return expression; }, Arguments); \
+    }                                                                          \
+    WARPGRADE_INLINE T name##_rd Parameters {                                  \
+        return warpgrade::rounded<warpgrade::down>(                            \
+            [] Parameters WARPGRADE_UNSEEN { return expression; }, Arguments); \
+    }
 #define WARPGRADE_COMMA ,
-#define WARPGRADE_ARITHMETIC(T, prefix, root)                                                      \
-    WARPGRADE_DIRECTED(T, prefix##add, (T a, T b), a WARPGRADE_COMMA b, a + b)                     \
-    WARPGRADE_DIRECTED(T, prefix##sub, (T a, T b), a WARPGRADE_COMMA b, a - b)                     \
-    WARPGRADE_DIRECTED(T, prefix##mul, (T a, T b), a WARPGRADE_COMMA b, a * b)                     \
-    WARPGRADE_DIRECTED(T, prefix##div, (T a, T b), a WARPGRADE_COMMA b, a / b)                     \
-    WARPGRADE_DIRECTED(T, prefix##rcp, (T a), a, T(1) / a)                                         \
+#define WARPGRADE_ARITHMETIC(T, prefix, root)                                  \
+    WARPGRADE_DIRECTED(T, prefix##add, (T a, T b), a WARPGRADE_COMMA b, a + b) \
+    WARPGRADE_DIRECTED(T, prefix##sub, (T a, T b), a WARPGRADE_COMMA b, a - b) \
+    WARPGRADE_DIRECTED(T, prefix##mul, (T a, T b), a WARPGRADE_COMMA b, a* b)  \
+    WARPGRADE_DIRECTED(T, prefix##div, (T a, T b), a WARPGRADE_COMMA b, a / b) \
+    WARPGRADE_DIRECTED(T, prefix##rcp, (T a), a, T(1) / a)                     \
     WARPGRADE_DIRECTED(T, prefix##sqrt, (T a), a, root(a))
 WARPGRADE_ARITHMETIC(float, __f, ::sqrtf)
 WARPGRADE_ARITHMETIC(double, __d, ::sqrt)
-WARPGRADE_DIRECTED(float, __fmaf, (float a, float b, float c), a WARPGRADE_COMMA b WARPGRADE_COMMA c, ::fmaf(a, b, c))
-WARPGRADE_DIRECTED(double, __fma, (double a, double b, double c), a WARPGRADE_COMMA b WARPGRADE_COMMA c, ::fma(a, b, c))
+WARPGRADE_DIRECTED(float, __fmaf, (float a, float b, float c),
+                   a WARPGRADE_COMMA b WARPGRADE_COMMA c, ::fmaf(a, b, c))
+WARPGRADE_DIRECTED(double, __fma, (double a, double b, double c),
+                   a WARPGRADE_COMMA b WARPGRADE_COMMA c, ::fma(a, b, c))
 #undef WARPGRADE_ARITHMETIC
 #undef WARPGRADE_DIRECTED
 #undef WARPGRADE_COMMA

@@ -53,16 +53,20 @@ struct signature {
     // tell the two apart: g++ takes any return type and any parameters for Absent(Absent, ...) too.
     template <class... G>
     static constexpr size_t verdict(int, void (*)(G...)) {
-        if constexpr (sizeof...(E) != sizeof...(G)) return signature_count + sizeof...(G);
-        else return first_misfit(types<E...>(), types<G...>());
+        if constexpr (sizeof...(E) != sizeof...(G))
+            return signature_count + sizeof...(G);
+        else
+            return first_misfit(types<E...>(), types<G...>());
     }
     static constexpr size_t verdict(long, Absent (*)(Absent, ...)) { return signature_other; }
 
     // For a function that is known to be there.
     template <class R, class... G>
     static constexpr size_t verdict(R (*function)(G...)) {
-        if constexpr (std::is_void_v<R>) return verdict(0, function);
-        else return signature_other;
+        if constexpr (std::is_void_v<R>)
+            return verdict(0, function);
+        else
+            return signature_other;
     }
 };
 

@@ -19,9 +19,9 @@ WARPGRADE_OUTSIDE unsigned short half_bits(float value) {
     unsigned bits = bits_as<unsigned>(value);
     const unsigned sign = bits >> 16 & 0x8000u;
     bits &= 0x7fffffffu;
-    if (bits > 0x7f800000u) return 0x7fff;                          // NaN
-    if (bits >= 0x477ff000u) return sign | 0x7c00u;                 // rounds to infinity
-    if (bits < 0x38800000u) {                                       // subnormal: let float round
+    if (bits > 0x7f800000u) return 0x7fff;           // NaN
+    if (bits >= 0x477ff000u) return sign | 0x7c00u;  // rounds to infinity
+    if (bits < 0x38800000u) {                        // subnormal: let float round
         const float magic = 0.5f;
         return sign | (bits_as<unsigned>(bits_as<float>(bits) + magic) - bits_as<unsigned>(magic));
     }
@@ -30,9 +30,12 @@ WARPGRADE_OUTSIDE unsigned short half_bits(float value) {
 WARPGRADE_OUTSIDE float half_value(unsigned short half) {
     const unsigned sign = (half & 0x8000u) << 16, exponent = half & 0x7c00u;
     unsigned bits = (half & 0x7fffu) << 13;
-    if (exponent == 0x7c00u) bits |= 0x7f800000u;
-    else if (exponent) bits += 0x38000000u;
-    else bits = bits_as<unsigned>((half & 0x3ffu) * 0x1p-24f);
+    if (exponent == 0x7c00u)
+        bits |= 0x7f800000u;
+    else if (exponent)
+        bits += 0x38000000u;
+    else
+        bits = bits_as<unsigned>((half & 0x3ffu) * 0x1p-24f);
     return bits_as<float>(sign | bits);
 }
 WARPGRADE_OUTSIDE unsigned short bfloat16_bits(float value) {
@@ -40,7 +43,9 @@ WARPGRADE_OUTSIDE unsigned short bfloat16_bits(float value) {
     if ((bits & 0x7fffffffu) > 0x7f800000u) return 0x7fff;
     return (bits + 0x7fffu + (bits >> 16 & 1)) >> 16;
 }
-WARPGRADE_INLINE float bfloat16_value(unsigned short bits) { return bits_as<float>((unsigned)bits << 16); }
+WARPGRADE_INLINE float bfloat16_value(unsigned short bits) {
+    return bits_as<float>((unsigned)bits << 16);
+}
 
 // The nearest float, but if that isn't the value: the neighbour whose last bit is 1.
 WARPGRADE_OUTSIDE float float_to_odd(double value) {
@@ -71,8 +76,10 @@ WARPGRADE_OUTSIDE T directed(double value, T nearest, int mode) {
     const bool toward_zero = negative ? !above : above;  // which way the neighbour lies
     const bool wrong = mode == to_zero ? toward_zero : mode == up ? !above : above;
     if (!wrong) return nearest;
-    if (mode == to_zero || toward_zero) bits -= 1;
-    else bits += 1;
+    if (mode == to_zero || toward_zero)
+        bits -= 1;
+    else
+        bits += 1;
     return bits_as<T>(bits);
 }
 

@@ -23,21 +23,18 @@ WARPGRADE_INLINE T exchange(int operation, unsigned mask, T value, int argument,
 
 }  // namespace warpgrade
 
-#define WARPGRADE_SHUFFLES(T)                                                                 \
-    WARPGRADE_INLINE T __shfl_sync(unsigned mask, T value, int lane, int width = 32) {        \
-        return warpgrade::exchange(warpgrade_shuffle, mask, value, lane, width);              \
-    }                                                                                         \
-    WARPGRADE_INLINE T __shfl_up_sync(unsigned mask, T value, unsigned delta,                 \
-                                      int width = 32) {                                       \
-        return warpgrade::exchange(warpgrade_shuffle_up, mask, value, delta, width);          \
-    }                                                                                         \
-    WARPGRADE_INLINE T __shfl_down_sync(unsigned mask, T value, unsigned delta,               \
-                                        int width = 32) {                                     \
-        return warpgrade::exchange(warpgrade_shuffle_down, mask, value, delta, width);        \
-    }                                                                                         \
-    WARPGRADE_INLINE T __shfl_xor_sync(unsigned mask, T value, int lane_mask,                 \
-                                       int width = 32) {                                      \
-        return warpgrade::exchange(warpgrade_shuffle_xor, mask, value, lane_mask, width);     \
+#define WARPGRADE_SHUFFLES(T)                                                                     \
+    WARPGRADE_INLINE T __shfl_sync(unsigned mask, T value, int lane, int width = 32) {            \
+        return warpgrade::exchange(warpgrade_shuffle, mask, value, lane, width);                  \
+    }                                                                                             \
+    WARPGRADE_INLINE T __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = 32) {   \
+        return warpgrade::exchange(warpgrade_shuffle_up, mask, value, delta, width);              \
+    }                                                                                             \
+    WARPGRADE_INLINE T __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = 32) { \
+        return warpgrade::exchange(warpgrade_shuffle_down, mask, value, delta, width);            \
+    }                                                                                             \
+    WARPGRADE_INLINE T __shfl_xor_sync(unsigned mask, T value, int lane_mask, int width = 32) {   \
+        return warpgrade::exchange(warpgrade_shuffle_xor, mask, value, lane_mask, width);         \
     }
 WARPGRADE_SHUFFLES(int)
 WARPGRADE_SHUFFLES(unsigned)
@@ -61,18 +58,18 @@ WARPGRADE_INLINE unsigned __activemask() {
     return warpgrade_warp_operation(warpgrade_activemask, 0xffffffffu, 0, 0, 32);
 }
 
-#define WARPGRADE_MATCHES(T)                                                                    \
-    WARPGRADE_INLINE unsigned __match_any_sync(unsigned mask, T value) {                        \
-        unsigned long long bits = 0;                                                            \
-        __builtin_memcpy(&bits, &value, sizeof value);                                          \
-        return warpgrade_warp_operation(warpgrade_match_any, mask, bits, 0, 32);                \
-    }                                                                                           \
-    WARPGRADE_INLINE unsigned __match_all_sync(unsigned mask, T value, int* predicate) {        \
-        unsigned long long bits = 0;                                                            \
-        __builtin_memcpy(&bits, &value, sizeof value);                                          \
-        unsigned result = warpgrade_warp_operation(warpgrade_match_all, mask, bits, 0, 32);     \
-        *predicate = result != 0;                                                               \
-        return result;                                                                          \
+#define WARPGRADE_MATCHES(T)                                                                \
+    WARPGRADE_INLINE unsigned __match_any_sync(unsigned mask, T value) {                    \
+        unsigned long long bits = 0;                                                        \
+        __builtin_memcpy(&bits, &value, sizeof value);                                      \
+        return warpgrade_warp_operation(warpgrade_match_any, mask, bits, 0, 32);            \
+    }                                                                                       \
+    WARPGRADE_INLINE unsigned __match_all_sync(unsigned mask, T value, int* predicate) {    \
+        unsigned long long bits = 0;                                                        \
+        __builtin_memcpy(&bits, &value, sizeof value);                                      \
+        unsigned result = warpgrade_warp_operation(warpgrade_match_all, mask, bits, 0, 32); \
+        *predicate = result != 0;                                                           \
+        return result;                                                                      \
     }
 WARPGRADE_MATCHES(int)
 WARPGRADE_MATCHES(unsigned)
@@ -84,9 +81,9 @@ WARPGRADE_MATCHES(float)
 WARPGRADE_MATCHES(double)
 #undef WARPGRADE_MATCHES
 
-#define WARPGRADE_REDUCE(function, operation, T, is_signed)                                    \
-    WARPGRADE_INLINE T function(unsigned mask, T value) {                                      \
-        return (T)warpgrade_warp_operation(operation, mask, (unsigned)value, is_signed, 32);   \
+#define WARPGRADE_REDUCE(function, operation, T, is_signed)                                  \
+    WARPGRADE_INLINE T function(unsigned mask, T value) {                                    \
+        return (T)warpgrade_warp_operation(operation, mask, (unsigned)value, is_signed, 32); \
     }
 WARPGRADE_REDUCE(__reduce_add_sync, warpgrade_reduce_add, int, 1)
 WARPGRADE_REDUCE(__reduce_add_sync, warpgrade_reduce_add, unsigned, 0)
@@ -104,10 +101,10 @@ WARPGRADE_INLINE void __threadfence_block() { warpgrade_fence(); }
 WARPGRADE_INLINE void __threadfence_system() { warpgrade_fence(); }
 
 // Cache hints change neither values nor sectors.
-#define WARPGRADE_LOAD(function)                     \
-    template <class T>                               \
-    WARPGRADE_INLINE T function(const T* p) {        \
-        return *p;                                   \
+#define WARPGRADE_LOAD(function)              \
+    template <class T>                        \
+    WARPGRADE_INLINE T function(const T* p) { \
+        return *p;                            \
     }
 WARPGRADE_LOAD(__ldg)
 WARPGRADE_LOAD(__ldca)
@@ -116,10 +113,10 @@ WARPGRADE_LOAD(__ldcs)
 WARPGRADE_LOAD(__ldcv)
 WARPGRADE_LOAD(__ldlu)
 #undef WARPGRADE_LOAD
-#define WARPGRADE_STORE(function)                                            \
-    template <class T>                                                       \
-    WARPGRADE_INLINE void function(T* p, std::common_type_t<T> value) {      \
-        *p = value;                                                          \
+#define WARPGRADE_STORE(function)                                       \
+    template <class T>                                                  \
+    WARPGRADE_INLINE void function(T* p, std::common_type_t<T> value) { \
+        *p = value;                                                     \
     }
 WARPGRADE_STORE(__stwb)
 WARPGRADE_STORE(__stcg)

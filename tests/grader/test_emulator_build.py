@@ -1,0 +1,425 @@
+"""A build gives an executable and a table of lines, or says what is wrong and where."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from grader.emulator import build as build_module
+from grader.emulator import objects, toolchain
+from grader.emulator.build import Build, Entry, Problem, build
+from grader.emulator.toolchain import Toolchain
+
+pytestmark = pytest.mark.skipif(not shutil.which("g++"), reason="needs g++")
+
+ENTRY = Entry("twice", ("pointer:float32", "pointer:float32", "int"))
+EXPECTED = "expected void twice(float*, float*, int)"
+TWICE = """\
+__global__ void kernel(const float* x, float* y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = 2 * x[i];
+}
+extern "C" void twice(const float* x, float* y, int n) {
+    kernel<<<(n + 255) / 256, 256>>>(x, y, n);
+}
+"""
+
+Make = Callable[..., Build]
+
+
+@pytest.fixture(scope="module")
+def tools() -> Toolchain:
+    return toolchain.prepare()
+
+
+@pytest.fixture
+def make(tools: Toolchain, tmp_path: Path) -> Make:
+    """Builds a text as submission.cu, for one entry unless told otherwise."""
+
+    def run(text: str | bytes, *entries: Entry, name: str = "submission.cu") -> Build:
+        source = tmp_path / name
+        source.write_bytes(text if isinstance(text, bytes) else text.encode())
+        return build(source, entries or (ENTRY,), tmp_path / "built", tools)
+
+    return run
+
+
+def only(made: Build) -> Problem:
+    assert made.executable is None, made
+    assert len(made.problems) == 1, made.problems
+    return made.problems[0]
+
+
+# ---- What is right -------------------------------------------------------------------------------
+
+
+def test_a_build_leaves_the_executable_and_nothing_else(make: Make, tmp_path: Path) -> None:
+    made = make(TWICE)
+    assert made.problems == () and made.entries == ("twice",)
+    assert made.executable is not None and os.access(made.executable, os.X_OK)
+    assert [path.name for path in (tmp_path / "built").iterdir()] == [made.executable.name]
+    assert make(TWICE.replace("y[i]", "y[i")).executable is None
+    assert list((tmp_path / "built").iterdir()) == [], "what an earlier build made isn't this one's"
+
+
+def test_every_access_has_a_line_and_a_function(make: Make) -> None:
+    sites = set(make(TWICE).sites.values())
+    assert {(site.line, site.function) for site in sites} >= {(3, "kernel"), (6, "twice")}
+    assert all(1 <= site.line <= 7 for site in sites)
+
+
+def test_a_call_inlined_from_a_header_has_the_line_of_its_use(make: Make) -> None:
+    text = TWICE.replace("y[i] = 2 * x[i]", "\n\natomicAdd(\n&y[i], __ldg(&x[i]) * 2)")
+    made = make("#include <vector>\ntemplate <class T> struct S {};\n" + text)
+    assert {site.line for site in made.sites.values() if site.function == "kernel"} >= {7, 8}
+
+
+def test_lines_hold_with_carriage_returns_and_a_byte_order_mark(make: Make) -> None:
+    made = make(b"\xef\xbb\xbf" + TWICE.replace("\n", "\r\n").encode())
+    assert (3, "kernel") in {(site.line, site.function) for site in made.sites.values()}
+    bad = only(make(TWICE.replace("i < n", "i < m").replace("\n", "\r\n")))
+    assert bad.line == 3
+
+
+def test_the_same_source_gives_the_same_executable(make: Make) -> None:
+    first = make(TWICE).executable.read_bytes()
+    assert make(TWICE).executable.read_bytes() == first
+
+
+def test_a_file_name_that_a_compiler_could_misread_is_only_a_name(make: Make) -> None:
+    assert make(TWICE, name="-o x; $(id) %s.cu").executable is not None
+
+
+def test_all_entries_of_a_file_come_into_one_executable(make: Make) -> None:
+    more = 'extern "C" void other(int n, bool b, float f) {}\n'
+    wanted = (ENTRY, Entry("other", ("int", "bool", "float")))
+    assert make(TWICE + more, *wanted).entries == ("twice", "other")
+
+
+def test_a_missing_entry_is_that_entrys_problem_alone(make: Make) -> None:
+    made = make(TWICE, ENTRY, Entry("other", ("int",)))
+    assert made.executable is not None and made.entries == ("twice",)
+    assert [(p.kind, p.entry, p.line) for p in made.problems] == [("entry_missing", "other", None)]
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    ["float* x, float* y, int n", "const float* __restrict__ x, float* y, const int n"],
+)
+def test_pointers_may_be_const_or_not_and_restrict(make: Make, parameters: str) -> None:
+    text = TWICE.replace("twice(const float* x, float* y, int n)", f"twice({parameters})")
+    assert make(text).problems == ()
+
+
+def test_every_dtype_of_a_spec_has_its_type(make: Make) -> None:
+    text = """
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cstdint>
+extern "C" void all(const half* a, __nv_bfloat16* b, double* c, const int64_t* d, int* e, short* f,
+                    int8_t* g, unsigned char* h, bool* i) {}
+"""
+    dtypes = ("float16", "bfloat16", "float64", "int64", "int32", "int16", "int8", "uint8", "bool")
+    assert make(text, Entry("all", tuple(f"pointer:{each}" for each in dtypes))).problems == ()
+
+
+def test_an_entry_that_no_spec_can_ask_for_is_refused_at_once() -> None:
+    with pytest.raises(ValueError, match="unknown kind"):
+        Entry("f", ("pointer:float31",))
+    with pytest.raises(ValueError, match="not the name"):
+        Entry("f(); int g", ())
+
+
+# ---- What is wrong in the text -------------------------------------------------------------------
+
+
+def test_a_compile_error_has_the_students_line_and_shows_it(make: Make) -> None:
+    found = only(make(TWICE.replace("i < n", "i < m")))
+    assert (found.kind, found.line) == ("compile", 3)
+    assert found.message == "'m' was not declared in this scope"
+    assert found.detail == "   3 |     if (i < m) y[i] = 2 * x[i];"
+
+
+BROKEN = {
+    "an argument missing": TWICE.replace("(x, y, n);", "(x, y);"),
+    "an argument of another type": TWICE.replace("(x, y, n);", "(x, y, y);"),
+    "a pointer as grid": TWICE.replace("<<<(n + 255) / 256, 256>>>", "<<<x, 256>>>"),
+    "no configuration": TWICE.replace("<<<(n + 255) / 256, 256>>>", "<<<>>>"),
+    "a shuffle of a pointer": TWICE.replace("2 * x[i]", "__shfl_sync(1, y, 2)"),
+    "an atomic of a pointer": TWICE.replace("2 * x[i]", "atomicAdd(y, &x)"),
+    "a header that isn't there": '#include "missing.h"\n' + TWICE,
+    "a class template": "#include <vector>\nstd::vector<int> v = std::vector<float>{&v};\n" + TWICE,
+    "an unfinished declaration": TWICE + "\n__shared__ float",
+    "a brace missing": TWICE.replace("}\nextern", "extern"),
+    "an open #if": TWICE + "#if 1",
+    "an open comment": TWICE + "/*",
+}
+
+
+@pytest.mark.parametrize("text", BROKEN.values(), ids=BROKEN)
+def test_errors_name_nothing_of_ours(
+    make: Make, tmp_path: Path, tools: Toolchain, text: str
+) -> None:
+    made = make(text)
+    assert made.executable is None
+    for problem in made.problems:
+        assert problem.kind == "compile"
+        said = f"{problem.message} {problem.detail}"
+        for ours in (str(tmp_path), str(tools.folder), "warpgrade", "student.", "tsan"):
+            assert ours not in said
+        assert problem.line is not None and 1 <= problem.line <= text.count("\n") + 1
+
+
+def test_a_launch_that_doesnt_fit_its_kernel_is_said_so(make: Make) -> None:
+    found = only(make(BROKEN["an argument missing"]))
+    assert (found.kind, found.line) == ("compile", 6)
+    assert "don't fit the kernel's parameters (const float*, float*, int)" in found.message
+
+
+def test_at_most_a_few_errors_are_told(make: Make) -> None:
+    made = make("".join(f"int f{i}() {{ return missing{i}; }}\n" for i in range(50)))
+    assert [problem.line for problem in made.problems] == [1, 2, 3]
+
+
+def test_an_error_inside_a_library_template_is_told_at_the_students_line(make: Make) -> None:
+    text = "#include <algorithm>\n#include <vector>\nstruct S {};\nvoid f(std::vector<S>& v) {\n"
+    made = make(text + "    std::sort(v.begin(), v.end());\n}\n" + TWICE)
+    assert made.executable is None
+    assert {problem.line for problem in made.problems} == {5}
+
+
+def test_a_forgotten_include_is_an_error_as_with_nvcc(make: Make) -> None:
+    found = make("std::vector<int> v;\n" + TWICE).problems
+    assert found[0].kind == "compile" and "vector" in found[0].message
+
+
+def test_what_the_emulator_lacks_is_unsupported_and_no_error(make: Make) -> None:
+    found = only(make(TWICE.replace("2 * x[i]", '2; asm("x")')))
+    assert (found.kind, found.line) == ("unsupported", 3)
+    assert found.message == "the emulator doesn't support inline assembly (PTX) (submission.cu:3)"
+    found = only(make(TWICE.replace("2 * x[i]", "__vadd4(n, n)")))
+    assert (found.kind, found.line) == ("unsupported", 3)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [(b"int a;\nint b\0;", "zero byte"), (b"//" + b"x" * (2 << 20), "at most")],
+    ids=["binary", "long"],
+)
+def test_a_file_that_is_no_source_is_told_in_one_line(
+    make: Make, text: bytes, message: str
+) -> None:
+    assert message in only(make(text)).message
+
+
+def test_a_file_that_takes_too_long_to_compile_is_given_up(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(build_module, "COMPILE_SECONDS", 0.01)
+    assert "longer than" in only(make(TWICE)).message
+
+
+# ---- Entries -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("declared", "kind", "message"),
+    [
+        ("void twice(float* x, float* y, int n) {}", "no_extern_c", "not as extern"),
+        ("namespace a { void twice(float*, float*, int) {} }", "no_extern_c", "not as extern"),
+        ("template <class T> void twice(T*, T*, int) {} template void twice(int*, int*, int);",
+         "no_extern_c", "not as extern"),
+        ('extern "C" { static void twice(float*, float*, int) {} }', "no_extern_c", "is static"),
+        ('extern "C" void twice(float* x, float* y, int n);', "no_extern_c", "has no body"),
+        ("int twice;", "entry_missing", "there is no function twice"),
+        ("void other() {}", "entry_missing", "there is no function twice"),
+        ('extern "C" int twice(float*, float*, int) { return 0; }', "signature", "returns a value"),
+        ('extern "C" void twice(float* x, float* y) {}', "signature", "takes 2 arguments"),
+        ('extern "C" void twice(float*, double*, int) {}', "signature", "argument 2 of twice"),
+        ('extern "C" void twice(float*, float*, long) {}', "signature", "argument 3 of twice"),
+        ('extern "C" void twice(float*, float**, int) {}', "signature", "argument 2 of twice"),
+        ('extern "C" __global__ void twice(float*, float*, int) {}', "signature", "is a kernel"),
+        ("__global__ void twice(float*, float*, int) {}", "signature", "is a kernel"),
+    ],
+)  # fmt: skip
+def test_an_entry_that_cant_be_called_is_said_so(
+    make: Make, declared: str, kind: str, message: str
+) -> None:
+    found = only(make("\n" + declared))
+    assert (found.kind, found.entry) == (kind, "twice")
+    assert message in found.message
+    assert found.line == (None if kind == "entry_missing" else 2)
+    if kind == "signature" and "kernel" not in message:
+        assert EXPECTED in found.message
+
+
+def test_one_wrong_signature_spoils_no_other_entry(make: Make) -> None:
+    wrong = 'int third;\nextern "C" void other(long n) {}\n'
+    made = make(TWICE + wrong, ENTRY, Entry("other", ("int",)), Entry("third", ("int",)))
+    assert made.entries == ("twice",)
+    assert {problem.entry for problem in made.problems} == {"other", "third"}
+
+
+def test_a_main_of_the_students_own_is_said_so(make: Make) -> None:
+    found = only(make(TWICE + "int main() { return 0; }\n"))
+    assert (found.kind, found.line) == ("main", 8)
+
+
+# ---- Symbols -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("include", "code", "name"),
+    [
+        ("cstdlib", 'system("x")', "system"),
+        ("unistd.h", 'execl("x", "x", nullptr)', "execl"),
+        ("unistd.h", "vfork()", "vfork"),
+        ("fcntl.h", 'open("x", 0)', "open"),
+        ("unistd.h", 'write(3, "x", 1)', "write"),
+        ("sys/mman.h", "mprotect(nullptr, 1, 7)", "mprotect"),
+        ("unistd.h", "syscall(39)", "syscall"),
+        ("dlfcn.h", 'dlopen("x", 1)', "dlopen"),
+        ("csignal", "signal(11, SIG_IGN)", "signal"),
+        ("csetjmp", "jmp_buf b; longjmp(b, 1)", "longjmp"),
+        ("cstdlib", "_Exit(0)", "_Exit"),
+        ("cstdlib", 'getenv("HOME")', "getenv"),
+        ("sys/socket.h", "send(3, nullptr, 0, 0)", "send"),
+        ("cstdio", 'fopen("x", "r")', "fopen"),
+        ("pthread.h", "pthread_exit(nullptr)", "pthread_exit"),
+        ("thread", "std::thread t([] {}); t.join()", "std::thread"),
+        ("fstream", 'std::ifstream f("x")', "std::ifstream"),
+        ("filesystem", 'std::filesystem::exists("x")', "std::filesystem"),
+    ],
+)
+def test_what_a_kernel_has_no_use_for_is_refused_before_it_runs(
+    make: Make, include: str, code: str, name: str
+) -> None:
+    text = TWICE.replace("    kernel<<<", f"    {code};\n    kernel<<<")
+    made = make(f"#include <{include}>\n{text}")
+    assert made.executable is None
+    first = next(problem for problem in made.problems if name in problem.message)
+    assert (first.kind, first.message) == ("symbol", f"{name} can't be used in a submission")
+    assert first.line == 7
+
+
+@pytest.mark.parametrize(
+    "declared",
+    [
+        'extern "C" void __tsan_read4(void*) {}',
+        'extern "C" void* malloc(unsigned long n) { return nullptr; }',
+        'extern "C" long send(int, const void*, unsigned long, int) { return 0; }',
+        'extern "C" void warpgrade_atomic_observed(void*, int);'
+        "namespace warpgrade { void end_entry(); } void f() { warpgrade::end_entry(); }",
+    ],
+)
+def test_the_emulators_own_functions_can_be_neither_called_nor_replaced(
+    make: Make, declared: str
+) -> None:
+    assert only(make(TWICE + declared)).kind == "symbol"
+
+
+def test_maths_strings_and_the_cpp_library_are_allowed() -> None:
+    allowed = ("expf", "sinl", "memcpy", "printf", "malloc", "exit", "_Znwm", "__popcountdi2")
+    library = ("_ZSt4cout", "_ZNSt6vectorIiSaIiEE9push_backERKi", "_ZSt20__throw_length_errorPKc")
+    library += ("_ZNSolsEi", "_ZNKSt9exception4whatEv", "_ZNSaIcED1Ev", "__divti3")
+    assert [name for name in (*allowed, *library) if not objects.is_allowed(name, ())] == []
+    refused = ("_ZNSt13basic_filebufIcSt11char_traitsIcEE4openEPKcSt13_Ios_Openmode", "ptrace")
+    refused += ("_ZNSt6thread4joinEv", "_ZN9warpgrade9end_entryEv", "vfork", "socket", "_exit")
+    assert [name for name in refused if objects.is_allowed(name, ())] == []
+
+
+def test_too_much_static_shared_memory_is_what_it_is_with_nvcc(make: Make) -> None:
+    shared = "    __shared__ float a[8192], b[4097]; a[0] = b[0];\n    int i"
+    found = only(make(TWICE.replace("    int i", shared)))
+    assert (found.kind, found.line) == ("compile", 1)
+    assert "49,156 bytes of static __shared__ memory; a kernel can have 49,152" in found.message
+
+
+# ---- The toolchain -------------------------------------------------------------------------------
+
+
+def test_no_compiler_is_said_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("CXX", raising=False)
+    with pytest.raises(toolchain.ToolchainMissing, match=r"g\+\+ not found.*apt install g\+\+"):
+        toolchain.find_compiler()
+
+
+def test_a_compiler_that_wont_do_is_refused_by_name(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    fake = tmp_path / "fake-g++"
+    fake.write_text("#!/bin/sh\necho 'clang version 17.0.0'\n")
+    fake.chmod(0o755)
+    monkeypatch.setenv("CXX", str(fake))
+    with pytest.raises(toolchain.ToolchainMissing, match="fake-g"):
+        toolchain.find_compiler()
+
+
+def test_other_machines_are_told_that_the_emulator_isnt_for_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(toolchain.platform, "machine", lambda: "arm64")
+    with pytest.raises(toolchain.ToolchainMissing, match="runs on x86-64 Linux"):
+        toolchain.find_compiler()
+
+
+@pytest.fixture
+def tiny(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A toolchain of one small source of ours; its cache's folder."""
+    source = tmp_path / "ours.cpp"
+    source.write_text('extern "C" int warpgrade_number() { return 7; }\n')
+    monkeypatch.setattr(toolchain, "_sources", lambda: [source])
+    monkeypatch.setattr(toolchain, "HEADERS", {"core": ("cstddef",)})
+    return tmp_path / "cache"
+
+
+def test_the_cache_is_built_once_and_again_when_a_source_changes(tiny: Path) -> None:
+    first = toolchain.prepare(tiny)
+    made = first.prebuilt.stat().st_mtime_ns
+    assert toolchain.prepare(tiny).prebuilt.stat().st_mtime_ns == made
+    (tiny.parent / "ours.cpp").write_text('extern "C" int warpgrade_number() { return 8; }\n')
+    assert toolchain.prepare(tiny).folder != first.folder
+
+
+def test_several_may_prepare_the_same_cache_at_once(tiny: Path) -> None:
+    found: list[Path] = []
+    threads = [
+        threading.Thread(target=lambda: found.append(toolchain.prepare(tiny).folder))
+        for _ in range(3)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 3 and len(set(found)) == 1
+    assert [path.name for path in tiny.iterdir()] == [found[0].name]
+
+
+def test_old_entries_of_the_cache_go(tiny: Path) -> None:
+    for i in range(10):
+        (tiny / f"emulator-old{i}").mkdir(parents=True)
+    toolchain.prepare(tiny)
+    assert len(list(tiny.iterdir())) == toolchain.KEPT_ENTRIES
+
+
+def test_trouble_with_our_own_sources_is_ours(tiny: Path) -> None:
+    (tiny.parent / "ours.cpp").write_text("int f( {\n")
+    with pytest.raises(toolchain.ToolchainError, match="expected"):
+        toolchain.prepare(tiny)
+    assert list(tiny.iterdir()) == []
+
+
+def test_a_build_reads_nothing_outside_the_readable_paths(tools: Toolchain) -> None:
+    paths = toolchain.readable_paths(tools)
+    assert tools.folder in paths and Path(tools.compiler).parent in paths
+    needed = subprocess.run(
+        [tools.compiler, "-print-prog-name=cc1plus"], capture_output=True, text=True, check=True
+    ).stdout.strip()
+    assert any(Path(needed).is_relative_to(path) for path in paths)
