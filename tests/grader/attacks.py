@@ -37,6 +37,7 @@ from __future__ import annotations
 
 import json
 import re
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -180,4 +181,21 @@ def columns() -> Sequence[tuple[str, Layer, Level | None]]:
             found += [(level.value, layer, level) for level in SANDBOXES]
         else:
             found.append((layer.value, layer, None))
+    return found
+
+
+def alone(corpus: Sequence[Attack]) -> Sequence[tuple[Attack, str, Layer, Level | None]]:
+    """Attacks with a layer that is to hold them alone: attack, label, layer, level.
+
+    All that only reads a source; of the layers that run it one for each attack, in turn, since
+    every one of them takes a sandbox of its own: `make attacks` tries them all.
+    """
+    found = []
+    for attack in corpus:
+        own = [each for each in columns() if each[1] in attack.layers]
+        found += [(attack, *each) for each in own if each[1] is Layer.policy]
+        running = [each for each in own if each[1] is not Layer.policy]
+        if running:
+            turn = zlib.crc32(attack.name.encode()) % len(running)
+            found.append((attack, *running[turn]))
     return found

@@ -21,9 +21,7 @@ from tests.grader.canaries import Machine
 CORPUS = attacks.load("triton")
 ALONE = [
     pytest.param(attack, layer, level, id=f"{attack.name}-{label}")
-    for attack in CORPUS
-    for label, layer, level in attacks.columns()
-    if layer in attack.layers
+    for attack, label, layer, level in attacks.alone(CORPUS)
 ]
 HARMFUL = [each for each in CORPUS if {*each.layers} >= {Layer.sandbox} > {Layer.boundary}]
 STYLES = sorted((corpus.FOLDER / "honest" / "styles").glob("*.py"))
@@ -49,6 +47,13 @@ def test_there_are_enough_attacks_and_every_layer_holds_some():
     assert len(CORPUS) >= 60
     for layer in {*Layer} - attacks.OF_CUDA:
         assert sum(layer in attack.layers for attack in CORPUS) >= 10, layer
+
+
+def test_every_layer_is_tried_alone_on_many_attacks():
+    tried = [layer for _, _, layer, _ in attacks.alone(CORPUS)]
+    levels = [level for _, _, layer, level in attacks.alone(CORPUS) if layer is Layer.sandbox]
+    assert all(tried.count(layer) >= 5 for layer in {*Layer} - attacks.OF_CUDA)
+    assert all(levels.count(level) >= 5 for level in attacks.SANDBOXES)
 
 
 @pytest.mark.parametrize("attack", CORPUS, ids=lambda attack: attack.name)

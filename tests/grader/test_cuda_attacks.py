@@ -23,9 +23,7 @@ pytestmark = pytest.mark.skipif(bool(native.why_not("emulator")), reason=native.
 CORPUS = attacks.load("cuda")
 ALONE = [
     pytest.param(attack, layer, level, id=f"{attack.name}-{label}")
-    for attack in CORPUS
-    for label, layer, level in attacks.columns()
-    if layer in attack.layers
+    for attack, label, layer, level in attacks.alone(CORPUS)
 ]
 HARMFUL = [each for each in CORPUS if Layer.sandbox in each.layers]
 # One layer can hold these: what they do is in their source, their values or their counters alone,

@@ -1,4 +1,4 @@
-"""The ladder of transposes: a better kernel earns the lower rungs too, a worse one misses a bound."""
+"""The ladder of transposes: a better kernel earns the lower rungs too, a worse one does not."""
 
 from __future__ import annotations
 
@@ -16,9 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 EXERCISE = load_all()["transpose"]
 RUNGS = (1, 2, 3, 4)
 
-pytestmark = pytest.mark.skipif(
-    bool(native.why_not("emulator")), reason=native.why_not("emulator")
-)
+pytestmark = pytest.mark.skipif(bool(native.why_not("emulator")), reason=native.why_not("emulator"))
 
 
 @pytest.fixture(scope="module", params=RUNGS, ids=lambda rung: f"solution_of_v{rung}")
