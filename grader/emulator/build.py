@@ -283,9 +283,9 @@ class _Work:
         )
 
     def _lacking(self, error: compiler_output.CompileError) -> Problem | None:
-        """For an error that is about a name of CUDA's which our headers don't have."""
+        """For an error that is about what CUDA has and our headers don't."""
         name = compiler_output.unknown_name(error.message)
-        feature = unsupported.lacking(name) if name else None
+        feature = unsupported.lacking(name) if name else unsupported.in_words(error.message)
         if feature is None or error.line is None:
             return None
         message = f"the emulator doesn't support {feature} ({self.file}:{error.line})"

@@ -62,6 +62,7 @@ _NAMES = {
     "__pipeline_memcpy_async": "asynchronous copies (cp.async)",
     "__pipeline_commit": "asynchronous copies (cp.async)",
     "__pipeline_wait_prior": "asynchronous copies (cp.async)",
+    "block_tile_memory": "tiles of more than 32 threads (block_tile_memory)",
     "this_grid": "synchronisation of the whole grid (this_grid)",
     "grid_group": "synchronisation of the whole grid (grid_group)",
     "this_multi_grid": "synchronisation of several grids",
@@ -201,6 +202,21 @@ def _device_bodies(run: tuple[Token, ...]) -> Iterator[tuple[int, int]]:
             end = tokens.closing(run, j)
             if end is not None:
                 yield j, end
+
+
+# What g++ says of valid CUDA that our headers can't express.
+_WORDS = {
+    "larger ones are not modelled": "tiles of more than 32 threads",
+    "no match for call to '(launcher) (<unresolved overloaded": (
+        "a launch in a macro whose kernel template is known by its arguments only"
+    ),
+}
+
+
+def in_words(message: str) -> str | None:
+    """The feature that an error message of the compiler is about, if it is one of those."""
+    plain = message.replace("\u2018", "'").replace("\u2019", "'")
+    return next((feature for words, feature in _WORDS.items() if words in plain), None)
 
 
 def lacking(name: str) -> str | None:

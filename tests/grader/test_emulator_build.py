@@ -205,6 +205,15 @@ def test_what_the_emulator_lacks_is_unsupported_and_no_error(make: Make) -> None
     assert found.message == "the emulator doesn't support inline assembly (PTX) (submission.cu:3)"
     found = only(make(TWICE.replace("2 * x[i]", "__vadd4(n, n)")))
     assert (found.kind, found.line) == ("unsupported", 3)
+    large = "cooperative_groups::tiled_partition<64>(cooperative_groups::this_thread_block())"
+    text = TWICE.replace("2 * x[i]", f"{large}.thread_rank()")
+    found = only(make(f"#include <cooperative_groups.h>\n{text}"))
+    assert (found.kind, found.line) == ("unsupported", 4)
+    assert "tiles of more than 32 threads" in found.message
+    template = "template <class T> __global__ void k(T* p) {}"
+    macro = "#define RUN(f) f<<<1, 1>>>((float*)0)"
+    found = only(make(f'{template}\n{macro}\nextern "C" void twice(float*, int) {{ RUN(k); }}\n'))
+    assert (found.kind, found.line) == ("unsupported", 2)
 
 
 @pytest.mark.parametrize(
