@@ -44,7 +44,16 @@ def test_ids_name_exercise_variant_dtype_and_size_class_and_k_picks_one_exercise
     listed = run("--collect-only", "-q", "-k", "rmsnorm").stdout
     ids = re.findall(r"\[(.*)\]", listed)
     dtypes, classes = ("float32", "float16", "bfloat16"), ("aligned", "ragged", "degenerate")
-    assert ids == [f"rmsnorm-triton-{dtype}-{name}" for dtype in dtypes for name in classes]
+    triton = [f"rmsnorm-triton-{dtype}-{name}" for dtype in dtypes for name in classes]
+    assert [each for each in ids if "-triton-" in each] == triton
+    rows = [f"rmsnorm-cuda_vector-float32-{name}" for name in ("row_aligned", "row_ragged")]
+    assert [each for each in ids if "-cuda_vector-" in each] == rows
+    assert all(each.startswith("rmsnorm-") for each in ids)
+
+
+def test_memory_has_a_test_of_its_own():
+    listed = run("--collect-only", "-q", "-k", "transpose and memory").stdout
+    assert re.findall(r"\[(.*)\]", listed) == [f"transpose-cuda_v{i}-memory" for i in (2, 3, 4)]
 
 
 def test_what_was_not_attempted_is_skipped_with_its_reason_shown(tmp_path):
@@ -54,7 +63,8 @@ def test_what_was_not_attempted_is_skipped_with_its_reason_shown(tmp_path):
     assert "SKIPPED [9]" in ran.stdout
     assert "silu/triton not attempted: silu() is still the stub" in ran.stdout
     assert "rmsnorm/triton not attempted: there is no rmsnorm.py" in ran.stdout
-    assert "18 skipped" in ran.stdout
+    assert "rmsnorm/cuda_matrix not attempted: there is no rmsnorm.cu" in ran.stdout
+    assert re.search(r"=== \d+ skipped in", ran.stdout)
 
 
 def test_a_right_kernel_passes_and_another_folder_can_be_picked(tmp_path):
@@ -74,7 +84,9 @@ def test_a_failure_has_its_four_parts_and_a_line_to_paste(failing, wrong):
     assert "Nothing was written to out." in text
     assert "Every case with n not a multiple of 1024 fails" in text
     case = "n=1 dtype=float16 seed=2026"
-    assert f"  grader check silu --case '{case}' --submission '{wrong}'" in failing.splitlines()
+    assert (
+        f"  grader check silu/triton --case '{case}' --submission '{wrong}'" in failing.splitlines()
+    )
     assert "2 failed, 1 passed" in failing
 
 

@@ -446,7 +446,8 @@ def test_the_line_a_failing_grade_prints_shows_the_same_failure_when_pasted(
     assert pasted.returncode == 0, pasted.stderr
     assert "silu/triton: left output unwritten for n=1, float32." in spaced(pasted.stdout)
     assert "Nothing was written to out." in spaced(pasted.stdout)
-    assert line in pasted.stdout.splitlines()
+    # There silu has more variants than in the spec that the grade was made with.
+    assert line.replace("check silu ", "check silu/triton ") in pasted.stdout.splitlines()
 
 
 # --- the other commands ---------------------------------------------------------------------------

@@ -193,7 +193,8 @@ def test_a_failure_has_its_four_parts():
     assert "every case with cols <= 1024 passes (" in failure.pattern
     assert failure.hint == "Does the kernel loop over, or mask, cols past one block of 1024?"
     assert failure.reproduce == (
-        "grader check rmsnorm --case 'rows=1 cols=1025 dtype=float16 seed=7' --submission 'a b'"
+        "grader check rmsnorm/triton --case 'rows=1 cols=1025 dtype=float16 seed=7' "
+        "--submission 'a b'"
     )
     assert failure.occurrences == ""
 
@@ -201,7 +202,9 @@ def test_a_failure_has_its_four_parts():
 def test_the_line_to_paste_needs_no_submission_where_it_is_the_usual_one():
     space = space_of("silu")
     case = case_of(space, "n=3")
-    assert reproduce_line(space, case) == ("grader check silu --case 'n=3 dtype=float16 seed=7'")
+    assert reproduce_line(space, case) == (
+        "grader check silu/triton --case 'n=3 dtype=float16 seed=7'"
+    )
 
 
 # --- shrinking -----------------------------------------------------------------------------------

@@ -546,9 +546,11 @@ def test_no_descriptor_is_left_behind(start) -> None:
 
 
 def test_no_zombie_is_left_behind(start) -> None:
+    before = {child.pid for child in psutil.Process().children()}
     for _ in range(3):
         start("import os\ndef entry():\n    os._exit(1)").ask(RUN)
-    assert all(is_running(child.pid) for child in psutil.Process().children())
+    new = {child.pid for child in psutil.Process().children()} - before
+    assert all(is_running(pid) for pid in new)
 
 
 # --- what a worker knows -----------------------------------------------------------------------
