@@ -1,0 +1,91 @@
+"""CUDA C++ files on the trusted side: no compiler, hostile answers, what a problem comes to."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from grader import native
+from grader.grade import Session, grade
+from grader.native import BuildError, Problem, Program
+from grader.native_runner import _STATUS_OF_PROBLEM
+from grader.score import score
+from grader.spec import load_all
+from grader.status import Status
+
+ROOT = Path(__file__).resolve().parents[2]
+EXERCISES = load_all()
+TRANSPOSE = EXERCISES["transpose"]
+REASON = "the CUDA emulator needs g++; install it: apt install g++"
+
+
+@pytest.fixture
+def no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native, "why_not", lambda backend: REASON)
+
+
+def test_without_a_compiler_cuda_is_not_measured_and_costs_nothing(no_compiler) -> None:
+    only = ["transpose/cuda_v3"]
+    observed = grade(ROOT / "reference", EXERCISES, only=only, device="interpreter")
+    [seen] = observed.variants
+    assert {part.status for part in seen.parts} == {Status.not_measured}
+    assert {part.reason for part in seen.parts} == {REASON}
+    graded = score(observed, EXERCISES)
+    assert (graded.score, graded.gradable) == (0, 0)
+
+
+def test_without_a_compiler_memory_is_not_measured_either(no_compiler) -> None:
+    with Session(ROOT / "reference", EXERCISES, device="interpreter") as session:
+        seen = session.memory(TRANSPOSE, TRANSPOSE.variants["cuda_v4"])
+    assert (seen.status, seen.reason) == (Status.not_measured, REASON)
+
+
+def test_a_signature_is_told_to_the_compiler_as_c_has_it() -> None:
+    rmsnorm = EXERCISES["rmsnorm"]
+    kinds = native.signature(rmsnorm, rmsnorm.variants["cuda_matrix"])
+    assert kinds == ["pointer:float32"] * 3 + ["int", "int", "float"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        "{}",
+        '{"ok": 1e400}',
+        json.dumps({"ok": True, "executable_bytes": -1}),
+        json.dumps({"ok": True, "executable_bytes": 1 << 40}),
+        json.dumps({"ok": True, "entries": ["x"] * 1000}),
+        json.dumps({"ok": True, "problems": [{"kind": "no such", "message": ""}]}),
+        json.dumps({"ok": True, "problems": [{"kind": "main", "message": "x" * 10_000}]}),
+        json.dumps({"ok": True, "more": 1}),
+        "[" * 100_000,
+    ],
+)
+def test_an_answer_that_no_builder_gives_is_refused(text: str) -> None:
+    with pytest.raises(BuildError, match="makes no sense"):
+        native._read_answer(text)
+
+
+@pytest.mark.parametrize(
+    "data", [b"\xff", b"[]", b'{"1": 2}', b'{"1": [0, "f"]}', b'{"a": [1, "f"]}', b"[" * 100_000]
+)
+def test_a_table_of_lines_that_no_builder_makes_is_refused(data: bytes) -> None:
+    with pytest.raises(BuildError, match="makes no sense"):
+        native._read_sites(data)
+
+
+def test_an_entrys_own_problem_goes_before_the_files() -> None:
+    general = Problem(kind="main", message="the file defines main()")
+    own = Problem(kind="no_extern_c", message="f has no C name", entry="f")
+    program = Program(None, "emulator", problems=(general, own))
+    assert program.problem_of("f") == own
+    assert program.problem_of("g") == general
+    assert Program(None, "emulator", problems=(own,)).problem_of("g") is None
+
+
+def test_every_kind_of_problem_has_a_status() -> None:
+    kinds = Problem.model_json_schema()["properties"]["kind"]["enum"]
+    assert set(kinds) == set(_STATUS_OF_PROBLEM)
