@@ -121,6 +121,7 @@ class Runner:
         self._pending: PendingCompile | None = None
         self._stalled: PendingCompile | None = None
         self._operation = Operation.run
+        self._repeat = 0
         self._on_report: Callable[[Any], None] | None = None
 
     def __enter__(self) -> Runner:
@@ -217,7 +218,7 @@ class Runner:
         placed = self._arena.place(made.slots, inputs_writable)
         arguments = made.arguments([item.argument for item in placed])
         asked = time.perf_counter()
-        answer = self._worker.ask(self._operation, arguments)
+        answer = self._worker.ask(self._operation, arguments, self._repeat)
         self.times.waiting += time.perf_counter() - asked
         self._tags[self._worker.sequence] = case
         if isinstance(answer, Death):

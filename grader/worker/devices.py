@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import linecache
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, Protocol
@@ -54,6 +55,7 @@ class Device(Protocol):
     def loaded(self, module: ModuleType) -> None: ...
     def begin(self, sequence: int) -> None: ...
     def bring(self, arguments: Sequence[Argument], buffers: list[memory.Buffer]) -> Call: ...
+    def watch(self, values: Sequence[Any], wave: int) -> AbstractContextManager[Any]: ...
     def synchronise(self) -> None: ...
     def locate(self, error: BaseException) -> tuple[int | None, BaseException]: ...
     def classify(self, error: BaseException) -> Code: ...
@@ -92,6 +94,15 @@ class InterpreterDevice:
             else:
                 values.append(argument.scalar)
         return Call(values)
+
+    @contextmanager
+    def watch(self, values: Sequence[Any], wave: int) -> Iterator[Any]:
+        """What kernels do to memory while the context lasts: see accesses.py."""
+        from .accesses import Accesses
+
+        seen = Accesses(self.path, values, wave)
+        with seen.watching():
+            yield seen
 
     def synchronise(self) -> None:
         """The interpreter is synchronous."""
@@ -171,6 +182,10 @@ class CudaDevice:
                 host.copy_(place)
 
         return Call(values, take_back)
+
+    def watch(self, values: Sequence[Any], wave: int) -> AbstractContextManager[Any]:
+        """Not to be seen here. Raises NotImplementedError."""
+        raise NotImplementedError("accesses to memory are counted in the interpreter only")
 
     def synchronise(self) -> None:
         """Wait for the device; raises what the kernels did wrong."""

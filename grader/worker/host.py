@@ -5,7 +5,8 @@ submission's word, since both share a process; the grader judges by the buffers.
 
 The text of a reply is a JSON object with some of: `type` and `message` of an exception, `line` in
 the submission's file, `detail` (a traceback cut down to the student's own frames), `returned`,
-`computed` (pairs of an operation of PyTorch's and a line: see library_calls.py).
+`computed` (pairs of an operation of PyTorch's and a line: see library_calls.py), `accesses` (what a
+measured run did to memory: see accesses.py).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import socket
 import sys
 import traceback
 import types
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -157,10 +159,32 @@ def _check_signature(entry: Any, count: int) -> None:
 
 def _run(session: Session, request: Request) -> dict:
     """Call the entry once over the arena."""
+    return _run_watched(session, request, lambda values: contextlib.nullcontext())
+
+
+def _measure(session: Session, request: Request) -> dict:
+    """As `run`, with what kernels do to memory counted; `repeat` programs run at once."""
+    watched: list[Any] = []
+
+    @contextlib.contextmanager
+    def watch(values: list[Any]) -> Iterator[None]:
+        with session.device.watch(values, request.repeat) as seen:
+            watched.append(seen)
+            yield
+
+    told = _run_watched(session, request, watch)
+    return told | {"accesses": watched[0].report()}
+
+
+def _run_watched(
+    session: Session,
+    request: Request,
+    watch: Callable[[list[Any]], contextlib.AbstractContextManager[None]],
+) -> dict:
     session.device.begin(request.sequence)
     memory.expose(request.arguments, session.buffers)
     call = session.device.bring(request.arguments, session.buffers)
-    with session.library_calls:
+    with watch(call.values), session.library_calls:
         returned = _call(session, call.values)
     call.take_back()
     told = {} if returned is None else {"returned": _describe_value(returned)}
@@ -279,4 +303,5 @@ _OPERATIONS = {
     Operation.prepare: _prepare,
     Operation.time: _time,
     Operation.collect: _collect,
+    Operation.measure: _measure,
 }
