@@ -50,3 +50,23 @@ def rmsnorm(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
 def rmsnorm_torch(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
     """torch's own RMSNorm, in the dtype of x."""
     return F.rms_norm(x, (x.shape[-1],), weight, eps)
+
+
+def softmax(x: torch.Tensor) -> torch.Tensor:
+    """The softmax of each row of x (rows, cols)."""
+    return torch.softmax(x, dim=-1)
+
+
+def softmax_torch(x: torch.Tensor) -> torch.Tensor:
+    """torch's own softmax, in the dtype of x."""
+    return torch.softmax(x, dim=-1)
+
+
+def softmax_magnitude(x: torch.Tensor) -> torch.Tensor:
+    """softmax(x), and a little beside it: what is below 2**-117 may as well be 0."""
+    return softmax(x) + 2.0**-100
+
+
+def transpose(input: torch.Tensor) -> torch.Tensor:
+    """The matrix (rows, cols) with rows and columns exchanged: (cols, rows)."""
+    return input.t().contiguous()
