@@ -29,6 +29,11 @@ def status_of(finding: Finding) -> Status:
     return _STATUS_OF[finding.kind]
 
 
+def worst_of(findings: Sequence[Finding]) -> Finding:
+    """The gravest of some findings, at least one."""
+    return min(findings, key=lambda found: list(Status).index(status_of(found)))
+
+
 def measure(
     report: Report,
     exercise: Exercise,
@@ -45,7 +50,7 @@ def measure(
     told = str(case)
     for each, seen in [(case, report), *([grown] if grown else [])]:
         if seen.findings:
-            worst = min(seen.findings, key=lambda found: list(Status).index(status_of(found)))
+            worst = worst_of(seen.findings)
             what, _ = message_of(worst, arguments(exercise, variant, each), variant.file, source)
             return MemoryEvidence(status_of(worst), f"the counted run: {what}", str(each))
         if seen.cut:

@@ -152,13 +152,24 @@ class Report:
         return buffers
 
 
-_ADAPTER = pydantic.TypeAdapter(Report)
+_Findings = Annotated[tuple[Finding, ...], Field(min_length=1, max_length=MAX_FINDINGS)]
+_REPORT = pydantic.TypeAdapter(Report)
+_FINDINGS = pydantic.TypeAdapter(_Findings)
 
 
 def parse(told: Any) -> Report:
     """The report that a reply's field holds. Raises ReportError for anything else."""
+    return _parsed(_REPORT, told)
+
+
+def parse_findings(told: Any) -> tuple[Finding, ...]:
+    """The findings that a reply's field holds, one or more. Raises ReportError otherwise."""
+    return _parsed(_FINDINGS, told)
+
+
+def _parsed(adapter: pydantic.TypeAdapter, told: Any) -> Any:
     try:
-        return _ADAPTER.validate_json(json.dumps(told))  # strict, but a list is a tuple
+        return adapter.validate_json(json.dumps(told))  # strict, but a list is a tuple
     except pydantic.ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(map(str, first["loc"]))[:100] or "top level"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from grader import hostile, triton_report
+from typing import Any
+
+from grader import hostile, triton_memory, triton_report
 from grader.cases import Case
 from grader.compare import Verdict
 from grader.machine import version_of
@@ -52,6 +54,21 @@ class TritonRunner(Runner):
             return result
         return reports[-1]
 
+    def _unsound(self, case: Case, fields: dict[str, Any]) -> CaseResult | None:
+        """A breach of the rules, or an access outside every tensor that left no trace."""
+        told = super()._unsound(case, fields)
+        if told is not None or "findings" not in fields:
+            return told
+        try:
+            worst = triton_memory.worst_of(triton_report.parse_findings(fields["findings"]))
+        except triton_report.ReportError:
+            return self._nonsense(case)
+        source = self.path.read_bytes().decode("utf-8", "replace").splitlines()
+        names = triton_memory.arguments(self.exercise, self.variant, case)
+        what, hint = triton_report.message_of(worst, names, self.variant.file, source)
+        verdict = Verdict(triton_memory.status_of(worst), hostile.clean(what), worst.kind)
+        return CaseResult(case, verdict, worst.line or None, "", "worker", hint)
+
     def _answered(self, case: Case, answer: Reply) -> CaseResult | None:
         told = super()._answered(case, answer)
         if told is not None or self._on_report is None:
@@ -59,6 +76,9 @@ class TritonRunner(Runner):
         try:
             self._on_report(triton_report.parse(hostile.fields(answer).get("accesses")))
         except triton_report.ReportError:
-            what = "its process gave the grader a report that makes no sense."
-            return CaseResult(case, Verdict(Status.crashed, what))
+            return self._nonsense(case)
         return None
+
+    def _nonsense(self, case: Case) -> CaseResult:
+        what = "its process gave the grader a report that makes no sense."
+        return CaseResult(case, Verdict(Status.crashed, what))

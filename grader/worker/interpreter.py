@@ -46,7 +46,7 @@ from triton.runtime.jit import JITFunction
 from . import ahead_of_time, bounds, libdevice, numerics, reductions, rewriting
 from .ahead_of_time import CompileResult, compile_launch
 from .language import Language
-from .launches import Bound, Launch, Launches, NotModelled, bind, prepare
+from .launches import Bound, Launch, Launches, NotModelled, bind, prepare, representative
 
 __all__ = [
     "CompileResult",

@@ -62,6 +62,16 @@ class Region:
             if kind != "load":
                 self.stored[first + element] = True
 
+    def counted(self) -> dict[str, int | None]:
+        """What was loaded and stored, in bytes: every time, and each element once."""
+        return {
+            "argument": self.argument,
+            "load_bytes": self.loads,
+            "store_bytes": self.stores,
+            "distinct_load_bytes": int(np.count_nonzero(self.loaded)) * self.itemsize,
+            "distinct_store_bytes": int(np.count_nonzero(self.stored)) * self.itemsize,
+        }
+
     def _in_elements(self, offsets: np.ndarray) -> np.ndarray:
         rest, fits = offsets, True
         for step, count in self.steps:
