@@ -407,3 +407,56 @@ def test_upstreams_builder_is_the_one_that_is_watched():
     assert source.count("_interpreter.load(") == source.count("_interpreter.store(") == 1
     assert source.count("_interpreter.atomic_cas(") == 1
     assert source.count("_interpreter.atomic_rmw(") == 1
+
+
+# --- every run ------------------------------------------------------------------------------------
+
+GUARD = """
+from grader.worker.bounds import Bounds
+def guard(entry, *arguments):
+    seen = Bounds(path, arguments)
+    with seen.watching():
+        entry(*arguments)
+    return list(seen.findings.values())
+"""
+
+
+def test_bounds_alone_are_watched_without_counting(watch):
+    found = watch(
+        GUARD
+        + """
+x, out = torch.zeros(2000)[:1000], torch.empty(1000)
+right = guard(lambda x, out: k.shift[(4,)](x, out, 1000, 0, 256), x, out)
+wrong = guard(lambda x, out: k.shift[(4,)](x, out, 1000, 3, 256), x, out)
+far = guard(lambda x, out: k.total[(1,)](x, torch.zeros(1), 64, 32), x, out)
+padded, sums = torch.zeros(8, 24)[:, :20], torch.empty(8)
+gaps = guard(lambda x, out: k.row_sum[(8,)](x, out, 24, 20, 32), padded, sums)
+fits = guard(lambda x, out: k.row_sum[(8,)](x, out, 24, 19, 32), padded, sums)
+result = [right, [(f["kind"], f["count"], f["offset"]) for f in wrong], far,
+          [(f["kind"], f["count"], f["offset"]) for f in gaps], fits]
+"""
+    )
+    read = "out_of_bounds_read"
+    assert found == [[], [[read, 3, 4000]], [], [[read, 8, 80]], []]
+
+
+def test_a_pointer_to_nowhere_is_told_beside_the_nearest_argument(watch):
+    """Only looked at, not loaded: that would end the process."""
+    found = watch(
+        GUARD
+        + """
+x, out = torch.zeros(1000), torch.empty(1000)
+from grader.worker.bounds import Bounds
+from triton.runtime.interpreter import TensorHandle, interpreter_builder
+import numpy as np
+seen = Bounds(path, [x, out])
+interpreter_builder.grid_idx = (0, 0, 0)
+where = np.array([x.data_ptr() - (1 << 50)], dtype=np.int64).astype(np.uint64)
+seen._access("load", TensorHandle(where, tl.pointer_type(tl.float32)), None)
+seen._access("store", TensorHandle(np.array([2**64 - 8], dtype=np.uint64),
+             tl.pointer_type(tl.float32)), None)
+result = [(f["kind"], f["offset"]) for f in seen.findings.values()]
+"""
+    )
+    assert found[0] == ["out_of_bounds_read", -(1 << 50)]
+    assert found[1][0] == "out_of_bounds_write"

@@ -14,7 +14,7 @@ from grader.evidence import MemoryEvidence
 from grader.grade import Session
 from grader.spec import Exercise, SpecError
 from grader.status import Status
-from grader.triton_report import message_of, parse
+from grader.triton_report import message_of, parse, parse_findings
 from grader.triton_runner import why_not_counted
 from tests.grader.small_exercise import BRIEF, RIGHT, SPEC, submission, write_spec
 
@@ -399,3 +399,65 @@ def test_a_machine_without_the_interpreter_does_not_measure(exercises, silu, tmp
     evidence = run(exercises, tmp_path / "old", RIGHT)
     assert evidence.status is Status.not_measured
     assert "needs triton 3.7 or later" in evidence.reason
+
+
+# --- every run ------------------------------------------------------------------------------------
+
+READS_BEHIND = """
+import torch
+import triton
+import triton.language as tl
+
+@triton.jit
+def silu_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + offs).to(tl.float32)
+    tl.store(out_ptr + offs, x / (1 + tl.exp(-x)), mask=offs < n)
+
+def silu(x, out):
+    silu_kernel[(triton.cdiv(x.numel(), 16),)](x, out, x.numel(), BLOCK=16)
+"""
+
+
+@needs_interpreter
+def test_a_read_without_a_mask_fails_although_its_result_is_right(exercises, tmp_path):
+    """The smallest case that shows it: one element, of which 15 more are read and never used."""
+    silu = exercises["silu"]
+    folder = submission(tmp_path / "behind", READS_BEHIND)
+    with Session(folder, exercises, effort=BRIEF) as session:
+        part = session.part(silu, silu.variants["triton"], "float32", "ragged")
+    assert part.status is Status.invalid_read
+    [failure] = part.failures
+    assert failure.case.startswith("n=1 ")
+    assert failure.what == (
+        "Program (0, 0, 0) reads 4 bytes at offset 4 of x, which has 4 bytes, at silu.py:9 "
+        "(`x = tl.load(x_ptr + offs).to(tl.float32)`). 15 elements did so there; this was the "
+        "first."
+    )
+    assert failure.where == "silu.py:9"
+    assert "mask" in failure.hint
+    assert failure.observed_by == "worker"
+
+
+@needs_interpreter
+@pytest.mark.parametrize("forged", ["[]", "{}", "[7]", "[{'kind': 'race'}]"])
+def test_forged_findings_that_make_no_sense_are_a_crash(exercises, tmp_path, forged):
+    forging = f"""
+import sys
+for name, module in list(sys.modules.items()):
+    if name.endswith("worker.bounds"):
+        module.Bounds.report = lambda self: {{"findings": {forged}}}
+"""
+    silu = exercises["silu"]
+    folder = submission(tmp_path / "forged", READS_BEHIND + forging)
+    with Session(folder, exercises, effort=BRIEF, policy=False) as session:
+        part = session.part(silu, silu.variants["triton"], "float32", "ragged")
+    assert part.status is Status.crashed
+    assert "makes no sense" in part.failures[0].what
+
+
+def test_findings_are_read_as_strictly_as_a_report():
+    assert parse_findings([FINDING])[0].offset == SIZE
+    for nonsense in ([], {}, None, [FINDING] * 17, [{**FINDING, "line": -1}], [{}]):
+        with pytest.raises(ReportError):
+            parse_findings(nonsense)
