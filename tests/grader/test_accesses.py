@@ -445,11 +445,10 @@ def test_a_pointer_to_nowhere_is_told_beside_the_nearest_argument(watch):
     found = watch(
         GUARD
         + """
-x, out = torch.zeros(1000), torch.empty(1000)
-from grader.worker.bounds import Bounds
+x = torch.zeros(1000)
 from triton.runtime.interpreter import TensorHandle, interpreter_builder
 import numpy as np
-seen = Bounds(path, [x, out])
+seen = Bounds(path, [x])
 interpreter_builder.grid_idx = (0, 0, 0)
 where = np.array([x.data_ptr() - (1 << 50)], dtype=np.int64).astype(np.uint64)
 seen._access("load", TensorHandle(where, tl.pointer_type(tl.float32)), None)
