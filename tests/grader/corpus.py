@@ -14,6 +14,23 @@ They live in tests/submissions/{wrong,honest}/EXERCISE.yaml, each a list of entr
 `old` must occur exactly once. Where it has several lines, write them without the indentation that
 its first line has in the file; `new` is indented to match. `whole` in place of `edits` is a
 complete file.
+
+Where an exercise has several variants, `variant` says which one is graded, and `after` where in the
+file it begins.
+
+EXERCISE_cuda.yaml holds those of the CUDA variants, as edits of reference/EXERCISE.cu without its
+stub lines (//|):
+
+    - name: bank_conflicts
+      mistake: the tile isn't padded, so a column of it lies in one bank
+      variant: cuda_v4                    # the one that is graded; `cuda` where it isn't said
+      after: transpose_v4_kernel(const    # edits and lines are looked for behind this text, which
+                                          # occurs once: there they are the first, not the only one
+      edits: [{old: "[TILE + 1]", new: "[TILE]"}]
+      status: target_missed
+      check: memory                       # the memory check fails, every size class passes
+      line: "= tile[threadIdx.x][i]"      # what stands in the line the message must point at; of
+                                          # several (a list) one
 """
 
 from __future__ import annotations
@@ -31,6 +48,7 @@ FOLDER = ROOT / "tests" / "submissions"
 REFERENCE = ROOT / "reference"
 
 Kind = Literal["wrong", "honest"]
+Language = Literal["triton", "cuda"]
 Name = Annotated[str, pydantic.Field(pattern=r"^[a-z][a-z0-9_]*$")]
 
 
@@ -66,16 +84,38 @@ class Submission(_Model):
     passes: tuple[str, ...] = ()  # size classes that must pass, in every dtype
     passes_dtypes: tuple[str, ...] = ()  # dtypes that must pass, in every size class
     fast: bool = True  # honest ones: whether the speed targets are within its reach
+    variant: str = "triton"
+    after: str = ""  # edits and lines are the first ones behind this text
+    line: tuple[str, ...] = ()  # texts of lines; the message must point at one of them
+    check: Literal["sizes", "memory"] = "sizes"  # what must fail
+    only_observed: bool = False  # a GPU that isn't watched may say anything, `passed` too
+
+    @pydantic.field_validator("line", mode="before")
+    @classmethod
+    def _one_or_several(cls, value: object) -> object:
+        return (value,) if isinstance(value, str) else value
+
+    @property
+    def language(self) -> Language:
+        """The language of the file handed in."""
+        return "cuda" if self.variant.startswith("cuda") else "triton"
 
     @property
     def id(self) -> str:
-        """`silu-grid_rounds_down`, as the id of a test."""
-        return f"{self.exercise}-{self.name}"
+        """`silu-grid_rounds_down` or `transpose-cuda_v4-unpadded`, as the id of a test."""
+        words = (self.exercise, *([self.variant] * (self.variant != "triton")), self.name)
+        return "-".join(words)
 
     @property
     def file(self) -> str:
         """The name of the file handed in."""
-        return f"{self.exercise}.py"
+        return f"{self.exercise}.{'py' if self.language == 'triton' else 'cu'}"
+
+    @property
+    def place(self) -> str:
+        """Where the entry stands, as messages name it."""
+        suffix = "_cuda" if self.language == "cuda" else ""
+        return f"{self.kind}/{self.exercise}{suffix}.yaml: {self.name}"
 
     def status_on(self, gpu: bool) -> Status:
         """The status that a machine with or without a GPU must find."""
@@ -86,9 +126,26 @@ class Submission(_Model):
         if self.whole is not None:
             return self.whole
         text = (REFERENCE / self.file).read_text(encoding="utf-8")
+        if self.after or self.language == "cuda":
+            text = _without_stub_lines(text)
         for edit in self.edits:
-            text = _applied(edit, text, f"{self.kind}/{self.exercise}.yaml: {self.name}")
+            text = _applied(edit, text, self.after, self.place)
         return text
+
+    def lines(self) -> tuple[int, ...]:
+        """The numbers, from 1, of the lines of which the message must point at one.
+
+        Raises CorpusError where a line's text is not in the file, or not once.
+        """
+        text = self.text()
+        start = _behind(self.after, text, self.place)
+        numbers = []
+        for wanted in self.line:
+            times = text.count(wanted, start)
+            if times == 0 or (times > 1 and not self.after):
+                raise CorpusError(f"{self.place}: line: expected {wanted!r} once, got {times}")
+            numbers.append(text.count("\n", 0, text.index(wanted, start)) + 1)
+        return tuple(numbers)
 
     def write(self, folder: Path) -> Path:
         """Make `folder` the submission: the one file, and nothing else. Returns its path."""
@@ -98,11 +155,12 @@ class Submission(_Model):
         return path
 
 
-def load(kind: Kind) -> list[Submission]:
-    """Every entry of one kind, in the order of the files. Raises CorpusError."""
+def load(kind: Kind, language: Language = "triton") -> list[Submission]:
+    """Every entry of one kind and language, in the order of the files. Raises CorpusError."""
     return [
         submission
         for path in sorted((FOLDER / kind).glob("*.yaml"))
+        if path.stem.endswith("_cuda") == (language == "cuda")
         for submission in _read(path, kind)
     ]
 
@@ -115,10 +173,13 @@ def _read(path: Path, kind: Kind) -> list[Submission]:
         raise CorpusError(f"{place}: {error}") from None
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
         raise CorpusError(f"{place}: expected a list of mappings")
+    exercise = path.stem.removesuffix("_cuda")
+    variant = "triton" if exercise == path.stem else "cuda"
     submissions = []
     for entry in entries:
         try:
-            submission = Submission(**{"kind": kind, "exercise": path.stem, **entry})
+            known = {"kind": kind, "exercise": exercise, "variant": variant}
+            submission = Submission(**{**known, **entry})
         except pydantic.ValidationError as error:
             first = error.errors()[0]
             key = ".".join(map(str, first["loc"]))
@@ -142,7 +203,11 @@ def _check(submission: Submission, place: str) -> None:
         raise CorpusError(f"{place}: status: got {submission.status.value}")
     if wrong != bool(submission.mistake) or wrong == bool(submission.about):
         raise CorpusError(f"{place}: expected {'mistake' if wrong else 'about'}, and only that")
-    if wrong and not submission.classes and submission.status is not Status.not_attempted:
+    memory = submission.check == "memory"
+    if memory != (submission.status is Status.target_missed):
+        raise CorpusError(f"{place}: check: expected memory with target_missed, and only there")
+    running = submission.status not in (Status.not_attempted, Status.target_missed)
+    if wrong and running and not submission.classes:
         raise CorpusError(f"{place}: classes: expected the size classes that must fail")
     both = {*submission.classes} & {*submission.passes}
     both |= {*submission.dtypes} & {*submission.passes_dtypes}
@@ -150,19 +215,33 @@ def _check(submission: Submission, place: str) -> None:
         raise CorpusError(f"{place}: must both fail and pass: {', '.join(sorted(both))}")
 
 
-def _applied(edit: Edit, text: str, place: str) -> str:
+def _without_stub_lines(text: str) -> str:
+    """The solution alone: the stub's lines (#| and //|) repeat names and calls of it."""
+    lines = text.splitlines(keepends=True)
+    return "".join(line for line in lines if not line.lstrip().startswith(("#|", "//|")))
+
+
+def _behind(after: str, text: str, place: str) -> int:
+    """Where `text` goes on behind `after`, which must occur once unless it is empty."""
+    if after and text.count(after) != 1:
+        raise CorpusError(f"{place}: after: expected {after!r} once, got {text.count(after)}")
+    return text.index(after) + len(after)
+
+
+def _applied(edit: Edit, text: str, after: str, place: str) -> str:
     old, new = edit.old.rstrip("\n"), edit.new.rstrip("\n")
+    behind = _behind(after, text, place)
     found = []
-    for indent in ("", " " * 4, " " * 8):
+    for indent in ("", " " * 4, " " * 8, " " * 12):
         needle = _indented(old, indent)
-        start = text.find(needle)
+        start = text.find(needle, behind)
         while start >= 0:
             if _indent_at(text, start) == indent:
                 found.append((start, needle, indent))
             start = text.find(needle, start + 1)
-    if len(found) != 1:
+    if not found or (len(found) != 1 and not after):
         raise CorpusError(f"{place}: expected {old!r} once in the reference, got {len(found)}")
-    start, needle, indent = found[0]
+    start, needle, indent = min(found)
     return text[:start] + _indented(new, indent) + text[start + len(needle) :]
 
 
