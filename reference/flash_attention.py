@@ -16,6 +16,7 @@ import torch
 import triton
 import triton.language as tl
 
+# The hardware has exp2 and no exp: exp(x) = exp2(x * LOG2_E), and log(y) = log2(y) * LN_2.
 LOG2_E = tl.constexpr(1.4426950408889634)
 LN_2 = tl.constexpr(0.6931471805599453)
 
@@ -110,8 +111,8 @@ def flash_attention(
 
     q, out: shape (Z, H, N_CTX, HEAD_DIM); k, v: shape (Z, H, N_KV, HEAD_DIM), one dtype of float32,
     float16, bfloat16; HEAD_DIM one of 16, 32, 64, 128. The elements of a row lie side by side, the
-    other strides are each tensor's own. lse: shape (Z, H, N_CTX), float32, contiguous. sm_scale > 0.
-    causal: query i sees the keys up to i + N_KV - N_CTX only. A row that sees none: 0 and -inf.
+    other strides are each tensor's own. lse: shape (Z, H, N_CTX), float32, contiguous. sm_scale is
+    above 0. causal: query i sees the keys up to i + N_KV - N_CTX only. One that sees none: 0, -inf.
     """
     # BEGIN SOLUTION
     #| # TODO: a program for each block of BLOCK_M rows of each of the Z * H heads, in a grid of one

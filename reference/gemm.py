@@ -46,8 +46,8 @@ def gemm_v1_kernel(
     #| #   offs_n. An element's address is row * stride + column * stride, with the strides you were
     #| #   given: a and b may be transposed views. Mask both edges of both tiles: what must a masked
     #| #   element be so that it adds nothing?
-    #| # TODO: a[:, :, None] * b[None, :, :] has every product, shape [rows, k, columns]. Add them up
-    #| #   over k (tl.sum, axis=1), in float32.
+    #| # TODO: a[:, :, None] * b[None, :, :] has every product, shape [rows, k, columns]. Add them
+    #| #   up over k (tl.sum, axis=1), in float32.
     #| # TODO: store the tile. Which elements of it exist?
     # In int64, so that an index times a stride is right beyond 2**31 elements too.
     pid = tl.program_id(0).to(tl.int64)
@@ -131,7 +131,7 @@ def gemm_v2(a: torch.Tensor, b: torch.Tensor, out: torch.Tensor) -> None:
     """Write a @ b to out, a tile in each program. Shapes and strides as for gemm_v1."""
     # BEGIN SOLUTION
     #| # TODO: choose the tile: powers of two, at least 16 each, since tl.dot takes no less. An
-    #| #   element of a is read once for every BLOCK_N columns of out: what must BLOCK_N be at least?
+    #| #   element of a is read once for every BLOCK_N columns of out: how small may BLOCK_N be?
     #| raise NotImplementedError("gemm_v2: launch gemm_v2_kernel here")
     (M, K), N = a.shape, b.shape[1]
     BLOCK_M, BLOCK_N, BLOCK_K = 64, 64, 32
@@ -211,13 +211,10 @@ def gemm_v3(a: torch.Tensor, b: torch.Tensor, out: torch.Tensor) -> None:
 # --- v4 ------------------------------------------------------------------------------------------
 
 # BEGIN SOLUTION
-#| # TODO: a list of triton.Config({"BLOCK_M": ..., ...}, num_warps=..., num_stages=...), few enough
-#| # to be tried in seconds: large tiles for large squares, small ones where M or N is small.
-#| CONFIGS = [
-#|     triton.Config(
-#|         {"BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 32, "GROUP_SIZE_M": 8}, num_warps=4, num_stages=3
-#|     ),
-#| ]
+#| # TODO: more configurations, few enough to be tried in seconds: large tiles for large squares,
+#| # small ones where M or N is small.
+#| SMALL = {"BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 32, "GROUP_SIZE_M": 8}
+#| CONFIGS = [triton.Config(SMALL, num_warps=4, num_stages=3)]
 TILES = [  # BLOCK_M, BLOCK_N, BLOCK_K, num_warps, num_stages
     (128, 256, 64, 8, 3),
     (128, 128, 64, 8, 3),
@@ -244,7 +241,7 @@ def gemm_v4_kernel(
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
     GROUP_SIZE_M: tl.constexpr,
 ):  # fmt: skip
-    """As gemm_v3_kernel. The keys say of which shapes it is tuned anew; nothing is computed of them."""
+    """As gemm_v3_kernel, tuned anew for each combination of the keys, which it doesn't use."""
     # BEGIN SOLUTION
     #| # TODO: the body of v3. (A kernel can call a @triton.jit function, if you want to share it.)
     pid = tl.program_id(0).to(tl.int64)

@@ -159,7 +159,7 @@ def transpose_v3(input: torch.Tensor, output: torch.Tensor) -> None:
 def transpose_v4_kernel(
     x_ptr, out_ptr, stride_xm, stride_on, M, N, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr
 ):
-    """One program turns one tile; programs that run together read down input, write along output."""
+    """One program turns one tile; programs that run together write along the rows of output."""
     # BEGIN SOLUTION
     #| # TODO: v3 is right and has whole sectors. What is left is to keep the memory busy: larger
     #| #   tiles, more warps, and an order of the tiles in which programs that run at the same time

@@ -14,7 +14,8 @@ from grader.oracle import Oracle, OracleError, Truth
 from grader.spec import Tolerance
 from grader.status import Status
 
-EXERCISES = spec.load_all()
+# Two exercises in depth; test_tolerance.py has all of them.
+EXERCISES = {name: each for name, each in spec.load_all().items() if name in ("silu", "rmsnorm")}
 DTYPES = ("float32", "float16", "bfloat16")
 NAN, INF = float("nan"), float("inf")
 

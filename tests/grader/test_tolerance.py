@@ -1,4 +1,4 @@
-"""The tolerance of every exercise, proved over drawn cases: what is wrong fails, what is honest passes.
+"""The tolerance of every exercise, proved: what is wrong fails, what is honest passes.
 
 For each exercise and dtype at least 200 cases: outputs that are zeros, a constant, half computed,
 shifted or transposed fail in every one of them; so does, where it can be told, what was computed in
