@@ -65,11 +65,16 @@ def _names_bound(statement: ast.stmt) -> set[str]:
 
 
 def _kernels_written(module: ast.Module) -> list[str]:
-    """Names of the `jit` functions with a body of their own."""
+    """Names of the `jit` functions with a body of their own that nothing in the file names.
+
+    A kernel that something names may be launched there: it belongs to another entry.
+    """
+    named = {node.id for node in ast.walk(module) if isinstance(node, ast.Name)}
     return [
         statement.name
         for statement in module.body
         if isinstance(statement, ast.FunctionDef)
+        and statement.name not in named
         and any("jit" in ast.unparse(decorator) for decorator in statement.decorator_list)
         and not _is_bare(statement)
     ]

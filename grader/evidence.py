@@ -107,7 +107,8 @@ class LineCounters:
 
     A request is one access of a warp; sectors have 32 bytes. `useful_bytes` are those that the
     lanes of a request asked for, each counted once. Wavefronts and conflicts are of shared memory;
-    `ways` is the worst request's: 32 where all lanes hit one bank.
+    `ways` is the worst request's: 32 where all lanes hit one bank. `masked` counts elements of
+    Triton blocks that a mask left out.
     """
 
     line: int  # in the submission's file; 0 where none is known
@@ -120,6 +121,7 @@ class LineCounters:
     wavefronts: int = 0
     conflicts: int = 0
     ways: int = 0
+    masked: int = 0
 
 
 @dataclass(frozen=True)

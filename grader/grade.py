@@ -15,7 +15,7 @@ from pathlib import Path
 
 import torch
 
-from grader import breaches, machine, memory, native, stopwatch
+from grader import breaches, machine, memory, native, stopwatch, triton_memory
 from grader.allowed_paths import DeviceName
 from grader.attempt import is_untouched
 from grader.cases import Case, Space, fixed_case
@@ -36,6 +36,7 @@ from grader.sandbox import Sandbox
 from grader.spec import Exercise, Variant
 from grader.status import Status
 from grader.supervision import SandboxError
+from grader.triton_runner import why_not_counted
 
 PUBLIC_SEED = 2026  # of every student's own run; a class is graded with another one
 MAX_FILE_BYTES = 1 << 20
@@ -247,15 +248,15 @@ class Session:
 
     def memory(self, exercise: Exercise, variant: Variant) -> MemoryEvidence:
         """How a variant that is right uses memory, on the case its spec names."""
-        if variant.language != "cuda":
-            reason = "access to memory is counted in CUDA C++ only"
-            return MemoryEvidence(Status.not_measured, reason)
         if found := self._breaches(exercise, variant):
             return MemoryEvidence(Status.policy_violation, found[0].what)
-        if reason := native.why_not("emulator"):
+        in_cuda = variant.language == "cuda"
+        if reason := native.why_not("emulator") if in_cuda else why_not_counted():
             return MemoryEvidence(Status.not_measured, reason)
         case = fixed_case(exercise, variant, variant.memory.case, self.seed)
         try:
+            if not in_cuda:
+                return self._memory_of_triton(exercise, variant, case)
             runner = self.runners.native(exercise, variant, "emulator")
             seen = runner.measure(case)
             if isinstance(seen, CaseResult):
@@ -265,6 +266,24 @@ class Session:
         except Exception:
             reason = traceback.format_exc(limit=-6)
             return MemoryEvidence(Status.grader_error, reason, str(case))
+
+    def _memory_of_triton(self, exercise: Exercise, variant: Variant, case: Case) -> MemoryEvidence:
+        block = variant.memory
+        runner = self.runners.interpreted(exercise, variant)
+        wave = block.wave_bytes.programs if block.wave_bytes is not None else 0
+        seen = runner.measure(case, wave)
+        if isinstance(seen, CaseResult):
+            return MemoryEvidence(seen.status, seen.verdict.what, str(case))
+        grown = None
+        if block.growth is not None:
+            larger = fixed_case(exercise, variant, block.grown_case(), self.seed)
+            seen_larger = runner.measure(larger)
+            if isinstance(seen_larger, CaseResult):
+                return MemoryEvidence(seen_larger.status, seen_larger.verdict.what, str(larger))
+            grown = (larger, seen_larger)
+        data = self._file(variant.file)
+        source = data.decode("utf-8", "replace").splitlines() if isinstance(data, bytes) else []
+        return triton_memory.measure(seen, exercise, variant, case, source, grown)
 
     # --- parts ---------------------------------------------------------------------------------
 

@@ -9,6 +9,13 @@ in a spec's memory block and names the counters of ncu's that it is made of:
     copies, bytes_copied            between host and device
     reads.NAME                      bytes loaded from an argument, over the argument's size
 
+For Triton kernels they come from the interpreter: see triton_memory.py, which adds
+
+    scratch_bytes                   of tensors that the entry brings beside its arguments
+    wave_bytes.distinct             distinct bytes loaded by programs that run at once
+    wave_bytes.to_row_major         the same, over those of tiles in row-major order
+    growth.tile, growth.scratch     largest block and scratch at four times the sizes, over before
+
 The emulator's counters are the word of a process that ran student code, so `implausible` holds them
 against what the case's bytes require.
 """
@@ -25,6 +32,7 @@ from grader.cases import Case
 from grader.emulator.report import SECTOR_BYTES, Report, SiteCounters, status_name_of
 from grader.evidence import LineCounters, MemoryEvidence, Metric
 from grader.spec import ITEMSIZE, Bound, Exercise, Memory, Tensor, Variant
+from grader.spec_blocks import GROWTH
 from grader.status import Status
 
 MAX_LINES = 200  # rows kept in evidence
@@ -161,11 +169,11 @@ def implausible(report: Report, exercise: Exercise, variant: Variant, case: Case
         if tensor.is_input and tensor.space == "device":
             loaded = seen.load_bytes if seen else 0
             if loaded + copied < size:
-                return _too_few(tensor.name, size, "loaded", loaded)
+                return too_few(tensor.name, size, "loaded", loaded)
         if tensor.is_output:
             stored = seen.store_bytes if seen else 0
             if stored + copied < size:
-                return _too_few(tensor.name, size, "stored", stored)
+                return too_few(tensor.name, size, "stored", stored)
     sites = [site for launch in report.launches for site in launch.sites]
     for kind in ("load", "store"):
         by_buffer = sum(getattr(buffer, f"{kind}_bytes") for buffer in report.buffers)
@@ -212,7 +220,8 @@ def _is_side(tensor: Tensor, kind: str) -> bool:
     return tensor.space == "device" and (tensor.is_input if kind == "load" else tensor.is_output)
 
 
-def _too_few(name: str, size: int, verb: str, seen: int) -> str:
+def too_few(name: str, size: int, verb: str, seen: int) -> str:
+    """The sentence of counters that miss most of a tensor."""
     return (
         f"the counters can't be complete: {name} has {size:,} bytes and the result is right, but "
         f"only {seen:,} were {verb}"
@@ -330,7 +339,22 @@ def _measured(judged: Judged, lines: Sequence[LineCounters], file: str) -> str:
         return f"{amount} {'copy' if amount == '1' else 'copies'} between host and device"
     if subject == "bytes_copied":
         return f"{amount} bytes copied between host and device"
+    if subject == "scratch_bytes":
+        return f"the entry brings {amount} bytes of its own"
+    if subject == "wave_bytes":
+        return _wave(rest[0], judged.measured, amount)
+    if subject == "growth":
+        what = {"tile": "the largest block", "scratch": "what the entry allocates"}[rest[0]]
+        return f"with {GROWTH} times the size {what} grows {amount} times"
     return f"every element of {rest[0]} is read {amount} times"
+
+
+def _wave(key: str, measured: float | None, amount: str) -> str:
+    if measured is None:
+        return "no kernel runs"
+    if key == "distinct":
+        return f"programs that run at once load {amount} distinct bytes"
+    return f"programs that run at once load {amount} of the bytes that row-major order needs"
 
 
 def _least_useful(lines: Sequence[LineCounters], kind: str) -> LineCounters | None:

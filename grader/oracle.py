@@ -6,6 +6,7 @@ The only file of reference/ that the grader's process executes.
 from __future__ import annotations
 
 import importlib.util
+import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -54,7 +55,7 @@ class Oracle:
         wide = {name: _widened(tensor) for name, tensor in inputs.items()}
         expected = self._call(self.definition, wide, scalars)
         own = self._own(inputs, scalars, len(expected))
-        sizes = self._sizes(magnitude, wide, scalars, expected)
+        sizes = self._sizes(magnitude, inputs, wide, scalars, expected)
         if not len(expected) == len(own) == len(sizes):
             raise OracleError(f"{self.name}: its functions return different numbers of outputs")
         for e, o, s in zip(expected, own, sizes, strict=True):
@@ -76,6 +77,7 @@ class Oracle:
     def _sizes(
         self,
         magnitude: str,
+        inputs: Mapping[str, torch.Tensor],
         wide: Mapping[str, torch.Tensor],
         scalars: Mapping[str, Any],
         expected: list[torch.Tensor],
@@ -90,7 +92,11 @@ class Oracle:
                 f"{self.name}: its tolerance says `magnitude: oracle`, which needs a function "
                 f"{self.name}_magnitude"
             )
-        return self._call(self.magnitude, wide, scalars)
+        told = scalars
+        if "dtype" in inspect.signature(self.magnitude).parameters:
+            floats = (t.dtype for t in inputs.values() if t.is_floating_point())
+            told = {**scalars, "dtype": next(floats, torch.float32)}
+        return self._call(self.magnitude, wide, told)
 
     def _call(
         self, function: Callable[..., Any], inputs: Mapping[str, Any], scalars: Mapping[str, Any]

@@ -121,6 +121,7 @@ class Runner:
         self._pending: PendingCompile | None = None
         self._stalled: PendingCompile | None = None
         self._operation = Operation.run
+        self._repeat = 0
         self._on_report: Callable[[Any], None] | None = None
 
     def __enter__(self) -> Runner:
@@ -217,7 +218,7 @@ class Runner:
         placed = self._arena.place(made.slots, inputs_writable)
         arguments = made.arguments([item.argument for item in placed])
         asked = time.perf_counter()
-        answer = self._worker.ask(self._operation, arguments)
+        answer = self._worker.ask(self._operation, arguments, self._repeat)
         self.times.waiting += time.perf_counter() - asked
         self._tags[self._worker.sequence] = case
         if isinstance(answer, Death):
@@ -236,12 +237,16 @@ class Runner:
         returned = hostile.text(hostile.fields(answer), "returned")
         if verdict.status is Status.not_written and returned:
             return self._returned_instead(case, returned)
-        breach = self._computed_by_library(case, hostile.fields(answer)) if verdict.passed else None
-        return breach or CaseResult(case, verdict)
+        unsound = self._unsound(case, hostile.fields(answer)) if verdict.passed else None
+        return unsound or CaseResult(case, verdict)
 
     def _answered(self, case: Case, answer: Reply) -> CaseResult | None:
         """What an answer itself says of the case; None where its outputs are to be judged."""
         return None if answer.code is Code.ok else self._from_refusal(case, answer)
+
+    def _unsound(self, case: Case, fields: dict[str, Any]) -> CaseResult | None:
+        """What an answer tells against a run whose outputs are right."""
+        return self._computed_by_library(case, fields)
 
     def _computed_by_library(self, case: Case, fields: dict[str, Any]) -> CaseResult | None:
         """What the submission's own lines let PyTorch compute, where that is not allowed."""

@@ -18,6 +18,7 @@ from grader.native_runner import NativeRunner
 from grader.runner import Runner, Times
 from grader.sandbox import Sandbox
 from grader.spec import Exercise, Variant
+from grader.triton_runner import TritonRunner
 
 _DEVICE_OF: dict[Backend, DeviceName] = {"emulator": "emulator", "gpu": "cuda"}
 
@@ -52,6 +53,7 @@ class Runners:
         self._check_with_nvcc = check_with_nvcc
         self._backends = backends
         self._guarded = guarded
+        self._interpreting: Sandbox | None = None
         self._native: dict[Backend, Sandbox] = {}
         self._programs: dict[tuple[str, Backend], Program] = {}
         self._opened: dict[tuple[str, str, str], Runner] = {}
@@ -61,6 +63,9 @@ class Runners:
         for runner in self._opened.values():
             runner.close()
         self._opened.clear()
+        if self._interpreting is not None:
+            self._interpreting.close()
+            self._interpreting = None
         for sandbox in self._native.values():
             sandbox.close()
         self._native.clear()
@@ -100,20 +105,37 @@ class Runners:
         """The runner of a Triton variant, if it was asked for already."""
         return self._opened.get((exercise.name, variant.name, "triton"))
 
-    def triton(self, exercise: Exercise, variant: Variant) -> Runner:
+    def interpreted(self, exercise: Exercise, variant: Variant) -> TritonRunner:
+        """A runner of a Triton variant in the interpreter, on whatever machine.
+
+        Raises SandboxError.
+        """
+        if self._sandbox.device == "interpreter":
+            return self.triton(exercise, variant)
+        if self._interpreting is None:
+            sandbox = Sandbox("interpreter", self._level, self._required)
+            sandbox.start()
+            self._interpreting = sandbox
+        sandbox = self._interpreting
+        return self._open(
+            (exercise.name, variant.name, "interpreter"),
+            lambda: self._triton_runner(sandbox, exercise, variant),
+        )
+
+    def triton(self, exercise: Exercise, variant: Variant) -> TritonRunner:
         """The runner of a Triton variant. Raises SandboxError."""
         if not self._sandbox.is_started:
             self._sandbox.start()
         return self._open(
             (exercise.name, variant.name, "triton"),
-            lambda: Runner(
-                self._sandbox,
-                exercise,
-                variant,
-                self._held(self._sandbox, variant),
-                self._watched(exercise, variant),
-            ),
+            lambda: self._triton_runner(self._sandbox, exercise, variant),
         )
+
+    def _triton_runner(
+        self, sandbox: Sandbox, exercise: Exercise, variant: Variant
+    ) -> TritonRunner:
+        watched = self._watched(exercise, variant)
+        return TritonRunner(sandbox, exercise, variant, self._held(sandbox, variant), watched)
 
     def native(self, exercise: Exercise, variant: Variant, backend: Backend) -> NativeRunner:
         """A runner of a CUDA C++ variant. Raises as `of` does."""

@@ -326,6 +326,42 @@ class LoadStore(Block):
     store: Bound | None = None
 
 
+class Wave(Block):
+    """Bounds on what programs that run at once load: `programs` of them, in the launch's order.
+
+    `distinct` bounds the distinct bytes of a wave, `to_row_major` their ratio to what the same
+    programs load when they are taken in row-major order of their tiles.
+    """
+
+    programs: Annotated[int, BeforeValidator(whole)]
+    distinct: Bound | None = None
+    to_row_major: Bound | None = None
+
+    @pydantic.model_validator(mode="after")
+    def _says_something(self) -> Wave:
+        if self.distinct is None and self.to_row_major is None:
+            raise refusal("expected distinct or to_row_major, got neither")
+        return self
+
+
+class Growth(Block):
+    """Bounds on what grows when the `sizes` named are four times as large.
+
+    `tile` bounds the ratio of the largest blocks' elements, `scratch` that of the bytes the entry
+    allocates: 1 where nothing may grow, 4 where it may grow as the sizes do.
+    """
+
+    sizes: Annotated[tuple[Name, ...], BeforeValidator(nonempty_list)]
+    tile: Bound | None = None
+    scratch: Bound | None = None
+
+    @pydantic.model_validator(mode="after")
+    def _says_something(self) -> Growth:
+        if self.tile is None and self.scratch is None:
+            raise refusal("expected tile or scratch, got neither")
+        return self
+
+
 def _case_value(value: object) -> object:
     if not isinstance(value, (bool, int, float, str)):
         raise unexpected("one value", value)
@@ -334,14 +370,17 @@ def _case_value(value: object) -> object:
 
 Case = dict[str, Annotated[Any, BeforeValidator(_case_value)]]
 
+GROWTH = 4  # times, of the sizes that `growth` names
+
 
 class Memory(Block):
     """Targets for how memory is used, measured on one fixed case.
 
     `case` gives every size, the dtype where the variant has several, and scalars or a data
     pattern where they matter. `useful_bytes_per_sector` is of 32; `reads` says how often each
-    element of an argument is read from global memory; `copies` and `bytes_copied` are between
-    host and device.
+    element of an argument is read from global memory. Of CUDA C++ alone: `shared_bank_conflicts`;
+    `copies` and `bytes_copied` between host and device. Of Triton alone: `scratch_bytes`, of
+    tensors that the entry brings beside its arguments; `wave_bytes`; `growth`.
     """
 
     case: Case
@@ -350,19 +389,33 @@ class Memory(Block):
     copies: Bound | None = None
     bytes_copied: Bound | None = None
     reads: dict[str, Bound] | None = None
+    scratch_bytes: Bound | None = None
+    wave_bytes: Wave | None = None
+    growth: Growth | None = None
 
     def bounds(self) -> Iterator[tuple[tuple[str, ...], Bound]]:
         """Every bound with its key path below this block, in the order of the fields."""
-        sectors = self.useful_bytes_per_sector
-        if sectors is not None:
-            for side in ("load", "store"):
-                if getattr(sectors, side) is not None:
-                    yield ("useful_bytes_per_sector", side), getattr(sectors, side)
+        yield from self._below("useful_bytes_per_sector", ("load", "store"))
         for metric in ("shared_bank_conflicts", "copies", "bytes_copied"):
             if getattr(self, metric) is not None:
                 yield (metric,), getattr(self, metric)
         for argument, bound in (self.reads or {}).items():
             yield ("reads", argument), bound
+        if self.scratch_bytes is not None:
+            yield ("scratch_bytes",), self.scratch_bytes
+        yield from self._below("wave_bytes", ("distinct", "to_row_major"))
+        yield from self._below("growth", ("tile", "scratch"))
+
+    def grown_case(self) -> Case:
+        """The case with the sizes that `growth` names four times as large."""
+        grown = self.growth.sizes if self.growth is not None else ()
+        return {k: v * GROWTH if k in grown else v for k, v in self.case.items()}
+
+    def _below(self, name: str, keys: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Bound]]:
+        block = getattr(self, name)
+        for key in keys if block is not None else ():
+            if getattr(block, key) is not None:
+                yield (name, key), getattr(block, key)
 
 
 class Milliseconds(Block):

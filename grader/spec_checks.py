@@ -220,6 +220,9 @@ def _memory_mistakes(exercise: Exercise, variant: Variant, block: Memory) -> Ite
                 ("reads", name),
                 choice_problem(tensors, name),
             )
+    yield from _uncounted_mistakes(variant, block)
+    if block.growth is not None:
+        yield from _growth_mistakes(exercise, block, {} if in_case else block.case)
     bounds = list(block.bounds())
     if not bounds:
         yield Mistake((), "expected a target beside the case, got none")
@@ -235,6 +238,34 @@ def _memory_mistakes(exercise: Exercise, variant: Variant, block: Memory) -> Ite
             problem = _amount_problem(exercise, variant, getattr(bound, good), case)
             if problem:
                 yield Mistake((*path, good), problem)
+
+
+def _uncounted_mistakes(variant: Variant, block: Memory) -> Iterator[Mistake]:
+    """Bounds on what isn't counted in the language of the variant."""
+    of = {
+        "cuda": ("scratch_bytes", "wave_bytes", "growth"),
+        "triton": ("shared_bank_conflicts", "copies", "bytes_copied"),
+    }
+    found = [key for key in of[variant.language] if getattr(block, key) is not None]
+    if found:
+        language = {"cuda": "CUDA C++", "triton": "Triton"}[variant.language]
+        told = f"expected what is counted in {language} alone, got {' and '.join(found)}"
+        yield Mistake((found[0],), told)
+
+
+def _growth_mistakes(
+    exercise: Exercise, block: Memory, case: Mapping[str, Any]
+) -> Iterator[Mistake]:
+    """What is wrong with the sizes that are to grow; `case` is empty where it is wrong itself."""
+    known = exercise.sizes_names
+    unknown = False
+    for index, name in enumerate(block.growth.sizes):
+        if name not in known:
+            unknown = True
+            yield Mistake(("growth", "sizes", index), choice_problem(known, name))
+    if case and not unknown:
+        for mistake in _case_shape_mistakes(exercise, block.grown_case()):
+            yield Mistake(("growth", "sizes"), mistake.message)
 
 
 def _amount_problem(

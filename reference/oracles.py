@@ -8,7 +8,8 @@ name, on any device, return a new tensor, and change nothing.
                     error a kernel may make, and its time is what a kernel's time is held against.
     name_magnitude  optional: how large the numbers behind each output element were, shape of the
                     output. Rounding error is allowed in proportion to it; where there is no such
-                    function, in proportion to the output itself.
+                    function, in proportion to the output itself. Where it has a parameter `dtype`,
+                    it is told the kernel's dtype, a torch.dtype: its own inputs are float64.
 """
 
 from __future__ import annotations
@@ -85,3 +86,109 @@ def transpose(input: torch.Tensor) -> torch.Tensor:
 def copy_first_column(h_A: torch.Tensor) -> torch.Tensor:
     """The first column of a matrix (rows, cols): (rows,)."""
     return h_A[:, 0].clone()
+
+
+def softmax(x: torch.Tensor) -> torch.Tensor:
+    """The softmax of each row of x (rows, cols)."""
+    return torch.softmax(x, dim=-1)
+
+
+def softmax_torch(x: torch.Tensor) -> torch.Tensor:
+    """torch's own softmax, in the dtype of x."""
+    return torch.softmax(x, dim=-1)
+
+
+def softmax_magnitude(x: torch.Tensor) -> torch.Tensor:
+    """softmax(x), and a little beside it: what is below 2**-117 may as well be 0."""
+    return softmax(x) + 2.0**-100
+
+
+def gemm(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """The matrix product of a (M, K) and b (K, N)."""
+    return a @ b
+
+
+def gemm_torch(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """torch's own product, in the dtype of a and b."""
+    return a @ b
+
+
+def gemm_magnitude(a: torch.Tensor, b: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """|a @ b|, which is rounded to the dtype, and |a| @ |b|, which is summed in float32.
+
+    The latter counts in the proportion of the two roundings: in float32 it is nearly all there is,
+    in half precision a sum kept in float32 adds hardly anything, and one kept in less shows.
+    """
+    return (a @ b).abs() + 4 * _float32_of(dtype) * (a.abs() @ b.abs())
+
+
+def _float32_of(dtype: torch.dtype) -> float:
+    """float32's rounding, measured in the dtype's: 1 for float32 itself, 2**-16 for bfloat16."""
+    return torch.finfo(torch.float32).eps / torch.finfo(dtype).eps
+
+
+def flash_attention(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, sm_scale: float, causal: bool
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """softmax(q @ k^T * sm_scale) @ v for each head, and the log-sum-exp of each row of scores.
+
+    q: (Z, H, N_CTX, HEAD_DIM); k, v: (Z, H, N_KV, HEAD_DIM). Causal: query i sees the keys up to
+    i + N_KV - N_CTX, so that the last one sees all. A query that sees no key has 0 and -inf.
+    """
+    visible = _visible(q, k, causal)
+    heads = [
+        _attention(*head, sm_scale, visible)
+        for head in zip(q.flatten(0, 1), k.flatten(0, 1), v.flatten(0, 1), strict=True)
+    ]
+    out, lse = (torch.stack(each) for each in zip(*heads, strict=True))
+    return out.view_as(q), lse.view(q.shape[:-1])
+
+
+def _visible(q: torch.Tensor, k: torch.Tensor, causal: bool) -> torch.Tensor:
+    """Which of the keys (columns) a query (row) sees: bool (N_CTX, N_KV)."""
+    n_ctx, n_kv = q.shape[-2], k.shape[-2]
+    everything = torch.ones(n_ctx, n_kv, dtype=torch.bool, device=q.device)
+    return everything.tril(n_kv - n_ctx) if causal else everything
+
+
+def _attention(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, sm_scale: float, visible: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """One head: q (N_CTX, HEAD_DIM), k and v (N_KV, HEAD_DIM)."""
+    scores = (q @ k.t() * sm_scale).masked_fill(~visible, -math.inf)
+    lse = scores.logsumexp(dim=-1)
+    # Relative to 0 where there is nothing: exp(-inf) is the 0 that is wanted, and no nan.
+    weights = torch.exp(scores - lse.nan_to_num(neginf=0.0)[:, None])
+    return weights @ v, lse
+
+
+def flash_attention_torch(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, sm_scale: float, causal: bool
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """torch's own attention in the dtype of q; the log-sum-exp is float32."""
+    if q.is_cuda:  # where it is timed: the fused kernel, which gives both
+        fused = torch.ops.aten._scaled_dot_product_flash_attention
+        return fused(q, k, v, 0.0, causal, scale=sm_scale)[:2]
+    visible = _visible(q, k, causal)
+    out = F.scaled_dot_product_attention(q, k, v, attn_mask=visible, scale=sm_scale)
+    scores = (q.float() @ k.float().mT * sm_scale).masked_fill(~visible, -math.inf)
+    return out.masked_fill(~visible.any(dim=-1, keepdim=True), 0.0), scores.logsumexp(dim=-1)
+
+
+def flash_attention_magnitude(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    sm_scale: float,
+    causal: bool,
+    dtype: torch.dtype,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """What the roundings of out and lse are in proportion to.
+
+    A score is a float32 sum, off in proportion to `size`, the same sum of absolute values. The
+    log-sum-exp is off by as much, a weight by as large a part of it. A weight is also rounded to
+    the dtype, and so is out.
+    """
+    out, lse = flash_attention(q, k, v.abs(), sm_scale, causal)
+    size = (q.abs() @ k.abs().mT).amax(dim=-1) * sm_scale
+    return out * (1 + size[..., None] * _float32_of(dtype)), lse.abs() + 1 + size

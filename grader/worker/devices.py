@@ -11,12 +11,15 @@ import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 
 from . import memory
 from .protocol import Argument, Code, Kind, Space
+
+if TYPE_CHECKING:  # it imports the interpreter
+    from .bounds import Bounds
 
 # Words by which CUDA and Triton say that the context is lost and every later call will fail.
 _LOST = (
@@ -54,6 +57,8 @@ class Device(Protocol):
     def loaded(self, module: ModuleType) -> None: ...
     def begin(self, sequence: int) -> None: ...
     def bring(self, arguments: Sequence[Argument], buffers: list[memory.Buffer]) -> Call: ...
+    def guard(self, values: Sequence[Any]) -> Bounds | None: ...
+    def count(self, values: Sequence[Any], wave: int) -> Bounds | None: ...
     def synchronise(self) -> None: ...
     def locate(self, error: BaseException) -> tuple[int | None, BaseException]: ...
     def classify(self, error: BaseException) -> Code: ...
@@ -93,6 +98,18 @@ class InterpreterDevice:
                 values.append(argument.scalar)
         return Call(values)
 
+    def guard(self, values: Sequence[Any]) -> Bounds:
+        """Sees whether kernels stay inside their tensors."""
+        from .bounds import Bounds
+
+        return Bounds(self.path, values)
+
+    def count(self, values: Sequence[Any], wave: int) -> Bounds:
+        """Sees what kernels do to memory; `wave` programs run at once."""
+        from .accesses import Accesses
+
+        return Accesses(self.path, values, wave)
+
     def synchronise(self) -> None:
         """The interpreter is synchronous."""
 
@@ -115,8 +132,8 @@ class InterpreterDevice:
         """The interpreter has no context to lose."""
 
     def take_launches(self) -> list[Any]:
-        """Every specialisation that ran since the last time."""
-        return self.interpreter.launches.take()
+        """What ran since the last time, each specialisation of each argument among it."""
+        return self.interpreter.representative(self.interpreter.launches.take())
 
     def compile(self, launches: list[Any]) -> dict:
         """Compile each for the course's GPU and tell the first few that fail."""
@@ -171,6 +188,13 @@ class CudaDevice:
                 host.copy_(place)
 
         return Call(values, take_back)
+
+    def guard(self, values: Sequence[Any]) -> None:
+        """A GPU doesn't show where kernels load and store."""
+
+    def count(self, values: Sequence[Any], wave: int) -> None:
+        """Nor what they do to memory. Raises NotImplementedError."""
+        raise NotImplementedError("accesses to memory are counted in the interpreter only")
 
     def synchronise(self) -> None:
         """Wait for the device; raises what the kernels did wrong."""

@@ -5,7 +5,9 @@ submission's word, since both share a process; the grader judges by the buffers.
 
 The text of a reply is a JSON object with some of: `type` and `message` of an exception, `line` in
 the submission's file, `detail` (a traceback cut down to the student's own frames), `returned`,
-`computed` (pairs of an operation of PyTorch's and a line: see library_calls.py).
+`computed` (pairs of an operation of PyTorch's and a line: see library_calls.py), `findings` (where
+kernels left their tensors: see bounds.py), `accesses` (what a measured run did to memory: see
+accesses.py).
 """
 
 from __future__ import annotations
@@ -19,9 +21,10 @@ import socket
 import sys
 import traceback
 import types
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -37,6 +40,9 @@ from .protocol import (
     Reply,
     Request,
 )
+
+if TYPE_CHECKING:  # it imports the interpreter
+    from .bounds import Bounds
 
 MODULE_NAME = "submission"
 
@@ -156,16 +162,33 @@ def _check_signature(entry: Any, count: int) -> None:
 
 
 def _run(session: Session, request: Request) -> dict:
-    """Call the entry once over the arena."""
+    """Call the entry once over the arena; tell what kernels access outside of it."""
+    told, seen = _run_watched(session, request, session.device.guard)
+    return told | seen.report() if seen is not None and seen.findings else told
+
+
+def _measure(session: Session, request: Request) -> dict:
+    """As `run`, with what kernels do to memory counted; `repeat` programs run at once."""
+    told, seen = _run_watched(
+        session, request, lambda values: session.device.count(values, request.repeat)
+    )
+    return told | {"accesses": seen.report()}
+
+
+def _run_watched(
+    session: Session, request: Request, watcher: Callable[[list[Any]], Bounds | None]
+) -> tuple[dict, Bounds | None]:
     session.device.begin(request.sequence)
     memory.expose(request.arguments, session.buffers)
     call = session.device.bring(request.arguments, session.buffers)
-    with session.library_calls:
+    seen = watcher(call.values)
+    watching = contextlib.nullcontext() if seen is None else seen.watching()
+    with watching, session.library_calls:
         returned = _call(session, call.values)
     call.take_back()
     told = {} if returned is None else {"returned": _describe_value(returned)}
     computed = session.library_calls.take()
-    return told | {"computed": computed} if computed else told
+    return told | {"computed": computed} if computed else told, seen
 
 
 def _call(session: Session, values: list[Any]) -> Any:
@@ -279,4 +302,5 @@ _OPERATIONS = {
     Operation.prepare: _prepare,
     Operation.time: _time,
     Operation.collect: _collect,
+    Operation.measure: _measure,
 }

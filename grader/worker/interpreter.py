@@ -43,10 +43,10 @@ from triton.runtime import interpreter as upstream
 from triton.runtime.errors import InterpreterError
 from triton.runtime.jit import JITFunction
 
-from . import ahead_of_time, libdevice, numerics, reductions, rewriting
+from . import ahead_of_time, bounds, libdevice, numerics, reductions, rewriting
 from .ahead_of_time import CompileResult, compile_launch
 from .language import Language
-from .launches import Bound, Launch, Launches, NotModelled, bind, prepare
+from .launches import Bound, Launch, Launches, NotModelled, bind, prepare, representative
 
 __all__ = [
     "CompileResult",
@@ -57,6 +57,7 @@ __all__ = [
     "inside_kernel",
     "install",
     "launches",
+    "representative",
     "student_line",
 ]
 
@@ -106,6 +107,8 @@ def _check_upstream() -> None:
                     f"triton {version}: {owner.__name__}.{name} is gone; grader/worker was "
                     "written for 3.7.1 to 3.9"
                 )
+    if trouble := bounds.upstream_trouble():
+        raise RuntimeError(f"triton {version}: {trouble}; written for 3.7.1 to 3.9")
     if not isinstance(tl.sum, upstream.InterpretedFunction):
         raise RuntimeError(f"triton {version} was imported without TRITON_INTERPRET=1")
 
@@ -138,6 +141,7 @@ class InterpretedFunction(JITFunction):
             hook(*args, **kwargs)
         extent = _grid_extent(grid, bound, self.__name__)
         builder = upstream.interpreter_builder
+        bounds.launched(self.__name__, extent, bound.values)
         with _language.patched(), np.errstate(all="ignore"):
             try:
                 kernel = self.rewrite()

@@ -103,6 +103,36 @@ class Launches:
             self._group = outer
 
 
+def representative(launches: list[Launch]) -> list[Launch]:
+    """Some of the launches, in their order, that have among them all that any of them has.
+
+    Each constant, each type, each value-dependent attribute of each argument and each set of
+    options occurs. Their combinations can be hundreds, a second each to compile, and what a
+    compiler refuses it refuses for one of them. The next one taken always adds the most.
+    """
+    left = [(launch, _traits(launch)) for launch in launches]
+    seen: set[Any] = set()
+    taken: set[int] = set()
+    while left:
+        launch, traits = max(left, key=lambda pair: len(pair[1] - seen))
+        if traits <= seen:
+            break
+        seen |= traits
+        taken.add(id(launch))
+        left.remove((launch, traits))
+    return [launch for launch in launches if id(launch) in taken]
+
+
+def _traits(launch: Launch) -> frozenset[Any]:
+    """What the compiler is told of each argument, and the options, of one kernel."""
+    if launch.problem:
+        return frozenset([launch.key])
+    traits = {("options", str(sorted(launch.options.items(), key=str)))}
+    for told in (launch.signature, launch.constants, launch.attributes):
+        traits |= {(str(argument), str(value)) for argument, value in told.items()}
+    return frozenset((id(launch.function), *trait) for trait in traits)
+
+
 def _describe(function: jit.JITFunction, bound: Bound, tag: int, group: list[Launch]) -> Launch:
     types = [kind for kind, _ in bound.specialisation]
     constant_paths = find_paths_if(types, lambda _, kind: kind == "constexpr")

@@ -29,7 +29,7 @@ _ALLOCATING = frozenset(
     | {"_local_scalar_dense", "record_stream", "is_pinned", "_pin_memory"}
 )
 # Copies, the same elements in the same order: `.contiguous()` of padded rows, `.float()`.
-_COPYING = frozenset({"clone", "copy_", "_to_copy", "contiguous"})
+COPYING = frozenset({"clone", "copy_", "_to_copy", "contiguous"})
 
 
 class LibraryCalls(TorchDispatchMode):
@@ -79,7 +79,7 @@ def _computes(func: Any, args: Sequence[Any], result: Any) -> bool:
     name = schema.name.rpartition("::")[2]
     if name in _ALLOCATING or func.is_view:
         return False
-    if name in _COPYING:
+    if name in COPYING:
         target, source = (args[0], args[1]) if name == "copy_" else (result, args[0])
         return not _same_order(target, source)
     return any("Tensor" in str(each.type) for each in schema.returns)

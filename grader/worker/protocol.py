@@ -46,7 +46,7 @@ class Operation(IntEnum):
     prepare = 4  # keep `repeat` copies of the given arguments on the device, for `time`
     time = 5  # call the entry `repeat` times over the prepared copies, then synchronise
     collect = 6  # copy the outputs of prepared copy number `repeat` back into the arena
-    measure = 7  # as `run`, counting every access to memory: the emulator alone does
+    measure = 7  # as `run`, counting every access to memory; `repeat` programs run at once
     build = 8  # compile the source of a native program
 
 

@@ -10,7 +10,7 @@ import torch
 import triton
 import triton.language as tl
 
-from . import interpreter
+from . import accesses, interpreter
 
 
 @triton.jit
@@ -24,5 +24,6 @@ def _copy(source, target, n, BLOCK: tl.constexpr):
 def run() -> None:
     """Interpret the kernel, and forget that it ran. `interpreter.install()` comes first."""
     source = torch.ones(3)
-    _copy[(1,)](source, torch.empty_like(source), 3, BLOCK=4)
+    with accesses.Accesses(__file__, [source]).watching():
+        _copy[(1,)](source, torch.empty_like(source), 3, BLOCK=4)
     interpreter.launches.take()

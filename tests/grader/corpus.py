@@ -15,6 +15,9 @@ They live in tests/submissions/{wrong,honest}/EXERCISE.yaml, each a list of entr
 its first line has in the file; `new` is indented to match. `whole` in place of `edits` is a
 complete file.
 
+Where an exercise has several variants, `variant` says which one is graded, and `after` where in the
+file it begins.
+
 EXERCISE_cuda.yaml holds those of the CUDA variants, as edits of reference/EXERCISE.cu without its
 stub lines (//|):
 
@@ -123,7 +126,7 @@ class Submission(_Model):
         if self.whole is not None:
             return self.whole
         text = (REFERENCE / self.file).read_text(encoding="utf-8")
-        if self.language == "cuda":
+        if self.after or self.language == "cuda":
             text = _without_stub_lines(text)
         for edit in self.edits:
             text = _applied(edit, text, self.after, self.place)
@@ -213,9 +216,9 @@ def _check(submission: Submission, place: str) -> None:
 
 
 def _without_stub_lines(text: str) -> str:
-    """The solution alone: the stub's lines (//|) repeat names and calls of it."""
+    """The solution alone: the stub's lines (#| and //|) repeat names and calls of it."""
     lines = text.splitlines(keepends=True)
-    return "".join(line for line in lines if not line.lstrip().startswith("//|"))
+    return "".join(line for line in lines if not line.lstrip().startswith(("#|", "//|")))
 
 
 def _behind(after: str, text: str, place: str) -> int:

@@ -574,6 +574,32 @@ def test_launches_are_recorded_once_per_specialisation(mended):
     assert found == [["copy_kernel"] * 7, [0, 1, 2, 5, 5, 5, 5], 7, 0]
 
 
+def test_what_is_compiled_has_every_specialisation_of_every_argument(mended):
+    found = mended(
+        COPY,
+        """
+        x, out = torch.ones(64), torch.zeros(64)
+        for block in (16, 32, 64):
+            for n in (1, 16, 17):
+                for source in (x, x[1:], x.half()):
+                    k.copy(source, out, n, BLOCK=block)
+        k.copy(x, out, 17, BLOCK=64, num_warps=8)
+        ran = interpreter.launches.take()
+        chosen = interpreter.representative(ran)
+
+        def told(launches):
+            traits = [[*t.signature.items(), *t.constants.items(), *t.attributes.items(),
+                       *t.options.items()] for t in launches]
+            return {str(pair) for each in traits for pair in each}
+
+        result = [len(ran), len(chosen), told(ran) == told(chosen),
+                  [t.key for t in ran if t in chosen] == [t.key for t in chosen],
+                  interpreter.representative([])]
+        """,
+    )
+    assert found == [28, 4, True, True, []]
+
+
 def test_a_recorded_launch_keeps_no_tensor_alive(mended):
     found = mended(
         COPY,

@@ -908,11 +908,11 @@ def test_every_exercise_moves_the_bytes_of_its_tensors(name):
         case = variant.performance.case
         sizes = {size: case[size] for size in exercise.sizes_names}
         itemsize = ITEMSIZE[case["dtype"]]
-        elements = 0
+        moved = 0
         for tensor in (*exercise.inputs(variant), *exercise.outputs(variant)):
             count = 1
             for extent in tensor.concrete_shape(sizes):
                 count *= extent
-            elements += count
+            moved += count * ITEMSIZE[tensor.concrete_dtype(case["dtype"])]
         counted = variant.performance.bytes.evaluate({**sizes, "itemsize": itemsize})
-        assert counted == pytest.approx(elements * itemsize, rel=1e-3)
+        assert counted == pytest.approx(moved, rel=1e-3)

@@ -91,7 +91,7 @@ def test_a_stub_has_the_entry_with_its_signature_and_says_what_to_do(name):
         variant.entry
         for exercise in EXERCISES.values()
         for variant in exercise.variants.values()
-        if variant.file == name
+        if variant.file == name and variant.max_points > 0  # the others ship solved
     }
     solved, left = ({f.name: f for f in _functions(source)} for source in (text, stub))
     for entry in entries:

@@ -1,0 +1,230 @@
+"""What the process that interpreted Triton kernels tells about their use of memory: hostile bytes.
+
+The counterpart of emulator/report.py for grader/worker/accesses.py. `parse` takes the counters only
+where every field has the type and range that the worker's code can have written and the numbers
+agree with each other; whatever else is a ReportError.
+
+    Report
+      Finding           an access that no argument and no scratch has room for
+      SiteCounters      one line of a kernel, one kind of access
+      ArgumentCounters  one argument of the entry
+      WaveCounters      one launch: what programs that run at once load
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
+
+import pydantic
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from grader.emulator.report import (
+    SECTOR_BYTES,
+    WARP_LANES,
+    Count,
+    Index3,
+    ReportError,
+)
+
+MAX_SITES = 300
+MAX_FINDINGS = 16
+MAX_WAVES = 32
+
+_CONFIG = pydantic.ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
+_Line = Annotated[int, Field(ge=0, lt=10_000_000)]
+_Kernel = Annotated[str, Field(max_length=100)]
+_Width = Annotated[int, Field(ge=1, le=8)]
+_Argument = Annotated[int, Field(ge=0, lt=64)]
+_Kind = Literal["out_of_bounds_read", "out_of_bounds_write", "misaligned"]
+
+
+@dataclass(frozen=True, config=_CONFIG)
+class Finding:
+    """Accesses of one line that should not be: `count` of them, told for the first.
+
+    The access was of `bytes` bytes, `offset` bytes behind the first element of `argument`, the
+    nearest one (None where there is none).
+    """
+
+    kind: _Kind
+    line: _Line
+    kernel: _Kernel
+    count: Count
+    program: Index3
+    argument: _Argument | None
+    offset: Annotated[int, Field(ge=-(2**63), lt=2**64)]
+    bytes: _Width
+
+
+@dataclass(frozen=True, config=_CONFIG)
+class SiteCounters:
+    """What one line did, by kind and width of access; `bytes` are of one element.
+
+    A request is 32 elements of a block; those under its mask are `lanes`, the others `masked`.
+    """
+
+    kernel: _Kernel
+    line: _Line
+    kind: Literal["load", "store", "atomic"]
+    bytes: _Width
+    requests: Count
+    lanes: Count
+    sectors: Count
+    useful_bytes: Count
+    masked: Count
+
+    @pydantic.model_validator(mode="after")
+    def _can_be(self) -> SiteCounters:
+        if not self.requests <= self.lanes <= WARP_LANES * self.requests:
+            raise ValueError("lanes that the requests can't have")
+        if not self.requests <= self.sectors <= self.lanes:
+            raise ValueError("sectors that the lanes can't have")
+        if self.useful_bytes > min(SECTOR_BYTES * self.sectors, self.lanes * self.bytes):
+            raise ValueError("more useful bytes than the sectors or the lanes have")
+        return self
+
+
+@dataclass(frozen=True, config=_CONFIG)
+class ArgumentCounters:
+    """Bytes loaded from and stored to one argument: every time they were, and each once."""
+
+    argument: _Argument
+    load_bytes: Count
+    store_bytes: Count
+    distinct_load_bytes: Count
+    distinct_store_bytes: Count
+
+    @pydantic.model_validator(mode="after")
+    def _can_be(self) -> ArgumentCounters:
+        # A load of one byte marks the whole element, of 8 bytes at most.
+        if self.distinct_load_bytes > 8 * self.load_bytes:
+            raise ValueError("more bytes loaded once than in all")
+        if self.distinct_store_bytes > 8 * self.store_bytes:
+            raise ValueError("more bytes stored once than in all")
+        return self
+
+
+@dataclass(frozen=True, config=_CONFIG)
+class WaveCounters:
+    """Distinct bytes loaded by waves of programs, added up over the waves of one launch.
+
+    `bytes` in the order of the launch, `row_major_bytes` in that of the tiles they store.
+    """
+
+    programs: Count
+    waves: Count
+    bytes: Count
+    row_major_bytes: Count
+
+    @pydantic.model_validator(mode="after")
+    def _can_be(self) -> WaveCounters:
+        if self.waves > self.programs or (self.programs and not self.waves):
+            raise ValueError("waves that the programs can't make")
+        return self
+
+
+@dataclass(frozen=True, config=_CONFIG)
+class Report:
+    """One call of the entry. `cut`: not all that was observed found room.
+
+    `largest_tile` counts elements; `scratch_bytes` are of memory that the entry brought,
+    `copied_bytes` of copies that PyTorch made for it.
+    """
+
+    sites: Annotated[tuple[SiteCounters, ...], Field(max_length=MAX_SITES)]
+    buffers: Annotated[tuple[ArgumentCounters, ...], Field(max_length=64)]
+    findings: Annotated[tuple[Finding, ...], Field(max_length=MAX_FINDINGS)]
+    waves: Annotated[tuple[WaveCounters, ...], Field(max_length=MAX_WAVES)]
+    largest_tile: Count
+    tile_line: _Line
+    scratch_bytes: Count
+    copied_bytes: Count
+    cut: bool
+
+    @pydantic.field_validator("buffers")
+    @classmethod
+    def _each_once(cls, buffers: tuple[ArgumentCounters, ...]) -> tuple[ArgumentCounters, ...]:
+        if len({buffer.argument for buffer in buffers}) < len(buffers):
+            raise ValueError("an argument twice")
+        return buffers
+
+
+_Findings = Annotated[tuple[Finding, ...], Field(min_length=1, max_length=MAX_FINDINGS)]
+_REPORT = pydantic.TypeAdapter(Report)
+_FINDINGS = pydantic.TypeAdapter(_Findings)
+
+
+def parse(told: Any) -> Report:
+    """The report that a reply's field holds. Raises ReportError for anything else."""
+    return _parsed(_REPORT, told)
+
+
+def parse_findings(told: Any) -> tuple[Finding, ...]:
+    """The findings that a reply's field holds, one or more. Raises ReportError otherwise."""
+    return _parsed(_FINDINGS, told)
+
+
+def _parsed(adapter: pydantic.TypeAdapter, told: Any) -> Any:
+    try:
+        return adapter.validate_json(json.dumps(told))  # strict, but a list is a tuple
+    except pydantic.ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(map(str, first["loc"]))[:100] or "top level"
+        raise ReportError(f"the report: {place}: {first['msg'][:200]}") from None
+    except (TypeError, ValueError, RecursionError):
+        raise ReportError("the report is not JSON") from None
+
+
+_SAYS = {
+    "out_of_bounds_read": (
+        "reads",
+        "A mask has to keep every pointer of the block inside, those of values not used too: what "
+        "lies there may belong to no one.",
+    ),
+    "out_of_bounds_write": (
+        "writes",
+        "Does the store have a mask for each dimension? A column past a row's end is the start of "
+        "the next row, or of what lies between them.",
+    ),
+    "misaligned": (
+        "accesses an address that is no multiple of the element's size:",
+        "Was a pointer cast to another type, or moved by bytes instead of elements?",
+    ),
+}
+
+
+def message_of(
+    finding: Finding, names: Sequence[tuple[str, int]], file: str, source: Sequence[str]
+) -> tuple[str, str]:
+    """(what, hint): 'Program (3, 0, 0) reads 4 bytes at offset 4000 of x, which has 4000 bytes, at
+    transpose.py:12 (`...`).'
+
+    `names` are (name, bytes) of the entry's arguments, 0 bytes for scalars; `file` is the name of
+    the submission's file, `source` its lines.
+    """
+    verb, hint = _SAYS[finding.kind]
+    what = f"Program {finding.program} {verb} {_place(finding, names)}"
+    if finding.line:
+        what += f", at {file}:{finding.line}"
+    if 1 <= finding.line <= len(source):
+        code = " ".join(source[finding.line - 1].split()).replace("`", "'")
+        what += f" (`{code if len(code) <= 100 else code[:100] + ' ...'}`)"
+    what += "."
+    if finding.count > 1:
+        what += f" {finding.count:,} elements did so there; this was the first."
+    return what, hint
+
+
+def _place(finding: Finding, names: Sequence[tuple[str, int]]) -> str:
+    size = f"{finding.bytes} byte{'s' * (finding.bytes > 1)}"
+    if finding.argument is None or finding.argument >= len(names):
+        return f"{size} outside every tensor"
+    name, length = names[finding.argument]
+    if finding.offset < 0:
+        return f"{size} {-finding.offset:,} bytes before {name}"
+    if finding.offset >= 1 << 30:
+        return f"{size} far behind {name}"
+    return f"{size} at offset {finding.offset:,} of {name}, which has {length:,} bytes"
