@@ -98,7 +98,7 @@ class Submission(_Model):
     @property
     def language(self) -> Language:
         """The language of the file handed in."""
-        return "triton" if self.variant.startswith("triton") else "cuda"
+        return "cuda" if self.variant.startswith("cuda") else "triton"
 
     @property
     def id(self) -> str:
