@@ -172,10 +172,10 @@ def test_what_computes_something_else_fails_in_every_case(many):
     for setting in many:
         for index in range(len(setting.outputs)):
             for name, result in wrong_results(setting, index).items():
-                if is_nearly_right(setting, index, result):
-                    continue  # one element shifted by one, a row of zeros half zeroed
-                assert not setting.passes(index, result), (name, str(setting.case))
-                judged[name] = judged.get(name, 0) + 1
+                if setting.passes(index, result):  # one element shifted by one, half of a row of 0
+                    assert is_nearly_right(setting, index, result), (name, str(setting.case))
+                else:
+                    judged[name] = judged.get(name, 0) + 1
     assert min(judged.values()) >= CASES // 10, judged
     assert min(judged[name] for name in ("zeros", "half")) >= CASES // 2, judged
 
