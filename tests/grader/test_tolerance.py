@@ -328,7 +328,7 @@ def test_a_result_of_the_next_lower_precision_fails(name, dtype):
         variant = variant_for(exercise, dtype)
         for size_class in exercise.sizes:
             space = Space(exercise, variant, dtype, size_class, 21)
-            failed = 0
+            failed = most = 0
             for case in space.edges():
                 setting = Setting(exercise, case)
                 rounded = [right.to(getattr(torch, lower)) for right in setting.right]
@@ -336,9 +336,10 @@ def test_a_result_of_the_next_lower_precision_fails(name, dtype):
                 failed += not passed
                 numbers = setting.truths[0].expected.unique()
                 telling = int((numbers.abs() > 2.0**-10).count_nonzero())
+                most = max(most, telling)
                 if dtype == "float32" and telling >= 16:  # of fewer, all may be short ones
                     assert not passed, (lower, str(case))
-            assert failed, (lower, size_class)
+            assert failed or most < 16, (lower, size_class)
 
 
 def to_tf32(x):
