@@ -125,8 +125,7 @@ __global__ void flash_attention_kernel(const float* q, const float* k, const flo
         if (row < N_CTX) {  // one answer for the whole warp, which is what shuffles need
             float score = 0.0f;
             for (int d = 0; d < HEAD_DIM; ++d) score += Qs[warp_id][d] * Ks[lane_id][d];
-            const int key = first + lane_id;
-            score = key < N_KV && key < visible ? score * sm_scale : -INFINITY;
+            score = first + lane_id < visible ? score * sm_scale : -INFINITY;
 
             const float m_new = fmaxf(m, warp_max(score));
             // No key seen yet: relative to 0, all exponentials are 0.
