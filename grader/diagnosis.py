@@ -133,9 +133,10 @@ def _categorical(space: Space, smallest: Case) -> Iterator[Condition]:
     for scalar in space.scalars:
         value = smallest.scalar(scalar)
         if len(scalar.values) > 1:
+            is_switch = isinstance(value, bool)
             yield Condition(
                 f"{scalar.name}={value}",
-                f"another {scalar.name}",
+                f"{scalar.name}={not value}" if is_switch else f"another {scalar.name}",
                 lambda case, scalar=scalar, value=value: case.scalar(scalar) == value,
                 "scalar",
                 scalar.name,
