@@ -92,7 +92,7 @@ def test_every_dtype_is_tried_by_many_wrong_submissions() -> None:
         )
     ]
     for pair in set(tried):
-        assert tried.count(pair) >= 8, pair
+        assert tried.count(pair) >= 6, pair
     for exercise in {submission.exercise for submission in WRONG}:
         variants = EXERCISES[exercise].variants.values()
         dtypes = {d for each in variants if each.language == "triton" for d in each.dtypes}
