@@ -17,7 +17,7 @@ import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from grader.spec import Bound, Exercise, Threshold, Variant
+from grader.spec import Bound, Exercise, SizeRule, Threshold, Variant
 
 OVERVIEW = "overview"
 _OF_AN_EXERCISE = "points of "
@@ -226,6 +226,7 @@ def points_table(exercise: Exercise) -> list[str]:
         for variant in variants
     ]
     lines = _table(["variant", "file", "dtypes", *keys, "points"], rows)
+    lines += ["", "Sizes are drawn from:", "", *_sizes(exercise)]
     bounds = [line for variant in variants for line in _memory(variant)]
     if bounds:
         lines += ["", "Memory, counted on one case:", "", *bounds]
@@ -247,6 +248,29 @@ def _sum(exercise: Exercise, language: str = "", only: Sequence[str] = ()) -> fl
         for key, points in variant.points.items()
         if not only or key in only
     )
+
+
+def _sizes(exercise: Exercise) -> list[str]:
+    lines = []
+    for name, alternatives in exercise.sizes.items():
+        told = "; or ".join(
+            ", ".join(f"{size} {_rule(rule)}" for size, rule in rules.items())
+            for rules in alternatives
+        )
+        lines += _wrapped(f"- {name}: {told}")
+    return lines
+
+
+def _rule(rule: SizeRule) -> str:
+    if rule.choices is not None:
+        *most, last = map(str, rule.choices)
+        return f"{', '.join(most)} or {last}" if most else last
+    if rule.low == rule.high:
+        return str(rule.low)
+    if rule.multiple_of > 1:
+        start = f"from {rule.low} " if rule.low > rule.multiple_of else ""
+        return f"a multiple of {rule.multiple_of} {start}up to {rule.high}"
+    return f"{rule.low} to {rule.high}"
 
 
 def _memory(variant: Variant) -> list[str]:
@@ -273,7 +297,13 @@ def _performance(variant: Variant) -> list[str]:
 
 def _bullet(variant: Variant, case: Mapping[str, object], told: Iterable[str]) -> list[str]:
     text = f"- `{variant.name}`, {_case(case)}: {'; '.join(told)}"
-    return textwrap.wrap(text, WIDTH, subsequent_indent="  ", break_long_words=False)
+    return _wrapped(text)
+
+
+def _wrapped(text: str) -> list[str]:
+    return textwrap.wrap(
+        text, WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+    )
 
 
 def _threshold(threshold: Threshold) -> str:
