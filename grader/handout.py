@@ -85,13 +85,16 @@ def render(text: str, exercises: Mapping[str, Exercise], source: str = "handout.
 
 def difference(text: str, exercises: Mapping[str, Exercise], source: str = "handout.md") -> str:
     """The first line in which the handout isn't what `render` makes of it; "" where it is."""
-    want, got = render(text, exercises, source).splitlines(), text.splitlines()
+    made = render(text, exercises, source)
+    if made == text:
+        return ""
+    want, got = made.splitlines(), text.splitlines()
+    told = f"{source}: the end of the file differs"
     for number, (one, other) in enumerate(zip(want, got, strict=False), start=1):
         if one != other:
-            return f"{source}:{number}: expected {one!r}, got {other!r}; `make handout` mends it"
-    if len(want) != len(got):
-        return f"{source}: expected {len(want)} lines, got {len(got)}; `make handout` mends it"
-    return ""
+            told = f"{source}:{number}: expected {one!r}, got {other!r}"
+            break
+    return f"{told}; `make handout` mends it"
 
 
 # --- places ---------------------------------------------------------------------------------------
