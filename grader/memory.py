@@ -7,6 +7,7 @@ in a spec's memory block and names the counters of ncu's that it is made of:
     useful_bytes_per_sector.store   the same of global stores
     shared_bank_conflicts           wavefronts beyond those that an access without conflicts needs
     copies, bytes_copied            between host and device
+    scratch_stores                  bytes that kernels store to global memory beside the arguments
     reads.NAME                      bytes loaded from an argument, over the argument's size
 
 For Triton kernels they come from the interpreter: see triton_memory.py, which adds
@@ -124,6 +125,8 @@ def _metrics(report: Report, exercise: Exercise, variant: Variant, case: Case) -
     )
     yield Metric("copies", report.copies.host_to_device + report.copies.device_to_host)
     yield Metric("bytes_copied", report.copies.bytes)
+    stored, to_arguments = _moved(report, "store")
+    yield Metric("scratch_stores", stored - to_arguments, f"{stored} bytes - {to_arguments}")
     loaded = {buffer.argument: buffer.load_bytes for buffer in report.buffers}
     for index, tensor, size in tensors_of(exercise, variant, case):
         if tensor.is_input and tensor.space == "device":
@@ -174,20 +177,25 @@ def implausible(report: Report, exercise: Exercise, variant: Variant, case: Case
             stored = seen.store_bytes if seen else 0
             if stored + copied < size:
                 return too_few(tensor.name, size, "stored", stored)
-    sites = [site for launch in report.launches for site in launch.sites]
     for kind in ("load", "store"):
-        by_buffer = sum(getattr(buffer, f"{kind}_bytes") for buffer in report.buffers)
-        by_site = sum(
-            site.useful_bytes
-            for site in sites
-            if site.space == "global" and site.kind in (kind, "atomic")
-        )
+        by_site, by_buffer = _moved(report, kind)
         if by_buffer > by_site:
             return (
                 f"the counters don't agree: kernels {kind} {by_site:,} bytes in all, "
                 f"but {by_buffer:,} of the arguments"
             )
     return ""
+
+
+def _moved(report: Report, kind: str) -> tuple[int, int]:
+    """Bytes that kernels load from or store to global memory: in all, and of the arguments."""
+    in_all = sum(
+        site.useful_bytes
+        for launch in report.launches
+        for site in launch.sites
+        if site.space == "global" and site.kind in (kind, "atomic")
+    )
+    return in_all, sum(getattr(buffer, f"{kind}_bytes") for buffer in report.buffers)
 
 
 def unearned(report: Report, exercise: Exercise, variant: Variant, case: Case) -> str:
@@ -295,11 +303,14 @@ def sentences(evidence: MemoryEvidence, exercise: Exercise, variant: Variant) ->
     """What was measured, in sentences, of that which some variant of the exercise bounds.
 
     Where another variant asks for more than this one has, its name follows: 'Shared loads conflict
-    32 ways at transpose.cu:63: 63,488 extra wavefronts; cuda_v4 asks for none.'
+    32 ways at transpose.cu:63: 63,488 extra wavefronts; cuda_v4 asks for none.' Variants of another
+    language are no rungs of this one's ladder.
     """
     found: dict[str, tuple[Judged, list[str]]] = {}
     for other in exercise.variants.values():
-        if other.memory is None or not is_case_of(other, evidence.case):
+        if other.language != variant.language or other.memory is None:
+            continue
+        if not is_case_of(other, evidence.case):
             continue
         for judged in judge(other.memory, evidence.metrics, sizes_of(other)):
             if judged.measured is None:
@@ -339,6 +350,9 @@ def _measured(judged: Judged, lines: Sequence[LineCounters], file: str) -> str:
         return f"{amount} {'copy' if amount == '1' else 'copies'} between host and device"
     if subject == "bytes_copied":
         return f"{amount} bytes copied between host and device"
+    if subject == "scratch_stores":
+        much = f"{amount} bytes" if judged.measured else "nothing"
+        return f"kernels store {much} beside the arguments"
     if subject == "scratch_bytes":
         return f"the entry brings {amount} bytes of its own"
     if subject == "wave_bytes":

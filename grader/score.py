@@ -6,10 +6,14 @@
           CheckScore           one per key of the variant's points: a size class, "performance"
             PartScore          one per dtype of a size class
 
-Three numbers stand at every level, and `score <= gradable <= max_score` always holds:
-`score` was earned, `gradable` is what this run could have given, `max_score` is what the spec
-offers. What this run couldn't decide (no GPU, the grader failed, the run was interrupted) is left
-out of `gradable`, so it costs nothing.
+Three numbers stand at every level, and `score <= gradable <= max_score` holds for all that is no
+bonus: `score` was earned, `gradable` is what this run could have given, `max_score` is what the
+spec offers. What this run couldn't decide (no GPU, the grader failed, the run was interrupted) is
+left out of `gradable`, so it costs nothing.
+
+A variant that is a bonus adds to the score of its exercise and of the grade, and to neither's
+`gradable` and `max_score`: a score can be above 100 of 100. `bonus` says how much of the score it
+is, `gradable_bonus` and `max_bonus` what it could have been, and could be.
 
 Points are added as exact fractions and rounded once, to 4 decimals, so that full marks are
 exactly the maximum.
@@ -72,7 +76,10 @@ class CheckScore:
 
 @dataclass(frozen=True)
 class VariantScore:
-    """One variant. Its status is passed when all that could be decided here passed."""
+    """One variant. Its status is passed when all that could be decided here passed.
+
+    The points are its own; `is_bonus` says whether they come on top of the others' maximum.
+    """
 
     name: str
     file: str
@@ -81,27 +88,39 @@ class VariantScore:
     gradable: float
     max_score: float
     checks: tuple[CheckScore, ...]
+    is_bonus: bool
 
 
 @dataclass(frozen=True)
 class ExerciseScore:
+    """One exercise: `score` holds the `bonus`, `gradable` and `max_score` don't."""
+
     name: str
     title: str
     score: float
     gradable: float
     max_score: float
+    bonus: float
+    gradable_bonus: float
+    max_bonus: float
     variants: tuple[VariantScore, ...]
 
 
 @dataclass(frozen=True)
 class GradeScore:
-    """The score of one submission; `environment`, `seed` and `complete` are the evidence's."""
+    """The score of one submission; `environment`, `seed` and `complete` are the evidence's.
+
+    `score` holds the `bonus`, `gradable` and `max_score` don't.
+    """
 
     submission: str
     seed: int
     score: float
     gradable: float
     max_score: float
+    bonus: float
+    gradable_bonus: float
+    max_bonus: float
     exercises: tuple[ExerciseScore, ...]
     environment: dict[str, Any] = field(default_factory=dict)
     complete: bool = True
@@ -122,6 +141,31 @@ class _Points(NamedTuple):
     def rounded(self) -> dict[str, float]:
         names = ("score", "gradable", "max_score")
         return {name: float(round(value, 4)) for name, value in zip(names, self, strict=True)}
+
+
+class _Totals(NamedTuple):
+    """Exact points of several variants: of those that are no bonus, and of those that are."""
+
+    regular: _Points
+    bonus: _Points
+
+    @classmethod
+    def of(cls, points: _Points, is_bonus: bool) -> _Totals:
+        nothing = _Points.total(())
+        return cls(nothing, points) if is_bonus else cls(points, nothing)
+
+    @classmethod
+    def total(cls, totals: Iterable[_Totals]) -> _Totals:
+        every = list(totals)
+        return cls(
+            _Points.total(each.regular for each in every),
+            _Points.total(each.bonus for each in every),
+        )
+
+    def rounded(self) -> dict[str, float]:
+        both = self.regular._replace(score=self.regular.score + self.bonus.score)
+        names = ("bonus", "gradable_bonus", "max_bonus")
+        return {**both.rounded(), **dict(zip(names, self.bonus.rounded().values(), strict=True))}
 
 
 class _Verdict(NamedTuple):
@@ -150,17 +194,17 @@ def score(evidence: Evidence, exercises: Mapping[str, Exercise]) -> GradeScore:
             if (name, variant_name) in seen
         ]
         if rows:
-            points = _Points.total(points for _, points in rows)
+            totals = _Totals.total(_Totals.of(points, row.is_bonus) for row, points in rows)
             variants = tuple(row for row, _ in rows)
-            row = ExerciseScore(name, exercise.title, variants=variants, **points.rounded())
-            scored.append((row, points))
+            row = ExerciseScore(name, exercise.title, variants=variants, **totals.rounded())
+            scored.append((row, totals))
     return GradeScore(
         submission=evidence.submission,
         seed=evidence.seed,
         exercises=tuple(row for row, _ in scored),
         environment=evidence.environment,
         complete=evidence.complete,
-        **_Points.total(points for _, points in scored).rounded(),
+        **_Totals.total(totals for _, totals in scored).rounded(),
     )
 
 
@@ -179,7 +223,12 @@ def _score_variant(
     points = _Points.total(points for _, points in rows)
     checks = tuple(check for check, _ in rows)
     row = VariantScore(
-        variant.name, variant.file, _variant_status(checks), checks=checks, **points.rounded()
+        variant.name,
+        variant.file,
+        _variant_status(checks),
+        checks=checks,
+        is_bonus=variant.bonus,
+        **points.rounded(),
     )
     return row, points
 

@@ -52,6 +52,7 @@ from grader.spec_values import (
     Mistake,
     Points,
     SpecError,
+    YesOrNo,
     filled,
     nonempty_list,
     one_of,
@@ -98,7 +99,8 @@ class Variant(Block):
     and sizes in call order; None means the exercise's own. `layout` holds those of the tensors'
     layouts that the variant is called with; None means all of them (a plain pointer says nothing
     of strides). `tolerance` and `limits`, where given, are complete: what the variant leaves open
-    comes from the exercise.
+    comes from the exercise. The points of a `bonus` come on top of the assignment's: they count in
+    a score, and in no maximum.
     """
 
     name: Label
@@ -106,6 +108,7 @@ class Variant(Block):
     entry: Identifier
     dtypes: Annotated[tuple[Dtype, ...], BeforeValidator(nonempty_list)]
     points: Annotated[dict[str, Points], BeforeValidator(filled)]
+    bonus: YesOrNo = False
     arguments: Annotated[tuple[str, ...], BeforeValidator(nonempty_list)] | None = None
     layout: (
         Annotated[
@@ -125,6 +128,7 @@ class Variant(Block):
 
     @property
     def max_points(self) -> float:
+        """All that the variant gives, as a bonus or not."""
         return math.fsum(self.points.values())
 
     @property
@@ -173,7 +177,13 @@ class Exercise(Block):
 
     @property
     def max_points(self) -> float:
-        return math.fsum(variant.max_points for variant in self.variants.values())
+        """Of all variants but those that are a bonus."""
+        return math.fsum(each.max_points for each in self.variants.values() if not each.bonus)
+
+    @property
+    def max_bonus(self) -> float:
+        """Points of the variants that are a bonus."""
+        return math.fsum(each.max_points for each in self.variants.values() if each.bonus)
 
     def signature(self, variant: Variant | str) -> tuple[Tensor | Scalar | Size, ...]:
         """What the variant's entry is called with, in call order."""

@@ -379,7 +379,8 @@ class Memory(Block):
     `case` gives every size, the dtype where the variant has several, and scalars or a data
     pattern where they matter. `useful_bytes_per_sector` is of 32; `reads` says how often each
     element of an argument is read from global memory. Of CUDA C++ alone: `shared_bank_conflicts`;
-    `copies` and `bytes_copied` between host and device. Of Triton alone: `scratch_bytes`, of
+    `copies` and `bytes_copied` between host and device; `scratch_stores`, the bytes that kernels
+    store to global memory beside the arguments. Of Triton alone: `scratch_bytes`, of
     tensors that the entry brings beside its arguments; `wave_bytes`; `growth`.
     """
 
@@ -388,6 +389,7 @@ class Memory(Block):
     shared_bank_conflicts: Bound | None = None
     copies: Bound | None = None
     bytes_copied: Bound | None = None
+    scratch_stores: Bound | None = None
     reads: dict[str, Bound] | None = None
     scratch_bytes: Bound | None = None
     wave_bytes: Wave | None = None
@@ -396,7 +398,7 @@ class Memory(Block):
     def bounds(self) -> Iterator[tuple[tuple[str, ...], Bound]]:
         """Every bound with its key path below this block, in the order of the fields."""
         yield from self._below("useful_bytes_per_sector", ("load", "store"))
-        for metric in ("shared_bank_conflicts", "copies", "bytes_copied"):
+        for metric in ("shared_bank_conflicts", "copies", "bytes_copied", "scratch_stores"):
             if getattr(self, metric) is not None:
                 yield (metric,), getattr(self, metric)
         for argument, bound in (self.reads or {}).items():

@@ -244,7 +244,7 @@ def _uncounted_mistakes(variant: Variant, block: Memory) -> Iterator[Mistake]:
     """Bounds on what isn't counted in the language of the variant."""
     of = {
         "cuda": ("scratch_bytes", "wave_bytes", "growth"),
-        "triton": ("shared_bank_conflicts", "copies", "bytes_copied"),
+        "triton": ("shared_bank_conflicts", "copies", "bytes_copied", "scratch_stores"),
     }
     found = [key for key in of[variant.language] if getattr(block, key) is not None]
     if found:

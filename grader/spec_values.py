@@ -189,6 +189,13 @@ def _stands_in(item: object, others: Iterable[object]) -> bool:
     return any(type(item) is type(other) and item == other for other in others)
 
 
+def yes_or_no(value: object) -> bool:
+    """A bool: 1 and "yes" are none."""
+    if not isinstance(value, bool):
+        raise unexpected("true or false", value)
+    return value
+
+
 def filled(value: object) -> object:
     """A mapping with something in it."""
     if not isinstance(value, Mapping):
@@ -217,6 +224,7 @@ Dtype = Annotated[str, one_of(ITEMSIZE)]
 TensorDtype = Annotated[str, one_of(["$dtype", *ITEMSIZE])]
 Points = Annotated[float, number(at_least=0)]
 Positive = Annotated[float, number(above=0)]
+YesOrNo = Annotated[bool, BeforeValidator(yes_or_no)]
 
 
 class Block(pydantic.BaseModel):

@@ -223,6 +223,8 @@ def _row(observed: Evidence, graded: GradeScore) -> dict[str, str]:
         "score": f"{graded.score:g}",
         "gradable": f"{graded.gradable:g}",
         "max_score": f"{graded.max_score:g}",
+        "bonus": f"{graded.bonus:g}",
+        "max_bonus": f"{graded.max_bonus:g}",
         "seed": str(observed.seed),
         "note": "the grader failed on a part of it" if has_grader_error(observed.variants) else "",
     }

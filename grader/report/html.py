@@ -20,7 +20,9 @@ def render(evidence: Evidence, grade: GradeScore) -> str:
     seen = {(e.name, v.name): s for e, v, s in summary.scored_variants(evidence, grade)}
     return _template().render(
         grade=grade,
-        numbers=summary.out_of(grade.score, grade.gradable, " ").split(),
+        numbers=summary.out_of(summary.regular_score(grade), grade.gradable, " ").split(),
+        regular=summary.regular_score(grade),
+        bonus=summary.bonus_line(grade),
         total=summary.total_line(grade),
         exercises=[_exercise(exercise, seen) for exercise in grade.exercises],
         first_step=summary.first_step(grade) if summary.is_untouched(grade) else "",
@@ -49,7 +51,7 @@ def _exercise(exercise: ExerciseScore, seen: dict[tuple[str, str], Any]) -> dict
                 "memory": summary.memory_rows(found) if found else [],
             }
         )
-    return {"score": exercise, "points": summary.points(exercise), "variants": variants}
+    return {"score": exercise, "points": summary.exercise_points(exercise), "variants": variants}
 
 
 def _timing(timed: PerformanceEvidence | None) -> str:

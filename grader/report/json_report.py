@@ -2,11 +2,17 @@
 
 Fields may be added under the same number; none may change its meaning or go.
 
-    schema, submission, seed, score, gradable, max_score, complete, environment, exercises[]
-      name, title, score, gradable, max_score, variants[]
-        name, file, status, score, gradable, max_score, checks[]
+    schema, submission, seed, score, gradable, max_score, bonus, gradable_bonus, max_bonus,
+    complete, environment, exercises[]
+      name, title, score, gradable, max_score, bonus, gradable_bonus, max_bonus, variants[]
+        name, file, status, is_bonus, score, gradable, max_score, checks[]
           name, status, score, gradable, max_score, message, parts[], failures[], performance,
           memory
+
+The score of an exercise and of the submission holds the points of variants that are a bonus,
+`bonus`; `gradable` and `max_score` there don't. For what is no bonus,
+score - bonus <= gradable <= max_score; and bonus <= gradable_bonus <= max_bonus. A variant's three
+numbers are its own, whether it is a bonus or not.
 """
 
 from __future__ import annotations
@@ -34,6 +40,7 @@ def render(evidence: Evidence, grade: GradeScore) -> str:
         "submission": grade.submission,
         "seed": grade.seed,
         **_points(grade),
+        **_bonus(grade),
         "complete": grade.complete,
         "environment": grade.environment,
         "exercises": exercises,
@@ -46,7 +53,7 @@ def _exercise(
 ) -> dict[str, Any]:
     variants = [_variant(v, seen.get((exercise.name, v.name))) for v in exercise.variants]
     names = {"name": exercise.name, "title": exercise.title}
-    return {**names, **_points(exercise), "variants": variants}
+    return {**names, **_points(exercise), **_bonus(exercise), "variants": variants}
 
 
 def _variant(variant: VariantScore, seen: VariantEvidence | None) -> dict[str, Any]:
@@ -54,6 +61,7 @@ def _variant(variant: VariantScore, seen: VariantEvidence | None) -> dict[str, A
         "name": variant.name,
         "file": variant.file,
         "status": variant.status.value,
+        "is_bonus": variant.is_bonus,
         **_points(variant),
         "checks": [_check(check, seen) for check in variant.checks],
     }
@@ -99,6 +107,14 @@ def _performance(timed: PerformanceEvidence) -> dict[str, Any]:
 
 def _points(row: GradeScore | ExerciseScore | VariantScore | CheckScore) -> dict[str, float]:
     return {"score": row.score, "gradable": row.gradable, "max_score": row.max_score}
+
+
+def _bonus(row: GradeScore | ExerciseScore) -> dict[str, float]:
+    return {
+        "bonus": row.bonus,
+        "gradable_bonus": row.gradable_bonus,
+        "max_bonus": row.max_bonus,
+    }
 
 
 def _plain(value: Any) -> Any:

@@ -1,7 +1,7 @@
 """The grade as JUnit XML, which CI servers and editors show as a list of tests.
 
 One testsuite per exercise, one testcase per part (`silu-triton-float32-ragged`, as in pytest) and
-per performance or memory check (`silu-triton-performance`).
+per performance or memory check (`silu-triton-performance`). The class name of a bonus says so.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ def render(evidence: Evidence, grade: GradeScore) -> str:
         for variant in exercise.variants:
             found = seen.get((exercise.name, variant.name))
             for case in _cases(exercise.name, variant, found):
-                _add(suite, f"{exercise.name}.{variant.name}", case)
+                bonus = " (bonus)" if variant.is_bonus else ""
+                _add(suite, f"{exercise.name}.{variant.name}{bonus}", case)
         _count(suite)
     _count(root)
     ET.indent(root)

@@ -59,26 +59,71 @@ def out_of(score: float, most: float, between: str) -> str:
     return f"{number(score, digits)}{between}{number(most, digits)}"
 
 
-def points(check: CheckScore | VariantScore | ExerciseScore) -> str:
-    """'1.5/1.5'; a dash for the score where nothing could be graded: '-/0.75'."""
-    if check.max_score and not check.gradable:
-        return f"-/{number(check.max_score)}"
-    return out_of(check.score, check.max_score, "/")
+def points(check: CheckScore | VariantScore) -> str:
+    """'1.5/1.5'; a dash for the score where nothing could be graded: '-/0.75'.
+
+    A variant that is a bonus has a plus: '+4/6'.
+    """
+    plus = "+" if isinstance(check, VariantScore) and check.is_bonus else ""
+    return plus + _fraction(check.score, check.gradable, check.max_score)
+
+
+def exercise_points(exercise: ExerciseScore) -> str:
+    """'25/25', and what is a bonus on its own: '25/25 +4/6 bonus'."""
+    words = []
+    if exercise.max_score or not exercise.max_bonus:
+        regular = regular_score(exercise)
+        words.append(_fraction(regular, exercise.gradable, exercise.max_score))
+    if exercise.max_bonus:
+        bonus = _fraction(exercise.bonus, exercise.gradable_bonus, exercise.max_bonus)
+        words.append(f"+{bonus} bonus")
+    return " ".join(words)
+
+
+def regular_score(row: GradeScore | ExerciseScore) -> float:
+    """The score without the bonus."""
+    return round(row.score - row.bonus, 4)
+
+
+def _fraction(score: float, gradable: float, most: float) -> str:
+    return f"-/{number(most)}" if most and not gradable else out_of(score, most, "/")
 
 
 def total_line(grade: GradeScore) -> str:
-    """'earned 12 of 12 gradable here; 8 more need a GPU'."""
-    start = f"earned {out_of(grade.score, grade.gradable, ' of ')}"
-    if grade.gradable == grade.max_score:
-        return start
-    missing: dict[str, float] = {}
-    for check in checks(grade):
+    """'earned 12 of 12 gradable here; 8 more need a GPU'.
+
+    With a bonus: 'earned 96 of 100, and +4 of 6 bonus: 100 in all'.
+    """
+    start = f"earned {out_of(regular_score(grade), grade.gradable, ' of ')}"
+    if grade.gradable != grade.max_score:
+        start += " gradable here"
+    bonus = bonus_line(grade)
+    if bonus and grade.max_score:
+        start += f", and {bonus}: {number(grade.score)} in all"
+    elif bonus:
+        start = f"earned {bonus}"
+    return "; ".join([start, *_missing(grade)])
+
+
+def bonus_line(grade: GradeScore) -> str:
+    """'+4 of 6 bonus'; "" where nothing is a bonus."""
+    if not grade.max_bonus:
+        return ""
+    return f"+{out_of(grade.bonus, grade.gradable_bonus, ' of ')} bonus"
+
+
+def _missing(grade: GradeScore) -> list[str]:
+    """'8 more need a GPU', '6 more bonus points could not be measured here'."""
+    missing: dict[tuple[bool, str], float] = {}
+    for variant, check in _checks(grade):
         if lacking := check.max_score - check.gradable:
-            reason = _why_ungraded(check, grade)
-            missing[reason] = round(missing.get(reason, 0.0) + lacking, 4)
-    reasons = sorted(missing, key=lambda reason: reason != NEED_GPU)
-    more = [f"{number(missing[reason])} more {reason}" for reason in reasons]
-    return "; ".join([f"{start} gradable here", *more])
+            key = variant.is_bonus, _why_ungraded(check, grade)
+            missing[key] = round(missing.get(key, 0.0) + lacking, 4)
+    keys = sorted(missing, key=lambda key: (key[0], key[1] != NEED_GPU))
+    return [
+        f"{number(missing[is_bonus, reason])} more{' bonus points' * is_bonus} {reason}"
+        for is_bonus, reason in keys
+    ]
 
 
 def result(check: CheckScore) -> str:
@@ -130,11 +175,12 @@ def check_text(seen: VariantEvidence | None, check: CheckScore) -> str:
     return sentence(check.message) or sentence(check.status.headline)
 
 
-def checks(grade: GradeScore) -> Iterator[CheckScore]:
-    """Every check of a grade."""
+def _checks(grade: GradeScore) -> Iterator[tuple[VariantScore, CheckScore]]:
+    """Every check of a grade, with its variant."""
     for exercise in grade.exercises:
         for variant in exercise.variants:
-            yield from variant.checks
+            for check in variant.checks:
+                yield variant, check
 
 
 def scored_variants(
@@ -217,7 +263,7 @@ def is_untouched(grade: GradeScore) -> bool:
 
 def first_step(grade: GradeScore) -> str:
     """What to do with an untouched assignment: the exercise with the fewest points first."""
-    exercise = min(grade.exercises, key=lambda e: e.max_score)
+    exercise = min(grade.exercises, key=lambda e: (not e.max_score, e.max_score))
     file = PurePath(grade.submission, exercise.variants[0].file)
     is_default = PurePath(grade.submission) == PurePath(STUDENTS_FOLDER)
     other = "" if is_default else f" --submission={shlex.quote(grade.submission)}"

@@ -145,7 +145,8 @@ def _conditions(grade: GradeScore) -> str:
 def _table(exercise: ExerciseScore, console: Console) -> Table:
     table = _new_table()
     for variant in exercise.variants:
-        heading = one_line(f"{variant.name}  ({variant.file})")
+        bonus = ", bonus" if variant.is_bonus else ""
+        heading = one_line(f"{variant.name}  ({variant.file}){bonus}")
         points = summary.points(variant)
         if variant.status is Status.not_attempted:
             _row(table, console, heading, summary.not_attempted(variant), points, variant.status)

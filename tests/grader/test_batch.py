@@ -94,6 +94,17 @@ def scores(out: Path) -> dict[str, str]:
     return {row["submission"]: row["score"] for row in rows(out)}
 
 
+def test_a_bonus_is_in_the_score_and_told_on_its_own(source, out, tmp_path, ran):
+    text = SPEC.replace("points: {ragged: 3}", "bonus: true, points: {ragged: 3}")
+    run(source, out, write_spec(tmp_path / "specs", text))
+    names = ("score", "gradable", "max_score", "bonus", "max_bonus")
+    assert [tuple(row[name] for name in names) for row in rows(out)] == [
+        ("3", "0", "0", "3", "3"),
+        ("0", "0", "0", "0", "3"),
+        ("0", "0", "0", "0", "3"),
+    ]
+
+
 def test_a_folder_of_folders_becomes_a_table(source, out, exercises, monkeypatch):
     submission(source / "bob", GRID_ROUNDS_DOWN)
     submission(source / "dan", STUB)

@@ -61,4 +61,6 @@ def test_the_solutions_earn_all_that_is_gradable_and_the_stubs_nothing():
         observed = grade(ROOT / folder, exercises, device="interpreter", effort=BRIEF)
         graded = score(observed, exercises)
         assert graded.gradable > 0
-        assert graded.score == share * graded.gradable, folder
+        assert graded.gradable_bonus > 0
+        assert graded.bonus == share * graded.gradable_bonus, folder
+        assert graded.score == share * (graded.gradable + graded.gradable_bonus), folder

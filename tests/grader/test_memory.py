@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 
 import pytest
 from hypothesis import given
@@ -105,6 +106,7 @@ def test_counters_of_all_launches_are_summed_into_metrics() -> None:
         "shared_bank_conflicts": 31 * REQUESTS,
         "copies": 0,
         "bytes_copied": 0,
+        "scratch_stores": 0,
         "reads.input": 1,
     }
     assert evidence.case == "rows=256 cols=512 dtype=float32 seed=7"
@@ -166,7 +168,12 @@ def test_copies_between_host_and_device_are_counted() -> None:
     copies = Copies(3, 4096, host_to_device=1, device_to_host=1, device_to_device=1)
     evidence = measured(Report(copies=copies), "cuda", COLUMN)
     assert evidence.status is Status.passed
-    assert values(evidence) == {"shared_bank_conflicts": 0, "copies": 2, "bytes_copied": 4096}
+    assert values(evidence) == {
+        "shared_bank_conflicts": 0,
+        "copies": 2,
+        "bytes_copied": 4096,
+        "scratch_stores": 0,
+    }
 
 
 def test_a_run_that_found_something_is_no_measurement() -> None:
@@ -239,6 +246,13 @@ def test_a_few_copies_and_atomics_and_twice_the_traffic_are_honest() -> None:
     assert evidence.status is Status.passed
 
 
+def test_stores_beside_the_arguments_are_counted() -> None:
+    aside = site(4, "global", "store", 10, 40, 1280)
+    by_atomics = site(5, "global", "atomic", 1, 1, 32)
+    evidence = measured(report_of(LOAD, STORE, aside, by_atomics))
+    assert values(evidence)["scratch_stores"] == 1280 + 32
+
+
 def test_of_host_memory_a_part_is_enough() -> None:
     rows = COLUMN.variants["cuda"].memory.case["rows"]
     enough = Report(copies=Copies(1, 4 * rows, host_to_device=1))
@@ -307,6 +321,16 @@ def test_what_was_measured_is_told_with_what_the_next_rung_asks() -> None:
     )
 
 
+def test_a_variant_is_told_nothing_of_what_another_language_asks() -> None:
+    evidence = measured(report_of(*RUNGS["cuda_v2"]), "cuda_v2")
+    for name, told in (
+        ("cuda_v2", {"cuda_v3", "cuda_v4"}),
+        ("triton_v2", {"triton_v3", "triton_v4"}),
+    ):
+        sentences = " ".join(memory.sentences(evidence, TRANSPOSE, TRANSPOSE.variants[name]))
+        assert set(re.findall(r"(\w+) asks", sentences)) == told
+
+
 def test_what_was_missed_is_told_beside_what_was_wanted() -> None:
     evidence = measured(report_of(*RUNGS["cuda_v2"]), "cuda_v3")
     missed = judged(evidence, "cuda_v3")["useful_bytes_per_sector.store"]
@@ -332,11 +356,15 @@ def test_copies_are_told_in_words() -> None:
     rows = [
         memory.Judged(("copies",), 1024, 4, False, False),
         memory.Judged(("bytes_copied",), 196608, 8192, False, False),
+        memory.Judged(("scratch_stores",), 8704, 4096, False, False),
+        memory.Judged(("scratch_stores",), 0, 0, False, True),
         memory.Judged(("reads", "weight"), 2.5, 1, False, False),
     ]
     assert [memory.missed(row, (), "t.cu") for row in rows] == [
         "1,024 copies between host and device, asked for: at most 4",
         "196,608 bytes copied between host and device, asked for: at most 8,192",
+        "kernels store 8,704 bytes beside the arguments, asked for: at most 4,096",
+        "kernels store nothing beside the arguments, asked for: at most 0",
         "every element of weight is read 2.5 times, asked for: at most 1",
     ]
 

@@ -51,6 +51,7 @@ def make_exercise(name, points):
         points=points,
         size_classes=tuple(key for key in points if key != "performance"),
         performance=SimpleNamespace(thresholds=(threshold,)),
+        bonus=False,
     )
     return SimpleNamespace(name=name, title=name.title(), variants={"triton": variant})
 
@@ -443,12 +444,13 @@ def test_the_json_has_the_schema_that_others_build_on():
     data = in_json(BROKEN)
     top = {"schema": int, "submission": str, "seed": int, "environment": dict, "exercises": list}
     points = {"score": float, "gradable": float, "max_score": float}
+    bonus = {"bonus": float, "gradable_bonus": float, "max_bonus": float}
     levels = [
-        ([data], top | points),
-        (data["exercises"], {"name": str, "variants": list} | points),
+        ([data], top | points | bonus),
+        (data["exercises"], {"name": str, "variants": list} | points | bonus),
         (
             [v for e in data["exercises"] for v in e["variants"]],
-            {"name": str, "status": str, "checks": list} | points,
+            {"name": str, "status": str, "is_bonus": bool, "checks": list} | points,
         ),
         (
             [c for e in data["exercises"] for v in e["variants"] for c in v["checks"]],
@@ -807,3 +809,55 @@ def test_hostile_words_in_counters_are_harmless():
     lines = (LineCounters(0, HOSTILE, "global", "load", 1, 1, 4),)
     text, page, _ = reports_of(counted_evidence("cuda_v4", replace(COUNTED, lines=lines)))
     assert "\x1b" not in text and "<script>" not in page
+
+
+# A bonus
+
+
+def test_every_report_says_what_is_a_bonus(monkeypatch):
+    monkeypatch.setattr(SPECS["silu"].variants["triton"], "bonus", True)
+    failing = {("aligned", "float16"): make_failure()}
+    evidence = make_evidence(make_variant("rmsnorm"), make_variant("silu", failing))
+    line = (
+        "arned 3 of 3 gradable here, and +1 of 1.5 bonus: 4 in all; 2 more need a GPU; "
+        "0.5 more bonus points need a GPU"
+    )
+    text, page = unwrapped(in_terminal(evidence)), unwrapped(in_html(evidence))
+    assert line in text and line in page
+    assert "triton (silu.py), bonus +1/2" in text
+    assert "triton (rmsnorm.py) 3/5" in text
+    assert "3 <small>of 3 gradable here +1 of 1.5 bonus</small>" in page
+    assert "<span>+1/2 bonus</span>" in page
+    assert page.count("</code> bonus</h3>") == 1
+    classes = {case.get("classname") for case in in_junit(evidence).iter("testcase")}
+    assert classes == {"rmsnorm.triton", "silu.triton (bonus)"}
+
+
+def test_the_json_has_a_bonus_in_the_score_and_in_fields_of_its_own(monkeypatch):
+    monkeypatch.setattr(SPECS["silu"].variants["triton"], "bonus", True)
+    failing = {("aligned", "float16"): make_failure()}
+    data = in_json(make_evidence(make_variant("rmsnorm"), make_variant("silu", failing)))
+    names = ("score", "gradable", "max_score", "bonus", "gradable_bonus", "max_bonus")
+    rmsnorm, silu = data["exercises"]
+    assert [data[name] for name in names] == [4.0, 3.0, 5.0, 1.0, 1.5, 2.0]
+    assert [rmsnorm[name] for name in names] == [3.0, 3.0, 5.0, 0.0, 0.0, 0.0]
+    assert [silu[name] for name in names] == [1.0, 0.0, 0.0, 1.0, 1.5, 2.0]
+    assert [e["variants"][0]["is_bonus"] for e in data["exercises"]] == [False, True]
+    assert [silu["variants"][0][name] for name in names[:3]] == [1.0, 1.5, 2.0]
+
+
+def test_a_bonus_on_its_own_is_told_without_points_that_are_none(monkeypatch):
+    monkeypatch.setattr(SPECS["silu"].variants["triton"], "bonus", True)
+    evidence = make_evidence(make_variant("silu"))
+    assert total(evidence) == "earned +1.5 of 1.5 bonus; 0.5 more bonus points need a GPU"
+    assert "of 0" not in unwrapped(in_terminal(evidence))
+    assert "of 0" not in unwrapped(in_html(evidence))
+
+
+def test_the_first_step_is_no_bonus(monkeypatch):
+    monkeypatch.setattr(SPECS["silu"].variants["triton"], "bonus", True)
+    assert "Start with rmsnorm" in in_terminal(make_evidence(*untouched("rmsnorm", "silu")))
+
+
+def test_without_a_bonus_none_is_mentioned():
+    assert "bonus" not in in_terminal(BROKEN) + in_html(BROKEN)

@@ -49,6 +49,7 @@ def make_variant(points=POINTS, dtypes=DTYPES, thresholds=THRESHOLDS, name="trit
         size_classes=tuple(key for key in points if key not in ("performance", "memory")),
         performance=SimpleNamespace(thresholds=thresholds) if "performance" in points else None,
         memory=None,
+        bonus=False,
     )
 
 
@@ -417,6 +418,67 @@ def test_full_marks_are_exactly_the_maximum(specs):
     assert grade.score == round(sum(variant.points.values()) - open_points, 4)
 
 
+# --- a bonus -------------------------------------------------------------------------------------
+
+
+def with_bonus(parts=(), **bonus_seen) -> GradeScore:
+    """A grade of a variant of 3 points, all earned, and of one with a bonus of 1.5."""
+    bonus = make_variant({"aligned": 1.0, "ragged": 0.5}, ("float32",), name="cuda")
+    bonus.bonus = True
+    specs = make_specs(make_variant({"aligned": 1.5, "ragged": 1.5}), bonus)
+    right = make_parts(points=("aligned", "ragged"))
+    seen = (
+        VariantEvidence("rmsnorm", "triton", "rmsnorm.py", parts=right),
+        VariantEvidence("rmsnorm", "cuda", "rmsnorm.cu", parts=parts, **bonus_seen),
+    )
+    return score(Evidence("reference", 7, seen, {"gpu": None}), specs)
+
+
+def bonus_parts(**changes):
+    changed = {(name, "float32"): status for name, status in changes.items()}
+    return make_parts(changed, ("aligned", "ragged"), ("float32",))
+
+
+@pytest.mark.parametrize(
+    ("parts", "expected"),
+    [
+        (bonus_parts(), (1.5, 1.5, 1.5)),
+        (bonus_parts(ragged=Status.wrong_values), (1.0, 1.5, 1.5)),
+        (bonus_parts(ragged=Status.not_measured), (1.0, 1.0, 1.5)),
+        (bonus_parts(aligned=Status.crashed, ragged=Status.crashed), (0.0, 1.5, 1.5)),
+        ((), (0.0, 0.0, 1.5)),
+    ],
+)
+def test_a_bonus_adds_to_the_score_and_to_no_maximum(parts, expected):
+    grade = with_bonus(parts)
+    for row in (grade, grade.exercises[0]):
+        assert numbers(row) == (3.0 + expected[0], 3.0, 3.0)
+        assert (row.bonus, row.gradable_bonus, row.max_bonus) == expected
+    regular, bonus = grade.exercises[0].variants
+    assert (regular.is_bonus, bonus.is_bonus) == (False, True)
+    assert numbers(bonus) == expected
+
+
+def test_a_bonus_that_was_left_alone_costs_nothing():
+    grade = with_bonus(not_attempted="the stub is as it was given")
+    assert numbers(grade) == (3.0, 3.0, 3.0)
+    assert (grade.bonus, grade.gradable_bonus, grade.max_bonus) == (0.0, 1.5, 1.5)
+
+
+def test_stored_evidence_is_scored_anew_when_a_variant_becomes_a_bonus():
+    specs = make_specs(make_variant({"aligned": 1.5, "ragged": 1.5}))
+    evidence = from_json(to_json(make_evidence(make_parts(points=("aligned", "ragged")))))
+    before = score(evidence, specs)
+    specs["rmsnorm"].variants["triton"].bonus = True
+    after = score(evidence, specs)
+    assert before.score == after.score == 3.0
+    assert (before.max_score, before.max_bonus) == (3.0, 0.0)
+    assert (after.max_score, after.max_bonus) == (0.0, 3.0)
+
+
+# --- the assignment's own ------------------------------------------------------------------------
+
+
 def best_memory(exercise, variant):
     """Evidence of a run that no memory bound can be missed by."""
     if variant.memory is None:
@@ -452,4 +514,7 @@ def test_the_specs_of_the_assignment_can_be_earned_in_full():
                 memory=best_memory(exercise, variant),
             )
             grade = score(Evidence("reference", 7, (seen,), GPU), {name: exercise})
-            assert grade.score == grade.gradable == grade.max_score == variant.max_points
+            regular = 0 if variant.bonus else variant.max_points
+            assert grade.score == variant.max_points
+            assert grade.gradable == grade.max_score == regular
+            assert grade.bonus == grade.gradable_bonus == grade.max_bonus == grade.score - regular

@@ -218,6 +218,16 @@ def test_points_and_size_classes_stand_in_the_order_of_the_sizes(exercise):
     assert exercise.max_points == 8.5
 
 
+def test_a_bonus_counts_in_no_maximum_but_its_own(write, exercise):
+    points = "    points: {ragged: 1, memory: 3}"
+    more = load(write(SPEC.replace(points, f"    bonus: true\n{points}")))
+
+    assert (exercise.max_points, exercise.max_bonus) == (8.5, 0)
+    assert (more.max_points, more.max_bonus) == (4.5, 4)
+    assert more.variants["cuda_v1"].max_points == 4
+    assert not more.variants["triton"].bonus
+
+
 def test_an_override_changes_only_what_it_names(exercise):
     assert exercise.tolerance_of("triton").factor == 3
     cuda = exercise.tolerance_of("cuda_v1")
@@ -314,6 +324,14 @@ MISTAKES = {
     "unknown key of a threshold": (
         THRESHOLD, "{speed_vs: copy, atleast: 2, at_least: 0.9, points: 2}",
         "30: variants.triton.performance.thresholds[0].atleast", ["did you mean 'at_least'"],
+    ),
+    "a number for a bonus": (
+        "    points: {ragged: 1, memory: 3}", "    bonus: 1\n    points: {ragged: 1, memory: 3}",
+        "40: variants.cuda_v1.bonus", ["expected true or false, got 1"],
+    ),
+    "text for a bonus": (
+        "    points: {ragged: 1, memory: 3}", "    bonus: ja\n    points: {ragged: 1, memory: 3}",
+        "40: variants.cuda_v1.bonus", ["expected true or false, got 'ja'"],
     ),
     "missing title": ("title: Row sums\n", "", "", ["expected the key 'title', which is missing"]),
     "missing entry": (
