@@ -38,6 +38,7 @@ _METRICS = {
     ("copies",): "copies between host and device {bound}",
     ("bytes_copied",): "bytes copied {bound}",
     ("scratch_bytes",): "bytes allocated {bound}",
+    ("scratch_stores",): "bytes stored beside the arguments {bound}",
     ("reads",): "each element of `{argument}` read {bound} times",
     ("wave_bytes", "distinct"): "distinct bytes that {programs} consecutive programs load {bound}",
     ("wave_bytes", "to_row_major"): (
@@ -110,8 +111,9 @@ def _sections(lines: Sequence[str], exercises: Iterable[str], source: str) -> di
             continue
         if name in found:
             first = found[name] + 1
-            raise HandoutError(f"{source}:{number + 1}: a second section {name}, the first is in "
-                               f"line {first}")  # fmt: skip
+            raise HandoutError(
+                f"{source}:{number + 1}: a second section {name}, the first is in line {first}"
+            )
         found[name] = number
     for name in exercises:
         if name not in found:
@@ -197,30 +199,38 @@ def _closing(name: str) -> str:
 
 def overview(exercises: Sequence[Exercise]) -> list[str]:
     """Points by exercise and language, and how many of them need a GPU: lines of Markdown."""
-    rows = []
-    for exercise in exercises:
-        parts = [_sum(exercise, language=each) for each in ("triton", "cuda")]
-        cells = [*parts, _sum(exercise), _sum(exercise, only=("performance",))]
-        rows.append([f"[{exercise.name}](#{exercise.name})", *map(_number, cells)])
-    totals = [math.fsum(float(row[column]) for row in rows) for column in range(1, 5)]
-    rows.append(["**all**", *(f"**{_number(total)}**" for total in totals)])
-    share = totals[2] - totals[3]
-    return [
-        *_table(["exercise", "Python", "CUDA", "points", "need a GPU"], rows),
-        "",
-        f"{_number(totals[2])} points in all. {_number(totals[3])} of them are for speed and need "
-        f"a GPU; {_number(share)} can be earned and seen on any laptop.",
+    counted = [
+        [_sum(each, "triton"), _sum(each, "cuda"), each.max_points, _sum(each, key="performance")]
+        for each in exercises
     ]
+    python, cuda, points, timed = (math.fsum(column) for column in zip(*counted, strict=True))
+    rows = [
+        [f"[{exercise.name}](#{exercise.name})", *map(_number, numbers)]
+        for exercise, numbers in zip(exercises, counted, strict=True)
+    ]
+    rows.append(["**all**", *(f"**{_number(each)}**" for each in (python, cuda, points, timed))])
+    lines = _table(["exercise", "Python", "CUDA", "points", "need a GPU"], rows)
+    told = (
+        f"{_number(points)} points in all. {_number(timed)} of them are for speed and need a GPU; "
+        f"{_number(points - timed)} can be earned and seen on any laptop."
+    )
+    for exercise in exercises:
+        if exercise.max_bonus:
+            told += f" {exercise.name} has a bonus of {_number(exercise.max_bonus)} on top."
+    return [*lines, "", *_wrapped(told, indent="")]
 
 
 def points_table(exercise: Exercise) -> list[str]:
     """The points of each variant, and what memory and speed are held to: lines of Markdown."""
     variants = list(exercise.variants.values())
-    keys = list(dict.fromkeys(key for key in _point_order(exercise) for v in variants
-                              if key in v.points))  # fmt: skip
+    keys = [
+        key
+        for key in (*exercise.sizes, "memory", "performance")
+        if any(key in variant.points for variant in variants)
+    ]
     rows = [
         [
-            f"`{variant.name}`",
+            f"`{variant.name}`{' (bonus)' if variant.bonus else ''}",
             f"`{variant.file}`",
             ", ".join(variant.dtypes),
             *(_number(variant.points[key]) if key in variant.points else "" for key in keys),
@@ -239,17 +249,14 @@ def points_table(exercise: Exercise) -> list[str]:
     return lines
 
 
-def _point_order(exercise: Exercise) -> list[str]:
-    return [*exercise.sizes, "memory", "performance"]
-
-
-def _sum(exercise: Exercise, language: str = "", only: Sequence[str] = ()) -> float:
+def _sum(exercise: Exercise, language: str = "", key: str = "") -> float:
+    """Points of one language or of all, for one key of `points` or for all; without a bonus."""
     return math.fsum(
         points
         for variant in exercise.variants.values()
-        if not language or variant.language == language
-        for key, points in variant.points.items()
-        if not only or key in only
+        if not variant.bonus and language in ("", variant.language)
+        for each, points in variant.points.items()
+        if key in ("", each)
     )
 
 
@@ -303,10 +310,13 @@ def _bullet(variant: Variant, case: Mapping[str, object], told: Iterable[str]) -
     return _wrapped(text)
 
 
-def _wrapped(text: str) -> list[str]:
-    return textwrap.wrap(
-        text, WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+def _wrapped(text: str, indent: str = "  ") -> list[str]:
+    """Lines of WIDTH at most, where none ends within a formula: `2 * n` would begin a list."""
+    whole = re.sub(r"`[^`]*`", lambda found: found[0].replace(" ", "\0"), text)
+    lines = textwrap.wrap(
+        whole, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
     )
+    return [line.replace("\0", " ") for line in lines]
 
 
 def _threshold(threshold: Threshold) -> str:
@@ -340,7 +350,10 @@ def _number(value: float) -> str:
     return f"{round(value, 6):g}"
 
 
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    numbers = [re.sub(r"[*.]", "", cell).isdigit() or not cell for cell in next(iter([*rows]))]
-    rule = ["--:" if number else "---" for number in numbers]
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """A table whose columns of numbers are aligned to the right."""
+    rule = [
+        "--:" if all(re.fullmatch(r"\**[\d.]*\**", cell) for cell in column) else "---"
+        for column in zip(*rows, strict=True)
+    ]
     return [f"| {' | '.join(row)} |" for row in (head, rule, *rows)]

@@ -54,7 +54,15 @@ variants:
       case: {rows: 64, cols: 64}
       shared_bank_conflicts: {at_most: 0}
       copies: {at_most: 4}
+      scratch_stores: {at_most: "2 * rows * cols"}
       bytes_copied: {at_most: 2 * rows * 4}
+  bonus:
+    bonus: true
+    file: extra.cu
+    entry: both
+    arguments: [x, out, rows, cols]
+    dtypes: [float32]
+    points: {aligned: 0.5}
 """
 
 EMPTY = """\
@@ -104,11 +112,14 @@ def test_every_point_size_bound_and_threshold_is_told(exercises):
         "for `rows` and `cols` times 4, the largest block times at most 1;",
         "for `rows` and `cols` times 4, the bytes allocated times at most 4",
         "- `cuda`, rows = 64, cols = 64: bank conflicts at most 0; copies between host and device "
-        "at most 4; bytes copied at most `2 * rows * 4`",
+        "at most 4; bytes copied at most `2 * rows * 4`; bytes stored beside the arguments at most "
+        "`2 * rows * cols`",
+        "| `bonus` (bonus) | `extra.cu` | float32 | 0.5 | | | | 0.5 |",
         "- `triton`, rows = 8192, cols = 8192, bfloat16: 3 points for 0.90 of a copy's speed; "
         "1 point for 0.5 ms on an NVIDIA H100 80GB HBM3",
         "| [both](#both) | 7 | 1 | 8 | 3 |",
-        "8 points in all. 3 of them are for speed and need a GPU; 5 can be earned",
+        "8 points in all. 3 of them are for speed and need a GPU; 5 can be earned and seen on any "
+        "laptop. both has a bonus of 0.5 on top.",
     ):
         assert told in lines
     assert "stale" not in made
