@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import sys
 
@@ -245,6 +246,89 @@ def test_the_roofline_of_the_handout_is_that_of_the_spec(name):
         if timed.flops is not None:
             assert arithmetic == pytest.approx(1e6 * timed.flops.evaluate(env) / 989e12)
     assert memory > 0
+
+
+# An H100 SXM as its vendor describes it, and what was measured on one: 8192 x 8192 of bfloat16.
+SMS, HBM, PCIE = 132, 3.35e12, 64e9
+FLOAT32, BFLOAT16 = 67e12, 989e12
+N = 8192 * 8192
+COPY, EAGER_SILU, EAGER_RMS_NORM = 93.1e-6, 93.1e-6, 141.0e-6
+CUBLAS, FLASH, CUDNN = 792e12, 362e12, 681e12  # 4096^3; attention of 4096 keys, HEAD_DIM 128
+GEMM = 4096
+SCORES = 2 * 16 * 4096**2
+
+
+def online(*blocks: tuple[float, ...]) -> str:
+    """The line l of the softmax section's diagram: what is kept of l, plus what a block adds."""
+    largest, kept, cells = -math.inf, 0.0, []
+    for block in blocks:
+        before, largest = largest, max(largest, *block)
+        kept *= math.exp(before - largest)
+        new = sum(math.exp(x - largest) for x in block)
+        cells.append(f"{kept:.2f}+{new:.2f}" if kept else f"{new:.2f}")
+        kept += new
+    return " ".join(cells)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        # What a GPU is
+        f"{SMS * 256 * 1024 / 2**20:.0f} MB in all",
+        f"{65536 // 2048} for each of 2048 threads. With 128 registers a thread, {65536 // 128} t",
+        f"which is {65536 // 128 // 32} warps",
+        f"in flight, take {(128 * 64 + 64 * 256) * 2 * 3 / 1e3:.0f} KB",
+        f"600 ns = {HBM * 600e-9 / 1e6:.1f} MB, on each",
+        f"of 132 SMs {HBM * 600e-9 / SMS / 1e3:.0f} KB",
+        f"for each of 2048 threads {HBM * 600e-9 / SMS / 2048:.1f} bytes",
+        f"are {(GEMM // 128) * (GEMM // 256) / SMS:.1f} waves",
+        f"the last is short of {4 * SMS - (GEMM // 128) * (GEMM // 256)} blocks",
+        f"67 / 3.35 = {FLOAT32 / HBM:.0f} in float32, 989 / 3.35 = {BFLOAT16 / HBM:.0f} for",
+        # the roofline
+        f"one more pass over the data costs {N * 2 / HBM * 1e6:.0f} µs",
+        f"takes {EAGER_RMS_NORM * 1e6:.0f} µs on this case, where a copy takes {COPY * 1e6:.0f} µs",
+        f"need {4096 / PCIE * 1e9:.0f} ns, and the whole matrix of 48 columns "
+        f"{1024 * 48 * 4 / PCIE * 1e6:.0f} µs",
+        f"{4 * SCORES * 2 / 1e9:.1f} GB would move: {4e3 * SCORES * 2 / HBM:.1f} ms",
+        f"({4 * N / COPY / 1e12:.2f} TB/s, {4 * N / COPY / HBM * 100:.0f} % of the bandwidth)",
+        f"at 792 TFLOP/s, {CUBLAS / BFLOAT16 * 100:.0f} % of the peak",
+        f"matrix of bfloat16 ({GEMM * GEMM * 2 / 1e6:.0f} MB)",
+        # from softmax to flash attention
+        f"q, k, v and out are {4 * 32 * 4096 * 128 * 2 / 1e6:.0f} MB",
+        f"{SCORES / 1e6:.0f} million numbers: {SCORES * 2 / 1e9:.1f} GB",
+        f"BLOCK_M = 128, {4096 // 128} times {2 * 4096 * 128 * 2 / 2**20:.0f} MB for each head",
+        # the exercises
+        f"9 operations for 4 bytes of bfloat16: {9 / 4:.1f} per byte",
+        online((2, 5), (1, 7), (6, 4)),
+        f"{4 * N / HBM * 1e6:.0f} µs on 8192 × 8192, `softmax_online` a read more, "
+        f"{6 * N / HBM * 1e6:.0f} µs",
+        f"At 64 GB/s, 5 µs are {5e-6 * PCIE / 1e3:.0f} KB",
+        f"a column of {1024 * 4 // 1024} KB, which takes {4096 / PCIE * 1e9:.0f} ns, in a matrix "
+        f"of {1024 * 48 * 4 // 1024} KB, which takes {1024 * 48 * 4 / PCIE * 1e6:.0f} µs",
+        f"1024 copies at 5 µs each take {1024 * 5e-6 * 1e3:.0f} ms",
+        f"2 · 4096³ = {2 * GEMM**3 / 1e9:.0f} billion operations on {3 * GEMM**2 * 2 / 1e6:.0f} MB",
+        f"{2 * GEMM**3 / (3 * GEMM**2 * 2):.0f} for each byte",
+        f"{2 * GEMM**3 / BFLOAT16 * 1e6:.0f} µs of arithmetic cover "
+        f"{3 * GEMM**2 * 2 / HBM * 1e6:.0f} µs of memory",
+        f"read {GEMM // 64} times, 2 · 64 · 34 MB = {2 * 64 * GEMM**2 * 2 / 1e9:.1f} GB: at "
+        f"HBM's speed {2 * 64 * GEMM**2 * 2 / HBM * 1e3:.1f} ms",
+        f"it is {GEMM // 256} and {GEMM // 128} times, {(16 + 32) * GEMM**2 * 2 / 1e9:.1f} GB",
+        f"{4 * SCORES * 128 / 1e9:.0f} billion operations on "
+        f"{(4 * 32 * 4096 * 128 * 2 + 4 * 32 * 4096) / 1e6:.0f} MB",
+        f"{4 * SCORES * 128 / BFLOAT16 * 1e6:.0f} µs on the tensor cores",
+        f"would be {4096**2 * 4 / 2**20:.0f} MiB",
+        f"in bfloat16 are {4 * 4096 * 128 * 2 / 2**20:.0f} MiB",
+        f"{65535:,} · 32 = {65535 * 32:,} rows",
+        # torch.compile, Triton or CUDA
+        f"| silu | {EAGER_SILU * 1e6:.0f} | 95 | {COPY / 0.99 * 1e6:.0f} |",
+        f"| rms_norm | {EAGER_RMS_NORM * 1e6:.0f} | 93 | "
+        f"{COPY / 1.06 * 1e6:.0f} to {COPY / 1.01 * 1e6:.0f} |",
+        f"| transpose | 513 | 105 | {COPY / 0.99 * 1e6:.0f} |",
+    ],
+)
+def test_a_number_in_the_text_is_what_the_arithmetic_gives(said):
+    text = " ".join(documents.read("handout.md").split())
+    assert said in text
 
 
 def test_every_exercise_has_what_a_student_looks_for():
