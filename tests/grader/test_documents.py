@@ -196,7 +196,7 @@ RESULTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "stride_33": lambda x: x[:32],
     "by_lane": lambda x: torch.where(x % 2 == 0, x.sqrt(), torch.exp(-x)),
     "by_warp": lambda x: torch.where(x // 32 % 2 == 0, x.sqrt(), torch.exp(-x)),
-    "largest": lambda x: x // 32 * 32 + 31,
+    "smallest": lambda x: x // 32 * 32,
 }
 
 
@@ -375,6 +375,27 @@ def grader(words: list[str], capsys: pytest.CaptureFixture[str]) -> int:
             print(capsys.readouterr().err)
             return int(ended.code or 0)
     return 0
+
+
+# --- links ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["handout.md", "README.md"])
+def test_every_link_leads_somewhere(name):
+    text = documents.read(name)
+    headings = re.findall(r"^#+ (.*)$", without_fences(text), re.M)
+    # As GitHub makes them: lower case, punctuation gone, spaces to hyphens.
+    anchors = {re.sub(r"[^\w\- ]", "", each.lower()).replace(" ", "-") for each in headings}
+    links = re.findall(r"\]\(([^)\s]+)\)", without_fences(text))
+    assert links
+    for link in links:
+        file, _, anchor = link.partition("#")
+        assert link.startswith("#") or (ROOT / file).exists(), link
+        assert file or anchor in anchors, link
+
+
+def without_fences(text: str) -> str:
+    return re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S)
 
 
 # --- README ---------------------------------------------------------------------------------------

@@ -185,6 +185,7 @@ def test_the_order_of_the_sections_is_that_of_the_overview():
     assert re.findall(r"\(#(\w+)\)", table) == sections
     hours = re.findall(r"^\| \d \| \[(\w+)\]\(#\w+\) \|.*\| (\d+) \|$", text, re.M)
     assert [name for name, _ in hours] == sections
+    assert f"the reading included: {sum(int(each) for _, each in hours)} in all" in text
 
 
 def test_the_command_writes_the_handout_and_check_only_asks(tmp_path, monkeypatch, capsys):
