@@ -21,6 +21,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from importlib.metadata import version
 from itertools import takewhile
 from pathlib import Path
 
@@ -117,6 +118,8 @@ SECTIONS = list(dict.fromkeys(block.section for block in of_kind("python")))
 def test_python_prints_what_the_handout_shows(section, tmp_path):
     blocks = [block for block in of_kind("python") if block.section == section]
     compiles = any("triton.compile(" in block.text for block in blocks)
+    if compiles and (written_for := made_for()) != (here := minor(version("triton"))):
+        pytest.skip(f"what a compiler prints is shown of triton {written_for}, here is {here}")
     for block, printed in zip(blocks, run_python(blocks, tmp_path, not compiles), strict=True):
         for below in shown_below(block):
             place = f"handout.md:{below.line}"
@@ -124,6 +127,15 @@ def test_python_prints_what_the_handout_shows(section, tmp_path):
                 assert_in_order(below.lines, printed, place)
             else:
                 assert printed == below.text, place
+
+
+def made_for() -> str:
+    """The version of Triton that the Makefile installs, as 3.9."""
+    return minor(re.search(r"^TRITON := (.*)$", documents.read("Makefile"), re.M)[1])
+
+
+def minor(full: str) -> str:
+    return ".".join(full.split(".")[:2])
 
 
 def assert_in_order(wanted: list[str], printed: str, place: str) -> None:
