@@ -133,9 +133,10 @@ def _categorical(space: Space, smallest: Case) -> Iterator[Condition]:
     for scalar in space.scalars:
         value = smallest.scalar(scalar)
         if len(scalar.values) > 1:
+            is_switch = isinstance(value, bool)
             yield Condition(
                 f"{scalar.name}={value}",
-                f"another {scalar.name}",
+                f"{scalar.name}={not value}" if is_switch else f"another {scalar.name}",
                 lambda case, scalar=scalar, value=value: case.scalar(scalar) == value,
                 "scalar",
                 scalar.name,
@@ -180,14 +181,21 @@ def _odd_size(name: str) -> Condition:
 
 
 def _left_in(case: Case) -> Iterator[Condition]:
-    """What a case has of data, layouts and scalars that isn't plain, as conditions."""
+    """What a case has of data, layouts and scalars that isn't plain, as conditions.
+
+    What is switched on comes first: it says more than which numbers were drawn.
+    """
+    switches = [each for each in case.scalars if isinstance(each[1], bool)]
+    for same in switches:
+        yield Condition("", "", lambda c, same=same: same in c.scalars, "scalar", *same)
     if case.data != "normal":
         yield Condition("", "", lambda other: other.data == case.data, "data", "data", case.data)
     for name, layout in case.layouts:
         same = (name, layout)
         yield Condition("", "", lambda c, same=same: same in c.layouts, "layout", *same)
-    for name, value in case.scalars:
-        same = (name, value)
+    for same in case.scalars:
+        if same in switches:
+            continue
         yield Condition("", "", lambda c, same=same: same in c.scalars, "scalar", *same)
 
 
@@ -305,7 +313,8 @@ def _hint_from_status(verdict: Verdict, condition: Condition | None, language: s
 def _hint_for_unwritten(verdict: Verdict, condition: Condition | None, language: str) -> str:
     kind = condition.kind if condition else ""
     strided = kind == "layout"
-    if kind in ("above", "data", "scalar"):
+    of_data = kind == "data" and verdict.pattern in ("scattered", "one")
+    if kind in ("above", "scalar") or of_data:
         return ""  # the rule for conditions says it better
     if verdict.pattern == "nothing" and kind not in ("not_multiple", "odd_size"):
         if strided:
@@ -318,10 +327,17 @@ def _hint_for_unwritten(verdict: Verdict, condition: Condition | None, language:
         return ""
     if verdict.pattern in ("nothing", "tail", "rows_tail", "one"):
         up = " triton.cdiv rounds up." if language == "triton" else " Round its size up."
-        return "Does the grid cover the last, partly filled block?" + up
+        return "Does the grid cover all of the output, the last, partly filled block too?" + up
     if verdict.pattern == "every_kth":
         return "By how much does each program step, and how many elements does it write?"
     return "Which programs write these elements? Count them against the grid."
+
+
+def _hint_from_nan(verdict: Verdict, condition: Condition | None, language: str) -> str:
+    """Where the result is infinite, a nan is what comes of an infinity."""
+    if verdict.status is Status.wrong_values and " is nan, expected" in verdict.what:
+        return "Where the result is infinite, what gives nan: inf - inf, 0 * inf, 0 / 0?"
+    return ""
 
 
 def _hint_from_condition(verdict: Verdict, condition: Condition | None, language: str) -> str:
@@ -332,6 +348,11 @@ def _hint_from_condition(verdict: Verdict, condition: Condition | None, language
         return _LAYOUT_HINTS.get(str(value), "").format(name=name)
     if condition.kind == "data":
         return _DATA_HINTS.get(str(value), "")
+    if condition.kind == "scalar" and isinstance(value, bool):
+        word = "set" if value else "not set"
+        return (
+            f"What does the kernel do only where {name} is {word}, and is that right at its edges?"
+        )
     if condition.kind == "scalar":
         return f"Is {name} used as it was passed, or does the kernel hold a number of its own?"
     if condition.kind == "not_multiple":
@@ -342,7 +363,10 @@ def _hint_from_condition(verdict: Verdict, condition: Condition | None, language
             f"does what lies past {name} enter the result?"
         )
     if condition.kind == "above" and value == 1:
-        return f"Only {name} = 1 works: does every program find its own part?"
+        return (
+            f"Only {name} = 1 works: does every program find its own part, and are several put "
+            "together as they should be?"
+        )
     if condition.kind == "above" and _power_of_two(value):
         return f"Does the kernel loop over, or mask, {name} past one block of {value}?"
     if condition.kind == "above":
@@ -373,6 +397,7 @@ def _hint_from_values(verdict: Verdict, condition: Condition | None, language: s
 
 _HINTS: Sequence[Callable[[Verdict, Condition | None, str], str]] = (
     _hint_from_status,
+    _hint_from_nan,
     _hint_from_condition,
     _hint_from_values,
 )

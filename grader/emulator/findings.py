@@ -138,9 +138,9 @@ KINDS: dict[str, Kind] = {
     "race": Kind(
         "data_race",
         _race,
-        "Put __syncthreads() between the writes and the reads of other threads, and one more "
-        "before the next round of a loop writes again. Between blocks, give each block its own "
-        "elements or use atomics.",
+        "Put __syncthreads() between the writes and the reads of other threads (within a warp "
+        "__syncwarp() will do), and one more before the next round of a loop writes again. Between "
+        "blocks, give each block its own elements or use atomics.",
     ),
     "divergent_barrier": Kind(
         "barrier_error",

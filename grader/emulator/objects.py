@@ -227,7 +227,8 @@ def _too_much_shared(elf: Elf) -> Iterator[Fault]:
             yield Fault(
                 "compile",
                 f"{name} has {size:,} bytes of static __shared__ memory; "
-                f"a kernel can have {STATIC_SHARED_LIMIT:,}",
+                f"a kernel can have {STATIC_SHARED_LIMIT:,}, and more only as extern __shared__, "
+                "asked for with cudaFuncSetAttribute",
                 name,
             )
 

@@ -232,13 +232,14 @@ def _applied(edit: Edit, text: str, after: str, place: str) -> str:
     old, new = edit.old.rstrip("\n"), edit.new.rstrip("\n")
     behind = _behind(after, text, place)
     found = []
-    for indent in ("", " " * 4, " " * 8, " " * 12):
+    first_line = old.partition("\n")[0]
+    start = text.find(first_line, behind)
+    while start >= 0:
+        indent = _indent_at(text, start)
         needle = _indented(old, indent)
-        start = text.find(needle, behind)
-        while start >= 0:
-            if _indent_at(text, start) == indent:
-                found.append((start, needle, indent))
-            start = text.find(needle, start + 1)
+        if text.startswith(needle, start):
+            found.append((start, needle, indent))
+        start = text.find(first_line, start + 1)
     if not found or (len(found) != 1 and not after):
         raise CorpusError(f"{place}: expected {old!r} once in the reference, got {len(found)}")
     start, needle, indent = min(found)

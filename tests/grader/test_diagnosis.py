@@ -230,6 +230,8 @@ WRONG = Status.wrong_values
         ((Status.not_written, "tail"), "triton.cdiv"),
         ((Status.not_written, "rows_tail"), "triton.cdiv"),
         ((Status.not_written, "tail", None, "cuda"), "Round its size up"),
+        ((Status.not_written, "row", condition_of("data", "data", "one_hot")), "against the grid"),
+        ((Status.not_written, "one", condition_of("data", "data", "one_hot")), "zeros"),
         ((Status.not_written, "every_kth"), "each program step"),
         ((Status.not_written, "scattered"), "against the grid"),
         ((Status.not_written, "tail", PADDED), "out can lie further apart"),
@@ -241,6 +243,9 @@ WRONG = Status.wrong_values
         ((WRONG, "all", condition_of("data", "data", "constant_rows")), "mean"),
         ((WRONG, "all", condition_of("data", "data", "one_hot")), "zeros"),
         ((WRONG, "all", condition_of("scalar", "eps", 1e-5)), "Is eps used as it was passed"),
+        ((WRONG, "all", condition_of("scalar", "causal", True)), "only where causal is set"),
+        ((WRONG, "all", condition_of("scalar", "causal", False)), "where causal is not set"),
+        ((WRONG, "all", None, "cuda", "lse[0] is nan, expected -inf"), "inf - inf"),
         ((WRONG, "all", condition_of("not_multiple", "n", 8)), "block of n masked"),
         ((WRONG, "all", condition_of("above", "rows", 1)), "Only rows = 1 works"),
         ((WRONG, "tail", ABOVE_BLOCK), "cols past one block of 1024"),
@@ -279,6 +284,14 @@ def test_where_nothing_separates_what_shrinking_left_gives_the_hint(text, word):
     assert hint(Verdict(WRONG, "", "all"), None, "triton") == ""
     found = Separation(condition_of("above", "cols", 64), 5, 5)
     assert "block of 64" in hint(Verdict(WRONG, "", "all"), found, "triton", case)
+
+
+def test_a_switch_that_shrinking_left_on_says_more_than_a_number():
+    space = space_of("flash_attention")
+    sizes = "Z=1 H=1 N_CTX=2 N_KV=1 HEAD_DIM=16"
+    case = parse(f"{sizes} data=large sm_scale=0.3 causal=true", space.exercise, space.variant, 4)
+    text = hint(Verdict(WRONG, "", "all"), None, "cuda", case)
+    assert "only where causal is set" in text
 
 
 @pytest.mark.parametrize(
