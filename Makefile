@@ -15,7 +15,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 TRITON := 3.9.0
 INDEX := $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX))
 
-.PHONY: grade check test stubs bench attacks fuzz batch lint clean
+.PHONY: grade check test stubs handout bench attacks fuzz batch lint clean
 .DEFAULT_GOAL := grade
 
 grade: $(READY)  ## grade SUBMISSION (default: assignment) and show the score
@@ -29,6 +29,9 @@ test: $(READY)  ## the grader's own tests
 
 stubs: $(READY)  ## write assignment/ from reference/
 	@$(BIN)/grader stubs $(ARGS)
+
+handout: $(READY)  ## bring the tables of handout.md up to date with the specs; ARGS=--check only asks
+	@$(BIN)/grader handout $(ARGS)
 
 bench: $(READY)  ## where the time of grading goes
 	@$(BIN)/python tests/benchmarks/grading.py $(ARGS)

@@ -18,7 +18,7 @@ from rich import progress as bars
 from rich.console import Console
 from rich.table import Column
 
-from grader import __version__, oracle, report, stubs
+from grader import __version__, handout, oracle, report, stubs
 from grader import evidence as evidence_files
 from grader.batch import run as batch_run
 from grader.cases import Case, CaseError, parse
@@ -199,6 +199,27 @@ def write_stubs(
         console.print(str(path.relative_to(ROOT)), markup=False, highlight=False, soft_wrap=True)
     if not written:
         console.print("assignment/ is up to date")
+
+
+@app.command(name="handout")
+def write_handout(
+    check: Annotated[
+        bool, typer.Option("--check", help="Write nothing; say what differs.")
+    ] = False,
+) -> None:
+    """Bring the tables of handout.md up to date with grader/exercises/*.yaml."""
+    path = ROOT / "handout.md"
+    exercises = _exercises()
+    try:
+        text = path.read_text(encoding="utf-8")
+        difference = handout.difference(text, exercises, path.name)
+        if difference and check:
+            _refuse(difference)
+        if difference:
+            path.write_text(handout.render(text, exercises, path.name), encoding="utf-8")
+    except handout.HandoutError as error:
+        _refuse(str(error))
+    console.print(f"{path.name} {'written' if difference else 'is up to date'}")
 
 
 def _version(wanted: bool) -> None:

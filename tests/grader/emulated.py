@@ -33,11 +33,15 @@ _KINDS = {
 
 @dataclass(frozen=True)
 class Outcome:
-    """One run of one entry. `report` is None where the process died or refused."""
+    """One run of one entry. `report` is None where the process died or refused.
+
+    `out` is what the tensor of that name holds at the end, where the entry has one.
+    """
 
     code: Code | None
     report: report.Report | None
     printed: str = ""
+    out: torch.Tensor | None = None
 
 
 class Program:
@@ -78,8 +82,11 @@ class Program:
                     reply = worker.ask(operation, arguments)
                 if reply is None:
                     return Outcome(None, None, str(worker.ends_with()))
+            has_out = "float* out" in self.parameters[entry]
+            out = placement.values("out").clone() if has_out else None
         is_report = reply.code in (Code.ok, Code.found) and reply.text
-        return Outcome(reply.code, report.parse(reply.text) if is_report else None, reply.text)
+        seen = report.parse(reply.text) if is_report else None
+        return Outcome(reply.code, seen, reply.text, out)
 
     def _arguments(self, entry: str, tensors: Iterator[Argument]) -> Sequence[Argument]:
         return [

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -12,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from grader import handout
+from grader.spec import load_all
 from tests.grader.small_exercise import ROOT
 
 PARTS = ("grader", "reference", "assignment", "tests", "pyproject.toml")
@@ -124,3 +127,16 @@ def test_the_steps_make_an_exercise_that_is_graded_and_stubbed(project):
 def test_students_find_the_exercise_in_pytest(project):
     listed = run(project, "pytest", "--collect-only", "-q", "-k", "scale")
     assert listed.splitlines()[0].endswith("test_assignment[scale-triton-float32-ragged]")
+
+
+def test_the_handout_asks_for_a_section_and_fills_in_its_points(project):
+    exercises = load_all(project / "grader" / "exercises")
+    text = (ROOT / "handout.md").read_text(encoding="utf-8")
+    with pytest.raises(
+        handout.HandoutError, match="expected a section '## scale' for the"
+    ) as error:
+        handout.render(text, exercises)
+    begin, end = re.findall(r"<!-- .*? -->", str(error.value))
+    made = handout.render(f"{text}\n## scale\n\n{begin}\n{end}\n", exercises)
+    assert "| `triton` | `scale.py` | float32 | 2 | 2 |" in made
+    assert "| [scale](#scale) | 2 | 0 | 2 | 0 |" in made

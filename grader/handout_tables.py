@@ -1,0 +1,198 @@
+"""The tables that handout.md shows of an exercise, as lines of Markdown, from its spec alone."""
+
+from __future__ import annotations
+
+import math
+import re
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+
+from grader.spec import Bound, Exercise, SizeRule, Threshold, Variant
+
+_YARDSTICKS = {
+    "copy": "of a copy's speed",
+    "torch": "of torch's speed",
+    "compile": "of torch.compile's speed",
+    "reference": "of the solution's speed",
+    "roofline": "of the roofline",
+}
+_METRICS = {
+    ("useful_bytes_per_sector", "load"): "useful bytes per sector of loads {bound} of 32",
+    ("useful_bytes_per_sector", "store"): "useful bytes per sector of stores {bound} of 32",
+    ("shared_bank_conflicts",): "bank conflicts {bound}",
+    ("copies",): "copies between host and device {bound}",
+    ("bytes_copied",): "bytes copied {bound}",
+    ("scratch_bytes",): "bytes allocated {bound}",
+    ("scratch_stores",): "bytes stored beside the arguments {bound}",
+    ("reads",): "each element of `{argument}` read {bound} times",
+    ("wave_bytes", "distinct"): "distinct bytes that {programs} consecutive programs load {bound}",
+    ("wave_bytes", "to_row_major"): (
+        "distinct bytes that {programs} consecutive programs load {bound} of those in row-major "
+        "order"
+    ),
+    ("growth", "tile"): "for {grown} times 4, the largest block times {bound}",
+    ("growth", "scratch"): "for {grown} times 4, the bytes allocated times {bound}",
+}
+WIDTH = 108  # columns of a line; tables may be wider
+
+
+def overview(exercises: Sequence[Exercise]) -> list[str]:
+    """Points by exercise and language, and how many of them need a GPU: lines of Markdown."""
+    counted = [
+        [_sum(each, "triton"), _sum(each, "cuda"), each.max_points, _sum(each, key="performance")]
+        for each in exercises
+    ]
+    python, cuda, points, timed = (math.fsum(column) for column in zip(*counted, strict=True))
+    rows = [
+        [f"[{exercise.name}](#{exercise.name})", *map(_number, numbers)]
+        for exercise, numbers in zip(exercises, counted, strict=True)
+    ]
+    rows.append(["**all**", *(f"**{_number(each)}**" for each in (python, cuda, points, timed))])
+    lines = _table(["exercise", "Python", "CUDA", "points", "need a GPU"], rows)
+    told = (
+        f"{_number(points)} points in all. {_number(timed)} of them are for speed and need a GPU; "
+        f"{_number(points - timed)} can be earned and seen on any laptop."
+    )
+    for exercise in exercises:
+        if exercise.max_bonus:
+            told += f" {exercise.name} has a bonus of {_number(exercise.max_bonus)} on top."
+    return [*lines, "", *_wrapped(told, indent="")]
+
+
+def points_table(exercise: Exercise) -> list[str]:
+    """The points of each variant, and what memory and speed are held to: lines of Markdown."""
+    variants = list(exercise.variants.values())
+    keys = [
+        key
+        for key in (*exercise.sizes, "memory", "performance")
+        if any(key in variant.points for variant in variants)
+    ]
+    rows = [
+        [
+            f"`{variant.name}`{' (bonus)' if variant.bonus else ''}",
+            f"`{variant.file}`",
+            ", ".join(variant.dtypes),
+            *(_number(variant.points[key]) if key in variant.points else "" for key in keys),
+            _number(variant.max_points),
+        ]
+        for variant in variants
+    ]
+    lines = _table(["variant", "file", "dtypes", *keys, "points"], rows)
+    lines += ["", "Sizes are drawn from:", "", *_sizes(exercise)]
+    bounds = [line for variant in variants for line in _memory(variant)]
+    if bounds:
+        lines += ["", "Memory, counted on one case:", "", *bounds]
+    speeds = [line for variant in variants for line in _performance(variant)]
+    if speeds:
+        lines += ["", "Speed, on a GPU:", "", *speeds]
+    return lines
+
+
+def _sum(exercise: Exercise, language: str = "", key: str = "") -> float:
+    """Points of one language or of all, for one key of `points` or for all; without a bonus."""
+    return math.fsum(
+        points
+        for variant in exercise.variants.values()
+        if not variant.bonus and language in ("", variant.language)
+        for each, points in variant.points.items()
+        if key in ("", each)
+    )
+
+
+def _sizes(exercise: Exercise) -> list[str]:
+    lines = []
+    for name, alternatives in exercise.sizes.items():
+        told = "; or ".join(
+            ", ".join(f"{size} {_rule(rule)}" for size, rule in rules.items())
+            for rules in alternatives
+        )
+        lines += _wrapped(f"- {name}: {told}")
+    return lines
+
+
+def _rule(rule: SizeRule) -> str:
+    if rule.choices is not None:
+        *most, last = map(str, rule.choices)
+        return f"{', '.join(most)} or {last}" if most else last
+    if rule.low == rule.high:
+        return str(rule.low)
+    if rule.multiple_of > 1:
+        start = f"from {rule.low} " if rule.low > rule.multiple_of else ""
+        return f"a multiple of {rule.multiple_of} {start}up to {rule.high}"
+    return f"{rule.low} to {rule.high}"
+
+
+def _memory(variant: Variant) -> list[str]:
+    memory = variant.memory
+    if memory is None:
+        return []
+    grown = " and ".join(f"`{name}`" for name in memory.growth.sizes) if memory.growth else ""
+    programs = memory.wave_bytes.programs if memory.wave_bytes else 0
+    told = []
+    for path, bound in memory.bounds():
+        words = _METRICS[("reads",) if path[0] == "reads" else path]
+        told.append(
+            words.format(bound=_bound(bound), argument=path[-1], programs=programs, grown=grown)
+        )
+    return _bullet(variant, memory.case, told)
+
+
+def _performance(variant: Variant) -> list[str]:
+    performance = variant.performance
+    if performance is None:
+        return []
+    return _bullet(variant, performance.case, map(_threshold, performance.thresholds))
+
+
+def _bullet(variant: Variant, case: Mapping[str, object], told: Iterable[str]) -> list[str]:
+    text = f"- `{variant.name}`, {_case(case)}: {'; '.join(told)}"
+    return _wrapped(text)
+
+
+def _wrapped(text: str, indent: str = "  ") -> list[str]:
+    """Lines of WIDTH at most, where none ends within a formula: `2 * n` would begin a list."""
+    whole = re.sub(r"`[^`]*`", lambda found: found[0].replace(" ", "\0"), text)
+    lines = textwrap.wrap(
+        whole, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )
+    return [line.replace("\0", " ") for line in lines]
+
+
+def _threshold(threshold: Threshold) -> str:
+    if threshold.milliseconds is not None:
+        at_most = threshold.milliseconds
+        return f"{_points(threshold.points)} for {at_most.at_most:g} ms on an {at_most.gpu}"
+    speed = f"{threshold.at_least:.2f} {_YARDSTICKS[threshold.speed_vs]}"
+    return f"{_points(threshold.points)} for {speed}"
+
+
+def _points(points: float) -> str:
+    return f"{_number(points)} point{'' if points == 1 else 's'}"
+
+
+def _bound(bound: Bound) -> str:
+    said = [("at least", bound.at_least), ("at most", bound.at_most)]
+    return " and ".join(f"{words} {_formula(str(value))}" for words, value in said if value)
+
+
+def _formula(text: str) -> str:
+    return text if re.fullmatch(r"[\d.]+", text) else f"`{text}`"
+
+
+def _case(case: Mapping[str, object]) -> str:
+    return ", ".join(
+        str(value) if name == "dtype" else f"{name} = {value}" for name, value in case.items()
+    )
+
+
+def _number(value: float) -> str:
+    return f"{round(value, 6):g}"
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """A table whose columns of numbers are aligned to the right."""
+    rule = [
+        "--:" if all(re.fullmatch(r"\**[\d.]*\**", cell) for cell in column) else "---"
+        for column in zip(*rows, strict=True)
+    ]
+    return [f"| {' | '.join(row)} |" for row in (head, rule, *rows)]
