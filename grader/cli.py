@@ -18,7 +18,7 @@ from rich import progress as bars
 from rich.console import Console
 from rich.table import Column
 
-from grader import __version__, oracle, report, stubs
+from grader import __version__, oracle, release, report, stubs
 from grader import evidence as evidence_files
 from grader.batch import run as batch_run
 from grader.cases import Case, CaseError, parse
@@ -199,6 +199,24 @@ def write_stubs(
         console.print(str(path.relative_to(ROOT)), markup=False, highlight=False, soft_wrap=True)
     if not written:
         console.print("assignment/ is up to date")
+
+
+@app.command(name="release")
+def write_release(
+    out: Annotated[Path, typer.Option(metavar="DIR|ZIP", help="A new folder, or a .zip file.")],
+    only: Annotated[
+        list[str] | None,
+        typer.Option("--only", metavar="EXERCISE", help="Release this exercise; may be repeated."),
+    ] = None,
+) -> None:
+    """Write what students get: stubs, oracles, grader and handout; no solutions."""
+    try:
+        made = release.make(ROOT, _exercises(), _known_names(_exercises(), only or []))
+        release.write(made, out)
+    except (release.ReleaseError, stubs.StubError) as error:
+        _refuse(str(error))
+    told = f"{out}: {len(made.files)} files, {made.size / 1e6:.1f} MB"
+    console.print(told, markup=False, highlight=False, soft_wrap=True)
 
 
 def _version(wanted: bool) -> None:
