@@ -1,8 +1,8 @@
 """What students get: the stubs, the oracles, the grader and the assignment text; no solutions.
 
-The files are listed here, not copied from whatever lies in the tree. Stubs are made from reference/,
-because assignment/ may hold somebody's work. In a file that staff and students share, what lies
-between these two lines is for staff:
+The files are listed here, not copied from whatever lies in the tree. Stubs are made from
+reference/, because assignment/ may hold somebody's work. In a file that staff and students share,
+what lies between these two lines is for staff:
 
     # BEGIN STAFF
     # END STAFF
@@ -101,8 +101,9 @@ def write(release: Release, out: Path) -> None:
     release, are left alone: ReleaseError.
     """
     when = _time()
-    if not out.absolute().parent.is_dir():
-        raise ReleaseError(f"{out}: expected a folder that exists, there is no {out.parent}")
+    parent = out.absolute().parent
+    if not parent.is_dir():
+        raise ReleaseError(f"{out}: expected a folder that exists, there is no {parent}")
     if out.suffix.lower() == ".zip":
         _write_zip(release, out, when)
     else:
@@ -131,30 +132,29 @@ def _pages(project: Path, left_out: Sequence[str], files: Mapping[str, bytes]) -
     Links to what isn't in the release become their text.
     """
     handout = _without_sections(_text(project, HANDOUT), left_out)
-    linked = {name for name in _links(handout, HANDOUT) if _may_ship(project, name)}
-    pages = {name for name in linked if name.endswith(".md")}
-    drawings = linked - pages
-    for page in pages:
-        drawings |= {
-            name
-            for name in _links(_text(project, page), page)
-            if not name.endswith(".md") and _may_ship(project, name)
-        }
-    present = {*files, *pages, *drawings, HANDOUT}
+    texts = {HANDOUT: handout}
+    for name in _links(handout, HANDOUT):
+        if name.endswith(".md") and _may_ship(project, name):
+            texts[name] = _text(project, name)
+    drawings = {
+        name
+        for page, text in texts.items()
+        for name in _links(text, page)
+        if not name.endswith(".md") and _may_ship(project, name)
+    }
     made = {name: _read(project, name) for name in drawings}
-    for page, text in {HANDOUT: handout, **{p: _text(project, p) for p in pages}}.items():
+    present = {*files, *texts, *drawings}
+    for page, text in texts.items():
         made[page] = _relinked(text, page, present, left_out).encode()
     return made
 
 
 def _may_ship(project: Path, name: str) -> bool:
-    """Is it a drawing, or a page of docs/, in this checkout?"""
+    """Is it a drawing, or a file of docs/, in this checkout?"""
+    if name.startswith(("../", "reference/", "tests/", "students/")):
+        return False
     drawn = name.endswith((".svg", ".png"))
-    in_docs = name.startswith("docs/")
-    staffs = name.startswith(("../", "reference/", "tests/", "students/"))
-    return (
-        (drawn or (in_docs and name.endswith(".md"))) and not staffs and (project / name).exists()
-    )
+    return (drawn or name.startswith("docs/")) and (project / name).is_file()
 
 
 def _read(project: Path, name: str) -> bytes:

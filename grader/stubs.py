@@ -97,10 +97,10 @@ def make_stubs(
         variant.file for exercise in listed for variant in exercise.variants.values()
     )
     texts = {name: _read(reference / name) for name in names}
-    if names and not any(text is not None for text in texts.values()):
+    if not any(texts.values()) and (reference / "oracles.py").exists():  # a students' release
         raise StubError(
-            f"{reference}: expected the solutions that stubs are made from, found none; what "
-            "students are given has none. To begin again, take the file from what you were given"
+            f"{reference}: expected the solutions, from which stubs are made; what students get has "
+            "none. To begin again with a file, take it from what you were given"
         )
     stubs = {}
     for name, text in texts.items():
