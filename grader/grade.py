@@ -119,7 +119,7 @@ def expect_files(submission: Path, exercises: Mapping[str, Exercise]) -> None:
     names = [v.file for exercise in exercises.values() for v in exercise.variants.values()]
     if submission.is_dir() and not any((submission / name).exists() for name in names):
         oracles = (submission / "oracles.py").exists()
-        why = "; what students get has no solutions, only the oracles" if oracles else ""
+        why = ": the students' release has no solutions" if oracles else ""
         raise SubmissionError(
             f"{submission}: expected a folder like assignment/, with {names[0]} or other files of "
             f"exercises; found none{why}"

@@ -99,8 +99,8 @@ def make_stubs(
     texts = {name: _read(reference / name) for name in names}
     if not any(texts.values()) and (reference / "oracles.py").exists():  # a students' release
         raise StubError(
-            f"{reference}: expected the solutions, from which stubs are made; what students get has "
-            "none. To begin again with a file, take it from what you were given"
+            f"{reference}: expected the solutions, from which stubs are made; the students' "
+            "release has none. To begin again with a file, take it from there"
         )
     stubs = {}
     for name, text in texts.items():
