@@ -30,11 +30,11 @@ from tests.grader.leaks import (
     solution_lines,
     squeezed,
 )
-from tests.grader.small_exercise import GRID_ROUNDS_DOWN, RIGHT, ROOT, submission
+from tests.grader.small_exercise import RIGHT, ROOT
 
 EXERCISES = load_all()
 STUBS = make_stubs(ROOT / "reference", EXERCISES)
-FEW = ("gelu", "silu")
+FEW = ("copy_first_column", "silu")
 FOLDERS = {
     "": {".gitignore", "LICENSE", "Makefile", "README.md", "AGENTS.md", "handout.md",
          "constraints.txt", "pyproject.toml"},
@@ -230,25 +230,21 @@ def commands(folder: Path, *each: tuple[object, ...]) -> list[tuple[int, str, st
 
 
 def test_stubs_score_nothing_and_a_solved_exercise_what_it_scores_here(few):
-    assert set(written(few / "assignment")) == {"gelu.py", "gelu.cu", "silu.py", "silu.cu"}
-    texts = {"right": RIGHT, "wrong": GRID_ROUNDS_DOWN}
-    for name, text in texts.items():
-        submission(few.parent / name, text)
-    report = {name: few.parent / f"{name}.json" for name in ("assignment", *texts)}
+    solved = few.parent / "solved"
+    solved.mkdir()
+    (solved / "silu.cu").write_bytes((ROOT / "reference" / "silu.cu").read_bytes())
+    stubs_report, solved_report = few.parent / "stubs.json", few.parent / "solved.json"
     said = commands(
         few,
-        ("grade", "assignment", "--json", report["assignment"]),
-        *(("grade", few.parent / n, "--only", "silu", "--json", report[n]) for n in texts),
+        ("grade", "assignment", "--json", stubs_report),
+        ("grade", solved, "--only", "silu/cuda", "--json", solved_report),
     )
-    assert [status for status, _, _ in said] == [0, 0, 0], said
-    there = {name: points(json.loads(path.read_text())) for name, path in report.items()}
-    assert there["assignment"] == {"triton": 0, "cuda": 0}
-    assert there["right"]["triton"] > there["wrong"]["triton"] > 0
-    for name in texts:
-        exercises = {"silu": EXERCISES["silu"]}
-        observed = grade(few.parent / name, exercises, only=["silu/triton"])
-        here = points(asdict(score(observed, exercises)))
-        assert here["triton"] == there[name]["triton"]
+    assert [status for status, _, _ in said] == [0, 0], said
+    assert points(json.loads(stubs_report.read_text())) == {"triton": 0, "cuda": 0}
+    exercises = {"silu": EXERCISES["silu"]}
+    observed = grade(solved, exercises, only=["silu/cuda"])
+    here = points(asdict(score(observed, exercises)))
+    assert points(json.loads(solved_report.read_text())) == here == {"cuda": 3}
 
 
 def points(grade: dict) -> dict[str, float]:
