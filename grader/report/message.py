@@ -106,16 +106,25 @@ def merge_failures(parts: Iterable[PartEvidence]) -> list[MergedFailure]:
     """Failures of the parts that failed, alike ones together.
 
     Alike: same status, line, pattern (however many cases it was tried on) and hint, and a `what`
-    that differs in numbers and dtypes only.
+    that differs in numbers and dtypes only. A failure without pattern and hint teaches nothing more
+    than one with them of the same status and line, and is counted to the first such.
     """
     failing = [part for part in parts if part.status.is_failure]
     groups: dict[tuple[str, ...], list[tuple[PartEvidence, Failure]]] = {}
     for part in failing:
         for failure in part.failures or (_bare_failure(part),):
             groups.setdefault(_kind(failure), []).append((part, failure))
+    tellers = [kind for kind in groups if _explains(kind)]
+    echoes: dict[tuple[str, ...], list[tuple[str, str]]] = {kind: [] for kind in tellers}
+    for kind in [kind for kind in groups if not _explains(kind)]:
+        teller = next((each for each in tellers if each[:2] == kind[:2]), None)
+        if teller is not None:
+            echoes[teller] += [(part.size_class, part.dtype) for part, _ in groups.pop(kind)]
+    order = {(part.size_class, part.dtype): index for index, part in enumerate(failing)}
     merged = []
-    for group in groups.values():
-        places = tuple(dict.fromkeys((part.size_class, part.dtype) for part, _ in group))
+    for kind, group in groups.items():
+        found = {*((part.size_class, part.dtype) for part, _ in group), *echoes.get(kind, [])}
+        places = tuple(sorted(found, key=order.__getitem__))
         smallest = min((failure for _, failure in group), key=_volume)
         merged.append(MergedFailure(smallest, places, len(places) == len(failing) > 1))
     return merged
@@ -217,6 +226,12 @@ def _kind(failure: Failure) -> tuple[str, ...]:
     what = _NUMBER.sub("#", _DTYPE.sub("dtype", failure.what))
     pattern = _TRIED.sub("", failure.pattern)
     return (failure.status.value, failure.where, pattern, failure.hint, what)
+
+
+def _explains(kind: tuple[str, ...]) -> bool:
+    """Does a failure of this `_kind` say more than what is wrong where?"""
+    _, _, pattern, hint, _ = kind
+    return bool(pattern or hint)
 
 
 def _volume(failure: Failure) -> int:
