@@ -106,26 +106,22 @@ def merge_failures(parts: Iterable[PartEvidence]) -> list[MergedFailure]:
     """Failures of the parts that failed, alike ones together.
 
     Alike: same status, line, pattern (however many cases it was tried on) and hint, and a `what`
-    that differs in numbers and dtypes only. A failure without pattern and hint teaches nothing more
-    than one with them of the same status and line, and is counted to the first such.
+    that differs in numbers and dtypes only. A failure that teaches nothing more than another of
+    the same status and line, since it has no pattern and no hint of its own, is counted to that.
     """
     failing = [part for part in parts if part.status.is_failure]
     groups: dict[tuple[str, ...], list[tuple[PartEvidence, Failure]]] = {}
     for part in failing:
         for failure in part.failures or (_bare_failure(part),):
             groups.setdefault(_kind(failure), []).append((part, failure))
-    tellers = [kind for kind in groups if _explains(kind)]
-    echoes: dict[tuple[str, ...], list[tuple[str, str]]] = {kind: [] for kind in tellers}
-    for kind in [kind for kind in groups if not _explains(kind)]:
-        teller = next((each for each in tellers if each[:2] == kind[:2]), None)
-        if teller is not None:
-            echoes[teller] += [(part.size_class, part.dtype) for part, _ in groups.pop(kind)]
+    tellers = {kind: _teller(kind, groups) for kind in groups}
     order = {(part.size_class, part.dtype): index for index, part in enumerate(failing)}
     merged = []
-    for kind, group in groups.items():
-        found = {*((part.size_class, part.dtype) for part, _ in group), *echoes.get(kind, [])}
+    for kind in (kind for kind, teller in tellers.items() if teller == kind):
+        told = [each for echo, teller in tellers.items() if teller == kind for each in groups[echo]]
+        found = {(part.size_class, part.dtype) for part, _ in told}
         places = tuple(sorted(found, key=order.__getitem__))
-        smallest = min((failure for _, failure in group), key=_volume)
+        smallest = min((failure for _, failure in groups[kind]), key=_volume)
         merged.append(MergedFailure(smallest, places, len(places) == len(failing) > 1))
     return merged
 
@@ -190,6 +186,7 @@ _OUR_LINES = re.compile(
 )
 _SUBMITTED = re.compile(r'"[^"\n]*/submission/([^"/\n]+\.(?:py|cu))"')
 _TRIED = re.compile(r" \(\d+ tried\)")
+_ALWAYS = re.compile(r"every case fails\b", re.IGNORECASE)
 
 
 def _without_ours(detail: str) -> str:
@@ -228,10 +225,20 @@ def _kind(failure: Failure) -> tuple[str, ...]:
     return (failure.status.value, failure.where, pattern, failure.hint, what)
 
 
-def _explains(kind: tuple[str, ...]) -> bool:
-    """Does a failure of this `_kind` say more than what is wrong where?"""
+def _teller(kind: tuple[str, ...], kinds: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
+    """The kind of failure that says all that one of this `_kind` does, and most; else itself."""
+    if _worth(kind)[0]:
+        return kind
+    status, where, _, hint, _ = kind
+    same = [each for each in kinds if each[:2] == (status, where) and hint in ("", each[3])]
+    best = max(same, key=_worth)
+    return best if _worth(best) > _worth(kind) else kind
+
+
+def _worth(kind: tuple[str, ...]) -> tuple[bool, bool]:
+    """How much it explains: a pattern that tells cases apart, or at least a hint or a pattern."""
     _, _, pattern, hint, _ = kind
-    return bool(pattern or hint)
+    return bool(pattern) and not _ALWAYS.match(pattern), bool(hint or pattern)
 
 
 def _volume(failure: Failure) -> int:

@@ -306,6 +306,11 @@ def test_only_some_exercises_are_released_with_their_sections(few):
     assert files["reference/oracles.py"] == (ROOT / "reference" / "oracles.py").read_bytes()
 
 
+def test_a_name_that_is_no_exercises_is_refused():
+    with pytest.raises(ReleaseError, match=r"silu/triton: expected whole exercises, of .*silu"):
+        release.make(ROOT, EXERCISES, ["silu/triton"])
+
+
 # --- the same bytes -------------------------------------------------------------------------------
 
 

@@ -289,11 +289,19 @@ def test_a_failure_that_explains_nothing_is_counted_to_one_of_its_status_that_do
         make_part("float32", "ragged", what="all 9 elements are wrong"),
         make_part("float16", "ragged", status=Status.not_finite, **bare),
         make_part("bfloat16", "ragged", what="one is wrong", **bare),
+        make_part("bfloat16", "small", pattern="every case fails (5 tried)"),
+        make_part("bfloat16", "aligned", pattern="every case fails (5 tried)", hint="Another."),
     ]
-    first, second = merge_failures(parts)
+    first, second, third = merge_failures(parts)
     assert first.failure is parts[1].failures[0]
-    assert first.places == (("small", "float32"), ("ragged", "float32"), ("ragged", "bfloat16"))
+    assert first.places == (
+        ("small", "float32"),
+        ("ragged", "float32"),
+        ("ragged", "bfloat16"),
+        ("small", "bfloat16"),
+    )
     assert second.places == (("ragged", "float16"),)
+    assert third.places == (("aligned", "bfloat16"),)
 
 
 def test_the_middle_of_long_output_goes_and_its_ends_stay():
