@@ -78,8 +78,8 @@ def make(project: Path, exercises: Mapping[str, Exercise], only: Iterable[str] =
     """What students get of the checkout `project`, with the exercises `only` names, or all.
 
     Oracles stay whole; spec, stubs and the handout's section are there for those exercises alone.
-    Raises ReleaseError where a name is no exercise's and where a file is missing, is a link or isn't
-    UTF-8, and StubError as `make_stubs` does.
+    Raises ReleaseError where a name is no exercise's and where a file is missing, is a link or
+    isn't UTF-8, and StubError as `make_stubs` does.
     """
     named = set(only) or set(exercises)
     if unknown := sorted(named - set(exercises)):
