@@ -87,6 +87,18 @@ class Case:
         )
 
 
+def agrees(text: str, variant: Variant, named: Mapping[str, Any]) -> bool:
+    """Whether the text of a case is that of the fixed case which a spec's block names."""
+    words = dict(word.partition("=")[::2] for word in text.split())
+    wanted = {"dtype": variant.dtypes[0], **named}
+    # A case's text leaves out what is the spec's first choice; sizes and dtype are always in it.
+    return "dtype" in words and all(
+        words.get(name, str(value)) == str(value)
+        for name, value in wanted.items()
+        if type(value) is int or name == "dtype"
+    )
+
+
 def fixed_case(exercise: Exercise, variant: Variant, given: Mapping[str, Any], seed: int) -> Case:
     """The one case that a variant's speed or use of memory is measured on, as its spec gives it."""
     return Case(

@@ -77,7 +77,10 @@ class Yardstick:
 
 @dataclass(frozen=True)
 class PerformanceEvidence:
-    """Timings of one variant on its performance case; medians of paired runs."""
+    """Timings of one variant on a performance case; medians of paired runs.
+
+    Where the spec has several cases, `further` holds those of the second and so on.
+    """
 
     status: Status  # passed = timed; not_measured; or how the timed run failed
     reason: str = ""
@@ -87,6 +90,12 @@ class PerformanceEvidence:
     bytes: int | None = None  # what the case must move, by the spec's formula
     samples: int = 0
     yardsticks: tuple[Yardstick, ...] = ()
+    further: tuple[PerformanceEvidence, ...] = ()
+
+    @property
+    def every(self) -> tuple[PerformanceEvidence, ...]:
+        """One for each case of the spec, in its order."""
+        return (self, *self.further)
 
 
 @dataclass(frozen=True)

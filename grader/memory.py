@@ -28,7 +28,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from grader.cases import Case
+from grader.cases import Case, agrees
 from grader.emulator.report import SECTOR_BYTES, Report, SiteCounters, status_name_of
 from grader.evidence import LineCounters, MemoryEvidence, Metric
 from grader.spec import ITEMSIZE, Bound, Exercise, Memory, Tensor, Variant
@@ -250,14 +250,7 @@ def sizes_of(variant: Variant) -> dict[str, int]:
 
 def is_case_of(variant: Variant, case: str) -> bool:
     """Whether the text of a case agrees with what the variant's memory block names."""
-    words = dict(word.partition("=")[::2] for word in case.split())
-    wanted = {"dtype": variant.dtypes[0], **variant.memory.case}
-    # A case's text leaves out what is the spec's first choice; sizes and dtype are always in it.
-    return "dtype" in words and all(
-        words.get(name, str(value)) == str(value)
-        for name, value in wanted.items()
-        if type(value) is int or name == "dtype"
-    )
+    return agrees(case, variant, variant.memory.case)
 
 
 def judge(memory: Memory, metrics: Sequence[Metric], sizes: Mapping[str, int]) -> list[Judged]:

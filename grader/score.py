@@ -24,6 +24,7 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 from grader import memory
+from grader.cases import agrees
 from grader.evidence import (
     Evidence,
     MemoryEvidence,
@@ -45,6 +46,7 @@ RIGHT_BEFORE_MEMORY = "not counted: the kernel must be right first"
 SKIPPED_AS_WRONG = (RIGHT_FIRST, RIGHT_BEFORE_MEMORY)  # messages of checks that were left out
 UNDECIDED_BEFORE_MEMORY = "not counted: whether the kernel is right was not decided"
 OTHER_CASE = "counted on another case than the spec names now"
+OTHER_CASES = "timed on other cases than the spec names now"
 
 
 @dataclass(frozen=True)
@@ -251,10 +253,19 @@ def _decide_performance(
     if timed is None:
         return _Verdict(Status.not_measured, message=INTERRUPTED)
     if timed.status is Status.passed:
-        thresholds = variant.performance.thresholds if variant.performance else ()
-        return _decide_thresholds(thresholds, timed)
+        if not _is_of_spec(timed, variant):
+            return _Verdict(Status.not_measured, message=OTHER_CASES)
+        return _decide_thresholds(variant.performance.thresholds, timed)
     gradable = offered if timed.status.is_failure else Fraction(0)
     return _Verdict(timed.status, gradable=gradable, message=timed.reason)
+
+
+def _is_of_spec(timed: PerformanceEvidence, variant: Variant) -> bool:
+    """Whether the timed cases are those that the spec names now."""
+    named = variant.performance.every_case
+    return len(timed.every) == len(named) and all(
+        agrees(each.case, variant, case) for each, case in zip(timed.every, named, strict=True)
+    )
 
 
 def _decide_thresholds(thresholds: Iterable[Threshold], timed: PerformanceEvidence) -> _Verdict:
@@ -282,19 +293,35 @@ def _holds(threshold: Threshold, timed: PerformanceEvidence) -> tuple[bool, str]
     """Whether a threshold holds, and in words what was found; None where it can't be decided."""
     if threshold.speed_vs is not None:
         wanted = threshold.at_least
-        ratios = [y.ratio for y in timed.yardsticks if y.name == threshold.speed_vs]
-        if wanted is None or not ratios or not math.isfinite(ratios[0]):
+        ratios = [_ratio(each, threshold.speed_vs) for each in timed.every]
+        if wanted is None or not all(map(math.isfinite, ratios)):
             return None
+        worst_ratio = min(ratios)
         # Cut, not rounded: 0.8996 against 0.9 must not read "0.900 of 0.9".
-        cut = math.floor(_exact(ratios[0]) * 1000) / 1000
-        return ratios[0] >= wanted, f"{cut:.3f} of {threshold.speed_vs}'s speed (target {wanted:g})"
+        cut = math.floor(_exact(worst_ratio) * 1000) / 1000
+        slowest = timed.every[ratios.index(worst_ratio)]
+        told = f"{cut:.3f} of {threshold.speed_vs}'s speed (target {wanted:g})"
+        return worst_ratio >= wanted, told + _among(timed, slowest)
     limit = threshold.milliseconds
-    if limit is None or timed.microseconds is None or not math.isfinite(timed.microseconds):
+    times = [math.nan if each.microseconds is None else each.microseconds for each in timed.every]
+    if limit is None or not all(map(math.isfinite, times)):
         return None
     if limit.gpu.lower() not in timed.device.lower():
         return None
-    took = timed.microseconds / 1000
-    return took <= limit.at_most, f"{took:.4g} ms (target {limit.at_most:g} ms)"
+    took = max(times) / 1000
+    slowest = timed.every[times.index(max(times))]
+    told = f"{took:.4g} ms (target {limit.at_most:g} ms)"
+    return took <= limit.at_most, told + _among(timed, slowest)
+
+
+def _ratio(timed: PerformanceEvidence, yardstick: str) -> float:
+    """The yardstick's time over the kernel's; nan where it was not timed."""
+    return next((each.ratio for each in timed.yardsticks if each.name == yardstick), math.nan)
+
+
+def _among(timed: PerformanceEvidence, slowest: PerformanceEvidence) -> str:
+    """Which of several cases it was."""
+    return f", the worst of {len(timed.every)} cases: {slowest.case}" if timed.further else ""
 
 
 def _decide_memory(

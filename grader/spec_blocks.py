@@ -449,13 +449,25 @@ class Threshold(Block):
 class Performance(Block):
     """What is timed, what it must move and compute, and what a speed is worth.
 
-    `bytes` and `flops` are formulas over sizes and `itemsize` (bytes per element of the dtype);
-    `device` names the GPU the thresholds were calibrated on. Of `thresholds` the first that
-    holds counts.
+    One `case`, or several `cases`, of which the one with the worst speed counts. `bytes` and
+    `flops` are formulas over sizes and `itemsize` (bytes per element of the dtype); `device` names
+    the GPU the thresholds were calibrated on. Of `thresholds` the first that holds counts.
     """
 
-    case: Case
+    case: Case | None = None
+    cases: Annotated[tuple[Case, ...], BeforeValidator(nonempty_list)] | None = None
     bytes: Formula
     flops: Formula | None = None
     thresholds: Annotated[tuple[Threshold, ...], BeforeValidator(nonempty_list)]
     device: str | None = None
+
+    @pydantic.model_validator(mode="after")
+    def _one_or_several(self) -> Performance:
+        if (self.case is None) == (self.cases is None):
+            raise refusal("expected one of case and cases")
+        return self
+
+    @property
+    def every_case(self) -> tuple[Case, ...]:
+        """The case, or the cases."""
+        return self.cases or (self.case,)

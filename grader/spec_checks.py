@@ -188,16 +188,19 @@ def _call_mistakes(exercise: Exercise, variant: Variant) -> Iterator[Mistake]:
 def _performance_mistakes(
     exercise: Exercise, variant: Variant, block: Performance
 ) -> Iterator[Mistake]:
-    in_case = list(_case_mistakes(exercise, variant, block.case, dtype_needed=True))
-    in_case = in_case or list(_case_shape_mistakes(exercise, block.case))
-    yield from in_case
+    right = [{}]  # of no case, formulas are checked for their names
+    for index, case in enumerate(block.every_case):
+        in_case = list(_case_mistakes(exercise, variant, case, dtype_needed=True))
+        in_case = in_case or list(_case_shape_mistakes(exercise, case))
+        right += [] if in_case else [case]
+        for mistake in in_case:
+            path = mistake.path if block.cases is None else ("cases", index, *mistake.path[1:])
+            yield Mistake(path, mistake.message)
     for key in ("bytes", "flops"):
         formula = getattr(block, key)
         if formula is not None:
-            problem = _amount_problem(
-                exercise, variant, formula, {} if in_case else block.case, above=0
-            )
-            if problem:
+            told = (_amount_problem(exercise, variant, formula, case, above=0) for case in right)
+            if problem := next(filter(None, told), ""):
                 yield Mistake((key,), problem)
     yield from _threshold_mistakes(block.thresholds, variant.points.get("performance"))
 

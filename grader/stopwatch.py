@@ -15,7 +15,7 @@ import math
 import statistics
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -23,7 +23,7 @@ import torch
 from grader import inputs as inputs_of_case
 from grader import machine, oracle
 from grader.arena import Arena, Placed, Slot, required_bytes
-from grader.cases import fixed_case
+from grader.cases import Case, fixed_case
 from grader.compare import Verdict, judge
 from grader.confinement import Level
 from grader.evidence import PerformanceEvidence, Yardstick
@@ -80,13 +80,26 @@ class _Racer:
 def measure(
     sandbox: Sandbox, exercise: Exercise, variant: Variant, path: Path, seed: int
 ) -> PerformanceEvidence:
-    """Time a variant on its performance case, against the yardsticks its thresholds name.
+    """Time a variant on each performance case, against the yardsticks its thresholds name.
 
-    The result of the timed case is judged too. Needs a sandbox whose device is `cuda`. The
-    yardsticks run in another, where no submission can disturb them.
+    The results of the timed cases are judged too; the first case that can't be timed ends it.
+    Needs a sandbox whose device is `cuda`. The yardsticks run in another, where no submission can
+    disturb them.
     """
+    timed: list[PerformanceEvidence] = []
+    for given in variant.performance.every_case:
+        case = fixed_case(exercise, variant, given, seed)
+        seen = _measure_case(sandbox, exercise, variant, path, case)
+        if seen.status is not Status.passed:
+            return seen
+        timed.append(seen)
+    return replace(timed[0], further=tuple(timed[1:]))
+
+
+def _measure_case(
+    sandbox: Sandbox, exercise: Exercise, variant: Variant, path: Path, case: Case
+) -> PerformanceEvidence:
     spec = variant.performance
-    case = fixed_case(exercise, variant, spec.case, seed)
     made = inputs_of_case.make(exercise, variant, case)
     sizes = dict(case.sizes) | {"itemsize": ITEMSIZE[case.dtype]}
     moved = int(spec.bytes.evaluate(sizes))

@@ -70,12 +70,14 @@ def gelu_torch(x: torch.Tensor) -> torch.Tensor:
     return F.gelu(x, approximate="tanh")
 
 
-def gelu_magnitude(x: torch.Tensor) -> torch.Tensor:
+def gelu_magnitude(x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     """|gelu(x)|, and some of |x| beside it: 1 + tanh(u) is off by a unit of 1's last place or so.
 
-    At x = -5 that is all there is of the result; a kernel that uses tanh is right nevertheless.
+    At x = -5 that is all there is of the result; a kernel that uses tanh is right nevertheless. It
+    is a unit of float32's, in which tanh is computed whatever the dtype: four of them, by the 64
+    units of the floor in float32 and by the 2 in half precision.
     """
-    return gelu(x).abs() + x.abs() / 16.0
+    return gelu(x).abs() + x.abs() * (1 / 16 if dtype is torch.float32 else 2 * _float32_of(dtype))
 
 
 def transpose(input: torch.Tensor) -> torch.Tensor:

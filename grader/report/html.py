@@ -56,8 +56,13 @@ def _timing(timed: PerformanceEvidence | None) -> str:
     """'Timed on NVIDIA H100: 93.1 us per call, 2884 GB/s. torch 93.2 us, 1.001 times as fast.'"""
     if timed is None or timed.microseconds is None:
         return ""
+    return " ".join(_timing_of_case(each, named=bool(timed.further)) for each in timed.every)
+
+
+def _timing_of_case(timed: PerformanceEvidence, named: bool) -> str:
+    case = f", {timed.case}" if named else ""
     speed = f", {timed.bytes / timed.microseconds / 1000:.0f} GB/s" if timed.bytes else ""
-    line = f"Timed on {timed.device}: {timed.microseconds:.1f} us per call{speed}."
+    line = f"Timed on {timed.device}{case}: {timed.microseconds:.1f} us per call{speed}."
     others = [
         f" {y.name}: {y.microseconds:.1f} us; this kernel has {y.ratio:.3f} of its speed."
         for y in timed.yardsticks

@@ -91,7 +91,8 @@ def _check(check: CheckScore, seen: VariantEvidence | None) -> dict[str, Any]:
 
 
 def _performance(timed: PerformanceEvidence) -> dict[str, Any]:
-    data = dataclasses.asdict(timed)
+    data = dataclasses.asdict(dataclasses.replace(timed, further=()))
+    data["further"] = [_performance(each) for each in timed.further]
     if timed.bytes and timed.microseconds:
         data["gigabytes_per_second"] = timed.bytes / timed.microseconds / 1000
     return data

@@ -50,7 +50,7 @@ def make_exercise(name, points):
         dtypes=DTYPES,
         points=points,
         size_classes=tuple(key for key in points if key != "performance"),
-        performance=SimpleNamespace(thresholds=(threshold,)),
+        performance=SimpleNamespace(thresholds=(threshold,), every_case=({},)),
     )
     return SimpleNamespace(name=name, title=name.title(), variants={"triton": variant})
 
@@ -495,6 +495,17 @@ def test_the_json_carries_the_message_the_parts_and_the_failures():
     assert ragged["parts"][0]["cases_failed"] == 9
     assert ragged["failures"][0]["status"] == "wrong_values"
     assert performance["message"] == "Needs a GPU."
+
+
+def test_every_timed_case_is_in_json_and_html():
+    other = PerformanceEvidence(Status.passed, case="rows=1", microseconds=4.0, bytes=4000)
+    timed = PerformanceEvidence(
+        Status.passed, case="rows=9", microseconds=2.0, bytes=4000, further=(other,)
+    )
+    evidence = make_evidence(make_variant("rmsnorm", performance=timed), gpu=H100)
+    data = in_json(evidence)["exercises"][0]["variants"][0]["checks"][-1]["performance"]
+    assert data["gigabytes_per_second"] == 2.0
+    assert [each["gigabytes_per_second"] for each in data["further"]] == [1.0]
 
 
 def test_numbers_json_does_not_have_become_null():

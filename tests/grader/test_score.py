@@ -40,14 +40,19 @@ def make_threshold(points, speed_vs=None, at_least=None, milliseconds=None):
 THRESHOLDS = (make_threshold(2.0, "copy", 0.90), make_threshold(1.0, "torch", 1.00))
 
 
-def make_variant(points=POINTS, dtypes=DTYPES, thresholds=THRESHOLDS, name="triton"):
+CASES = ({"rows": 8, "dtype": "float32"},)
+CASE = "rows=8 dtype=float32 seed=7"
+
+
+def make_variant(points=POINTS, dtypes=DTYPES, thresholds=THRESHOLDS, name="triton", cases=CASES):
+    timed = SimpleNamespace(thresholds=thresholds, every_case=cases)
     return SimpleNamespace(
         name=name,
         file="rmsnorm.py",
         dtypes=dtypes,
         points=points,
         size_classes=tuple(key for key in points if key not in ("performance", "memory")),
-        performance=SimpleNamespace(thresholds=thresholds) if "performance" in points else None,
+        performance=timed if "performance" in points else None,
         memory=None,
     )
 
@@ -71,7 +76,7 @@ def make_parts(changes=(), points=POINTS, dtypes=DTYPES):
 def timed(status=Status.passed, copy=0.95, torch=1.05, **changes):
     yardsticks = (Yardstick("copy", 90.0, copy), Yardstick("torch", 100.0, torch))
     evidence = PerformanceEvidence(
-        status, device=GPU["gpu"], microseconds=95.0, yardsticks=yardsticks
+        status, device=GPU["gpu"], case=CASE, microseconds=95.0, yardsticks=yardsticks
     )
     return dataclasses.replace(evidence, **changes)
 
@@ -201,6 +206,34 @@ def test_a_run_that_could_not_be_timed(status, gradable):
     performance = check(score(evidence, make_specs()), "performance")
     assert (*numbers(performance), performance.status) == (0.0, gradable, 2.0, status)
     assert performance.message == "the reason"
+
+
+SEVERAL = ({"rows": 8, "dtype": "float32"}, {"rows": 1, "dtype": "float32"})
+
+
+def test_of_several_cases_the_worst_counts():
+    variants = make_specs(make_variant(cases=SEVERAL))
+    further = (timed(copy=0.7, case="rows=1 dtype=float32 seed=7"),)
+    evidence = make_evidence(None, timed(copy=0.95, further=further), GPU)
+    performance = check(score(evidence, variants), "performance")
+    assert numbers(performance) == (1.0, 2.0, 2.0)
+    assert performance.message.startswith("1.050 of torch's speed (target 1), the worst of 2 cases")
+
+    further = (timed(copy=0.7, torch=0.5, case="rows=1 dtype=float32 seed=7"),)
+    evidence = make_evidence(None, timed(copy=0.95, further=further), GPU)
+    performance = check(score(evidence, variants), "performance")
+    assert (performance.status, performance.score) == (Status.target_missed, 0.0)
+    assert "0.700 of copy's speed (target 0.9), the worst of 2 cases: rows=1" in performance.message
+
+
+@pytest.mark.parametrize(
+    "cases", [SEVERAL, ({"rows": 9, "dtype": "float32"},), ({"rows": 8, "dtype": "float16"},)]
+)
+def test_timings_of_other_cases_than_the_spec_names_now_decide_nothing(cases):
+    evidence = make_evidence(None, timed(), GPU)
+    performance = check(score(evidence, make_specs(make_variant(cases=cases))), "performance")
+    assert (*numbers(performance), performance.status) == (0.0, 0.0, 2.0, Status.not_measured)
+    assert performance.message == "timed on other cases than the spec names now"
 
 
 def test_a_yardstick_that_was_not_timed_costs_nothing():
@@ -432,16 +465,21 @@ def best_memory(exercise, variant):
 def test_the_specs_of_the_assignment_can_be_earned_in_full():
     for name, exercise in spec.load_all().items():
         for variant in exercise.variants.values():
-            fast = PerformanceEvidence(
-                Status.passed,
-                device="NVIDIA H100",
-                microseconds=1.0,
-                yardsticks=tuple(
-                    Yardstick(t.speed_vs, 9.0, 9.0)
-                    for t in (variant.performance.thresholds if variant.performance else ())
-                    if t.speed_vs
-                ),
-            )
+            first, *further = [
+                PerformanceEvidence(
+                    Status.passed,
+                    device="NVIDIA H100",
+                    case=str(fixed_case(exercise, variant, case, seed=7)),
+                    microseconds=1.0,
+                    yardsticks=tuple(
+                        Yardstick(t.speed_vs, 9.0, 9.0)
+                        for t in variant.performance.thresholds
+                        if t.speed_vs
+                    ),
+                )
+                for case in (variant.performance.every_case if variant.performance else ())
+            ] or [None]
+            fast = dataclasses.replace(first, further=tuple(further)) if first else None
             parts = make_parts(points=variant.points, dtypes=variant.dtypes)
             seen = VariantEvidence(
                 name,

@@ -595,6 +595,27 @@ MISTAKES = {
         "scale: 1.5}", "scale: 1e-5}", "25: variants.triton.performance.case.scale",
         ["write 1.0e-5"],
     ),
+    "one of several performance cases with an unknown word": (
+        "case: {rows: 8192, cols: 4096, dtype: bfloat16, data: normal, scale: 1.5}",
+        "cases: [{rows: 1, cols: 4, dtype: float32}, {rows: 1, cols: 4, dtyp: float32}]",
+        "25: variants.triton.performance.cases[1]",
+        ["expected rows, cols, dtype, got no dtype"],
+    ),
+    "one of several performance cases that moves nothing": (
+        "case: {rows: 8192, cols: 4096, dtype: bfloat16, data: normal, scale: 1.5}\n"
+        "      bytes: rows * (cols + 1) * itemsize",
+        "cases: [{rows: 9, cols: 4, dtype: float32}, {rows: 1, cols: 4, dtype: float32}]\n"
+        "      bytes: rows - 1", "26: variants.triton.performance.bytes",
+        ["expected a number > 0, got rows - 1 = 0"],
+    ),
+    "performance with a case and cases": (
+        "case: {rows: 8192", "cases: [{rows: 1, cols: 1, dtype: float32}]\n      case: {rows: 8192",
+        "24: variants.triton.performance", ["expected one of case and cases"],
+    ),
+    "performance without a case": (
+        "      case: {rows: 8192, cols: 4096, dtype: bfloat16, data: normal, scale: 1.5}\n", "",
+        "24: variants.triton.performance", ["expected one of case and cases"],
+    ),
     "performance case of size zero": (
         "case: {rows: 8192", "case: {rows: 0", "25: variants.triton.performance.case.rows",
         ["expected a size >= 1, got 0"],
@@ -903,9 +924,13 @@ def test_degenerate_rmsnorm_cases_have_one_row_or_one_column():
 def test_every_exercise_moves_the_bytes_of_its_tensors(name):
     """The bytes of a performance case are at least those of its inputs and outputs, once each."""
     exercise = load_all()[name]
-    timed = [variant for variant in exercise.variants.values() if variant.performance]
-    for variant in timed:
-        case = variant.performance.case
+    timed = [
+        (variant, case)
+        for variant in exercise.variants.values()
+        if variant.performance
+        for case in variant.performance.every_case
+    ]
+    for variant, case in timed:
         sizes = {size: case[size] for size in exercise.sizes_names}
         itemsize = ITEMSIZE[case["dtype"]]
         moved = 0

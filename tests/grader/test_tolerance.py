@@ -172,10 +172,10 @@ def test_what_computes_something_else_fails_in_every_case(many):
     for setting in many:
         for index in range(len(setting.outputs)):
             for name, result in wrong_results(setting, index).items():
-                if is_nearly_right(setting, index, result):
-                    continue  # one element shifted by one, a row of zeros half zeroed
-                assert not setting.passes(index, result), (name, str(setting.case))
-                judged[name] = judged.get(name, 0) + 1
+                if setting.passes(index, result):  # one element shifted by one, half of a row of 0
+                    assert is_nearly_right(setting, index, result), (name, str(setting.case))
+                else:
+                    judged[name] = judged.get(name, 0) + 1
     assert min(judged.values()) >= CASES // 10, judged
     assert min(judged[name] for name in ("zeros", "half")) >= CASES // 2, judged
 
@@ -328,7 +328,7 @@ def test_a_result_of_the_next_lower_precision_fails(name, dtype):
         variant = variant_for(exercise, dtype)
         for size_class in exercise.sizes:
             space = Space(exercise, variant, dtype, size_class, 21)
-            failed = 0
+            failed = most = 0
             for case in space.edges():
                 setting = Setting(exercise, case)
                 rounded = [right.to(getattr(torch, lower)) for right in setting.right]
@@ -336,9 +336,10 @@ def test_a_result_of_the_next_lower_precision_fails(name, dtype):
                 failed += not passed
                 numbers = setting.truths[0].expected.unique()
                 telling = int((numbers.abs() > 2.0**-10).count_nonzero())
+                most = max(most, telling)
                 if dtype == "float32" and telling >= 16:  # of fewer, all may be short ones
                     assert not passed, (lower, str(case))
-            assert failed, (lower, size_class)
+            assert failed or most < 16, (lower, size_class)
 
 
 def to_tf32(x):
