@@ -291,6 +291,9 @@ def test_a_failure_that_explains_nothing_is_counted_to_one_of_its_status_that_do
         make_part("bfloat16", "ragged", what="one is wrong", **bare),
         make_part("bfloat16", "small", pattern="every case fails (5 tried)"),
         make_part("bfloat16", "aligned", pattern="every case fails (5 tried)", hint="Another."),
+        make_part(
+            "float16", "aligned", pattern="", what="all are wrong", hint="Another.", case="n=1"
+        ),
     ]
     first, second, third = merge_failures(parts)
     assert first.failure is parts[1].failures[0]
@@ -301,7 +304,16 @@ def test_a_failure_that_explains_nothing_is_counted_to_one_of_its_status_that_do
         ("small", "bfloat16"),
     )
     assert second.places == (("ragged", "float16"),)
-    assert third.places == (("aligned", "bfloat16"),)
+    assert third.places == (("aligned", "bfloat16"), ("aligned", "float16"))
+    assert third.failure is parts[-1].failures[0]
+
+
+def test_what_different_exceptions_say_is_told_for_each():
+    parts = [
+        make_part(dtype, "ragged", status=Status.crashed, what=what, pattern="", hint="")
+        for dtype, what in (("float32", "KeyError: a"), ("float16", "ValueError: b"))
+    ]
+    assert len(merge_failures(parts)) == 2
 
 
 def test_the_middle_of_long_output_goes_and_its_ends_stay():
