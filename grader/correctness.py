@@ -49,6 +49,7 @@ class Effort:
     shrink_runs: int = 60
     shrink_timeouts: int = 3
     probe_seconds: float = 6.0
+    compile_ahead: bool = True  # for the GPU, what ran in the interpreter
 
 
 @dataclass

@@ -332,7 +332,7 @@ class Session:
     def _compile_in_background(self, exercise: Exercise, variant: Variant):
         """Start compiling ahead of time what ran, where the kernels are Triton's."""
         runner = self.runners.opened(exercise, variant)
-        return runner.compile_in_background() if runner else None
+        return runner.compile_in_background() if runner and self.effort.compile_ahead else None
 
     def _check(self, exercise, variant, dtype, size_class, step, on_step) -> PartEvidence:
         key = (exercise.name, variant.name)

@@ -64,7 +64,7 @@ class Device(Protocol):
     def classify(self, error: BaseException) -> Code: ...
     def raise_if_lost(self, error: BaseException) -> None: ...
     def take_launches(self) -> list[Any]: ...
-    def compile(self, launches: list[Any]) -> dict: ...
+    def compile(self, launches: list[Any], settled: list[list[Any]]) -> dict: ...
 
 
 def make_device(name: str, path: str) -> Device:
@@ -132,13 +132,18 @@ class InterpreterDevice:
         """The interpreter has no context to lose."""
 
     def take_launches(self) -> list[Any]:
-        """What ran since the last time, each specialisation of each argument among it."""
-        return self.interpreter.representative(self.interpreter.launches.take())
+        """What ran since the last time."""
+        return self.interpreter.launches.take()
 
-    def compile(self, launches: list[Any]) -> dict:
-        """Compile each for the course's GPU and tell the first few that fail."""
+    def compile(self, launches: list[Any], settled: list[list[Any]]) -> dict:
+        """Compile some for the course's GPU, and tell the first few that fail.
+
+        Every specialisation of every argument is among them, but for what the launches of
+        `settled` had, which compiled.
+        """
         failures, not_modelled, shared = [], [], 0
-        for launch in launches:
+        chosen = self.interpreter.representative(launches, settled)
+        for launch in chosen:
             result = self.interpreter.compile_launch(launch)
             shared = max(shared, result.shared_bytes or 0)
             where = {"tag": launch.tag, "kernel": result.kernel, "line": result.line}
@@ -149,7 +154,7 @@ class InterpreterDevice:
                 if len(failures) == 3:  # one mistake fails every specialisation alike
                     break
         return {
-            "compiled": len(launches),
+            "compiled": len(chosen),
             "failures": failures,
             "not_modelled": not_modelled[:3],
             "shared_bytes": shared,
@@ -237,7 +242,7 @@ class CudaDevice:
         """Nothing left to compile: every launch was."""
         return []
 
-    def compile(self, launches: list[Any]) -> dict:
+    def compile(self, launches: list[Any], settled: list[list[Any]]) -> dict:
         """Nothing left to compile."""
         return {"compiled": 0, "failures": [], "not_modelled": [], "shared_bytes": 0}
 

@@ -16,7 +16,6 @@ import contextlib
 import inspect
 import json
 import linecache
-import os
 import socket
 import sys
 import traceback
@@ -40,6 +39,7 @@ from .protocol import (
     Reply,
     Request,
 )
+from .twins import Twins
 
 if TYPE_CHECKING:  # it imports the interpreter
     from .bounds import Bounds
@@ -60,6 +60,7 @@ class Session:
 
     def __post_init__(self) -> None:
         self.library_calls = LibraryCalls(self.path)
+        self.twins = Twins()
 
 
 class Refusal(Exception):
@@ -90,7 +91,8 @@ def serve(
             requests.send(Reply(0, Code.bad_request, str(error)).pack())
             continue
         if request.operation is Operation.compile and descriptors:
-            _compile_in_a_twin(session, request, descriptors[0])
+            # Cases go on meanwhile on another core.
+            session.twins.start(session.device, request.sequence, descriptors[0], _to_text)
             requests.send(Reply(request.sequence, Code.ok).pack())
             continue
         code, text = _answer(session, request)
@@ -232,21 +234,6 @@ def _collect(session: Session, request: Request) -> dict:
     """Copy prepared copy number `repeat` back into the arena."""
     session.prepared[request.repeat].take_back()
     return {}
-
-
-# --- compiling ahead of time -------------------------------------------------------------------
-
-
-def _compile_in_a_twin(session: Session, request: Request, descriptor: int) -> None:
-    """Fork, and let the child compile what ran, so that cases go on meanwhile on another core."""
-    launches = session.device.take_launches()
-    if os.fork():
-        os.close(descriptor)
-        return
-    with contextlib.suppress(BaseException), socket.socket(fileno=descriptor) as side:
-        text = session.device.compile(launches)
-        side.send(Reply(request.sequence, Code.ok, _to_text(text)).pack())
-    os._exit(0)
 
 
 # --- describing --------------------------------------------------------------------------------

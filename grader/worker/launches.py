@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -103,15 +103,16 @@ class Launches:
             self._group = outer
 
 
-def representative(launches: list[Launch]) -> list[Launch]:
+def representative(launches: list[Launch], settled: Iterable[list[Launch]] = ()) -> list[Launch]:
     """Some of the launches, in their order, that have among them all that any of them has.
 
     Each constant, each type, each value-dependent attribute of each argument and each set of
-    options occurs. Their combinations can be hundreds, a second each to compile, and what a
-    compiler refuses it refuses for one of them. The next one taken always adds the most.
+    options occurs, for each combination of tensors' types; but for what launches of `settled` had.
+    Their combinations can be hundreds, a second each to compile, and what a compiler refuses it
+    refuses for one of them. The next one taken always adds the most.
     """
+    seen = {trait for each in settled for launch in each for trait in _traits(launch)}
     left = [(launch, _traits(launch)) for launch in launches]
-    seen: set[Any] = set()
     taken: set[int] = set()
     while left:
         launch, traits = max(left, key=lambda pair: len(pair[1] - seen))
@@ -127,10 +128,12 @@ def _traits(launch: Launch) -> frozenset[Any]:
     """What the compiler is told of each argument, and the options, of one kernel."""
     if launch.problem:
         return frozenset([launch.key])
+    # A block that fits in shared memory in float16 may not in float32.
+    tensors = tuple(str(kind) for kind in launch.signature.values() if str(kind).startswith("*"))
     traits = {("options", str(sorted(launch.options.items(), key=str)))}
     for told in (launch.signature, launch.constants, launch.attributes):
         traits |= {(str(argument), str(value)) for argument, value in told.items()}
-    return frozenset((id(launch.function), *trait) for trait in traits)
+    return frozenset((id(launch.function), tensors, *trait) for trait in traits)
 
 
 def _describe(function: jit.JITFunction, bound: Bound, tag: int, group: list[Launch]) -> Launch:

@@ -597,7 +597,7 @@ def test_what_is_compiled_has_every_specialisation_of_every_argument(mended):
                   interpreter.representative([])]
         """,
     )
-    assert found == [28, 4, True, True, []]
+    assert found == [28, 6, True, True, []]
 
 
 def test_a_recorded_launch_keeps_no_tensor_alive(mended):

@@ -50,10 +50,14 @@ def make_exercise(name, points):
         dtypes=DTYPES,
         points=points,
         size_classes=tuple(key for key in points if key != "performance"),
-        performance=SimpleNamespace(thresholds=(threshold,), every_case=({},)),
+        performance=SimpleNamespace(
+            thresholds=(threshold,), every_case=({"rows": 8, "dtype": "float32"},)
+        ),
     )
     return SimpleNamespace(name=name, title=name.title(), variants={"triton": variant})
 
+
+CASE = "rows=8 dtype=float32 seed=7"
 
 SPECS = {
     "rmsnorm": make_exercise("rmsnorm", {"aligned": 1.5, "ragged": 1.5, "performance": 2.0}),
@@ -350,7 +354,11 @@ def test_the_total_names_what_was_not_decided_and_why():
 
 def test_the_total_is_plain_where_all_was_gradable():
     fast = PerformanceEvidence(
-        Status.passed, device=H100, microseconds=9.0, yardsticks=(Yardstick("torch", 9.0, 1.0),)
+        Status.passed,
+        device=H100,
+        case=CASE,
+        microseconds=9.0,
+        yardsticks=(Yardstick("torch", 9.0, 1.0),),
     )
     assert total(make_evidence(make_variant("rmsnorm", performance=fast), gpu=H100)) == (
         "earned 5 of 5"
@@ -565,7 +573,7 @@ def test_junit_does_not_count_a_wrong_kernel_as_a_slow_one_too():
     root = in_junit(make_evidence(make_variant("rmsnorm", failing), gpu=H100))
     assert root.get("failures") == "1"
     slow = PerformanceEvidence(
-        Status.passed, microseconds=9.0, yardsticks=(Yardstick("torch", 1.0, 0.1),)
+        Status.passed, case=CASE, microseconds=9.0, yardsticks=(Yardstick("torch", 1.0, 0.1),)
     )
     root = in_junit(make_evidence(make_variant("rmsnorm", performance=slow), gpu=H100))
     assert root.get("failures") == "1"
@@ -647,6 +655,7 @@ def test_the_html_page_shows_what_was_timed():
     fast = PerformanceEvidence(
         Status.passed,
         device=H100,
+        case=CASE,
         microseconds=93.1,
         bytes=268435456,
         yardsticks=(Yardstick("torch", 93.2, 1.001),),

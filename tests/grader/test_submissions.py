@@ -58,6 +58,9 @@ def observe(
     submission.write(folder)
     exercise = EXERCISES[submission.exercise]
     effort = BRIEF_ON_GPU if device == "cuda" else BRIEF
+    if not every_dtype and submission.status is not Status.compile_error:
+        # More than half of the time, and it has no part in any verdict but that one.
+        effort = replace(effort, compile_ahead=False)
     if submission.status is Status.timed_out:
         # It hangs, however long it is given; meanwhile it holds a core, or the GPU, against others.
         exercise = exercise.model_copy(update={"limits": LIMITS_OF_A_HANG})
