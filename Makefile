@@ -4,8 +4,7 @@ SUBMISSION ?= assignment
 TORCH_INDEX ?=
 PYTHON ?= python3
 ARGS ?=
-JOBS ?= 2
-SECONDS ?= 60
+EXTRAS :=
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -15,7 +14,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 TRITON := 3.9.0
 INDEX := $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX))
 
-.PHONY: grade check test stubs handout bench attacks fuzz batch lint clean
+.PHONY: setup grade check clean
 .DEFAULT_GOAL := grade
 
 grade: $(READY)  ## grade SUBMISSION (default: assignment) and show the score
@@ -23,6 +22,27 @@ grade: $(READY)  ## grade SUBMISSION (default: assignment) and show the score
 
 check: $(READY)  ## the tests students run, over SUBMISSION; ARGS='-k rmsnorm'
 	@$(BIN)/python -m pytest tests/test_assignment.py --submission $(SUBMISSION) $(ARGS)
+
+setup: $(READY)  ## what every other target does first
+
+clean:
+	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis .benchmarks .import_linter_cache *.egg-info
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(READY): pyproject.toml constraints.txt
+	@echo "Setting up $(VENV) (once; a few minutes on a slow connection) ..."
+	@$(PYTHON) -c 'import sys; sys.exit("Python 3.10 or newer is needed, this is " + sys.version.split()[0]) if sys.version_info < (3, 10) else None'
+	@$(PYTHON) -m venv $(VENV)
+	@$(PIP) $(INDEX) torch
+	@$(BIN)/python -c 'import importlib.util as u, sys; sys.exit(u.find_spec("triton") is None)' || $(PIP) triton==$(TRITON)
+	@$(PIP) --editable '.$(EXTRAS)'
+	@touch $@
+
+# BEGIN STAFF
+EXTRAS := [dev]
+JOBS ?= 2
+SECONDS ?= 60
+.PHONY: test stubs handout release bench attacks fuzz batch lint
 
 test: $(READY)  ## the grader's own tests
 	$(BIN)/python -m pytest tests/grader -n $(JOBS) --dist worksteal $(ARGS)
@@ -32,6 +52,10 @@ stubs: $(READY)  ## write assignment/ from reference/
 
 handout: $(READY)  ## bring the tables of handout.md up to date with the specs; ARGS=--check only asks
 	@$(BIN)/grader handout $(ARGS)
+
+release: OUT ?= release.zip
+release: $(READY)  ## what students get, into OUT: a new folder or a .zip; ARGS='--only silu'
+	@$(BIN)/grader release --out $(OUT) $(ARGS)
 
 bench: $(READY)  ## where the time of grading goes
 	@$(BIN)/python tests/benchmarks/grading.py $(ARGS)
@@ -51,16 +75,4 @@ lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
-
-clean:
-	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis .benchmarks .import_linter_cache *.egg-info
-	find . -name __pycache__ -type d -prune -exec rm -rf {} +
-
-$(READY): pyproject.toml constraints.txt
-	@echo "Setting up $(VENV) (once; a few minutes on a slow connection) ..."
-	@$(PYTHON) -c 'import sys; sys.exit("Python 3.10 or newer is needed, this is " + sys.version.split()[0]) if sys.version_info < (3, 10) else None'
-	@$(PYTHON) -m venv $(VENV)
-	@$(PIP) $(INDEX) torch
-	@$(BIN)/python -c 'import importlib.util as u, sys; sys.exit(u.find_spec("triton") is None)' || $(PIP) triton==$(TRITON)
-	@$(PIP) --editable '.[dev]'
-	@touch $@
+# END STAFF

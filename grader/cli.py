@@ -18,7 +18,7 @@ from rich import progress as bars
 from rich.console import Console
 from rich.table import Column
 
-from grader import __version__, handout, oracle, report, stubs
+from grader import __version__, handout, oracle, release, report, stubs
 from grader import evidence as evidence_files
 from grader.batch import run as batch_run
 from grader.cases import Case, CaseError, parse
@@ -31,6 +31,7 @@ from grader.grade import (
     Session,
     Step,
     SubmissionError,
+    expect_files,
     selected,
 )
 from grader.grade import grade as grade_submission
@@ -39,6 +40,14 @@ from grader.spec import Exercise, SpecError, Variant, load_all
 
 OK, USAGE, FAILED, INTERRUPTED = 0, 2, 3, 130
 ROOT = Path(__file__).resolve().parent.parent
+_MISTAKES = (  # a user's, not the grader's
+    SpecError,
+    SubmissionError,
+    EvidenceError,
+    ConfinementError,
+    stubs.StubError,
+    release.ReleaseError,
+)
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -81,6 +90,7 @@ def grade(
     exercises = _exercises()
     names = _known_names(exercises, only or [])
     _have_oracles(exercises, names)
+    expect_files(submission, exercises)
     lifted = _known_names(exercises, lift or [])
     _writable(evidence, json, html, junit)
     with _progress() as on_step:
@@ -111,6 +121,7 @@ def check(
     exercises = _exercises()
     variants = selected(exercises, _known_names(exercises, [name]))
     _have_oracles(exercises, [name])
+    expect_files(submission, exercises)
     cases = [
         _case(case, exercise, variant, seed) if case is not None else None
         for exercise, variant in variants
@@ -189,12 +200,9 @@ def write_stubs(
     force: Annotated[bool, typer.Option(help="Overwrite files that hold somebody's work.")] = False,
 ) -> None:
     """Write assignment/ from reference/: what students start from."""
-    try:
-        written = stubs.write_stubs(
-            ROOT / "reference", ROOT / "assignment", _exercises().values(), force=force
-        )
-    except stubs.StubError as error:
-        _refuse(str(error))
+    written = stubs.write_stubs(
+        ROOT / "reference", ROOT / "assignment", _exercises().values(), force=force
+    )
     for path in written:
         console.print(str(path.relative_to(ROOT)), markup=False, highlight=False, soft_wrap=True)
     if not written:
@@ -222,6 +230,22 @@ def write_handout(
     console.print(f"{path.name} {'written' if difference else 'is up to date'}")
 
 
+@app.command(name="release")
+def write_release(
+    out: Annotated[Path, typer.Option(metavar="DIR|ZIP", help="A new folder, or a .zip file.")],
+    only: Annotated[
+        list[str] | None,
+        typer.Option("--only", metavar="EXERCISE", help="Release this exercise; may be repeated."),
+    ] = None,
+) -> None:
+    """Write what students get: stubs, oracles, grader and handout; no solutions."""
+    exercises = _exercises()
+    made = release.make(ROOT, exercises, _known_names(exercises, only or []))
+    release.write(made, out)
+    told = f"{out}: {len(made.files)} files, {made.size / 1e6:.1f} MB"
+    console.print(told, markup=False, highlight=False, soft_wrap=True)
+
+
 def _version(wanted: bool) -> None:
     if wanted:
         console.print(f"warpgrade {__version__}")
@@ -241,7 +265,7 @@ def main() -> None:
     """The console script: no traceback for a mistake that is the user's."""
     try:
         app()
-    except (SpecError, SubmissionError, EvidenceError, ConfinementError) as error:
+    except _MISTAKES as error:
         errors.print(str(error), style="red", markup=False, highlight=False, soft_wrap=True)
         sys.exit(USAGE)
     except KeyboardInterrupt:

@@ -265,7 +265,10 @@ def _describe_outside(outcome: Outcome) -> str:
         )
     if after and after[0] == outcome.outside[0]:
         steps = after[0] - extent + 1
-        return f"{were} overwritten past the end of {name}: the first one {steps} past its last."
+        place = (
+            "right behind its last element" if steps == 1 else f"{steps} elements behind its last"
+        )
+        return f"{were} overwritten past the end of {name}: the first one {place}."
     if after:
         return f"{were} overwritten before the start and past the end of {name}."
     return f"{were} overwritten before the start of {name}."

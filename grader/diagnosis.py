@@ -389,7 +389,10 @@ def _hint_from_values(verdict: Verdict, condition: Condition | None, language: s
     if verdict.pattern == "tail":
         return "What differs for the last block: its mask, or what masked elements count as?"
     if verdict.pattern in ("row", "rows_tail"):
-        return "Which program computes these rows, and from which rows does it read?"
+        return (
+            "Which program computes these rows, from which rows does it read, and what is special "
+            "about their values?"
+        )
     if verdict.pattern == "every_kth":
         return "By how much does each program step, and how many elements does it write?"
     return ""
@@ -409,8 +412,9 @@ _LAYOUT_HINTS = {
 }
 _DATA_HINTS = {
     "large": (
-        "What leaves the dtype's range: a square, a sum, an exponential? float16 ends at 65504: "
-        "compute in float32."
+        "What leaves the dtype's range: a square, a sum, an exponential? float16 ends at 65504, so "
+        "compute in float32; there exp(x) is inf from x = 88.8 on. Of inf / inf, inf - inf and "
+        "0 / 0 comes nan."
     ),
     "tiny": (
         "With tiny inputs what is added to them shows (an epsilon), and in float16 their squares "

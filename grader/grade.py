@@ -114,6 +114,18 @@ def grade(
     )
 
 
+def expect_files(submission: Path, exercises: Mapping[str, Exercise]) -> None:
+    """Raise SubmissionError for a folder with no file of any exercise: it must be the wrong one."""
+    names = [v.file for exercise in exercises.values() for v in exercise.variants.values()]
+    if submission.is_dir() and not any((submission / name).exists() for name in names):
+        oracles = (submission / "oracles.py").exists()
+        why = ": the students' release has no solutions" if oracles else ""
+        raise SubmissionError(
+            f"{submission}: expected a folder like assignment/, with {names[0]} or other files of "
+            f"exercises; found none{why}"
+        )
+
+
 def selected(
     exercises: Mapping[str, Exercise], only: Sequence[str] = ()
 ) -> list[tuple[Exercise, Variant]]:

@@ -134,19 +134,22 @@ def _memory(variant: Variant) -> list[str]:
         told.append(
             words.format(bound=_bound(bound), argument=path[-1], programs=programs, grown=grown)
         )
-    return _bullet(variant, memory.case, told)
+    return _bullet(variant, [memory.case], told)
 
 
 def _performance(variant: Variant) -> list[str]:
     performance = variant.performance
     if performance is None:
         return []
-    return _bullet(variant, performance.case, map(_threshold, performance.thresholds))
+    return _bullet(variant, performance.every_case, map(_threshold, performance.thresholds))
 
 
-def _bullet(variant: Variant, case: Mapping[str, object], told: Iterable[str]) -> list[str]:
-    text = f"- `{variant.name}`, {_case(case)}: {'; '.join(told)}"
-    return _wrapped(text)
+def _bullet(
+    variant: Variant, cases: Sequence[Mapping[str, object]], told: Iterable[str]
+) -> list[str]:
+    of = "; ".join(map(_case, cases))
+    of = of if len(cases) == 1 else f"the slowest of {len(cases)} cases ({of})"
+    return _wrapped(f"- `{variant.name}`, {of}: {'; '.join(told)}")
 
 
 def _wrapped(text: str, indent: str = "  ") -> list[str]:

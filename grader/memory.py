@@ -352,7 +352,8 @@ def _measured(judged: Judged, lines: Sequence[LineCounters], file: str) -> str:
         return _wave(rest[0], judged.measured, amount)
     if subject == "growth":
         what = {"tile": "the largest block", "scratch": "what the entry allocates"}[rest[0]]
-        return f"with {GROWTH} times the size {what} grows {amount} times"
+        grows = f"grows {amount} times" if (judged.measured or 0) > 1 else "doesn't grow"
+        return f"with {GROWTH} times the size {what} {grows}"
     return f"every element of {rest[0]} is read {amount} times"
 
 

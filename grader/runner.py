@@ -423,7 +423,7 @@ class Runner:
         outputs = [tensor.name for tensor in self.exercise.outputs(self.variant)]
         names = " and ".join(outputs)
         returned = hostile.one_line(returned, 80)
-        what = f"{self.variant.entry} returned {returned} and did not write {names}."
+        what = f"{self.variant.entry}() returned {returned} and did not write {names}."
         hint = (
             f"The grader allocates {names} and passes it in: store the result there "
             "and return nothing."

@@ -85,6 +85,32 @@ def make_stub(text: str, source: str) -> str:
     return stub
 
 
+def make_stubs(
+    reference: Path, exercises: Mapping[str, Exercise] | Iterable[Exercise]
+) -> dict[str, str]:
+    """File name -> stub, for every file that a variant names, in order of first mention.
+
+    StubError where a reference file is missing or its regions are wrong.
+    """
+    listed = exercises.values() if isinstance(exercises, Mapping) else exercises
+    names = dict.fromkeys(
+        variant.file for exercise in listed for variant in exercise.variants.values()
+    )
+    texts = {name: _read(reference / name) for name in names}
+    if not any(texts.values()) and (reference / "oracles.py").exists():  # a students' release
+        raise StubError(
+            f"{reference}: expected the solutions, from which stubs are made; the students' "
+            "release has none. To begin again with a file, take it from there"
+        )
+    stubs = {}
+    for name, text in texts.items():
+        path = reference / name
+        if text is None:
+            raise StubError(f"{path}: expected the solution that the spec names, got no such text")
+        stubs[name] = make_stub(text, str(path))
+    return stubs
+
+
 def write_stubs(
     reference: Path,
     assignment: Path,
@@ -98,7 +124,7 @@ def write_stubs(
     raised, which names all such files, and nothing is written. StubError too where a reference
     file is missing or its regions are wrong.
     """
-    stubs = _stubs(reference, exercises)
+    stubs = make_stubs(reference, exercises)
     changed = {
         assignment / name: stub for name, stub in stubs.items() if _read(assignment / name) != stub
     }
@@ -121,7 +147,7 @@ def check_stubs(
 
     Empty where they agree. Raises StubError as `write_stubs` does for the reference.
     """
-    stubs = _stubs(reference, exercises)
+    stubs = make_stubs(reference, exercises)
     differences = []
     for name, stub in stubs.items():
         path = assignment / name
@@ -133,24 +159,6 @@ def check_stubs(
     sources = (path for path in sorted(assignment.glob("*")) if path.suffix in _COMMENT)
     differences += [f"{path}: belongs to no exercise" for path in sources if path.name not in stubs]
     return differences
-
-
-def _stubs(
-    reference: Path, exercises: Mapping[str, Exercise] | Iterable[Exercise]
-) -> dict[str, str]:
-    """File name -> stub, for every file that a variant names, in order of first mention."""
-    listed = exercises.values() if isinstance(exercises, Mapping) else exercises
-    names = dict.fromkeys(
-        variant.file for exercise in listed for variant in exercise.variants.values()
-    )
-    stubs = {}
-    for name in names:
-        path = reference / name
-        text = _read(path)
-        if text is None:
-            raise StubError(f"{path}: expected the solution that the spec names, got no such text")
-        stubs[name] = make_stub(text, str(path))
-    return stubs
 
 
 def _read_line(region: _Region, line: str, comment: str, place: str) -> None:

@@ -106,17 +106,27 @@ def merge_failures(parts: Iterable[PartEvidence]) -> list[MergedFailure]:
     """Failures of the parts that failed, alike ones together.
 
     Alike: same status, line, pattern (however many cases it was tried on) and hint, and a `what`
-    that differs in numbers and dtypes only.
+    that differs in numbers and dtypes only. Of those about elements, one that teaches nothing more
+    than another of its status and line, for want of a pattern and a hint of its own, is counted to
+    that.
     """
     failing = [part for part in parts if part.status.is_failure]
     groups: dict[tuple[str, ...], list[tuple[PartEvidence, Failure]]] = {}
     for part in failing:
         for failure in part.failures or (_bare_failure(part),):
             groups.setdefault(_kind(failure), []).append((part, failure))
+    told_by: dict[tuple[str, ...], list[tuple[str, ...]]] = {}
+    for kind in groups:
+        told_by.setdefault(_teller(kind, groups), []).append(kind)
+    order = {(part.size_class, part.dtype): index for index, part in enumerate(failing)}
     merged = []
-    for group in groups.values():
-        places = tuple(dict.fromkeys((part.size_class, part.dtype) for part, _ in group))
-        smallest = min((failure for _, failure in group), key=_volume)
+    for kind in (kind for kind in groups if kind in told_by):
+        found = {(p.size_class, p.dtype) for echo in told_by[kind] for p, _ in groups[echo]}
+        places = tuple(sorted(found, key=order.__getitem__))
+        as_good = [
+            each for echo in told_by[kind] if _worth(echo) == _worth(kind) for each in groups[echo]
+        ]
+        smallest = min((failure for _, failure in as_good), key=_volume)
         merged.append(MergedFailure(smallest, places, len(places) == len(failing) > 1))
     return merged
 
@@ -181,6 +191,9 @@ _OUR_LINES = re.compile(
 )
 _SUBMITTED = re.compile(r'"[^"\n]*/submission/([^"/\n]+\.(?:py|cu))"')
 _TRIED = re.compile(r" \(\d+ tried\)")
+# Where `what` counts elements; of an exception or a compiler's words each is worth reading.
+_ABOUT_ELEMENTS = frozenset({"wrong_values", "not_finite", "not_written", "wrote_out_of_bounds"})
+_ALWAYS = re.compile(r"every case fails\b", re.IGNORECASE)
 
 
 def _without_ours(detail: str) -> str:
@@ -217,6 +230,21 @@ def _kind(failure: Failure) -> tuple[str, ...]:
     what = _NUMBER.sub("#", _DTYPE.sub("dtype", failure.what))
     pattern = _TRIED.sub("", failure.pattern)
     return (failure.status.value, failure.where, pattern, failure.hint, what)
+
+
+def _teller(kind: tuple[str, ...], kinds: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
+    """The first `_kind` of failure that says all that this one does, and most; it may be itself."""
+    status, where, _, hint, _ = kind
+    if status not in _ABOUT_ELEMENTS or _worth(kind)[0]:
+        return kind
+    same = [each for each in kinds if each[:2] == (status, where) and hint in ("", each[3])]
+    return max(same, key=_worth)
+
+
+def _worth(kind: tuple[str, ...]) -> tuple[bool, bool]:
+    """How much it explains: a pattern that tells cases apart, or at least a hint or a pattern."""
+    _, _, pattern, hint, _ = kind
+    return bool(pattern) and not _ALWAYS.match(pattern), bool(hint or pattern)
 
 
 def _volume(failure: Failure) -> int:

@@ -539,3 +539,11 @@ def test_the_progress_line_fits_however_narrow_the_window(columns, monkeypatch, 
     assert "3/300" in drawn
     assert "\x1b[2J" not in drawn
     assert drawn.count("\n") == 2  # the end of each; a bar of two lines would have more
+
+
+@pytest.mark.parametrize("words", [("grade",), ("check", "silu", "--submission")])
+def test_a_folder_without_a_file_of_any_exercise_is_the_wrong_one(capsys, tmp_path, words):
+    (tmp_path / "notes.txt").write_text("not a kernel")
+    ran = run(capsys, *words, tmp_path)
+    assert ran.code == 2
+    assert "expected a folder like assignment/, with silu.py" in one_line(ran.err)

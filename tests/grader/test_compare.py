@@ -466,9 +466,9 @@ def test_writing_nan_that_hits_the_poison_here_and_there_is_not_leaving_out():
     ("shape", "layout", "outside", "what"),
     [
         ((5,), "contiguous", (5, 6), "2 elements were overwritten past the end of out [5]: the "
-         "first one 1 past its last."),
+         "first one right behind its last element."),
         ((5,), "offset", (7,), "1 element was overwritten past the end of out [5]: the first one "
-         "3 past its last."),
+         "3 elements behind its last."),
         ((5,), "contiguous", (-2, -1), "2 elements were overwritten before the start of out [5]."),
         ((5,), "contiguous", (-1, 5), "2 elements were overwritten before the start and past the "
          "end of out [5]."),
@@ -477,9 +477,9 @@ def test_writing_nan_that_hits_the_poison_here_and_there_is_not_leaving_out():
         ((2, 3), "row_padded", (-1, 13), "2 elements were overwritten before the start and past "
          "the end of out [2, 3]."),
         ((2, 3), "row_padded", (13,), "1 element was overwritten past the end of out [2, 3]: the "
-         "first one 1 past its last."),
+         "first one right behind its last element."),
         ((2, 3), "transposed", (6,), "1 element was overwritten past the end of out [2, 3]: the "
-         "first one 1 past its last."),
+         "first one right behind its last element."),
         ((2, 2, 3), "row_padded", (4,), "1 element was overwritten between the rows of out "
          "[2, 2, 3], whose rows are 10 elements apart: the first one 2 past the end of a row."),
     ],

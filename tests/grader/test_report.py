@@ -287,6 +287,40 @@ def test_failures_with_another_pattern_or_status_stay_apart():
     assert len(merge_failures(parts)) == 3
 
 
+def test_a_failure_that_explains_nothing_is_counted_to_one_of_its_status_that_does():
+    bare = {"pattern": "", "hint": ""}
+    parts = [
+        make_part("float32", "small", **bare),
+        make_part("float32", "ragged", what="all 9 elements are wrong"),
+        make_part("float16", "ragged", status=Status.not_finite, **bare),
+        make_part("bfloat16", "ragged", what="one is wrong", **bare),
+        make_part("bfloat16", "small", pattern="every case fails (5 tried)"),
+        make_part("bfloat16", "aligned", pattern="every case fails (5 tried)", hint="Another."),
+        make_part(
+            "float16", "aligned", pattern="", what="all are wrong", hint="Another.", case="n=1"
+        ),
+    ]
+    first, second, third = merge_failures(parts)
+    assert first.failure is parts[1].failures[0]
+    assert first.places == (
+        ("small", "float32"),
+        ("ragged", "float32"),
+        ("ragged", "bfloat16"),
+        ("small", "bfloat16"),
+    )
+    assert second.places == (("ragged", "float16"),)
+    assert third.places == (("aligned", "bfloat16"), ("aligned", "float16"))
+    assert third.failure is parts[-1].failures[0]
+
+
+def test_what_different_exceptions_say_is_told_for_each():
+    parts = [
+        make_part(dtype, "ragged", status=Status.crashed, what=what, pattern="", hint="")
+        for dtype, what in (("float32", "KeyError: a"), ("float16", "ValueError: b"))
+    ]
+    assert len(merge_failures(parts)) == 2
+
+
 def test_the_middle_of_long_output_goes_and_its_ends_stay():
     text = shorten_middle("first error\n" + "x" * 10_000 + "\nlast line", 300)
     assert len(text) < 400

@@ -280,7 +280,7 @@ def test_returning_a_tensor_is_explained(runner) -> None:
     result = runner(entry("return x / (1 + (-x).exp())")).run(CASE)
     assert result.status is Status.not_written
     assert result.verdict.what == (
-        "silu returned a tensor of shape [8], float32 and did not write out."
+        "silu() returned a tensor of shape [8], float32 and did not write out."
     )
     assert "store the result there and return nothing" in result.hint
 
