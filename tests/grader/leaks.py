@@ -24,6 +24,9 @@ OF_A_SOLUTION, OF_THE_CORPUS = 16, 21
 # Text of a line -> why it may stand in the release.
 EXEMPT: Mapping[str, str] = {
     "return cudaDeviceSynchronize();": "the emulator's runtime, which students get, calls it",
+    "out = torch.empty_like(x)": "how a caller allocates; the students' README calls silu so",
+    "__syncthreads();": "a call of CUDA's, which the assignment text explains",
+    "offs = tl.arange(0, BLOCK)": "a call of Triton's, which the assignment text explains",
     "except ZeroDivisionError:": "plain Python, in the grader's arithmetic",
     "#include <cuda_fp16.h>": "CUDA's own header; the grader names it too",
     "num_warps=warps,": "how the grader compiles for the course's GPU",
