@@ -27,6 +27,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from grader.handout import HandoutError, render
 from grader.spec import Exercise
 from grader.stubs import make_stubs
 
@@ -94,7 +95,7 @@ def make(project: Path, exercises: Mapping[str, Exercise], only: Iterable[str] =
     files |= {name: _read(project, f"students/{name}") for name in THEIRS}
     skipped = {f"grader/exercises/{name}.yaml" for name in left_out}
     files |= {name: _read(project, name) for name in _grader_files(project) if name not in skipped}
-    files |= _pages(project, left_out, files)
+    files |= _pages(project, exercises, left_out, files)
     return Release(dict(sorted(files.items())))
 
 
@@ -130,12 +131,17 @@ def _grader_files(project: Path) -> list[str]:
     return found
 
 
-def _pages(project: Path, left_out: Sequence[str], files: Mapping[str, bytes]) -> dict[str, bytes]:
+def _pages(
+    project: Path,
+    exercises: Mapping[str, Exercise],
+    left_out: Sequence[str],
+    files: Mapping[str, bytes],
+) -> dict[str, bytes]:
     """The handout, and the drawings and pages of docs/ that it shows or links to.
 
     Links to what isn't in the release become their text.
     """
-    handout = _without_sections(_text(project, HANDOUT), left_out)
+    handout = _without_sections(_text(project, HANDOUT), exercises, left_out)
     texts = {HANDOUT: handout}
     for name in _links(handout, HANDOUT):
         if name.endswith(".md") and _may_ship(project, name):
@@ -202,8 +208,13 @@ def _for_students(text: str, source: str) -> bytes:
     return "".join(kept).encode()
 
 
-def _without_sections(handout: str, left_out: Iterable[str]) -> str:
-    """The handout without the sections `## name` of these exercises, and without their rows."""
+def _without_sections(
+    handout: str, exercises: Mapping[str, Exercise], left_out: Sequence[str]
+) -> str:
+    """The handout without the sections `## name` and rows of some exercises, its tables made anew.
+
+    Raises ReleaseError where the handout has no place for a table.
+    """
     headings = {f"## {name}" for name in left_out}
     rows = tuple(f"| [{name}](#{name}) |" for name in left_out)
     kept = []
@@ -214,7 +225,11 @@ def _without_sections(handout: str, left_out: Iterable[str]) -> str:
             skipping = line.rstrip() in headings
         if not skipping and not line.startswith(rows):
             kept.append(line)
-    return "".join(kept)
+    named = {name: each for name, each in exercises.items() if name not in left_out}
+    try:
+        return render("".join(kept), named, HANDOUT)
+    except HandoutError as error:
+        raise ReleaseError(str(error)) from None
 
 
 def _links(text: str, page: str) -> Iterator[str]:
