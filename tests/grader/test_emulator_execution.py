@@ -437,6 +437,24 @@ def test_more_shared_memory_must_be_asked_for(emulate: Emulate) -> None:
     assert values[9] == 3
 
 
+def test_shared_memory_that_was_asked_for_counts_beside_the_static(emulate: Emulate) -> None:
+    more = """
+    extern __shared__ float more[];
+    __global__ void both(float* out) {
+        __shared__ float fixed[8192];
+        fixed[0] = 1; more[0] = 2; out[9] = fixed[0] + more[0];
+    }"""
+    body = """
+    save(0, cudaFuncSetAttribute(both, cudaFuncAttributeMaxDynamicSharedMemorySize, 20000));
+    both<<<1, 1, 20000>>>(output);
+    save(1, cudaGetLastError());
+    both<<<1, 1, 20004>>>(output);
+    save(2, cudaGetLastError());"""
+    values = good(emulate(host(body, more)))
+    assert values[:3] == [0, 0, 1]
+    assert values[9] == 3
+
+
 def test_static_and_dynamic_shared_memory_share_one_limit(emulate: Emulate) -> None:
     more = """
     extern __shared__ float more[];

@@ -38,6 +38,18 @@ size_t largest_limit() {
     return most;
 }
 
+// What a kernel may have of static and dynamic shared memory together: 48 KiB, or what was asked for.
+// Of one whose address the launch doesn't know: the most that any kernel may.
+size_t whole_limit(const void* function, size_t fixed) {
+    size_t most = device::shared_per_block;
+    for (const FunctionLimit& limit : function_limits) {
+        if (!function || limit.function == function) {
+            most = std::max(most, fixed + limit.dynamic_shared);
+        }
+    }
+    return std::min(most, device::shared_per_block_optin);
+}
+
 bool refuse_shape(const char* kernel, Index3 grid, Index3 block, Address pc) {
     uint64_t count = uint64_t{block.x} * block.y * block.z;
     auto refuse = [&](const char* why) {
@@ -63,16 +75,17 @@ bool refuse_shape(const char* kernel, Index3 grid, Index3 block, Address pc) {
 bool refuse_shared(const void* function, const char* kernel, size_t dynamic_shared, Address pc) {
     size_t fixed = function ? static_shared_bytes(function) : 0;
     size_t limit = function ? dynamic_shared_limit(function) : largest_limit();
-    bool optin = limit > device::shared_per_block;
-    size_t whole = optin ? device::shared_per_block_optin : device::shared_per_block;
+    size_t whole = std::min(whole_limit(function, fixed), fixed + limit);
     if (dynamic_shared <= limit && fixed + dynamic_shared <= whole) return false;
     const char* advice = "";
-    if (!optin && fixed + dynamic_shared <= device::shared_per_block_optin) {
+    if (whole <= device::shared_per_block && dynamic_shared <= device::shared_per_block_optin &&
+        fixed + dynamic_shared <= device::shared_per_block_optin) {
         advice = "; more than 48 KiB needs cudaFuncSetAttribute";
     }
     refuse_launch(cudaErrorInvalidValue, kernel, pc,
-                  "%zu bytes of dynamic and %zu of static shared memory, and %zu are allowed%s",
-                  dynamic_shared, fixed, std::max(limit, fixed), advice);
+                  "%zu bytes of dynamic and %zu of static shared memory, and %zu are allowed in "
+                  "all%s",
+                  dynamic_shared, fixed, whole, advice);
     return true;
 }
 
