@@ -123,7 +123,7 @@ def _neighbour(kind: _Kind) -> Session:
             EXERCISES,
             seed=SEED,
             device=kind[0],
-            effort=BRIEF,
+            effort=replace(BRIEF, compile_ahead=False),
             level=Level.limits,
             check_with_nvcc=False,
             backends=("emulator",),
@@ -261,7 +261,7 @@ def _grade(
                 EXERCISES,
                 seed=SEED,
                 device=device,
-                effort=BRIEF,
+                effort=replace(BRIEF, compile_ahead="compile" in attack.name),
                 level=level,
                 policy=policy or watched,
             )

@@ -53,7 +53,9 @@ def test_ids_name_exercise_variant_dtype_and_size_class_and_k_picks_one_exercise
 
 def test_memory_has_a_test_of_its_own():
     listed = run("--collect-only", "-q", "-k", "transpose and memory").stdout
-    assert re.findall(r"\[(.*)\]", listed) == [f"transpose-cuda_v{i}-memory" for i in (2, 3, 4)]
+    assert re.findall(r"\[(.*)\]", listed) == [
+        f"transpose-{language}_v{i}-memory" for language in ("cuda", "triton") for i in (2, 3, 4)
+    ]
 
 
 def test_what_was_not_attempted_is_skipped_with_its_reason_shown(tmp_path):

@@ -108,6 +108,13 @@ def test_what_the_source_hides_is_seen_when_it_runs(folder: Path) -> None:
 
 
 @pytest.fixture
+def handed_in(folder: Path) -> Path:
+    """A submission with a stub in it."""
+    (folder / "silu.py").write_text("def silu(x, out):\n    raise NotImplementedError\n")
+    return folder
+
+
+@pytest.fixture
 def unconfined(monkeypatch) -> None:
     """A machine that has neither bubblewrap nor Landlock."""
 
@@ -119,8 +126,8 @@ def unconfined(monkeypatch) -> None:
     monkeypatch.setattr("grader.confinement._try", offer)
 
 
-def test_a_required_sandbox_that_is_not_there_refuses_in_one_line(unconfined, folder) -> None:
-    asked = CliRunner().invoke(app, ["grade", str(folder), "--require-sandbox"])
+def test_a_required_sandbox_that_is_not_there_refuses_in_one_line(unconfined, handed_in) -> None:
+    asked = CliRunner().invoke(app, ["grade", str(handed_in), "--require-sandbox"])
     assert isinstance(asked.exception, ConfinementError)
     assert "there is no bubblewrap here" in str(asked.exception)
     assert "there is no landlock here. install it" in str(asked.exception)
@@ -136,14 +143,14 @@ def test_a_class_is_not_graded_without_a_sandbox_unless_told_to(
     assert list(table.rows) == ["submission"]
 
 
-def test_ones_own_work_runs_with_limits_only_and_the_report_says_so(unconfined, folder) -> None:
-    evidence = grade(folder, EXERCISES, only=["silu"])
+def test_ones_own_work_runs_with_limits_only_and_the_report_says_so(unconfined, handed_in) -> None:
+    evidence = grade(handed_in, EXERCISES, only=["silu"])
     assert evidence.environment["sandbox"] == "limits"
     assert not Confinement(Level.limits, "interpreter", (), ()).is_enough
-    shown = CliRunner().invoke(app, ["grade", str(folder), "--only", "silu"])
+    shown = CliRunner().invoke(app, ["grade", str(handed_in), "--only", "silu"])
     assert "no final grade" in " ".join(shown.output.split())
 
 
-def test_lifting_an_unknown_name_is_refused(folder) -> None:
-    shown = CliRunner().invoke(app, ["grade", str(folder), "--lift", "silo"])
+def test_lifting_an_unknown_name_is_refused(handed_in) -> None:
+    shown = CliRunner().invoke(app, ["grade", str(handed_in), "--lift", "silo"])
     assert shown.exit_code == 2

@@ -24,7 +24,7 @@ WRONG = corpus.load("wrong")
 HONEST = corpus.load("honest")
 # What matters here is the verdict, so less time goes into drawing, shrinking and probing.
 BRIEF = Effort(
-    edges=26, drawn=8, shrink_runs=20, shrink_seconds=3.0, probe_seconds=1.0, shrink_timeouts=1
+    edges=26, drawn=8, shrink_runs=10, shrink_seconds=1.0, probe_seconds=0.3, shrink_timeouts=1
 )
 # On a GPU every new size is compiled anew, for as long as many cases take in the interpreter.
 BRIEF_ON_GPU = replace(BRIEF, edges=12, drawn=8)
@@ -34,7 +34,7 @@ LIMITS_OF_A_HANG = Limits(seconds=2.0)  # on a GPU times runner.GPU_TIME_FACTOR
 
 
 def dtypes_tried(submission: corpus.Submission, every: tuple[str, ...]) -> tuple[str, ...]:
-    """Of a wrong submission one dtype that must fail, in turn, and one that must pass.
+    """Of a submission one dtype that must fail, in turn, and one that must pass.
 
     All dtypes of all of them take `python tests/benchmarks/seeds.py`: minutes, not seconds.
     """
@@ -54,12 +54,15 @@ def observe(
     sandbox: Sandbox | None = None,
     every_dtype: bool = True,
 ) -> VariantEvidence:
-    """The evidence on the submission's one file; without `every_dtype` on `dtypes_tried`."""
+    """The evidence on the submission's one file.
+
+    Without `every_dtype` a wrong one is tried on `dtypes_tried`, and an honest one compiled for one
+    of its dtypes: compiling is more than half of the time, and has a part in no other verdict.
+    """
     submission.write(folder)
     exercise = EXERCISES[submission.exercise]
     effort = BRIEF_ON_GPU if device == "cuda" else BRIEF
     if not every_dtype and submission.status is not Status.compile_error:
-        # More than half of the time, and it has no part in any verdict but that one.
         effort = replace(effort, compile_ahead=False)
     if submission.status is Status.timed_out:
         # It hangs, however long it is given; meanwhile it holds a core, or the GPU, against others.
@@ -77,10 +80,17 @@ def observe(
         sandbox=sandbox,
     ) as session:
         variant = exercise.variants[submission.variant]
-        if not every_dtype:
-            dtypes = dtypes_tried(submission, variant.dtypes)
-            variant = variant.model_copy(update={"dtypes": dtypes})
-        return session.variant(exercise, variant)
+        if every_dtype:
+            return session.variant(exercise, variant)
+        dtypes = dtypes_tried(submission, variant.dtypes)
+        some = variant.model_copy(update={"dtypes": dtypes})
+        if submission.kind == "wrong":
+            return session.variant(exercise, some)
+        rest = tuple(each for each in variant.dtypes if each not in dtypes)
+        others = session.variant(exercise, variant.model_copy(update={"dtypes": rest}))
+        session.effort = replace(effort, compile_ahead=True)
+        compiled = session.variant(exercise, some)
+        return replace(compiled, parts=(*others.parts, *compiled.parts))
 
 
 def test_every_dtype_is_tried_by_many_wrong_submissions() -> None:
@@ -155,7 +165,7 @@ def test_a_wrong_submission_gets_its_status(
 def test_an_honest_submission_earns_everything(
     submission: corpus.Submission, folder: Path, sandbox: Sandbox
 ) -> None:
-    check_honest(observe(submission, folder, "interpreter", sandbox=sandbox))
+    check_honest(observe(submission, folder, "interpreter", sandbox=sandbox, every_dtype=False))
 
 
 @pytest.mark.gpu
@@ -165,7 +175,7 @@ def test_on_a_gpu_a_wrong_submission_gets_its_status(
 ) -> None:
     if submission.only_observed:
         pytest.skip("a GPU that isn't watched may say anything")
-    seen = observe(submission, folder, "cuda")
+    seen = observe(submission, folder, "cuda", every_dtype=False)
     check_wrong(submission, seen, gpu=True)
 
 
