@@ -41,12 +41,12 @@ def gemm_v1_kernel(
     #   has tile row p // t and tile column p % t: which rows of out, offs_m, and which columns,
     #   offs_n, are this program's?
     # TODO: acc = tl.zeros([BLOCK, BLOCK], dtype=tl.float32). Then for each block of K, load the
-    #   tile of a, rows offs_m and columns offs_k, and the tile of b, rows offs_k and columns
-    #   offs_n. An element's address is row * stride + column * stride, with the strides you were
-    #   given: a and b may be transposed views. Mask both edges of both tiles: what must a masked
-    #   element be so that it adds nothing?
-    # TODO: a[:, :, None] * b[None, :, :] has every product, shape [rows, k, columns]. Add them
-    #   up over k (tl.sum, axis=1), in float32.
+    #   tile of a, rows offs_m and columns offs_k, and the tile of b turned: its columns offs_n
+    #   down, its rows offs_k across. An element's address is row * stride + column * stride, with
+    #   the strides you were given: a and b may be transposed views. Mask both edges of both
+    #   tiles: what must a masked element be so that it adds nothing?
+    # TODO: a[:, None, :] * b[None, :, :] has every product, shape [rows, columns, k]. Add them
+    #   up over k (tl.sum, axis=2), in float32.
     # TODO: store the tile. Which elements of it exist?
 
 

@@ -42,12 +42,12 @@ def gemm_v1_kernel(
     #| #   has tile row p // t and tile column p % t: which rows of out, offs_m, and which columns,
     #| #   offs_n, are this program's?
     #| # TODO: acc = tl.zeros([BLOCK, BLOCK], dtype=tl.float32). Then for each block of K, load the
-    #| #   tile of a, rows offs_m and columns offs_k, and the tile of b, rows offs_k and columns
-    #| #   offs_n. An element's address is row * stride + column * stride, with the strides you were
-    #| #   given: a and b may be transposed views. Mask both edges of both tiles: what must a masked
-    #| #   element be so that it adds nothing?
-    #| # TODO: a[:, :, None] * b[None, :, :] has every product, shape [rows, k, columns]. Add them
-    #| #   up over k (tl.sum, axis=1), in float32.
+    #| #   tile of a, rows offs_m and columns offs_k, and the tile of b turned: its columns offs_n
+    #| #   down, its rows offs_k across. An element's address is row * stride + column * stride, with
+    #| #   the strides you were given: a and b may be transposed views. Mask both edges of both
+    #| #   tiles: what must a masked element be so that it adds nothing?
+    #| # TODO: a[:, None, :] * b[None, :, :] has every product, shape [rows, columns, k]. Add them
+    #| #   up over k (tl.sum, axis=2), in float32.
     #| # TODO: store the tile. Which elements of it exist?
     # In int64, so that an index times a stride is right beyond 2**31 elements too.
     pid = tl.program_id(0).to(tl.int64)
@@ -58,12 +58,14 @@ def gemm_v1_kernel(
     acc = tl.zeros([BLOCK, BLOCK], dtype=tl.float32)
     for start in range(0, K, BLOCK):
         offs_k = (start + tl.arange(0, BLOCK)).to(tl.int64)
+        # b turned, so that k comes last in both. With k in the middle some versions of the compiler
+        # make a tl.dot of product and sum, which cuts float32 to TF32.
         a_ptrs = a_ptr + offs_m[:, None] * stride_am + offs_k[None, :] * stride_ak
-        b_ptrs = b_ptr + offs_k[:, None] * stride_bk + offs_n[None, :] * stride_bn
+        b_ptrs = b_ptr + offs_n[:, None] * stride_bn + offs_k[None, :] * stride_bk
         a = tl.load(a_ptrs, mask=(offs_m[:, None] < M) & (offs_k[None, :] < K), other=0.0)
-        b = tl.load(b_ptrs, mask=(offs_k[:, None] < K) & (offs_n[None, :] < N), other=0.0)
-        products = a.to(tl.float32)[:, :, None] * b.to(tl.float32)[None, :, :]
-        acc += tl.sum(products, axis=1)
+        b = tl.load(b_ptrs, mask=(offs_n[:, None] < N) & (offs_k[None, :] < K), other=0.0)
+        products = a.to(tl.float32)[:, None, :] * b.to(tl.float32)[None, :, :]
+        acc += tl.sum(products, axis=2)
 
     out_ptrs = out_ptr + offs_m[:, None] * stride_om + offs_n[None, :] * stride_on
     tl.store(out_ptrs, acc, mask=(offs_m[:, None] < M) & (offs_n[None, :] < N))
