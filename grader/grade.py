@@ -15,7 +15,7 @@ from pathlib import Path
 
 import torch
 
-from grader import breaches, machine, memory, native, stopwatch, triton_memory
+from grader import ballast, breaches, machine, memory, native, stopwatch, triton_memory
 from grader.allowed_paths import DeviceName
 from grader.attempt import is_untouched
 from grader.cases import Case, Space, fixed_case
@@ -260,6 +260,20 @@ class Session:
 
     def memory(self, exercise: Exercise, variant: Variant) -> MemoryEvidence:
         """How a variant that is right uses memory, on the case its spec names."""
+        seen = self._counted(exercise, variant)
+        if seen.status not in (Status.passed, Status.not_measured) or self.device != "cuda":
+            return seen
+        if variant.memory.ballast is None:
+            return seen
+        try:
+            runner = self.runners.triton(exercise, variant)
+            return ballast.look(runner, exercise, variant, self.seed, seen)
+        except Exception:
+            reason = traceback.format_exc(limit=-6)
+            return MemoryEvidence(Status.grader_error, reason, variant.name)
+
+    def _counted(self, exercise: Exercise, variant: Variant) -> MemoryEvidence:
+        """What one call's accesses show of a variant's use of memory."""
         if found := self._breaches(exercise, variant):
             return MemoryEvidence(Status.policy_violation, found[0].what)
         in_cuda = variant.language == "cuda"

@@ -134,7 +134,11 @@ def _memory(variant: Variant) -> list[str]:
         told.append(
             words.format(bound=_bound(bound), argument=path[-1], programs=programs, grown=grown)
         )
-    return _bullet(variant, [memory.case], told)
+    lines = _bullet(variant, [memory.case], told)
+    if memory.ballast is not None:
+        left = f"on a GPU, it runs with {_formula(str(memory.ballast.leaves))} bytes of memory free"
+        lines += _bullet(variant, [memory.ballast.case], [left])
+    return lines
 
 
 def _performance(variant: Variant) -> list[str]:

@@ -153,6 +153,19 @@ class Runner:
         self.times.cases += time.perf_counter() - started
         return result
 
+    def run_after(self, first: Case, case: Case, between: Callable[[], None]) -> CaseResult:
+        """Run two cases in one worker; what the second shows, or the first if it fails.
+
+        `between` is called before the second one, which finds its arena there. Raises as `run`.
+        """
+        made = inputs_of_case.make(self.exercise, self.variant, case)
+        self._make_room(made, inputs_writable=self._sandbox.device == "cuda")
+        result = self.run(first)
+        if not result.verdict.passed:
+            return result
+        between()
+        return self.run(case)
+
     def fresh_worker(self) -> None:
         """Let the next case meet a worker that has run nothing."""
         self._drop_worker()

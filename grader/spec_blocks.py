@@ -370,6 +370,14 @@ def _case_value(value: object) -> object:
 
 Case = dict[str, Annotated[Any, BeforeValidator(_case_value)]]
 
+
+class Ballast(Block):
+    """On a GPU, a case that must run while no more than `leaves` bytes of its memory are free."""
+
+    case: Case
+    leaves: Formula
+
+
 GROWTH = 4  # times, of the sizes that `growth` names
 
 
@@ -381,7 +389,8 @@ class Memory(Block):
     element of an argument is read from global memory. Of CUDA C++ alone: `shared_bank_conflicts`;
     `copies` and `bytes_copied` between host and device; `scratch_stores`, the bytes that kernels
     store to global memory beside the arguments. Of Triton alone: `scratch_bytes`, of
-    tensors that the entry brings beside its arguments; `wave_bytes`; `growth`.
+    tensors that the entry brings beside its arguments; `wave_bytes`; `growth`; `ballast`, which
+    takes a GPU.
     """
 
     case: Case
@@ -394,6 +403,7 @@ class Memory(Block):
     scratch_bytes: Bound | None = None
     wave_bytes: Wave | None = None
     growth: Growth | None = None
+    ballast: Ballast | None = None
 
     def bounds(self) -> Iterator[tuple[tuple[str, ...], Bound]]:
         """Every bound with its key path below this block, in the order of the fields."""

@@ -9,6 +9,7 @@ from pydantic_core import PydanticCustomError
 
 from grader.formula import Formula, FormulaError
 from grader.spec_blocks import (
+    Ballast,
     Memory,
     Pattern,
     Performance,
@@ -226,6 +227,8 @@ def _memory_mistakes(exercise: Exercise, variant: Variant, block: Memory) -> Ite
     yield from _uncounted_mistakes(variant, block)
     if block.growth is not None:
         yield from _growth_mistakes(exercise, block, {} if in_case else block.case)
+    if block.ballast is not None:
+        yield from _ballast_mistakes(exercise, variant, block.ballast)
     bounds = list(block.bounds())
     if not bounds:
         yield Mistake((), "expected a target beside the case, got none")
@@ -246,7 +249,7 @@ def _memory_mistakes(exercise: Exercise, variant: Variant, block: Memory) -> Ite
 def _uncounted_mistakes(variant: Variant, block: Memory) -> Iterator[Mistake]:
     """Bounds on what isn't counted in the language of the variant."""
     of = {
-        "cuda": ("scratch_bytes", "wave_bytes", "growth"),
+        "cuda": ("scratch_bytes", "wave_bytes", "growth", "ballast"),
         "triton": ("shared_bank_conflicts", "copies", "bytes_copied", "scratch_stores"),
     }
     found = [key for key in of[variant.language] if getattr(block, key) is not None]
@@ -269,6 +272,18 @@ def _growth_mistakes(
     if case and not unknown:
         for mistake in _case_shape_mistakes(exercise, block.grown_case()):
             yield Mistake(("growth", "sizes"), mistake.message)
+
+
+def _ballast_mistakes(exercise: Exercise, variant: Variant, block: Ballast) -> Iterator[Mistake]:
+    """What is wrong with the case that is to run under ballast, and with what is left to it."""
+    needed = len(variant.dtypes) > 1
+    in_case = list(_case_mistakes(exercise, variant, block.case, dtype_needed=needed))
+    in_case = in_case or list(_case_shape_mistakes(exercise, block.case))
+    for mistake in in_case:
+        yield Mistake(("ballast", *mistake.path), mistake.message)
+    case = {} if in_case else block.case
+    if problem := _amount_problem(exercise, variant, block.leaves, case, above=0):
+        yield Mistake(("ballast", "leaves"), problem)
 
 
 def _amount_problem(

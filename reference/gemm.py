@@ -43,8 +43,8 @@ def gemm_v1_kernel(
     #| #   offs_n, are this program's?
     #| # TODO: acc = tl.zeros([BLOCK, BLOCK], dtype=tl.float32). Then for each block of K, load the
     #| #   tile of a, rows offs_m and columns offs_k, and the tile of b turned: its columns offs_n
-    #| #   down, its rows offs_k across. An element's address is row * stride + column * stride, with
-    #| #   the strides you were given: a and b may be transposed views. Mask both edges of both
+    #| #   down, its rows offs_k across. An element's address is row * stride + column * stride,
+    #| #   with the strides you were given: a and b may be transposed views. Mask both edges of both
     #| #   tiles: what must a masked element be so that it adds nothing?
     #| # TODO: a[:, None, :] * b[None, :, :] has every product, shape [rows, columns, k]. Add them
     #| #   up over k (tl.sum, axis=2), in float32.

@@ -10,5 +10,17 @@ def copy(source, destination):
     destination.copy_(source)
 
 
+def ballast(free_bytes):
+    """Take GPU memory until no more than `free_bytes` are free, and hold it."""
+    import torch
+
+    while (more := torch.cuda.mem_get_info()[0] - free_bytes) > 0:
+        # A whole page of the device's at least, or nothing would change.
+        _held.append(torch.empty(max(more, 2 << 20), dtype=torch.uint8, device="cuda"))
+
+
+_held = []  # for as long as the process lives
+
+
 def nothing(*arguments):
     """Serve a request without a part in it: does the worker itself work?"""

@@ -22,6 +22,7 @@ from grader.confinement import Level
 from grader.correctness import Effort
 from grader.evidence import Evidence, PartEvidence, VariantEvidence, to_json
 from grader.grade import Session
+from grader.sandbox import Sandbox
 from grader.spec import Exercise
 from grader.spec_blocks import Limits
 from grader.status import Status
@@ -56,7 +57,9 @@ BRIEF_CUDA = replace(BRIEF, edges=3, drawn=2, shrink_runs=0, probe_seconds=0.0)
 SHORT_COMPILE = supervision.Limits(1.0, 1 << 30)
 
 _Kind = tuple[DeviceName, str]  # a language
+PEACEFUL = {Layer.policy, Layer.comparison, Layer.observer}
 _neighbours: dict[_Kind, Session] = {}
+_sandboxes: dict[DeviceName, Sandbox] = {}
 _last_unconfined: dict[tuple[str, DeviceName, bool], _Seen] = {}
 
 
@@ -135,6 +138,8 @@ def end_neighbours() -> None:
     """End the honest submissions that were graded beside the attacks."""
     while _neighbours:
         _neighbours.popitem()[1].__exit__()
+    while _sandboxes:
+        _sandboxes.popitem()[1].close()
 
 
 def _neighbours_status(kind: _Kind) -> Status:
@@ -219,6 +224,8 @@ def _observe(
     watched: bool = False,
     guarded: bool = False,
 ) -> _Seen:
+    if attack.variant.language == "triton":
+        _shared(attack, device, level)  # started now, so that it isn't taken for what is left
     with Canaries() as canaries:
         if attack.variant.language == "cuda":
             part = _grade_cuda(attack, canaries, level, policy, guarded, watched)
@@ -261,12 +268,33 @@ def _grade(
                 EXERCISES,
                 seed=SEED,
                 device=device,
-                effort=replace(BRIEF, compile_ahead="compile" in attack.name),
+                effort=replace(BRIEF, compile_ahead=_is_for_the_compiler(attack)),
                 level=level,
                 policy=policy or watched,
+                sandbox=_shared(attack, device, level),
             )
         )
         return session.part(exercise, attack.variant, "float32", "ragged")
+
+
+def _is_for_the_compiler(attack: Attack) -> bool:
+    """Whether compiling ahead, half of the time, has a part in what is shown."""
+    statuses = {attack.status, *attack.layers.values()}
+    return "compile" in attack.name or Status.compile_error in statuses
+
+
+def _shared(attack: Attack, device: DeviceName, level: Level | None) -> Sandbox | None:
+    """One unconfined sandbox for all that only compute, or let others compute, what they must not.
+
+    To start one takes longer than most of them run. Those that reach for anything outside their
+    worker have their own.
+    """
+    if level is not Level.limits or not {*attack.layers} <= PEACEFUL:
+        return None
+    if device not in _sandboxes:
+        _sandboxes[device] = Sandbox(device, level)
+        _sandboxes[device].start()
+    return _sandboxes[device]
 
 
 def _grade_cuda(

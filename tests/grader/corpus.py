@@ -41,6 +41,7 @@ from typing import Annotated, Literal
 import pydantic
 import yaml
 
+from grader.spec import Variant
 from grader.status import Status
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -99,6 +100,14 @@ class Submission(_Model):
     def language(self) -> Language:
         """The language of the file handed in."""
         return "cuda" if self.variant.startswith("cuda") else "triton"
+
+    def asked_of(self, variant: Variant) -> Variant:
+        """The variant with the size classes alone that the submission says something about."""
+        told = {*self.classes, *self.passes}
+        if not told:
+            return variant
+        kept = {k: v for k, v in variant.points.items() if k in told or k == "memory"}
+        return variant.model_copy(update={"points": kept})
 
     @property
     def id(self) -> str:

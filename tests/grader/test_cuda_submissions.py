@@ -20,7 +20,7 @@ EXERCISES = load_all()
 WRONG = corpus.load("wrong", "cuda")
 HONEST = corpus.load("honest", "cuda")
 BRIEF = Effort(
-    edges=16, drawn=4, shrink_runs=16, shrink_seconds=2.0, probe_seconds=0.5, shrink_timeouts=0
+    edges=12, drawn=4, shrink_runs=10, shrink_seconds=1.0, probe_seconds=0.5, shrink_timeouts=0
 )
 LIMITS_OF_A_HANG = Limits(seconds=2.0)  # on a GPU times runner.GPU_TIME_FACTOR
 
@@ -44,7 +44,8 @@ def observe(submission: corpus.Submission, folder: Path, backend: Backend) -> Va
         check_with_nvcc=False,
         backends=(backend,),
     ) as session:
-        return session.variant(exercise, exercise.variants[submission.variant])
+        variant = exercise.variants[submission.variant]
+        return session.variant(exercise, submission.asked_of(variant))
 
 
 def told(seen: VariantEvidence) -> str:

@@ -634,6 +634,11 @@ MISTAKES = {
         "      case: {rows: 8192, cols: 4096, dtype: bfloat16, data: normal, scale: 1.5}\n", "",
         "24: variants.triton.performance", ["expected one of case and cases"],
     ),
+    "ballast in CUDA C++": (
+        "    memory:\n", "    memory:\n      ballast: {case: {rows: 9, cols: 9}, leaves: rows}\n",
+        "44: variants.cuda_v1.memory.ballast",
+        ["expected what is counted in CUDA C++ alone, got ballast"],
+    ),
     "performance case of size zero": (
         "case: {rows: 8192", "case: {rows: 0", "25: variants.triton.performance.case.rows",
         ["expected a size >= 1, got 0"],

@@ -329,7 +329,7 @@ def test_a_result_of_the_next_lower_precision_fails(name, dtype):
         for size_class in exercise.sizes:
             space = Space(exercise, variant, dtype, size_class, 21)
             failed = most = 0
-            for case in space.edges():
+            for case in space.edges()[::2]:
                 setting = Setting(exercise, case)
                 rounded = [right.to(getattr(torch, lower)) for right in setting.right]
                 passed = setting.status(rounded) is Status.passed

@@ -1,0 +1,64 @@
+"""A kernel under ballast: it has to do with the GPU memory that is left.
+
+Another process takes GPU memory until less is free than a matrix would need that a kernel must not
+hold. The case then runs in a worker that had its context and its code on the device before.
+Counting what the entry allocates shows as much on a machine without a GPU (triton_memory.py); this
+sees memory that isn't counted there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import replace
+
+from grader.arena import Arena
+from grader.cases import fixed_case
+from grader.confinement import Level
+from grader.evidence import MemoryEvidence, Metric
+from grader.runner import YARDSTICKS, Runner
+from grader.sandbox import Sandbox
+from grader.spec import ITEMSIZE, Exercise, Variant
+from grader.status import Status
+from grader.supervision import Death, Limits, SandboxError
+from grader.worker.protocol import Argument, Code, Kind, Operation
+
+LIMITS = Limits(cpu_seconds=60.0, memory_bytes=16 << 30)
+MEBIBYTE = 1 << 20
+
+
+def look(
+    runner: Runner, exercise: Exercise, variant: Variant, seed: int, seen: MemoryEvidence
+) -> MemoryEvidence:
+    """What was seen of a variant's memory, and how it fares under the ballast its spec names.
+
+    `runner` runs the variant on a GPU. Raises SandboxError where no ballast can be taken.
+    """
+    ballast = variant.memory.ballast
+    small = fixed_case(exercise, variant, variant.memory.case, seed)
+    case = fixed_case(exercise, variant, ballast.case, seed)
+    leaves = int(ballast.leaves.evaluate({**dict(case.sizes), "itemsize": ITEMSIZE[case.dtype]}))
+    with contextlib.ExitStack() as held:
+        result = runner.run_after(small, case, lambda: _take(leaves, held))
+    if result.verdict.passed:
+        taken = Metric("ballast", leaves, f"bytes that were free on the GPU, for {case}")
+        return replace(seen, metrics=(*seen.metrics, taken))
+    told = (
+        f"on a GPU with {leaves / MEBIBYTE:.0f} MiB free: {result.verdict.what or result.status} "
+        "Is there a buffer that grows with the product of the sizes?"
+    )
+    out_of_memory = result.status is Status.out_of_memory
+    return MemoryEvidence(Status.target_missed if out_of_memory else result.status, told, str(case))
+
+
+def _take(leaves: int, held: contextlib.ExitStack) -> None:
+    """Let a process of our own take the GPU's memory, but for so many bytes, while `held` is."""
+    sandbox = held.enter_context(Sandbox("cuda", Level.limits))
+    sandbox.start()
+    arena = held.enter_context(Arena(MEBIBYTE, MEBIBYTE))
+    worker = sandbox.worker(YARDSTICKS, "ballast", arena.buffers, LIMITS)
+    held.callback(worker.close)
+    for operation in (Operation.load, Operation.run):
+        answer = worker.ask(operation, [Argument(kind=Kind.int64, scalar=leaves)])
+        if isinstance(answer, Death) or answer.code is not Code.ok:
+            told = answer.description if isinstance(answer, Death) else answer.text
+            raise SandboxError(f"the GPU's memory could not be taken: {told[:200]}")
