@@ -7,9 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from grader.grade import grade
+from grader.grade import Session, grade
 from grader.score import score
 from grader.spec import load_all
+from grader.status import Status
 from tests.grader.small_exercise import BRIEF, ROOT
 
 
@@ -58,7 +59,7 @@ def test_the_handout_has_a_section_for_every_exercise_with_its_signature(exercis
 
 def test_the_solutions_earn_all_that_is_gradable_and_the_stubs_nothing():
     exercises = load_all()
-    effort = replace(BRIEF, edges=4)
+    effort = replace(BRIEF, edges=4, compile_ahead=False)  # the test below compiles
     for folder, share in (("reference", 1), ("assignment", 0)):
         observed = grade(ROOT / folder, exercises, device="interpreter", effort=effort)
         graded = score(observed, exercises)
@@ -66,3 +67,14 @@ def test_the_solutions_earn_all_that_is_gradable_and_the_stubs_nothing():
         assert graded.gradable_bonus > 0
         assert graded.bonus == share * graded.gradable_bonus, folder
         assert graded.score == share * (graded.gradable + graded.gradable_bonus), folder
+
+
+def test_the_solutions_compile_for_the_courses_gpu():
+    exercises = load_all()
+    effort = replace(BRIEF, edges=3, drawn=0)
+    with Session(ROOT / "reference", exercises, device="interpreter", effort=effort) as session:
+        for exercise in exercises.values():
+            for variant in exercise.variants.values():
+                if variant.language == "triton":
+                    part = (variant.dtypes[0], variant.size_classes[-1])
+                    assert session.part(exercise, variant, *part).status is Status.passed
