@@ -270,7 +270,7 @@ class Session:
             return ballast.look(runner, exercise, variant, self.seed, seen)
         except Exception:
             reason = traceback.format_exc(limit=-6)
-            return MemoryEvidence(Status.grader_error, reason, variant.name)
+            return MemoryEvidence(Status.grader_error, reason, seen.case)
 
     def _counted(self, exercise: Exercise, variant: Variant) -> MemoryEvidence:
         """What one call's accesses show of a variant's use of memory."""
