@@ -16,6 +16,7 @@ import signal
 import socket
 import subprocess
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ import psutil
 
 _IPC_RMID = 0
 _VICTIM_SECONDS = "600"
+_REAPING_SECONDS = 10.0
 
 
 class Canaries:
@@ -92,13 +94,19 @@ class Canaries:
         return found
 
     def processes_left(self) -> list[str]:
-        """Processes that came since, but for the victim."""
+        """Processes that came since and stay, but for the victim.
+
+        A worker of a sandbox that lives on is reaped by its parent, on a busy machine a moment
+        after it was killed.
+        """
         spare = {*self._before, self._victim.pid}
-        return [
-            f"{each.pid} {each.name()}"
-            for each in psutil.Process().children(recursive=True)
-            if each.pid not in spare
-        ]
+        deadline = time.monotonic() + _REAPING_SECONDS
+        while True:
+            children = psutil.Process().children(recursive=True)
+            left = [each for each in children if each.pid not in spare]
+            if not left or time.monotonic() > deadline:
+                return [_called(each) for each in left]
+            time.sleep(0.05)
 
     # --- files ----------------------------------------------------------------------------------
 
@@ -217,3 +225,9 @@ class Machine:
         found |= {f"process {each.pid}: {each.name()}" for each in children}
         sockets = psutil.Process().net_connections("all")
         return found | {f"socket {each.laddr} {each.raddr}" for each in sockets if each.laddr}
+
+
+def _called(process: psutil.Process) -> str:
+    with contextlib.suppress(psutil.Error):
+        return f"{process.pid} {process.name()} ({process.status()})"
+    return str(process.pid)
