@@ -18,7 +18,7 @@ from rich import progress as bars
 from rich.console import Console
 from rich.table import Column
 
-from grader import __version__, handout, oracle, release, report, stubs
+from grader import __version__, handout, oracle, pool, release, report, stubs
 from grader import evidence as evidence_files
 from grader.batch import run as batch_run
 from grader.cases import Case, CaseError, parse
@@ -67,6 +67,10 @@ OnlyOption = Annotated[
 SeedOption = Annotated[
     int, typer.Option("--seed", min=0, help="Seed of the drawn cases and their data.")
 ]
+JobsOption = Annotated[
+    int | None,
+    typer.Option("--jobs", min=1, help="Processes side by side; as many as cores, up to 4."),
+]
 
 
 @app.command()
@@ -77,6 +81,7 @@ def grade(
     require_sandbox: Annotated[
         bool, typer.Option(help="Refuse to run without bubblewrap or Landlock.")
     ] = False,
+    jobs: JobsOption = None,
     lift: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME", help="Let an exercise or variant break the rules (staff)."),
@@ -101,6 +106,7 @@ def grade(
             only=names,
             require_sandbox=require_sandbox,
             lifted=lifted,
+            jobs=jobs or pool.default_jobs(),
             on_step=on_step,
         )
     if evidence is not None:
