@@ -23,7 +23,7 @@ from collections.abc import Iterable, Mapping
 from datetime import date, datetime, timedelta, timezone
 from fractions import Fraction
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Literal, get_args
 from zoneinfo import ZoneInfo
 
 import pydantic
@@ -38,9 +38,7 @@ from grader.spec_values import (
     SpecError,
     as_written,
     hint,
-    number,
     one_of,
-    refusal,
     refusals,
     unexpected,
 )
@@ -172,16 +170,18 @@ class Late(Block):
 class Course(Block):
     """A class's rules. Times have an offset; `extensions` are due dates, by a student's id.
 
-    `device` is where the class is graded in the end: "cpu", or a part of a GPU's name. `seed`, where
-    it isn't given, is drawn once and stored with the results. `lifted` names what may break the
-    rules of the assignment, for everybody.
+    `device` is where the class is graded in the end: "cpu", or a part of a GPU's name. `seed`,
+    where it isn't given, is drawn once and stored with the results. `lifted` names what may break
+    the rules of the assignment, for everybody.
     """
 
     title: Annotated[str, BeforeValidator(_text)] = ""
     due: Annotated[datetime, BeforeValidator(_time)] | None = None
     timezone: Annotated[str, BeforeValidator(_zone)] | None = None
     late: Late = Late()
-    extensions: dict[str, Annotated[datetime | timedelta, BeforeValidator(_extension)]] = {}
+    extensions: dict[str, Annotated[datetime | timedelta, BeforeValidator(_extension)]] = (
+        pydantic.Field(default_factory=dict)
+    )
     counts: Annotated[Counts, one_of(get_args(Counts))] = "last"
     device: Annotated[str, BeforeValidator(_text)] | None = None
     seed: Whole | None = None
@@ -205,7 +205,9 @@ class Course(Block):
         for student, given in self.extensions.items():
             until = due + given if isinstance(given, timedelta) else self._placed(given, due)
             if until.astimezone(timezone.utc) < due.astimezone(timezone.utc):
-                message = f"expected a time after the due date, {told_time(due)}, got {_shown(given)}"
+                message = (
+                    f"expected a time after the due date, {told_time(due)}, got {_shown(given)}"
+                )
                 mistakes.append(Mistake(("extensions", student), message))
             extensions[student] = until
         if mistakes:
