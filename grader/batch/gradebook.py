@@ -123,7 +123,7 @@ def incomplete(book: Gradebook) -> str:
 def page_stem(student: Student) -> str:
     """The name of a student's files without its end: safe in any folder, another for everyone."""
     plain = re.sub(r"[^a-z0-9_.-]+", "-", student.id.lower()).strip("-.")[:60]
-    if plain == student.id:
+    if plain and plain == student.id:
         return plain
     digest = hashlib.sha256(student.id.encode("utf-8", "surrogatepass")).hexdigest()[:10]
     return f"{plain}-{digest}" if plain else digest
