@@ -75,8 +75,8 @@ def _assignment_column(columns: Sequence[str], wanted: str) -> str:
     wanted = one_line(wanted)
     if _is_canvas_own(wanted):
         raise GradebookError(
-            f"expected another name for the assignment: {wanted!r} is what Canvas calls a column of "
-            "its own"
+            f"expected another name for the assignment: {wanted!r} is one that Canvas keeps for "
+            "columns of its own"
         )
     if wanted in others:
         return wanted
