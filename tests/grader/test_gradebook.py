@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from zoneinfo import ZoneInfo
@@ -11,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grader.batch.course import Course, Late
+from grader.batch.course import Course, Late, duration_of, load
 from grader.batch.decisions import TO_RUN, decided
 from grader.batch.gradebook import GradebookError, incomplete, page_stem
 from grader.batch.lateness import days_late
@@ -19,6 +20,7 @@ from grader.batch.records import Adjustment, AdjustmentKind, Attempt, Entry, Mem
 from grader.batch.roster import Roster
 from grader.score import score
 from grader.status import Status
+from tests.grader import documents
 from tests.grader.class_records import (
     DUE,
     HOSTILE,
@@ -129,6 +131,22 @@ def test_an_extension_is_ones_own_due_date():
     found = only(course, attempt(100, late=DAY))
     assert (found.lateness.due, found.lateness.days) == (DUE + DAY, 0)
     assert "extension until 2026-12-02 23:59 +00:00" in found.notes
+
+
+def test_the_example_in_the_documentation_is_what_happens(tmp_path):
+    text = documents.read("docs/batch.md")
+    [example] = [each for each in documents.blocks(text) if each.info == "yaml"]
+    (tmp_path / "course.yaml").write_text(example.text, encoding="utf-8")
+    course = load(tmp_path / "course.yaml").model_copy(update={"due": DUE, "extensions": {}})
+    rows = re.findall(r"^\| (\d.*) \| (\d) \| (\d) \| (\d+ %|refused) \| (\d+) \|$", text, re.M)
+    assert len(rows) == 7
+    for after, days, slip_days, taken, final in rows:
+        found = only(course, attempt(80, late=duration_of(after)))
+        late = found.lateness
+        share = "refused" if late.refused else f"{100 * late.penalty:g} %"
+        assert (late.days, late.slip_days, share, found.score) == (
+            int(days), int(slip_days), taken, float(final)
+        ), after  # fmt: skip
 
 
 # --- which one counts -----------------------------------------------------------------------------
