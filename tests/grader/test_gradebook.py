@@ -253,6 +253,15 @@ def test_hand_ins_and_rows_that_match_nobody_are_listed():
     )
 
 
+def test_a_row_without_a_platform_id_is_listed_unless_its_hand_in_was_found():
+    people = Student("1", "", "Ada", "ada@x.org"), Student("2", "", "Bob")
+    unlinked = {"1": "row 2: no login", "2": "row 3: no login"}
+    roster = Roster("plain", "roster.csv", people, unlinked=unlinked)
+    found = book(COURSE, attempt(100, "h", member("x", email="ADA@x.org")), roster=roster)
+    assert entry(found, "1").score == 100
+    assert found.unmatched_rows == ("row 3: no login",)
+
+
 def nobodys(each: Attempt) -> Attempt:
     """A hand-in that names no people."""
     return replace(each, handin=replace(each.handin, members=()))

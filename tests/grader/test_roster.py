@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from grader.batch import roster as rosters
+from grader.batch.matching import Matcher
 from grader.batch.records import Member
-from grader.batch.roster import Matcher, Roster, RosterError
+from grader.batch.roster import Roster, RosterError
 
 CANVAS = """\
 Student,ID,SIS User ID,SIS Login ID,Section,HW 0 (77),Kernels 1 (78),Final Score
@@ -76,9 +77,9 @@ def test_gradescope(tmp_path):
         ("u1", "u1", "Ada Lovelace", "ada@example.org", "S1"),
         ("cb@example.org", "", "Charles Babbage", "cb@example.org", "S2"),
     ]
-    assert roster.unlinked == (
-        "roster.csv: row 3: Charles Babbage has nothing in the column 'SID'",
-    )
+    assert roster.unlinked == {
+        "cb@example.org": "roster.csv: row 3: Charles Babbage has nothing in the column 'SID'"
+    }
     assert roster.notes == ("roster.csv: left out, as no students: row 4 (instructor)",)
 
 
@@ -89,7 +90,9 @@ def test_github_classroom(tmp_path):
         ("ada@example.org", "Ada-L", "Ada Lovelace", "ada@example.org", ""),
         ("cb", "", "", "", ""),
     ]
-    assert roster.unlinked == ("roster.csv: row 3: cb has nothing in the column 'github_username'",)
+    assert roster.unlinked == {
+        "cb": "roster.csv: row 3: cb has nothing in the column 'github_username'"
+    }
 
 
 def test_plain_with_ids_that_keep_their_zeros(tmp_path):
