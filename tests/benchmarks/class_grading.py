@@ -34,10 +34,10 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
 import psutil  # noqa: E402
+from grader.batch.collect import collect  # noqa: E402
 from rich.console import Console  # noqa: E402
 from rich.table import Table  # noqa: E402
 
-from grader.batch.collect import collect  # noqa: E402
 from grader.batch.records import Handin  # noqa: E402
 from grader.grade import grade  # noqa: E402
 from grader.score import score  # noqa: E402
@@ -125,8 +125,8 @@ class _Bench:
             line += ["--only", name]
         started, peak = time.perf_counter(), 0
         with (
-            open(self.folder / "log", "w") as log,
-            subprocess.Popen(  # noqa: PTH123
+            (self.folder / "log").open("w") as log,
+            subprocess.Popen(
                 line,
                 stdout=log,
                 stderr=subprocess.STDOUT,

@@ -14,7 +14,7 @@ from grader.correctness import Effort
 from grader.evidence import VariantEvidence
 from grader.grade import Session
 from grader.sandbox import Sandbox
-from grader.spec import load_all
+from grader.spec import Exercise, Variant, load_all
 from grader.spec_blocks import Limits
 from grader.status import Status
 from tests.grader import corpus
@@ -62,6 +62,8 @@ def observe(
     submission.write(folder)
     exercise = EXERCISES[submission.exercise]
     effort = BRIEF_ON_GPU if device == "cuda" else BRIEF
+    if submission.kind == "honest" and not every_dtype:
+        effort = replace(effort, edges=12, drawn=4)
     if not every_dtype and submission.status is not Status.compile_error:
         effort = replace(effort, compile_ahead=False)
     if submission.status is Status.timed_out:
@@ -85,12 +87,29 @@ def observe(
         dtypes = dtypes_tried(submission, variant.dtypes)
         some = variant.model_copy(update={"dtypes": dtypes})
         if submission.kind == "wrong":
-            return session.variant(exercise, submission.asked_of(some))
+            return _observed_in_part(session, exercise, some, submission)
         rest = tuple(each for each in variant.dtypes if each not in dtypes)
         others = session.variant(exercise, variant.model_copy(update={"dtypes": rest}))
         session.effort = replace(effort, compile_ahead=True)
         compiled = session.variant(exercise, some)
         return replace(compiled, parts=(*others.parts, *compiled.parts))
+
+
+def _observed_in_part(
+    session: Session, exercise: Exercise, variant: Variant, submission: corpus.Submission
+) -> VariantEvidence:
+    """What the submission says must fail, looked for with all effort; what must pass, with less."""
+    asked = submission.asked_of(variant)
+    effort, less = session.effort, replace(session.effort, edges=10, drawn=3)
+    failing = {k: v for k, v in asked.points.items() if k in submission.classes}
+    if submission.check == "memory" or not failing or session.device == "cuda":
+        session.effort = less if submission.check == "memory" else effort
+        return session.variant(exercise, asked)
+    seen = session.variant(exercise, asked.model_copy(update={"points": failing}))
+    others = {k: v for k, v in asked.points.items() if k not in failing}
+    session.effort = less
+    passing = session.variant(exercise, asked.model_copy(update={"points": others}))
+    return replace(seen, parts=(*seen.parts, *passing.parts))
 
 
 def test_every_dtype_is_tried_by_many_wrong_submissions() -> None:
