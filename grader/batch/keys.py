@@ -14,7 +14,7 @@ import ast
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from enum import Enum
 from functools import lru_cache
 from pathlib import Path
@@ -104,7 +104,7 @@ class Conditions:
 
     seed: int
     device: str
-    effort: Effort = Effort()
+    effort: Effort = field(default_factory=Effort)
     version: str = __version__
     oracles: Path = oracle.ORACLES
 

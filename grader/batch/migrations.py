@@ -20,7 +20,42 @@ def _first(database: sqlite3.Connection) -> None:
         database.execute(statement)
 
 
-STEPS: tuple[Step, ...] = (_first,)
+def _second(database: sqlite3.Connection) -> None:
+    """The course and the roster are kept; so are the scores that were written out last."""
+    for statement in statements(_SECOND):
+        database.execute(statement)
+
+
+_SECOND = """
+CREATE TABLE documents (
+  name TEXT PRIMARY KEY,          -- 'course' or 'roster'
+  path TEXT NOT NULL,             -- where it was read; read there again as long as it is there
+  content BLOB NOT NULL,
+  taken TEXT NOT NULL
+) STRICT;
+CREATE TABLE standings (          -- by the gradebook that was written last
+  student TEXT PRIMARY KEY,
+  name TEXT NOT NULL,
+  score REAL,                     -- final; NULL where there is none
+  raw REAL,                       -- of the attempt that counts
+  handin TEXT NOT NULL,           -- its id, or ''
+  device TEXT NOT NULL,
+  written TEXT NOT NULL
+) STRICT;
+CREATE TABLE scores (             -- of the attempt that counts, by the same gradebook
+  student TEXT NOT NULL REFERENCES standings ON DELETE CASCADE,
+  exercise TEXT NOT NULL,
+  variant TEXT NOT NULL,
+  status TEXT NOT NULL,
+  score REAL NOT NULL,
+  gradable REAL NOT NULL,
+  max_score REAL NOT NULL,
+  is_bonus INTEGER NOT NULL,
+  PRIMARY KEY (student, exercise, variant)
+) STRICT;
+"""
+
+STEPS: tuple[Step, ...] = (_first, _second)
 
 
 def version_of(database: sqlite3.Connection) -> int:

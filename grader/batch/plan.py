@@ -72,7 +72,9 @@ class Plans:
             if not wanted:
                 continue
             waits[handin.number] = frozenset(each.key for each in wanted)
-            mine = tuple(self._begun(each, known, anew) for each in wanted if each.key not in claimed)
+            mine = tuple(
+                self._begun(each, known, anew) for each in wanted if each.key not in claimed
+            )
             shared += len(wanted) - len(mine)
             claimed |= waits[handin.number]
             if mine:

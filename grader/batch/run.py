@@ -1,53 +1,47 @@
-"""A class: collected, stored, graded where that is missing, and written out.
+"""A class graded: what is missing is run, and each result is stored as it comes.
 
     collect -> store -> what is missing -> processes -> store -> views
 
-Whatever ends it, the same command goes on from what is stored.
+Whatever ends it, the same command goes on from what is stored. One command at a time works on a
+class; its folder is locked meanwhile.
 """
 
 from __future__ import annotations
 
-import csv
 import fcntl
 import os
 import secrets
 import signal
 import threading
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from grader import __version__, confinement, evidence, machine, pool
-from grader.allowed_paths import DeviceName
-from grader.batch import schedule
-from grader.batch.keys import Conditions
-from grader.batch.plan import Lifted, Plan, Plans, attempts_of
-from grader.batch.schedule import Executor, Finished, InPool, Lane
-from grader.batch.store import NewResult, Store, StoreError, StoredHandin
-from grader.batch.tasks import INTERPRETER, Graded, Task, grade_in_pool, has_grader_error
-from grader.correctness import Effort
-from grader.score import score
-from grader.spec import Exercise
+from grader import confinement, machine, pool
+from grader import evidence as evidence_files
+from grader.batch import gpus, schedule
+from grader.batch.classes import Class, ClassError
+from grader.batch.plan import Job, Plan
+from grader.batch.progress import Silent, Watcher
+from grader.batch.schedule import Executor, Finished, InPool, Lane, Stopped
+from grader.batch.store import NewResult, Store, StoredHandin, StoreError
+from grader.batch.tasks import INTERPRETER, Result, Task, grade_in_pool, has_grader_error
 
 MOST_SEEDS = 1 << 32
-
-
-class RunError(ValueError):
-    """The command asks for what can't be: one line with what was expected and what came."""
+LOCK = "class.lock"
+SECONDS_PER_TIMING = 15.0  # until some are stored
+INTERRUPTED = 130
 
 
 @dataclass(frozen=True)
 class Options:
-    """How a class is graded."""
+    """How a class is graded; `anew`: whatever is stored."""
 
     only: tuple[str, ...] = ()
-    seed: int | None = None
     require_sandbox: bool = True
-    effort: Effort = Effort()
-    jobs: int | None = None
+    anew: bool = False
 
 
 @dataclass
@@ -55,92 +49,23 @@ class Outcome:
     """What became of a run."""
 
     handins: int = 0
-    unreadable: int = 0
     graded: int = 0  # results of this run
+    shared: int = 0  # results that another hand-in with the same file gave
     complete: bool = True
     failed: list[str] = field(default_factory=list)  # ids of hand-ins that the grader failed on
-    statuses: Counter[str] = field(default_factory=Counter)  # of this run's results
+    trouble: str = ""  # the first failure of the grader's, in full
 
 
 @dataclass(frozen=True)
-class Grading:
-    """Grading of what is stored, under the conditions of one run."""
+class Machines:
+    """Where tasks run: `check` beside each other, `measure` one at a time on each GPU."""
 
-    store: Store
-    exercises: Mapping[str, Exercise]
-    options: Options
-    seed: int
     device: str
-    run: int
-    lifted: Lifted = lambda handin: ()
-
-    @property
-    def plans(self) -> Plans:
-        conditions = Conditions(self.seed, self.device, self.options.effort)
-        return Plans(self.store, self.exercises, conditions, self.lifted)
-
-    def grade(
-        self,
-        handins: Sequence[StoredHandin],
-        executor: Executor,
-        *,
-        anew: bool = False,
-        on_finished: Callable[[Finished, int, int], None] = lambda finished, done, total: None,
-    ) -> Outcome:
-        """Run what is missing of the hand-ins; each result is stored as it comes."""
-        plan = self.plans.make(
-            handins,
-            only=self.options.only,
-            require_sandbox=self.options.require_sandbox,
-            anew=anew,
-        )
-        outcome = Outcome(len(handins), sum(bool(each.handin.problem) for each in handins))
-        waits = {number: set(keys) for number, keys in plan.open.items()}
-        lane = Lane(executor)
-        lane.add(plan.jobs)
-
-        def finished(done: Finished) -> None:
-            results = [self._new(each) for each in done.results]
-            self.store.keep_results(results, self.seed, done.environment, self.run)
-            outcome.graded += len(results)
-            keys = {each.key for each in results}
-            for number in list(waits):
-                waits[number] -= keys
-                if not waits[number]:
-                    del waits[number]
-            if any(each.grader_failed for each in results):
-                outcome.failed.append(done.job.handin.handin.id)
-            on_finished(done, len(handins) - len(waits), len(handins))
-
-        environment = machine.environment(_device_name(self.device), "")
-        schedule.drive([lane], self._task, finished, environment)
-        return outcome
-
-    def _task(self, job: Any) -> Task:
-        return Task(
-            self.store.files(job.handin.number),
-            job.wanted,
-            self.exercises,
-            self.seed,
-            self.device,
-            self.options.effort,
-            self.options.require_sandbox,
-        )
-
-    def _new(self, result: Any) -> NewResult:
-        seen = evidence.variant_from_json(result.evidence)
-        return NewResult(
-            result.key,
-            result.evidence,
-            self.device,
-            to_measure=result.to_measure,
-            grader_failed=has_grader_error(seen),
-            seconds=result.seconds,
-        )
+    check: Executor
+    measure: Executor | None = None
 
 
-def _device_name(device: str) -> DeviceName:
-    return "interpreter" if device == INTERPRETER else "cuda"
+Start = Callable[[Watcher], AbstractContextManager[Machines]]
 
 
 def device_here() -> str:
@@ -148,28 +73,218 @@ def device_here() -> str:
     return machine.gpu_name() or INTERPRETER
 
 
-def seed_of(store: Store, wanted: int | None) -> int:
-    """The class's seed: drawn, or as wanted, at the first run. Raises RunError for another one."""
+def environment() -> dict[str, Any]:
+    """What is known of this machine, for the record."""
+    return machine.environment("interpreter" if device_here() == INTERPRETER else "cuda", "")
+
+
+@contextmanager
+def this_machine(watcher: Watcher, jobs: int | None = None) -> Iterator[Machines]:
+    """Processes of this machine: as many as cores, up to four, or `jobs`; one more for each GPU."""
+    device = device_here()
+    width = jobs or pool.default_jobs()
+    timing = nullcontext() if device == INTERPRETER else pool.Pool(len(gpus.visible()))
+    with pool.Pool(width) as processes, timing as timers:
+        check = InPool(processes, width, grade_in_pool, watcher.step)
+        measure = timers and InPool(timers, len(gpus.visible()), grade_in_pool, watcher.step)
+        yield Machines(device, check, measure)
+
+
+def grade(
+    klass: Class,
+    handins: Sequence[StoredHandin],
+    machines: Machines,
+    run: int,
+    options: Options,
+    watcher: Watcher | None = None,
+    stop: threading.Event | None = None,
+) -> Outcome:
+    """Run what is missing of the hand-ins. Setting `stop` ends it, with what is stored so far.
+
+    Raises StoreError where a result can't be stored, TaskError and ConfinementError where nothing
+    can be graded.
+    """
+    plan = klass.plans(machines.device).make(
+        handins,
+        only=options.only,
+        require_sandbox=options.require_sandbox,
+        anew=options.anew,
+    )
+    work = _Work(klass, plan, machines, run, options, watcher or Silent(), len(handins))
+    work.go(stop or threading.Event())
+    return work.outcome
+
+
+class _Work:
+    """One run over one plan."""
+
+    def __init__(
+        self,
+        klass: Class,
+        plan: Plan,
+        machines: Machines,
+        run: int,
+        options: Options,
+        watcher: Watcher,
+        total: int,
+    ) -> None:
+        self._class = klass
+        self._store = klass.store
+        self._plan = plan
+        self._machines = machines
+        self._run = run
+        self._options = options
+        self._watcher = watcher
+        self._total = total
+        self._waits = {number: set(keys) for number, keys in plan.open.items()}
+        self._check = Lane(machines.check)
+        self._measure = Lane(machines.measure or machines.check)
+        self.outcome = Outcome(total, shared=plan.shared)
+
+    def go(self, stop: threading.Event) -> None:
+        for job in self._plan.jobs:
+            for lane, is_checked in ((self._check, False), (self._measure, True)):
+                mine = tuple(each for each in job.wanted if bool(each.checked) is is_checked)
+                lane.add([replace(job, wanted=mine)] if mine else [])
+        self._watcher.begin(self._total - len(self._waits), self._total)
+        self._tell_estimate()
+        lanes = [self._check, self._measure]
+        try:
+            schedule.drive(lanes, self._task, self._finished, environment(), stop)
+        except Stopped:
+            self.outcome.complete = False
+
+    def _finished(self, done: Finished) -> None:
+        is_measured = all(wanted.checked for wanted in done.job.wanted)
+        seen = {each.key: evidence_files.variant_from_json(each.evidence) for each in done.results}
+        results = [
+            NewResult(
+                each.key,
+                each.evidence,
+                self._machines.device,
+                to_measure=each.to_measure,
+                grader_failed=has_grader_error(seen[each.key]),
+                seconds=each.seconds,
+                gpu_seconds=each.seconds if is_measured else 0.0,
+            )
+            for each in done.results
+        ]
+        self._store.keep_results(results, self._class.store.seed, done.environment, self._run)
+        self.outcome.graded += len(results)
+        if any(each.grader_failed for each in results):
+            self.outcome.failed.append(done.job.handin.handin.id)
+            self.outcome.trouble = self.outcome.trouble or done.trouble
+        self._measure_later(done.job, done.results)
+        self._is_done({each.key for each in done.results if not each.to_measure})
+        if is_measured:
+            self._watcher.measured(done, len(self._measure.queue))
+        else:
+            left = len(self._waits)
+            self._watcher.finished(done, list(seen.values()), self._total - left)
+
+    def _measure_later(self, job: Job, results: Sequence[Result]) -> None:
+        wanted = {each.key: each for each in job.wanted}
+        right = tuple(
+            replace(wanted[each.key], checked=each.evidence) for each in results if each.to_measure
+        )
+        self._measure.add([replace(job, wanted=right)] if right else [])
+
+    def _is_done(self, keys: set[str]) -> None:
+        for number in list(self._waits):
+            self._waits[number] -= keys
+            if not self._waits[number]:
+                del self._waits[number]
+
+    def _task(self, job: Job) -> Task:
+        return Task(
+            self._store.files(job.handin.number),
+            job.wanted,
+            self._class.exercises,
+            self._store.seed,
+            self._machines.device,
+            self._class.effort,
+            self._options.require_sandbox,
+        )
+
+    def _tell_estimate(self) -> None:
+        """How long the GPU will be needed for itself, at most: only what is right is timed."""
+        if self._machines.measure is None:
+            return
+        count = sum(self._may_be_timed(wanted) for job in self._plan.jobs for wanted in job.wanted)
+        if count:
+            seconds = self._store.seconds_per_timing(self._machines.device)
+            origin = "as measured so far" if seconds else "a guess before the first one"
+            hours = count * (seconds or SECONDS_PER_TIMING) / 3600
+            self._watcher.say(
+                f"Timing: at most {count} variants, some {hours:.2g} GPU hours ({origin})"
+            )
+
+    def _may_be_timed(self, wanted) -> bool:
+        variant = self._class.exercises[wanted.exercise].variants[wanted.variant]
+        return variant.performance is not None
+
+
+# --- what a command holds meanwhile ---------------------------------------------------------------
+
+
+def seed_of(store: Store, wanted: int | None, course: int | None = None) -> int:
+    """The class's seed: as wanted, the course's, or drawn, at the first run.
+
+    Raises ClassError for another one than the class has.
+    """
     known = store.seed
     if known is None:
-        return store.set_seed(secrets.randbelow(MOST_SEEDS) if wanted is None else wanted)
-    if wanted is not None and wanted != known:
-        raise RunError(
-            f"--seed {wanted}: the results in {store.path.parent} are of seed {known}, and one "
-            "class is graded with one seed; leave --seed out, or give another --out"
-        )
+        given = course if wanted is None else wanted
+        return store.set_seed(secrets.randbelow(MOST_SEEDS) if given is None else given)
+    for seed, origin in ((wanted, f"--seed {wanted}"), (course, f"course.yaml: seed: {course}")):
+        if seed is not None and seed != known:
+            raise ClassError(
+                f"{origin}: expected {known}, with which {store.path.parent} is graded: a class "
+                "has one seed. Leave it out, or give another --out"
+            )
     return known
 
 
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
-    """Hold a class's folder against a second command. Raises StoreError where one runs."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "class.lock").open("a") as lock:
+    """Hold a class's folder against a second command. Raises StoreError where one is at work."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = (folder / LOCK).open("a")
+    except OSError as error:
+        raise StoreError(f"{error.filename}: can't be written: {error.strerror}") from None
+    with lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise StoreError(
-                f"{folder}: another command is grading this class: wait for it, or stop it"
+                f"{folder}: another command is at work on this class: wait for it, or stop it"
             ) from None
         yield
+
+
+@contextmanager
+def stopped_by_signals(say: Callable[[str], None]) -> Iterator[threading.Event]:
+    """An event that the first Ctrl-C (or SIGTERM) sets; the second one ends this process."""
+    stop = threading.Event()
+
+    def handle(number: int, frame: object) -> None:
+        if stop.is_set():
+            os._exit(INTERRUPTED)  # what is stored is safe, and the pool's processes notice
+        stop.set()
+        say("Stopping; what is graded is stored. Once more to stop at once")
+
+    if threading.current_thread() is not threading.main_thread():
+        yield stop
+        return
+    before = {each: signal.signal(each, handle) for each in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stop
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
+
+
+def expect_sandbox(device: str, required: bool) -> None:
+    """Say now that there is no sandbox. Raises ConfinementError."""
+    confinement.choose(None, "interpreter" if device == INTERPRETER else "cuda", required)

@@ -7,6 +7,7 @@ every process busy.
 
 from __future__ import annotations
 
+import threading
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -15,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from grader import pool
+from grader.batch.gpus import GpuError
 from grader.batch.plan import Job
 from grader.batch.tasks import Graded, Result, Task, TaskError, given_up
 from grader.confinement import ConfinementError
@@ -22,6 +24,10 @@ from grader.confinement import ConfinementError
 TRIES = 2
 LOOK_SECONDS = 0.5  # between looks at what is to be stopped, while nothing finishes
 LOST = "the grader's own process was lost, twice"
+
+
+class Stopped(Exception):
+    """A person, or the machine, wanted it to end."""
 
 
 class Executor(Protocol):
@@ -93,43 +99,62 @@ class Lane:
         self.queue.extend((job, TRIES) for job in jobs)
 
 
+@dataclass(frozen=True)
+class _Running:
+    lane: Lane
+    job: Job
+    task: Task
+    tries: int
+
+
 def drive(
     lanes: Iterable[Lane],
     make_task: Callable[[Job], Task],
     finished: Callable[[Finished], None],
     environment: dict[str, Any],
+    stop: threading.Event,
 ) -> None:
-    """Run every job of the lanes, and those that `finished` adds to them.
+    """Run every job of the lanes, and those that `finished` adds to them, until `stop` is set.
 
     A job whose process is lost is tried once more, then given up: its results say that the grader
     failed, with the `environment` of this machine. Raises what `finished` raises, TaskError and
-    ConfinementError: nothing would come of the other jobs either.
+    ConfinementError: nothing would come of the other jobs either; and Stopped.
     """
     lanes = list(lanes)
-    running: dict[Future[Graded], tuple[Lane, Job, Task, int]] = {}
+    running: dict[Future[Graded], _Running] = {}
     while running or any(lane.queue for lane in lanes):
         for lane in lanes:
-            busy = sum(each is lane for each, *_ in running.values())
-            while lane.queue and busy < lane.executor.width:
+            busy = sum(each.lane is lane for each in running.values())
+            while lane.queue and busy < lane.executor.width and not stop.is_set():
                 job, tries = lane.queue.popleft()
                 task = make_task(job)
-                running[lane.executor.submit(task)] = (lane, job, task, tries)
+                running[lane.executor.submit(task)] = _Running(lane, job, task, tries)
                 busy += 1
         done, _ = wait(running, LOOK_SECONDS, FIRST_COMPLETED)
         for future in done:
-            lane, job, task, tries = running.pop(future)
-            try:
-                graded = future.result()
-            except (TaskError, ConfinementError):
-                raise
-            except lane.executor.lost as error:
-                if tries > 1:
-                    lane.queue.append((job, tries - 1))
-                    continue
-                reason = f"{LOST} ({type(error).__name__}): for want of memory?"
-                finished(Finished(job, tuple(given_up(task, reason)), environment, reason))
-            except (Exception, CancelledError) as error:
-                reason = "".join(traceback.format_exception(error, limit=-6))
-                finished(Finished(job, tuple(given_up(task, reason)), environment, reason))
-            else:
-                finished(Finished(job, graded.results, graded.environment))
+            _settle(future, running.pop(future), finished, environment)
+        if stop.is_set():
+            raise Stopped
+
+
+def _settle(
+    future: Future[Graded],
+    ran: _Running,
+    finished: Callable[[Finished], None],
+    environment: dict[str, Any],
+) -> None:
+    try:
+        graded = future.result()
+    except (TaskError, ConfinementError, GpuError):
+        raise
+    except ran.lane.executor.lost as error:
+        if ran.tries > 1:
+            ran.lane.queue.append((ran.job, ran.tries - 1))
+            return
+        reason = f"{LOST} ({type(error).__name__}): for want of memory?"
+    except (Exception, CancelledError) as error:
+        reason = "".join(traceback.format_exception(error, limit=-6))
+    else:
+        finished(Finished(ran.job, graded.results, graded.environment))
+        return
+    finished(Finished(ran.job, tuple(given_up(ran.task, reason)), environment, reason))

@@ -12,14 +12,21 @@ import json
 import shutil
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, astuple, dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 from grader import evidence as evidence_files
 from grader.batch import migrations
-from grader.batch.records import Adjustment, AdjustmentKind, Handin, Member
+from grader.batch.records import (
+    Adjustment,
+    AdjustmentKind,
+    Entry,
+    Gradebook,
+    Handin,
+    Member,
+)
 from grader.batch.tasks import hash_of
 from grader.evidence import EvidenceError, VariantEvidence
 
@@ -81,6 +88,24 @@ class StoredAdjustment:
     number: int
     adjustment: Adjustment
     undone_by: int | None = None
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A student's scores as they were written out last; None where there is none."""
+
+    student: str
+    name: str
+    score: float | None
+    raw: float | None
+    handin: str
+
+    @classmethod
+    def of(cls, entry: Entry) -> Standing:
+        """What a gradebook's entry comes to; a score that isn't final is none."""
+        score = None if entry.waiting else entry.score
+        handin = entry.counted.handin.id if entry.counted else ""
+        return cls(entry.student.id, entry.student.name, score, entry.raw, handin)
 
 
 class Store:
@@ -159,13 +184,16 @@ class Store:
     def keep_handins(self, handins: Iterable[Handin], source: str, run: int) -> None:
         """Take in what was collected from `source`, all of it or nothing.
 
+        An id that isn't text is stored with its odd bytes written out.
+
         A hand-in with the id of an earlier one and other files takes its place; the earlier one
         stays, with its results. What is no longer in the same source is marked as gone.
         """
+        source = _text(source)
         with self._transaction() as database:
             seen = []
             for handin in handins:
-                seen.append(handin.id)
+                seen.append(_text(handin.id))
                 self._keep_handin(database, handin, source, run)
             known = database.execute(
                 "SELECT number, id FROM handins WHERE source = ? AND superseded_by IS NULL",
@@ -233,11 +261,16 @@ class Store:
             )
         )
 
+    def seconds_per_timing(self, device: str) -> float | None:
+        """What a variant's time on a device alone has cost on average; None before the first."""
+        [seconds] = self._one(
+            "SELECT avg(gpu_seconds) FROM results WHERE device = ? AND gpu_seconds > 0", (device,)
+        )
+        return seconds
+
     def evidence_of(self, key: str) -> str:
         """The evidence of a key's current result, as JSON; "" where there is none."""
-        row = self._one(
-            "SELECT evidence FROM results WHERE key = ? AND superseded IS NULL", (key,)
-        )
+        row = self._one("SELECT evidence FROM results WHERE key = ? AND superseded IS NULL", (key,))
         return row[0] if row else ""
 
     def result(self, key: str) -> StoredResult | None:
@@ -333,6 +366,49 @@ class Store:
                 values,
             ).lastrowid
 
+    # --- what is kept beside ----------------------------------------------------------------------
+
+    def document(self, name: str) -> tuple[Path, bytes] | None:
+        """The course or the roster: where it was read, and its bytes then."""
+        row = self._one("SELECT path, content FROM documents WHERE name = ?", (name,))
+        return (Path(row[0]), row[1]) if row else None
+
+    def keep_document(self, name: str, path: Path, content: bytes) -> None:
+        """Keep the course or the roster as it is now."""
+        with self._transaction() as database:
+            values = (name, _text(path), content, _now())
+            database.execute("INSERT OR REPLACE INTO documents VALUES (?, ?, ?, ?)", values)
+
+    def standings(self) -> dict[str, Standing]:
+        """The scores that were written out last, by student."""
+        rows = self._all("SELECT student, name, score, raw, handin FROM standings ORDER BY student")
+        return {row[0]: Standing(*row) for row in rows}
+
+    def keep_standings(self, book: Gradebook) -> None:
+        """Keep the scores of a gradebook, in place of the last one's."""
+        now = _now()
+        with self._transaction() as database:
+            database.execute("DELETE FROM scores")
+            database.execute("DELETE FROM standings")
+            for entry in book.entries:
+                standing = Standing.of(entry)
+                database.execute(
+                    "INSERT INTO standings VALUES (?, ?, ?, ?, ?, ?, ?)",
+                    (*astuple(standing), book.device, now),
+                )
+                grade = entry.counted.grade if entry.counted else None
+                database.executemany(
+                    "INSERT INTO scores VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                    [
+                        (
+                            *(entry.student.id, exercise.name, v.name, v.status.value),
+                            *(v.score, v.gradable, v.max_score, int(v.is_bonus)),
+                        )
+                        for exercise in (grade.exercises if grade else ())
+                        for v in exercise.variants
+                    ],
+                )
+
     # --- underneath -----------------------------------------------------------------------------
 
     def _begin(self) -> None:
@@ -355,13 +431,13 @@ class Store:
     ) -> None:
         current = database.execute(
             "SELECT number, files_sha256 FROM handins WHERE id = ? AND superseded_by IS NULL",
-            (handin.id,),
+            (_text(handin.id),),
         ).fetchone()
         told = (
             json.dumps([asdict(member) for member in handin.members]),
             handin.submitted_at.isoformat() if handin.submitted_at else None,
             int(handin.marked_late),
-            handin.problem,
+            _text(handin.problem),
             json.dumps(handin.notes),
             source,
         )
@@ -382,7 +458,7 @@ class Store:
         database.execute(
             "INSERT INTO handins (number, id, members, submitted_at, marked_late, problem, notes, "
             "source, files_sha256, run) VALUES (?,?,?,?,?,?,?,?,?,?)",
-            (number, handin.id, *told, handin.sha256, run),
+            (number, _text(handin.id), *told, handin.sha256, run),
         )
         for name, data in handin.files.items():
             sha256 = hash_of(data)
@@ -445,6 +521,11 @@ class Store:
             return shutil.disk_usage(self.path.parent).free < LITTLE_SPACE
         except OSError:
             return False
+
+
+def _text(value: object) -> str:
+    """A name as text that can be stored, whatever bytes it is made of."""
+    return str(value).encode("utf-8", "backslashreplace").decode()
 
 
 def _now() -> str:

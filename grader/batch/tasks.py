@@ -7,12 +7,14 @@ asked, it says so instead of giving a result under a wrong name.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import math
 import os
 import platform
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,7 @@ from typing import Any
 from grader import evidence as evidence_files
 from grader import machine, pool, processes
 from grader.allowed_paths import DeviceName
+from grader.batch import gpus
 from grader.batch.keys import NO_FILE, Conditions, Keys
 from grader.correctness import Effort
 from grader.evidence import MemoryEvidence, PartEvidence, PerformanceEvidence, VariantEvidence
@@ -65,6 +68,11 @@ class Task:
     device: str = INTERPRETER
     effort: Effort | None = None
     require_sandbox: bool = True
+
+    @property
+    def takes_the_gpu_alone(self) -> bool:
+        """Whether all that is left to be done wants the whole GPU."""
+        return all(wanted.checked for wanted in self.wanted)
 
 
 @dataclass(frozen=True)
@@ -114,18 +122,41 @@ def grade_files(task: Task, on_step: Progress = lambda step: None) -> Graded:
 
 
 def grade_in_pool(task: Task) -> Graded:
-    """`grade_files` in a process that does nothing else: it tells each step to the pool's owner,
-    and ends itself where nothing has moved for STUCK_SECONDS."""
+    """`grade_files` in a process that does nothing else.
+
+    It tells each step to the pool's owner, takes its turns on the GPU, and ends itself where
+    nothing has moved for STUCK_SECONDS. Raises as `grade_files` does, and GpuError.
+    """
     watch = _Watch(STUCK_SECONDS)
-    try:
+    with contextlib.ExitStack() as held:
+        held.callback(watch.end)  # or this process ends: what it saw when stuck is no evidence
+        make_way = _take_turn(task, held, watch)
 
         def on_step(step: Step) -> None:
+            make_way()
             watch.moved()
             pool.tell(step)
 
         return grade_files(task, on_step)
-    finally:
-        watch.end()  # or this process, where it was found stuck: what it saw is no evidence
+
+
+def _take_turn(task: Task, held: contextlib.ExitStack, watch: _Watch) -> Callable[[], None]:
+    """Wait for the GPU, where one is used; returns what makes way between two cases."""
+    if task.device == INTERPRETER:
+        return lambda: None
+    is_alone = task.takes_the_gpu_alone
+    gpu = gpus.settle(is_alone)
+    with watch.waiting():
+        if is_alone:
+            held.enter_context(gpus.alone(gpu))
+            return lambda: None
+        give_way = held.enter_context(gpus.beside(gpu))
+
+    def make_way() -> None:
+        with watch.waiting():
+            give_way()
+
+    return make_way
 
 
 def given_up(task: Task, reason: str) -> list[Result]:
@@ -236,6 +267,15 @@ class _Watch:
 
     def moved(self) -> None:
         self._last = time.monotonic()
+
+    @contextlib.contextmanager
+    def waiting(self) -> Iterator[None]:
+        """While this process waits for its turn, it isn't stuck."""
+        self._last = math.inf
+        try:
+            yield
+        finally:
+            self.moved()
 
     def end(self) -> None:
         if self._is_stuck:
