@@ -152,7 +152,12 @@ def _settle(
             ran.lane.queue.append((ran.job, ran.tries - 1))
             return
         reason = f"{LOST} ({type(error).__name__}): for want of memory?"
-    except (Exception, CancelledError) as error:
+    except CancelledError:
+        raise TaskError(
+            "the tasks were cancelled: whoever hands them out is gone. What is graded is stored, "
+            "and the same command goes on"
+        ) from None
+    except Exception as error:
         reason = "".join(traceback.format_exception(error, limit=-6))
     else:
         finished(Finished(ran.job, graded.results, graded.environment))
