@@ -101,6 +101,9 @@ def grade(
     json: Annotated[Path | None, typer.Option(help="Write the grade as JSON.")] = None,
     html: Annotated[Path | None, typer.Option(help="Write a report page.")] = None,
     junit: Annotated[Path | None, typer.Option(help="Write JUnit XML.")] = None,
+    gradescope: Annotated[
+        Path | None, typer.Option(help="Write Gradescope's results.json.")
+    ] = None,
 ) -> None:
     """Grade a submission and show the score."""
     exercises = load_all()
@@ -108,7 +111,7 @@ def grade(
     have_oracles(exercises, names)
     expect_files(submission, exercises)
     lifted = known_names(exercises, lift or [])
-    writable(evidence, json, html, junit)
+    writable(evidence, json, html, junit, gradescope)
     with _progress() as on_step:
         observed = grade_submission(
             submission,
@@ -122,7 +125,7 @@ def grade(
         )
     if evidence is not None:
         write(evidence, evidence_files.to_json(observed))
-    _show(observed, exercises, json, html, junit, called=str(submission))
+    _show(observed, exercises, json, html, junit, gradescope, called=str(submission))
 
 
 @app.command()
@@ -170,16 +173,19 @@ def rescore(
     json: Annotated[Path | None, typer.Option(help="Write the grade as JSON.")] = None,
     html: Annotated[Path | None, typer.Option(help="Write a report page.")] = None,
     junit: Annotated[Path | None, typer.Option(help="Write JUnit XML.")] = None,
+    gradescope: Annotated[
+        Path | None, typer.Option(help="Write Gradescope's results.json.")
+    ] = None,
 ) -> None:
     """Score what is stored by the specs as they are now; runs nothing."""
+    writable(json, html, junit, gradescope)
     if commands.is_class(file):
-        if json or html or junit:
-            refuse("--json, --html, --junit: expected a file of evidence; `grader export` does it")
+        if json or html or junit or gradescope:
+            refuse(f"{file}: expected a file of evidence; of a class, `grader export` writes pages")
         commands.rescore_class(file, course, roster, yes)
         return
     exercises = load_all()
-    writable(json, html, junit)
-    _show(evidence_files.read(file), exercises, json, html, junit)
+    _show(evidence_files.read(file), exercises, json, html, junit, gradescope)
 
 
 app.command(name="batch")(commands.grade_class)
@@ -295,11 +301,18 @@ def _show(
     json: Path | None,
     html: Path | None,
     junit: Path | None,
+    gradescope: Path | None,
     called: str = "",
 ) -> None:
     """Write the reports asked for and print the terminal's, which names the folder as `called`."""
     grade = score(observed, exercises)
-    for path, make in ((json, report.to_json), (html, report.to_html), (junit, report.to_junit)):
+    reports = (
+        (json, report.to_json),
+        (html, report.to_html),
+        (junit, report.to_junit),
+        (gradescope, report.to_gradescope),
+    )
+    for path, make in reports:
         if path is not None:
             write(path, make(observed, grade))
     report.to_terminal(observed, replace(grade, submission=called or grade.submission), console)
