@@ -62,30 +62,34 @@ def five_numbers(scores: Sequence[float]) -> tuple[float, float, float, float, f
 
 @dataclass(frozen=True)
 class Axis:
-    """A scale from 0 to `high` over a drawing's width."""
+    """A scale over a drawing's width."""
 
+    low: float
     high: float
     step: float  # between ticks
 
     def at(self, value: float) -> float:
         """Where a value lies, in percent; beyond the scale: at its end."""
-        return 100 * min(max(value / self.high, 0.0), 1.0)
+        return 100 * min(max((value - self.low) / (self.high - self.low), 0.0), 1.0)
 
     @property
     def ticks(self) -> tuple[float, ...]:
-        return tuple(
-            round(index * self.step, 6) for index in range(math.floor(self.high / self.step) + 1)
-        )
+        first = math.ceil(self.low / self.step - 1e-9)
+        last = math.floor(self.high / self.step + 1e-9)
+        return tuple(round(index * self.step, 6) for index in range(first, last + 1))
 
 
 def axis(values: Sequence[float], limits: Sequence[float]) -> Axis:
-    """A scale with room for the limits and all but the farthest fiftieth of the values."""
-    ordered = sorted(values)
-    far = ordered[max(0, math.ceil(0.98 * len(ordered)) - 1)] if ordered else 0.0
-    high = max([far * 1.06, *(limit * 1.2 for limit in limits), 1e-9])
-    rough = 10 ** math.floor(math.log10(high))
-    step = next(rough * by for by in (0.1, 0.2, 0.5, 1.0, 2.0) if high / (rough * by) <= 8)
-    return Axis(high, step)
+    """A scale with room for the limits and for all values but the farthest few on each side."""
+    ordered = sorted(values) or [0.0]
+    few = len(ordered) // 50
+    low = min(ordered[few], *limits, math.inf)
+    high = max(ordered[-1 - few], *limits, -math.inf)
+    room = 0.08 * (high - low) or 0.1 * high or 1.0
+    low, high = max(0.0, low - room), high + room
+    rough = 10 ** math.floor(math.log10(high - low))
+    step = next(rough * by for by in (0.1, 0.2, 0.5, 1.0, 2.0) if high - low <= 8 * rough * by)
+    return Axis(math.floor(low / step + 1e-9) * step, high, step)
 
 
 def swarm(values: Sequence[float], scale: Axis) -> list[tuple[float, float]]:

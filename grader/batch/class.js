@@ -81,6 +81,7 @@
   filter();
 
   // --- the what-if -------------------------------------------------------------------------------
+  const scaleOf = (svg) => ({ low: Number(svg.dataset.low), high: Number(svg.dataset.high) });
   const number = (value, digits) => String(Number(value.toFixed(digits)));
 
   // As score.py decides: the first threshold that holds; one whose measure is missing is passed over.
@@ -121,16 +122,16 @@
     };
     const draw = (index) => {
       const group = strip.querySelector(`g[data-threshold="${index}"]`);
-      const high = Number(group.ownerSVGElement.dataset.high);
-      const at = 100 * Math.min(1, Math.max(0, limits[index] / high));
+      const { low, high } = scaleOf(group.ownerSVGElement);
+      const at = 100 * Math.min(1, Math.max(0, (limits[index] - low) / (high - low)));
       group.querySelectorAll("line").forEach((line) => {
         line.setAttribute("x1", `${at}%`);
         line.setAttribute("x2", `${at}%`);
       });
       const text = group.querySelector("text");
       text.setAttribute("x", `${at}%`);
-      text.setAttribute("text-anchor", at > 85 ? "end" : at < 8 ? "start" : "middle");
-      text.textContent = `${number(limits[index], 3)}: ${number(thresholds[index].points, 2)}`;
+      text.setAttribute("text-anchor", at > 88 ? "end" : at < 8 ? "start" : "middle");
+      text.textContent = `${number(limits[index], 3)} (${number(thresholds[index].points, 2)} pt)`;
       group.firstElementChild.classList.toggle("moved", limits[index] !== original[index]);
     };
     const move = (index, limit) => {
@@ -163,7 +164,8 @@
         const svg = group.ownerSVGElement;
         const box = svg.getBoundingClientRect();
         const share = Math.min(1, Math.max(0, (event.clientX - box.left) / box.width));
-        const limit = Number((share * Number(svg.dataset.high)).toPrecision(3));
+        const { low, high } = scaleOf(svg);
+        const limit = Number((low + share * (high - low)).toPrecision(3));
         inputs[index].value = limit;
         move(index, limit);
       });

@@ -41,6 +41,11 @@ class Kind:
     hint: str = ""
     about: str = ""  # what happened, without numbers; "" where the condition says enough
 
+    @property
+    def is_slow(self) -> bool:
+        """Whether the kernel is right, and only short of a speed target."""
+        return self.check == PERFORMANCE and self.status is Status.target_missed
+
 
 @dataclass(frozen=True)
 class Cluster:
@@ -63,17 +68,20 @@ class Cluster:
     @property
     def sentence(self) -> str:
         """'23 submissions fail only where cols > 1024'."""
-        who = f"{self.count} submission" + ("s fail" if self.count != 1 else " fails")
         kind = self.kind
-        if kind.check == PERFORMANCE and kind.status is Status.target_missed:
-            return f"{who.rsplit(' ', 1)[0]} right, but short of every speed target"
+        many = f"{self.count} submission{'s' if self.count != 1 else ''}"
+        fail = f"{many} fail{'' if self.count != 1 else 's'}"
+        if kind.is_slow:
+            return f"{many} right, but too slow for any points"
+        if kind.check and kind.status is Status.target_missed:
+            return f"{many} right, but short of the {kind.check} target"
         if kind.check:
-            return f"{who} in {kind.check}"
+            return f"{fail} when {'timed' if kind.check == PERFORMANCE else 'counted'}"
         if kind.condition == EVERY_CASE:
             where = " on every case"
         else:
             where = f" only where {kind.condition}" if kind.condition else ""
-        return who + where + (f" for {listing(kind.dtypes)} only" if kind.dtypes else "")
+        return fail + where + (f" for {listing(kind.dtypes)} only" if kind.dtypes else "")
 
 
 @dataclass
@@ -87,6 +95,8 @@ def clusters(
 ) -> tuple[Cluster, ...]:
     """The mistakes that at least `smallest` submissions share, the most frequent first.
 
+    Those of right kernels that are only slow come last: the timings tell more about them.
+
     A submission counts once for a mistake, in however many dtypes and size classes it shows, and
     may have several mistakes. Not attempted, not measured and grader_error are none.
     """
@@ -98,7 +108,12 @@ def clusters(
     rows = [Cluster(kind, each.what, tuple(each.submissions)) for kind, each in found.items()]
     rows = [row for row in rows if row.count >= smallest]
     return tuple(
-        sorted(rows, key=lambda row: (-row.count, order[row.kind.exercise], row.kind.variant))
+        sorted(
+            rows,
+            key=lambda row: (
+                row.kind.is_slow, -row.count, order[row.kind.exercise], row.kind.variant
+            ),
+        )
     )
 
 

@@ -183,7 +183,7 @@ def _strip(strip: Strip) -> dict[str, Any]:
             {
                 "measure": measure,
                 "is_ratio": measure != overview.MILLISECONDS,
-                "high": scale.high,
+                "scale": scale,
                 "ticks": [(tick, scale.at(tick)) for tick in scale.ticks],
                 "dots": [
                     (across, away * DOT, f"{', '.join(each.submission.names)}: {value:.3g}")
