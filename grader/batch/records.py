@@ -140,6 +140,7 @@ class Entry:
     lateness: Lateness = Lateness()
     adjustments: tuple[Adjustment, ...] = ()
     notes: tuple[str, ...] = ()  # "nothing handed in", "zip can't be read: …", "in a group with …"
+    waiting: tuple[str, ...] = ()  # why `score` isn't final: "not graded yet", a time to decide on
 
 
 @dataclass(frozen=True)

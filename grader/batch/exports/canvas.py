@@ -1,0 +1,109 @@
+"""The gradebook CSV that Canvas imports.
+
+    Student, ID, SIS User ID, SIS Login ID, Section, Title (assignment_id)
+
+below it a row `Points Possible`, then a row per student. Canvas finds students by ID, then by SIS
+ids; a column by the assignment's id in parentheses. A column it doesn't know becomes a new
+assignment. Every other column of the course's gradebook is left out: imported, it would bring back
+the scores of the day on which the file was downloaded.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from grader.batch.exports.cells import (
+    expect_complete,
+    final_score,
+    identifier,
+    points,
+    table,
+    text,
+)
+from grader.batch.gradebook import GradebookError
+from grader.batch.records import Entry, Gradebook, Student
+from grader.report import one_line
+
+UNTITLED = "warpgrade"
+POINTS_POSSIBLE = "    Points Possible"  # as Canvas itself indents it
+_NAMES = {"Student", "LastName", "FirstName"}
+_IDS = {"ID", "SIS User ID", "SIS Login ID", "Integration ID", "Root Account"}
+_STUDENT_COLUMNS = ("Student", "ID", "SIS User ID", "SIS Login ID", "Section")
+# What Canvas works out itself, for the course and for groups of assignments.
+_TOTALS = re.compile(r"(Current|Final|Override) (Score|Points|Grade|Status)( \(.*\))?$")
+_TITLED = re.compile(r"(?P<title>.*?)\s*\((?P<id>\d+)\)")
+
+
+def render(
+    book: Gradebook, *, assignment: str | None = None, allow_incomplete: bool = False
+) -> str:
+    """The file's text.
+
+    `assignment` names the column: by its header, its title or its id in the gradebook that was the
+    roster; another name is that of a new assignment. Without it, it is the class's title. With
+    Canvas's own gradebook as roster, its student columns stand here as they stand there. A score of
+    nobody's is an empty cell: Canvas leaves that student's grade as it is.
+
+    Raises GradebookError where a score isn't final, or where two columns have the wanted title.
+    """
+    expect_complete(book, allow_incomplete)
+    known = _columns(book)
+    students = _student_columns(known)
+    column = _assignment_column(known, assignment or book.title or UNTITLED)
+    header = [*students, column]
+    possible = [POINTS_POSSIBLE, *[""] * (len(students) - 1), points(book.max_score)]
+    rows = [[*_cells(entry, students), points(final_score(entry))] for entry in book.entries]
+    return table(header, [possible, *rows])
+
+
+def _columns(book: Gradebook) -> tuple[str, ...]:
+    """The header of the roster, where that was a gradebook of Canvas's."""
+    columns = next((tuple(e.student.columns) for e in book.entries if e.student.columns), ())
+    return columns if {"ID", "Section"} <= set(columns) else ()
+
+
+def _student_columns(columns: Sequence[str]) -> tuple[str, ...]:
+    kept = tuple(name for name in columns if name in _NAMES | _IDS | {"Section"})
+    return kept or _STUDENT_COLUMNS
+
+
+def _assignment_column(columns: Sequence[str], wanted: str) -> str:
+    """The header that is meant, as it stands in Canvas's gradebook; else a new one."""
+    others = [
+        name
+        for name in columns
+        if name not in _NAMES | _IDS | {"Section"} and not _TOTALS.search(name)
+    ]
+    wanted = one_line(wanted)
+    if wanted in others:
+        return wanted
+    meant = []
+    for name in others:
+        match = _TITLED.fullmatch(name)
+        if match and wanted.casefold() in (match["id"], match["title"].casefold()):
+            meant.append(name)
+    if len(meant) > 1:
+        names = ", ".join(map(repr, meant))
+        raise GradebookError(f"expected one assignment called {wanted!r} in Canvas, got {names}")
+    return meant[0] if meant else text(wanted)
+
+
+def _cells(entry: Entry, columns: Sequence[str]) -> list[str]:
+    student = entry.student
+    return [
+        identifier(_cell(student, name)) if name in _IDS else text(_cell(student, name))
+        for name in columns
+    ]
+
+
+def _cell(student: Student, column: str) -> str:
+    if column in student.columns:
+        return student.columns[column]
+    own = {
+        "Student": student.name or student.id,
+        "ID": student.id,
+        "SIS Login ID": student.columns.get("login", ""),
+        "Section": student.section,
+    }
+    return own.get(column, "")

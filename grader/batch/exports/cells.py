@@ -1,0 +1,61 @@
+"""What may stand in a cell of a CSV file that somebody opens in a spreadsheet.
+
+A name is the student's own choice, and `=HYPERLINK(...)` in it would be run by whoever opens the
+file. So text for people is quoted with an apostrophe where a spreadsheet would take it for a
+formula. Ids are what a platform finds its students by and must stay exact: one made of letters,
+digits and . _ @ + - alone is written as it is, also where it begins with one of the last three (a
+spreadsheet shows an error or a number then, and runs nothing). Any other id is treated as text:
+better that a platform doesn't know it than that a spreadsheet runs it.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterable, Sequence
+
+from grader.batch.gradebook import GradebookError, incomplete
+from grader.batch.records import Entry, Gradebook
+from grader.report import one_line
+from grader.report.summary import number
+
+_FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
+_PLAIN_ID = re.compile(r"[\w.@+-]*")
+
+
+def text(value: str) -> str:
+    """Text for people: one clean line that no spreadsheet takes for a formula."""
+    line = one_line(value)
+    return "'" + line if line.startswith(_FORMULA) else line
+
+
+def identifier(value: str) -> str:
+    """An id for a platform: exact, unless a spreadsheet could run it."""
+    return value if _PLAIN_ID.fullmatch(value) else text(value)
+
+
+def points(value: float | None) -> str:
+    """Points without trailing zeros, in up to 4 digits; an empty cell where there are none."""
+    return "" if value is None else number(value, 4)
+
+
+def final_score(entry: Entry) -> float | None:
+    """The score of an entry; None where it may still change."""
+    return None if entry.waiting else entry.score
+
+
+def expect_complete(book: Gradebook, allow_incomplete: bool) -> None:
+    """Raise GradebookError where a score isn't final, unless that is allowed."""
+    problem = incomplete(book)
+    if problem and not allow_incomplete:
+        raise GradebookError(f"{problem}: grade or decide those first, or allow an incomplete file")
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A CSV file, its lines ended as RFC 4180 has them."""
+    file = io.StringIO(newline="")
+    writer = csv.writer(file)
+    writer.writerow(header)
+    writer.writerows(rows)
+    return file.getvalue()

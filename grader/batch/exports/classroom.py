@@ -1,0 +1,55 @@
+"""A CSV of the layout of GitHub Classroom's download of an assignment's grades."""
+
+from __future__ import annotations
+
+from grader.batch.exports.cells import (
+    expect_complete,
+    final_score,
+    identifier,
+    points,
+    table,
+    text,
+)
+from grader.batch.lateness import has_time
+from grader.batch.records import Entry, Gradebook
+
+HEADER = (
+    "assignment_name",
+    "assignment_url",
+    "starter_code_url",
+    "github_username",
+    "roster_identifier",
+    "student_repository_name",
+    "student_repository_url",
+    "submission_timestamp",
+    "points_awarded",
+    "points_available",
+)
+
+
+def render(book: Gradebook, *, allow_incomplete: bool = False) -> str:
+    """The file's text. Raises GradebookError where a score isn't final.
+
+    The addresses are left empty: a clone doesn't tell them. Who handed in nothing has 0 points; a
+    hand-in that can't be read, or isn't graded yet, has an empty cell.
+    """
+    expect_complete(book, allow_incomplete)
+    return table(HEADER, [_row(book, entry) for entry in book.entries])
+
+
+def _row(book: Gradebook, entry: Entry) -> list[str]:
+    handin = entry.counted.handin if entry.counted else None
+    score = final_score(entry)
+    awarded = 0.0 if score is None and not entry.attempts else score
+    return [
+        text(book.title),
+        "",
+        "",
+        identifier(entry.student.platform_id),
+        identifier(entry.student.id),
+        identifier(handin.id) if handin else "",
+        "",
+        handin.submitted_at.isoformat() if handin and has_time(handin) else "",
+        points(awarded),
+        points(book.max_score),
+    ]

@@ -1,0 +1,400 @@
+"""The gradebook: which hand-in of each student counts, and what it comes to. Pure.
+
+    attempt's own score (`raw`)
+      less the penalty for lateness, or 0 where it came too late to be accepted
+      plus the points that people added or took
+    = score, never below 0
+
+A group shares its hand-ins and their scores; each member has their own due date, slip days and
+points. Scores are exact fractions until they are rounded once, to 4 decimals.
+
+Which hand-in counts, of those that can be read and came before the course stopped accepting any:
+
+    last            the last one
+    best            the one with the best score after the penalty; of equals, the least late
+    last_on_time    the last one in time; where none is, the last one
+
+A student with an extension gets the better of what would count with it and without it: more time
+never costs points.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from fractions import Fraction
+
+from grader.batch.course import INTERPRETER, Course, told_time
+from grader.batch.decisions import ON_EVIDENCE, decided, time_order, waits_for
+from grader.batch.lateness import after_penalty, has_time, judge
+from grader.batch.records import (
+    Adjustment,
+    AdjustmentKind,
+    Attempt,
+    Entry,
+    Gradebook,
+    Handin,
+    Lateness,
+    Member,
+    Student,
+)
+from grader.batch.roster import Matcher, Roster
+from grader.report import one_line
+from grader.score import score
+from grader.spec import Exercise
+
+NOTHING = "nothing handed in"
+
+
+class GradebookError(ValueError):
+    """A gradebook can't be made or exported: one line says of which students, and what to do."""
+
+
+def make(
+    course: Course,
+    roster: Roster | None,
+    attempts: Iterable[Attempt],
+    adjustments: Iterable[Adjustment],
+    *,
+    exercises: Mapping[str, Exercise],
+    device: str,
+    seed: int,
+    made_at: datetime | None = None,
+) -> Gradebook:
+    """The gradebook of a class, whatever the order of what comes in.
+
+    Without a roster, who handed in something is the class. An attempt's `grade` is taken as it is;
+    where it has none, or where people decided about its evidence, the evidence is scored by
+    `exercises`. Raises GradebookError where attempts were graded on another device, or with
+    another seed, than the gradebook is of.
+    """
+    ordered = sorted(attempts, key=lambda attempt: _order(attempt.handin))
+    _expect_one_test(ordered, device, seed)
+    people = _people(roster, [attempt.handin for attempt in ordered])
+    theirs: dict[str, list[Adjustment]] = {}
+    for each in sorted(adjustments, key=_adjustment_order):
+        theirs.setdefault(each.student, []).append(each)
+    given: dict[str, list[tuple[Attempt, tuple[Adjustment, ...]]]] = {}
+    for attempt in ordered:
+        members = people.members(attempt.handin)
+        decisions = tuple(a for m in members for a in theirs.get(m.id, ()) if a.kind in ON_EVIDENCE)
+        scored = _scored(attempt, decisions, exercises)
+        for member in members:
+            given.setdefault(member.id, []).append((scored, decisions))
+    extensions, unknown = _extensions(course, people)
+    maker = _Maker(course, people, extensions)
+    entries = [
+        maker.entry(student, given.get(student.id, []), theirs.get(student.id, []))
+        for student in people.students.values()
+    ]
+    unknown += [
+        f"adjustments: {one_line(student)!r} names nobody"
+        for student in sorted(theirs)
+        if student not in people.students
+    ]
+    return Gradebook(
+        title=course.title,
+        device=device,
+        seed=seed,
+        max_score=round(math.fsum(each.max_points for each in exercises.values()), 4),
+        entries=tuple(sorted(entries, key=_by_name)),
+        unmatched_handins=tuple(people.unmatched),
+        unmatched_rows=(*unknown, *people.odd_rows(given)),
+        made_at=made_at,
+    )
+
+
+def incomplete(book: Gradebook) -> str:
+    """Why a gradebook isn't final yet, in a line with how many students wait for what; or ""."""
+    waiting = [entry for entry in book.entries if entry.waiting]
+    if not waiting:
+        return ""
+    names = ", ".join(entry.student.id for entry in waiting[:3]) + ", ..." * (len(waiting) > 3)
+    reason = one_line(waiting[0].waiting[0])
+    of = f"{len(waiting)} of {len(book.entries)} students"
+    verb = "has" if len(waiting) == 1 else "have"
+    return f"{of} {verb} no final score ({one_line(names)}; the first: {reason})"
+
+
+def page_stem(student: Student) -> str:
+    """The name of a student's files without its end: safe in any folder, another for everyone."""
+    plain = re.sub(r"[^a-z0-9_.-]+", "-", student.id.lower()).strip("-.")[:60]
+    if plain == student.id:
+        return plain
+    digest = hashlib.sha256(student.id.encode("utf-8", "surrogatepass")).hexdigest()[:10]
+    return f"{plain}-{digest}" if plain else digest
+
+
+# --- one student ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Choice:
+    """A hand-in as it would count for a student."""
+
+    attempt: Attempt
+    lateness: Lateness
+    left: Fraction | None  # after the penalty; None where it isn't graded yet
+
+
+@dataclass(frozen=True)
+class _Maker:
+    course: Course
+    people: _People
+    extensions: Mapping[str, datetime]
+
+    def entry(
+        self,
+        student: Student,
+        given: Sequence[tuple[Attempt, tuple[Adjustment, ...]]],
+        own: Sequence[Adjustment],
+    ) -> Entry:
+        attempts = [attempt for attempt, _ in given]
+        readable = [attempt for attempt in attempts if not attempt.handin.problem]
+        due = self.extensions.get(student.id, self.course.due)
+        chosen = self._chosen(readable, due)
+        shared = [
+            a for attempt, decisions in given if not attempt.handin.problem for a in decisions
+        ]
+        adjustments = [*own, *(a for a in shared if a.student != student.id)]
+        total = chosen.left if chosen else None
+        points = [_exact(a.points) for a in own if a.kind is AdjustmentKind.points]
+        if points and (chosen is None or total is not None):
+            total = max(Fraction(0), (total or Fraction(0)) + sum(points))
+        weighed = readable if self.course.counts == "best" else [chosen.attempt] if chosen else []
+        waiting = [line for attempt in weighed for line in waits_for(attempt)]
+        counted = chosen.attempt if chosen else None
+        return Entry(
+            student=student,
+            attempts=tuple(attempts),
+            counted=counted,
+            raw=counted.grade.score if counted and counted.grade else None,
+            score=None if total is None else float(round(total, 4)),
+            lateness=chosen.lateness if chosen else Lateness(due=due),
+            adjustments=tuple(dict.fromkeys(adjustments)),
+            notes=tuple(dict.fromkeys(self._notes(student, attempts, chosen))),
+            waiting=tuple(dict.fromkeys(waiting)),
+        )
+
+    def _chosen(self, readable: Sequence[Attempt], due: datetime | None) -> _Choice | None:
+        if not readable:
+            return None
+        first = self._pick([self._choice(attempt, due) for attempt in readable])
+        if due == self.course.due or first.left is None:
+            return first
+        without = self._pick([self._choice(attempt, self.course.due) for attempt in readable])
+        other = self._choice(without.attempt, due)
+        return other if other.left is not None and other.left > first.left else first
+
+    def _choice(self, attempt: Attempt, due: datetime | None) -> _Choice:
+        lateness = judge(attempt.handin, self.course, due)
+        if attempt.grade is None:
+            return _Choice(attempt, lateness, None)
+        raw = _exact(attempt.grade.score)
+        return _Choice(attempt, lateness, after_penalty(raw, lateness, self.course))
+
+    def _pick(self, choices: Sequence[_Choice]) -> _Choice:
+        """The one that counts; `choices` is in the order of time, and not empty."""
+        accepted = [each for each in choices if not each.lateness.refused] or choices
+        if self.course.counts == "best":
+            graded = [each for each in accepted if each.left is not None]
+            # The first of equals: the least late.
+            return max(graded, key=lambda each: each.left) if graded else accepted[-1]
+        if self.course.counts == "last_on_time":
+            accepted = [each for each in accepted if not each.lateness.days] or accepted
+        return accepted[-1]
+
+    @property
+    def _why(self) -> str:
+        return {
+            "last": "the last one that can be read",
+            "best": "the best one",
+            "last_on_time": "the last one in time, or the last one where none is",
+        }[self.course.counts]
+
+    def _notes(
+        self, student: Student, attempts: Sequence[Attempt], chosen: _Choice | None
+    ) -> Iterator[str]:
+        if not attempts:
+            yield NOTHING
+        for attempt in attempts:
+            if attempt.handin.problem:
+                yield one_line(f"{attempt.handin.id} can't be read: {attempt.handin.problem}")
+        if student.id in self.extensions:
+            yield f"extension until {told_time(self.extensions[student.id])}"
+        if chosen is not None:
+            yield from self._notes_on(student, attempts, chosen)
+
+    def _notes_on(
+        self, student: Student, attempts: Sequence[Attempt], chosen: _Choice
+    ) -> Iterator[str]:
+        handin = chosen.attempt.handin
+        if len(attempts) > 1:
+            yield one_line(f"{len(attempts)} hand-ins, of which {handin.id} counts: {self._why}")
+        if attempts[-1].handin.problem:
+            yield one_line(f"the last hand-in can't be read: {handin.id}, from before it, counts")
+        if not chosen.lateness.refused:
+            for attempt in attempts:
+                late = judge(attempt.handin, self.course, chosen.lateness.due)
+                if late.refused and not attempt.handin.problem:
+                    yield one_line(f"{attempt.handin.id} came too late to be accepted")
+        else:
+            yield one_line(f"{handin.id} came too late to be accepted: it scores 0")
+        if not handin.files and any(a.handin.files for a in attempts):
+            yield one_line(f"{handin.id}, which counts, has no file of any exercise; another has")
+        if self.course.due is not None and not has_time(handin):
+            mark = "marks it as late but tells" if handin.marked_late else "tells"
+            yield f"the platform {mark} no time: whether it was late is not known"
+        if len(attempts) > 1 and not all(has_time(a.handin) for a in attempts):
+            yield "hand-ins without a time are taken to be in the order of their names"
+        others = [m for m in self.people.members(handin) if m.id != student.id]
+        if others:
+            yield one_line(f"in a group with {', '.join(m.name or m.id for m in others)}")
+        yield from map(one_line, handin.notes)
+
+
+def _scored(
+    attempt: Attempt, decisions: Sequence[Adjustment], exercises: Mapping[str, Exercise]
+) -> Attempt:
+    """An attempt with its decided evidence, and the score of that."""
+    if attempt.evidence is None or attempt.handin.problem:
+        return attempt
+    evidence = decided(attempt.evidence, decisions)
+    if attempt.grade is not None and evidence is attempt.evidence:
+        return attempt
+    return replace(attempt, evidence=evidence, grade=score(evidence, exercises))
+
+
+# --- who it is -----------------------------------------------------------------------------------
+
+
+@dataclass
+class _People:
+    """The class, and whose hand-ins are whose."""
+
+    students: dict[str, Student]
+    of: dict[object, tuple[Student, ...]] = field(default_factory=dict)  # by _who(handin)
+    unmatched: list[Handin] = field(default_factory=list)
+    matcher: Matcher | None = None
+
+    def members(self, handin: Handin) -> tuple[Student, ...]:
+        """The students whose hand-in it is."""
+        return self.of.get(_who(handin), ())
+
+    def find(self, key: str) -> Student | None:
+        """A student by whatever id somebody may have written."""
+        if self.matcher is not None:
+            return self.matcher.find(Member(key, login=key, email=key)).student
+        ids = {
+            each.casefold(): student
+            for student in reversed(self.students.values())
+            for each in (student.email, student.platform_id, student.id)
+            if each
+        }
+        return ids.get(key.strip().casefold())
+
+    def odd_rows(self, given: Mapping[str, object]) -> Iterator[str]:
+        """Rows that no hand-in can match, and those that one may have been meant to match."""
+        if self.matcher is None:
+            return
+        roster = self.matcher.roster
+        yield from roster.unlinked
+        for student in roster.students if self.unmatched else ():
+            if student.id not in given:
+                name = one_line(f"{student.name or student.id} ({student.id})")
+                yield f"{roster.place(student)}: no hand-in of {name}"
+
+
+def _who(handin: Handin) -> tuple[str, tuple[Member, ...]]:
+    """Hand-ins of the same name and people have the same students."""
+    return (handin.id, handin.members)
+
+
+def _people(roster: Roster | None, handins: Sequence[Handin]) -> _People:
+    if roster is None:
+        return _people_of(handins)
+    people = _People({each.id: each for each in roster.students}, matcher=Matcher(roster))
+    for handin in handins:
+        # Without people, a hand-in's own name may be one's: a folder called ada.
+        members = handin.members or (Member(handin.id),)
+        matches = [people.matcher.find(member) for member in members]
+        found = {match.student.id: match.student for match in matches if match.student}
+        people.of[_who(handin)] = tuple(found.values())
+        reasons = tuple(match.reason for match in matches if match.student is None)
+        if reasons:
+            people.unmatched.append(replace(handin, notes=(*handin.notes, *reasons)))
+    return people
+
+
+def _people_of(handins: Sequence[Handin]) -> _People:
+    """A class without a roster: everybody who handed in something."""
+    people = _People({})
+    for handin in handins:
+        members = handin.members or (Member(handin.id),)
+        students = {}
+        for member in members:
+            id = member.id or member.login or member.email or member.name or handin.id
+            known = people.students.get(id, Student(id, member.id))
+            name, email = known.name or member.name, known.email or member.email
+            people.students[id] = students[id] = replace(known, name=name, email=email)
+        people.of[_who(handin)] = tuple(students.values())
+    return people
+
+
+def _extensions(course: Course, people: _People) -> tuple[dict[str, datetime], list[str]]:
+    """Due dates by Student.id, the later one where there are two; and keys that name nobody."""
+    found: dict[str, datetime] = {}
+    unknown = []
+    for key, until in sorted(course.extensions.items()):
+        student = people.find(key)
+        if student is None:
+            unknown.append(f"course.yaml: extensions: {one_line(key)!r} names nobody")
+        elif student.id not in found or time_order(found[student.id]) < time_order(until):
+            found[student.id] = until
+    return found, unknown
+
+
+def _expect_one_test(attempts: Iterable[Attempt], device: str, seed: int) -> None:
+    """The same device and the same seed for everybody, or it is no one test."""
+    graded = [(each.handin.id, each.evidence or each.grade) for each in attempts]
+    for what, wanted, came in (
+        ("device", device, lambda seen: seen.environment.get("gpu") or INTERPRETER),
+        ("seed", seed, lambda seen: seen.seed),
+    ):
+        others = [(id, came(seen)) for id, seen in graded if seen and came(seen) != wanted]
+        if others:
+            id, first = others[0]
+            count = f"{len(others)} hand-in{'' if len(others) == 1 else 's'}"
+            raise GradebookError(
+                f"expected everything to be graded with the {what} {wanted}; {count} had another: "
+                f"{one_line(f'{id}: {first}')}. A gradebook never mixes them: grade those again"
+            )
+
+
+# --- order ---------------------------------------------------------------------------------------
+
+
+def _order(handin: Handin) -> tuple[object, ...]:
+    """By time; what has none comes first, in the order of its name: submission_2, submission_10."""
+    name = [(int(part), "") if part.isdigit() else (0, part) for part in _digits(handin.id)]
+    return (time_order(handin.submitted_at), name, handin.id, handin.sha256)
+
+
+def _digits(text: str) -> list[str]:
+    return re.findall(r"[0-9]{1,18}|[^0-9]+", text)
+
+
+def _adjustment_order(each: Adjustment) -> tuple[object, ...]:
+    return (time_order(each.at), each.kind.value, each.only, each.points, each.reason, each.by)
+
+
+def _by_name(entry: Entry) -> tuple[str, str]:
+    return (entry.student.name.casefold() or entry.student.id.casefold(), entry.student.id)
+
+
+def _exact(points: float) -> Fraction:
+    return Fraction(repr(float(points)))

@@ -1,0 +1,449 @@
+"""The roster: who is in the class, from a CSV file, and whom a hand-in belongs to.
+
+Four kinds are recognised by their columns, whatever the case of their names:
+
+    Canvas gradebook     Student (or LastName, FirstName), ID, Section; SIS User ID, SIS Login ID
+    Gradescope           SID, Email; Name, or First Name and Last Name; Role, Section(s)
+    GitHub Classroom     identifier, github_username; name
+    plain                id; platform_id, login, name, email, section
+
+Cells are separated by commas, semicolons or tabs; UTF-8 with or without a byte order mark, UTF-16
+with one, else Latin-1, which a note says. Rows are counted as a spreadsheet does: the header is row
+1. What is wrong becomes one line each in a RosterError:
+
+    roster.csv: row 7: expected each id once, got '30123' again: it is in row 3 too
+"""
+
+from __future__ import annotations
+
+import csv
+import difflib
+import io
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from grader.batch.records import Member, Student
+from grader.report import one_line
+
+MAX_BYTES = 16 << 20
+MAX_MISTAKES = 10
+MAX_CELL = 1 << 20  # characters
+
+
+class RosterError(ValueError):
+    """A roster can't be read: one line each with file, row, what was expected and what came."""
+
+    def __init__(self, mistakes: Iterable[str]) -> None:
+        self.mistakes = tuple(mistakes)
+        shown = list(self.mistakes[:MAX_MISTAKES])
+        if len(self.mistakes) > MAX_MISTAKES:
+            shown.append(f"and {len(self.mistakes) - MAX_MISTAKES} more")
+        super().__init__("\n".join(shown))
+
+
+class Match(NamedTuple):
+    """Whom a member is; without a student, `reason` says in a line why it is nobody."""
+
+    student: Student | None
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Roster:
+    """A class. `columns` is the header as it stands in the file; `rows` says where students are."""
+
+    kind: str  # "Canvas", "Gradescope", "GitHub Classroom", "plain"
+    file: str
+    students: tuple[Student, ...]
+    columns: tuple[str, ...] = ()
+    rows: Mapping[str, int] = field(default_factory=dict)  # Student.id: row of the file
+    notes: tuple[str, ...] = ()  # what the file's reader should know of
+    unlinked: tuple[str, ...] = ()  # rows with no platform id: no hand-in can match by it
+
+    def place(self, student: Student) -> str:
+        """'roster.csv: row 7'."""
+        row = self.rows.get(student.id)
+        return f"{self.file}: row {row}" if row else self.file
+
+
+class Matcher:
+    """Finds members' rows: by platform id, then SIS login, then email; never by name alone.
+
+    The case of letters doesn't matter. A member whose ids name two different rows is nobody: it
+    isn't for a program to guess whose grade it is.
+    """
+
+    def __init__(self, roster: Roster) -> None:
+        self.roster = roster
+        kinds = (_platform_ids, _gradebook_ids, _logins, _emails)
+        self._tables = [_table(roster.students, keys) for keys in kinds]
+
+    def find(self, member: Member) -> Match:
+        """The row of a member."""
+        platform, gradebook, logins, emails = self._tables
+        asked = (
+            (platform, (member.id, member.login)),
+            (gradebook, (member.id,)),
+            (logins, (member.login, member.id, member.email)),
+            (emails, (member.email, member.id, member.login)),
+        )
+        found = [student for table, keys in asked for key in keys if (student := _in(table, key))]
+        others = [each for each in found if each.id != found[0].id]
+        if others:
+            places = [self.roster.place(each) for each in (found[0], others[0])]
+            return Match(None, f"{told(member)} fits both {places[0]} and {places[1]}")
+        return Match(found[0]) if found else Match(None, self._nobody(member))
+
+    def _nobody(self, member: Member) -> str:
+        text = f"{told(member)} is nobody in {one_line(self.roster.file)}"
+        named = {_words(each.name): each for each in self.roster.students if _words(each.name)}
+        name = _words(member.name)
+        close = difflib.get_close_matches(name, named, n=1, cutoff=0.85) if name else []
+        if not close:
+            return text
+        student = named[close[0]]
+        similar = f"{one_line(student.name)} ({one_line(student.id)})"
+        return f"{text}; by the name it could be {similar}, {self.roster.place(student)}"
+
+
+def told(member: Member) -> str:
+    """A member in words: 'Ada Lovelace (30123, ada@example.org)'."""
+    ids = ", ".join(dict.fromkeys(filter(None, (member.id, member.login, member.email))))
+    text = f"{member.name} ({ids})" if member.name and ids else member.name or ids
+    return one_line(text) or "somebody without a name"
+
+
+def load(path: Path) -> Roster:
+    """Read a roster. Raises RosterError, with a line for every mistake found."""
+    path = Path(path)
+    text, notes = _text(path)
+    names, rows = _table_of(path.name, text)
+    kind = _kind(path.name, names)
+    reader = _Reader(path.name, kind, names)
+    for row, cells in rows:
+        reader.read(row, cells)
+    return reader.finish(notes)
+
+
+# --- reading -------------------------------------------------------------------------------------
+
+
+class _Kind(NamedTuple):
+    name: str
+    tell: frozenset[str]  # columns that only this kind has: which one it is meant to be
+    needs: tuple[tuple[str, ...], ...]  # of each, one must be there
+    id: tuple[str, ...]  # Student.id: the first of these columns that isn't empty
+    platform_id: tuple[str, ...]
+    name_columns: tuple[str, ...]
+    section: tuple[str, ...]
+
+
+_KINDS = (
+    _Kind(
+        "Canvas",
+        frozenset({"sis user id", "sis login id", "student", "lastname"}),
+        (("student", "lastname"), ("id",), ("section",)),
+        ("id",),
+        ("id",),
+        ("student",),
+        ("section",),
+    ),
+    _Kind(
+        "GitHub Classroom",
+        frozenset({"identifier", "github_username"}),
+        (("identifier",), ("github_username",)),
+        ("identifier",),
+        ("github_username",),
+        ("name",),
+        ("section", "group_name"),
+    ),
+    _Kind(
+        "Gradescope",
+        frozenset({"sid", "student id"}),
+        (("sid", "student id"), ("email", "email address")),
+        ("sid", "student id", "email", "email address"),
+        ("sid", "student id"),
+        ("name", "full name"),
+        ("section", "sections", "section_name"),
+    ),
+    _Kind(
+        "plain",
+        frozenset({"id"}),
+        (("id",),),
+        ("id",),
+        ("platform_id", "id"),
+        ("name",),
+        ("section",),
+    ),
+)
+_EMAIL = ("email", "email address")
+_FIRST, _LAST = ("first name", "firstname"), ("last name", "lastname")
+_STAFF = frozenset({"instructor", "ta", "reader", "teacher", "designer", "observer"})
+_MUTED = re.compile(r"\s*(muted|manual posting.*)?\s*", re.IGNORECASE)
+
+
+class _Reader:
+    """Rows to students, with the mistakes and the notes on the way."""
+
+    def __init__(self, file: str, kind: _Kind, names: list[str]) -> None:
+        self.file, self.kind, self.names = file, kind, names
+        self.keys = [_key(name) for name in names]
+        self.students: list[Student] = []
+        self.rows: dict[str, int] = {}
+        self.mistakes: list[str] = []
+        self.left_out: list[str] = []
+        self.unlinked: list[str] = []
+        self.id_rows: dict[str, int] = {}  # by the id in lower case
+        self.platform_rows: dict[str, int] = {}
+
+    def read(self, row: int, cells: list[str]) -> None:
+        if len(cells) > len(self.names) and any(cell.strip() for cell in cells[len(self.names) :]):
+            self._wrong(row, f"expected {len(self.names)} cells as in row 1, got {len(cells)}")
+            return
+        cells = [*cells, *[""] * (len(self.names) - len(cells))]
+        by_key = dict(zip(self.keys, map(str.strip, cells), strict=False))
+        if self._is_no_student(row, by_key):
+            return
+        student = Student(
+            id=self._first(by_key, self.kind.id),
+            platform_id=self._first(by_key, self.kind.platform_id),
+            name=_name(by_key, self.kind.name_columns),
+            email=_email(by_key, self.kind),
+            section=self._first(by_key, self.kind.section),
+            columns=dict(zip(self.names, cells, strict=False)),
+        )
+        if self._is_new(row, student):
+            self.students.append(student)
+            self.rows[student.id] = row
+
+    def finish(self, notes: list[str]) -> Roster:
+        if not self.students and not self.mistakes:
+            self.mistakes.append(f"{self.file}: expected a row for each student, found none")
+        if self.mistakes:
+            raise RosterError(self.mistakes)
+        if self.left_out:
+            notes.append(f"{self.file}: left out, as no students: {', '.join(self.left_out)}")
+        emails: dict[str, list[Student]] = {}
+        for student in self.students:
+            emails.setdefault(student.email.casefold(), []).append(student)
+        for email, same in emails.items():
+            if email and len(same) > 1:
+                rows = ", ".join(str(self.rows[each.id]) for each in same)
+                notes.append(
+                    f"{self.file}: rows {rows} have one email, {one_line(email)}: "
+                    "nobody is matched by it"
+                )
+        return Roster(
+            self.kind.name,
+            self.file,
+            tuple(self.students),
+            tuple(self.names),
+            self.rows,
+            tuple(notes),
+            tuple(self.unlinked),
+        )
+
+    def _is_no_student(self, row: int, cells: Mapping[str, str]) -> bool:
+        """Rows about columns, the course's staff, Canvas's test student."""
+        if not any(cells.values()):
+            return True
+        if self.kind.name == "Canvas":
+            if "points possible" in next(iter(cells.values())).lower():
+                return True
+            if all(_MUTED.fullmatch(cell) for cell in cells.values()):
+                return True
+            is_test = cells.get("student", "").lower() == "student, test"
+            if is_test and not cells.get("sis user id"):
+                self.left_out.append(f"row {row} (Canvas's test student)")
+                return True
+        role = cells.get("role", "").lower()
+        if role in _STAFF:
+            self.left_out.append(f"row {row} ({role})")
+        return role in _STAFF
+
+    def _is_new(self, row: int, student: Student) -> bool:
+        """Whether it has an id that no row above has."""
+        if not student.id:
+            wanted = " or ".join(repr(self._shown(key)) for key in self.kind.id if key in self.keys)
+            self._wrong(row, f"expected an id in the column {wanted}, got an empty cell")
+            return False
+        above = self.id_rows.setdefault(student.id.casefold(), row)
+        if above != row:
+            self._wrong(
+                row,
+                f"expected each id once, got {one_line(student.id)!r} again: it is in row {above} "
+                "too",
+            )
+            return False
+        platform_id = student.platform_id.casefold()
+        if not platform_id:
+            column = self._shown(self.kind.platform_id[0])
+            self.unlinked.append(
+                f"{self.file}: row {row}: {one_line(student.name or student.id)} has nothing in "
+                f"the column {column!r}"
+            )
+            return True
+        above = self.platform_rows.setdefault(platform_id, row)
+        if above != row:
+            shown = one_line(student.platform_id)
+            self._wrong(
+                row,
+                f"expected each platform id once, got {shown!r} again: it is in row {above} too",
+            )
+        return above == row
+
+    def _first(self, cells: Mapping[str, str], keys: Iterable[str]) -> str:
+        return next((cells[key] for key in keys if cells.get(key)), "")
+
+    def _shown(self, key: str) -> str:
+        return self.names[self.keys.index(key)] if key in self.keys else key
+
+    def _wrong(self, row: int, message: str) -> None:
+        self.mistakes.append(f"{self.file}: row {row}: {message}")
+
+
+def _text(path: Path) -> tuple[str, list[str]]:
+    """The file's text, and a note where its encoding had to be guessed."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise RosterError([f"{path}: can't be read: {error.strerror}"]) from None
+    if len(data) > MAX_BYTES:
+        raise RosterError([f"{path}: expected at most {MAX_BYTES >> 20} MiB, got more"])
+    try:
+        if data[:2] in (b"\xff\xfe", b"\xfe\xff"):  # a spreadsheet's "Unicode text"
+            return data.decode("utf-16"), []
+        text, notes = data.decode("utf-8-sig"), []
+    except UnicodeDecodeError:
+        text = data.decode("latin-1")
+        notes = [f"{path.name}: not UTF-8, so read as Latin-1: are names with accents right?"]
+    if "\0" in text:
+        raise RosterError([f"{path.name}: expected a CSV file, got one with zero bytes in it"])
+    return text, notes
+
+
+def _table_of(file: str, text: str) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:
+    """The header, and the rows below it with their numbers."""
+    lines = text.splitlines()
+    first = next((line for line in lines if line.strip(" ,;\t")), "")
+    if not first:
+        raise RosterError([f"{file}: expected a header and a row for each student, got no text"])
+    separator = max(",;\t", key=lambda each: (_splits_into_known(first, each), first.count(each)))
+    rows = _rows(file, text, separator)
+    names = next((cells for _, cells in rows if any(map(str.strip, cells))), [])
+    while names and not names[-1].strip():
+        names.pop()
+    names = [name.strip() for name in names]
+    twice = [name for i, name in enumerate(names) if name and name in names[:i]]
+    if twice:
+        raise RosterError(
+            [f"{file}: row 1: expected each column once, got {one_line(twice[0])!r} twice"]
+        )
+    return names, rows
+
+
+def _rows(file: str, text: str, separator: str) -> Iterator[tuple[int, list[str]]]:
+    limit = csv.field_size_limit(MAX_CELL)
+    try:
+        reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
+        yield from enumerate(reader, start=1)
+    except csv.Error as error:
+        raise RosterError(
+            [f"{file}: line {reader.line_num}: can't be read as CSV: {error}"]
+        ) from None
+    finally:
+        csv.field_size_limit(limit)
+
+
+def _splits_into_known(line: str, separator: str) -> int:
+    known = {name for kind in _KINDS for names in (*kind.needs, kind.tell) for name in names}
+    return sum(_key(cell.strip('"')) in known for cell in line.split(separator))
+
+
+def _kind(file: str, names: Sequence[str]) -> _Kind:
+    """Which of the four it is, by the columns that only one of them has."""
+    keys = {_key(name) for name in names}
+    came = one_line(", ".join(names))
+    *telling, plain = _KINDS
+    meant = [kind for kind in telling if keys & kind.tell] or [plain] * bool(keys & plain.tell)
+    if not meant:
+        wanted = "; ".join(
+            f"{kind.name} ({', '.join(group[0] for group in kind.needs)})" for kind in _KINDS
+        )
+        raise RosterError([f"{file}: row 1: expected the columns of one of {wanted}; got {came}"])
+    lacking = [[group for group in kind.needs if not keys & set(group)] for kind in meant]
+    for kind, missing in zip(meant, lacking, strict=True):
+        if not missing:
+            return kind
+    columns = " and ".join(" or ".join(map(repr, group)) for group in lacking[0])
+    raise RosterError(
+        [f"{file}: row 1: expected the column {columns} of a {meant[0].name} roster; got {came}"]
+    )
+
+
+def _key(name: str) -> str:
+    return " ".join(name.split()).casefold()
+
+
+def _name(cells: Mapping[str, str], columns: Iterable[str]) -> str:
+    whole = next((cells[key] for key in columns if cells.get(key)), "")
+    if whole:
+        return whole
+    parts = [next((cells[key] for key in keys if cells.get(key)), "") for keys in (_FIRST, _LAST)]
+    return " ".join(filter(None, parts))
+
+
+def _email(cells: Mapping[str, str], kind: _Kind) -> str:
+    found = next((cells[key] for key in _EMAIL if cells.get(key)), "")
+    if found:
+        return found
+    # Where there is no column of its own, an id is often the address.
+    ids = (cells.get("sis login id", ""), *(cells.get(key, "") for key in kind.id))
+    return next((each for each in ids if re.fullmatch(r"[^@\s]+@[^@\s]+", each)), "")
+
+
+# --- matching ------------------------------------------------------------------------------------
+
+
+def _column(student: Student, *names: str) -> list[str]:
+    return [cell for name, cell in student.columns.items() if _key(name) in names]
+
+
+def _platform_ids(student: Student) -> list[str]:
+    return [student.platform_id]
+
+
+def _gradebook_ids(student: Student) -> list[str]:
+    return [student.id, *_column(student, "sis user id")]
+
+
+def _logins(student: Student) -> list[str]:
+    return _column(student, "sis login id", "login")
+
+
+def _emails(student: Student) -> list[str]:
+    return [student.email]
+
+
+def _table(
+    students: Iterable[Student], keys: Callable[[Student], list[str]]
+) -> dict[str, Student | None]:
+    """Students by one of their ids; None where two of them have the same."""
+    table: dict[str, Student | None] = {}
+    for student in students:
+        for key in {key.strip().casefold() for key in keys(student)} - {""}:
+            table[key] = None if key in table else student
+    return table
+
+
+def _in(table: Mapping[str, Student | None], key: str) -> Student | None:
+    return table.get(key.strip().casefold()) if key else None
+
+
+def _words(name: str) -> str:
+    """A name for comparing: 'Lovelace, Ada' and 'ada  lovelace' are the same."""
+    return " ".join(sorted(re.findall(r"\w+", name.casefold())))
