@@ -85,6 +85,9 @@ def grade(
     json: Annotated[Path | None, typer.Option(help="Write the grade as JSON.")] = None,
     html: Annotated[Path | None, typer.Option(help="Write a report page.")] = None,
     junit: Annotated[Path | None, typer.Option(help="Write JUnit XML.")] = None,
+    gradescope: Annotated[
+        Path | None, typer.Option(help="Write Gradescope's results.json.")
+    ] = None,
 ) -> None:
     """Grade a submission and show the score."""
     exercises = _exercises()
@@ -92,7 +95,7 @@ def grade(
     _have_oracles(exercises, names)
     expect_files(submission, exercises)
     lifted = _known_names(exercises, lift or [])
-    _writable(evidence, json, html, junit)
+    _writable(evidence, json, html, junit, gradescope)
     with _progress() as on_step:
         observed = grade_submission(
             submission,
@@ -105,7 +108,7 @@ def grade(
         )
     if evidence is not None:
         _write(evidence, evidence_files.to_json(observed))
-    _show(observed, exercises, json, html, junit, called=str(submission))
+    _show(observed, exercises, json, html, junit, gradescope, called=str(submission))
 
 
 @app.command()
@@ -146,11 +149,14 @@ def rescore(
     json: Annotated[Path | None, typer.Option(help="Write the grade as JSON.")] = None,
     html: Annotated[Path | None, typer.Option(help="Write a report page.")] = None,
     junit: Annotated[Path | None, typer.Option(help="Write JUnit XML.")] = None,
+    gradescope: Annotated[
+        Path | None, typer.Option(help="Write Gradescope's results.json.")
+    ] = None,
 ) -> None:
     """Score stored evidence by the specs as they are now; runs nothing."""
     exercises = _exercises()
-    _writable(json, html, junit)
-    _show(evidence_files.read(file), exercises, json, html, junit)
+    _writable(json, html, junit, gradescope)
+    _show(evidence_files.read(file), exercises, json, html, junit, gradescope)
 
 
 @app.command()
@@ -346,11 +352,18 @@ def _show(
     json: Path | None,
     html: Path | None,
     junit: Path | None,
+    gradescope: Path | None,
     called: str = "",
 ) -> None:
     """Write the reports asked for and print the terminal's, which names the folder as `called`."""
     grade = score(observed, exercises)
-    for path, make in ((json, report.to_json), (html, report.to_html), (junit, report.to_junit)):
+    reports = (
+        (json, report.to_json),
+        (html, report.to_html),
+        (junit, report.to_junit),
+        (gradescope, report.to_gradescope),
+    )
+    for path, make in reports:
         if path is not None:
             _write(path, make(observed, grade))
     report.to_terminal(observed, replace(grade, submission=called or grade.submission), console)

@@ -233,10 +233,10 @@ class _Maker:
         self, student: Student, attempts: Sequence[Attempt], chosen: _Choice
     ) -> Iterator[str]:
         handin = chosen.attempt.handin
-        if len(attempts) > 1:
-            yield one_line(f"{len(attempts)} hand-ins, of which {handin.id} counts: {self._why}")
         if attempts[-1].handin.problem:
             yield one_line(f"the last hand-in can't be read: {handin.id}, from before it, counts")
+        elif len(attempts) > 1:
+            yield one_line(f"{len(attempts)} hand-ins, of which {handin.id} counts: {self._why}")
         if not chosen.lateness.refused:
             for attempt in attempts:
                 late = judge(attempt.handin, self.course, chosen.lateness.due)

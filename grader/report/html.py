@@ -11,27 +11,37 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from grader.evidence import Evidence, PerformanceEvidence
 from grader.report import summary
 from grader.report.message import clean, merged_messages, one_line
+from grader.report.summary import Header
 from grader.score import ExerciseScore, GradeScore
 from grader.status import Status
 
 
-def render(evidence: Evidence, grade: GradeScore) -> str:
-    """The grade as an HTML document. Everything from the evidence is cleaned and escaped."""
+def render(evidence: Evidence, grade: GradeScore, header: Header | None = None) -> str:
+    """The grade as an HTML document. Everything from the evidence is cleaned and escaped.
+
+    A `header` says whose final score it is and how it came about; the grade is the hand-in's then.
+    """
     seen = {(e.name, v.name): s for e, v, s in summary.scored_variants(evidence, grade)}
-    return _template().render(
+    return _template("grade.html").render(
+        header=header,
         grade=grade,
         numbers=summary.out_of(summary.regular_score(grade), grade.gradable, " ").split(),
         regular=summary.regular_score(grade),
         bonus=summary.bonus_line(grade),
         total=summary.total_line(grade),
         exercises=[_exercise(exercise, seen) for exercise in grade.exercises],
-        first_step=summary.first_step(grade) if summary.is_untouched(grade) else "",
+        first_step=summary.first_step(grade) if summary.is_untouched(grade) and not header else "",
         errors=summary.grader_errors(evidence, grade),
         error_line=summary.GRADER_ERROR_LINE,
         unconfined=summary.UNCONFINED_LINE if summary.is_unconfined(grade) else "",
         interrupted="" if grade.complete else summary.INTERRUPTED_LINE,
         environment=summary.environment_lines(grade),
     )
+
+
+def render_header(header: Header) -> str:
+    """A document of the header alone, where there is no hand-in to show."""
+    return _template("header_page.html").render(header=header)
 
 
 def _exercise(exercise: ExerciseScore, seen: dict[tuple[str, str], Any]) -> dict[str, Any]:
@@ -72,8 +82,8 @@ def _timing_of_case(timed: PerformanceEvidence, named: bool) -> str:
     return one_line(line + "".join(others))
 
 
-@lru_cache(maxsize=1)
-def _template() -> Template:
+@lru_cache(maxsize=2)
+def _template(name: str) -> Template:
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
         autoescape=True,
@@ -83,4 +93,4 @@ def _template() -> Template:
         finalize=lambda value: clean(value) if type(value) is str else value,
     )
     environment.filters.update(points=summary.points, result=summary.result, tone=summary.tone)
-    return environment.get_template("grade.html")
+    return environment.get_template(name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 
 from grader import memory
@@ -45,6 +45,29 @@ GRADER_ERROR_LINE = (
     "This is the grader's mistake, not yours: it costs no points. Please report it to the course "
     "staff with the lines below."
 )
+
+
+@dataclass(frozen=True)
+class Header:
+    """What stands above a grade that is somebody's final one: whose, and how it came about.
+
+    `score` is None where there is none yet; `facts` are pairs of a name and what it is, and `notes`
+    lines. Any text may be a stranger's.
+    """
+
+    title: str  # "Kernels 1"
+    name: str  # whose
+    score: float | None
+    max_score: float
+    facts: tuple[tuple[str, str], ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def points(self) -> str:
+        """'82.5 of 100', or 'no score yet'."""
+        if self.score is None:
+            return "no score"
+        return out_of(self.score, self.max_score, " of ")
 
 
 def number(points: float, digits: int = 2) -> str:

@@ -100,9 +100,11 @@ def _cells(entry: Entry, columns: Sequence[str]) -> list[str]:
 def _cell(student: Student, column: str) -> str:
     if column in student.columns:
         return student.columns[column]
+    # Canvas takes ID for its own number of a person: another platform's id must not stand there.
+    is_foreign = bool(student.columns) and "id" not in map(str.casefold, student.columns)
     own = {
         "Student": student.name or student.id,
-        "ID": student.id,
+        "SIS User ID" if is_foreign else "ID": student.id,
         "SIS Login ID": student.columns.get("login", ""),
         "Section": student.section,
     }

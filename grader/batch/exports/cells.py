@@ -2,10 +2,10 @@
 
 A name is the student's own choice, and `=HYPERLINK(...)` in it would be run by whoever opens the
 file. So text for people is quoted with an apostrophe where a spreadsheet would take it for a
-formula. Ids are what a platform finds its students by and must stay exact: one made of letters,
-digits and . _ @ + - alone is written as it is, also where it begins with one of the last three (a
-spreadsheet shows an error or a number then, and runs nothing). Any other id is treated as text:
-better that a platform doesn't know it than that a spreadsheet runs it.
+formula. Ids are what a platform finds its students by and must stay exact, so they are quoted only
+where something could be run: one made of letters, digits and . _ @ + - alone is written as it is,
+also where it begins with one of the last three (a spreadsheet shows an error or a number then).
+Better that a platform doesn't know an id than that a spreadsheet runs it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,10 @@ def text(value: str) -> str:
 
 def identifier(value: str) -> str:
     """An id for a platform: exact, unless a spreadsheet could run it."""
-    return value if _PLAIN_ID.fullmatch(value) else text(value)
+    begins_formula = value.lstrip().startswith(_FORMULA)
+    if _PLAIN_ID.fullmatch(value) or (value.isprintable() and not begins_formula):
+        return value
+    return text(value)
 
 
 def points(value: float | None) -> str:

@@ -8,7 +8,8 @@ meaning or go.
       id, platform_id, name, email, section, state, score, raw, gradable, max_score, bonus,
       handin, submitted_at, due, days_late, slip_days, penalty, refused, points, handins,
       adjustments[]: kind, reason, only, points, by, at
-      notes[], waiting[], variants[]: exercise, variant, status, score, gradable, max_score, is_bonus
+      notes[], waiting[]
+      variants[]: exercise, variant, status, score, gradable, max_score, is_bonus
     unmatched_handins[]: id, members[], submitted_at, problem, notes[]
     unmatched_rows[]
 
