@@ -17,6 +17,7 @@ from grader import __version__, handout, pool, release, report, stubs
 from grader import evidence as evidence_files
 from grader.batch import commands
 from grader.batch.classes import ClassError
+from grader.batch.collect import CollectError
 from grader.batch.gpus import GpuError
 from grader.batch.gradebook import GradebookError
 from grader.batch.roster import RosterError
@@ -63,6 +64,7 @@ _MISTAKES = (  # a user's, not the grader's
     stubs.StubError,
     release.ReleaseError,
     ClassError,
+    CollectError,
     GpuError,
     GradebookError,
     RosterError,

@@ -24,7 +24,7 @@ import typer
 from grader import __version__
 from grader.batch import exports, run, views
 from grader.batch.classes import Class, ClassError, moves, to_run_again
-from grader.batch.collecting import collect
+from grader.batch.collect import LAYOUTS, collect
 from grader.batch.gradebook import incomplete
 from grader.batch.progress import watcher
 from grader.batch.records import Adjustment, AdjustmentKind, Gradebook
@@ -89,7 +89,7 @@ def grade_class(
     course: CourseOption = None,
     roster: RosterOption = None,
     layout: Annotated[
-        str | None, typer.Option(help="The shape of SOURCE, where it isn't recognised.")
+        str | None, typer.Option(help=f"{', '.join(LAYOUTS)}; else recognised.")
     ] = None,
     merge: Annotated[
         bool, typer.Option(help="Complete partial resubmissions by earlier ones.")
@@ -107,7 +107,7 @@ def grade_class(
     exercises = load_all()
     options = Options(tuple(known_names(exercises, only or [])), require_sandbox)
     have_oracles(exercises, options.only)
-    collection = collect(source, exercises, layout=layout, merge=merge, out=out)
+    collection = collect(source, exercises, layout=layout, merge=merge, leave_out=[out])
     with run.alone(out), Store(out, create=True) as store:
         klass = Class.open(store, exercises, course, roster)
         run.seed_of(store, seed, klass.course.seed)
@@ -305,11 +305,8 @@ def _running(klass: Class, jobs: int | None, plain: bool, scheduler: str | None,
         ):
             if why := klass.course.why_not_final(machines.device):
                 watching.say(why)
-            here = machine.environment(
-                "interpreter" if run.device_here() == INTERPRETER else "cuda", ""
-            )
             command = shlex.join(sys.argv)
-            number = klass.store.begin_run(command, __version__, here)
+            number = klass.store.begin_run(command, __version__, run.environment())
             yield _Running(klass, number, machines, watching, stop)
     finally:
         watching.close()

@@ -9,11 +9,10 @@ results/NAME.json               Gradescope's results.json of the hand-in that co
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from grader.batch import exports
+from grader.batch import exports, feedback, page
 from grader.batch.gradebook import page_stem
 from grader.batch.records import Entry, Gradebook
 from grader.spec import Exercise
@@ -40,8 +39,7 @@ def write(book: Gradebook, exercises: Mapping[str, Exercise], folder: Path) -> l
 
 
 def _views(book: Gradebook, exercises: Mapping[str, Exercise]) -> Iterator[tuple[str, str]]:
-    feedback, page = _later("feedback"), _later("page")
-    for entry in book.entries if feedback else ():
+    for entry in book.entries:
         stem = page_stem(entry.student)
         yield f"{STUDENTS}/{stem}.html", feedback.to_html(book, entry)
         yield f"{STUDENTS}/{stem}.md", feedback.to_markdown(book, entry)
@@ -49,8 +47,7 @@ def _views(book: Gradebook, exercises: Mapping[str, Exercise]) -> Iterator[tuple
             yield f"{RESULTS}/{stem}.json", results
     yield "gradebook.json", exports.to_json(book, allow_incomplete=True)
     yield "gradebook.csv", exports.to_csv(book, allow_incomplete=True)
-    if page:
-        yield PAGE, page.render(book, exercises, _link_of)
+    yield PAGE, page.render(book, exercises, _link_of)
 
 
 def _link_of(entry: Entry) -> str:
@@ -71,7 +68,3 @@ def _replace(path: Path, text: str) -> None:
     finally:
         part.unlink(missing_ok=True)
 
-
-def _later(name: str):
-    found = importlib.util.find_spec(f"grader.batch.{name}")
-    return importlib.import_module(f"grader.batch.{name}") if found else None
