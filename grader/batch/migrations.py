@@ -7,7 +7,7 @@ changed once it is out: files of its version exist.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 SCHEMA = Path(__file__).with_name("schema.sql")
@@ -63,12 +63,12 @@ def version_of(database: sqlite3.Connection) -> int:
     return database.execute("PRAGMA user_version").fetchone()[0]
 
 
-def migrate(database: sqlite3.Connection, steps: Sequence[Step] = STEPS) -> None:
+def migrate(database: sqlite3.Connection) -> None:
     """Bring a file to the newest version; nothing has happened where a step fails.
 
     Raises sqlite3.Error.
     """
-    for number, step in enumerate(steps, start=1):
+    for number, step in enumerate(STEPS, start=1):
         if number <= version_of(database):
             continue
         database.execute("BEGIN IMMEDIATE")

@@ -8,6 +8,7 @@ and specs. docs/batch.md describes the tables; migrations.py leads from version 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import shutil
 import sqlite3
@@ -27,7 +28,6 @@ from grader.batch.records import (
     Handin,
     Member,
 )
-from grader.batch.tasks import hash_of
 from grader.evidence import EvidenceError, VariantEvidence
 
 NAME = "class.sqlite"
@@ -461,7 +461,7 @@ class Store:
             (number, _text(handin.id), *told, handin.sha256, run),
         )
         for name, data in handin.files.items():
-            sha256 = hash_of(data)
+            sha256 = hashlib.sha256(data).hexdigest()
             database.execute("INSERT OR IGNORE INTO contents VALUES (?, ?)", (sha256, data))
             database.execute("INSERT INTO files VALUES (?, ?, ?)", (number, name, sha256))
 
@@ -511,7 +511,7 @@ class Store:
                 f"`sqlite3 {self.path.name} .recover`"
             )
         if "readonly" in said or "unable to open" in said or isinstance(error, PermissionError):
-            return "it can't be written: give yourself the right to write to it and its folder"
+            return "it can't be written: give yourself the right to it and its folder"
         if isinstance(error, OSError):
             return f"{error.strerror or said}"
         return f"SQLite says: {said}"
