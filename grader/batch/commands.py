@@ -44,6 +44,7 @@ from grader.console import (
     write,
 )
 from grader.report import one_line
+from grader.report.message import clean
 from grader.report.summary import number
 from grader.spec import Exercise, load_all
 
@@ -329,7 +330,7 @@ def _finish(outcome: Outcome) -> None:
         names = one_line(", ".join(dict.fromkeys(outcome.failed)))
         tell(f"THE GRADER FAILED on {names}: the same command tries again", "red")
         if outcome.trouble:
-            errors.print(outcome.trouble, markup=False, highlight=False, soft_wrap=True)
+            errors.print(clean(outcome.trouble), markup=False, highlight=False, soft_wrap=True)
         raise typer.Exit(FAILED)
     if not outcome.complete:
         raise typer.Exit(INTERRUPTED)
@@ -470,5 +471,6 @@ def _user() -> str:
 
 
 def _folder(results: Path) -> Path:
-    """The folder of a class's results, which its file may be given for."""
-    return results.parent if results.name == NAME else results
+    """The folder of a class's results, which its file may be given for. Raises StoreError."""
+    folder = results.parent if results.name == NAME else results
+    return Store.expect(folder)

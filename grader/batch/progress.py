@@ -108,8 +108,9 @@ class Bar(Lines):
 
     def step(self, step: Step) -> None:
         with self._lock:
-            self._running.pop(f"{step.exercise}/{step.variant}", None)
-            self._running[f"{step.exercise}/{step.variant}"] = None
+            name = one_line(f"{step.exercise}/{step.variant}")
+            self._running.pop(name, None)
+            self._running[name] = None
             while len(self._running) > 2:
                 del self._running[next(iter(self._running))]
             self._bar.update(self._task, description=self._described())

@@ -118,10 +118,8 @@ class Store:
         newer grader's or damaged, and where it can't be written.
         """
         self.path = folder / NAME
-        if not create and not self.path.is_file():
-            raise StoreError(
-                f"{self.path}: not found; expected the folder that `grader batch --out` wrote"
-            )
+        if not create:
+            self.expect(folder)
         with self._explained():
             if create:
                 folder.mkdir(parents=True, exist_ok=True)
@@ -138,6 +136,15 @@ class Store:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    @staticmethod
+    def expect(folder: Path) -> Path:
+        """The folder, in which there is a class's store. Raises StoreError where there is none."""
+        if not (folder / NAME).is_file():
+            raise StoreError(
+                f"{folder / NAME}: not found; expected the folder that `grader batch --out` wrote"
+            )
+        return folder
 
     def close(self) -> None:
         """Bring everything into the one file, and let go of it."""

@@ -67,4 +67,3 @@ def _replace(path: Path, text: str) -> None:
         part.replace(path)
     finally:
         part.unlink(missing_ok=True)
-

@@ -88,8 +88,8 @@ def make_class(folder: Path, count: int) -> Path:
         handin = folder / f"student{number:03d}"
         handin.mkdir(parents=True)
         word = "wrong" if number % 3 == 0 else "right"
-        (handin / "silu.py").write_text(f"# {word} {number}\n")
-        (handin / "other.py").write_text(f"# {word} other {number}\n")
+        (handin / "silu.py").write_text(f"x = '{word} {number}'\n")
+        (handin / "other.py").write_text(f"x = '{word} other {number}'\n")
     return folder
 
 

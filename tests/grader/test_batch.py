@@ -18,16 +18,15 @@ from pathlib import Path
 import pytest
 
 from grader import confinement, pool
-from grader import evidence as evidence_files
-from grader.batch import gpus, progress, run, schedule, tasks, views
-from grader.batch.classes import ClassError, moves
+from grader.batch import run, schedule, tasks, views
+from grader.batch.classes import ClassError
 from grader.batch.collect import CollectError
 from grader.batch.plan import Job
 from grader.batch.run import Machines
 from grader.batch.schedule import InPool, InThisProcess, Lane, Stopped
 from grader.batch.store import NAME, Store, StoreError
 from grader.batch.tasks import Graded, Task, TaskError, Wanted, grade_files
-from grader.evidence import MemoryEvidence, PartEvidence, PerformanceEvidence
+from grader.evidence import PartEvidence
 from grader.session import Session
 from grader.spec import Exercise
 from grader.status import Status
@@ -152,7 +151,8 @@ def test_every_score_is_what_grading_that_submission_alone_gives(source, out, ex
         alone = grade(source / entry.student.id, exercises, seed=7, effort=BRIEF)
         assert entry.counted.grade.score == score(alone, exercises).score
         seen = entry.counted.evidence.variants
-        assert [replace(v, parts=()) for v in seen] == [replace(v, parts=()) for v in alone.variants]
+        same = [replace(variant, parts=()) for variant in alone.variants]
+        assert [replace(variant, parts=()) for variant in seen] == same
 
 
 def test_a_bonus_is_in_the_score_and_told_on_its_own(source, out, tmp_path, ran):
@@ -297,7 +297,7 @@ def test_a_submission_the_grader_breaks_on_is_a_row_and_not_a_stop(source, out, 
 
 def test_a_killed_grading_process_is_tried_once_more_then_given_up(tmp_path, out, exercises):
     source = make_class(tmp_path / "in", 6)
-    (source / "student004" / "silu.py").write_text("# deadly\n")
+    (source / "student004" / "silu.py").write_text("x = 'deadly'\n")
     with pool.Pool(2) as processes:
         machines = Machines("interpreter", InPool(processes, 2, standin.deadly))
         outcome, book = grade_class(source, out, two_variants(tmp_path / "s"), machines=machines)
@@ -526,8 +526,8 @@ KILLED = """
     cut = 0
     for number in range(10):
         before, child = stored(), start(out)
-        if number == 0:
-            time.sleep(random.uniform(0.0, 0.3))  # while it begins
+        if number % 3 == 0:
+            time.sleep(random.uniform(0.0, 0.5))  # while it begins
         else:
             deadline = time.monotonic() + 60
             while stored() == before and time.monotonic() < deadline:
@@ -559,7 +559,7 @@ def test_a_run_killed_ten_times_ends_as_if_it_never_was(tmp_path):
     assert ran.returncode == 0, f"seed {seed}: {ran.stderr[-3000:]}"
     killed, _, _, stored, _ = ran.stdout.split()
     assert int(killed) == 10
-    assert 9 <= int(stored) < 2 * count, "the moments were none in the middle"
+    assert 6 <= int(stored) < 2 * count, "the moments were none in the middle"
     whole = tmp_path / "out-whole"
     assert results(out) == results(whole)
     assert len(results(out)) == 2 * count
@@ -571,12 +571,17 @@ def test_a_run_killed_ten_times_ends_as_if_it_never_was(tmp_path):
     runs = database.execute("SELECT count(*), count(ended) FROM runs").fetchone()
     database.close()
     assert runs[1] == 1
-    assert runs[0] >= 10
+    assert 7 <= runs[0] <= 11
+
+
+def written(out: Path) -> set[Path]:
+    """The files beside the store."""
+    return {p for p in out.rglob("*.*") if p.is_file() and not p.name.startswith(NAME)}
 
 
 def test_views_are_whole_or_not_written(source, out, exercises, ran, monkeypatch):
     grade_class(source, out, exercises)
-    before = {path: path.read_bytes() for path in out.rglob("*.*") if path.is_file() and path.suffix != ".sqlite"}
+    before = {path: path.read_bytes() for path in written(out)}
     submission(source / "ada", f"# ada wrong\n{RIGHT}")
 
     def fail(self, data: bytes) -> int:
@@ -587,8 +592,7 @@ def test_views_are_whole_or_not_written(source, out, exercises, ran, monkeypatch
     monkeypatch.setattr(Path, "write_bytes", fail)
     with pytest.raises(OSError, match="No space left"):
         grade_class(source, out, exercises)
-    after = {path: path.read_bytes() for path in out.rglob("*.*") if path.is_file() and path.suffix != ".sqlite"}
-    assert {path: data for path, data in after.items() if not path.name.startswith(NAME)} == before
+    assert {path: path.read_bytes() for path in written(out)} == before
 
 
 def test_pages_of_students_who_are_gone_go(source, out, exercises, ran):

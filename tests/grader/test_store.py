@@ -352,10 +352,7 @@ def test_a_file_without_the_right_to_write_is_said(store):
         return "nothing"
 
     said = in_a_child(write_as_nobody)
-    assert (
-        said
-        == f"{NAME}: it can't be written: give yourself the right to write to it and its folder"
-    )
+    assert said == f"{NAME}: it can't be written: give yourself the right to it and its folder"
 
 
 def own_disk(folder: Path, size: str) -> None:
