@@ -148,9 +148,11 @@ class _Work:
                 lane.add([replace(job, wanted=mine)] if mine else [])
         self._watcher.begin(self._total - len(self._waits), self._total)
         self._tell_estimate()
+        gpu = None if self._machines.device == INTERPRETER else self._machines.device
+        lost = {**environment(), "gpu": gpu}  # the environment of tasks that nobody finished
         lanes = [self._check, self._measure]
         try:
-            schedule.drive(lanes, self._task, self._finished, environment(), stop)
+            schedule.drive(lanes, self._task, self._finished, lost, stop)
         except Stopped:
             self.outcome.complete = False
 
