@@ -15,7 +15,6 @@ went. One that is killed costs its own task and is replaced.
 
 from __future__ import annotations
 
-import ctypes
 import multiprocessing
 import os
 import pickle
@@ -24,7 +23,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from itertools import count
-from multiprocessing import util
+from multiprocessing import connection, util
 from multiprocessing.connection import Connection
 from typing import Any, TypeVar
 
@@ -37,7 +36,6 @@ Lost = pebble.ProcessExpired  # a future's exception where its process was kille
 T = TypeVar("T")
 
 MOST_BY_DEFAULT = 4
-_PR_SET_PDEATHSIG = 1
 _LONGEST_MESSAGE = 2048  # bytes; a pipe takes as many at once or none, whoever else writes
 _FIRST = 100  # of multiprocessing's own clean-up, which is called from the highest number down
 
@@ -121,8 +119,13 @@ def at_end(function: Callable[[], None]) -> None:
 def _begin(writer: Connection) -> None:
     global _writer
     _writer = writer
-    # The fork server is this one's parent, and ends with the process that started it.
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+    threading.Thread(target=_follow_our_maker, daemon=True).start()
+
+
+def _follow_our_maker() -> None:
+    """End when the process is gone that made the pool; the fork server, our parent, is not it."""
+    connection.wait([multiprocessing.parent_process().sentinel])
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _call(number: int, function: Callable[..., T], arguments: tuple[Any, ...]) -> T:

@@ -65,7 +65,7 @@ def _facts(entry: Entry) -> Iterator[tuple[str, str]]:
     if late.due is not None:
         yield "Due", told_time(late.due)
     if counted is not None and counted.grade is not None:
-        yield "The hand-in's own score", number(counted.grade.score, 4)
+        yield "Hand-in", f"{counted.handin.id}: {number(counted.grade.score, 4)} points"
     if late.refused:
         yield "Lateness", "too late to be accepted: 0 points"
     elif late.days:

@@ -24,13 +24,14 @@ import hashlib
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from fractions import Fraction
 
 from grader.batch.course import INTERPRETER, Course, told_time
 from grader.batch.decisions import ON_EVIDENCE, decided, time_order, waits_for
 from grader.batch.lateness import after_penalty, has_time, judge
+from grader.batch.people import People, people_of
 from grader.batch.records import (
     Adjustment,
     AdjustmentKind,
@@ -39,10 +40,9 @@ from grader.batch.records import (
     Gradebook,
     Handin,
     Lateness,
-    Member,
     Student,
 )
-from grader.batch.roster import Matcher, Roster
+from grader.batch.roster import Roster
 from grader.report import one_line
 from grader.score import score
 from grader.spec import Exercise
@@ -74,7 +74,7 @@ def make(
     """
     ordered = sorted(attempts, key=lambda attempt: _order(attempt.handin))
     _expect_one_test(ordered, device, seed)
-    people = _people(roster, [attempt.handin for attempt in ordered])
+    people = people_of(roster, [attempt.handin for attempt in ordered])
     theirs: dict[str, list[Adjustment]] = {}
     for each in sorted(adjustments, key=_adjustment_order):
         theirs.setdefault(each.student, []).append(each)
@@ -123,7 +123,7 @@ def incomplete(book: Gradebook) -> str:
 def page_stem(student: Student) -> str:
     """The name of a student's files without its end: safe in any folder, another for everyone."""
     plain = re.sub(r"[^a-z0-9_.-]+", "-", student.id.lower()).strip("-.")[:60]
-    if plain == student.id:
+    if plain and plain == student.id:
         return plain
     digest = hashlib.sha256(student.id.encode("utf-8", "surrogatepass")).hexdigest()[:10]
     return f"{plain}-{digest}" if plain else digest
@@ -144,7 +144,7 @@ class _Choice:
 @dataclass(frozen=True)
 class _Maker:
     course: Course
-    people: _People
+    people: People
     extensions: Mapping[str, datetime]
 
     def entry(
@@ -269,83 +269,10 @@ def _scored(
     return replace(attempt, evidence=evidence, grade=score(evidence, exercises))
 
 
-# --- who it is -----------------------------------------------------------------------------------
+# --- what it is made of --------------------------------------------------------------------------
 
 
-@dataclass
-class _People:
-    """The class, and whose hand-ins are whose."""
-
-    students: dict[str, Student]
-    of: dict[object, tuple[Student, ...]] = field(default_factory=dict)  # by _who(handin)
-    unmatched: list[Handin] = field(default_factory=list)
-    matcher: Matcher | None = None
-
-    def members(self, handin: Handin) -> tuple[Student, ...]:
-        """The students whose hand-in it is."""
-        return self.of.get(_who(handin), ())
-
-    def find(self, key: str) -> Student | None:
-        """A student by whatever id somebody may have written."""
-        if self.matcher is not None:
-            return self.matcher.find(Member(key, login=key, email=key)).student
-        ids = {
-            each.casefold(): student
-            for student in reversed(self.students.values())
-            for each in (student.email, student.platform_id, student.id)
-            if each
-        }
-        return ids.get(key.strip().casefold())
-
-    def odd_rows(self, given: Mapping[str, object]) -> Iterator[str]:
-        """Rows that no hand-in can match, and those that one may have been meant to match."""
-        if self.matcher is None:
-            return
-        roster = self.matcher.roster
-        yield from roster.unlinked
-        for student in roster.students if self.unmatched else ():
-            if student.id not in given:
-                name = one_line(f"{student.name or student.id} ({student.id})")
-                yield f"{roster.place(student)}: no hand-in of {name}"
-
-
-def _who(handin: Handin) -> tuple[str, tuple[Member, ...]]:
-    """Hand-ins of the same name and people have the same students."""
-    return (handin.id, handin.members)
-
-
-def _people(roster: Roster | None, handins: Sequence[Handin]) -> _People:
-    if roster is None:
-        return _people_of(handins)
-    people = _People({each.id: each for each in roster.students}, matcher=Matcher(roster))
-    for handin in handins:
-        # Without people, a hand-in's own name may be one's: a folder called ada.
-        members = handin.members or (Member(handin.id),)
-        matches = [people.matcher.find(member) for member in members]
-        found = {match.student.id: match.student for match in matches if match.student}
-        people.of[_who(handin)] = tuple(found.values())
-        reasons = tuple(match.reason for match in matches if match.student is None)
-        if reasons:
-            people.unmatched.append(replace(handin, notes=(*handin.notes, *reasons)))
-    return people
-
-
-def _people_of(handins: Sequence[Handin]) -> _People:
-    """A class without a roster: everybody who handed in something."""
-    people = _People({})
-    for handin in handins:
-        members = handin.members or (Member(handin.id),)
-        students = {}
-        for member in members:
-            id = member.id or member.login or member.email or member.name or handin.id
-            known = people.students.get(id, Student(id, member.id))
-            name, email = known.name or member.name, known.email or member.email
-            people.students[id] = students[id] = replace(known, name=name, email=email)
-        people.of[_who(handin)] = tuple(students.values())
-    return people
-
-
-def _extensions(course: Course, people: _People) -> tuple[dict[str, datetime], list[str]]:
+def _extensions(course: Course, people: People) -> tuple[dict[str, datetime], list[str]]:
     """Due dates by Student.id, the later one where there are two; and keys that name nobody."""
     found: dict[str, datetime] = {}
     unknown = []

@@ -1,4 +1,4 @@
-"""The roster: who is in the class, from a CSV file, and whom a hand-in belongs to.
+"""The roster: who is in the class, from a CSV file.
 
 Four kinds are recognised by their columns, whatever the case of their names:
 
@@ -17,15 +17,14 @@ with one, else Latin-1, which a note says. Rows are counted as a spreadsheet doe
 from __future__ import annotations
 
 import csv
-import difflib
 import io
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from grader.batch.records import Member, Student
+from grader.batch.records import Student
 from grader.report import one_line
 
 MAX_BYTES = 16 << 20
@@ -44,13 +43,6 @@ class RosterError(ValueError):
         super().__init__("\n".join(shown))
 
 
-class Match(NamedTuple):
-    """Whom a member is; without a student, `reason` says in a line why it is nobody."""
-
-    student: Student | None
-    reason: str = ""
-
-
 @dataclass(frozen=True)
 class Roster:
     """A class. `columns` is the header as it stands in the file; `rows` says where students are."""
@@ -61,59 +53,12 @@ class Roster:
     columns: tuple[str, ...] = ()
     rows: Mapping[str, int] = field(default_factory=dict)  # Student.id: row of the file
     notes: tuple[str, ...] = ()  # what the file's reader should know of
-    unlinked: tuple[str, ...] = ()  # rows with no platform id: no hand-in can match by it
+    unlinked: Mapping[str, str] = field(default_factory=dict)  # Student.id: it has no platform id
 
     def place(self, student: Student) -> str:
         """'roster.csv: row 7'."""
         row = self.rows.get(student.id)
         return f"{self.file}: row {row}" if row else self.file
-
-
-class Matcher:
-    """Finds members' rows: by platform id, then SIS login, then email; never by name alone.
-
-    The case of letters doesn't matter. A member whose ids name two different rows is nobody: it
-    isn't for a program to guess whose grade it is.
-    """
-
-    def __init__(self, roster: Roster) -> None:
-        self.roster = roster
-        kinds = (_platform_ids, _gradebook_ids, _logins, _emails)
-        self._tables = [_table(roster.students, keys) for keys in kinds]
-
-    def find(self, member: Member) -> Match:
-        """The row of a member."""
-        platform, gradebook, logins, emails = self._tables
-        asked = (
-            (platform, (member.id, member.login)),
-            (gradebook, (member.id,)),
-            (logins, (member.login, member.id, member.email)),
-            (emails, (member.email, member.id, member.login)),
-        )
-        found = [student for table, keys in asked for key in keys if (student := _in(table, key))]
-        others = [each for each in found if each.id != found[0].id]
-        if others:
-            places = [self.roster.place(each) for each in (found[0], others[0])]
-            return Match(None, f"{told(member)} fits both {places[0]} and {places[1]}")
-        return Match(found[0]) if found else Match(None, self._nobody(member))
-
-    def _nobody(self, member: Member) -> str:
-        text = f"{told(member)} is nobody in {one_line(self.roster.file)}"
-        named = {_words(each.name): each for each in self.roster.students if _words(each.name)}
-        name = _words(member.name)
-        close = difflib.get_close_matches(name, named, n=1, cutoff=0.85) if name else []
-        if not close:
-            return text
-        student = named[close[0]]
-        similar = f"{one_line(student.name)} ({one_line(student.id)})"
-        return f"{text}; by the name it could be {similar}, {self.roster.place(student)}"
-
-
-def told(member: Member) -> str:
-    """A member in words: 'Ada Lovelace (30123, ada@example.org)'."""
-    ids = ", ".join(dict.fromkeys(filter(None, (member.id, member.login, member.email))))
-    text = f"{member.name} ({ids})" if member.name and ids else member.name or ids
-    return one_line(text) or "somebody without a name"
 
 
 def load(path: Path) -> Roster:
@@ -190,12 +135,12 @@ class _Reader:
 
     def __init__(self, file: str, kind: _Kind, names: list[str]) -> None:
         self.file, self.kind, self.names = file, kind, names
-        self.keys = [_key(name) for name in names]
+        self.keys = [key_of(name) for name in names]
         self.students: list[Student] = []
         self.rows: dict[str, int] = {}
         self.mistakes: list[str] = []
         self.left_out: list[str] = []
-        self.unlinked: list[str] = []
+        self.unlinked: dict[str, str] = {}
         self.id_rows: dict[str, int] = {}  # by the id in lower case
         self.platform_rows: dict[str, int] = {}
 
@@ -243,7 +188,7 @@ class _Reader:
             tuple(self.names),
             self.rows,
             tuple(notes),
-            tuple(self.unlinked),
+            self.unlinked,
         )
 
     def _is_no_student(self, row: int, cells: Mapping[str, str]) -> bool:
@@ -281,7 +226,7 @@ class _Reader:
         platform_id = student.platform_id.casefold()
         if not platform_id:
             column = self._shown(self.kind.platform_id[0])
-            self.unlinked.append(
+            self.unlinked[student.id] = (
                 f"{self.file}: row {row}: {one_line(student.name or student.id)} has nothing in "
                 f"the column {column!r}"
             )
@@ -361,12 +306,12 @@ def _rows(file: str, text: str, separator: str) -> Iterator[tuple[int, list[str]
 
 def _splits_into_known(line: str, separator: str) -> int:
     known = {name for kind in _KINDS for names in (*kind.needs, kind.tell) for name in names}
-    return sum(_key(cell.strip('"')) in known for cell in line.split(separator))
+    return sum(key_of(cell.strip('"')) in known for cell in line.split(separator))
 
 
 def _kind(file: str, names: Sequence[str]) -> _Kind:
     """Which of the four it is, by the columns that only one of them has."""
-    keys = {_key(name) for name in names}
+    keys = {key_of(name) for name in names}
     came = one_line(", ".join(names))
     *telling, plain = _KINDS
     meant = [kind for kind in telling if keys & kind.tell] or [plain] * bool(keys & plain.tell)
@@ -385,7 +330,7 @@ def _kind(file: str, names: Sequence[str]) -> _Kind:
     )
 
 
-def _key(name: str) -> str:
+def key_of(name: str) -> str:
     return " ".join(name.split()).casefold()
 
 
@@ -404,46 +349,3 @@ def _email(cells: Mapping[str, str], kind: _Kind) -> str:
     # Where there is no column of its own, an id is often the address.
     ids = (cells.get("sis login id", ""), *(cells.get(key, "") for key in kind.id))
     return next((each for each in ids if re.fullmatch(r"[^@\s]+@[^@\s]+", each)), "")
-
-
-# --- matching ------------------------------------------------------------------------------------
-
-
-def _column(student: Student, *names: str) -> list[str]:
-    return [cell for name, cell in student.columns.items() if _key(name) in names]
-
-
-def _platform_ids(student: Student) -> list[str]:
-    return [student.platform_id]
-
-
-def _gradebook_ids(student: Student) -> list[str]:
-    return [student.id, *_column(student, "sis user id")]
-
-
-def _logins(student: Student) -> list[str]:
-    return _column(student, "sis login id", "login")
-
-
-def _emails(student: Student) -> list[str]:
-    return [student.email]
-
-
-def _table(
-    students: Iterable[Student], keys: Callable[[Student], list[str]]
-) -> dict[str, Student | None]:
-    """Students by one of their ids; None where two of them have the same."""
-    table: dict[str, Student | None] = {}
-    for student in students:
-        for key in {key.strip().casefold() for key in keys(student)} - {""}:
-            table[key] = None if key in table else student
-    return table
-
-
-def _in(table: Mapping[str, Student | None], key: str) -> Student | None:
-    return table.get(key.strip().casefold()) if key else None
-
-
-def _words(name: str) -> str:
-    """A name for comparing: 'Lovelace, Ada' and 'ada  lovelace' are the same."""
-    return " ".join(sorted(re.findall(r"\w+", name.casefold())))

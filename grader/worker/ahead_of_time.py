@@ -46,6 +46,7 @@ _SHARED_BYTES = {
     120: 101376,
 }
 _MAX_THREADS = 1024
+_INLINE_ASSEMBLY = "elementwise_inline_asm"  # the operation's name in Triton's IR
 _TRITON_FOLDER = str(Path(triton.__file__).parent)
 
 
@@ -143,9 +144,11 @@ def _compile(launch: Launch, capability: int) -> CompileResult:
 
 
 class _CheckedBackend:
-    """While it is entered, the backend stops before it writes PTX for what can't be launched.
+    """While it is entered, the backend does no more than shows whether a kernel compiles.
 
-    A kernel with far too large blocks would keep the assembler busy for half a minute.
+    It stops before it writes PTX for what can't be launched: a kernel with far too large blocks
+    would keep the assembler busy for half a minute. And PTX is assembled only where the kernel's
+    author wrote some of it: what the compiler writes by itself, the assembler takes.
     """
 
     def __init__(self, capability: int) -> None:
@@ -159,14 +162,24 @@ class _CheckedBackend:
         @functools.wraps(original)
         def add_stages(backend, stages, *args):
             original(backend, stages, *args)
-            write_ptx = stages["ptx"]
+            read, write_ptx, assemble = stages["ttir"], stages["ptx"], stages["cubin"]
+            has_assembly = False
+
+            def noted(module, metadata):
+                nonlocal has_assembly
+                module = read(module, metadata)
+                has_assembly = _INLINE_ASSEMBLY in str(module)
+                return module
 
             def checked(module, metadata):
                 if metadata["shared"] > limit:
                     raise OutOfResources(metadata["shared"], limit, "shared memory")
                 return write_ptx(module, metadata)
 
-            stages["ptx"] = checked
+            def assembled(ptx, metadata):
+                return assemble(ptx, metadata) if has_assembly else b""
+
+            stages.update(ttir=noted, ptx=checked, cubin=assembled)
 
         self.type.add_stages = add_stages
 

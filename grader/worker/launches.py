@@ -109,10 +109,12 @@ def representative(launches: list[Launch], settled: Iterable[list[Launch]] = ())
     Each constant, each type, each value-dependent attribute of each argument and each set of
     options occurs, for each combination of tensors' types; but for what launches of `settled` had.
     Their combinations can be hundreds, a second each to compile, and what a compiler refuses it
-    refuses for one of them. The next one taken always adds the most.
+    refuses for one of them. The next one taken always adds the most. Of sizes of blocks, the
+    smallest and the largest are enough.
     """
     seen = {trait for each in settled for launch in each for trait in _traits(launch)}
     left = [(launch, _traits(launch)) for launch in launches]
+    seen |= _between(seen.union(*(traits for _, traits in left)))
     taken: set[int] = set()
     while left:
         launch, traits = max(left, key=lambda pair: len(pair[1] - seen))
@@ -122,6 +124,27 @@ def representative(launches: list[Launch], settled: Iterable[list[Launch]] = ())
         taken.add(id(launch))
         left.remove((launch, traits))
     return [launch for launch in launches if id(launch) in taken]
+
+
+def _between(traits: Iterable[Any]) -> set[Any]:
+    """Those of a block's size, where there is a smaller and a larger one of the same constant.
+
+    A power of two from 16 up is taken for a block's size: one below may choose what is computed.
+    """
+    sizes: dict[Any, list[int]] = {}
+    for *argument, value in (trait for trait in traits if isinstance(trait, tuple)):
+        if _is_block_size(value):
+            sizes.setdefault(tuple(argument), []).append(int(value))
+    return {
+        (*argument, str(size))
+        for argument, found in sizes.items()
+        for size in found
+        if min(found) < size < max(found)
+    }
+
+
+def _is_block_size(text: str) -> bool:
+    return text.isdecimal() and int(text) >= 16 and int(text).bit_count() == 1
 
 
 def _traits(launch: Launch) -> frozenset[Any]:

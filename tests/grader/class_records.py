@@ -98,10 +98,9 @@ def evidence(
 
 
 def earning(points: int) -> Evidence:
-    """Evidence of a submission that earns 0, 20 (no more than that it is fast), 40, 60, 80 or 100."""
-    wrong, right = Status.wrong_values, Status.passed
-    correct = {0: (wrong, wrong), 40: (right, wrong), 80: (right, right), 100: (right, right)}
-    aligned, ragged = correct[points]
+    """Evidence of a submission that earns 0, 40, 80 (it is right, and slow) or 100."""
+    aligned = Status.passed if points >= 40 else Status.wrong_values
+    ragged = Status.passed if points >= 80 else Status.wrong_values
     return evidence(aligned, ragged, timed(ratio=0.95 if points == 100 else 0.5))
 
 

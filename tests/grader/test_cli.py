@@ -127,7 +127,8 @@ def test_a_low_score_is_no_failure_and_each_failure_is_told_once(capsys, graded,
 
 
 def test_every_report_asked_for_is_written(capsys, graded, wrong, tmp_path):
-    names = {name: tmp_path / f"grade.{name}" for name in ("json", "html", "junit", "evidence")}
+    kinds = ("json", "html", "junit", "gradescope", "evidence")
+    names = {name: tmp_path / f"grade.{name}" for name in kinds}
     options = [word for name, path in names.items() for word in (f"--{name}", path)]
     assert run(capsys, "grade", wrong, *options).code == 0
     data = json.loads(names["json"].read_text(encoding="utf-8"))
@@ -135,6 +136,8 @@ def test_every_report_asked_for_is_written(capsys, graded, wrong, tmp_path):
     assert names["html"].read_text(encoding="utf-8").startswith("<!doctype html>")
     [case] = ET.fromstring(names["junit"].read_text(encoding="utf-8")).iter("testcase")
     assert case.find("failure") is not None
+    results = json.loads(names["gradescope"].read_text(encoding="utf-8"))
+    assert (results["score"], results["tests"][0]["status"]) == (0.0, "failed")
     assert evidence_files.read(names["evidence"]) == graded
 
 
@@ -268,7 +271,7 @@ def test_a_report_that_cannot_be_written_is_said_before_grading(
 
     monkeypatch.setattr(cli, "grade_submission", fail)
     monkeypatch.setattr(evidence_files, "read", fail)
-    for option in ("--json", "--html", "--junit"):
+    for option in ("--json", "--html", "--junit", "--gradescope"):
         ran = run(capsys, command, wrong, option, tmp_path / "none" / "report")
         assert ran.code == 2
         assert f"there is no {tmp_path / 'none'}" in one_line(ran.err)

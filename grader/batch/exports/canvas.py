@@ -30,8 +30,8 @@ POINTS_POSSIBLE = "    Points Possible"  # as Canvas itself indents it
 _NAMES = {"Student", "LastName", "FirstName"}
 _IDS = {"ID", "SIS User ID", "SIS Login ID", "Integration ID", "Root Account"}
 _STUDENT_COLUMNS = ("Student", "ID", "SIS User ID", "SIS Login ID", "Section")
-# What Canvas works out itself, for the course and for groups of assignments.
-_TOTALS = re.compile(r"(Current|Final|Override) (Score|Points|Grade|Status)( \(.*\))?$")
+# In the columns that Canvas works out itself: it takes none with these words for an assignment.
+_TOTALS = re.compile(r"(Current|Final|Override) (Score|Points|Grade)|Override Status")
 _TITLED = re.compile(r"(?P<title>.*?)\s*\((?P<id>\d+)\)")
 
 
@@ -45,7 +45,8 @@ def render(
     Canvas's own gradebook as roster, its student columns stand here as they stand there. A score of
     nobody's is an empty cell: Canvas leaves that student's grade as it is.
 
-    Raises GradebookError where a score isn't final, or where two columns have the wanted title.
+    Raises GradebookError where a score isn't final, where two columns have the wanted title, and
+    for a name that Canvas gives to a column of its own.
     """
     expect_complete(book, allow_incomplete)
     known = _columns(book)
@@ -70,12 +71,13 @@ def _student_columns(columns: Sequence[str]) -> tuple[str, ...]:
 
 def _assignment_column(columns: Sequence[str], wanted: str) -> str:
     """The header that is meant, as it stands in Canvas's gradebook; else a new one."""
-    others = [
-        name
-        for name in columns
-        if name not in _NAMES | _IDS | {"Section"} and not _TOTALS.search(name)
-    ]
+    others = [name for name in columns if not _is_canvas_own(name)]
     wanted = one_line(wanted)
+    if _is_canvas_own(wanted):
+        raise GradebookError(
+            f"expected another name for the assignment: {wanted!r} is one that Canvas keeps for "
+            "columns of its own"
+        )
     if wanted in others:
         return wanted
     meant = []
@@ -87,6 +89,10 @@ def _assignment_column(columns: Sequence[str], wanted: str) -> str:
         names = ", ".join(map(repr, meant))
         raise GradebookError(f"expected one assignment called {wanted!r} in Canvas, got {names}")
     return meant[0] if meant else text(wanted)
+
+
+def _is_canvas_own(column: str) -> bool:
+    return column in _NAMES | _IDS | {"Section"} or bool(_TOTALS.search(column))
 
 
 def _cells(entry: Entry, columns: Sequence[str]) -> list[str]:

@@ -1,0 +1,225 @@
+"""Processes that work side by side: none is left behind, none takes another one with it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import Future
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+import pytest
+
+from grader import grade as grading
+from grader import pool
+from grader.correctness import Effort
+from grader.evidence import VariantEvidence
+from grader.grade import grade
+from grader.native import why_not
+from grader.pool import Lost, Pool
+from grader.session import Session, Step
+from grader.spec import load_all
+from grader.status import Status
+
+ROOT = Path(__file__).resolve().parents[2]
+EXERCISES = load_all()
+BRIEF = Effort(edges=2, drawn=1, shrink_runs=0, probe_seconds=0.0, compile_ahead=False)
+SECONDS = 60.0  # enough on any machine; what works takes far less
+
+# --- what the processes are given ---------------------------------------------------------------
+
+
+def meet(mine: str, other: str) -> int:
+    """Ends only while the other one runs, too."""
+    Path(mine).touch()
+    wait_for(Path(other).exists)
+    return os.getpid()
+
+
+def kill_itself() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def tell_twice() -> None:
+    pool.tell(Step("silu", "triton"))
+    pool.tell("x" * 5000)  # too long to be told
+    pool.tell(Step("silu", "cuda"))
+
+
+def wait_for_ever(began: str, ended: str) -> None:
+    pool.at_end(lambda: Path(ended).touch())
+    Path(began).write_text(str(os.getpid()))
+    time.sleep(600)
+
+
+def wait_for(condition) -> None:
+    deadline = time.monotonic() + SECONDS
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+# --- the pool -----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def two():
+    with Pool(2) as processes:
+        yield processes
+
+
+def test_tasks_run_side_by_side(two, tmp_path):
+    names = [str(tmp_path / "a"), str(tmp_path / "b")]
+    futures = [two.submit(meet, *names), two.submit(meet, *reversed(names))]
+    found = {future.result(SECONDS) for future in futures}
+    assert len(found) == 2 and os.getpid() not in found
+
+
+def test_what_a_task_raises_is_its_futures(two):
+    with pytest.raises(ValueError, match="invalid literal"):
+        two.submit(int, "x").result(SECONDS)
+
+
+def test_a_process_that_is_killed_costs_its_own_task(two, tmp_path):
+    lost = two.submit(kill_itself)
+    names = [str(tmp_path / "a"), str(tmp_path / "b")]
+    others = [two.submit(meet, *names), two.submit(meet, *reversed(names))]
+    with pytest.raises(Lost):
+        lost.result(SECONDS)
+    assert len({each.result(SECONDS) for each in others}) == 2
+
+
+def test_what_is_told_on_the_way_is_heard(two):
+    heard: list[Step] = []
+    two.submit(tell_twice, told=heard.append).result(SECONDS)
+    wait_for(lambda: len(heard) == 2)
+    assert heard == [Step("silu", "triton"), Step("silu", "cuda")]
+
+
+def test_what_runs_at_the_end_is_stopped_in_an_orderly_way(tmp_path):
+    began, ended = tmp_path / "began", tmp_path / "ended"
+    with Pool(1) as processes:
+        running = processes.submit(wait_for_ever, str(began), str(ended))
+        queued = processes.submit(int, "1")
+        wait_for(lambda: began.exists() and began.read_text())
+    assert ended.exists()
+    assert not psutil.pid_exists(int(began.read_text()))
+    assert running.done() and queued.done()
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+def test_the_processes_end_with_the_one_that_made_them(tmp_path, how):
+    began, ended = tmp_path / "began", tmp_path / "ended"
+    program = f"""
+from grader.pool import Pool
+from tests.grader.test_pool import wait_for_ever
+if __name__ == "__main__":
+    with Pool(1) as processes:
+        processes.submit(wait_for_ever, {str(began)!r}, {str(ended)!r}).result()
+"""
+    (tmp_path / "program.py").write_text(program)
+    line = [sys.executable, str(tmp_path / "program.py")]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(line, env=environment, stderr=subprocess.DEVNULL) as started:
+        wait_for(lambda: began.exists() and began.read_text())
+        started.send_signal(how)
+        started.wait(SECONDS)
+    wait_for(ended.exists)
+    wait_for(lambda: has_ended(int(began.read_text())))
+
+
+def has_ended(pid: int) -> bool:
+    """Whether a process is gone, or, as nobody's child, waits to be reaped."""
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
+# --- a submission's variants side by side ---------------------------------------------------------
+
+ONLY = ("silu/cuda", "copy_first_column")
+OPTIONS = {"only": ONLY, "effort": BRIEF, "device": "interpreter"}
+
+
+def timeless(evidence: VariantEvidence) -> VariantEvidence:
+    return replace(evidence, parts=tuple(replace(part, seconds=0.0) for part in evidence.parts))
+
+
+@pytest.mark.skipif(bool(why_not("emulator")), reason="needs the emulator")
+def test_side_by_side_the_evidence_is_the_same():
+    reference = ROOT / "reference"
+    steps: list[Step] = []
+    one = grade(reference, EXERCISES, **OPTIONS)
+    two = grade(reference, EXERCISES, jobs=2, on_step=steps.append, **OPTIONS)
+    assert [timeless(each) for each in one.variants] == [timeless(each) for each in two.variants]
+    assert {status for v in two.variants for status in [v.correctness]} == {Status.passed}
+    assert two.variants[0].memory == one.variants[0].memory is not None
+    assert {step.exercise for step in steps} == {"silu", "copy_first_column"}
+    assert one.environment == two.environment and two.complete
+
+
+class Scripted:
+    """Stands in for a pool: a future each, which ends as told for its variant, in turn."""
+
+    ends: dict[str, list[BaseException | None]]
+
+    def __init__(self, jobs: int) -> None:
+        self.left = {name: list(ends) for name, ends in self.ends.items()}
+
+    def __enter__(self) -> Scripted:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def submit(self, function, kept_as, submission, files, options, exercise, variant, told):
+        future: Future[VariantEvidence] = Future()
+        end = self.left[exercise].pop(0)
+        if isinstance(end, KeyboardInterrupt):
+            raise end
+        if end is not None:
+            future.set_exception(end)
+        else:
+            spec = options.exercises[exercise]
+            with Session(submission, options.exercises, device="interpreter") as session:
+                future.set_result(session.unseen(spec, spec.variants[variant]))
+        return future
+
+
+def graded(monkeypatch, **ends):
+    monkeypatch.setattr(Scripted, "ends", ends, raising=False)
+    monkeypatch.setattr(grading.pool, "Pool", Scripted)
+    return grade(ROOT / "reference", EXERCISES, jobs=2, **OPTIONS)
+
+
+def test_a_variant_whose_process_is_lost_is_tried_again(monkeypatch):
+    seen = graded(monkeypatch, silu=[Lost("killed"), None], copy_first_column=[None])
+    assert [each.parts for each in seen.variants] == [(), ()]
+    assert seen.complete
+
+
+def test_lost_twice_is_the_graders_failure_and_nobody_elses(monkeypatch):
+    lost = [Lost("killed"), Lost("killed")]
+    seen = graded(monkeypatch, silu=lost, copy_first_column=[None])
+    failed = next(each for each in seen.variants if each.exercise == "silu")
+    assert failed.correctness is Status.grader_error
+    assert "killed, twice" in failed.parts[0].reason
+    assert {(p.dtype, p.size_class) for p in failed.parts} >= {("float32", "ragged")}
+    other = next(each for each in seen.variants if each.exercise == "copy_first_column")
+    assert other.parts == ()
+
+
+def test_interrupted_side_by_side_it_keeps_what_is_done(monkeypatch):
+    seen = graded(monkeypatch, silu=[KeyboardInterrupt()], copy_first_column=[KeyboardInterrupt()])
+    assert not seen.complete
+    assert [each.exercise for each in seen.variants] == ["copy_first_column", "silu"]
+
+
+def test_more_processes_than_cores_are_not_started_by_default(monkeypatch):
+    for cores, jobs in ((1, 1), (2, 2), (64, 4)):
+        monkeypatch.setattr(os, "sched_getaffinity", lambda _, cores=cores: set(range(cores)))
+        assert pool.default_jobs() == jobs
