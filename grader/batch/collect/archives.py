@@ -14,7 +14,7 @@ import tarfile
 import zipfile
 import zlib
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import BinaryIO
 
 from grader.batch.collect.files import (
@@ -141,7 +141,10 @@ def zip_listing(file: BinaryIO, size: int, limits: Limits | None = None) -> List
             raise Unreadable("is encrypted: it asks for a password")
         else:
             _add(items, _zip_item(archive, info, path, budget), notes)
-    return _listing(items.values(), notes, in_archive=not limits.is_a_class)
+    listing = _listing(items.values(), notes, in_archive=not limits.is_a_class)
+    paths = [info.filename.strip("/") for info in archive.infolist() if info.is_dir()]
+    fine = {p for p in paths if not (_leads_outside(p) or is_litter(p) or skipped_folder(f"{p}/"))}
+    return replace(listing, folders=tuple(sorted(fine)))
 
 
 def _zip_item(
@@ -328,5 +331,7 @@ def _listing(found: Iterable[Item], notes: list[str], *, in_archive: bool) -> Li
 
 
 def _damaged(error: Exception) -> str:
+    if "not a zip file" in str(error):
+        return "is damaged: it has no end as a zip has (was it cut off?)"
     told = str(error).strip().rstrip(".") or type(error).__name__
     return f"is damaged: {told[:1].lower()}{told[1:]}"
