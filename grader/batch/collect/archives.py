@@ -125,7 +125,7 @@ def zip_listing(file: BinaryIO, size: int, limits: Limits | None = None) -> List
     except Exception as error:  # zipfile meets hostile bytes with errors of every kind
         raise Unreadable(_damaged(error)) from None
     bounded.limit = None
-    members = [info for info in archive.infolist() if not info.is_dir()]
+    members = [info for info in archive.infolist() if not info.filename.endswith("/")]
     if len(archive.infolist()) > limits.members:
         raise Unreadable(f"holds more than {limits.members} files")
     budget = None if limits.is_a_class else _Budget(size)
@@ -142,7 +142,8 @@ def zip_listing(file: BinaryIO, size: int, limits: Limits | None = None) -> List
         else:
             _add(items, _zip_item(archive, info, path, budget), notes)
     listing = _listing(items.values(), notes, in_archive=not limits.is_a_class)
-    paths = [info.filename.strip("/") for info in archive.infolist() if info.is_dir()]
+    names = [info.filename for info in archive.infolist()]
+    paths = [name.strip("/") for name in names if name.endswith("/")]
     fine = {p for p in paths if not (_leads_outside(p) or is_litter(p) or skipped_folder(f"{p}/"))}
     return replace(listing, folders=tuple(sorted(fine)))
 
@@ -299,6 +300,8 @@ def _tar_item(data: bytes, member: tarfile.TarInfo) -> Item:
 def _leads_outside(path: str) -> str:
     """Why an archive with a member of this path is refused, or ""."""
     parts = path.split("/")
+    if not path:
+        return "has a member without a name"
     if "\0" in path:
         return f"has a member with a zero byte in its name: {path}"
     if path.startswith(("/", "\\")) or (len(path) > 1 and path[1] == ":" and path[0].isalpha()):
