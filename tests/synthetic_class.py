@@ -29,6 +29,7 @@ import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
+from functools import cache
 from pathlib import Path
 
 import yaml
@@ -166,12 +167,9 @@ class _Origins:
         names = (v.file for exercise in exercises.values() for v in exercise.variants.values())
         self.files = tuple(dict.fromkeys(names))
         self.entries: dict[tuple[str, str], list[corpus.Submission]] = {}
-        for kind in ("wrong", "honest"):
-            for language in ("triton", "cuda"):
-                for entry in corpus.load(kind, language):
-                    if entry.exercise in exercises and entry.status.value not in without:
-                        self.entries.setdefault((kind, entry.file), []).append(entry)
-        self._texts: dict[str, bytes] = {}
+        for entry in _corpus():
+            if entry.exercise in exercises and entry.status.value not in without:
+                self.entries.setdefault((entry.kind, entry.file), []).append(entry)
 
     def choose(self, rng: random.Random, file: str) -> tuple[str, bytes]:
         """An origin and its bytes; ("", b"") where the file is missing."""
@@ -182,16 +180,23 @@ class _Origins:
             if not entries:
                 return self._of("reference", file)
             entry = rng.choice(entries)
-            return self._text(entry.place, lambda: entry.text().encode())
+            return entry.place, _text_of(entry)
         return self._of(kind, file) if kind else ("", b"")
 
     def _of(self, folder: str, file: str) -> tuple[str, bytes]:
-        return self._text(f"{folder}/{file}", (corpus.ROOT / folder / file).read_bytes)
+        return f"{folder}/{file}", (corpus.ROOT / folder / file).read_bytes()
 
-    def _text(self, name: str, make: Callable[[], bytes]) -> tuple[str, bytes]:
-        if name not in self._texts:
-            self._texts[name] = make()
-        return name, self._texts[name]
+
+@cache
+def _corpus() -> tuple[corpus.Submission, ...]:
+    kinds: tuple[corpus.Kind, ...] = ("wrong", "honest")
+    languages: tuple[corpus.Language, ...] = ("triton", "cuda")
+    return tuple(each for k in kinds for language in languages for each in corpus.load(k, language))
+
+
+@cache
+def _text_of(entry: corpus.Submission) -> bytes:
+    return entry.text().encode()
 
 
 def _changed(rng: random.Random, file: str, data: bytes) -> tuple[str, bytes, bytes]:
