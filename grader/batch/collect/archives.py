@@ -14,7 +14,7 @@ import tarfile
 import zipfile
 import zlib
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import BinaryIO
 
 from grader.batch.collect.files import (
@@ -125,7 +125,7 @@ def zip_listing(file: BinaryIO, size: int, limits: Limits | None = None) -> List
     except Exception as error:  # zipfile meets hostile bytes with errors of every kind
         raise Unreadable(_damaged(error)) from None
     bounded.limit = None
-    members = [info for info in archive.infolist() if not info.is_dir()]
+    members = [info for info in archive.infolist() if not info.filename.endswith("/")]
     if len(archive.infolist()) > limits.members:
         raise Unreadable(f"holds more than {limits.members} files")
     budget = None if limits.is_a_class else _Budget(size)
@@ -141,7 +141,11 @@ def zip_listing(file: BinaryIO, size: int, limits: Limits | None = None) -> List
             raise Unreadable("is encrypted: it asks for a password")
         else:
             _add(items, _zip_item(archive, info, path, budget), notes)
-    return _listing(items.values(), notes, in_archive=not limits.is_a_class)
+    listing = _listing(items.values(), notes, in_archive=not limits.is_a_class)
+    names = [info.filename for info in archive.infolist()]
+    paths = [name.strip("/") for name in names if name.endswith("/")]
+    fine = {p for p in paths if not (_leads_outside(p) or is_litter(p) or skipped_folder(f"{p}/"))}
+    return replace(listing, folders=tuple(sorted(fine)))
 
 
 def _zip_item(
@@ -296,6 +300,8 @@ def _tar_item(data: bytes, member: tarfile.TarInfo) -> Item:
 def _leads_outside(path: str) -> str:
     """Why an archive with a member of this path is refused, or ""."""
     parts = path.split("/")
+    if not path:
+        return "has a member without a name"
     if "\0" in path:
         return f"has a member with a zero byte in its name: {path}"
     if path.startswith(("/", "\\")) or (len(path) > 1 and path[1] == ":" and path[0].isalpha()):
@@ -328,5 +334,7 @@ def _listing(found: Iterable[Item], notes: list[str], *, in_archive: bool) -> Li
 
 
 def _damaged(error: Exception) -> str:
+    if "not a zip file" in str(error):
+        return "is damaged: it has no end as a zip has (was it cut off?)"
     told = str(error).strip().rstrip(".") or type(error).__name__
     return f"is damaged: {told[:1].lower()}{told[1:]}"

@@ -21,7 +21,9 @@ from grader.batch.collect.sources import Part, Source
 from grader.batch.records import Handin, Member
 
 _DISPLAYED = r"(?:(?P<attachment>[0-9]+)_(?P<display>.+)|(?P<online>text|link)\.html)"
-_ANONYMOUS = re.compile(rf"(?P<late>LATE_)?anon_(?P<id>[0-9A-Za-z]+)_{_DISPLAYED}", re.DOTALL)
+_ANONYMOUS = re.compile(
+    rf"(?P<late>LATE_)?anon_(?!LATE_)(?P<id>[0-9A-Za-z]+)_{_DISPLAYED}", re.DOTALL
+)
 _NAMED = re.compile(rf"(?P<name>.*?)(?P<late>_LATE)?_(?P<id>[0-9]+)_{_DISPLAYED}", re.DOTALL)
 _AGAIN = re.compile(r"(?P<stem>.+)-[0-9]{1,3}(?P<suffix>\.[^.]+|\.tar\.gz)", re.DOTALL)
 

@@ -15,7 +15,7 @@ from pathlib import Path
 MAX_FILES = 10_000  # of one hand-in
 MAX_DEPTH = 10  # folders in folders
 # What systems and tools leave behind, never a student's work; dropped without a word.
-LITTER = frozenset({"__MACOSX", ".DS_Store", "Thumbs.db", "desktop.ini", "__pycache__"})
+LITTER = frozenset({"__MACOSX", ".DS_Store", "Thumbs.db", "desktop.ini", "__pycache__", ".git"})
 # Installed packages, thousands of files with names such as softmax.py. Hidden folders are the same.
 _PACKAGES = frozenset({"site-packages", "node_modules"})
 
@@ -62,11 +62,15 @@ class Item:
 
 @dataclass(frozen=True)
 class Listing:
-    """The files of a hand-in, in the order of their paths. `notes` say what wasn't looked at."""
+    """The files of a hand-in, in the order of their paths. `notes` say what wasn't looked at.
+
+    `folders` are those at the top of a class's zip that it names by themselves.
+    """
 
     items: tuple[Item, ...] = ()
     notes: tuple[str, ...] = ()
     in_archive: bool = False  # an archive found in it would be one in an archive
+    folders: tuple[str, ...] = ()
 
 
 def is_litter(path: str) -> bool:

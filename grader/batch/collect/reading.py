@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -38,6 +39,10 @@ class Reader:
             taken = take(listing(), self.wanted)
         except Unreadable as error:
             problem = readable(f"{name} {error}")
+            return Handin(identifier(name), tuple(members), problem=problem, notes=own, **about)
+        except Exception as error:  # our mistake, and no reason for the others not to be read
+            told = "".join(traceback.format_exception_only(error))
+            problem = readable(f"{name}: the grader failed to read it: {told}")
             return Handin(identifier(name), tuple(members), problem=problem, notes=own, **about)
         files = {file: self._kept.setdefault(data, data) for file, data in taken.files.items()}
         problem = f"{readable(name)}: {taken.problem}" if taken.problem else ""

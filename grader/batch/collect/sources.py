@@ -120,12 +120,20 @@ def _of_archive(path: Path, file) -> Source:
         listing = archives.zip_listing(file, path.stat().st_size, archives.OF_A_CLASS)
     except Unreadable:
         return Source(path.name, archive=itself)  # what is wrong with it is said of the submission
-    return replace(_of_items(path.name, listing.items), notes=listing.notes, archive=itself)
+    return replace(
+        _of_items(path.name, listing.items, listing.folders), notes=listing.notes, archive=itself
+    )
 
 
-def _of_items(name: str, items: Iterable[Item]) -> Source:
+def _of_items(name: str, items: Iterable[Item], empty: Iterable[str] = ()) -> Source:
+    """The parts of a zip; `empty` are folders that it names by themselves, empty or not."""
     parts: dict[str, Part] = {}
     folders: dict[str, list[Item]] = {}
+    named: dict[str, list[str]] = {}
+    for path in empty:
+        top, _, rest = path.partition("/")
+        folders.setdefault(top, [])
+        named.setdefault(top, []).extend([rest] if rest else [])
     for item in items:
         top, slash, rest = item.path.partition("/")
         if slash:
@@ -134,9 +142,8 @@ def _of_items(name: str, items: Iterable[Item]) -> Source:
             parts[top] = Part(top, item)
     for top, inner in folders.items():
         shown = f"{top}/" if top in parts else top  # a zip can have a file and a folder of one name
-        parts[shown] = Part(
-            top, None, partial(_listing, tuple(inner)), partial(_of_items, top, tuple(inner))
-        )
+        inside = partial(_of_items, top, tuple(inner), tuple(named.get(top, ())))
+        parts[shown] = Part(top, None, partial(_listing, tuple(inner)), inside)
     return Source(name, tuple(parts[each] for each in sorted(parts)))
 
 
