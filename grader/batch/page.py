@@ -80,7 +80,7 @@ def render(
 
 def href(path: str) -> str:
     """A relative path as a link that can be nothing else: no scheme, no host."""
-    return "./" + quote(path.lstrip("/"), safe="/") if path else ""
+    return "./" + quote(path.lstrip("/"), safe="/", errors="replace") if path else ""
 
 
 # --- the whole class ------------------------------------------------------------------------------

@@ -126,7 +126,7 @@ def attempt(
 ) -> Attempt:
     """A graded hand-in, scored by the specs."""
     observed = Evidence(name, SEED, tuple(variants), {"gpu": gpu, "sandbox": "bubblewrap"})
-    handin = Handin(name, members, submitted_at=at, files={"silu.py": name.encode()})
+    handin = Handin(name, members, submitted_at=at, files={"silu.py": name.encode("utf-8", "replace")})
     return Attempt(handin, observed, score(observed, exercises))
 
 
