@@ -1,63 +1,45 @@
-"""Grading one submission: what `grader grade`, pytest and batch all call.
-
-A Session owns the sandbox of one submission. The file it judges is a copy taken at the start, so
-that what was hashed is what ran.
-"""
+"""Grading one submission: what `grader grade`, pytest and batch all call."""
 
 from __future__ import annotations
 
-import hashlib
 import time
-import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, as_completed
 from dataclasses import dataclass, replace
 from pathlib import Path
+from uuid import uuid4
 
-import torch
-
-from grader import ballast, breaches, machine, memory, native, stopwatch, triton_memory
+from grader import machine, pool
 from grader.allowed_paths import DeviceName
-from grader.attempt import is_untouched
-from grader.cases import Case, Space, fixed_case
-from grader.compare import Verdict
-from grader.confinement import Level
-from grader.correctness import Effort, check, failure_of_compile, one_case
-from grader.evidence import (
-    Evidence,
-    Failure,
-    MemoryEvidence,
-    PartEvidence,
-    PerformanceEvidence,
-    VariantEvidence,
+from grader.correctness import Effort
+from grader.evidence import Evidence, PartEvidence, VariantEvidence
+from grader.session import (
+    MAX_FILE_BYTES,
+    PUBLIC_SEED,
+    Progress,
+    Session,
+    Step,
+    SubmissionError,
+    selected,
 )
-from grader.runner import CaseResult, Compiled, Runner
-from grader.runners import Runners
-from grader.sandbox import Sandbox
 from grader.spec import Exercise, Variant
 from grader.status import Status
-from grader.supervision import SandboxError
-from grader.triton_runner import why_not_counted
 
-PUBLIC_SEED = 2026  # of every student's own run; a class is graded with another one
-MAX_FILE_BYTES = 1 << 20
-DIED_COMPILING = "the process that compiled the kernel for the GPU ended without an answer, twice."
+__all__ = [
+    "MAX_FILE_BYTES",
+    "PUBLIC_SEED",
+    "Progress",
+    "Session",
+    "Step",
+    "SubmissionError",
+    "expect_files",
+    "grade",
+    "selected",
+]
 
+LOST = "the grader's own process was killed, twice: for want of memory?"
 
-class SubmissionError(ValueError):
-    """There is no such folder to grade."""
-
-
-@dataclass(frozen=True)
-class Step:
-    """Where grading is: told before each part, and after each case with `cases` raised."""
-
-    exercise: str
-    variant: str
-    part: str = ""
-    cases: int = 0
-
-
-Progress = Callable[[Step], None]
+_Pair = tuple[Exercise, Variant]
 
 
 def grade(
@@ -70,35 +52,39 @@ def grade(
     effort: Effort | None = None,
     require_sandbox: bool = False,
     lifted: Sequence[str] = (),
+    jobs: int = 1,
     on_step: Progress = lambda step: None,
 ) -> Evidence:
     """Everything that can be observed about a submission on this machine.
 
     `only` and `lifted` hold names of exercises (`rmsnorm`) or variants (`rmsnorm/triton`); the
-    latter may break the rules of the assignment. Ctrl-C ends it with the evidence so far, marked
-    incomplete. Raises SubmissionError when the folder isn't there, ConfinementError where a sandbox
-    is required and there is none.
+    latter may break the rules of the assignment. With `jobs` processes, variants are checked side
+    by side; what needs the GPU for itself, timing above all, comes after that, in this process.
+    Ctrl-C ends it with the evidence of the variants that were done, marked incomplete. Raises
+    SubmissionError when the folder isn't there, ConfinementError where a sandbox is required and
+    there is none.
     """
     started = time.monotonic()
-    variants: list[VariantEvidence] = []
+    options = _Options(exercises, seed, device, effort, require_sandbox, tuple(lifted))
+    asked_for = selected(exercises, only)
+    checked: dict[int, VariantEvidence] = {}
+    done: dict[int, VariantEvidence] = {}
     complete = True
-    with Session(
-        submission,
-        exercises,
-        seed=seed,
-        device=device,
-        effort=effort,
-        require_sandbox=require_sandbox,
-        lifted=lifted,
-    ) as session:
-        asked_for = selected(exercises, only)
+    with options.session(submission) as session:
         try:
-            for exercise, variant in asked_for:
-                variants.append(session.variant(exercise, variant, on_step))
+            if jobs > 1 and len(asked_for) > 1:
+                for index, seen in _side_by_side(session, options, asked_for, jobs, on_step):
+                    checked[index] = seen
+            for index, (exercise, variant) in enumerate(asked_for):
+                if index not in checked:
+                    checked[index] = session.beside(exercise, variant, on_step)
+                done[index] = session.alone(exercise, variant, checked[index], on_step)
         except KeyboardInterrupt:
             complete = False
-            for exercise, variant in asked_for[len(variants) :]:
-                variants.append(session.unseen(exercise, variant))
+            if session.device != "cuda":  # nothing more is to be run for these
+                for index in checked.keys() - done.keys():
+                    done[index] = session.alone(*asked_for[index], checked[index])
+        variants = [done.get(i) or session.unseen(*pair) for i, pair in enumerate(asked_for)]
         sandbox = session.sandbox
         environment = machine.environment(session.device, sandbox.description)
         environment["confinement"] = sandbox.confinement.told
@@ -126,385 +112,98 @@ def expect_files(submission: Path, exercises: Mapping[str, Exercise]) -> None:
         )
 
 
-def selected(
-    exercises: Mapping[str, Exercise], only: Sequence[str] = ()
-) -> list[tuple[Exercise, Variant]]:
-    """The variants that `only` names, all of them where it is empty; in the order of the specs."""
-    pairs = [(e, v) for e in exercises.values() for v in e.variants.values()]
-    if not only:
-        return pairs
-    return [(e, v) for e, v in pairs if e.name in only or f"{e.name}/{v.name}" in only]
-
-
-class Session:
-    """One submission being graded. A context manager."""
-
-    def __init__(
-        self,
-        submission: Path,
-        exercises: Mapping[str, Exercise],
-        *,
-        seed: int = PUBLIC_SEED,
-        device: DeviceName | None = None,
-        effort: Effort | None = None,
-        level: Level | None = None,
-        require_sandbox: bool = False,
-        lifted: Sequence[str] = (),
-        policy: bool = True,
-        check_with_nvcc: bool = True,
-        backends: tuple[native.Backend, ...] | None = None,
-        guarded: bool = True,
-        sandbox: Sandbox | None = None,
-    ) -> None:
-        """`level` and what follows `lifted` are for tests: one confinement; the source left unread;
-        nvcc not asked; CUDA C++ in one place only; its object neither looked at nor watched; a
-        sandbox for Triton kernels, which its owner starts and closes.
-        """
-        if not submission.is_dir():
-            raise SubmissionError(f"{submission}: expected a folder like assignment/, found none")
-        torch.set_num_threads(1)  # the tensors are small; threads would only wait for each other
-        self.submission = submission
-        self.exercises = exercises
-        self.seed = seed
-        self.device: DeviceName = device or machine.device()
-        self.effort = effort or Effort()
-        self.sandbox = sandbox or Sandbox(self.device, level, require_sandbox)
-        self._owns_sandbox = sandbox is None
-        self.policy = policy
-        self.lifted = frozenset(lifted)
-        self._files: dict[str, bytes | str] = {}
-        self.runners = Runners(
-            exercises,
-            self.sandbox,
-            self._file,
-            lambda exercise, variant: policy and not self._is_lifted(exercise, variant),
-            level=level,
-            required=require_sandbox,
-            check_with_nvcc=check_with_nvcc,
-            backends=backends,
-            guarded=guarded,
-        )
-        self._timed_out_parts: dict[tuple[str, str], int] = {}
-        self._found_breaches: dict[tuple[str, str], tuple[Failure, ...]] = {}
-
-    def __enter__(self) -> Session:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.runners.close()
-        if self._owns_sandbox:
-            self.sandbox.close()
-
-    def not_attempted(self, variant: Variant) -> str:
-        """Why there is nothing to run for a variant, or "". Runs nothing."""
-        data = self._file(variant.file)
-        if isinstance(data, str):
-            return data
-        return is_untouched(data.decode("utf-8", "replace"), variant.entry, variant.language)
-
-    def variant(
-        self, exercise: Exercise, variant: Variant, on_step: Progress = lambda step: None
-    ) -> VariantEvidence:
-        """All there is to observe about one variant."""
-        on_step(Step(exercise.name, variant.name))
-        evidence = self.unseen(exercise, variant)
-        if not evidence.not_attempted:
-            evidence = replace(evidence, parts=self._parts(exercise, variant, on_step))
-        if variant.performance is not None:
-            on_step(Step(exercise.name, variant.name, "timing"))
-            performance = self._performance(exercise, variant, evidence)
-            evidence = replace(evidence, performance=performance)
-        if variant.memory is not None and evidence.correctness is Status.passed:
-            on_step(Step(exercise.name, variant.name, "memory"))
-            evidence = replace(evidence, memory=self.memory(exercise, variant))
-        self.runners.close_variant(exercise, variant)
-        return evidence
-
-    def unseen(self, exercise: Exercise, variant: Variant) -> VariantEvidence:
-        """The evidence of a variant before anything of it has run."""
-        data = self._file(variant.file)
-        return VariantEvidence(
-            exercise.name,
-            variant.name,
-            variant.file,
-            sha256=hashlib.sha256(data).hexdigest() if isinstance(data, bytes) else "",
-            not_attempted=self.not_attempted(variant),
-            rules_lifted=self._is_lifted(exercise, variant),
-        )
-
-    def part(
-        self,
-        exercise: Exercise,
-        variant: Variant,
-        dtype: str,
-        size_class: str,
-        on_case: Callable[[], None] = lambda: None,
-    ) -> PartEvidence:
-        """One dtype and size class, compiled ahead of time too before it answers."""
-        [part] = self._checked(exercise, variant, [(dtype, size_class)], lambda _: None)
-        return part
-
-    def case(self, exercise: Exercise, variant: Variant, case: Case) -> PartEvidence:
-        """One given case, of whatever size: what `grader check --case` shows."""
-        if found := self._breaches(exercise, variant):
-            status = Status.policy_violation
-            return PartEvidence(case.dtype, "case", status, failures=found)
-        space = self._space(exercise, variant, case.dtype, next(iter(exercise.sizes)))
-        space = replace(space, seed=case.seed)
-        return self._asked(
-            exercise,
-            variant,
-            (case.dtype, "case"),
-            lambda runner: one_case(space, runner, case, self._shown()),
-        )
-
-    def memory(self, exercise: Exercise, variant: Variant) -> MemoryEvidence:
-        """How a variant that is right uses memory, on the case its spec names."""
-        seen = self._counted(exercise, variant)
-        if seen.status not in (Status.passed, Status.not_measured) or self.device != "cuda":
-            return seen
-        if variant.memory.ballast is None:
-            return seen
-        try:
-            runner = self.runners.triton(exercise, variant)
-            return ballast.look(runner, exercise, variant, self.seed, seen)
-        except Exception:
-            reason = traceback.format_exc(limit=-6)
-            return MemoryEvidence(Status.grader_error, reason, seen.case)
-
-    def _counted(self, exercise: Exercise, variant: Variant) -> MemoryEvidence:
-        """What one call's accesses show of a variant's use of memory."""
-        if found := self._breaches(exercise, variant):
-            return MemoryEvidence(Status.policy_violation, found[0].what)
-        in_cuda = variant.language == "cuda"
-        if reason := native.why_not("emulator") if in_cuda else why_not_counted():
-            return MemoryEvidence(Status.not_measured, reason)
-        case = fixed_case(exercise, variant, variant.memory.case, self.seed)
-        try:
-            if not in_cuda:
-                return self._memory_of_triton(exercise, variant, case)
-            runner = self.runners.native(exercise, variant, "emulator")
-            seen = runner.measure(case)
-            if isinstance(seen, CaseResult):
-                return MemoryEvidence(seen.status, seen.verdict.what, str(case))
-            lines = {pc: site.line for pc, site in (runner.program.sites or {}).items()}
-            return memory.measure(seen, lines, exercise, variant, case)
-        except Exception:
-            reason = traceback.format_exc(limit=-6)
-            return MemoryEvidence(Status.grader_error, reason, str(case))
-
-    def _memory_of_triton(self, exercise: Exercise, variant: Variant, case: Case) -> MemoryEvidence:
-        block = variant.memory
-        runner = self.runners.interpreted(exercise, variant)
-        wave = block.wave_bytes.programs if block.wave_bytes is not None else 0
-        seen = runner.measure(case, wave)
-        if isinstance(seen, CaseResult):
-            return MemoryEvidence(seen.status, seen.verdict.what, str(case))
-        grown = None
-        if block.growth is not None:
-            larger = fixed_case(exercise, variant, block.grown_case(), self.seed)
-            seen_larger = runner.measure(larger)
-            if isinstance(seen_larger, CaseResult):
-                return MemoryEvidence(seen_larger.status, seen_larger.verdict.what, str(larger))
-            grown = (larger, seen_larger)
-        data = self._file(variant.file)
-        source = data.decode("utf-8", "replace").splitlines() if isinstance(data, bytes) else []
-        return triton_memory.measure(seen, exercise, variant, case, source, grown)
-
-    # --- parts ---------------------------------------------------------------------------------
-
-    def _parts(self, exercise: Exercise, variant: Variant, on_step: Progress):
-        keys = [(dtype, name) for dtype in variant.dtypes for name in variant.size_classes]
-        return tuple(self._checked(exercise, variant, keys, on_step))
-
-    def _checked(
-        self,
-        exercise: Exercise,
-        variant: Variant,
-        keys: Sequence[tuple[str, str]],
-        on_step: Progress,
-    ) -> list[PartEvidence]:
-        """Check parts one after the other; each is compiled while the next one runs."""
-        if found := self._breaches(exercise, variant):
-            status = Status.policy_violation
-            return [PartEvidence(*key, status, failures=found) for key in keys]
-        parts: list[PartEvidence] = []
-        pending = None
-        for dtype, size_class in keys:
-            step = Step(exercise.name, variant.name, f"{dtype} {size_class}")
-            on_step(step)
-            parts.append(self._check(exercise, variant, dtype, size_class, step, on_step))
-            # Before the last part's is waited for: should that have to run again, it is alone.
-            following = self._compile_in_background(exercise, variant)
-            if pending is not None:
-                parts[-2] = self._with_compiled(exercise, variant, parts[-2], pending)
-            pending = following
-        if pending is not None:
-            parts[-1] = self._with_compiled(exercise, variant, parts[-1], pending)
-        return parts
-
-    def _compile_in_background(self, exercise: Exercise, variant: Variant):
-        """Start compiling ahead of time what ran, where the kernels are Triton's."""
-        runner = self.runners.opened(exercise, variant)
-        return runner.compile_in_background() if runner and self.effort.compile_ahead else None
-
-    def _check(self, exercise, variant, dtype, size_class, step, on_step) -> PartEvidence:
-        key = (exercise.name, variant.name)
-        if self._timed_out_parts.get(key, 0) >= 3:
-            reason = "not run: three other parts of this variant had run out of time"
-            return PartEvidence(dtype, size_class, Status.timed_out, reason=reason)
-        effort = self.effort
-        if self._timed_out_parts.get(key):
-            effort = replace(effort, shrink_timeouts=0)
-        cases = 0
-
-        def on_case() -> None:
-            nonlocal cases
-            cases += 1
-            on_step(replace(step, cases=cases))
-
-        space = self._space(exercise, variant, dtype, size_class)
-        part = self._asked(
-            exercise,
-            variant,
-            (dtype, size_class),
-            lambda runner: check(space, runner, effort, on_case, self._shown()),
-        )
-        if part.status is Status.timed_out:
-            self._timed_out_parts[key] = self._timed_out_parts.get(key, 0) + 1
-        return part
-
-    def _with_compiled(self, exercise, variant, part: PartEvidence, pending) -> PartEvidence:
-        """The part with what compiling ahead of time adds to it."""
-        runner = self.runners.triton(exercise, variant)
-        compiled = runner.compiled(pending)
-        space = self._space(exercise, variant, part.dtype, part.size_class)
-        if compiled is None and part.status is Status.passed:
-            # Its process died: with the worker it was a child of, or in the compiler.
-            for case in pending.tags.values():
-                runner.run(case)
-            again = runner.compile_in_background()
-            compiled = runner.compiled(again) if again else None
-            if compiled is None:  # as it would on a GPU, where it compiles in the same process
-                died = Verdict(Status.compile_error, DIED_COMPILING)
-                compiled = Compiled(CaseResult(next(iter(pending.tags.values()), None), died))
-        if compiled is None:
-            return part
-        if compiled.failure is None:
-            return replace(part, reason=part.reason or compiled.note)
-        failure = failure_of_compile(space, compiled.failure, self._shown())
-        if part.status is not Status.passed:
-            return replace(part, failures=(*part.failures, failure))
-        return replace(part, status=failure.status, failures=(failure,))
-
-    def _asked(
-        self,
-        exercise: Exercise,
-        variant: Variant,
-        key: tuple[str, str],
-        look: Callable[[Runner], PartEvidence],
-    ) -> PartEvidence:
-        """What a look at one part shows: in the emulator and then on the GPU, where both run it.
-
-        The first fault is the verdict; what one can't decide, the other may.
-        """
-        if reason := self.runners.why_none(variant):
-            return PartEvidence(*key, Status.not_measured, reason=reason)
-
-        def look_at_each() -> PartEvidence:
-            seen: list[PartEvidence] = []
-            for runner in self.runners.of(exercise, variant):
-                seen.append(look(runner))
-                if seen[-1].status.is_failure:
-                    return seen[-1]
-            decided = [part for part in seen if part.status is Status.passed]
-            last = (decided or seen)[-1]
-            return replace(
-                last,
-                cases_run=sum(part.cases_run for part in decided) if decided else last.cases_run,
-                seconds=sum(part.seconds for part in seen),
-            )
-
-        return self._guarded(*key, look_at_each)
-
-    def _guarded(self, dtype: str, size_class: str, work: Callable) -> PartEvidence:
-        """The part's evidence; trouble of our own becomes grader_error and costs no points."""
-        try:
-            return work()
-        except SandboxError as error:
-            reason = f"no worker could be started: {error}"
-        except Exception:
-            reason = traceback.format_exc(limit=-6)
-        return PartEvidence(dtype, size_class, Status.grader_error, reason=reason)
-
-    # --- timing --------------------------------------------------------------------------------
-
-    def _performance(
-        self, exercise: Exercise, variant: Variant, evidence: VariantEvidence
-    ) -> PerformanceEvidence | None:
-        if self.device != "cuda":
-            return PerformanceEvidence(Status.not_measured, "timing needs an NVIDIA GPU")
-        if evidence.correctness is not Status.passed:
-            return None
-        try:
-            return stopwatch.measure(
-                self.sandbox, exercise, variant, self._path(variant), self.seed
-            )
-        except Exception:
-            reason = traceback.format_exc(limit=-6)
-            return PerformanceEvidence(Status.grader_error, reason)
-
-    # --- rules -----------------------------------------------------------------------------------
-
-    def _breaches(self, exercise: Exercise, variant: Variant) -> tuple[Failure, ...]:
-        """What breaks the rules in the variant's file: nothing of it is run then."""
-        data = self._file(variant.file)
-        if not self.policy or self._is_lifted(exercise, variant) or isinstance(data, str):
-            return ()
-        key = (exercise.name, variant.name)
-        if key not in self._found_breaches:
-            self._found_breaches[key] = breaches.find(exercise, variant, data)
-        return self._found_breaches[key]
-
-    def _is_lifted(self, exercise: Exercise, variant: Variant) -> bool:
-        return bool({exercise.name, f"{exercise.name}/{variant.name}"} & self.lifted)
-
-    # --- what is opened on the way ---------------------------------------------------------------
-
-    def _space(self, exercise, variant, dtype: str, size_class: str) -> Space:
-        return Space(exercise, variant, dtype, size_class, self.seed)
-
-    def _path(self, variant: Variant) -> Path:
-        """The file as it is run: a copy that a worker can only read."""
-        return self.sandbox.hold(variant.file, self._file(variant.file))
-
-    def _file(self, name: str) -> bytes | str:
-        """The file's contents, read once; or, as text, why there are none."""
-        if name not in self._files:
-            self._files[name] = _read(self.submission / name)
-        return self._files[name]
-
-    def _shown(self) -> str:
-        """The submission as a reproduce line names it; "" for the default folder."""
-        default = Path("assignment")
-        return "" if self.submission.resolve() == default.resolve() else str(self.submission)
-
-
 def _in_utf8(name: str) -> str:
     """A folder's name as text that can be written, whatever bytes it is made of."""
     return name.encode("utf-8", "replace").decode()
 
 
-def _read(path: Path) -> bytes | str:
-    if not path.exists():
-        return f"there is no {path.name}"
-    if not path.is_file():
-        return f"{path.name} is not a file"
-    try:
-        with path.open("rb") as file:
-            data = file.read(MAX_FILE_BYTES + 1)
-    except OSError as error:
-        return f"{path.name} can't be read: {error.strerror}"
-    if len(data) > MAX_FILE_BYTES:
-        return f"{path.name} is larger than {MAX_FILE_BYTES >> 20} MiB"
-    return data
+# --- side by side -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Options:
+    """What every session of one grading has in common."""
+
+    exercises: Mapping[str, Exercise]
+    seed: int
+    device: DeviceName | None
+    effort: Effort | None
+    require_sandbox: bool
+    lifted: tuple[str, ...]
+
+    def session(self, submission: Path, files: Mapping[str, bytes | str] | None = None) -> Session:
+        return Session(
+            submission,
+            self.exercises,
+            seed=self.seed,
+            device=self.device,
+            effort=self.effort,
+            require_sandbox=self.require_sandbox,
+            lifted=self.lifted,
+            files=files,
+        )
+
+
+def _side_by_side(
+    session: Session,
+    options: _Options,
+    pairs: Sequence[_Pair],
+    jobs: int,
+    on_step: Progress,
+) -> Iterator[tuple[int, VariantEvidence]]:
+    """What `Session.beside` shows of each variant, by its place in `pairs`, as they come.
+
+    Those worth most, which take longest, come first, so that none of them is left for last.
+    """
+    files = session.files
+    kept_as = uuid4().hex
+    with pool.Pool(min(jobs, len(pairs))) as processes:
+
+        def submit(index: int) -> Future[VariantEvidence]:
+            exercise, variant = pairs[index]
+            names = (exercise.name, variant.name)
+            arguments = (kept_as, session.submission, files, options, *names)
+            return processes.submit(_beside, *arguments, told=on_step)
+
+        places = sorted(range(len(pairs)), key=lambda i: -pairs[i][1].max_points)
+        waiting = {submit(index): index for index in places}
+        lost: set[int] = set()
+        while waiting:
+            for future in as_completed(list(waiting)):
+                index = waiting.pop(future)
+                try:
+                    yield index, future.result()
+                except pool.Lost:
+                    if index in lost:
+                        yield index, _lost(session, *pairs[index])
+                    else:
+                        lost.add(index)
+                        waiting[submit(index)] = index
+
+
+_kept: dict[str, Session] = {}  # in a process of the pool: the session of the grading it works for
+
+
+def _beside(
+    kept_as: str,
+    submission: Path,
+    files: Mapping[str, bytes | str],
+    options: _Options,
+    exercise: str,
+    variant: str,
+) -> VariantEvidence:
+    """One variant, in a process of a pool, whose session and sandbox stay for the next one."""
+    if not _kept:
+        _kept[kept_as] = options.session(submission, files)
+        pool.at_end(_kept[kept_as].__exit__)
+    spec = options.exercises[exercise]
+    return _kept[kept_as].beside(spec, spec.variants[variant], pool.tell)
+
+
+def _lost(session: Session, exercise: Exercise, variant: Variant) -> VariantEvidence:
+    parts = [
+        PartEvidence(dtype, name, Status.grader_error, reason=LOST)
+        for dtype in variant.dtypes
+        for name in variant.size_classes
+    ]
+    return replace(session.unseen(exercise, variant), parts=tuple(parts))

@@ -1,0 +1,131 @@
+"""Processes of the grader's own that work side by side: a variant each, or a submission each.
+
+    with Pool(jobs=2) as pool:
+        future = pool.submit(function, *arguments, told=on_step)
+
+`function` and what it takes and gives are pickled: the processes are as trusted as this one, and
+no submission's code runs in them, only in the sandboxes that they start. They come from a process
+that has imported the grader and does nothing else (multiprocessing's fork server), never from this
+one, which may have threads.
+
+Ctrl-C reaches this process only, which then stops the others. They end in an orderly way, as what
+was given to `at_end` is called, when they are stopped and when this process is gone, however it
+went. One that is killed costs its own task and is replaced.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import multiprocessing
+import os
+import pickle
+import signal
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from itertools import count
+from multiprocessing import util
+from multiprocessing.connection import Connection
+from typing import Any, TypeVar
+
+import pebble
+
+from grader import processes
+
+Lost = pebble.ProcessExpired  # a future's exception where its process was killed
+
+T = TypeVar("T")
+
+MOST_BY_DEFAULT = 4
+_PR_SET_PDEATHSIG = 1
+_LONGEST_MESSAGE = 2048  # bytes; a pipe takes as many at once or none, whoever else writes
+_FIRST = 100  # of multiprocessing's own clean-up, which is called from the highest number down
+
+_writer: Connection | None = None  # in a process of the pool, to the one that made it
+_number = 0  # of the task that it works on
+
+
+def default_jobs() -> int:
+    """As many as there are cores to use, up to four: each needs some 1.5 GB of memory."""
+    return min(len(os.sched_getaffinity(0)), MOST_BY_DEFAULT)
+
+
+class Pool:
+    """A context manager; what hasn't run when it ends is cancelled, what runs is stopped."""
+
+    def __init__(self, jobs: int) -> None:
+        """`jobs` processes, started with the first task."""
+        # Unless its parent's end is noticed, a sandbox's processes would come to nobody.
+        processes.adopt_orphans()
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload(["grader.grade"])
+        self._reader, self._to_us = context.Pipe(duplex=False)
+        self._pool = pebble.ProcessPool(
+            jobs, initializer=_begin, initargs=(self._to_us,), context=context
+        )
+        self._numbers = count(1)
+        self._told: dict[int, Callable[[Any], None]] = {}
+        self._listener = threading.Thread(target=self._listen, daemon=True)
+        self._listener.start()
+
+    def __enter__(self) -> Pool:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pool.stop()
+        self._pool.join()
+        self._to_us.send_bytes(pickle.dumps((0, None)))
+        self._listener.join()
+        self._reader.close()
+        self._to_us.close()
+
+    def submit(
+        self,
+        function: Callable[..., T],
+        *arguments: Any,
+        told: Callable[[Any], None] = lambda what: None,
+        seconds: float | None = None,
+    ) -> Future[T]:
+        """Have a process call `function(*arguments)`; what it tells on the way goes to `told`.
+
+        `told` is called in another thread. The future's exception is what the function raised;
+        Lost where its process was killed, TimeoutError where it ran for more than `seconds`.
+        """
+        number = next(self._numbers)
+        self._told[number] = told
+        future = self._pool.schedule(_call, (number, function, arguments), timeout=seconds)
+        future.add_done_callback(lambda _: self._told.pop(number, None))
+        return future
+
+    def _listen(self) -> None:
+        while True:
+            number, what = pickle.loads(self._reader.recv_bytes())
+            if not number:
+                return
+            if told := self._told.get(number):
+                told(what)
+
+
+def tell(what: Any) -> None:
+    """In a process of a pool: tell whoever submitted the task. What is too long is left out."""
+    message = pickle.dumps((_number, what))
+    if _writer is not None and len(message) <= _LONGEST_MESSAGE:
+        _writer.send_bytes(message)
+
+
+def at_end(function: Callable[[], None]) -> None:
+    """In a process of a pool: have `function` called before it ends, unless it is killed."""
+    util.Finalize(None, function, exitpriority=_FIRST)
+
+
+def _begin(writer: Connection) -> None:
+    global _writer
+    _writer = writer
+    # The fork server is this one's parent, and ends with the process that started it.
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+
+
+def _call(number: int, function: Callable[..., T], arguments: tuple[Any, ...]) -> T:
+    global _number
+    _number = number
+    return function(*arguments)
