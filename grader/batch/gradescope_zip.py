@@ -16,13 +16,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import get_args
+from typing import Annotated, get_args
+
+import typer
 
 from grader import release
+from grader.batch import course as course_files
 from grader.batch.in_gradescope import CONFIG, Config
+from grader.console import known_names, tell
 from grader.release import Release, ReleaseError
 from grader.report.gradescope import Visibility
-from grader.spec import Exercise
+from grader.spec import Exercise, load_all
 
 TIMEOUT = 600  # seconds that Gradescope gives, unless told otherwise
 SPARE = 90  # of these, for starting, for the case under way when time is over, and for the end
@@ -31,6 +35,7 @@ EFFORT = {
     "edges": 12, "drawn": 6, "seconds": 10.0, "shrink_seconds": 4.0, "probe_seconds": 3.0
 }  # fmt: skip
 
+ROOT = Path(__file__).resolve().parents[2]
 _FOLDER = Path(__file__).parent / "gradescope"
 _PROJECT_FILES = ("LICENSE", "README.md", "constraints.txt", "pyproject.toml")
 _SECRET_UNTIL = ("hidden", "after_published")
@@ -98,3 +103,45 @@ def _triton(project: Path) -> str:
     if found is None:
         raise ReleaseError(f"{project / 'Makefile'}: expected a line TRITON := VERSION")
     return found[1]
+
+
+def command(
+    out: Annotated[Path, typer.Option(metavar="ZIP", help="The file to upload.")],
+    course: Annotated[
+        Path | None, typer.Option("--course", help="course.yaml: its seed, and what it lifts.")
+    ] = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option("--only", metavar="EXERCISE", help="Grade this exercise; may be repeated."),
+    ] = None,
+    hidden: Annotated[
+        list[str] | None,
+        typer.Option("--hidden", metavar="NAME", help="Hide it from students: silu, silu/cuda."),
+    ] = None,
+    visibility: Annotated[
+        str, typer.Option(help="Of what is hidden: hidden, after_due_date or after_published.")
+    ] = "after_published",
+    timeout: Annotated[
+        float, typer.Option(metavar="SECONDS", help="The assignment's autograder timeout.")
+    ] = TIMEOUT,
+    thorough: Annotated[
+        bool, typer.Option("--thorough", help="Look for failures as long as `grader grade` does.")
+    ] = False,
+) -> None:
+    """Write the autograder that Gradescope runs for each submission, on a CPU."""
+    exercises = load_all()
+    rules = course_files.load(course, exercises) if course is not None else course_files.Course()
+    made = make(
+        ROOT,
+        exercises,
+        only=known_names(exercises, only or []),
+        hidden=known_names(exercises, hidden or []),
+        visibility=visibility,
+        seed=rules.seed,
+        lifted=rules.lifted,
+        timeout=timeout,
+        thorough=thorough,
+    )
+    write(made, out)
+    tell(f"{out}: {len(made.files)} files, {made.size / 1e6:.1f} MB")
+    tell("In the assignment's settings choose a container with at least 1.5 GB of memory.")

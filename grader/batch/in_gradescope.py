@@ -13,8 +13,10 @@ from __future__ import annotations
 
 import json
 import os
+import tempfile
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -24,6 +26,7 @@ from grader.evidence import Evidence
 from grader.grade import PUBLIC_SEED, Step, grade, selected
 from grader.report import gradescope
 from grader.report.gradescope import Visibility
+from grader.report.summary import STUDENTS_FOLDER
 from grader.score import score
 from grader.spec import Exercise, load_all
 
@@ -78,11 +81,25 @@ def main() -> None:
         # Nothing holds the submission: what it must not know is gone before it runs.
         config = replace(config, seed=None)
         config_path.write_text(config.to_json(), encoding="utf-8")
-    text = run(root / "submission", exercises, config, confined=confined)
+    with _as_assignment(folder_in(root / "submission", exercises)) as folder:
+        text = run(folder, exercises, config, confined=confined)
     results = root / "results" / "results.json"
     temporary = results.with_name("results.json.new")
     temporary.write_text(text, encoding="utf-8")
     temporary.replace(results)
+
+
+@contextmanager
+def _as_assignment(folder: Path) -> Iterator[Path]:
+    """The folder under its usual name, so that a line that repeats a failure fits a student's."""
+    before = Path.cwd()
+    with tempfile.TemporaryDirectory() as temporary:
+        Path(temporary, STUDENTS_FOLDER).symlink_to(folder.resolve())
+        os.chdir(temporary)
+        try:
+            yield Path(STUDENTS_FOLDER)
+        finally:
+            os.chdir(before)
 
 
 def run(
@@ -93,11 +110,10 @@ def run(
     names = [(e.name, v.name) for e, v in selected(exercises)]
     open_names = [f"{e}/{v}" for e, v in names if not config.is_hidden(e, v)]
     hidden_names = [f"{e}/{v}" for e, v in names if config.is_hidden(e, v)]
-    folder = folder_in(submission, exercises)
     parts = []
     for only, seed in ((open_names, None), (hidden_names, config.seed)):
         if only:
-            parts.append(_graded(folder, exercises, config, only, seed, deadline))
+            parts.append(_graded(submission, exercises, config, only, seed, deadline))
     observed = together(parts)
     graded = score(observed, exercises)
 
@@ -140,7 +156,6 @@ def together(parts: Sequence[Evidence]) -> Evidence:
     """Evidence of different variants of one submission, as one; its seed is the first's."""
     return replace(
         parts[0],
-        submission="submission",
         variants=tuple(variant for part in parts for variant in part.variants),
         seconds=round(sum(part.seconds for part in parts), 3),
         complete=all(part.complete for part in parts),

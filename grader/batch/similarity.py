@@ -15,15 +15,23 @@ import os
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import combinations
+from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from grader.batch.records import Handin
+from grader.batch.store import Store
+from grader.console import console, writable, write
 from grader.report.message import clean, one_line
+from grader.spec import load_all
+from grader.stubs import make_stubs
 
+ROOT = Path(__file__).resolve().parents[2]
 LENGTH = 25  # characters of the text with names made alike: a line or so
 LEAST = 150  # of them that a file must have beside the stub: shorter kernels are all alike
 THRESHOLD = 0.75
@@ -69,11 +77,12 @@ def pairs(
     """The pairs whose share is at least `threshold`, the most alike first.
 
     `stubs` maps a file's name to what students started from (stubs.make_stubs); other files aren't
-    looked at. Hand-ins with a person in common (a group's, resubmissions) are never a pair. Raises
-    SimilarityError where copydetect isn't installed.
+    looked at. Hand-ins with a person in common (a group's, resubmissions) are never a pair, and of
+    several pairs of the same people in a file the most alike stands. Raises SimilarityError where
+    copydetect isn't installed.
     """
     library = _copydetect()
-    found = []
+    found: dict[tuple[object, ...], Pair] = {}
     for file, stub in stubs.items():
         started_from = _Fingerprint.of(library, file, stub).hashes
         texts = {id(each): _text(each.files[file]) for each in handins if file in each.files}
@@ -85,9 +94,10 @@ def pairs(
             a, b = prints[texts[id(left)]], prints[texts[id(right)]]
             if _could_reach(a, b, threshold) and not _people(left) & _people(right):
                 pair = _compare(library, file, left, right, a, b)
-                if pair.share >= threshold:
-                    found.append(pair)
-    return tuple(sorted(found, key=lambda each: (-each.share, each.file, each.left.id)))
+                people = (file, frozenset({_people(left), _people(right)}))
+                if pair.share >= max(threshold, found[people].share if people in found else 0):
+                    found[people] = pair
+    return tuple(sorted(found.values(), key=lambda each: (-each.share, each.file, each.left.id)))
 
 
 @dataclass(frozen=True)
@@ -148,8 +158,8 @@ def _spans(slices: Any, text: str) -> tuple[tuple[int, int], ...]:
     return tuple(merged)
 
 
-def _people(handin: Handin) -> set[str]:
-    return {member.id for member in handin.members} or {f"hand-in {handin.id}"}
+def _people(handin: Handin) -> frozenset[str]:
+    return frozenset(member.id for member in handin.members) or frozenset({f"hand-in {handin.id}"})
 
 
 def _text(data: bytes) -> str:
@@ -184,6 +194,32 @@ def _matplotlib_in_a_temporary_folder() -> Iterator[None]:
                 os.environ.pop(name, None)
                 if value is not None:
                     os.environ[name] = value
+
+
+# --- the command ----------------------------------------------------------------------------------
+
+
+def command(
+    results: Annotated[
+        Path, typer.Argument(metavar="RESULTS", help="The folder that `grader batch --out` wrote.")
+    ],
+    threshold: Annotated[
+        float, typer.Option(min=0.0, max=1.0, help="Of a file's own code, from 0 to 1.")
+    ] = THRESHOLD,
+    html_file: Annotated[
+        Path | None, typer.Option("--html", help="Write both texts side by side here.")
+    ] = None,
+) -> None:
+    """List hand-ins that are alike: a reason to look, no proof."""
+    writable(html_file)
+    with Store(results) as store:
+        handins = [replace(each.handin, files=store.files(each.number)) for each in store.handins()]
+    stubs = make_stubs(ROOT / "reference", load_all())
+    with console.status("comparing"):
+        found = pairs(handins, stubs, threshold)
+    if html_file is not None:
+        write(html_file, to_html(found, threshold))
+    console.print(to_text(found, threshold), markup=False, highlight=False, soft_wrap=True, end="")
 
 
 # --- in words -------------------------------------------------------------------------------------
@@ -250,11 +286,13 @@ _HEAD = """<!doctype html>
 <title>Similar submissions</title>
 <style>
 body { margin: 0 auto; max-width: 80rem; padding: 2rem 1.25rem;
-  font: 1rem/1.55 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; overflow-wrap: anywhere; }
+  font: 1rem/1.55 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif;
+  overflow-wrap: anywhere; }
 h1 { font-size: 1.3rem; } h3 { font-size: 1rem; margin: .5rem 0; }
 .note { border-left: .25rem solid #7a5800; padding-left: .9rem; max-width: 46rem; }
 summary { cursor: pointer; padding: .3rem 0; }
-.sides { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(26rem, 100%), 1fr)); gap: 1rem; }
+.sides { display: grid; gap: 1rem;
+  grid-template-columns: repeat(auto-fit, minmax(min(26rem, 100%), 1fr)); }
 pre { font: .8rem/1.45 ui-monospace, Menlo, Consolas, monospace; white-space: pre-wrap; margin: 0; }
 mark { background: #e3b34155; color: inherit; }
 </style></head><body>

@@ -150,7 +150,8 @@ def page_naming(name: str) -> str:
     wrong = variant_evidence(RMSNORM, TRITON, {("*", "*"): wrong})
     slow = variant_evidence(RMSNORM, TRITON, ratios={"copy": 0.5, "torch": 0.5})
     student = Student(name, name, name, name, name)
-    made = [attempt(f"{n}{name}", each) for n, each in enumerate(([wrong, broken],) * 2 + ([slow],))]
+    written = ([wrong, broken], [wrong, broken], [slow])
+    made = [attempt(f"{number}{name}", each) for number, each in enumerate(written)]
     entries = [
         Entry(student, (each,), each, 1.0, 1.0, adjustments=(by,), notes=(name,)) for each in made
     ]
@@ -274,9 +275,16 @@ def test_who_handed_in_nothing_and_what_cannot_be_read_are_told_apart():
     assert "b.zip: the archive is damaged" in text
 
 
+def test_a_score_that_is_not_final_says_why():
+    text = rendered(entry("Ada", timed("a", 1, 1), waiting=("a time to decide on",)))
+    assert "1 score isn't final" in body(text)
+    assert "a time to decide on" in body(text[text.index('id="students"') :])
+
+
 def test_what_matches_nobody_is_listed():
     handin = Handin("submission_9", (Member("77", "Guest"),), DUE, problem="torn")
-    text = body(rendered(unmatched_handins=(handin,), unmatched_rows=("line 4: 's9' names nobody",)))
+    rows = ("line 4: 's9' names nobody",)
+    text = body(rendered(unmatched_handins=(handin,), unmatched_rows=rows))
     assert "1 hand-in of nobody on the roster, 1 row that names nobody" in text
     assert "submission_9" in text
     assert "Guest, 77" in text
@@ -299,9 +307,9 @@ def test_lateness_in_words(late, told):
 
 
 def test_adjustments_have_their_reasons():
-    by = Adjustment("x", AdjustmentKind.points, "typo in the formula", "softmax/online", -1.5, "kim")
+    by = Adjustment("x", AdjustmentKind.points, "typo in it", "softmax/online", -1.5, "kim")
     text = body(rendered(entry("Ada", timed("a", 1, 1), adjustments=(by,))))
-    assert "−1.5 (softmax/online) typo in the formula kim" in text
+    assert "−1.5 (softmax/online) typo in it kim" in text
 
 
 # --- counts ---------------------------------------------------------------------------------------
@@ -318,8 +326,10 @@ def test_the_tally_counts_groups_once_and_tells_statuses(book, text):
     everyone = submissions(book)
     for each in overview.tally(everyone, EXERCISES):
         assert sum(count for _, count in each.statuses) == each.attempted
-        assert each.attempted <= each.asked == len(
-            [s for s in everyone if s.variant(each.exercise, each.variant)]
+        assert (
+            each.attempted
+            <= each.asked
+            == len([s for s in everyone if s.variant(each.exercise, each.variant)])
         )
 
 
@@ -368,7 +378,8 @@ def test_milliseconds_are_held_against_their_own_gpu_only():
         specs = {"rmsnorm": RMSNORM.model_copy(update={"variants": {"triton": variant}})}
         again = replace(made, grade=score(made.evidence, specs))
         strips = overview.strips(submissions(gradebook(entry("Ada", again))), specs)
-        assert [dict(t.values) for s in strips for t in s.timings] == ([expected] if expected else [])
+        found = [dict(timing.values) for strip in strips for timing in strip.timings]
+        assert found == ([expected] if expected else [])
         assert "0.2 ms" in page.render(gradebook(entry("Ada", again)), specs) or not expected
 
 
@@ -381,7 +392,8 @@ def test_nothing_timed_is_said():
 
 def test_a_mistake_of_one_is_counted_and_of_two_is_shown():
     def wrong(name: str) -> Entry:
-        return entry(name, attempt(name, [variant_evidence(RMSNORM, TRITON, {("*", "*"): failure()})]))
+        made = variant_evidence(RMSNORM, TRITON, {("*", "*"): failure()})
+        return entry(name, attempt(name, [made]))
 
     assert "1 mistake was made by one submission alone" in body(rendered(wrong("Ada")))
     both = rendered(wrong("Ada"), wrong("Bob"))

@@ -75,7 +75,8 @@ def test_the_same_words_in_another_variant_are_another_mistake():
 
 def test_a_group_counts_once_and_all_of_it_is_named():
     shared = failing("group", failure())
-    [found] = found_in(entry("Ada", shared), entry("Bob", shared), entry("Cyd", failing("c", failure())))
+    alone = failing("c", failure())
+    [found] = found_in(entry("Ada", shared), entry("Bob", shared), entry("Cyd", alone))
     assert found.sentence.startswith("2 submissions fail")
     assert len(found.entries) == 3
 
@@ -87,8 +88,21 @@ def test_a_group_whose_attempt_was_read_twice_still_counts_once():
     assert found.count == 1
 
 
+def test_two_hand_ins_of_one_name_are_two_where_their_files_are_not_at_hand():
+    first, second = failing("sub", failure()), failing("sub", failure())
+    entries = []
+    for name, made in (("Ada", first), ("Bob", second)):
+        seen = replace(made.evidence.variants[0], sha256=name)
+        handin = replace(made.handin, files={})
+        made = replace(made, handin=handin, evidence=replace(made.evidence, variants=(seen,)))
+        entries.append(entry(name, made))
+    [found] = found_in(*entries)
+    assert found.count == 2
+
+
 def test_only_the_attempt_that_counts_is_looked_at():
-    early, last = failing("first", failure()), attempt("second", [variant_evidence(RMSNORM, TRITON)])
+    early = failing("first", failure())
+    last = attempt("second", [variant_evidence(RMSNORM, TRITON)])
     assert found_in(entry("Ada", early, last)) == ()
 
 

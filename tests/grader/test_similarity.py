@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 import subprocess
 import sys
@@ -21,7 +22,7 @@ CUDA = (REFERENCE / "rmsnorm.cu").read_text(encoding="utf-8")
 TWO_PASSES = (FOLDER / "honest" / "styles" / "rmsnorm_two_passes.py").read_text(encoding="utf-8")
 
 needs_copydetect = pytest.mark.skipif(
-    subprocess.run([sys.executable, "-c", "import copydetect"], capture_output=True).returncode != 0,
+    importlib.util.find_spec("copydetect") is None,
     reason="needs copydetect: pip install 'warpgrade[similarity]'",
 )
 
@@ -54,7 +55,8 @@ def test_a_copy_under_other_names_is_found(file, text):
 
 @needs_copydetect
 def test_a_copy_with_much_added_is_found():
-    more = RMSNORM + "".join(f"\n\ndef helper_{n}(x):\n    return x * {n} + {n}\n" for n in range(40))
+    helpers = (f"\n\ndef helper_{n}(x):\n    return x * {n} + {n}\n" for n in range(40))
+    more = RMSNORM + "".join(helpers)
     [pair] = similarity.pairs(
         [handin("ada", {"rmsnorm.py": RMSNORM}), handin("bob", {"rmsnorm.py": more})], STUBS
     )
@@ -94,6 +96,8 @@ def test_a_group_and_a_resubmission_are_no_pair():
     group = [handin("one", files, "ada", "bob"), handin("again", files, "bob")]
     assert similarity.pairs(group, STUBS) == ()
     assert len(similarity.pairs([*group, handin("cyd", files)], STUBS)) == 2
+    again = handin("cyd once more", files, "cyd")
+    assert len(similarity.pairs([*group, handin("cyd", files), again], STUBS)) == 2
 
 
 @needs_copydetect
