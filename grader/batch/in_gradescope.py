@@ -39,6 +39,12 @@ UNCONFINED = (
 NO_TIME = "Time was over before everything was tried: the rest is not measured, not lost."
 
 
+WHAT_TO_DO = (
+    "The container was too slow for this submission: choose a larger one, raise the assignment's "
+    "timeout and pack the autograder with --timeout, then run it again."
+)
+
+
 @dataclass(frozen=True)
 class Config:
     """What gradescope_zip.py decides.
@@ -124,9 +130,21 @@ def run(
     notes = [] if confined else [UNCONFINED]
     if not observed.complete:
         notes.append(NO_TIME)
+        if not results["tests"]:
+            del results["score"]  # 0 of nothing
+        # The second hides the total, which isn't what the submission is worth.
+        results["tests"] += [
+            _remark("Not everything was graded", NO_TIME, "visible"),
+            _remark("For the course staff", f"{NO_TIME} {WHAT_TO_DO}", "hidden"),
+        ]
     results["output"] = "\n".join([*notes, results["output"]])
     results["extra_data"]["warpgrade"]["confined"] = confined
     return json.dumps(results, indent=1, allow_nan=False) + "\n"
+
+
+def _remark(name: str, text: str, visibility: Visibility) -> dict[str, str]:
+    """A test without points."""
+    return {"name": name, "status": "failed", "output": text, "visibility": visibility}
 
 
 def _graded(
