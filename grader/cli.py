@@ -15,7 +15,7 @@ import typer
 
 from grader import __version__, handout, pool, release, report, stubs
 from grader import evidence as evidence_files
-from grader.batch import commands
+from grader.batch import commands, gradescope_zip, similarity
 from grader.batch.classes import ClassError
 from grader.batch.collect import CollectError
 from grader.batch.gpus import GpuError
@@ -70,6 +70,7 @@ _MISTAKES = (  # a user's, not the grader's
     RosterError,
     StoreError,
     TaskError,
+    similarity.SimilarityError,
 )
 
 app = typer.Typer(
@@ -194,6 +195,8 @@ app.command(name="batch")(commands.grade_class)
 app.command()(commands.regrade)
 app.command()(commands.adjust)
 app.command()(commands.export)
+app.command(name="similarity")(similarity.command)
+app.command(name="gradescope-zip")(gradescope_zip.command)
 
 
 @app.command()

@@ -111,7 +111,10 @@ def clusters(
         sorted(
             rows,
             key=lambda row: (
-                row.kind.is_slow, -row.count, order[row.kind.exercise], row.kind.variant
+                row.kind.is_slow,
+                -row.count,
+                order[row.kind.exercise],
+                row.kind.variant,
             ),
         )
     )

@@ -50,14 +50,22 @@ class Submission:
 
 def submissions(gradebook: Gradebook) -> tuple[Submission, ...]:
     """The counted attempts that were graded, each once, in the order of the entries."""
-    found: dict[tuple[str, str], tuple[Attempt, list[Entry]]] = {}
+    found: dict[tuple[object, ...], tuple[Attempt, list[Entry]]] = {}
     for entry in gradebook.entries:
         attempt = entry.counted
         if attempt is not None and attempt.is_graded:
-            # Evidence and score may be read from a store once for each member of a group.
-            key = (attempt.handin.id, attempt.handin.sha256)
-            found.setdefault(key, (attempt, []))[1].append(entry)
+            found.setdefault(_identity(attempt), (attempt, []))[1].append(entry)
     return tuple(Submission(attempt, tuple(entries)) for attempt, entries in found.values())
+
+
+def _identity(attempt: Attempt) -> tuple[object, ...]:
+    """What tells hand-ins apart: a group's attempt may have been read once for each member, a
+    resubmission has the id of what it replaces, and a store leaves the bytes of files out."""
+    handin = attempt.handin
+    seen = attempt.evidence.variants if attempt.evidence is not None else ()
+    files = frozenset((each.file, each.sha256) for each in seen)
+    people = tuple(member.id for member in handin.members)
+    return handin.id, people, handin.submitted_at, handin.sha256, files
 
 
 # --- how many passed ------------------------------------------------------------------------------
@@ -91,9 +99,7 @@ def tally(
             attempted = asked - counts.pop(Status.not_attempted, 0)
             order = sorted(counts.items(), key=lambda pair: (-pair[1], list(Status).index(pair[0])))
             passed = counts[Status.passed]
-            rows.append(
-                VariantTally(exercise.name, name, asked, attempted, passed, tuple(order))
-            )
+            rows.append(VariantTally(exercise.name, name, asked, attempted, passed, tuple(order)))
     return tuple(rows)
 
 

@@ -59,7 +59,7 @@ def render(
             errors=failed,
             error_line=summary.GRADER_ERROR_LINE,
             waiting=_waiting(everyone),
-            unfinished=[n for each in everyone if not each.attempt.grade.complete for n in each.names],
+            unfinished=_unfinished(everyone),
             unconfined=sum(summary.is_unconfined(each.attempt.grade) for each in everyone),
             scores=_scores(gradebook),
             rows=[_row(entry, exercises) for entry in gradebook.entries],
@@ -80,7 +80,7 @@ def render(
 
 def href(path: str) -> str:
     """A relative path as a link that can be nothing else: no scheme, no host."""
-    return "./" + quote(path.lstrip("/"), safe="/") if path else ""
+    return "./" + quote(path.lstrip("/"), safe="/", errors="replace") if path else ""
 
 
 # --- the whole class ------------------------------------------------------------------------------
@@ -95,6 +95,7 @@ def _counts(gradebook: Gradebook, everyone: Sequence[Submission]) -> dict[str, i
         "submissions": len(everyone),
         "late": sum(entry.lateness.days > 0 for entry in entries),
         "unscored": sum(entry.score is None for entry in handed_in),
+        "waiting": sum(bool(entry.waiting) for entry in entries),
     }
 
 
@@ -127,6 +128,10 @@ def _grader_errors(everyone: Iterable[Submission]) -> list[dict[str, Any]]:
     return [{"where": w, "detail": d, "names": names} for (w, d), names in found.items()]
 
 
+def _unfinished(everyone: Iterable[Submission]) -> list[str]:
+    return [name for each in everyone if not each.attempt.grade.complete for name in each.names]
+
+
 def _waiting(everyone: Iterable[Submission]) -> list[tuple[str, list[str]]]:
     """(exercise/variant, names) of the times that a person has to decide about."""
     found: dict[str, list[str]] = {}
@@ -139,9 +144,7 @@ def _waiting(everyone: Iterable[Submission]) -> list[tuple[str, list[str]]]:
 
 
 def _unmatched(handin: Handin) -> dict[str, str]:
-    people = [
-        ", ".join(filter(None, (each.name, each.id, each.email))) for each in handin.members
-    ]
+    people = [", ".join(filter(None, (each.name, each.id, each.email))) for each in handin.members]
     return {
         "id": one_line(handin.id),
         "people": one_line("; ".join(people)) or "nobody is named",
@@ -202,13 +205,12 @@ def _strip(strip: Strip) -> dict[str, Any]:
             (each, overview.measure_of(each), overview.limit_of(each), _getting(strip, number))
             for number, each in enumerate(strip.thresholds)
         ],
-        "nothing": sum(overview.reached(each.values, strip.thresholds) == -1 for each in strip.timings),
-        "mean": statistics.fmean(each.points for each in strip.timings) if strip.timings else 0.0,
+        "nothing": _getting(strip, -1),
     }
 
 
 def _getting(strip: Strip, number: int) -> int:
-    """How many submissions get the points of a threshold: it is the first that holds for them."""
+    """For how many submissions a threshold is the first that holds; -1: none does."""
     return sum(overview.reached(each.values, strip.thresholds) == number for each in strip.timings)
 
 
@@ -239,9 +241,11 @@ def _row(entry: Entry, exercises: Mapping[str, Exercise]) -> dict[str, Any]:
     scores = {row.name: row.score for row in grade.exercises} if grade is not None else {}
     errors = bool(grade) and bool(summary.grader_errors(entry.counted.evidence, grade))
     problems = [each.handin.problem for each in entry.attempts if each.handin.problem]
-    notes = [*entry.notes, *(each for each in problems if each not in entry.notes)]
+    told = [*(["the grader failed on it"] if errors else []), *entry.waiting, *entry.notes]
+    notes = list(dict.fromkeys([*told, *(each for each in problems if each not in str(told))]))
     tags = {
         "unscored": entry.score is None,
+        "waiting": bool(entry.waiting),
         "late": entry.lateness.days > 0,
         "adjusted": bool(entry.adjustments),
         "failed": errors,
@@ -253,7 +257,7 @@ def _row(entry: Entry, exercises: Mapping[str, Exercise]) -> dict[str, Any]:
         "scores": {name: scores.get(name) for name in exercises},
         "late": _lateness(entry),
         "adjusted": "; ".join(map(adjustment_in_words, entry.adjustments)),
-        "notes": [*(["the grader failed on it"] if errors else []), *map(one_line, notes)],
+        "notes": list(map(one_line, notes)),
         "tags": " ".join(tag for tag, holds in tags.items() if holds),
     }
 

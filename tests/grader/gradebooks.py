@@ -43,14 +43,66 @@ SEED = 424242
 DUE = datetime(2026, 3, 2, 23, 59, tzinfo=timezone.utc)
 EXERCISES = load_all()
 
-_FIRST = (
-    "Ada Bruno Chiara Daniel Elif Farid Grace Hiro Ines Jakob Keiko Lars Mei Noor Olga Pavel "
-    "Quinn Rosa Sven Tariq Uma Viktor Wen Ximena Yara Zoltan José Zoë Łukasz"
-).split()
-_LAST = (
-    "Abebe Bauer Castro Dubois Eriksen Ferrari Gupta Hansen Ito Jansen Kaya Lindqvist Moreau "
-    "Nguyen Okafor Petrov Quispe Rossi Sato Tanaka Ueda Varga Weber Xu Yilmaz Zhang O'Neill"
-).split()
+_FIRST = [
+    "Ada",
+    "Bruno",
+    "Chiara",
+    "Daniel",
+    "Elif",
+    "Farid",
+    "Grace",
+    "Hiro",
+    "Ines",
+    "Jakob",
+    "Keiko",
+    "Lars",
+    "Mei",
+    "Noor",
+    "Olga",
+    "Pavel",
+    "Quinn",
+    "Rosa",
+    "Sven",
+    "Tariq",
+    "Uma",
+    "Viktor",
+    "Wen",
+    "Ximena",
+    "Yara",
+    "Zoltan",
+    "José",
+    "Zoë",
+    "Łukasz",
+]
+_LAST = [
+    "Abebe",
+    "Bauer",
+    "Castro",
+    "Dubois",
+    "Eriksen",
+    "Ferrari",
+    "Gupta",
+    "Hansen",
+    "Ito",
+    "Jansen",
+    "Kaya",
+    "Lindqvist",
+    "Moreau",
+    "Nguyen",
+    "Okafor",
+    "Petrov",
+    "Quispe",
+    "Rossi",
+    "Sato",
+    "Tanaka",
+    "Ueda",
+    "Varga",
+    "Weber",
+    "Xu",
+    "Yilmaz",
+    "Zhang",
+    "O'Neill",
+]
 
 
 def failure(
@@ -126,7 +178,8 @@ def attempt(
 ) -> Attempt:
     """A graded hand-in, scored by the specs."""
     observed = Evidence(name, SEED, tuple(variants), {"gpu": gpu, "sandbox": "bubblewrap"})
-    handin = Handin(name, members, submitted_at=at, files={"silu.py": name.encode()})
+    files = {"silu.py": name.encode("utf-8", "replace")}
+    handin = Handin(name, members, submitted_at=at, files=files)
     return Attempt(handin, observed, score(observed, exercises))
 
 
@@ -266,9 +319,7 @@ def _handed_in(student: Student, index: int, random_: random.Random, room: int) 
     return [_line(each, made, days, index, students) for each in students]
 
 
-def _line(
-    student: Student, made: Attempt, days: int, index: int, students: list[Student]
-) -> Entry:
+def _line(student: Student, made: Attempt, days: int, index: int, students: list[Student]) -> Entry:
     refused = days > 5
     slip = min(days, 2) if not refused else 0
     penalty = 1.0 if refused else round(0.1 * (days - slip), 2)
