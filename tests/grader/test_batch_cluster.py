@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import time
 
@@ -14,7 +15,7 @@ from grader.batch.run import Machines
 from grader.batch.schedule import InThisProcess
 from grader.batch.tasks import Graded, Task
 from tests.grader import standin
-from tests.grader.small_exercise import GRID_ROUNDS_DOWN, submission, write_spec
+from tests.grader.small_exercise import GRID_ROUNDS_DOWN, ROOT, submission, write_spec
 from tests.grader.standin import grade_class, make_class, quick, two_variants
 
 distributed = pytest.importorskip("distributed", reason="Dask's distributed is not installed")
@@ -127,3 +128,18 @@ def test_workers_that_cannot_do_the_work_are_refused(workers):
     assert machines.measure is machines.check
     assert machines.check.width == 1
     assert machines.check._executor["resources"] == {"GPU": 1.0}
+
+
+def test_the_slurm_script_of_the_documents_starts_workers_as_they_must_be():
+    pytest.importorskip("dask_jobqueue", reason="dask-jobqueue is not installed")
+    text = (ROOT / "docs" / "batch.md").read_text(encoding="utf-8")
+    code = re.search(r"```python\n(.*?)```", text, re.S).group(1)
+    made, _, _ = code.replace("8786", "0").partition("cluster.adapt")
+    names: dict = {}
+    exec(made, names)
+    try:
+        script = names["cluster"].job_script()
+    finally:
+        names["cluster"].close()
+    for word in ("--nthreads 1", "--resources GPU=1", "#SBATCH --gres=gpu:1"):
+        assert word in script

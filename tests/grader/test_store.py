@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import sqlite3
 import subprocess
 import traceback
@@ -28,6 +29,7 @@ from grader.batch.records import (
 from grader.batch.store import NAME, NewResult, Store, StoreError
 from grader.evidence import PartEvidence, VariantEvidence, variant_to_json
 from grader.status import Status
+from tests.grader.small_exercise import ROOT
 
 ENVIRONMENT = {"gpu": None, "sandbox": "bubblewrap", "torch": "2.11"}
 AT = datetime(2026, 12, 1, 23, 59, tzinfo=timezone(timedelta(hours=1)))
@@ -243,6 +245,23 @@ def test_a_version_1_file_is_migrated_with_all_it_holds(tmp_path, monkeypatch):
         assert store.standings() == {}
         store.keep_document("course", Path("course.yaml"), b"")
         assert rows(store, "PRAGMA user_version") == [(len(migrations.STEPS),)]
+
+
+def test_the_documents_name_every_table_and_run_on_it(store):
+    text = (ROOT / "docs" / "batch.md").read_text(encoding="utf-8").split("## The results file")[1]
+    shown = [
+        re.findall(r"`(\w+)`", line.split("|")[1]) for line in text.splitlines() if "| `" in line
+    ]
+    tables = "SELECT name FROM sqlite_master WHERE type = 'table'"
+    assert {name for line in shown for name in line} == {name for (name,) in rows(store, tables)}
+    store.keep_handins([ADA], "in", 1)
+    failed = replace(
+        result("k1"),
+        evidence=variant_to_json(evidence(Status.crashed, store.handins()[0].hashes["silu.py"])),
+    )
+    store.keep_results([failed], 7, ENVIRONMENT, 1)
+    query = re.search(r"^    SELECT .*?;", text, re.S | re.M).group()
+    assert rows(store, query) == [("silu", "triton", "crashed", 1)]
 
 
 def test_a_migration_that_fails_leaves_the_file_as_it_was(tmp_path, monkeypatch):
