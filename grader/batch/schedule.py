@@ -12,7 +12,7 @@ import traceback
 from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Future, wait
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from grader import pool
@@ -116,7 +116,7 @@ def drive(
 ) -> None:
     """Run every job of the lanes, and those that `finished` adds to them, until `stop` is set.
 
-    A job whose process is lost is tried once more, then given up: its results say that the grader
+    A job whose process is lost is tried once more, a variant at a time, then given up: its results say that the grader
     failed, with the `environment` of this machine. Raises what `finished` raises, TaskError and
     ConfinementError: nothing would come of the other jobs either; and Stopped.
     """
@@ -148,8 +148,9 @@ def _settle(
     except (TaskError, ConfinementError, GpuError):
         raise
     except ran.lane.executor.lost as error:
-        if ran.tries > 1:
-            ran.lane.queue.append((ran.job, ran.tries - 1))
+        if ran.tries > 1:  # each variant on its own, so that one alone can be given up
+            jobs = [replace(ran.job, wanted=(wanted,)) for wanted in ran.job.wanted]
+            ran.lane.queue.extend((job, ran.tries - 1) for job in jobs)
             return
         reason = f"{LOST} ({type(error).__name__}): for want of memory?"
     except CancelledError:

@@ -93,8 +93,12 @@ class Graded:
     environment: dict[str, Any]
 
 
-def grade_files(task: Task, on_step: Progress = lambda step: None) -> Graded:
-    """Grade the wanted variants of a hand-in's files.
+def grade_files(
+    task: Task,
+    on_step: Progress = lambda step: None,
+    opened: Callable[[Session], None] = lambda session: None,
+) -> Graded:
+    """Grade the wanted variants of a hand-in's files, in a session that is told to `opened`.
 
     Raises TaskError where this machine's results would not be those that were asked for, and
     ConfinementError where a sandbox is required and there is none.
@@ -113,6 +117,7 @@ def grade_files(task: Task, on_step: Progress = lambda step: None) -> Graded:
         lifted=[wanted.name for wanted in task.wanted if wanted.lifted],
         files=files,
     ) as session:
+        opened(session)
         for wanted in task.wanted:
             results.append(_result(session, wanted, on_step))
         environment = machine.environment(device, session.sandbox.description)
@@ -137,7 +142,17 @@ def grade_in_pool(task: Task) -> Graded:
             watch.moved()
             pool.tell(step)
 
-        return grade_files(task, on_step)
+        return grade_files(task, on_step, _remember)
+
+
+_open: list[Session] = []  # in a process of a pool: the session that it works in
+
+
+def _remember(session: Session) -> None:
+    """Have what the session started end with this process, however it is stopped."""
+    if not _open:
+        pool.at_end(lambda: _open[0].__exit__())
+    _open[:] = [session]
 
 
 def _take_turn(task: Task, held: contextlib.ExitStack, watch: _Watch) -> Callable[[], None]:

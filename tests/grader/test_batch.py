@@ -42,6 +42,7 @@ from tests.grader.small_exercise import (
     write_spec,
 )
 from tests.grader.standin import grade_class, make_class, quick, two_variants
+from tests.grader.test_store import in_a_child, own_disk
 
 
 @pytest.fixture(autouse=True)
@@ -304,9 +305,10 @@ def test_a_killed_grading_process_is_tried_once_more_then_given_up(tmp_path, out
     assert outcome.complete
     assert outcome.failed == ["student004"]
     seen = {entry.student.id: entry for entry in book.entries}
-    [part] = seen["student004"].counted.evidence.variants[0].parts
-    assert part.status is Status.grader_error
-    assert "lost, twice" in part.reason
+    lost, other = seen["student004"].counted.evidence.variants
+    assert lost.parts[0].status is Status.grader_error
+    assert "lost, twice" in lost.parts[0].reason
+    assert other.parts[0].status is Status.passed
     assert [seen[f"student00{n}"].score for n in (0, 1, 2, 3, 5)] == [0, 4, 4, 0, 4]
 
 
@@ -318,11 +320,11 @@ class _Lossy:
 
     def __init__(self, times: int) -> None:
         self._times = times
-        self._seen: dict[tuple[str, ...], int] = {}
+        self._seen: dict[tuple[bytes, ...], int] = {}
 
     def submit(self, task: Task) -> Future[Graded]:
         future: Future[Graded] = Future()
-        key = tuple(wanted.key for wanted in task.wanted)
+        key = tuple(sorted(task.files.values()))
         self._seen[key] = self._seen.get(key, 0) + 1
         if self._seen[key] <= self._times:
             future.set_exception(pool.Lost("killed"))
@@ -572,6 +574,41 @@ def test_a_run_killed_ten_times_ends_as_if_it_never_was(tmp_path):
     database.close()
     assert runs[1] == 1
     assert 7 <= runs[0] <= 11
+
+
+def test_a_disk_that_fills_up_midway_costs_nothing_that_was_stored(tmp_path, monkeypatch):
+    source, specs = make_class(tmp_path / "in", 60), two_variants(tmp_path / "specs")
+    monkeypatch.setattr(standin, "SECONDS", 0)
+    disk = tmp_path / "disk"
+    disk.mkdir()
+
+    def fill() -> str:
+        try:
+            own_disk(disk, "640k")
+        except (OSError, subprocess.SubprocessError) as error:
+            return f"skip: no disk of one's own here: {error}"
+        try:
+            grade_class(source, disk / "out", specs, function=quick)
+        except StoreError as error:
+            said = str(error)
+        before = results(disk / "out")
+        own_disk(disk, "32m")
+        grade_class(source, disk / "out", specs, function=quick)
+        after = results(disk / "out")
+        assert 10 < len(before) < 120 == len(after)
+        assert before.items() <= after.items()
+        grade_class(source, disk / "whole", specs, function=quick)
+        assert after == results(disk / "whole")
+        assert rows(disk / "out") == rows(disk / "whole")
+        return said
+
+    said = in_a_child(fill)
+    if said.startswith("skip"):
+        pytest.skip(said)
+    assert said.endswith(
+        "class.sqlite: the disk is full. All that is stored is safe: make room, and the same "
+        "command goes on"
+    )
 
 
 def written(out: Path) -> set[Path]:
