@@ -116,9 +116,9 @@ def drive(
 ) -> None:
     """Run every job of the lanes, and those that `finished` adds to them, until `stop` is set.
 
-    A job whose process is lost is tried once more, a variant at a time, then given up: its results say that the grader
-    failed, with the `environment` of this machine. Raises what `finished` raises, TaskError and
-    ConfinementError: nothing would come of the other jobs either; and Stopped.
+    A job whose process is lost is tried once more, a variant at a time, then given up: its results
+    say that the grader failed, with the `environment` of this machine. Raises Stopped, what
+    `finished` raises, TaskError and ConfinementError: nothing would come of the other jobs either.
     """
     lanes = list(lanes)
     running: dict[Future[Graded], _Running] = {}

@@ -26,6 +26,7 @@ from grader.batch.run import Machines
 from grader.batch.schedule import InPool, InThisProcess, Lane, Stopped
 from grader.batch.store import NAME, Store, StoreError
 from grader.batch.tasks import Graded, Task, TaskError, Wanted, grade_files
+from grader.correctness import Effort
 from grader.evidence import PartEvidence
 from grader.session import Session
 from grader.spec import Exercise
@@ -460,7 +461,7 @@ def test_an_interrupted_run_keeps_what_is_done_and_goes_on_from_there(source, ou
 
 
 def test_ctrl_c_stops_and_a_second_one_ends_the_process():
-    said = []
+    said, before = [], signal.getsignal(signal.SIGINT)
     with run.stopped_by_signals(said.append) as stop:
         os.kill(os.getpid(), signal.SIGINT)
         assert stop.wait(5)
@@ -472,7 +473,7 @@ def test_ctrl_c_stops_and_a_second_one_ends_the_process():
             os._exit(0)
         _, status = os.waitpid(child, 0)
         assert os.waitstatus_to_exitcode(status) == 130
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert signal.getsignal(signal.SIGINT) is before
 
 
 def test_what_is_handed_out_is_stored_before_it_stops():
@@ -504,10 +505,10 @@ KILLED = """
     words = ["batch", str(source), "--out", str(out), "--seed", "7", "--jobs", "2", "--plain"]
     words.append("--no-sandbox-needed")
 
-    def start(folder):
+    def start():
         child = os.fork()
         if not child:
-            sys.argv = ["grader", *(word.replace(str(out), str(folder)) for word in words)]
+            sys.argv = ["grader", *words]
             log = os.open(str(out) + ".log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
             os.dup2(log, 1)
             os.dup2(log, 2)
@@ -527,7 +528,7 @@ KILLED = """
     random.seed(seed)
     cut = 0
     for number in range(10):
-        before, child = stored(), start(out)
+        before, child = stored(), start()
         if number % 3 == 0:
             time.sleep(random.uniform(0.0, 0.5))  # while it begins
         else:
@@ -540,9 +541,8 @@ KILLED = """
         os.kill(child, signal.SIGKILL)
         cut += os.waitpid(child, 0)[1] == signal.SIGKILL
     print(cut, "killed with", stored(), "stored")
-    for folder in (out, Path(str(out) + "-whole")):
-        status = os.waitpid(start(folder), 0)[1]
-        assert status == 0, open(f"{out}.log").read()
+    status = os.waitpid(start(), 0)[1]
+    assert status == 0, open(f"{out}.log").read()
 """
 
 
@@ -562,7 +562,8 @@ def test_a_run_killed_ten_times_ends_as_if_it_never_was(tmp_path):
     killed, _, _, stored, _ = ran.stdout.split()
     assert int(killed) == 10
     assert 6 <= int(stored) < 2 * count, "the moments were none in the middle"
-    whole = tmp_path / "out-whole"
+    whole, specs = tmp_path / "whole", two_variants(tmp_path / "specs")
+    grade_class(source, whole, specs, function=quick, effort=Effort())
     assert results(out) == results(whole)
     assert len(results(out)) == 2 * count
     assert rows(out) == rows(whole)
