@@ -20,7 +20,7 @@ from grader.batch.collect.canvas import CanvasName, parse
 from grader.batch.collect.choosing import Taken, in_utf8, take
 from grader.batch.collect.classroom import assignment_prefix
 from grader.batch.collect.files import Item, Listing, Unreadable, read_file
-from grader.batch.collect.git_time import commit_time
+from grader.batch.collect.git_time import _applied, commit_time
 from grader.batch.collect.names import Quality, Wanted, identifier
 from grader.batch.records import Handin
 from grader.grade import MAX_FILE_BYTES
@@ -151,6 +151,7 @@ def test_a_name_that_files_systems_can_have_stays_as_it_is():
         ({"a/rmsnorm.py": B, "c/rmsnorm.py": A}, "a/rmsnorm.py"),
         ({"rmsnorm (1).py": B, "silu.py": C, "old/rmsnorm.py": A}, "rmsnorm (1).py"),
         ({"z.zip": zipped({"rmsnorm.py": A, "silu.py": C}), "rmsnorm.py": B}, "rmsnorm.py"),
+        ({"z.zip": zipped({"rmsnorm.py": A}), "silu.py": C, "x/rms_norm.py": B}, "x/rms_norm.py"),
     ],
 )  # fmt: skip
 def test_of_several_candidates_one_is_taken_by_rule_and_the_others_are_named(tree, winner):
@@ -716,6 +717,12 @@ def clone(tmp_path) -> Path:
         message = "committer X <x@y> 1 +0000\n" * 20 + str(number)
         git(folder, "commit", "-q", "-m", message, at=date)
     return folder
+
+
+def test_a_difference_of_the_largest_copy_is_applied():
+    """A copy that names no size is one of 64 KiB."""
+    base = bytes(range(256)) * 300
+    assert _applied(b"\x01\x01\x80\x02!!\x91\x07\x03", base) == base[: 1 << 16] + b"!!" + base[7:10]
 
 
 @needs_git
