@@ -138,7 +138,7 @@ class Session:
         data = self._file(variant.file)
         if isinstance(data, str):
             return data
-        return is_untouched(data.decode("utf-8", "replace"), variant.entry, variant.language)
+        return is_untouched(data.decode("utf-8-sig", "replace"), variant.entry, variant.language)
 
     @property
     def files(self) -> dict[str, bytes | str]:

@@ -57,7 +57,7 @@ BRIEF_CUDA = replace(BRIEF, edges=3, drawn=2, shrink_runs=0, probe_seconds=0.0)
 SHORT_COMPILE = supervision.Limits(1.0, 1 << 30)
 
 _Kind = tuple[DeviceName, str]  # a language
-PEACEFUL = {Layer.policy, Layer.comparison, Layer.observer}
+PEACEFUL = {Layer.policy, Layer.comparison, Layer.observer, Layer.boundary}
 _neighbours: dict[_Kind, Session] = {}
 _sandboxes: dict[DeviceName, Sandbox] = {}
 _last_unconfined: dict[tuple[str, DeviceName, bool], _Seen] = {}

@@ -24,7 +24,7 @@ import psutil
 
 _IPC_RMID = 0
 _VICTIM_SECONDS = "600"
-_REAPING_SECONDS = 10.0
+_REAPING_SECONDS = 10.0  # for what was killed to be gone, on a busy machine
 
 
 class Canaries:
@@ -96,14 +96,14 @@ class Canaries:
     def processes_left(self) -> list[str]:
         """Processes that came since and stay, but for the victim.
 
-        A worker of a sandbox that lives on is reaped by its parent, on a busy machine a moment
-        after it was killed.
+        In a sandbox that lives on, an orphan that was killed waits to be reaped by the workers'
+        parent, which does it when its next worker ends.
         """
         spare = {*self._before, self._victim.pid}
         deadline = time.monotonic() + _REAPING_SECONDS
         while True:
             children = psutil.Process().children(recursive=True)
-            left = [each for each in children if each.pid not in spare]
+            left = [each for each in children if each.pid not in spare and not _is_dead(each)]
             if not left or time.monotonic() > deadline:
                 return [_called(each) for each in left]
             time.sleep(0.05)
@@ -225,6 +225,15 @@ class Machine:
         found |= {f"process {each.pid}: {each.name()}" for each in children}
         sockets = psutil.Process().net_connections("all")
         return found | {f"socket {each.laddr} {each.raddr}" for each in sockets if each.laddr}
+
+
+def _is_dead(process: psutil.Process) -> bool:
+    """Whether it is gone, or waits for another process than this one to reap it."""
+    try:
+        is_dead = process.status() == psutil.STATUS_ZOMBIE
+        return is_dead and process.ppid() != os.getpid()
+    except psutil.NoSuchProcess:
+        return True
 
 
 def _called(process: psutil.Process) -> str:

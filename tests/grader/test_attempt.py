@@ -6,6 +6,7 @@ import pytest
 
 from grader import spec
 from grader.attempt import is_untouched
+from grader.session import Session
 
 ROOT = Path(__file__).resolve().parents[2]
 ENTRIES = [
@@ -23,6 +24,16 @@ KERNEL = "@triton.jit\ndef f_kernel(x_ptr):\n    pass\n"
 def test_every_stub_is_untouched(file, entry, language):
     source = (ROOT / "assignment" / file).read_text(encoding="utf-8")
     assert is_untouched(source, entry, language) == f"{entry}() is still the stub"
+
+
+@pytest.mark.parametrize("file", ["silu.py", "silu.cu"])
+def test_a_stub_that_windows_saved_is_untouched(tmp_path, file):
+    text = (ROOT / "assignment" / file).read_text(encoding="utf-8").replace("\n", "\r\n")
+    (tmp_path / file).write_text(text, encoding="utf-8-sig", newline="")
+    exercise = spec.load_all()["silu"]
+    variant = next(each for each in exercise.variants.values() if each.file == file)
+    with Session(tmp_path, {"silu": exercise}, device="interpreter") as session:
+        assert session.not_attempted(variant) == "silu() is still the stub"
 
 
 @pytest.mark.parametrize(("file", "entry", "language"), ENTRIES)
