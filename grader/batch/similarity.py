@@ -16,12 +16,13 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import combinations
 from pathlib import Path
 from types import ModuleType
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 
 from grader.batch.records import Handin
@@ -84,7 +85,7 @@ def pairs(
     library = _copydetect()
     found: dict[tuple[object, ...], Pair] = {}
     for file, stub in stubs.items():
-        started_from = _Fingerprint.of(library, file, stub).hashes
+        started_from = _Fingerprint.of(library, file, stub).made.hashes
         texts = {id(each): _text(each.files[file]) for each in handins if file in each.files}
         prints = {
             text: _Fingerprint.of(library, file, text, started_from) for text in set(texts.values())
@@ -92,11 +93,11 @@ def pairs(
         having = [each for each in handins if file in each.files]
         for left, right in combinations(having, 2):
             a, b = prints[texts[id(left)]], prints[texts[id(right)]]
-            if _could_reach(a, b, threshold) and not _people(left) & _people(right):
-                pair = _compare(library, file, left, right, a, b)
-                people = (file, frozenset({_people(left), _people(right)}))
-                if pair.share >= max(threshold, found[people].share if people in found else 0):
-                    found[people] = pair
+            shares = a.share_in(b), b.share_in(a)
+            people = (file, frozenset({_people(left), _people(right)}))
+            least = max(threshold, found[people].share if people in found else 0)
+            if max(shares) >= least and not _people(left) & _people(right):
+                found[people] = _pair(library, file, left, right, a, b)
     return tuple(sorted(found.values(), key=lambda each: (-each.share, each.file, each.left.id)))
 
 
@@ -105,11 +106,8 @@ class _Fingerprint:
     """A file's substrings of LENGTH characters, by their hashes, without the stub's."""
 
     made: Any  # a copydetect.CodeFingerprint
-    own: int  # characters that the substrings cover
-
-    @property
-    def hashes(self) -> set[int]:
-        return self.made.hashes
+    hashes: np.ndarray  # sorted, one for each place
+    places: np.ndarray  # where each begins
 
     @classmethod
     def of(
@@ -122,26 +120,35 @@ class _Fingerprint:
         for each in made.hashes & set(without):
             made.hashes.discard(each)
             del made.hash_idx[each]
-        coverage = library.utils.get_token_coverage
-        own = int(coverage(made.hash_idx, LENGTH, len(made.filtered_code)))
-        made.token_coverage = own
-        return cls(made, own)
+        found = sorted((h, place) for h, places in made.hash_idx.items() for place in places)
+        pairs = np.array(found, dtype=np.int64).reshape(-1, 2)
+        return cls(made, pairs[:, 0], pairs[:, 1])
+
+    @cached_property
+    def own(self) -> int:
+        """Characters that the substrings cover."""
+        return _covered(self.places)
+
+    def share_in(self, other: _Fingerprint) -> float:
+        """How much of this is in the other, from 0 to 1; 0 where either is too short to tell."""
+        if min(self.own, other.own) < LEAST:
+            return 0.0
+        at = np.searchsorted(other.hashes, self.hashes).clip(max=len(other.hashes) - 1)
+        return _covered(self.places[other.hashes[at] == self.hashes]) / self.own
 
 
-def _could_reach(a: _Fingerprint, b: _Fingerprint, threshold: float) -> bool:
-    """Whether the shared substrings, side by side, could cover the share; cheap."""
-    if min(a.own, b.own) < LEAST:
-        return False
-    return len(a.hashes & b.hashes) * LENGTH >= threshold * min(a.own, b.own)
+def _covered(places: np.ndarray) -> int:
+    """Characters that substrings at these places cover, overlaps counted once."""
+    gaps = np.diff(np.sort(places))
+    return int(np.minimum(gaps, LENGTH).sum()) + (LENGTH if len(places) else 0)
 
 
-def _compare(
+def _pair(
     library: ModuleType, file: str, left: Handin, right: Handin, a: _Fingerprint, b: _Fingerprint
 ) -> Pair:
-    _, shares, slices = library.compare_files(a.made, b.made)
+    _, _, slices = library.compare_files(a.made, b.made)
     spans = [_spans(each, made.made.raw_code) for each, made in zip(slices, (a, b), strict=True)]
-    of_left, of_right = (min(1.0, float(each)) for each in shares)
-    return Pair(file, left, right, of_left, of_right, *spans)
+    return Pair(file, left, right, a.share_in(b), b.share_in(a), *spans)
 
 
 def _spans(slices: Any, text: str) -> tuple[tuple[int, int], ...]:

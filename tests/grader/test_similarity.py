@@ -8,9 +8,12 @@ import subprocess
 import sys
 
 import pytest
+from typer.testing import CliRunner
 
+from grader import cli
 from grader.batch import similarity
 from grader.batch.records import Handin, Member
+from grader.batch.store import Store, StoreError
 from grader.spec import load_all
 from grader.stubs import make_stubs
 from tests.grader.corpus import FOLDER, REFERENCE
@@ -148,6 +151,29 @@ def test_reports_say_what_they_do_not_prove_and_escape_names():
     assert "<img" not in page
     assert "&lt;img src=x&gt;" in page
     assert "<mark>" in page
+
+
+@needs_copydetect
+def test_the_command_compares_what_a_class_handed_in(tmp_path):
+    group = handin("group", {"rmsnorm.py": renamed(RMSNORM)}, "bob", "cyd")
+    every = [handin("ada", {"rmsnorm.py": RMSNORM}), group, Handin("torn", problem="damaged")]
+    with Store(tmp_path / "results", create=True) as store:
+        store.keep_handins(every, "here", store.begin_run("batch", "1", {}))
+    page = tmp_path / "similar.html"
+    words = ["similarity", str(tmp_path / "results"), "--html", str(page)]
+    ran = CliRunner().invoke(cli.app, words)
+    assert ran.exit_code == 0, ran.output
+    [line] = [each for each in ran.output.splitlines() if "rmsnorm.py" in each]
+    assert "Ada" in line
+    assert "Bob, Cyd" in line
+    assert "1 pair with 75% or more" in ran.output
+    assert "Alike is not copied." in ran.output
+    assert "<mark>" in page.read_text(encoding="utf-8")
+
+
+def test_a_folder_without_results_is_one_line(tmp_path):
+    ran = CliRunner().invoke(cli.app, ["similarity", str(tmp_path)])
+    assert isinstance(ran.exception, StoreError)  # which main() tells in a line
 
 
 def test_without_the_library_there_is_one_line(monkeypatch):
