@@ -325,9 +325,6 @@ EXEMPT = {
     r"grader similarity results/": (
         "tests/grader/test_similarity.py::test_the_command_compares_what_a_class_handed_in"
     ),
-    r"grader rescore EVIDENCE\.json": (
-        "tests/grader/test_cli.py::test_stored_evidence_is_scored_again_without_running_anything"
-    ),
     r"pytest tests/grader(/\w+\.py)?( -m gpu)?": "the grader's own tests, of which this is one",
 }
 CASES = {"rmsnorm": "rows=1 cols=3 dtype=float32"}  # for a '…' in a command
