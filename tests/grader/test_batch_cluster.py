@@ -134,7 +134,7 @@ def test_the_slurm_script_of_the_documents_starts_workers_as_they_must_be():
     pytest.importorskip("dask_jobqueue", reason="dask-jobqueue is not installed")
     text = (ROOT / "docs" / "batch.md").read_text(encoding="utf-8")
     code = re.search(r"```python\n(.*?)```", text, re.S).group(1)
-    made, _, _ = code.replace("8786", "0").partition("cluster.adapt")
+    made, _, _ = code.replace("8786", '0, "dashboard_address": ":0"').partition("cluster.adapt")
     names: dict = {}
     exec(made, names)
     try:
