@@ -42,7 +42,7 @@ $(READY): pyproject.toml constraints.txt
 EXTRAS := [dev]
 JOBS ?= 2
 SECONDS ?= 60
-.PHONY: test stubs handout release bench attacks fuzz batch lint
+.PHONY: test stubs handout release bench attacks fuzz batch class lint
 
 test: $(READY)  ## the grader's own tests
 	$(BIN)/python -m pytest tests/grader -n $(JOBS) --dist worksteal $(ARGS)
@@ -70,6 +70,13 @@ fuzz: $(READY)  ## coverage-guided fuzzing of what reads hostile bytes, SECONDS 
 
 batch: $(READY)  ## grade a folder of submissions: make batch SOURCE=submissions OUT=results
 	@$(BIN)/grader batch $(SOURCE) --out $(OUT) $(ARGS)
+
+class: N ?= 300
+class: OUT ?= class
+class: LAYOUT ?= folders
+class: SEED ?= 1
+class: $(READY)  ## a synthetic class of N students: make class N=300 OUT=class LAYOUT=gradescope
+	@$(BIN)/python -m tests.synthetic_class $(OUT) --n $(N) --layout $(LAYOUT) --seed $(SEED) $(ARGS)
 
 lint: $(READY)
 	$(BIN)/ruff check .

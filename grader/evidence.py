@@ -184,6 +184,7 @@ class Evidence:
 
 
 _ADAPTER = pydantic.TypeAdapter(Evidence)
+_OF_VARIANT = pydantic.TypeAdapter(VariantEvidence)
 
 
 def to_json(evidence: Evidence) -> str:
@@ -196,19 +197,33 @@ def from_json(text: str, source: str = "evidence") -> Evidence:
 
     `source` names the file in messages. Raises EvidenceError, with the first field that is wrong.
     """
-    try:
-        evidence = _ADAPTER.validate_json(text)
-    except pydantic.ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(map(str, first["loc"])) or "top level"
-        came = repr(first["input"])
-        raise EvidenceError(f"{source}: {place}: {first['msg']}, got {came[:60]}") from None
+    evidence = _validated(_ADAPTER, text, source)
     if evidence.schema != SCHEMA:
         raise EvidenceError(
             f"{source}: schema: expected {SCHEMA}, got {evidence.schema}; "
             "it was written by another version of the grader, grade the submission again"
         )
     return evidence
+
+
+def variant_to_json(evidence: VariantEvidence) -> str:
+    """The evidence of one variant as JSON text, in one line."""
+    return _OF_VARIANT.dump_json(evidence).decode()
+
+
+def variant_from_json(text: str, source: str = "evidence") -> VariantEvidence:
+    """Read what `variant_to_json` wrote. Raises EvidenceError as `from_json` does."""
+    return _validated(_OF_VARIANT, text, source)
+
+
+def _validated(adapter: pydantic.TypeAdapter, text: str, source: str) -> Any:
+    try:
+        return adapter.validate_json(text)
+    except pydantic.ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"])) or "top level"
+        came = repr(first["input"])
+        raise EvidenceError(f"{source}: {place}: {first['msg']}, got {came[:60]}") from None
 
 
 def read(path: Path) -> Evidence:

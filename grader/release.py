@@ -47,7 +47,7 @@ SHARED = (
 THEIRS = (".devcontainer/Dockerfile", ".devcontainer/devcontainer.json", "AGENTS.md", "README.md")
 HANDOUT = "handout.md"
 
-_GRADER_SUFFIXES = {".py", ".yaml", ".html", ".h", ".cpp", ".cu", ".txt"}
+_GRADER_SUFFIXES = {".py", ".yaml", ".html", ".h", ".cpp", ".cu", ".txt", ".js", ".sh", ".sql"}
 _FIRST_TIME, _LAST_TIME = (calendar.timegm((year, 1, 1, 0, 0, 0)) for year in (1980, 2107))
 _COMMENT = b"students' release "
 _STAFF = re.compile(r"^# (BEGIN|END) STAFF$")
@@ -65,9 +65,14 @@ class ReleaseError(ValueError):
 
 @dataclass(frozen=True)
 class Release:
-    """Path in the release -> content. Paths have slashes and are sorted."""
+    """Path in the release -> content. Paths have slashes and are sorted.
+
+    A zip holds them below `folder`, or at its top where that is ""; `programs` can be run.
+    """
 
     files: Mapping[str, bytes]
+    folder: str = FOLDER
+    programs: frozenset[str] = frozenset()
 
     @property
     def size(self) -> int:
@@ -307,9 +312,10 @@ def _write_zip(release: Release, out: Path, when: int) -> None:
         made = temporary / "made"
         with zipfile.ZipFile(made, "w", zipfile.ZIP_STORED) as archive:
             for name, data in release.files.items():
-                entry = zipfile.ZipInfo(f"{FOLDER}/{name}", time.gmtime(when)[:6])
+                path = f"{release.folder}/{name}" if release.folder else name
+                entry = zipfile.ZipInfo(path, time.gmtime(when)[:6])
                 entry.create_system = 3  # Unix, for the permissions
-                entry.external_attr = 0o100644 << 16
+                entry.external_attr = (0o100755 if name in release.programs else 0o100644) << 16
                 archive.writestr(entry, data)
             archive.comment = _COMMENT + _digest(archive)
         made.chmod(0o644)

@@ -1,287 +1,292 @@
-"""A folder of submissions, one after the other; what is graded already isn't graded again.
+"""A class graded: what is missing is run, and each result is stored as it comes.
 
-OUT/scores.csv               one row per submission, written anew after each
-OUT/evidence/NAME.json       what was observed
-OUT/reports/NAME.html        the student's page
+    collect -> store -> what is missing -> processes -> store -> views
+
+Whatever ends it, the same command goes on from what is stored. One command at a time works on a
+class; its folder is locked meanwhile.
 """
 
 from __future__ import annotations
 
-import csv
-import hashlib
-import io
+import fcntl
 import os
-import traceback
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import secrets
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
-from grader import confinement, machine, report
+from grader import confinement, machine, pool
 from grader import evidence as evidence_files
-from grader.confinement import Level
-from grader.evidence import Evidence, EvidenceError, VariantEvidence
-from grader.grade import Progress, Session, SubmissionError, grade, selected
-from grader.score import GradeScore, score
-from grader.spec import Exercise
-from grader.status import Status
+from grader.batch import gpus, schedule
+from grader.batch.classes import Class, ClassError
+from grader.batch.plan import Job, Plan
+from grader.batch.progress import Silent, Watcher
+from grader.batch.schedule import Executor, Finished, InPool, Lane, Stopped
+from grader.batch.store import NewResult, Store, StoredHandin, StoreError
+from grader.batch.tasks import INTERPRETER, Result, Task, grade_in_pool, has_grader_error
 
-LONGEST_NAME = 100  # bytes of a submission's name in the names of its files
-
-OnSubmission = Callable[[str, int, int], None]  # its name, how many are done, how many there are
-
-
-@dataclass
-class Table:
-    """The scores so far, by the name of the submission and in the order of the names."""
-
-    path: Path
-    rows: dict[str, dict[str, str]] = field(default_factory=dict)
-    grader_errors: list[str] = field(default_factory=list)  # submissions the grader failed on
-    left_out: list[str] = field(default_factory=list)  # names in the source that are no folders
-    complete: bool = True
-
-
-def run(
-    source: Path,
-    out: Path,
-    exercises: Mapping[str, Exercise],
-    *,
-    seed: int,
-    only: Sequence[str] = (),
-    require_sandbox: bool = True,
-    on_submission: OnSubmission = lambda name, done, total: None,
-    on_step: Progress = lambda step: None,
-) -> Table:
-    """Grade every folder in `source`; each becomes a row, whatever is in it.
-
-    A submission whose files, seed and parts are those of stored evidence is scored from that;
-    these come first, so that an interrupted run leaves no fewer rows than it found. Ctrl-C ends
-    the batch with `complete` False. Raises SubmissionError when `source` is no folder or holds
-    none, OSError when `out` can't be written, and ConfinementError where a sandbox is required (a
-    class is strangers' code) and there is none.
-    """
-    submissions, left_out = submissions_in(source, out)
-    for folder in (out / "evidence", out / "reports"):
-        folder.mkdir(parents=True, exist_ok=True)
-    table = Table(out / "scores.csv", left_out=left_out)
-    confinement.choose(None, machine.device(), require_sandbox)  # say now that there is none
-    job = _Job(out, exercises, seed, tuple(only), require_sandbox)
-    try:
-        missing = [each for each in submissions if not _add_stored(table, job, each)]
-        _write_csv(table)
-        for index, submission in enumerate(missing):
-            done = len(submissions) - len(missing) + index
-            on_submission(submission.name, done, len(submissions))
-            if not _add_graded(table, job, submission, on_step):
-                table.complete = False
-                break
-            _write_csv(table)
-    except KeyboardInterrupt:
-        table.complete = False
-    return table
-
-
-def submissions_in(source: Path, out: Path | None = None) -> tuple[list[Path], list[str]]:
-    """The folders directly in `source`, by name, and the names of what else is there.
-
-    Hidden entries don't count, nor does `out`. Raises SubmissionError when there is no folder.
-    """
-    if not source.is_dir():
-        raise SubmissionError(f"{source}: expected a folder of submissions, found none")
-    ours = out.resolve() if out is not None else None
-    entries = [
-        path
-        for path in sorted(source.iterdir())
-        if not path.name.startswith(".") and path.resolve() != ours
-    ]
-    folders = [path for path in entries if path.is_dir()]
-    if not folders:
-        raise SubmissionError(f"{source}: expected one folder per submission, found none")
-    return folders, [path.name for path in entries if path not in set(folders)]
+MOST_SEEDS = 1 << 32
+LOCK = "class.lock"
+SECONDS_PER_TIMING = 15.0  # until some are stored
+INTERRUPTED = 130
 
 
 @dataclass(frozen=True)
-class _Job:
-    """What is the same for every submission."""
+class Options:
+    """How a class is graded; `anew`: whatever is stored."""
 
-    out: Path
-    exercises: Mapping[str, Exercise]
-    seed: int
-    only: tuple[str, ...]
-    require_sandbox: bool
-
-    def evidence_path(self, submission: Path) -> Path:
-        return self.out / "evidence" / f"{_file_stem(submission.name)}.json"
-
-    def report_path(self, submission: Path) -> Path:
-        return self.out / "reports" / f"{_file_stem(submission.name)}.html"
+    only: tuple[str, ...] = ()
+    require_sandbox: bool = True
+    anew: bool = False
 
 
-def _add_stored(table: Table, job: _Job, submission: Path) -> bool:
-    """Add the row of a submission that was graded before; whether there was such evidence."""
-    observed = _stored(job, submission)
-    if observed is not None:
-        _add(table, job, submission, observed)
-    return observed is not None
+@dataclass
+class Outcome:
+    """What became of a run."""
+
+    handins: int = 0
+    graded: int = 0  # results of this run
+    shared: int = 0  # results that another hand-in with the same file gave
+    complete: bool = True
+    failed: list[str] = field(default_factory=list)  # ids of hand-ins that the grader failed on
+    trouble: str = ""  # the first failure of the grader's, in full
 
 
-def _add_graded(table: Table, job: _Job, submission: Path, on_step: Progress) -> bool:
-    """Grade a submission and add its row; False when grading was interrupted.
+@dataclass(frozen=True)
+class Machines:
+    """Where tasks run: `check` beside each other, `measure` one at a time on each GPU."""
 
-    Trouble with one submission, the grader's own too, is a row that says so: the others go on.
+    device: str
+    check: Executor
+    measure: Executor | None = None
+
+
+Start = Callable[[Watcher], AbstractContextManager[Machines]]
+
+
+def device_here() -> str:
+    """This machine, as results name it: the GPU's name, or "interpreter"."""
+    return machine.gpu_name() or INTERPRETER
+
+
+def environment() -> dict[str, Any]:
+    """What is known of this machine, for the record."""
+    return machine.environment("interpreter" if device_here() == INTERPRETER else "cuda", "")
+
+
+@contextmanager
+def this_machine(watcher: Watcher, jobs: int | None = None) -> Iterator[Machines]:
+    """Processes of this machine: as many as cores, up to four, or `jobs`; one more for each GPU."""
+    device = device_here()
+    width = jobs or pool.default_jobs()
+    timing = nullcontext() if device == INTERPRETER else pool.Pool(len(gpus.visible()))
+    with pool.Pool(width) as processes, timing as timers:
+        check = InPool(processes, width, grade_in_pool, watcher.step)
+        measure = timers and InPool(timers, len(gpus.visible()), grade_in_pool, watcher.step)
+        yield Machines(device, check, measure)
+
+
+def grade(
+    klass: Class,
+    handins: Sequence[StoredHandin],
+    machines: Machines,
+    run: int,
+    options: Options,
+    watcher: Watcher | None = None,
+    stop: threading.Event | None = None,
+) -> Outcome:
+    """Run what is missing of the hand-ins. Setting `stop` ends it, with what is stored so far.
+
+    Raises StoreError where a result can't be stored, TaskError and ConfinementError where nothing
+    can be graded.
     """
-    try:
-        observed = grade(
-            submission,
-            job.exercises,
-            seed=job.seed,
-            only=job.only,
-            require_sandbox=job.require_sandbox,
-            on_step=on_step,
+    plan = klass.plans(machines.device).make(
+        handins,
+        only=options.only,
+        require_sandbox=options.require_sandbox,
+        anew=options.anew,
+    )
+    work = _Work(klass, plan, machines, run, options, watcher or Silent(), len(handins))
+    work.go(stop or threading.Event())
+    return work.outcome
+
+
+class _Work:
+    """One run over one plan."""
+
+    def __init__(
+        self,
+        klass: Class,
+        plan: Plan,
+        machines: Machines,
+        run: int,
+        options: Options,
+        watcher: Watcher,
+        total: int,
+    ) -> None:
+        self._class = klass
+        self._store = klass.store
+        self._plan = plan
+        self._machines = machines
+        self._run = run
+        self._options = options
+        self._watcher = watcher
+        self._total = total
+        self._waits = {number: set(keys) for number, keys in plan.open.items()}
+        self._check = Lane(machines.check)
+        self._measure = Lane(machines.measure or machines.check)
+        self.outcome = Outcome(total, shared=plan.shared)
+
+    def go(self, stop: threading.Event) -> None:
+        for job in self._plan.jobs:
+            for lane, is_checked in ((self._check, False), (self._measure, True)):
+                mine = tuple(each for each in job.wanted if bool(each.checked) is is_checked)
+                lane.add([replace(job, wanted=mine)] if mine else [])
+        self._watcher.begin(self._total - len(self._waits), self._total)
+        self._tell_estimate()
+        gpu = None if self._machines.device == INTERPRETER else self._machines.device
+        lost = {**environment(), "gpu": gpu}  # the environment of tasks that nobody finished
+        lanes = [self._check, self._measure]
+        try:
+            schedule.drive(lanes, self._task, self._finished, lost, stop)
+        except Stopped:
+            self.outcome.complete = False
+
+    def _finished(self, done: Finished) -> None:
+        is_measured = all(wanted.checked for wanted in done.job.wanted)
+        seen = {each.key: evidence_files.variant_from_json(each.evidence) for each in done.results}
+        results = [
+            NewResult(
+                each.key,
+                each.evidence,
+                self._machines.device,
+                to_measure=each.to_measure,
+                grader_failed=has_grader_error(seen[each.key]),
+                seconds=each.seconds,
+                gpu_seconds=each.seconds if is_measured else 0.0,
+            )
+            for each in done.results
+        ]
+        self._store.keep_results(results, self._class.store.seed, done.environment, self._run)
+        self.outcome.graded += len(results)
+        if any(each.grader_failed for each in results):
+            self.outcome.failed.append(done.job.handin.handin.id)
+            self.outcome.trouble = self.outcome.trouble or done.trouble
+        self._measure_later(done.job, done.results)
+        self._is_done({each.key for each in done.results if not each.to_measure})
+        if is_measured:
+            self._watcher.measured(done, len(self._measure.queue))
+        else:
+            left = len(self._waits)
+            self._watcher.finished(done, list(seen.values()), self._total - left)
+
+    def _measure_later(self, job: Job, results: Sequence[Result]) -> None:
+        wanted = {each.key: each for each in job.wanted}
+        right = tuple(
+            replace(wanted[each.key], checked=each.evidence) for each in results if each.to_measure
         )
-    except SubmissionError:
-        _add_note(table, job, submission, "the folder is gone")
-        return True
-    except Exception as error:
-        trouble = "".join(traceback.format_exception_only(error))
-        _add_note(table, job, submission, f"the grader failed: {trouble}")
-        table.grader_errors.append(report.one_line(submission.name))
-        return True
-    if not observed.complete:
-        return False
-    # A name that isn't UTF-8 could not be written.
-    observed = replace(observed, submission=report.one_line(observed.submission))
-    _write(job.evidence_path(submission), evidence_files.to_json(observed))
-    _add(table, job, submission, observed)
-    return True
+        self._measure.add([replace(job, wanted=right)] if right else [])
+
+    def _is_done(self, keys: set[str]) -> None:
+        for number in list(self._waits):
+            self._waits[number] -= keys
+            if not self._waits[number]:
+                del self._waits[number]
+
+    def _task(self, job: Job) -> Task:
+        return Task(
+            self._store.files(job.handin.number),
+            job.wanted,
+            self._class.exercises,
+            self._store.seed,
+            self._machines.device,
+            self._class.effort,
+            self._options.require_sandbox,
+        )
+
+    def _tell_estimate(self) -> None:
+        """How long the GPU will be needed for itself, at most: only what is right is timed."""
+        if self._machines.measure is None:
+            return
+        count = sum(self._may_be_timed(wanted) for job in self._plan.jobs for wanted in job.wanted)
+        if count:
+            seconds = self._store.seconds_per_timing(self._machines.device)
+            origin = "as measured so far" if seconds else "a guess before the first one"
+            hours = count * (seconds or SECONDS_PER_TIMING) / 3600
+            self._watcher.say(
+                f"Timing: at most {count} variants, some {hours:.2g} GPU hours ({origin})"
+            )
+
+    def _may_be_timed(self, wanted) -> bool:
+        variant = self._class.exercises[wanted.exercise].variants[wanted.variant]
+        return variant.performance is not None
 
 
-def _add_note(table: Table, job: _Job, submission: Path, note: str) -> None:
-    """Add a row without a score."""
-    table.rows[submission.name] = {
-        "submission": report.one_line(submission.name),
-        "seed": str(job.seed),
-        "note": report.one_line(note),
-    }
+# --- what a command holds meanwhile ---------------------------------------------------------------
 
 
-def _add(table: Table, job: _Job, submission: Path, observed: Evidence) -> None:
-    graded = score(observed, job.exercises)
-    _write(job.report_path(submission), report.to_html(observed, graded))
-    table.rows[submission.name] = _row(observed, graded)
-    if has_grader_error(observed.variants):
-        table.grader_errors.append(observed.submission)
+def seed_of(store: Store, wanted: int | None, course: int | None = None) -> int:
+    """The class's seed: as wanted, the course's, or drawn, at the first run.
+
+    Raises ClassError for another one than the class has.
+    """
+    known = store.seed
+    if known is None:
+        given = course if wanted is None else wanted
+        return store.set_seed(secrets.randbelow(MOST_SEEDS) if given is None else given)
+    for seed, origin in ((wanted, f"--seed {wanted}"), (course, f"course.yaml: seed: {course}")):
+        if seed is not None and seed != known:
+            raise ClassError(
+                f"{origin}: expected {known}, with which {store.path.parent} is graded: a class "
+                "has one seed. Leave it out, or give another --out"
+            )
+    return known
 
 
-def _stored(job: _Job, submission: Path) -> Evidence | None:
-    """Stored evidence, where it is of the same files and seed and has all that is asked for."""
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Hold a class's folder against a second command. Raises StoreError where one is at work."""
     try:
-        observed = evidence_files.read(job.evidence_path(submission))
-        with Session(submission, job.exercises, seed=job.seed) as session:
-            now = [session.unseen(e, v) for e, v in selected(job.exercises, job.only)]
-    except (EvidenceError, SubmissionError, OSError):
-        return None
-    stored = {(each.exercise, each.variant): each for each in observed.variants}
-    wanted = [stored.get((each.exercise, each.variant)) for each in now]
-    if observed.seed != job.seed or not observed.complete:
-        return None
-    if job.require_sandbox and observed.environment.get("sandbox") == Level.limits.value:
-        return None  # whoever asked for a sandbox wants no verdict from without
-    for each, before in zip(now, wanted, strict=True):
-        if before is None or not _is_of(before, each, job.exercises[each.exercise]):
-            return None
-    kept = replace(observed, variants=tuple(each for each in wanted if each is not None))
-    return None if has_grader_error(kept.variants) else kept
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = (folder / LOCK).open("a")
+    except OSError as error:
+        raise StoreError(f"{error.filename}: can't be written: {error.strerror}") from None
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise StoreError(
+                f"{folder}: another command is at work on this class: wait for it, or stop it"
+            ) from None
+        yield
 
 
-def _is_of(before: VariantEvidence, now: VariantEvidence, exercise: Exercise) -> bool:
-    """Whether stored evidence is of the file as it is now, with every part the spec has now."""
-    if (before.sha256, before.not_attempted) != (now.sha256, now.not_attempted):
-        return False
-    variant = exercise.variants[now.variant]
-    wanted = {(dtype, name) for dtype in variant.dtypes for name in variant.size_classes}
-    seen = {(part.dtype, part.size_class) for part in before.parts}
-    return bool(now.not_attempted) or wanted <= seen
+@contextmanager
+def stopped_by_signals(say: Callable[[str], None]) -> Iterator[threading.Event]:
+    """An event that the first Ctrl-C (or SIGTERM) sets; the second one ends this process."""
+    stop = threading.Event()
 
+    def handle(number: int, frame: object) -> None:
+        if stop.is_set():
+            os._exit(INTERRUPTED)  # what is stored is safe, and the pool's processes notice
+        stop.set()
+        say("Stopping; what is graded is stored. Once more to stop at once")
 
-def has_grader_error(variants: Iterable[VariantEvidence]) -> bool:
-    """Whether the grader itself failed anywhere in the evidence of these variants."""
-    return any(
-        part.status is Status.grader_error
-        for each in variants
-        for part in (*each.parts, each.performance)
-        if part is not None
-    )
-
-
-# --- the CSV file --------------------------------------------------------------------------------
-
-
-def _row(observed: Evidence, graded: GradeScore) -> dict[str, str]:
-    row = {
-        "submission": observed.submission,
-        "score": f"{graded.score:g}",
-        "gradable": f"{graded.gradable:g}",
-        "max_score": f"{graded.max_score:g}",
-        "bonus": f"{graded.bonus:g}",
-        "max_bonus": f"{graded.max_bonus:g}",
-        "seed": str(observed.seed),
-        "note": "the grader failed on a part of it" if has_grader_error(observed.variants) else "",
-    }
-    for exercise in graded.exercises:
-        for variant in exercise.variants:
-            key = f"{exercise.name}/{variant.name}"
-            row[key] = f"{variant.score:g}"
-            row[f"{key} status"] = variant.status.value
-    return row
-
-
-def _write_csv(table: Table) -> None:
-    rows = [table.rows[name] for name in sorted(table.rows)]
-    text = io.StringIO(newline="")
-    writer = csv.DictWriter(text, _columns(rows), restval="")
-    writer.writeheader()
-    writer.writerows({key: _safe(value) for key, value in row.items()} for row in rows)
-    _write(table.path, text.getvalue())
-
-
-def _columns(rows: Iterable[Mapping[str, str]]) -> list[str]:
-    """Those of every row, the longest row's order first."""
-    columns: dict[str, None] = {}
-    for row in sorted(rows, key=len, reverse=True):
-        columns.update(dict.fromkeys(row))
-    return list(columns) or ["submission", "score"]
-
-
-def _safe(cell: str) -> str:
-    """A cell that a spreadsheet won't take for a formula."""
-    return (
-        "'" + cell
-        if cell.lstrip()[:1] in ("=", "+", "-", "@") or cell[:1] in ("\t", "\r", "\n")
-        else cell
-    )
-
-
-# --- files ---------------------------------------------------------------------------------------
-
-
-def _file_stem(name: str) -> str:
-    """A submission's name as part of a file's name: told apart by a hash where it can't be used."""
-    data = name.encode("utf-8", "surrogateescape")
-    if len(data) <= LONGEST_NAME and name.isprintable():
-        return name
-    start = report.one_line(name).encode()[: LONGEST_NAME // 2].decode("utf-8", "ignore")
-    return f"{start}-{hashlib.sha256(data).hexdigest()[:16]}"
-
-
-def _write(path: Path, text: str) -> None:
-    """All of it or nothing: an interrupted run leaves no half-written file."""
-    part = path.with_name(path.name + ".part")
+    if threading.current_thread() is not threading.main_thread():
+        yield stop
+        return
+    before = {each: signal.signal(each, handle) for each in (signal.SIGINT, signal.SIGTERM)}
     try:
-        with part.open("w", encoding="utf-8", newline="") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
+        yield stop
     finally:
-        part.unlink(missing_ok=True)
+        for each, handler in before.items():
+            signal.signal(each, handler)
+
+
+def expect_sandbox(device: str, required: bool) -> None:
+    """Say now that there is no sandbox. Raises ConfinementError."""
+    confinement.choose(None, "interpreter" if device == INTERPRETER else "cuda", required)

@@ -1,30 +1,49 @@
-"""A batch loses nothing, grades nothing twice, and no submission can stop or spoil it."""
+"""A class is graded once, loses nothing, and no submission can stop or spoil it."""
 
 from __future__ import annotations
 
 import csv
 import os
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import Future
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from grader import confinement
-from grader import evidence as evidence_files
-from grader import grade as grading
-from grader.batch import run as batch
+from grader import confinement, pool
+from grader.batch import run, schedule, tasks, views
+from grader.batch.classes import ClassError
+from grader.batch.collect import CollectError
+from grader.batch.plan import Job
+from grader.batch.run import Machines
+from grader.batch.schedule import InPool, InThisProcess, Lane, Stopped
+from grader.batch.store import NAME, Store, StoreError
+from grader.batch.tasks import Graded, Task, TaskError, Wanted, grade_files
+from grader.correctness import Effort
 from grader.evidence import PartEvidence
-from grader.grade import PUBLIC_SEED, Session, SubmissionError
+from grader.session import Session
 from grader.spec import Exercise
 from grader.status import Status
+from tests.grader import standin
 from tests.grader.small_exercise import (
     BRIEF,
     GRID_ROUNDS_DOWN,
     RIGHT,
+    ROOT,
     SPEC,
     STUB,
     submission,
     write_spec,
 )
+from tests.grader.standin import grade_class, make_class, quick, two_variants
+from tests.grader.test_store import in_a_child, own_disk
 
 
 @pytest.fixture(autouse=True)
@@ -46,29 +65,29 @@ def exercises(tmp_path_factory) -> dict[str, Exercise]:
 
 @pytest.fixture
 def ran(monkeypatch) -> list[str]:
-    """Names of the submissions of which a part was run; no kernel is: what matters is the rest.
+    """The first words of the files of which a part was run; no kernel is: what matters is the rest.
 
-    A submission that says `wrong` fails.
+    A file that says `wrong` fails.
     """
-    names: list[str] = []
+    seen: list[str] = []
 
     def part(self: Session, exercise, variant, dtype, size_class, step, on_step) -> PartEvidence:
-        names.append(self.submission.name)
+        text = self.files[variant.file].decode("utf-8", "replace")
+        seen.append(text.split()[1])
         on_step(step)
-        text = (self.submission / variant.file).read_text(encoding="utf-8", errors="replace")
         status = Status.wrong_values if "wrong" in text else Status.passed
         return PartEvidence(dtype, size_class, status, 3)
 
     monkeypatch.setattr(Session, "_check", part)
-    return names
+    return seen
 
 
 @pytest.fixture
 def source(tmp_path) -> Path:
     """Three submissions: right, wrong, and nothing handed in."""
     folder = tmp_path / "submissions"
-    submission(folder / "ada", RIGHT)
-    submission(folder / "bob", f"# wrong\n{RIGHT}")
+    submission(folder / "ada", f"# ada\n{RIGHT}")
+    submission(folder / "bob", f"# bob wrong\n{RIGHT}")
     (folder / "cyd").mkdir()
     return folder
 
@@ -79,288 +98,146 @@ def out(tmp_path) -> Path:
     return tmp_path / "results"
 
 
-def run(source: Path, out: Path, exercises, **options) -> batch.Table:
-    """A batch with the public seed."""
-    return batch.run(source, out, exercises, **{"seed": PUBLIC_SEED, **options})
-
-
 def rows(out: Path) -> list[dict[str, str]]:
-    """The CSV file as a spreadsheet reads it."""
-    with (out / "scores.csv").open(encoding="utf-8", newline="") as file:
+    """The gradebook as a spreadsheet reads it."""
+    with (out / "gradebook.csv").open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
 
 
 def scores(out: Path) -> dict[str, str]:
-    return {row["submission"]: row["score"] for row in rows(out)}
+    return {row["id"]: row["score"] for row in rows(out)}
 
 
-def test_a_bonus_is_in_the_score_and_told_on_its_own(source, out, tmp_path, ran):
-    text = SPEC.replace("points: {ragged: 3}", "bonus: true, points: {ragged: 3}")
-    run(source, out, write_spec(tmp_path / "specs", text))
-    names = ("score", "gradable", "max_score", "bonus", "max_bonus")
-    assert [tuple(row[name] for name in names) for row in rows(out)] == [
-        ("3", "0", "0", "3", "3"),
-        ("0", "0", "0", "0", "3"),
-        ("0", "0", "0", "0", "3"),
-    ]
+def results(out: Path) -> dict[str, tuple[str, str]]:
+    """Every current result by its key: status and evidence."""
+    database = sqlite3.connect(out / NAME)
+    query = "SELECT key, status, evidence FROM results WHERE superseded IS NULL"
+    found = database.execute(query).fetchall()
+    database.close()
+    assert len({key for key, *_ in found}) == len(found)
+    return {key: (status, text) for key, status, text in found}
 
 
-def test_a_folder_of_folders_becomes_a_table(source, out, exercises, monkeypatch):
+# --- what is graded -------------------------------------------------------------------------------
+
+
+def test_a_class_becomes_a_gradebook_with_a_page_for_everyone(source, out, exercises):
     submission(source / "bob", GRID_ROUNDS_DOWN)
     submission(source / "dan", STUB)
-    real = grading.grade
-    monkeypatch.setattr(
-        batch, "grade", lambda *a, **k: real(*a, device="interpreter", effort=BRIEF, **k)
-    )
-    table = run(source, out, exercises)
-    assert table.complete
-    assert table.grader_errors == []
+    outcome, book = grade_class(source, out, exercises)
+    assert outcome.complete
+    assert outcome.failed == []
     status = "silu/triton status"
-    assert [(r["submission"], r["score"], r["max_score"], r[status]) for r in rows(out)] == [
+    assert [(r["id"], r["score"], r["max_score"], r[status]) for r in rows(out)] == [
         ("ada", "3", "3", "passed"),
         ("bob", "0", "3", "not_written"),
         ("cyd", "0", "3", "not_attempted"),
         ("dan", "0", "3", "not_attempted"),
     ]
     for name in ("ada", "bob", "cyd", "dan"):
-        assert evidence_files.read(out / "evidence" / f"{name}.json").submission == name
-        assert name in (out / "reports" / f"{name}.html").read_text(encoding="utf-8")
+        for path in (f"students/{name}.html", f"students/{name}.md", f"results/{name}.json"):
+            assert name in (out / path).read_text(encoding="utf-8"), path
+        assert f"students/{name}.html" in (out / "index.html").read_text(encoding="utf-8")
+    # What a student repeats at home: no folder of ours, and not their name.
+    [failure] = book.entries[1].counted.evidence.variants[0].parts[0].failures[:1]
+    assert failure.reproduce.startswith("grader check silu --case 'n=")
+    assert "--submission" not in failure.reproduce
+
+
+def test_every_score_is_what_grading_that_submission_alone_gives(source, out, exercises, ran):
+    from grader.grade import grade
+    from grader.score import score
+
+    _, book = grade_class(source, out, exercises)
+    for entry in book.entries:
+        alone = grade(source / entry.student.id, exercises, seed=7, effort=BRIEF)
+        assert entry.counted.grade.score == score(alone, exercises).score
+        seen = entry.counted.evidence.variants
+        same = [replace(variant, parts=()) for variant in alone.variants]
+        assert [replace(variant, parts=()) for variant in seen] == same
+
+
+def test_a_bonus_is_in_the_score_and_told_on_its_own(source, out, tmp_path, ran):
+    text = SPEC.replace("points: {ragged: 3}", "bonus: true, points: {ragged: 3}")
+    grade_class(source, out, write_spec(tmp_path / "specs", text))
+    assert [(row["score"], row["bonus"], row["max_score"]) for row in rows(out)] == [
+        ("3", "3", "0"),
+        ("0", "0", "0"),
+        ("0", "0", "0"),
+    ]
 
 
 def test_a_second_run_grades_nothing_again(source, out, exercises, ran):
-    run(source, out, exercises)
-    first = (out / "scores.csv").read_bytes()
+    grade_class(source, out, exercises)
+    first = scores(out)
     assert ran == ["ada", "bob"]
-    run(source, out, exercises)
+    outcome, _ = grade_class(source, out, exercises)
     assert ran == ["ada", "bob"]
-    assert (out / "scores.csv").read_bytes() == first
+    assert outcome.graded == 0
+    assert scores(out) == first
+
+
+def test_equal_files_are_graded_once(source, out, exercises, ran):
+    submission(source / "dan", f"# ada\n{RIGHT}")
+    (source / "eve").mkdir()
+    outcome, _ = grade_class(source, out, exercises)
+    assert ran == ["ada", "bob"]
+    assert outcome.shared == 2  # dan's with ada's, and that eve handed in nothing
+    assert scores(out) == {"ada": "3", "bob": "0", "cyd": "0", "dan": "3", "eve": "0"}
 
 
 def test_what_changed_is_graded_again_and_nothing_else(source, out, exercises, ran):
-    run(source, out, exercises)
-    submission(source / "bob", RIGHT)
-    submission(source / "cyd", RIGHT)
+    grade_class(source, out, exercises)
+    submission(source / "bob", f"# bob2\n{RIGHT}")
+    submission(source / "cyd", f"# cyd\n{RIGHT}")
     ran.clear()
-    run(source, out, exercises)
-    assert ran == ["bob", "cyd"]
+    grade_class(source, out, exercises)
+    assert ran == ["bob2", "cyd"]
     assert scores(out) == {"ada": "3", "bob": "3", "cyd": "3"}
 
 
-def test_another_seed_is_another_test(source, out, exercises, ran):
-    run(source, out, exercises)
-    run(source, out, exercises, seed=1)
-    assert ran == ["ada", "bob"] * 2
-    assert {row["seed"] for row in rows(out)} == {"1"}
+def test_a_class_has_one_seed_drawn_once(source, out, exercises, ran, tmp_path):
+    grade_class(source, out, exercises, seed=None)
+    [seed] = {row["seed"] for row in rows(out)}
+    grade_class(source, out, exercises, seed=None)
+    grade_class(source, out, exercises, seed=int(seed))
+    assert {row["seed"] for row in rows(out)} == {seed}
+    with pytest.raises(ClassError, match=f"--seed {int(seed) + 1}: expected {seed}"):
+        grade_class(source, out, exercises, seed=int(seed) + 1)
+    grade_class(source, tmp_path / "other", exercises, seed=None)
+    assert {row["seed"] for row in rows(tmp_path / "other")} != {seed}
 
 
 def test_a_changed_threshold_needs_no_new_run_but_a_new_size_class_does(
     source, out, exercises, ran, tmp_path
 ):
-    run(source, out, exercises)
+    grade_class(source, out, exercises)
     dearer = write_spec(tmp_path / "dearer", SPEC.replace("ragged: 3}", "ragged: 5}"))
-    run(source, out, dearer)
+    grade_class(source, out, dearer)
     assert ran == ["ada", "bob"]
     assert scores(out)["ada"] == "5"
     text = SPEC.replace("[1, 20]}}", "[1, 20]}, aligned: {n: {multiple_of: 4, up_to: 8}}}")
     more = write_spec(tmp_path / "more", text.replace("ragged: 3}", "ragged: 3, aligned: 1}"))
-    run(source, out, more)
+    grade_class(source, out, more)
     assert ran == ["ada", "bob"] + ["ada"] * 2 + ["bob"] * 2
 
 
-def test_grading_less_than_before_uses_and_keeps_what_there_is(source, out, tmp_path, ran):
-    text = SPEC + "  other: {file: other.py, entry: silu, dtypes: [float32], points: {ragged: 1}}\n"
-    both = write_spec(tmp_path / "both", text)
-    run(source, out, both)
-    before = (out / "evidence" / "ada.json").read_bytes()
-    ran.clear()
-    run(source, out, both, only=["silu/other"])
-    assert ran == []
-    assert (out / "evidence" / "ada.json").read_bytes() == before
-    assert {row["max_score"] for row in rows(out)} == {"1"}
+def test_grading_a_part_first_leaves_only_the_rest_to_be_run(source, out, tmp_path):
+    both = two_variants(tmp_path / "both")
+    done: list[tuple[str, ...]] = []
 
+    def noted(task: Task) -> Graded:
+        done.append(tuple(wanted.variant for wanted in task.wanted))
+        return quick(task)
 
-def test_what_the_grader_failed_on_is_tried_again(source, out, exercises, ran, monkeypatch):
-    works = Session._check
-
-    def fail(self, exercise, variant, dtype, size_class, step, on_step):
-        return PartEvidence(dtype, size_class, Status.grader_error, reason="Boom")
-
-    monkeypatch.setattr(Session, "_check", fail)
-    table = run(source, out, exercises)
-    assert table.grader_errors == ["ada", "bob"]
-    assert [row["note"] for row in rows(out)] == ["the grader failed on a part of it"] * 2 + [""]
-    monkeypatch.setattr(Session, "_check", works)
-    table = run(source, out, exercises)
-    assert table.grader_errors == []
-    assert ran == ["ada", "bob"]
-    assert [row["note"] for row in rows(out)] == ["", "", ""]
-
-
-# --- interruptions --------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("inside", [True, False], ids=["within-grade", "outside"])
-def test_an_interrupted_batch_keeps_what_is_done_and_goes_on_from_there(
-    source, out, exercises, ran, monkeypatch, inside
-):
-    owner, name = (Session, "_check") if inside else (batch, "grade")
-    real = getattr(owner, name)
-
-    def interrupt(*args, **options):
-        folder = args[0].submission if inside else args[0]
-        if folder.name == "bob":
-            raise KeyboardInterrupt
-        return real(*args, **options)
-
-    monkeypatch.setattr(owner, name, interrupt)
-    table = run(source, out, exercises)
-    assert not table.complete
-    assert scores(out) == {"ada": "3"}
-    assert not (out / "evidence" / "bob.json").exists()
-
-    monkeypatch.setattr(owner, name, real)
-    ran.clear()
-    table = run(source, out, exercises)
-    assert table.complete
-    assert ran == ["bob"]
+    grade_class(source, out, both, only=["silu/other"], function=noted)
+    assert done == [("other",)]  # nobody handed it in, so it is one result
+    assert {row["silu/other"] for row in rows(out)} == {"0"}
+    assert "silu/triton" not in rows(out)[0]
+    done.clear()
+    grade_class(source, out, both, function=noted)
+    assert done == [("triton",)] * 3
     assert scores(out) == {"ada": "3", "bob": "0", "cyd": "0"}
-
-
-def test_an_interruption_takes_no_row_away(source, out, exercises, ran, monkeypatch):
-    run(source, out, exercises)
-    submission(source / "ada", f"{RIGHT}\n# changed\n")
-
-    def interrupt(*args, **options):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(batch, "grade", interrupt)
-    assert not run(source, out, exercises).complete
-    assert set(scores(out)) == {"bob", "cyd"}  # ada's score is of another file
-
-
-def test_nothing_is_ever_half_written(source, out, exercises, ran, monkeypatch):
-    run(source, out, exercises)
-    before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
-    assert len(before) == 7
-    submission(source / "ada", f"{RIGHT}\n# changed\n")
-
-    def fail(fd: int) -> None:
-        raise OSError(28, "No space left on device", str(out))
-
-    monkeypatch.setattr(batch.os, "fsync", fail)
-    with pytest.raises(OSError, match="No space left"):
-        run(source, out, exercises)
-    assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
-
-
-# --- odd submissions ------------------------------------------------------------------------------
-
-
-def test_odd_files_are_a_row_and_not_a_stop(source, out, exercises, ran):
-    (source / "eve" / "silu.py").mkdir(parents=True)
-    os.mkfifo(submission(source / "fay").joinpath("pipe"))
-    (source / "gus").mkdir()
-    os.mkfifo(source / "gus" / "silu.py")
-    submission(source / "hal", "#" * (2 << 20))
-    (source / "ida").mkdir()
-    (source / "ida" / "silu.py").symlink_to("silu.py")
-    (source / "jan").mkdir()
-    (source / "jan" / "silu.py").write_bytes(b"\xff\xfe\x00")
-    for _ in range(2):
-        table = run(source, out, exercises)
-        assert table.complete
-        assert table.grader_errors == []
-        assert len(rows(out)) == 9
-    assert ran == ["ada", "bob", "fay", "jan"]
-
-
-def test_a_submission_the_grader_breaks_on_is_a_row_and_not_a_stop(
-    source, out, exercises, ran, monkeypatch
-):
-    real = batch.grade
-
-    def grade(folder, *args, **options):
-        if folder.name == "ada":
-            raise RuntimeError("Boom\x1b[2J")
-        if folder.name == "bob":
-            raise SubmissionError("gone")
-        return real(folder, *args, **options)
-
-    monkeypatch.setattr(batch, "grade", grade)
-    table = run(source, out, exercises)
-    assert table.complete
-    assert table.grader_errors == ["ada"]
-    ada, bob, cyd = rows(out)
-    assert ada["note"] == "the grader failed: RuntimeError: Boom"
-    assert (ada["score"], bob["score"], bob["note"]) == ("", "", "the folder is gone")
-    assert cyd["score"] == "0"
-
-
-@pytest.mark.parametrize(
-    "name", ["=1+1", "+1", "-1", "@SUM(A1)", " =1+1", "\t=1+1", "\n=1+1", '=cmd|"/C calc"!A0']
-)
-def test_no_name_becomes_a_formula(source, out, exercises, ran, name):
-    submission(source / name.replace("/", "_"))
-    run(source, out, exercises)
-    for row in rows(out):
-        for cell in row.values():
-            assert cell.lstrip()[:1] not in {"=", "+", "-", "@"}
-            assert cell[:1] not in {"\t", "\r", "\n"}
-
-
-@pytest.mark.parametrize("cell", ["=1", " =1", " +1", "\t1", "\r1", "\n1", "-1", "@A1"])
-def test_a_cell_that_a_spreadsheet_would_run_is_quoted(cell):
-    assert batch._safe(cell) == "'" + cell
-
-
-@pytest.mark.parametrize("cell", ["", "3", "0.5", "ada", "a=b", "O'Brien"])
-def test_a_plain_cell_stays_as_it_is(cell):
-    assert batch._safe(cell) == cell
-
-
-def test_names_no_file_could_have_lose_nothing(source, out, exercises, ran):
-    long = "x" * 250
-    odd = os.fsdecode(b"\xff\xfe")
-    for name in (long, long[:-1] + "y", odd, "two\nlines", "a,b", '"q"'):
-        submission(source / name)
-    for _ in range(2):
-        table = run(source, out, exercises)
-        assert table.complete
-        assert table.grader_errors == []
-    assert len(ran) == 2 + 6
-    assert len(rows(out)) == 3 + 6
-    assert len(list((out / "evidence").iterdir())) == 3 + 6
-
-
-def test_only_folders_are_submissions_and_the_results_are_none(source, exercises, ran):
-    (source / "late.zip").touch()
-    (source / ".git").mkdir()
-    out = source / "results"
-    for _ in range(2):
-        table = run(source, out, exercises)
-        assert set(table.rows) == {"ada", "bob", "cyd"}
-        assert table.left_out == ["late.zip"]
-
-
-@pytest.mark.parametrize("make", [False, True])
-def test_a_source_without_submissions_is_the_users_mistake(tmp_path, out, exercises, make):
-    source = tmp_path / "none"
-    if make:
-        source.mkdir()
-        (source / "ada.zip").touch()
-    with pytest.raises(SubmissionError, match="none: expected"):
-        run(source, out, exercises)
-    assert not out.exists()
-
-
-def test_progress_counts_what_is_done(source, out, exercises, ran):
-    told = []
-    run(source, out, exercises, on_submission=lambda *args: told.append(args))
-    assert told == [("ada", 0, 3), ("bob", 1, 3), ("cyd", 2, 3)]
-    submission(source / "bob", RIGHT)
-    told.clear()
-    run(source, out, exercises, on_submission=lambda *args: told.append(args))
-    assert told == [("bob", 2, 3)]
 
 
 def test_what_was_graded_without_a_sandbox_is_graded_again_where_one_is_required(
@@ -368,17 +245,401 @@ def test_what_was_graded_without_a_sandbox_is_graded_again_where_one_is_required
 ):
     with monkeypatch.context() as patched:
         patched.setattr(confinement, "_try", _limits_only)
-        run(source, out, exercises, require_sandbox=False)
-        assert len(ran) == 2
-        run(source, out, exercises, require_sandbox=False)
-        assert len(ran) == 2
+        for _ in range(2):
+            grade_class(source, out, exercises, require_sandbox=False)
+            assert len(ran) == 2
     if not any(offer.works for offer in confinement.probe()[:2]):
         pytest.skip("no sandbox on this machine")
-    run(source, out, exercises, require_sandbox=True)
-    assert len(ran) == 4
-    run(source, out, exercises, require_sandbox=True)
-    assert len(ran) == 4
+    for _ in range(2):
+        grade_class(source, out, exercises)
+        assert len(ran) == 4
 
 
 def _limits_only(level, device):
     return confinement.Offer(level, level is confinement.Level.limits, "switched off by a test")
+
+
+# --- what goes wrong ------------------------------------------------------------------------------
+
+
+def test_what_the_grader_failed_on_costs_nothing_and_is_tried_again(
+    source, out, exercises, ran, monkeypatch
+):
+    works = Session._check
+
+    def fail(self, exercise, variant, dtype, size_class, step, on_step):
+        return PartEvidence(dtype, size_class, Status.grader_error, reason="Boom")
+
+    monkeypatch.setattr(Session, "_check", fail)
+    outcome, book = grade_class(source, out, exercises)
+    assert outcome.failed == ["ada", "bob"]
+    assert [row["score"] for row in rows(out)] == ["", "", "0"]  # no final score, not 0
+    assert "the grader failed on silu/triton" in book.entries[0].waiting
+    monkeypatch.setattr(Session, "_check", works)
+    outcome, _ = grade_class(source, out, exercises)
+    assert outcome.failed == []
+    assert ran == ["ada", "bob"]
+    assert scores(out) == {"ada": "3", "bob": "0", "cyd": "0"}
+
+
+def test_a_submission_the_grader_breaks_on_is_a_row_and_not_a_stop(source, out, exercises, ran):
+    def grade(task: Task) -> Graded:
+        if any(b"# ada" in data for data in task.files.values()):
+            raise RuntimeError("Boom\x1b[2J")
+        return grade_files(task)
+
+    outcome, book = grade_class(source, out, exercises, function=grade)
+    assert outcome.complete
+    assert outcome.failed == ["ada"]
+    assert "Boom" in outcome.trouble
+    assert scores(out) == {"ada": "", "bob": "0", "cyd": "0"}
+    [part] = book.entries[0].counted.evidence.variants[0].parts
+    assert part.status is Status.grader_error
+
+
+def test_a_killed_grading_process_is_tried_once_more_then_given_up(tmp_path, out, exercises):
+    source = make_class(tmp_path / "in", 6)
+    (source / "student004" / "silu.py").write_text("x = 'deadly'\n")
+    with pool.Pool(2) as processes:
+        machines = Machines("interpreter", InPool(processes, 2, standin.deadly))
+        outcome, book = grade_class(source, out, two_variants(tmp_path / "s"), machines=machines)
+    assert outcome.complete
+    assert outcome.failed == ["student004"]
+    seen = {entry.student.id: entry for entry in book.entries}
+    lost, other = seen["student004"].counted.evidence.variants
+    assert lost.parts[0].status is Status.grader_error
+    assert "lost, twice" in lost.parts[0].reason
+    assert other.parts[0].status is Status.passed
+    assert [seen[f"student00{n}"].score for n in (0, 1, 2, 3, 5)] == [0, 4, 4, 0, 4]
+
+
+class _Lossy:
+    """An executor that loses the first process of every task."""
+
+    width = 1
+    lost = (pool.Lost,)
+
+    def __init__(self, times: int) -> None:
+        self._times = times
+        self._seen: dict[tuple[bytes, ...], int] = {}
+
+    def submit(self, task: Task) -> Future[Graded]:
+        future: Future[Graded] = Future()
+        key = tuple(sorted(task.files.values()))
+        self._seen[key] = self._seen.get(key, 0) + 1
+        if self._seen[key] <= self._times:
+            future.set_exception(pool.Lost("killed"))
+        else:
+            future.set_result(quick(task))
+        return future
+
+
+@pytest.mark.parametrize(("times", "failed"), [(1, []), (2, ["ada", "bob", "cyd"])])
+def test_a_lost_process_costs_one_more_try(source, out, exercises, times, failed):
+    machines = Machines("interpreter", _Lossy(times))
+    outcome, _ = grade_class(source, out, exercises, machines=machines)
+    assert outcome.failed == failed
+
+
+def test_a_stuck_process_ends_itself_and_nothing_else_does():
+    ended = []
+    watch = tasks._Watch(0.05, lambda: ended.append(1))
+    for _ in range(20):
+        time.sleep(0.01)
+        watch.moved()
+    with watch.waiting():
+        time.sleep(0.2)
+    assert ended == []
+    deadline = time.monotonic() + 10
+    while not ended and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert ended
+    watch.end()
+    assert len(ended) == 2  # what came of it then would be no evidence
+
+
+def test_another_grader_gives_no_result(exercises):
+    task = Task({"silu.py": b"# x\n"}, (Wanted("silu", "triton", "0" * 64),), exercises, 7)
+    with pytest.raises(TaskError, match="expected the grader and the oracles"):
+        grade_files(task)
+    with pytest.raises(TaskError, match="expected a machine with the GPU"):
+        grade_files(replace(task, device="NVIDIA H9000"))
+
+
+def test_nothing_of_the_folder_it_runs_in_is_graded(tmp_path, exercises, ran, monkeypatch):
+    submission(tmp_path / "assignment", f"# ours\n{RIGHT}")
+    monkeypatch.chdir(tmp_path)
+    source = tmp_path / "in"
+    (source / "cyd").mkdir(parents=True)
+    submission(source / "ada", f"# ada\n{RIGHT}")
+    grade_class(source, tmp_path / "out", exercises)
+    assert ran == ["ada"]
+    assert scores(tmp_path / "out")["cyd"] == "0"
+
+
+def test_odd_files_are_a_row_and_not_a_stop(source, out, exercises, ran):
+    (source / "eve" / "silu.py").mkdir(parents=True)
+    os.mkfifo(submission(source / "fay", f"# fay\n{RIGHT}").joinpath("pipe"))
+    (source / "gus").mkdir()
+    os.mkfifo(source / "gus" / "silu.py")
+    submission(source / "hal", "#" * (2 << 20))
+    (source / "ida").mkdir()
+    (source / "ida" / "silu.py").symlink_to("silu.py")
+    (source / "jan").mkdir()
+    (source / "jan" / "silu.py").write_bytes(b"# \xff\xfe\x00 x")
+    for _ in range(2):
+        outcome, _ = grade_class(source, out, exercises)
+        assert outcome.complete
+        assert outcome.failed == []
+        assert len(rows(out)) == 9
+    assert len(ran) == 4
+
+
+def test_names_no_file_could_have_lose_nothing(source, out, exercises, ran):
+    long = "x" * 250
+    names = (long, long[:-1] + "y", os.fsdecode(b"\xff\xfe"), "two\nlines", "a,b", '"q"', "=1+1")
+    for index, name in enumerate(names):
+        submission(source / name, f"# {index}\n{RIGHT}")
+    for _ in range(2):
+        outcome, _ = grade_class(source, out, exercises)
+        assert outcome.complete
+    assert len(ran) == 2 + len(names)
+    assert len(rows(out)) == 3 + len(names)
+    assert len(list((out / "students").glob("*.html"))) == 3 + len(names)
+    for row in rows(out):
+        assert not any(cell.lstrip()[:1] in {"=", "@"} for cell in row.values())
+
+
+def test_results_inside_the_source_are_no_submission(source, exercises, ran):
+    out = source / "results"
+    for _ in range(2):
+        grade_class(source, out, exercises)
+        assert set(scores(out)) == {"ada", "bob", "cyd"}
+
+
+def test_a_source_that_is_not_there_leaves_nothing_behind(tmp_path, out, exercises):
+    with pytest.raises(CollectError):
+        grade_class(tmp_path / "none", out, exercises)
+    assert not out.exists()
+
+
+def test_two_commands_do_not_work_on_one_class(source, out, exercises):
+    with run.alone(out), pytest.raises(StoreError, match="another command is at work"):
+        grade_class(source, out, exercises)
+
+
+# --- interruptions --------------------------------------------------------------------------------
+
+
+def test_an_interrupted_run_keeps_what_is_done_and_goes_on_from_there(source, out, exercises):
+    stop = threading.Event()
+    done = []
+
+    def one_only(task: Task) -> Graded:
+        done.append(sorted(task.files.values()))
+        stop.set()
+        return quick(task)
+
+    def go(function, event) -> run.Outcome:
+        with Store(out, create=True) as store:
+            klass = run.Class.open(store, exercises)
+            number = store.begin_run("test", "0", {})
+            machines = Machines("interpreter", InThisProcess(function))
+            return run.grade(klass, klass.handins, machines, number, run.Options(), stop=event)
+
+    with Store(out, create=True) as store:
+        store.set_seed(7)
+        number = store.begin_run("test", "0", {})
+        store.keep_handins(standin.collect(source, exercises).handins, "in", number)
+    assert not go(one_only, stop).complete
+    assert len(done) == 1
+    assert len(results(out)) == 1
+    outcome = go(quick, threading.Event())
+    assert outcome.complete
+    assert outcome.graded == 2
+    assert len(results(out)) == 3
+
+
+def test_ctrl_c_stops_and_a_second_one_ends_the_process():
+    said, before = [], signal.getsignal(signal.SIGINT)
+    with run.stopped_by_signals(said.append) as stop:
+        os.kill(os.getpid(), signal.SIGINT)
+        assert stop.wait(5)
+        assert len(said) == 1
+        child = os.fork()
+        if not child:
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(5)
+            os._exit(0)
+        _, status = os.waitpid(child, 0)
+        assert os.waitstatus_to_exitcode(status) == 130
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_what_is_handed_out_is_stored_before_it_stops():
+    stop = threading.Event()
+    stored = []
+
+    def function(task):
+        stop.set()
+        return Graded((), {})
+
+    lane = Lane(InThisProcess(function))
+    lane.add([Job(None, ()), Job(None, ())])
+    with pytest.raises(Stopped):
+        schedule.drive([lane], lambda job: None, stored.append, {}, stop)
+    assert len(stored) == 1
+
+
+KILLED = """
+    import os, random, signal, sqlite3, sys, time
+    from pathlib import Path
+    from grader import cli, confinement
+    from grader.batch import commands, run
+    from tests.grader import standin
+
+    source, out, specs, seed = Path(sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[3]), sys.argv[4]
+    exercises = standin.two_variants(specs)
+    commands.load_all = lambda: exercises
+    run.grade_in_pool = standin.quick
+    words = ["batch", str(source), "--out", str(out), "--seed", "7", "--jobs", "2", "--plain"]
+    words.append("--no-sandbox-needed")
+
+    def start():
+        child = os.fork()
+        if not child:
+            sys.argv = ["grader", *words]
+            log = os.open(str(out) + ".log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+            os.dup2(log, 1)
+            os.dup2(log, 2)
+            cli.main()
+            os._exit(0)
+        return child
+
+    def stored():
+        try:
+            database = sqlite3.connect(f"file:{out}/class.sqlite?mode=ro", uri=True, timeout=5)
+            [count] = database.execute("SELECT count(*) FROM results").fetchone()
+            database.close()
+            return count
+        except sqlite3.Error:
+            return 0
+
+    random.seed(seed)
+    cut = 0
+    for number in range(10):
+        before, child = stored(), start()
+        if number % 3 == 0:
+            time.sleep(random.uniform(0.0, 0.5))  # while it begins
+        else:
+            deadline = time.monotonic() + 60
+            while stored() == before and time.monotonic() < deadline:
+                if os.waitpid(child, os.WNOHANG)[0]:
+                    sys.exit("it ended before it could be killed: " + open(f"{out}.log").read())
+                time.sleep(0.002)
+            time.sleep(random.uniform(0.0, 0.05))
+        os.kill(child, signal.SIGKILL)
+        cut += os.waitpid(child, 0)[1] == signal.SIGKILL
+    print(cut, "killed with", stored(), "stored")
+    status = os.waitpid(start(), 0)[1]
+    assert status == 0, open(f"{out}.log").read()
+"""
+
+
+def test_a_run_killed_ten_times_ends_as_if_it_never_was(tmp_path):
+    source, out, count = make_class(tmp_path / "in", 60), tmp_path / "out", 60
+    seed = random.randrange(1 << 32)
+    program = [sys.executable, "-c", "\n".join(line[4:] for line in KILLED.splitlines())]
+    ran = subprocess.run(
+        [*program, source, out, tmp_path / "specs", str(seed)],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        timeout=300,
+    )
+    assert ran.returncode == 0, f"seed {seed}: {ran.stderr[-3000:]}"
+    killed, _, _, stored, _ = ran.stdout.split()
+    assert int(killed) == 10
+    assert 6 <= int(stored) < 2 * count, "the moments were none in the middle"
+    whole, specs = tmp_path / "whole", two_variants(tmp_path / "specs")
+    grade_class(source, whole, specs, function=quick, effort=Effort())
+    assert results(out) == results(whole)
+    assert len(results(out)) == 2 * count
+    assert rows(out) == rows(whole)
+    database = sqlite3.connect(out / NAME)
+    # Nothing was graded that was stored already.
+    assert database.execute("SELECT count(*) FROM results").fetchone() == (2 * count,)
+    assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    runs = database.execute("SELECT count(*), count(ended) FROM runs").fetchone()
+    database.close()
+    assert runs[1] == 1
+    assert 7 <= runs[0] <= 11
+
+
+def test_a_disk_that_fills_up_midway_costs_nothing_that_was_stored(tmp_path, monkeypatch):
+    source, specs = make_class(tmp_path / "in", 60), two_variants(tmp_path / "specs")
+    monkeypatch.setattr(standin, "SECONDS", 0)
+    disk = tmp_path / "disk"
+    disk.mkdir()
+
+    def fill() -> str:
+        try:
+            own_disk(disk, "640k")
+        except (OSError, subprocess.SubprocessError) as error:
+            return f"skip: no disk of one's own here: {error}"
+        try:
+            grade_class(source, disk / "out", specs, function=quick)
+        except StoreError as error:
+            said = str(error)
+        before = results(disk / "out")
+        own_disk(disk, "32m")
+        grade_class(source, disk / "out", specs, function=quick)
+        after = results(disk / "out")
+        assert 10 < len(before) < 120 == len(after)
+        assert before.items() <= after.items()
+        grade_class(source, disk / "whole", specs, function=quick)
+        assert after == results(disk / "whole")
+        assert rows(disk / "out") == rows(disk / "whole")
+        return said
+
+    said = in_a_child(fill)
+    if said.startswith("skip"):
+        pytest.skip(said)
+    assert said.endswith(
+        "class.sqlite: the disk is full. All that is stored is safe: make room, and the same "
+        "command goes on"
+    )
+
+
+def written(out: Path) -> set[Path]:
+    """The files beside the store."""
+    return {p for p in out.rglob("*.*") if p.is_file() and not p.name.startswith(NAME)}
+
+
+def test_views_are_whole_or_not_written(source, out, exercises, ran, monkeypatch):
+    grade_class(source, out, exercises)
+    before = {path: path.read_bytes() for path in written(out)}
+    submission(source / "ada", f"# ada wrong\n{RIGHT}")
+
+    def fail(self, data: bytes) -> int:
+        with self.open("wb") as file:
+            file.write(data[:10])
+        raise OSError(28, "No space left on device", str(self))
+
+    monkeypatch.setattr(Path, "write_bytes", fail)
+    with pytest.raises(OSError, match="No space left"):
+        grade_class(source, out, exercises)
+    assert {path: path.read_bytes() for path in written(out)} == before
+
+
+def test_pages_of_students_who_are_gone_go(source, out, exercises, ran):
+    grade_class(source, out, exercises)
+    (out / "students" / "mine.txt").touch()
+    (source / "cyd").rmdir()
+    grade_class(source, out, exercises)
+    assert set(scores(out)) == {"ada", "bob"}
+    assert {path.name for path in (out / "students").iterdir()} == {
+        *("ada.html", "ada.md", "bob.html", "bob.md", "mine.txt")
+    }
+    assert views.PAGE == "index.html"

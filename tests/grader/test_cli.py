@@ -16,8 +16,9 @@ from xml.etree import ElementTree as ET
 import pytest
 from rich.console import Console
 
-from grader import __version__, cli, confinement
+from grader import __version__, cli, confinement, console
 from grader import evidence as evidence_files
+from grader.batch import commands
 from grader.evidence import Evidence, Failure, PartEvidence, PerformanceEvidence, VariantEvidence
 from grader.grade import grade
 from grader.spec import load_all
@@ -96,7 +97,8 @@ def surroundings(monkeypatch, exercises):
     """80 columns, no colour, and the small exercise in place of the course's."""
     monkeypatch.setenv("COLUMNS", str(WIDTH))
     monkeypatch.setenv("NO_COLOR", "1")
-    monkeypatch.setattr(cli, "load_all", lambda: exercises)
+    for module in (cli, commands):
+        monkeypatch.setattr(module, "load_all", lambda: exercises)
 
 
 @pytest.fixture
@@ -294,7 +296,8 @@ def test_a_broken_spec_gets_one_line(capsys, wrong, tmp_path, monkeypatch):
     folder.mkdir()
     text = SPEC.replace("points: {ragged: 3}", "points: {ragged: -3}")
     (folder / "silu.yaml").write_text(text, encoding="utf-8")
-    monkeypatch.setattr(cli, "load_all", lambda: load_all(folder))
+    for module in (cli, commands):
+        monkeypatch.setattr(module, "load_all", lambda: load_all(folder))
     for words in (("grade", wrong), ("check", "silu"), ("batch", wrong, "--out", tmp_path / "o")):
         ran = run(capsys, *words)
         assert ran.code == 2
@@ -306,7 +309,8 @@ def test_a_broken_spec_gets_one_line(capsys, wrong, tmp_path, monkeypatch):
 def test_an_exercise_without_an_oracle_gets_one_line(capsys, wrong, tmp_path, monkeypatch):
     text = SPEC.replace("title: SiLU", "title: SiLU\noracle: no_such_function")
     without = write_spec(tmp_path / "specs", text)
-    monkeypatch.setattr(cli, "load_all", lambda: without)
+    for module in (cli, commands):
+        monkeypatch.setattr(module, "load_all", lambda: without)
     for words in (("grade", wrong), ("check", "silu"), ("batch", wrong, "--out", tmp_path / "o")):
         ran = run(capsys, *words)
         assert ran.code == 2
@@ -478,38 +482,6 @@ def test_stubs_are_written_and_work_is_not_overwritten(capsys, tmp_path, monkeyp
     assert written.read_text(encoding="utf-8") == STUB
 
 
-def test_a_batch_is_told_in_a_line_and_its_failures_in_the_exit_status(
-    capsys, wrong, tmp_path, monkeypatch
-):
-    source = wrong.parent
-    (source / "notes.txt").touch()
-    fakes = iter(
-        [
-            broken([PartEvidence("float32", "ragged", Status.passed, 5)]),
-            broken([PartEvidence("float32", "ragged", Status.grader_error, reason="Boom")]),
-            Evidence("sub", 7, (), {}, complete=False),
-        ]
-    )
-    monkeypatch.setattr("grader.batch.run.grade", lambda *args, **options: next(fakes))
-    ran = run(capsys, "batch", source, "--out", tmp_path / "1")
-    assert ran.code == 0, ran.err
-    assert f"1 submission; scores in {tmp_path / '1' / 'scores.csv'}" in ran.out
-    assert "left out: notes.txt" in ran.out
-    ran = run(capsys, "batch", source, "--out", tmp_path / "2")
-    assert ran.code == 3
-    assert "THE GRADER FAILED on sub" in ran.out
-    ran = run(capsys, "batch", source, "--out", tmp_path / "3")
-    assert ran.code == 130
-    assert "goes on from here" in ran.out
-
-
-def test_a_batch_over_nothing_gets_one_line(capsys, tmp_path):
-    for source in (tmp_path / "nowhere", tmp_path):
-        ran = run(capsys, "batch", source, "--out", tmp_path / "out")
-        assert ran.code == 2
-        assert one_line(ran.err).startswith(f"{source}: expected")
-
-
 def test_python_m_grader_is_the_same_and_says_its_version():
     ran = subprocess.run(
         [sys.executable, "-m", "grader", "--version"], cwd=ROOT, capture_output=True, text=True
@@ -532,16 +504,13 @@ def test_a_reader_that_goes_away_gets_no_traceback(wrong):
 def test_the_progress_line_fits_however_narrow_the_window(columns, monkeypatch, capsys):
     stream = io.StringIO()
     terminal = Console(file=stream, force_terminal=True, width=columns, color_system=None)
-    monkeypatch.setattr(cli, "errors", terminal)
-    with cli._batch_progress() as (on_submission, on_step):
-        on_submission("\x1b[2J" + "a-very-long-name" * 20, 3, 300)
-        on_step(cli.Step("silu", "triton", "bfloat16 degenerate", 12))
+    monkeypatch.setattr(console, "errors", terminal)
     with cli._progress() as on_step:
-        on_step(cli.Step("silu", "triton", "n=5 " * 40, 12))
+        on_step(cli.Step("silu", "triton", "\x1b[2J" + "n=5 " * 40, 12))
     drawn = stream.getvalue()
-    assert "3/300" in drawn
+    assert "n=5" in drawn
     assert "\x1b[2J" not in drawn
-    assert drawn.count("\n") == 2  # the end of each; a bar of two lines would have more
+    assert drawn.count("\n") == 1  # its end; a bar of two lines would have more
 
 
 @pytest.mark.parametrize("words", [("grade",), ("check", "silu", "--submission")])

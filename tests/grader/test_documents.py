@@ -300,11 +300,30 @@ EXEMPT = {
     r"grader doctor": (
         "tests/grader/test_doctor.py::test_every_line_fits_and_goes_on_below_its_own_text"
     ),
-    r"grader batch submissions/ --out results/": (
-        "tests/grader/test_cli.py::test_a_batch_is_told_in_a_line_and_its_failures_in_the_exit_status"
+    r"grader batch SOURCE --out results/": (
+        "tests/grader/test_batch_commands.py::test_a_batch_is_told_in_lines_and_ends_in_files"
     ),
-    r"grader rescore EVIDENCE\.json": (
-        "tests/grader/test_cli.py::test_stored_evidence_is_scored_again_without_running_anything"
+    r"grader export results/ --format canvas --to FILE": (
+        "tests/grader/test_batch_commands.py::"
+        "test_a_gradebook_for_canvas_comes_of_canvas_own_roster"
+    ),
+    r"grader rescore results/": (
+        "tests/grader/test_batch_commands.py::"
+        "test_rescoring_says_who_moves_by_how_much_before_it_writes"
+    ),
+    r"grader regrade": (
+        "tests/grader/test_batch_commands.py::"
+        "test_regrading_runs_one_students_parts_and_nothing_else"
+    ),
+    r"grader adjust": (
+        "tests/grader/test_batch_commands.py::test_points_are_added_listed_and_taken_back"
+    ),
+    r"grader gradescope-zip --out a\.zip": (
+        "tests/grader/test_gradescope_zip.py::"
+        "test_the_command_packs_a_courses_seed_and_what_it_lifts"
+    ),
+    r"grader similarity results/": (
+        "tests/grader/test_similarity.py::test_the_command_compares_what_a_class_handed_in"
     ),
     r"pytest tests/grader(/\w+\.py)?( -m gpu)?": "the grader's own tests, of which this is one",
 }

@@ -1,0 +1,214 @@
+"""A class as it stands: what is stored, by the specs, the course and the roster as they are now."""
+
+from __future__ import annotations
+
+import difflib
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from functools import cached_property
+from pathlib import Path
+from typing import TypeVar
+
+from grader.batch import course as course_files
+from grader.batch import gradebook
+from grader.batch import roster as roster_files
+from grader.batch.course import Course
+from grader.batch.keys import Conditions
+from grader.batch.plan import Plans, attempts_of
+from grader.batch.records import Adjustment, AdjustmentKind, Attempt, Entry, Gradebook
+from grader.batch.roster import Roster
+from grader.batch.store import Store, StoredHandin
+from grader.correctness import Effort
+from grader.report import one_line
+from grader.spec import Exercise
+
+T = TypeVar("T")
+
+
+class ClassError(ValueError):
+    """What is asked of a class can't be: one line with what was expected and what came."""
+
+
+@dataclass
+class Class:
+    """A class, its course and its roster. What is read here is the state of one moment."""
+
+    store: Store
+    exercises: Mapping[str, Exercise]
+    course: Course = field(default_factory=Course)
+    roster: Roster | None = None
+    effort: Effort = field(default_factory=Effort)
+    notes: list[str] = field(default_factory=list)  # what a person should know, a line each
+
+    @classmethod
+    def open(
+        cls,
+        store: Store,
+        exercises: Mapping[str, Exercise],
+        course: Path | None = None,
+        roster: Path | None = None,
+    ) -> Class:
+        """The class with the course and the roster given, else those it was last graded with.
+
+        These are read where they lay then; where they aren't any more, as they were. Raises
+        CourseError and RosterError.
+        """
+        notes: list[str] = []
+
+        def load_course(path: Path) -> Course:
+            return course_files.load(path, exercises)
+
+        found_course = _document(store, "course", course, load_course, notes)
+        found_roster = _document(store, "roster", roster, roster_files.load, notes)
+        return cls(store, exercises, found_course or Course(), found_roster, notes=notes)
+
+    @cached_property
+    def handins(self) -> list[StoredHandin]:
+        """The hand-ins that can count."""
+        return attempts_of(self.store.handins())
+
+    @cached_property
+    def adjustments(self) -> list[Adjustment]:
+        """Those that weren't undone."""
+        return [each.adjustment for each in self.store.adjustments() if each.undone_by is None]
+
+    @cached_property
+    def handins_of(self) -> dict[str, list[StoredHandin]]:
+        """The hand-ins of each student, by Student.id; a group's are each member's."""
+        by_identity = {id(each.handin): each for each in self.handins}
+        attempts = [Attempt(each.handin) for each in self.handins]
+        book = gradebook.make(
+            self.course, self.roster, attempts, (), exercises=self.exercises, device="", seed=0
+        )
+        return {
+            entry.student.id: [by_identity[id(attempt.handin)] for attempt in entry.attempts]
+            for entry in book.entries
+        }
+
+    def lifted(self, handin: StoredHandin) -> frozenset[str]:
+        """Names of what may break the rules in a hand-in: the course's, and people's decisions."""
+        return self._lifted_for.get(handin.number, frozenset()) | set(self.course.lifted)
+
+    @cached_property
+    def _lifted_for(self) -> dict[int, frozenset[str]]:
+        found: dict[int, set[str]] = {}
+        for each in self.adjustments:
+            if each.kind is AdjustmentKind.lift:
+                names = {each.only} if each.only else set(self.exercises)
+                for handin in self.handins_of.get(each.student, ()):
+                    found.setdefault(handin.number, set()).update(names)
+        return {number: frozenset(names) for number, names in found.items()}
+
+    def student(self, name: str) -> str:
+        """The id of a student, by it or by what the platform calls them. Raises ClassError."""
+        if name in self.handins_of:
+            return name
+        known = dict.fromkeys(self.handins_of)
+        close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
+        hint = f"; did you mean {one_line(close[0])!r}?" if close else ""
+        raise ClassError(f"--student {one_line(name)}: expected the id of a student{hint}")
+
+    # --- the gradebook --------------------------------------------------------------------------
+
+    def device(self, here: str = "") -> str:
+        """The device that the gradebook is of. Raises ClassError where that isn't clear."""
+        devices = self.store.devices()
+        final = [each for each in devices if not self.course.why_not_final(each)]
+        if self.course.final_device is not None and len(final) == 1:
+            return final[0]
+        if len(devices) == 1:
+            if why := self.course.why_not_final(devices[0]):
+                self.notes.append(f"{why}. Until there are results of that, these are shown")
+            return devices[0]
+        if not devices:
+            return here or self.course.final_device or course_files.INTERPRETER
+        wanted = "say which one under `device` in course.yaml"
+        if self.course.device is not None:
+            wanted = f"course.yaml says {self.course.device}, which is not one of them alone"
+        raise ClassError(
+            f"{self.store.path.parent}: results of several devices ({', '.join(devices)}), and a "
+            f"gradebook is of one: {wanted}"
+        )
+
+    def plans(self, device: str) -> Plans:
+        """Plans under this class's conditions."""
+        conditions = Conditions(self.store.seed or 0, device, self.effort)
+        return Plans(self.store, self.exercises, conditions, self.lifted)
+
+    def gradebook(self, here: str = "") -> Gradebook:
+        """The class's gradebook. Raises ClassError, GradebookError and StoreError."""
+        device = self.device(here)
+        seed = self.store.seed or 0
+        attempts = self.plans(device).attempts(self.handins, seed)
+        return gradebook.make(
+            self.course,
+            self.roster,
+            attempts,
+            self.adjustments,
+            exercises=self.exercises,
+            device=device,
+            seed=seed,
+            made_at=datetime.now(timezone.utc).astimezone(),
+        )
+
+
+@dataclass(frozen=True)
+class Move:
+    """A student whose score changes; None where there is, or was, none."""
+
+    student: str
+    name: str
+    before: float | None
+    after: float | None
+
+
+def moves(store: Store, book: Gradebook) -> list[Move]:
+    """Who has another score in a gradebook than in the one that was written out last."""
+    before = store.standings()
+    found = []
+    for entry in book.entries:
+        old = before.pop(entry.student.id, None)
+        score = _final(entry)
+        was = old.score if old else None
+        if was != score:
+            found.append(Move(entry.student.id, entry.student.name, was, score))
+    gone = [Move(each.student, each.name, each.score, None) for each in before.values()]
+    return found + [each for each in gone if each.before is not None]
+
+
+def to_run_again(book: Gradebook) -> list[Entry]:
+    """Who has a hand-in that can be read and has no results under the specs as they are."""
+    return [
+        entry
+        for entry in book.entries
+        if any(not each.is_graded and not each.handin.problem for each in entry.attempts)
+    ]
+
+
+def _final(entry: Entry) -> float | None:
+    return None if entry.waiting else entry.score
+
+
+def _document(
+    store: Store, name: str, given: Path | None, load: Callable[[Path], T], notes: list[str]
+) -> T | None:
+    """The course or the roster, and what of it is to be told; kept as it is now."""
+    kept = store.document(name)
+    if given is None and kept is None:
+        return None
+    path = given.absolute() if given is not None else kept[0]
+    if given is None and not path.is_file():
+        notes.append(f"{path}: not found; the {name} is taken as it was when it was last read")
+        with tempfile.TemporaryDirectory() as folder:
+            copy = Path(folder) / path.name
+            copy.write_bytes(kept[1])
+            return load(copy)
+    found = load(path)
+    content = path.read_bytes()
+    if kept is None or kept != (path, content):
+        if kept is not None and given is None:
+            notes.append(f"{path}: changed since it was last read, and read anew")
+        store.keep_document(name, path, content)
+    return found

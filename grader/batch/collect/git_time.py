@@ -1,0 +1,264 @@
+"""When the commit was made that a clone stands at, found out without running git.
+
+A hostile repository can make git run programs by its configuration, its hooks or a remote; here its
+files are only read: .git/HEAD, the reference it names, and the commit as a loose object or from a
+pack (gitformat-pack and gitformat-index of git's documentation). No link is followed. The time is
+the committer's, as the author's computer told it: whoever commits can set it.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import re
+import stat
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+_LONGEST_TEXT = 16 << 20  # bytes of packed-refs
+_LONGEST_OBJECT = 1 << 20  # bytes of a commit, or of what it is stored as a difference from
+_MOST_LINKS = 5  # references that name references
+_MOST_DELTAS = 200  # differences on differences; git makes 50
+_MOST_PACKS = 1000
+_SHA = re.compile(r"[0-9a-f]{40}")
+_REFERENCE = re.compile(r"refs(/[\w.+@#-]+)+")
+_COMMITTER = re.compile(rb"^committer [^\n]*> (-?\d{1,12}) ([+-])(\d\d)(\d\d)$", re.MULTILINE)
+_COMMIT, _OFFSET_DELTA, _REFERENCE_DELTA = 1, 6, 7
+
+
+class _NotFound(Exception):
+    """The repository isn't as this module can read it."""
+
+
+def commit_time(repository: Path) -> datetime | None:
+    """When the commit that HEAD names was committed; None where that can't be read."""
+    try:
+        with _folder(repository, ".git") as git:
+            commit = _object(git, _head(git))
+        found = _COMMITTER.search(commit.partition(b"\n\n")[0])
+        if found is None:
+            return None
+        seconds, sign, hours, minutes = found.groups()
+        offset = timedelta(hours=int(hours), minutes=int(minutes))
+        zone = timezone(-offset if sign == b"-" else offset)
+        return datetime.fromtimestamp(int(seconds), zone)
+    except (_NotFound, OSError, ValueError, OverflowError, IndexError, zlib.error):
+        return None
+
+
+# --- files of a repository, no link among them ---------------------------------------------------
+
+
+@contextmanager
+def _folder(where: Path | int, name: str) -> Iterator[int]:
+    """A descriptor of the folder `name` (which may hold "/") in `where`."""
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    current = os.dup(where) if isinstance(where, int) else os.open(where, flags)
+    try:
+        for part in name.split("/"):
+            inner = os.open(part, flags, dir_fd=current)
+            os.close(current)
+            current = inner
+        yield current
+    finally:
+        os.close(current)
+
+
+def _read(git: int, path: str, limit: int) -> bytes:
+    folder, _, name = path.rpartition("/")
+    with _folder(git, folder or ".") as inside:
+        descriptor = _open(inside, name)
+        with open(descriptor, "rb") as file:  # noqa: PTH123 (a descriptor, no path)
+            data = file.read(limit + 1)
+    if len(data) > limit:
+        raise _NotFound
+    return data
+
+
+def _open(folder: int, name: str) -> int:
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    descriptor = os.open(name, flags, dir_fd=folder)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise _NotFound
+    return descriptor
+
+
+# --- what HEAD names -----------------------------------------------------------------------------
+
+
+def _head(git: int) -> str:
+    """The commit, as 40 hexadecimal digits."""
+    name = "HEAD"
+    for _ in range(_MOST_LINKS):
+        try:
+            text = _read(git, name, 4096).decode("utf-8", "replace").strip()
+        except FileNotFoundError:
+            return _packed_reference(git, name)
+        if _SHA.fullmatch(text):
+            return text
+        name = text.removeprefix("ref:").strip()
+        if name == text or not _REFERENCE.fullmatch(name) or ".." in name:
+            raise _NotFound
+    raise _NotFound
+
+
+def _packed_reference(git: int, name: str) -> str:
+    for line in _read(git, "packed-refs", _LONGEST_TEXT).decode("utf-8", "replace").splitlines():
+        sha, _, named = line.partition(" ")
+        if named == name and _SHA.fullmatch(sha):
+            return sha
+    raise _NotFound
+
+
+# --- objects -------------------------------------------------------------------------------------
+
+
+def _object(git: int, sha: str) -> bytes:
+    """The contents of the commit `sha`."""
+    try:
+        packed = _read(git, f"objects/{sha[:2]}/{sha[2:]}", _LONGEST_OBJECT)
+    except FileNotFoundError:
+        kind, data = _from_packs(git, bytes.fromhex(sha), 0)
+        if kind != _COMMIT:
+            raise _NotFound from None
+        return data
+    header, _, data = _inflated(packed).partition(b"\0")
+    if not header.startswith(b"commit "):
+        raise _NotFound
+    return data
+
+
+def _inflated(packed: bytes | memoryview) -> bytes:
+    stream = zlib.decompressobj()
+    data = stream.decompress(packed, _LONGEST_OBJECT)
+    if not stream.eof:
+        raise _NotFound
+    return data
+
+
+def _from_packs(git: int, sha: bytes, depth: int) -> tuple[int, bytes]:
+    with _folder(git, "objects/pack") as folder:
+        listed = os.listdir(folder)  # noqa: PTH208 (a descriptor, no path)
+        names = sorted(name for name in listed if name.endswith(".idx"))
+        for name in names[:_MOST_PACKS]:
+            with _mapped(folder, name) as index:
+                offset = _offset(index, sha)
+            if offset is not None:
+                with _mapped(folder, f"{name[:-4]}.pack") as pack:
+                    return _packed(git, pack, offset, depth)
+    raise _NotFound
+
+
+@contextmanager
+def _mapped(folder: int, name: str) -> Iterator[mmap.mmap]:
+    descriptor = _open(folder, name)
+    try:
+        with mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ) as mapped:
+            yield mapped
+    finally:
+        os.close(descriptor)
+
+
+def _offset(index: mmap.mmap, sha: bytes) -> int | None:
+    """Where in its pack the object lies, by an index of version 2."""
+    if index[:8] != b"\xfftOc\0\0\0\2":
+        return None
+    fanout = 8
+    total = _number(index, fanout + 4 * 255)
+    low = _number(index, fanout + 4 * (sha[0] - 1)) if sha[0] else 0
+    high = _number(index, fanout + 4 * sha[0])
+    names = fanout + 4 * 256
+    while low < high:
+        middle = (low + high) // 2
+        found = index[names + 20 * middle : names + 20 * (middle + 1)]
+        if found == sha:
+            offsets = names + 24 * total  # behind the names and a checksum for each
+            offset = _number(index, offsets + 4 * middle)
+            if offset < 1 << 31:
+                return offset
+            return _number(index, offsets + 4 * total + 8 * (offset & 0x7FFFFFFF), 8)
+        low, high = (middle + 1, high) if found < sha else (low, middle)
+    return None
+
+
+def _number(data: mmap.mmap, at: int, size: int = 4) -> int:
+    piece = data[at : at + size]
+    if len(piece) != size:
+        raise _NotFound
+    return int.from_bytes(piece, "big")
+
+
+def _packed(git: int, pack: mmap.mmap, offset: int, depth: int) -> tuple[int, bytes]:
+    """The kind and the contents of the object at `offset`, differences applied."""
+    deltas: list[bytes] = []
+    while True:
+        if depth + len(deltas) > _MOST_DELTAS or offset < 12:
+            raise _NotFound
+        kind = pack[offset] >> 4 & 7
+        at = offset
+        while pack[at] & 0x80:
+            at += 1
+        at += 1
+        if kind == _OFFSET_DELTA:
+            back, at = _distance(pack, at)
+            base = offset - back
+        elif kind == _REFERENCE_DELTA:
+            base, at = pack[at : at + 20], at + 20
+        packed = pack[at : at + _LONGEST_OBJECT]
+        data = _inflated(packed)
+        if kind not in (_OFFSET_DELTA, _REFERENCE_DELTA):
+            break
+        deltas.append(data)
+        if kind == _OFFSET_DELTA:
+            offset = base
+        else:
+            kind, data = _from_packs(git, base, depth + len(deltas))
+            break
+    for delta in reversed(deltas):
+        data = _applied(delta, data)
+    return kind, data
+
+
+def _distance(pack: mmap.mmap, at: int) -> tuple[int, int]:
+    """How far back the base of a difference lies, and where what follows begins."""
+    value = pack[at] & 0x7F
+    while pack[at] & 0x80:
+        at += 1
+        value = (value + 1) << 7 | pack[at] & 0x7F
+        if value > 1 << 62:
+            raise _NotFound
+    return value, at + 1
+
+
+def _applied(delta: bytes, base: bytes) -> bytes:
+    """What `delta`, copies from `base` and insertions, makes of it."""
+    at = 0
+    for _ in range(2):  # the sizes of the base and of the result
+        while delta[at] & 0x80:
+            at += 1
+        at += 1
+    made = bytearray()
+    while at < len(delta):
+        operation = delta[at]
+        at += 1
+        if operation & 0x80:
+            numbers = [0] * 7
+            for bit in range(7):
+                if operation & 1 << bit:
+                    numbers[bit] = delta[at]
+                    at += 1
+            start = int.from_bytes(bytes(numbers[:4]), "little")
+            size = int.from_bytes(bytes(numbers[4:]), "little") or 0x10000
+            made += base[start : start + size]
+        elif operation:
+            made += delta[at : at + operation]
+            at += operation
+        else:
+            raise _NotFound
+        if len(made) > _LONGEST_OBJECT:
+            raise _NotFound
+    return bytes(made)

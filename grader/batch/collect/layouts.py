@@ -1,0 +1,220 @@
+"""Which layout a source has, and its hand-ins.
+
+gradescope   a folder or zip with submission_metadata.yml
+canvas       a zip, or a folder, of names such as doejane_LATE_12345_6789_rmsnorm.py
+classroom    a folder of clones
+folders      a folder of folders; archives beside them are hand-ins too
+archives     a folder of archives; folders beside them are hand-ins too
+single       one submission, a folder or an archive
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from grader.batch.collect import canvas, classroom, gradescope
+from grader.batch.collect.archives import open_archive, without_suffix
+from grader.batch.collect.files import Listing, Unreadable
+from grader.batch.collect.merging import with_earlier
+from grader.batch.collect.names import Quality, Wanted, identifier, readable
+from grader.batch.collect.reading import Reader
+from grader.batch.collect.sources import CollectError, Part, Source, opened
+from grader.batch.records import Handin, Member
+from grader.spec import Exercise
+
+LAYOUTS = ("folders", "archives", "gradescope", "canvas", "classroom", "single")
+_Read = Callable[[Source, Reader], tuple[list[Handin], list[str]]]
+
+
+@dataclass(frozen=True)
+class Collection:
+    """A class as it was handed in. `notes` say what of the source is no hand-in, a line each."""
+
+    layout: str
+    handins: tuple[Handin, ...]
+    notes: tuple[str, ...] = ()
+
+
+def collect(
+    source: Path,
+    exercises: Mapping[str, Exercise],
+    *,
+    layout: str | None = None,
+    merge: bool = False,
+    leave_out: Iterable[Path] = (),
+) -> Collection:
+    """Every hand-in of `source`, in the order of their ids, with the files that exercises name.
+
+    The layout is recognised unless it is given. With `merge` a hand-in gets the files that it lacks
+    from earlier ones of the same people. `leave_out` are folders in the source that aren't
+    submissions. Raises CollectError where the source isn't there or has no such layout; whatever is
+    wrong with one hand-in is its `problem`. Ids are the same whenever the same source is collected.
+    """
+    if layout is not None and layout not in LAYOUTS:
+        raise CollectError(f"layout: expected {', '.join(LAYOUTS)}; got {readable(layout)}")
+    wanted = Wanted(v.file for exercise in exercises.values() for v in exercise.variants.values())
+    with opened(source, leave_out) as found:
+        if not found.parts and found.archive is None:
+            raise CollectError(f"{source}: expected submissions, found nothing")
+        name, root = _forced(found, layout, source) if layout else _recognised(found, wanted)
+        made, notes = _READ[name](root, Reader(wanted))
+    made = with_earlier(_with_own_ids(made), merge)
+    return Collection(
+        name, tuple(sorted(made, key=lambda each: each.id)), tuple(map(readable, notes))
+    )
+
+
+def _with_own_ids(handins: Iterable[Handin]) -> list[Handin]:
+    """The hand-ins, no two with one id."""
+    times: Counter[str] = Counter()
+    made = []
+    for handin in handins:
+        times[handin.id] += 1
+        again = times[handin.id]
+        made.append(handin if again == 1 else replace(handin, id=f"{handin.id}~{again}"))
+    return made
+
+
+# --- which layout --------------------------------------------------------------------------------
+
+
+def _forced(source: Source, layout: str, path: Path) -> tuple[str, Source]:
+    expected = {
+        "gradescope": f"{gradescope.METADATA} in it",
+        "canvas": "names such as doejane_12345_6789_rmsnorm.py",
+        "classroom": "folders with a .git",
+        "folders": "folders in it",
+        "archives": "archives in it",
+        "single": "a folder or an archive",
+    }[layout]
+    root = _ROOT[layout](source)
+    if root is None:
+        raise CollectError(
+            f"{path}: layout {layout}: expected {expected}; found {_contents(source)}"
+        )
+    return layout, root
+
+
+def _contents(source: Source) -> str:
+    """What a source holds, in words."""
+    archives = sum(part.is_archive for part in source.parts)
+    counts = {
+        "folder": len(source.folders),
+        "archive": archives,
+        "other file": len(source.parts) - len(source.folders) - archives,
+    }
+    words = [f"{n} {what}{'s' * (n != 1)}" for what, n in counts.items() if n]
+    names = ", ".join(part.name for part in source.parts[:3])
+    more = ", ..." if len(source.parts) > 3 else ""
+    found = f"{' and '.join(words)} ({names}{more})" if words else "an archive"
+    return readable(found)
+
+
+def _recognised(source: Source, wanted: Wanted) -> tuple[str, Source]:
+    for layout in ("gradescope", "canvas", "classroom"):
+        find = classroom.find if layout == "classroom" else _ROOT[layout]
+        if (root := find(source)) is not None:
+            return layout, root
+    if source.archive is not None:
+        inner = source.wrapped() or source
+        return ("folders", inner) if _is_class(inner, wanted) else ("single", source)
+    if _is_single(source, wanted):
+        return "single", source
+    inner = source.wrapped()
+    if inner is not None and _is_class(inner, wanted):
+        source = inner
+    archives = sum(part.is_archive for part in source.parts)
+    if not archives and not source.folders and not any(_is_refused(part) for part in source.parts):
+        found = _contents(source)
+        raise CollectError(f"{source.name}: expected submissions in a known layout; found {found}")
+    return ("archives" if archives > len(source.folders) else "folders"), source
+
+
+def _is_single(source: Source, wanted: Wanted) -> bool:
+    """Whether a folder is one submission: its own files are more than the submissions in it."""
+    own = {match.file for part in source.parts if (match := _match(part, wanted)) is not None}
+    assignment = source.part("assignment")
+    if assignment is not None and assignment.is_folder and _files_in(assignment, wanted):
+        return True
+    if not own:
+        return False
+    others = sum(part.is_archive or bool(_files_in(part, wanted)) for part in source.folders)
+    others += sum(part.is_archive for part in source.parts)
+    return len(own) > others
+
+
+def _is_class(source: Source, wanted: Wanted) -> bool:
+    """Whether several parts are submissions: they have the same file, or are archives."""
+    if sum(part.is_archive for part in source.parts) > 1:
+        return True
+    counts = Counter(file for part in source.folders for file in _files_in(part, wanted))
+    return any(count > 1 for count in counts.values())
+
+
+def _match(part: Part, wanted: Wanted):
+    found = wanted.match(part.name) if part.item is not None else None
+    return found if found is not None and found.quality <= Quality.spelling else None
+
+
+def _files_in(part: Part, wanted: Wanted) -> set[str]:
+    try:
+        items = part.listing().items
+    except Unreadable:
+        return set()
+    return {match.file for item in items if (match := wanted.match(item.name)) is not None}
+
+
+def _is_refused(part: Part) -> bool:
+    return part.item is not None and bool(part.item.refused)
+
+
+# --- folders, archives, one submission -----------------------------------------------------------
+
+
+def _plain(source: Source, reader: Reader) -> tuple[list[Handin], list[str]]:
+    """A hand-in for every folder, archive or link; other files are left out."""
+    notes = list(source.notes)
+    made = []
+    for part in source.parts:
+        if part.is_folder or part.is_archive or _is_refused(part):
+            made.append(reader.of_part(part))
+        else:
+            notes.append(f"left out, neither a folder nor an archive: {part.name}")
+    return made, notes
+
+
+def _single(source: Source, reader: Reader) -> tuple[list[Handin], list[str]]:
+    archive = source.archive
+    if archive is None:
+        name, listing = source.name, source.listing
+    else:
+        name, listing = source.name, _opened(source)
+    member = Member(identifier(without_suffix(name) if archive is not None else name))
+    return [reader.handin(name, [member], listing)], []
+
+
+def _opened(source: Source) -> Callable[[], Listing]:
+    archive = source.archive
+    assert archive is not None
+    return lambda: open_archive(archive)
+
+
+_ROOT: Mapping[str, Callable[[Source], Source | None]] = {
+    "gradescope": gradescope.find,
+    "canvas": canvas.find,
+    "classroom": lambda source: classroom.find(source, least=0),
+    "folders": lambda source: source if source.folders else None,
+    "archives": lambda source: source if any(part.is_archive for part in source.parts) else None,
+    "single": lambda source: source,
+}
+_READ: Mapping[str, _Read] = {
+    "gradescope": gradescope.handins,
+    "canvas": canvas.handins,
+    "classroom": classroom.handins,
+    "folders": _plain,
+    "archives": _plain,
+    "single": _single,
+}

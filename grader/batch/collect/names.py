@@ -1,0 +1,131 @@
+"""How the name of a file may differ from the one in the spec, and still be that file.
+
+In the order of preference: the name itself; other capitals, forms of Unicode or spaces around it;
+the marks of a copy (`rmsnorm (1).py`, `rmsnorm-2.py`, `Copy of rmsnorm.py`) and other separators
+(`rms_norm.py`); `.txt` behind the name, as some browsers put it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import unicodedata
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+
+from grader.report.message import clean, one_line
+
+_LONGEST = 120  # characters of an id
+_COPIES = tuple(
+    re.compile(pattern, re.IGNORECASE)
+    for pattern in (
+        r"copy of (?P<stem>.+)",
+        r"(?P<stem>.+?)[ _-]+copy(?:[ _-]*\(?(?P<number>\d{1,4})\)?)?",
+        r"(?P<stem>.+?) ?\((?P<number>\d{1,4})\)",
+        r"(?P<stem>.+?)[ _-](?P<number>\d{1,4})",
+    )
+)
+_SEPARATORS = re.compile(r"[\s._-]+")
+
+
+class Quality(IntEnum):
+    """How near a name is to the one in the spec; a smaller one is nearer."""
+
+    exact = 0
+    spelling = 1
+    copy = 2
+    as_text = 3
+
+
+@dataclass(frozen=True)
+class Match:
+    """What a name stands for: `file` as specs name it, and the number of the copy."""
+
+    file: str
+    quality: Quality
+    copy: int = 0
+
+
+class Wanted:
+    """The names of the files that exercises name."""
+
+    def __init__(self, files: Iterable[str]) -> None:
+        self.files = tuple(dict.fromkeys(files))
+        self._by_case = _unambiguous((_folded(file), file) for file in self.files)
+        self._by_letters = _unambiguous((_letters(file), file) for file in self.files)
+
+    def match(self, name: str) -> Match | None:
+        """What file the name (without folders) stands for, if any."""
+        if name in self.files:
+            return Match(name, Quality.exact)
+        folded = _folded(name)
+        if folded in self._by_case:
+            return Match(self._by_case[folded], Quality.spelling)
+        if (found := self._copy(folded)) is not None:
+            return found
+        bare = folded.removesuffix(".txt").rstrip()
+        if bare == folded:
+            return None
+        if bare in self._by_case:
+            return Match(self._by_case[bare], Quality.as_text)
+        found = self._copy(bare)
+        return Match(found.file, Quality.as_text, found.copy) if found is not None else None
+
+    def resembled(self, name: str) -> str:
+        """The file that a name which stands for none may have been meant for, or ""."""
+        stem, dot, suffix = _folded(name).rpartition(".")
+        for file in sorted(self.files, key=len, reverse=True):
+            own, _, kind = _folded(file).rpartition(".")
+            if dot and suffix in (kind, "ipynb") and _letters(own) in _letters(stem):
+                return file
+        return ""
+
+    def _copy(self, folded: str) -> Match | None:
+        if (file := self._by_letters.get(_letters(folded))) is not None:
+            return Match(file, Quality.copy)
+        stem, dot, suffix = folded.rpartition(".")
+        for pattern in _COPIES:
+            found = pattern.fullmatch(stem.strip())
+            file = found and self._by_letters.get(_letters(f"{found['stem']}{dot}{suffix}"))
+            if found and file:
+                return Match(file, Quality.copy, int(found.groupdict().get("number") or 0))
+        return None
+
+
+def _folded(name: str) -> str:
+    """A name without differences in capitals, forms of Unicode and spaces around it."""
+    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold()).strip()
+
+
+def _letters(name: str) -> str:
+    """A folded name without what separates words; the last dot stays."""
+    stem, dot, suffix = _folded(name).rpartition(".")
+    return _SEPARATORS.sub("", stem if dot else suffix) + (dot + suffix.strip() if dot else "")
+
+
+def _unambiguous(pairs: Iterable[tuple[str, str]]) -> Mapping[str, str]:
+    """The pairs whose first half occurs once."""
+    found: dict[str, str] = {}
+    twice = set()
+    for key, file in pairs:
+        twice |= {key} & found.keys()
+        found[key] = file
+    return {key: file for key, file in found.items() if key not in twice}
+
+
+def identifier(name: str) -> str:
+    """A name from outside as an id: text in UTF-8 without control characters, of bounded length.
+
+    One that had to be changed ends in a hash of what it was, so that two stay two.
+    """
+    safe = clean(name).replace("\n", "\N{REPLACEMENT CHARACTER}")[:_LONGEST]
+    if safe == name:
+        return name
+    digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{safe}~{digest[:8]}"
+
+
+def readable(text: str) -> str:
+    """Text with names from outside in it as one clean line."""
+    return one_line(text)

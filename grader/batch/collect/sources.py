@@ -1,0 +1,153 @@
+"""A source as parts: the folders and files at its top, not read yet, on the disk or in a zip."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from pathlib import Path
+
+from grader.batch.collect import archives, files
+from grader.batch.collect.files import Item, Listing, Unreadable
+
+
+class CollectError(ValueError):
+    """There is no such source, or it has none of the layouts; the message is one line."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A folder or a file at the top of a source.
+
+    Of a folder `listing` gives the files in it and `inside` its own parts; both raise Unreadable.
+    `item` is a file, or says why what it is is never opened.
+    """
+
+    name: str
+    item: Item | None = None
+    listing: Callable[[], Listing] = Listing
+    inside: Callable[[], Source] = lambda: Source("")
+    path: Path | None = None  # of a folder on the disk
+
+    @property
+    def is_folder(self) -> bool:
+        return self.item is None
+
+    @property
+    def is_archive(self) -> bool:
+        return self.item is not None and archives.is_archive(self.name)
+
+
+@dataclass(frozen=True)
+class Source:
+    """What was pointed at: a folder's parts or those of a zip, by name, and `archive`, itself."""
+
+    name: str
+    parts: tuple[Part, ...] = ()
+    notes: tuple[str, ...] = ()
+    listing: Callable[[], Listing] = Listing  # of all of it, were it one submission
+    archive: Item | None = None
+
+    @property
+    def folders(self) -> list[Part]:
+        return [part for part in self.parts if part.is_folder]
+
+    def part(self, name: str) -> Part | None:
+        return next((part for part in self.parts if part.name == name), None)
+
+    def wrapped(self) -> Source | None:
+        """The parts of the only folder, where there is nothing else; None where there is more."""
+        if len(self.parts) != 1 or not self.parts[0].is_folder:
+            return None
+        try:
+            inner = self.parts[0].inside()
+        except Unreadable:
+            return None
+        return replace(inner, notes=self.notes + inner.notes)
+
+
+@contextmanager
+def opened(path: Path, leave_out: Iterable[Path] = ()) -> Iterator[Source]:
+    """The parts of a folder or an archive. Raises CollectError where it is neither.
+
+    `leave_out` are folders in it that hold no submissions, such as the one for the results.
+    """
+    if path.is_dir():
+        try:
+            yield _of_folder(path, {each.resolve() for each in leave_out})
+        except Unreadable as error:
+            raise CollectError(f"{path} {error}") from None
+        return
+    expected = "expected a folder of submissions, or an archive"
+    if not path.is_file():
+        raise CollectError(f"{path}: {expected}; found {'no file' if path.exists() else 'nothing'}")
+    if not archives.is_archive(path.name):
+        raise CollectError(f"{path}: {expected} (zip or tar.gz); found another file")
+    try:
+        with path.open("rb") as file:
+            yield _of_archive(path, file)
+    except (OSError, Unreadable) as error:
+        why = files.reason(error) if isinstance(error, OSError) else error
+        raise CollectError(f"{path} can't be read: {why}") from None
+
+
+def _of_folder(path: Path, leave_out: Collection[Path]) -> Source:
+    parts = []
+    notes = []
+    for entry in files.entries(path):
+        inner = Path(entry.path)
+        if files.kind(entry) != "folder":
+            parts.append(Part(entry.name, files.item_of(entry, entry.name)))
+        elif inner.resolve() in leave_out:
+            continue
+        elif files.is_skipped(entry.name):
+            notes.append(f"left out: {entry.name}/")
+        else:
+            listing = cache(partial(files.listed, inner))
+            inside = partial(_of_folder, inner, leave_out)
+            parts.append(Part(entry.name, None, listing, inside, inner))
+    name = path.name or path.resolve().name
+    return Source(name, tuple(parts), tuple(notes), cache(partial(files.listed, path)))
+
+
+def _of_archive(path: Path, file) -> Source:
+    itself = Item(path.name, lambda limit: files.read_file(path.resolve(), limit))
+    head = file.read(512)
+    if archives.kind_of(head, path.name) != "zip":
+        return Source(path.name, archive=itself)
+    try:
+        listing = archives.zip_listing(file, path.stat().st_size, archives.OF_A_CLASS)
+    except Unreadable:
+        return Source(path.name, archive=itself)  # what is wrong with it is said of the submission
+    return replace(
+        _of_items(path.name, listing.items, listing.folders), notes=listing.notes, archive=itself
+    )
+
+
+def _of_items(name: str, items: Iterable[Item], empty: Iterable[str] = ()) -> Source:
+    """The parts of a zip; `empty` are folders that it names by themselves, empty or not."""
+    parts: dict[str, Part] = {}
+    folders: dict[str, list[Item]] = {}
+    named: dict[str, list[str]] = {}
+    for path in empty:
+        top, _, rest = path.partition("/")
+        folders.setdefault(top, [])
+        named.setdefault(top, []).extend([rest] if rest else [])
+    for item in items:
+        top, slash, rest = item.path.partition("/")
+        if slash:
+            folders.setdefault(top, []).append(replace(item, path=rest))
+        else:
+            parts[top] = Part(top, item)
+    for top, inner in folders.items():
+        shown = f"{top}/" if top in parts else top  # a zip can have a file and a folder of one name
+        inside = partial(_of_items, top, tuple(inner), tuple(named.get(top, ())))
+        parts[shown] = Part(top, None, partial(_listing, tuple(inner)), inside)
+    return Source(name, tuple(parts[each] for each in sorted(parts)))
+
+
+def _listing(items: tuple[Item, ...]) -> Listing:
+    if len(items) > files.MAX_FILES:
+        raise Unreadable(f"holds more than {files.MAX_FILES} files")
+    return Listing(items)

@@ -1,0 +1,166 @@
+"""What of a class is graded already, and what is still to be run: each result once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from grader.batch.keys import NO_FILE, Conditions, Keys
+from grader.batch.records import Attempt
+from grader.batch.store import Known, Store, StoredHandin, StoredResult
+from grader.batch.tasks import Wanted
+from grader.evidence import Evidence
+from grader.session import selected
+from grader.spec import Exercise
+
+Lifted = Callable[[StoredHandin], Collection[str]]  # names of what may break the rules there
+
+
+@dataclass(frozen=True)
+class Job:
+    """What is to be run of one hand-in's files."""
+
+    handin: StoredHandin
+    wanted: tuple[Wanted, ...]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is to be run. `open` has, for each hand-in that isn't done, the keys it waits for."""
+
+    jobs: tuple[Job, ...]
+    open: Mapping[int, frozenset[str]]
+    shared: int = 0  # results that another hand-in with the same file gives
+
+
+@dataclass
+class Plans:
+    """Plans for one class under one set of conditions."""
+
+    store: Store
+    exercises: Mapping[str, Exercise]
+    conditions: Conditions
+    lifted: Lifted = lambda handin: ()
+    _keys: Keys = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._keys = Keys(self.exercises, self.conditions)
+
+    def make(
+        self,
+        handins: Sequence[StoredHandin],
+        *,
+        only: Sequence[str] = (),
+        require_sandbox: bool = True,
+        anew: bool = False,
+    ) -> Plan:
+        """What is missing of these hand-ins; `anew`: all of it, whatever is stored.
+
+        A result is missing where there is none, where the grader failed on it, and where it was
+        seen without a sandbox and one is required.
+        """
+        known = self.store.known()
+        jobs, waits, claimed, shared = [], {}, set(), 0
+        for handin in handins:
+            if handin.handin.problem:
+                continue
+            wanted = [
+                each
+                for each in self.wanted(handin, only)
+                if anew or not _is_done(known.get(each.key), require_sandbox)
+            ]
+            if not wanted:
+                continue
+            waits[handin.number] = frozenset(each.key for each in wanted)
+            mine = tuple(
+                self._begun(each, known, anew) for each in wanted if each.key not in claimed
+            )
+            shared += len(wanted) - len(mine)
+            claimed |= waits[handin.number]
+            if mine:
+                jobs.append(Job(handin, mine))
+        return Plan(tuple(jobs), waits, shared)
+
+    def wanted(self, handin: StoredHandin, only: Sequence[str] = ()) -> list[Wanted]:
+        """A hand-in's results, by their keys; in the order of the specs."""
+        lifted = set(self.lifted(handin))
+        found = []
+        for exercise, variant in selected(self.exercises, only):
+            is_lifted = bool({exercise.name, f"{exercise.name}/{variant.name}"} & lifted)
+            sha256 = handin.hashes.get(variant.file, NO_FILE)
+            key = self._keys.of(exercise.name, variant.name, sha256, lifted=is_lifted)
+            found.append(Wanted(exercise.name, variant.name, key, is_lifted))
+        return found
+
+    def attempts(self, handins: Sequence[StoredHandin], seed: int) -> list[Attempt]:
+        """The hand-ins with what is known of them; without evidence where something is missing.
+
+        What counts as missing is a variant of which the class has results: of others nobody asked.
+        """
+        covered = self.store.covered(self.conditions.device)
+        read: dict[str, StoredResult | None] = {}
+
+        def result(key: str) -> StoredResult | None:
+            if key not in read:
+                read[key] = self.store.result(key)
+            return read[key]
+
+        return [
+            Attempt(handin.handin, self._evidence(handin, covered, seed, result))
+            for handin in handins
+        ]
+
+    def _evidence(
+        self,
+        handin: StoredHandin,
+        covered: Collection[tuple[str, str]],
+        seed: int,
+        result: Callable[[str], StoredResult | None],
+    ) -> Evidence | None:
+        if handin.handin.problem or not covered:
+            return None
+        found = []
+        for each in self.wanted(handin):
+            if (each.exercise, each.variant) not in covered:
+                continue
+            seen = result(each.key)
+            if seen is None and each.lifted:  # not run again yet: what there was before
+                seen = result(self._as_it_was(handin, each))
+            if seen is None:
+                return None
+            found.append(seen)
+        if not found:
+            return None
+        newest = max(found, key=lambda seen: seen.stored)
+        return Evidence(
+            submission=handin.handin.id,
+            seed=seed,
+            variants=tuple(seen.evidence for seen in found),
+            environment=newest.environment,
+        )
+
+    def _as_it_was(self, handin: StoredHandin, wanted: Wanted) -> str:
+        file = self.exercises[wanted.exercise].variants[wanted.variant].file
+        return self._keys.of(wanted.exercise, wanted.variant, handin.hashes.get(file, NO_FILE))
+
+    def _begun(self, wanted: Wanted, known: Mapping[str, Known], anew: bool) -> Wanted:
+        """With what is known already, where only what takes the whole GPU is left to be done."""
+        seen = known.get(wanted.key)
+        if anew or seen is None or not seen.to_measure or seen.grader_failed:
+            return wanted
+        return replace(wanted, checked=self.store.evidence_of(wanted.key))
+
+
+def _is_done(seen: Known | None, require_sandbox: bool) -> bool:
+    if seen is None or seen.grader_failed or seen.to_measure:
+        return False
+    return seen.had_sandbox or not require_sandbox
+
+
+def attempts_of(handins: Sequence[StoredHandin]) -> list[StoredHandin]:
+    """Those that can count: what the source holds now, and earlier ones whose time is known."""
+    return [
+        each
+        for each in handins
+        if (each.is_current and not each.is_gone) or each.handin.submitted_at is not None
+    ]

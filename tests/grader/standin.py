@@ -1,0 +1,132 @@
+"""A grading that takes milliseconds, for tests of what lies around it, and a class to grade.
+
+`quick` stands in for `grade_files` in the real pool, run and store; its evidence follows from the
+files alone, as a grading's does.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from grader.batch import run, tasks, views
+from grader.batch.classes import Class
+from grader.batch.collect import collect
+from grader.batch.records import Gradebook
+from grader.batch.run import Machines, Options, Outcome
+from grader.batch.schedule import InThisProcess
+from grader.batch.store import Store
+from grader.batch.tasks import Graded, Result, Task, grade_files
+from grader.correctness import Effort
+from grader.evidence import PartEvidence, VariantEvidence, variant_to_json
+from grader.spec import Exercise
+from grader.status import Status
+from tests.grader.small_exercise import BRIEF, write_spec
+
+SECONDS = 0.02  # of one task
+PADDING = 4000  # characters of a failure's text, so that a store grows
+ENVIRONMENT = {"gpu": None, "device": "interpreter", "sandbox": "bubblewrap"}
+
+TWO = """\
+title: SiLU
+arguments:
+  - {name: x, shape: [n], dtype: $dtype}
+  - {name: out, shape: [n], dtype: $dtype, role: output}
+sizes: {ragged: {n: [1, 20]}}
+data: [normal]
+tolerance: {magnitude: oracle}
+variants:
+  triton: {file: silu.py, entry: silu, dtypes: [float32], points: {ragged: 3}}
+  other: {file: other.py, entry: silu, dtypes: [float32], points: {ragged: 1}}
+"""
+
+
+def quick(task: Task) -> Graded:
+    """What a hand-in's files earn: a file that says `wrong` is wrong."""
+    tasks._check_is_the_same_grader(task)
+    time.sleep(SECONDS)
+    return Graded(tuple(_result(task, wanted) for wanted in task.wanted), ENVIRONMENT)
+
+
+def deadly(task: Task) -> Graded:
+    """As `quick`, but for a file that says `deadly`, on which the process is killed."""
+    variants = [task.exercises[each.exercise].variants[each.variant] for each in task.wanted]
+    if any(b"deadly" in task.files.get(variant.file, b"") for variant in variants):
+        os.kill(os.getpid(), signal.SIGKILL)
+    return quick(task)
+
+
+def _result(task: Task, wanted: tasks.Wanted) -> Result:
+    variant = task.exercises[wanted.exercise].variants[wanted.variant]
+    data = task.files.get(variant.file)
+    if data is None:
+        seen = VariantEvidence(
+            wanted.exercise, wanted.variant, variant.file, not_attempted="there is none"
+        )
+        return Result(wanted.key, variant_to_json(seen))
+    status = Status.wrong_values if b"wrong" in data else Status.passed
+    seen = VariantEvidence(
+        wanted.exercise,
+        wanted.variant,
+        variant.file,
+        sha256=tasks.hash_of(data),
+        parts=tuple(
+            PartEvidence(dtype, name, status, 3, reason="." * PADDING)
+            for dtype in variant.dtypes
+            for name in variant.size_classes
+        ),
+        rules_lifted=wanted.lifted,
+    )
+    return Result(wanted.key, variant_to_json(seen), seconds=SECONDS)
+
+
+def make_class(folder: Path, count: int) -> Path:
+    """A folder of hand-ins, no two alike; every third one wrong."""
+    for number in range(count):
+        handin = folder / f"student{number:03d}"
+        handin.mkdir(parents=True)
+        word = "wrong" if number % 3 == 0 else "right"
+        (handin / "silu.py").write_text(f"x = '{word} {number}'\n")
+        (handin / "other.py").write_text(f"x = '{word} other {number}'\n")
+    return folder
+
+
+def two_variants(folder: Path) -> dict[str, Exercise]:
+    """The small exercise with two variants in two files."""
+    return write_spec(folder, TWO)
+
+
+def grade_class(
+    source: Path,
+    out: Path,
+    exercises: Mapping[str, Exercise],
+    *,
+    only: Sequence[str] = (),
+    seed: int | None = 7,
+    function=grade_files,
+    require_sandbox: bool = True,
+    effort: Effort = BRIEF,
+    watcher=None,
+    machines: Machines | None = None,
+    course: Path | None = None,
+    roster: Path | None = None,
+) -> tuple[Outcome, Gradebook]:
+    """What `grader batch` does, in this process; without its words."""
+    collection = collect(source, exercises, leave_out=[out])
+    with run.alone(out), Store(out, create=True) as store:
+        klass = Class.open(store, exercises, course, roster)
+        klass.effort = effort
+        run.seed_of(store, seed, klass.course.seed)
+        number = store.begin_run("test", "0", {})
+        store.keep_handins(collection.handins, str(source), number)
+        machines = machines or Machines("interpreter", InThisProcess(function))
+        options = Options(tuple(only), require_sandbox)
+        outcome = run.grade(klass, klass.handins, machines, number, options, watcher)
+        store.end_run(number)
+        book = klass.gradebook()
+        views.write(book, exercises, out)
+        store.keep_standings(book)
+    return outcome, book

@@ -1,0 +1,184 @@
+"""Similar submissions: copies are found under other names; stubs and honest work are no pair."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import subprocess
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+from grader import cli
+from grader.batch import similarity
+from grader.batch.records import Handin, Member
+from grader.batch.store import Store, StoreError
+from grader.spec import load_all
+from grader.stubs import make_stubs
+from tests.grader.corpus import FOLDER, REFERENCE
+
+EXERCISES = load_all()
+STUBS = make_stubs(REFERENCE, EXERCISES)
+RMSNORM = (REFERENCE / "rmsnorm.py").read_text(encoding="utf-8")
+CUDA = (REFERENCE / "rmsnorm.cu").read_text(encoding="utf-8")
+TWO_PASSES = (FOLDER / "honest" / "styles" / "rmsnorm_two_passes.py").read_text(encoding="utf-8")
+
+needs_copydetect = pytest.mark.skipif(
+    importlib.util.find_spec("copydetect") is None,
+    reason="needs copydetect: pip install 'warpgrade[similarity]'",
+)
+
+
+def handin(name: str, files: dict[str, str], *members: str) -> Handin:
+    people = tuple(Member(each, each.title()) for each in members or (name,))
+    return Handin(f"hand-in of {name}", people, files={n: t.encode() for n, t in files.items()})
+
+
+def renamed(text: str) -> str:
+    """A copy with other names, comments and spacing."""
+    text = re.sub(r"(#|//)(?! ?(BEGIN|END)).*", r"\1 my own work", text)
+    for index, word in enumerate(("rstd", "offs", "mask", "row", "acc", "total", "n_cols", "cols")):
+        text = re.sub(rf"\b{word}\b", f"renamed_{index}", text)
+    return text.replace("\n\n", "\n\n\n")
+
+
+@needs_copydetect
+@pytest.mark.parametrize(("file", "text"), [("rmsnorm.py", RMSNORM), ("rmsnorm.cu", CUDA)])
+def test_a_copy_under_other_names_is_found(file, text):
+    copied = renamed(text)
+    assert copied != text
+    [pair] = similarity.pairs([handin("ada", {file: text}), handin("bob", {file: copied})], STUBS)
+    assert pair.file == file
+    assert pair.share > 0.95
+    assert {pair.left.members[0].id, pair.right.members[0].id} == {"ada", "bob"}
+    [start, end] = pair.left_spans[0]
+    assert 0 <= start < end <= len(text)
+
+
+@needs_copydetect
+def test_a_copy_with_much_added_is_found():
+    helpers = (f"\n\ndef helper_{n}(x):\n    return x * {n} + {n}\n" for n in range(40))
+    more = RMSNORM + "".join(helpers)
+    [pair] = similarity.pairs(
+        [handin("ada", {"rmsnorm.py": RMSNORM}), handin("bob", {"rmsnorm.py": more})], STUBS
+    )
+    assert pair.of_left > 0.9
+    assert pair.of_right < 0.7
+
+
+@needs_copydetect
+def test_independent_work_is_no_pair():
+    honest = {
+        path.stem: handin(path.stem, {"rmsnorm.py": path.read_text(encoding="utf-8")})
+        for path in (FOLDER / "honest" / "styles").glob("rmsnorm_*.py")
+    }
+    every = [handin("reference", {"rmsnorm.py": RMSNORM}), *honest.values()]
+    assert len(every) >= 4
+    assert similarity.pairs(every, STUBS) == ()
+    assert similarity.pairs(every, STUBS, threshold=0.1)
+
+
+@needs_copydetect
+def test_stubs_are_no_pair():
+    every = [handin(name, STUBS) for name in ("ada", "bob", "cyd")]
+    assert similarity.pairs(every, STUBS, threshold=0.01) == ()
+
+
+@needs_copydetect
+def test_what_stands_in_the_stub_counts_for_nothing():
+    short = STUBS["rmsnorm.py"] + "\n\ndef mine(x):\n    return x\n"
+    other = STUBS["rmsnorm.py"] + "\n\nclass Another:\n    x = [1, 2]\n"
+    every = [handin("ada", {"rmsnorm.py": short}), handin("bob", {"rmsnorm.py": other})]
+    assert similarity.pairs(every, STUBS, threshold=0.01) == ()
+
+
+@needs_copydetect
+def test_a_group_and_a_resubmission_are_no_pair():
+    files = {"rmsnorm.py": RMSNORM}
+    group = [handin("one", files, "ada", "bob"), handin("again", files, "bob")]
+    assert similarity.pairs(group, STUBS) == ()
+    assert len(similarity.pairs([*group, handin("cyd", files)], STUBS)) == 2
+    again = handin("cyd once more", files, "cyd")
+    assert len(similarity.pairs([*group, handin("cyd", files), again], STUBS)) == 2
+
+
+@needs_copydetect
+@pytest.mark.parametrize(
+    "data", [b"", b"\xff\xfe\x00", b"x" * 300_000, b"\xef\xbb\xbfdef f(:\n" * 50, b"'" * 5000]
+)
+def test_any_bytes_are_compared(data):
+    every = [Handin(name, files={"rmsnorm.py": data}) for name in ("a", "b")]
+    assert len(similarity.pairs(every, STUBS)) <= 1
+
+
+@needs_copydetect
+def test_nothing_is_written_and_no_browser_opened(tmp_path):
+    script = (
+        "import webbrowser, sys; webbrowser.open = lambda *a: sys.exit('browser')\n"
+        "from pathlib import Path\n"
+        "from grader.batch import similarity\nfrom grader.batch.records import Handin\n"
+        f"text = Path({str(REFERENCE / 'rmsnorm.py')!r}).read_bytes()\n"
+        "found = similarity.pairs([Handin(n, files={'rmsnorm.py': text}) for n in 'ab'],"
+        " {'rmsnorm.py': ''})\nassert len(found) == 1\nprint(similarity.to_text(found))\n"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-B", "-c", script],
+        cwd=tmp_path,
+        env={"HOME": str(tmp_path), "TMPDIR": str(tmp_path), "PYTHONPATH": str(REFERENCE.parent)},
+        capture_output=True,
+        text=True,
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert "Alike is not copied." in ran.stdout
+    assert list(tmp_path.iterdir()) == []
+
+
+@needs_copydetect
+def test_reports_say_what_they_do_not_prove_and_escape_names():
+    name = "<script>alert(1)</script>\u202e"
+    every = [
+        handin("ada", {"rmsnorm.py": RMSNORM}, name),
+        handin("bob", {"rmsnorm.py": RMSNORM + "\n# <img src=x>\n"}, "bob\x1b[2J"),
+    ]
+    found = similarity.pairs(every, STUBS)
+    page, text = similarity.to_html(found), similarity.to_text(found)
+    for told in (page, text):
+        assert "Alike is not copied." in told
+        assert "\u202e" not in told
+        assert "\x1b" not in told
+    assert "<script" not in page.lower()
+    assert "<img" not in page
+    assert "&lt;img src=x&gt;" in page
+    assert "<mark>" in page
+
+
+@needs_copydetect
+def test_the_command_compares_what_a_class_handed_in(tmp_path):
+    group = handin("group", {"rmsnorm.py": renamed(RMSNORM)}, "bob", "cyd")
+    every = [handin("ada", {"rmsnorm.py": RMSNORM}), group, Handin("torn", problem="damaged")]
+    with Store(tmp_path / "results", create=True) as store:
+        store.keep_handins(every, "here", store.begin_run("batch", "1", {}))
+    page = tmp_path / "similar.html"
+    words = ["similarity", str(tmp_path / "results"), "--html", str(page)]
+    ran = CliRunner().invoke(cli.app, words)
+    assert ran.exit_code == 0, ran.output
+    [line] = [each for each in ran.output.splitlines() if "rmsnorm.py" in each]
+    assert "Ada" in line
+    assert "Bob, Cyd" in line
+    assert "1 pair with 75% or more" in ran.output
+    assert "Alike is not copied." in ran.output
+    assert "<mark>" in page.read_text(encoding="utf-8")
+
+
+def test_a_folder_without_results_is_one_line(tmp_path):
+    ran = CliRunner().invoke(cli.app, ["similarity", str(tmp_path)])
+    assert isinstance(ran.exception, StoreError)  # which main() tells in a line
+
+
+def test_without_the_library_there_is_one_line(monkeypatch):
+    monkeypatch.setitem(sys.modules, "copydetect", None)
+    similarity._copydetect.cache_clear()
+    with pytest.raises(similarity.SimilarityError, match=r"pip install 'warpgrade\[similarity\]'"):
+        similarity.pairs([], STUBS)
+    similarity._copydetect.cache_clear()
