@@ -30,7 +30,8 @@ and for CUDA C++
 
 Left to later, because there is nothing yet to attack: the clock and the profiler (side streams,
 superbatches, graph capture, pinned L2, adaptive timers: lines 1, 4, 5, 7, 8, 9, 10 of how graders
-get cheated), which need a GPU; archives (zip bombs, links, `..`), which batch collection opens.
+get cheated), which need a GPU. Archives (zip bombs, links, `..`) are those of test_archives.py, and
+some of these attacks are a class's hand-ins in test_batch_attacks.py.
 """
 
 from __future__ import annotations

@@ -89,6 +89,7 @@ class Submission(_Model):
     after: str = ""  # edits and lines are the first ones behind this text
     line: tuple[str, ...] = ()  # texts of lines; the message must point at one of them
     check: Literal["sizes", "memory"] = "sizes"  # what must fail
+    rare: bool = False  # few cases show it: tests look at more of them
     only_observed: bool = False  # a GPU that isn't watched may say anything, `passed` too
 
     @pydantic.field_validator("line", mode="before")

@@ -24,10 +24,11 @@ WRONG = corpus.load("wrong")
 HONEST = corpus.load("honest")
 # What matters here is the verdict, so less time goes into drawing, shrinking and probing.
 BRIEF = Effort(
-    edges=20, drawn=8, shrink_runs=10, shrink_seconds=1.0, probe_seconds=0.3, shrink_timeouts=1
+    edges=12, drawn=5, shrink_runs=6, shrink_seconds=1.0, probe_seconds=0.15, shrink_timeouts=1
 )
 # On a GPU every new size is compiled anew, for as long as many cases take in the interpreter.
-BRIEF_ON_GPU = replace(BRIEF, edges=20, drawn=8)
+BRIEF_ON_GPU = replace(BRIEF, edges=20, drawn=8, shrink_runs=10, probe_seconds=0.3)
+FOR_THE_RARE = replace(BRIEF, edges=20, drawn=8)
 
 
 LIMITS_OF_A_HANG = Limits(seconds=2.0)  # on a GPU times runner.GPU_TIME_FACTOR
@@ -62,8 +63,8 @@ def observe(
     submission.write(folder)
     exercise = EXERCISES[submission.exercise]
     effort = BRIEF_ON_GPU if device == "cuda" else BRIEF
-    if submission.kind == "honest" and not every_dtype:
-        effort = replace(effort, edges=12, drawn=4)
+    if submission.rare and device != "cuda":
+        effort = FOR_THE_RARE
     if not every_dtype and submission.status is not Status.compile_error:
         effort = replace(effort, compile_ahead=False)
     if submission.status is Status.timed_out:
@@ -100,7 +101,7 @@ def _observed_in_part(
 ) -> VariantEvidence:
     """What the submission says must fail, looked for with all effort; what must pass, with less."""
     asked = submission.asked_of(variant)
-    effort, less = session.effort, replace(session.effort, edges=10, drawn=3)
+    effort, less = session.effort, replace(session.effort, edges=8, drawn=2)
     failing = {k: v for k, v in asked.points.items() if k in submission.classes}
     if submission.check == "memory" or not failing or session.device == "cuda":
         session.effort = less if submission.check == "memory" else effort
