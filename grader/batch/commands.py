@@ -253,7 +253,8 @@ def export(
         klass = Class.open(store, load_all(), course, roster)
         book = klass.gradebook()
         for note in klass.notes:
-            errors.print(one_line(note), style="yellow", markup=False, highlight=False)
+            told = one_line(note)
+            errors.print(told, style="yellow", markup=False, highlight=False, soft_wrap=True)
         if format is None:
             _publish(klass, folder, book.device, book)
             _tell_class(book, folder)

@@ -59,7 +59,7 @@ SHORT_COMPILE = supervision.Limits(1.0, 1 << 30)
 _Kind = tuple[DeviceName, str]  # a language
 PEACEFUL = {Layer.policy, Layer.comparison, Layer.observer, Layer.boundary}
 _neighbours: dict[_Kind, Session] = {}
-_sandboxes: dict[DeviceName, Sandbox] = {}
+_sandboxes: dict[tuple[DeviceName, Level | None], Sandbox] = {}
 _last_unconfined: dict[tuple[str, DeviceName, bool], _Seen] = {}
 
 
@@ -284,17 +284,17 @@ def _is_for_the_compiler(attack: Attack) -> bool:
 
 
 def _shared(attack: Attack, device: DeviceName, level: Level | None) -> Sandbox | None:
-    """One unconfined sandbox for all that only compute, or let others compute, what they must not.
+    """One sandbox of a level for all that reach for nothing outside their worker.
 
-    To start one takes longer than most of them run. Those that reach for anything outside their
-    worker have their own.
+    To start one takes longer than most of them run. Where the sandbox is what has to hold an
+    attack, it has its own.
     """
-    if level is not Level.limits or not {*attack.layers} <= PEACEFUL:
+    if not {*attack.layers} <= PEACEFUL:
         return None
-    if device not in _sandboxes:
-        _sandboxes[device] = Sandbox(device, level)
-        _sandboxes[device].start()
-    return _sandboxes[device]
+    if (device, level) not in _sandboxes:
+        _sandboxes[device, level] = Sandbox(device, level)
+        _sandboxes[device, level].start()
+    return _sandboxes[device, level]
 
 
 def _grade_cuda(

@@ -1,6 +1,18 @@
 """What holds for all of the grader's own tests."""
 
+from collections.abc import Iterator
+
+import pytest
 import torch
+
+from grader.sandbox import Sandbox
 
 # The tensors are small, and tests run side by side: threads would spin for a core that another has.
 torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session")
+def shared_sandbox() -> Iterator[Sandbox]:
+    """One for submissions that mean no harm: to start one takes longer than most of them run."""
+    with Sandbox("interpreter") as sandbox:
+        yield sandbox

@@ -13,6 +13,7 @@ from grader import breaches, score
 from grader.confinement import Level
 from grader.evidence import Evidence, PartEvidence, VariantEvidence
 from grader.grade import Session
+from grader.sandbox import Sandbox
 from grader.status import Status
 from tests.grader import attacking, attacks, corpus
 from tests.grader.attacks import EXERCISES, Attack, AttackError, Layer
@@ -31,8 +32,8 @@ ONE_LAYER = {Layer.comparison, Layer.policy}
 
 
 @pytest.fixture(scope="module", autouse=True)
-def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """The machine is after all attacks as it was before the first."""
+def machine(tmp_path_factory: pytest.TempPathFactory, shared_sandbox: Sandbox) -> Iterator[None]:
+    """The machine is after all attacks as it was before the first, the shared sandbox included."""
     tmp_path_factory.getbasetemp()  # made now, so that it lies outside what must be empty
     with Machine() as here:
         yield
@@ -156,11 +157,18 @@ def test_an_honest_submission_breaks_no_rule(submission: corpus.Submission):
 
 
 @pytest.mark.parametrize("path", STYLES, ids=lambda path: path.stem)
-def test_an_honest_style_passes_with_every_layer_on(path: Path, tmp_path: Path):
+def test_an_honest_style_passes_with_every_layer_on(
+    path: Path, tmp_path: Path, shared_sandbox: Sandbox
+):
     exercise = EXERCISES[path.stem.split("_")[0]]
     (tmp_path / f"{exercise.name}.py").write_bytes(path.read_bytes())
     with Session(
-        tmp_path, EXERCISES, seed=attacking.SEED, device="interpreter", effort=attacking.BRIEF
+        tmp_path,
+        EXERCISES,
+        seed=attacking.SEED,
+        device="interpreter",
+        effort=attacking.BRIEF,
+        sandbox=shared_sandbox,
     ) as session:
         part = session.part(exercise, exercise.variants["triton"], "float16", "ragged")
     assert part.status is Status.passed, part

@@ -8,7 +8,6 @@ import pytest
 from typer.testing import CliRunner
 
 from grader import breaches
-from grader.batch import run as batch_run
 from grader.cli import app
 from grader.confinement import Confinement, ConfinementError, Level, Offer
 from grader.correctness import Effort
@@ -18,6 +17,7 @@ from grader.score import score
 from grader.spec import load_all
 from grader.spec_blocks import Policy
 from grader.status import Status
+from tests.grader.standin import grade_class
 
 EXERCISES = load_all()
 SILU = EXERCISES["silu"]
@@ -137,10 +137,12 @@ def test_a_required_sandbox_that_is_not_there_refuses_in_one_line(unconfined, ha
 def test_a_class_is_not_graded_without_a_sandbox_unless_told_to(
     unconfined, folder, tmp_path
 ) -> None:
+    line = ["batch", str(folder.parent), "--out", str(tmp_path / "refused")]
+    assert isinstance(CliRunner().invoke(app, line).exception, ConfinementError)
     with pytest.raises(ConfinementError):
-        batch_run.run(folder.parent, tmp_path / "out", EXERCISES, seed=1)
-    table = batch_run.run(folder.parent, tmp_path / "out", EXERCISES, seed=1, require_sandbox=False)
-    assert list(table.rows) == ["submission"]
+        grade_class(folder.parent, tmp_path / "out", EXERCISES)
+    _, book = grade_class(folder.parent, tmp_path / "out", EXERCISES, require_sandbox=False)
+    assert [entry.student.id for entry in book.entries] == ["submission"]
 
 
 def test_ones_own_work_runs_with_limits_only_and_the_report_says_so(unconfined, handed_in) -> None:

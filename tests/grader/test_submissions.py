@@ -163,29 +163,23 @@ def folder(tmp_path: Path) -> Iterator[Path]:
     yield tmp_path / "submission"
 
 
-@pytest.fixture(scope="module")
-def sandbox() -> Iterator[Sandbox]:
-    """One for all: these submissions mean no harm, and to start one takes longer than most run."""
-    with Sandbox() as started:
-        started.start()
-        yield started
-
-
 @pytest.mark.parametrize("submission", WRONG, ids=lambda s: s.id)
 def test_a_wrong_submission_gets_its_status(
-    submission: corpus.Submission, folder: Path, sandbox: Sandbox
+    submission: corpus.Submission, folder: Path, shared_sandbox: Sandbox
 ) -> None:
     if submission.status is Status.not_attempted:
         pytest.skip("runs nothing: test_attempt.py")
-    seen = observe(submission, folder, "interpreter", sandbox=sandbox, every_dtype=False)
+    seen = observe(submission, folder, "interpreter", sandbox=shared_sandbox, every_dtype=False)
     check_wrong(submission, seen, gpu=False)
 
 
 @pytest.mark.parametrize("submission", HONEST, ids=lambda s: s.id)
 def test_an_honest_submission_earns_everything(
-    submission: corpus.Submission, folder: Path, sandbox: Sandbox
+    submission: corpus.Submission, folder: Path, shared_sandbox: Sandbox
 ) -> None:
-    check_honest(observe(submission, folder, "interpreter", sandbox=sandbox, every_dtype=False))
+    check_honest(
+        observe(submission, folder, "interpreter", sandbox=shared_sandbox, every_dtype=False)
+    )
 
 
 @pytest.mark.gpu

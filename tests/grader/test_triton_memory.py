@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from pathlib import Path
 
 import pytest
 
@@ -317,15 +316,24 @@ def test_the_grown_case_is_four_times_as_large(silu):
 needs_interpreter = pytest.mark.skipif(bool(why_not_counted()), reason=why_not_counted())
 
 
-def run(exercises: dict[str, Exercise], folder: Path, source: str) -> MemoryEvidence:
-    silu = exercises["silu"]
-    with Session(submission(folder, source), exercises, effort=BRIEF, policy=False) as session:
-        return session.memory(silu, silu.variants["triton"])
+@pytest.fixture
+def run(exercises, tmp_path, shared_sandbox):
+    """Counts a call of a source's silu."""
+
+    def run(source: str) -> MemoryEvidence:
+        silu = exercises["silu"]
+        folder = submission(tmp_path / "submission", source)
+        with Session(
+            folder, exercises, effort=BRIEF, policy=False, sandbox=shared_sandbox
+        ) as session:
+            return session.memory(silu, silu.variants["triton"])
+
+    return run
 
 
 @needs_interpreter
-def test_a_right_kernel_is_measured(exercises, silu, tmp_path):
-    evidence = run(exercises, tmp_path / "right", RIGHT)
+def test_a_right_kernel_is_measured(run, silu):
+    evidence = run(RIGHT)
     assert (evidence.status, evidence.reason) == (Status.passed, "")
     found = metrics(evidence)
     assert found["reads.x"] == 1
@@ -336,14 +344,14 @@ def test_a_right_kernel_is_measured(exercises, silu, tmp_path):
 
 
 @needs_interpreter
-def test_a_read_behind_the_tensor_that_changes_nothing_is_found(exercises, tmp_path):
+def test_a_read_behind_the_tensor_that_changes_nothing_is_found(run):
     loads = [line for line in RIGHT.splitlines() if "tl.load(" in line]
     assert len(loads) == 1
     indent = loads[0][: len(loads[0]) - len(loads[0].lstrip())]
     again = f"{indent}tl.load(x_ptr + tl.num_programs(0) * BLOCK + tl.arange(0, 4))"
     source = RIGHT.replace(loads[0], f"{loads[0]}\n{again}")
     line = source.splitlines().index(again) + 1
-    evidence = run(exercises, tmp_path / "behind", source)
+    evidence = run(source)
     assert evidence.status is Status.invalid_read
     assert f"reads 4 bytes at offset 16,384 of x, which has 16,384 bytes, at silu.py:{line} " in (
         evidence.reason
@@ -351,34 +359,34 @@ def test_a_read_behind_the_tensor_that_changes_nothing_is_found(exercises, tmp_p
 
 
 @needs_interpreter
-def test_a_wrong_kernel_is_not_measured(exercises, tmp_path):
+def test_a_wrong_kernel_is_not_measured(run):
     source = "def silu(x, out): out.fill_(0)\n"
-    assert run(exercises, tmp_path / "wrong", source).status is Status.wrong_values
+    assert run(source).status is Status.wrong_values
 
 
 @needs_interpreter
 @pytest.mark.parametrize("forged", ["{}", "None", "[1]", "{'sites': []}"])
-def test_a_forged_report_that_makes_no_sense_is_a_crash(exercises, tmp_path, forged):
+def test_a_forged_report_that_makes_no_sense_is_a_crash(run, forged):
     forging = f"""
 import sys
 for name, module in list(sys.modules.items()):
     if name.endswith("worker.accesses"):
         module.Accesses.report = lambda self: {forged}
 """
-    evidence = run(exercises, tmp_path / "forged", RIGHT + forging)
+    evidence = run(RIGHT + forging)
     assert evidence.status is Status.crashed
     assert "makes no sense" in evidence.reason
 
 
 @needs_interpreter
-def test_counters_forged_to_nothing_are_implausible(exercises, tmp_path):
+def test_counters_forged_to_nothing_are_implausible(run):
     forging = """
 import sys
 for name, module in list(sys.modules.items()):
     if name.endswith("worker.accesses"):
         module.Accesses._access = lambda *ignored: None
 """
-    evidence = run(exercises, tmp_path / "forged", RIGHT + forging)
+    evidence = run(RIGHT + forging)
     assert evidence.status is Status.not_measured
     assert "the counters can't be complete" in evidence.reason
 
@@ -394,9 +402,9 @@ def test_an_interpreter_too_old_is_told(monkeypatch, version, counted):
     assert counted or "3.6.0" in reason
 
 
-def test_a_machine_without_the_interpreter_does_not_measure(exercises, silu, tmp_path, monkeypatch):
+def test_a_machine_without_the_interpreter_does_not_measure(run, monkeypatch):
     monkeypatch.setattr("grader.triton_runner.version_of", lambda package: "3.6.0")
-    evidence = run(exercises, tmp_path / "old", RIGHT)
+    evidence = run(RIGHT)
     assert evidence.status is Status.not_measured
     assert "needs triton 3.7 or later" in evidence.reason
 
@@ -420,11 +428,13 @@ def silu(x, out):
 
 
 @needs_interpreter
-def test_a_read_without_a_mask_fails_although_its_result_is_right(exercises, tmp_path):
+def test_a_read_without_a_mask_fails_although_its_result_is_right(
+    exercises, tmp_path, shared_sandbox
+):
     """The smallest case that shows it: one element, of which 15 more are read and never used."""
     silu = exercises["silu"]
     folder = submission(tmp_path / "behind", READS_BEHIND)
-    with Session(folder, exercises, effort=BRIEF) as session:
+    with Session(folder, exercises, effort=BRIEF, sandbox=shared_sandbox) as session:
         part = session.part(silu, silu.variants["triton"], "float32", "ragged")
     assert part.status is Status.invalid_read
     [failure] = part.failures
@@ -441,7 +451,9 @@ def test_a_read_without_a_mask_fails_although_its_result_is_right(exercises, tmp
 
 @needs_interpreter
 @pytest.mark.parametrize("forged", ["[]", "{}", "[7]", "[{'kind': 'race'}]"])
-def test_forged_findings_that_make_no_sense_are_a_crash(exercises, tmp_path, forged):
+def test_forged_findings_that_make_no_sense_are_a_crash(
+    exercises, tmp_path, shared_sandbox, forged
+):
     forging = f"""
 import sys
 for name, module in list(sys.modules.items()):
@@ -450,7 +462,7 @@ for name, module in list(sys.modules.items()):
 """
     silu = exercises["silu"]
     folder = submission(tmp_path / "forged", READS_BEHIND + forging)
-    with Session(folder, exercises, effort=BRIEF, policy=False) as session:
+    with Session(folder, exercises, effort=BRIEF, policy=False, sandbox=shared_sandbox) as session:
         part = session.part(silu, silu.variants["triton"], "float32", "ragged")
     assert part.status is Status.crashed
     assert "makes no sense" in part.failures[0].what
