@@ -49,6 +49,8 @@ class Effort:
     shrink_runs: int = 60
     shrink_timeouts: int = 3
     probe_seconds: float = 6.0
+    reruns: int = RERUNS  # of the smallest failing case
+    enough: int | None = None  # failing cases, after which no more are looked for; None: never
     compile_ahead: bool = True  # for the GPU, what ran in the interpreter
 
 
@@ -176,6 +178,8 @@ def _look(search: _Search, started: float, on_case: Callable[[], None]) -> str:
         costly += result.status in COSTLY
         if result.status in SLOW | WHOLE_FILE or costly == ENOUGH_COSTLY:
             return ""
+        if search.effort.enough is not None and search.failed >= search.effort.enough:
+            return ""
     if search.smallest or not search.effort.drawn:
         return ""
     ended = _draw(search, deadline, on_case)
@@ -256,7 +260,7 @@ def _explain(search: _Search, submission: str) -> tuple[Failure, ...]:
         if flaky is None:
             _shrink(search, primary)
             result = search.smallest[primary]
-            flaky = _flakiness(search, result, RERUNS)
+            flaky = _flakiness(search, result, search.effort.reruns)
         if flaky is None and primary is not Status.timed_out:
             separation = _separate(search, result)
     failures = [_failure(search, result, separation, flaky, submission, shrunk=result.case)]

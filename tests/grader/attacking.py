@@ -47,6 +47,7 @@ BRIEF = Effort(
     shrink_seconds=1.0,
     probe_seconds=0.2,
     shrink_timeouts=0,
+    reruns=3,
 )
 # Limits that an attack is to run into; the others have the exercise's own.
 SHORT = Limits(seconds=1.0)

@@ -222,7 +222,7 @@ class Machine:
                 lines = Path(f"/proc/sysvipc/{kind}").read_text().splitlines()[1:]
                 found |= {f"System V {kind} {line.split()[1]}" for line in lines}
         children = psutil.Process().children(recursive=True)
-        found |= {f"process {each.pid}: {each.name()}" for each in children}
+        found |= {f"process {_called(each)}" for each in children if not _is_dead(each)}
         sockets = psutil.Process().net_connections("all")
         return found | {f"socket {each.laddr} {each.raddr}" for each in sockets if each.laddr}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,8 +21,17 @@ EXERCISES = load_all()
 WRONG = corpus.load("wrong", "cuda")
 HONEST = corpus.load("honest", "cuda")
 BRIEF = Effort(
-    edges=12, drawn=4, shrink_runs=10, shrink_seconds=1.0, probe_seconds=0.5, shrink_timeouts=0
+    edges=12,
+    drawn=4,
+    shrink_runs=6,
+    shrink_seconds=1.0,
+    probe_seconds=0.2,
+    shrink_timeouts=0,
+    reruns=3,
+    enough=4,
 )
+# Also on a GPU, which sees less of each case.
+FOR_THE_RARE = replace(BRIEF, reruns=10, enough=None)
 LIMITS_OF_A_HANG = Limits(seconds=2.0)  # on a GPU times runner.GPU_TIME_FACTOR
 
 needs_emulator = pytest.mark.skipif(
@@ -40,7 +50,7 @@ def observe(submission: corpus.Submission, folder: Path, backend: Backend) -> Va
         EXERCISES,
         seed=7,
         device="interpreter" if backend == "emulator" else "cuda",
-        effort=BRIEF,
+        effort=FOR_THE_RARE if submission.rare or backend == "gpu" else BRIEF,
         check_with_nvcc=False,
         backends=(backend,),
     ) as session:

@@ -135,9 +135,9 @@ def test_a_required_sandbox_that_is_not_there_refuses_in_one_line(unconfined, ha
 
 
 def test_a_class_is_not_graded_without_a_sandbox_unless_told_to(
-    unconfined, folder, tmp_path
+    unconfined, folder, tmp_path, tmp_path_factory
 ) -> None:
-    line = ["batch", str(folder.parent), "--out", str(tmp_path / "refused")]
+    line = ["batch", str(folder.parent), "--out", str(tmp_path_factory.mktemp("refused"))]
     assert isinstance(CliRunner().invoke(app, line).exception, ConfinementError)
     with pytest.raises(ConfinementError):
         grade_class(folder.parent, tmp_path / "out", EXERCISES)

@@ -24,11 +24,20 @@ WRONG = corpus.load("wrong")
 HONEST = corpus.load("honest")
 # What matters here is the verdict, so less time goes into drawing, shrinking and probing.
 BRIEF = Effort(
-    edges=12, drawn=5, shrink_runs=6, shrink_seconds=1.0, probe_seconds=0.15, shrink_timeouts=1
+    edges=12,
+    drawn=5,
+    shrink_runs=5,
+    shrink_seconds=1.0,
+    probe_seconds=0.15,
+    shrink_timeouts=1,
+    reruns=3,
+    enough=4,
 )
 # On a GPU every new size is compiled anew, for as long as many cases take in the interpreter.
-BRIEF_ON_GPU = replace(BRIEF, edges=20, drawn=8, shrink_runs=10, probe_seconds=0.3)
-FOR_THE_RARE = replace(BRIEF, edges=20, drawn=8)
+BRIEF_ON_GPU = replace(
+    BRIEF, edges=20, drawn=8, shrink_runs=10, probe_seconds=0.3, reruns=10, enough=None
+)
+FOR_THE_RARE = replace(BRIEF, edges=20, drawn=8, reruns=10, enough=None)
 
 
 LIMITS_OF_A_HANG = Limits(seconds=2.0)  # on a GPU times runner.GPU_TIME_FACTOR
