@@ -307,7 +307,7 @@ def _expect_one_test(attempts: Iterable[Attempt], device: str, seed: int) -> Non
 
 def _order(handin: Handin) -> tuple[object, ...]:
     """By time; what has none comes first, in the order of its name: submission_2, submission_10."""
-    name = [(int(part), "") if part[0] in "0123456789" else (0, part) for part in _digits(handin.id)]
+    name = [(int(part), "") if part.isdecimal() else (0, part) for part in _digits(handin.id)]
     return (time_order(handin.submitted_at), name, handin.id, handin.sha256)
 
 
