@@ -141,7 +141,7 @@ class _Bench:
         if process.returncode:
             sys.exit((self.folder / "log").read_text())
         with contextlib.closing(sqlite3.connect(out / "class.sqlite")) as store:
-            [(results,)] = store.execute("SELECT count(*) FROM evidence")
+            [(results,)] = store.execute("SELECT count(*) FROM results")
         return Run(len(self.handins(students)), results, seconds, peak, out)
 
 
