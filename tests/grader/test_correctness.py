@@ -90,6 +90,24 @@ def test_fewer_edge_cases_are_spread_over_all_of_them(most):
     assert len(runner.asked) <= min(most, len(edges)) + 1
 
 
+def test_after_enough_failures_no_more_are_looked_for():
+    always = failing(lambda case: True)
+    assert check(space_of(), always, Effort(enough=4, shrink_runs=0)).cases_failed == 4
+    sometimes = failing(lambda case: case.size("rows") > 1)
+    part = check(space_of(), sometimes, Effort(enough=4, shrink_runs=0))
+    assert part.cases_failed == 4 < part.cases_run < len(space_of().edges())
+    assert check(space_of(), always, Effort(shrink_runs=0)).cases_run == len(space_of().edges())
+
+
+@pytest.mark.parametrize("reruns", [3, 10])
+def test_the_smallest_failing_case_is_run_again_so_many_times(reruns):
+    runner = failing(lambda case: True)
+    part = check(space_of(), runner, Effort(shrink_runs=0, probe_seconds=0, reruns=reruns))
+    smallest = [case for case in runner.asked if str(case) == part.failures[0].case]
+    # Once in the search, once before it is shrunk, and the rest afterwards.
+    assert len(smallest) == 2 + reruns - 1
+
+
 def test_what_only_drawn_cases_show_is_found():
     space = space_of(size_class="aligned")
     edges = {case.sizes for case in space.edges()}
