@@ -34,10 +34,10 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
 import psutil  # noqa: E402
-from grader.batch.collect import collect  # noqa: E402
 from rich.console import Console  # noqa: E402
 from rich.table import Table  # noqa: E402
 
+from grader.batch.collect import collect  # noqa: E402
 from grader.batch.records import Handin  # noqa: E402
 from grader.grade import grade  # noqa: E402
 from grader.score import score  # noqa: E402
