@@ -91,9 +91,8 @@ class Pool:
         """
         number = next(self._numbers)
         self._told[number] = told
-        future = self._pool.schedule(_call, (number, function, arguments), timeout=seconds)
-        future.add_done_callback(lambda _: self._told.pop(number, None))
-        return future
+        # `told` stays: what was told may be heard after the result.
+        return self._pool.schedule(_call, (number, function, arguments), timeout=seconds)
 
     def _listen(self) -> None:
         while True:
