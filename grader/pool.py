@@ -49,7 +49,10 @@ def default_jobs() -> int:
 
 
 class Pool:
-    """A context manager; what hasn't run when it ends is cancelled, what runs is stopped."""
+    """A context manager; what hasn't run when it ends is cancelled, what runs is stopped.
+
+    The futures of both are done by then: cancelled.
+    """
 
     def __init__(self, jobs: int) -> None:
         """`jobs` processes, started with the first task."""
@@ -63,6 +66,7 @@ class Pool:
         )
         self._numbers = count(1)
         self._told: dict[int, Callable[[Any], None]] = {}
+        self._unfinished: set[Future[Any]] = set()
         self._listener = threading.Thread(target=self._listen, daemon=True)
         self._listener.start()
 
@@ -70,6 +74,9 @@ class Pool:
         return self
 
     def __exit__(self, *_: object) -> None:
+        # Stopped without this, the futures of what runs are broken, or never done.
+        for future in tuple(self._unfinished):
+            future.cancel()
         self._pool.stop()
         self._pool.join()
         self._to_us.send_bytes(pickle.dumps((0, None)))
@@ -92,7 +99,10 @@ class Pool:
         number = next(self._numbers)
         self._told[number] = told
         # `told` stays: what was told may be heard after the result.
-        return self._pool.schedule(_call, (number, function, arguments), timeout=seconds)
+        future = self._pool.schedule(_call, (number, function, arguments), timeout=seconds)
+        self._unfinished.add(future)
+        future.add_done_callback(self._unfinished.discard)
+        return future
 
     def _listen(self) -> None:
         while True:

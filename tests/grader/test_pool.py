@@ -108,7 +108,7 @@ def test_what_runs_at_the_end_is_stopped_in_an_orderly_way(tmp_path):
         wait_for(lambda: began.exists() and began.read_text())
     assert ended.exists()
     assert not psutil.pid_exists(int(began.read_text()))
-    assert running.done() and queued.done()
+    assert running.cancelled() and queued.cancelled()
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
