@@ -43,9 +43,9 @@ BREACH = "BREACH"  # what an attack says when it got where it must not
 BRIEF = Effort(
     edges=8,
     drawn=3,
-    shrink_runs=3,
+    shrink_runs=1,
     shrink_seconds=1.0,
-    probe_seconds=0.2,
+    probe_seconds=0.0,
     shrink_timeouts=0,
     reruns=3,
 )

@@ -209,10 +209,13 @@ class Machine:
 
     def __exit__(self, *_: object) -> None:
         tempfile.tempdir = self._kept
-        self.differences = [f"left behind: {each}" for each in sorted(self._look() - self._before)]
+        left = self._look()
+        new = [left[each] for each in sorted(left.keys() - self._before.keys())]
+        self.differences = [f"left behind: {each}" for each in new]
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def _look(self) -> set[str]:
+    def _look(self) -> dict[str, str]:
+        """What there is, by what it stays known by: a process may sleep now and run later."""
         found = {f"file {each.name}" for each in self._folder.iterdir()}
         for folder in (Path("/dev/shm"), Path("/dev/mqueue")):
             with contextlib.suppress(OSError):  # semaphores of multiprocessing come and go
@@ -221,10 +224,13 @@ class Machine:
             with contextlib.suppress(OSError):
                 lines = Path(f"/proc/sysvipc/{kind}").read_text().splitlines()[1:]
                 found |= {f"System V {kind} {line.split()[1]}" for line in lines}
-        children = psutil.Process().children(recursive=True)
-        found |= {f"process {_called(each)}" for each in children if not _is_dead(each)}
         sockets = psutil.Process().net_connections("all")
-        return found | {f"socket {each.laddr} {each.raddr}" for each in sockets if each.laddr}
+        found |= {f"socket {each.laddr} {each.raddr}" for each in sockets if each.laddr}
+        children = psutil.Process().children(recursive=True)
+        alive = [each for each in children if not _is_dead(each)]
+        return {each: each for each in found} | {
+            f"process {each.pid}": f"process {_called(each)}" for each in alive
+        }
 
 
 def _is_dead(process: psutil.Process) -> bool:

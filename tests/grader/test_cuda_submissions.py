@@ -23,15 +23,15 @@ HONEST = corpus.load("honest", "cuda")
 BRIEF = Effort(
     edges=12,
     drawn=4,
-    shrink_runs=6,
+    shrink_runs=3,
     shrink_seconds=1.0,
-    probe_seconds=0.2,
+    probe_seconds=0.0,
     shrink_timeouts=0,
-    reruns=3,
-    enough=4,
+    reruns=2,
+    enough=2,
 )
 # Also on a GPU, which sees less of each case.
-FOR_THE_RARE = replace(BRIEF, reruns=10, enough=None)
+FOR_THE_RARE = replace(BRIEF, shrink_runs=6, reruns=10, enough=None)
 LIMITS_OF_A_HANG = Limits(seconds=2.0)  # on a GPU times runner.GPU_TIME_FACTOR
 
 needs_emulator = pytest.mark.skipif(
@@ -45,12 +45,13 @@ def observe(submission: corpus.Submission, folder: Path, backend: Backend) -> Va
     exercise = EXERCISES[submission.exercise]
     if Status.timed_out in (submission.status, submission.gpu_status):
         exercise = exercise.model_copy(update={"limits": LIMITS_OF_A_HANG})
+    rare = submission.rare or submission.status is Status.nondeterministic
     with Session(
         folder,
         EXERCISES,
         seed=7,
         device="interpreter" if backend == "emulator" else "cuda",
-        effort=FOR_THE_RARE if submission.rare or backend == "gpu" else BRIEF,
+        effort=FOR_THE_RARE if rare or backend == "gpu" else BRIEF,
         check_with_nvcc=False,
         backends=(backend,),
     ) as session:

@@ -26,13 +26,15 @@ HONEST = corpus.load("honest")
 BRIEF = Effort(
     edges=12,
     drawn=5,
-    shrink_runs=5,
+    shrink_runs=3,
     shrink_seconds=1.0,
-    probe_seconds=0.15,
+    probe_seconds=0.0,
     shrink_timeouts=1,
-    reruns=3,
-    enough=4,
+    reruns=2,
+    enough=2,
 )
+FOR_WHAT_PASSES = replace(BRIEF, edges=5, drawn=1)
+FOR_THE_HONEST = replace(BRIEF, edges=8, drawn=3)
 # On a GPU every new size is compiled anew, for as long as many cases take in the interpreter.
 BRIEF_ON_GPU = replace(
     BRIEF, edges=20, drawn=8, shrink_runs=10, probe_seconds=0.3, reruns=10, enough=None
@@ -72,8 +74,11 @@ def observe(
     submission.write(folder)
     exercise = EXERCISES[submission.exercise]
     effort = BRIEF_ON_GPU if device == "cuda" else BRIEF
-    if submission.rare and device != "cuda":
+    rare = submission.rare or submission.status is Status.nondeterministic
+    if rare and device != "cuda":
         effort = FOR_THE_RARE
+    if submission.kind == "honest" and device != "cuda":
+        effort = FOR_THE_HONEST
     if not every_dtype and submission.status is not Status.compile_error:
         effort = replace(effort, compile_ahead=False)
     if submission.status is Status.timed_out:
@@ -110,16 +115,24 @@ def _observed_in_part(
 ) -> VariantEvidence:
     """What the submission says must fail, looked for with all effort; what must pass, with less."""
     asked = submission.asked_of(variant)
-    effort, less = session.effort, replace(session.effort, edges=8, drawn=2)
+    if session.device == "cuda":
+        return session.variant(exercise, asked)
+    effort = session.effort
+    less = replace(FOR_WHAT_PASSES, compile_ahead=effort.compile_ahead)
     failing = {k: v for k, v in asked.points.items() if k in submission.classes}
-    if submission.check == "memory" or not failing or session.device == "cuda":
+    if submission.check == "memory" or not failing:
         session.effort = less if submission.check == "memory" else effort
         return session.variant(exercise, asked)
-    seen = session.variant(exercise, asked.model_copy(update={"points": failing}))
-    others = {k: v for k, v in asked.points.items() if k not in failing}
+    fails = [each for each in asked.dtypes if each not in submission.passes_dtypes]
+    seen = session.variant(exercise, asked.model_copy(update={"points": failing, "dtypes": fails}))
     session.effort = less
-    passing = session.variant(exercise, asked.model_copy(update={"points": others}))
-    return replace(seen, parts=(*seen.parts, *passing.parts))
+    parts = [
+        session.part(exercise, asked, dtype, size_class)
+        for dtype in asked.dtypes
+        for size_class in asked.size_classes
+        if dtype not in fails or size_class not in failing
+    ]
+    return replace(seen, parts=(*seen.parts, *parts))
 
 
 def test_every_dtype_is_tried_by_many_wrong_submissions() -> None:
