@@ -119,6 +119,16 @@ class Arena:
             (self._outputs.descriptor, self._outputs.length, True),
         ]
 
+    @property
+    def inputs(self) -> torch.Tensor:
+        """uint8: what the worker can only read."""
+        return self._inputs.tensor
+
+    @property
+    def outputs(self) -> torch.Tensor:
+        """uint8: what it can write."""
+        return self._outputs.tensor
+
     def close(self) -> None:
         """Give the memory back (once the worker's mappings are gone too)."""
         self._inputs.close()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,43 +45,68 @@ class Inputs:
 def make(exercise: Exercise, variant: Variant, case: Case) -> Inputs:
     """The inputs of a case. The same case gives the same values, on any machine."""
     generator = torch.Generator().manual_seed(_seed(exercise, case))
-    order: list[Slot | Argument] = []
+    return drawn(exercise, variant, case, generator)
+
+
+def drawn(exercise: Exercise, variant: Variant, case: Case, generator: torch.Generator) -> Inputs:
+    """Inputs of a case's sizes and data pattern, drawn on the generator's device."""
     tensors: dict[str, torch.Tensor] = {}
+    pattern = case.data  # belongs to the leading input; the others are normal
+
+    def values(tensor: Tensor, shape: tuple[int, ...], dtype: str) -> torch.Tensor:
+        nonlocal pattern
+        tensors[tensor.name] = draw(shape, dtype, pattern, generator)
+        pattern = "normal"
+        return tensors[tensor.name]
+
+    order, scalars = _in_order(exercise, variant, case, values)
+    return Inputs(order, tensors, scalars)
+
+
+def blank(exercise: Exercise, variant: Variant, case: Case) -> Inputs:
+    """What a call takes, without values: slots that say where tensors lie, and the scalars."""
+    order, scalars = _in_order(exercise, variant, case, lambda *_: None)
+    return Inputs(order, {}, scalars)
+
+
+def _in_order(
+    exercise: Exercise,
+    variant: Variant,
+    case: Case,
+    values: Callable[[Tensor, tuple[int, ...], str], torch.Tensor | None],
+) -> tuple[tuple[Slot | Argument, ...], dict[str, Any]]:
+    order: list[Slot | Argument] = []
     scalars: dict[str, Any] = {}
     sizes = dict(case.sizes)
-    pattern = case.data  # belongs to the leading input; the others are normal
     for each in exercise.signature(variant):
         if isinstance(each, Tensor):
             shape = each.concrete_shape(sizes)
             dtype = each.concrete_dtype(case.dtype)
-            values = None
-            if each.is_input:
-                values = draw(shape, dtype, pattern, generator)
-                tensors[each.name] = values
-                pattern = "normal"
-            order.append(_slot(each, shape, dtype, case.layout_of(each), values))
+            given = values(each, shape, dtype) if each.is_input else None
+            order.append(_slot(each, shape, dtype, case.layout_of(each), given))
         elif isinstance(each, Scalar):
             scalars[each.name] = case.scalar(each)
             order.append(_scalar(each, scalars[each.name]))
         else:
             order.append(Argument(kind=Kind.int64, scalar=sizes[each.name]))
-    return Inputs(tuple(order), tensors, scalars)
+    return tuple(order), scalars
 
 
 def draw(
     shape: tuple[int, ...], dtype: str, pattern: str, generator: torch.Generator
 ) -> torch.Tensor:
-    """Values of one tensor, contiguous: standard normal, or after the pattern.
+    """Values of one tensor, contiguous, on the generator's device: standard normal, or after the
+    pattern.
 
     large: 300 times that; tiny: a thousandth of it; constant_rows: one value along the last
     dimension; one_hot: zeros but for one element of each row. Integers know no pattern: uniform
     from -8 to 8, unsigned ones from 0 to 8.
     """
-    kind = getattr(torch, dtype)
+    kind, device = getattr(torch, dtype), generator.device
     if not kind.is_floating_point:
         low, high = (0, 2) if kind is torch.bool else (0 if kind is torch.uint8 else -8, 9)
-        return torch.randint(low, high, shape, generator=generator).to(kind)
-    normal = torch.randn(shape, generator=generator, dtype=torch.float32)
+        return torch.randint(low, high, shape, generator=generator, device=device).to(kind)
+    normal = torch.randn(shape, generator=generator, dtype=torch.float32, device=device)
     if pattern == "large":
         normal *= LARGE
     elif pattern == "tiny":
@@ -89,8 +114,9 @@ def draw(
     elif pattern == "constant_rows":
         normal = normal[..., :1].expand(shape)
     elif pattern == "one_hot":
-        place = torch.randint(0, shape[-1], (*shape[:-1], 1), generator=generator)
-        normal = torch.zeros(shape).scatter_(-1, place, normal.gather(-1, place))
+        rows = (*shape[:-1], 1)
+        place = torch.randint(0, shape[-1], rows, generator=generator, device=device)
+        normal = torch.zeros_like(normal).scatter_(-1, place, normal.gather(-1, place))
     return normal.to(kind).contiguous()
 
 

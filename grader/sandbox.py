@@ -35,6 +35,7 @@ from grader.supervision import (
     is_readable,
     socket_pair,
 )
+from grader.worker.protocol import PAGE_BYTES
 
 WORKER_PROGRAM = Path(__file__).parent / "worker" / "start.py"
 # Of all of a submission's processes together: a backstop behind the limits of each request.
@@ -137,14 +138,20 @@ class Sandbox:
         buffers: Sequence[tuple[int, int, bool]],
         limits: Limits,
         options: Sequence[str] = (),
+        page: int | None = None,
     ) -> Worker:
         """Fork a worker for the entry of a submission file, over the arena's buffers.
+
+        `page` is the descriptor of a page shared with the clock: see timing/request_page.py.
 
         Of a native sandbox `path` is the program that was made of the file, which is started with
         `options` (worker/native/host.cpp). Raises SandboxError when none can be had, even from a
         fresh parent.
         """
-        wanted = {"path": str(path), "entry": entry, "options": list(options)}
+        wanted: dict[str, Any] = {"path": str(path), "entry": entry, "options": list(options)}
+        if page is not None:
+            wanted["page"] = True
+            buffers = [*buffers, (page, PAGE_BYTES, True)]
         return self._worker(wanted, buffers, limits)
 
     def builder(

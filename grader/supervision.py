@@ -122,6 +122,14 @@ class Worker:
 
         After a Death the worker is gone, and so is every process it left.
         """
+        started = time.monotonic()
+        died = self.post(operation, arguments, repeat)
+        return died or self._await(limits or self.limits, started)
+
+    def post(
+        self, operation: Operation, arguments: Sequence[protocol.Argument] = (), repeat: int = 0
+    ) -> Death | None:
+        """Send a request and don't wait: `answered` and `wait` tell what comes of it."""
         self._sequence += 1
         self._tail.clear()
         request = Request(operation, self._sequence, tuple(arguments), repeat)
@@ -133,7 +141,23 @@ class Worker:
             return self._bury(started, Cause.misbehaved)
         except OSError:
             return self._bury(started)
-        return self._await(limits or self.limits, started)
+        return None
+
+    def answered(self) -> Reply | Death | None:
+        """The answer to what was posted, or the worker's end, if one of them is there by now."""
+        self._drain()
+        sources = [self._requests, *([] if self._pidfd is None else [self._pidfd])]
+        if not any(is_readable(source, 0.0) for source in sources):
+            return None
+        return self._read(time.monotonic())
+
+    def wait(self, limits: Limits | None = None) -> Reply | Death:
+        """Wait, within the limits, for the answer to what was posted."""
+        return self._await(limits or self.limits, time.monotonic())
+
+    def give_up(self) -> Death:
+        """End the worker, whose time is over."""
+        return self._bury(time.monotonic(), Cause.timed_out)
 
     def wait_until_ready(self) -> None:
         """Wait for a new worker's first message. Raises SandboxError when there is none."""

@@ -7,9 +7,11 @@ which of the two it drives.
 from __future__ import annotations
 
 import linecache
+import time
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -60,6 +62,7 @@ class Device(Protocol):
     def guard(self, values: Sequence[Any]) -> Bounds | None: ...
     def count(self, values: Sequence[Any], wave: int) -> Bounds | None: ...
     def synchronise(self) -> None: ...
+    def timed(self, work: Callable[[], None]) -> int: ...
     def locate(self, error: BaseException) -> tuple[int | None, BaseException]: ...
     def classify(self, error: BaseException) -> Code: ...
     def raise_if_lost(self, error: BaseException) -> None: ...
@@ -112,6 +115,12 @@ class InterpreterDevice:
 
     def synchronise(self) -> None:
         """The interpreter is synchronous."""
+
+    def timed(self, work: Callable[[], None]) -> int:
+        """Do it; the nanoseconds that it took."""
+        started = time.perf_counter_ns()
+        work()
+        return time.perf_counter_ns() - started
 
     def locate(self, error: BaseException) -> tuple[int | None, BaseException]:
         """Line in the student's file, and the exception at the root."""
@@ -204,6 +213,19 @@ class CudaDevice:
     def synchronise(self) -> None:
         """Wait for the device; raises what the kernels did wrong."""
         torch.cuda.synchronize()
+
+    def timed(self, work: Callable[[], None]) -> int:
+        """Do it and wait for the device; the nanoseconds that passed there between two events."""
+        begin, end = self._events
+        begin.record()
+        work()
+        end.record()
+        torch.cuda.synchronize()
+        return int(begin.elapsed_time(end) * 1e6)
+
+    @cached_property
+    def _events(self) -> list[torch.cuda.Event]:
+        return [torch.cuda.Event(enable_timing=True) for _ in range(2)]
 
     def locate(self, error: BaseException) -> tuple[int | None, BaseException]:
         """The innermost line in the student's file, through the chain of causes."""

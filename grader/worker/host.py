@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from . import memory
+from . import memory, stand_by
 from .devices import Device, DeviceLost, causes, make_device, text_of
 from .library_calls import LibraryCalls
 from .protocol import (
@@ -56,7 +56,9 @@ class Session:
     device: Device
     buffers: list[memory.Buffer]
     entry: Any = None
+    page: memory.Buffer | None = None
     prepared: list[list[Any]] = field(default_factory=list)
+    sets: list[list[Any]] = field(default_factory=list)  # of arguments, for `stand_by`
 
     def __post_init__(self) -> None:
         self.library_calls = LibraryCalls(self.path)
@@ -73,10 +75,15 @@ class Refusal(Exception):
 
 
 def serve(
-    requests: socket.socket, buffers: list[memory.Buffer], path: str, entry: str, device: str
+    requests: socket.socket,
+    buffers: list[memory.Buffer],
+    path: str,
+    entry: str,
+    device: str,
+    page: memory.Buffer | None = None,
 ) -> None:
     """Answer requests until the grader closes the socket or the device is lost."""
-    session = Session(path, entry, make_device(device, path), buffers)
+    session = Session(path, entry, make_device(device, path), buffers, page=page)
     requests.send(Reply(0, Code.ok).pack())  # ready
     while True:
         try:
@@ -236,6 +243,27 @@ def _collect(session: Session, request: Request) -> dict:
     return {}
 
 
+def _place(session: Session, request: Request) -> dict:
+    """Keep the arguments as set number `repeat`: the last one placed, or the next."""
+    if request.repeat > len(session.sets):
+        raise Refusal(Code.bad_request, message=f"set {request.repeat} of {len(session.sets)}")
+    call = session.device.bring(request.arguments, session.buffers)
+    session.sets[request.repeat :] = [call.values]
+    return {}
+
+
+def _stand_by(session: Session, request: Request) -> dict:
+    """Serve the shared page; the grader has the clock."""
+    if session.page is None:
+        raise Refusal(Code.bad_request, message="there is no page to stand by for")
+    try:
+        stand_by.serve(session.page, session.entry, session.sets, session.device)
+    except BaseException as error:
+        session.device.raise_if_lost(error)
+        raise Refusal(session.device.classify(error), **_describe(session, error)) from None
+    return {}
+
+
 # --- describing --------------------------------------------------------------------------------
 
 
@@ -290,4 +318,6 @@ _OPERATIONS = {
     Operation.time: _time,
     Operation.collect: _collect,
     Operation.measure: _measure,
+    Operation.place: _place,
+    Operation.stand_by: _stand_by,
 }

@@ -60,6 +60,10 @@ class Buffer:
             _mprotect(self.address + start, end - start, protection)
         self._exposed = wanted
 
+    def words(self) -> memoryview:
+        """The whole buffer as unsigned words of 8 bytes, each read and written at once."""
+        return self._memory.cast("Q")
+
     def bytes(self, offset: int, length: int) -> torch.Tensor:
         """uint8[length] over the mapping, without a copy.
 

@@ -8,6 +8,8 @@ first message is a reply `ok` to request 0, which nobody sent: it has its buffer
 File descriptors travel from the grader to the worker only: with the spawn message (see zygote.py)
 and with `compile` (the socket on which its result is sent, as a reply to the same request).
 
+While it stands by, a worker is asked through a page that both have mapped: see Word.
+
 Standard library only: the worker loads this file by path.
 """
 
@@ -33,6 +35,9 @@ ARGUMENT = struct.Struct(f"<BBBBiQQQQ{MAX_RANK}q{MAX_RANK}q")
 # sequence, code, length of the text
 REPLY = struct.Struct("<QII")
 
+PAGE_BYTES = 4096  # of the shared page
+STOP = (1 << 64) - 1  # as work: answer `stand_by` on the socket
+
 REQUEST_BYTES = REQUEST.size + MAX_ARGS * ARGUMENT.size
 MAX_REPLY_BYTES = REPLY.size + MAX_TEXT
 
@@ -48,6 +53,23 @@ class Operation(IntEnum):
     collect = 6  # copy the outputs of prepared copy number `repeat` back into the arena
     measure = 7  # as `run`, counting every access to memory; `repeat` programs run at once
     build = 8  # compile the source of a native program
+    place = 9  # keep these arguments as set number `repeat`, for `stand_by`
+    stand_by = 10  # serve the requests of the shared page (see Page) until it says to stop
+
+
+class Word(IntEnum):
+    """Where what is on the shared page, in words of 8 bytes: for the clock, without a system call.
+
+    The grader writes the first line of the cache, the worker the second. A request is `work` and
+    then, last, a new `request`; its answer is that number in `answer`. Nothing on it is believed:
+    either side may find there whatever the other has written.
+    """
+
+    request = 0  # the number of the request, counted from 1
+    work = 1  # number of the first set << 32 | how many, one call each; or STOP
+    announced = 2  # the number of the next request, while one is about to come: time to spin
+    answer = 8
+    inside = 9  # nanoseconds that the device itself says the work took: believed of our own only
 
 
 class Kind(IntEnum):

@@ -15,6 +15,8 @@ Control messages are JSON in SOCK_SEQPACKET datagrams. From the grader:
      "memory_bytes": ...,
      "buffers": [[length, writable], ...]}       with descriptors: request socket, log pipe, buffers
 
+where the last buffer is the shared page of protocol.Word if "page" is true,
+
 and, in a native parent, "build": {...} where `path` is a source to compile: see builder.py.
 
 To the grader: {"ready": true}, {"id": 1, "pid": ...}, {"id": 1, "exit": wait status}.
@@ -188,6 +190,7 @@ def _become_python(message: dict, request_fd: int, buffer_fds: list[int], plan: 
         path=message["path"],
         entry=message["entry"],
         device=message["device"],
+        page=buffers.pop() if message.get("page") else None,
     )
 
 

@@ -27,6 +27,8 @@ enum class Operation : std::uint16_t {
     collect = 6,
     measure = 7,
     build = 8,
+    place = 9,
+    stand_by = 10,
 };
 
 enum class Kind : std::uint8_t { tensor = 1, float64 = 2, int64 = 3, boolean = 4 };

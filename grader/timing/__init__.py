@@ -1,0 +1,7 @@
+"""How a kernel is timed by a process that it can't reach.
+
+request_page    a request and its answer, as words on a shared page
+sets            inputs and outputs of their own for every call, drawn, patched, sampled and judged
+worker          one request: out, back, the outputs read, time taken
+pairs           long and short runs; what a call takes without what a request costs
+"""

@@ -1,0 +1,136 @@
+"""Long and short runs of one worker: what a call takes, without what a request costs.
+
+The time of a call is the slope between a long run and a short one, (t(n) - t(m)) / (n - m): what
+is paid once per request (the way there and back, the first launch, the sample) cancels. A worker
+that sleeps in its short runs would make its slope small, so the time credited is never less than
+what the long run took beyond the fixed cost of a request as a trusted worker pays it; and a pair
+whose own fixed cost is beyond that is void.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import statistics
+from dataclasses import dataclass
+
+from grader.timing.sets import TimedSets
+from grader.timing.worker import TimedWorker, TimingFailed
+
+TARGET_SECONDS = 0.004  # of a long run: long against its fixed cost, short against drift
+FEWEST_CALLS = 4  # of a long run; a short one has a quarter
+# By how much a fixed cost may be beyond a trusted worker's: another language's first launch.
+SLACK_SECONDS = 150e-6
+SLACK_SHARE = 0.02  # of the long run
+TIMES_EXPECTED = 50.0  # a run that takes so many times as long as it should has hung
+SHORTEST_LIMIT_SECONDS = 10.0
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Seconds of a long run and a short one, and how many calls they had."""
+
+    long_seconds: float
+    short_seconds: float
+    long_calls: int
+    short_calls: int
+    inside_seconds: float = 0.0  # of the long run, by the worker's own word
+
+    @property
+    def slope(self) -> float:
+        """Seconds per call."""
+        calls = self.long_calls - self.short_calls
+        return (self.long_seconds - self.short_seconds) / calls
+
+    @property
+    def fixed(self) -> float:
+        """Seconds that a request costs beside its calls."""
+        return self.long_seconds - self.slope * self.long_calls
+
+
+@dataclass(frozen=True)
+class Void:
+    """A pair that counts for nothing, and why."""
+
+    reason: str
+
+
+class FixedCost:
+    """What a request costs a trusted worker: the median of its pairs so far, in seconds."""
+
+    def __init__(self) -> None:
+        self._seen: list[float] = []
+
+    def add(self, pair: Pair) -> None:
+        """Take a trusted worker's pair into account."""
+        self._seen.append(pair.fixed)
+
+    @property
+    def seconds(self) -> float:
+        """Never negative. Raises StatisticsError before the first pair."""
+        return max(0.0, statistics.median(self._seen))
+
+
+def credited(pair: Pair, fixed: float) -> float | Void:
+    """Seconds per call that a pair is worth, where a trusted worker's request costs `fixed`."""
+    slack = SLACK_SECONDS + SLACK_SHARE * pair.long_seconds
+    if pair.fixed > fixed + slack:
+        return Void(
+            f"a request cost {pair.fixed * 1e6:.0f} us beside its calls, "
+            f"that of a trusted worker {fixed * 1e6:.0f} us"
+        )
+    if pair.slope <= 0:
+        return Void("a long run took no longer than a short one")
+    return max(pair.slope, (pair.long_seconds - fixed) / pair.long_calls)
+
+
+class TimedPairs:
+    """One worker and its sets, from which it takes pairs.
+
+    `trusted`: a yardstick of our own, whose outputs nobody looks at.
+    """
+
+    def __init__(self, worker: TimedWorker, sets: TimedSets, trusted: bool = False) -> None:
+        self._worker = worker
+        self._sets = sets
+        self._trusted = trusted
+        self._random = random.SystemRandom()
+        self._seconds_per_call = math.inf  # unknown yet
+        self.calls = min(FEWEST_CALLS, sets.count)
+
+    def settle(self) -> None:
+        """Warm up, and choose how many calls a long run has. Raises TimingFailed."""
+        for count in (1, min(FEWEST_CALLS, self._sets.count), self.calls):
+            seconds = self._run(count).seconds
+        self._seconds_per_call = seconds / self.calls
+        wanted = math.ceil(TARGET_SECONDS / self._seconds_per_call)
+        self.calls = min(max(wanted, FEWEST_CALLS), self._sets.count)
+
+    def pair(self) -> Pair:
+        """A long run and a short one, in a random order.
+
+        Raises TimingFailed where one of them fails, and where an output of it is wrong.
+        """
+        short_calls = max(1, self.calls // 4)
+        counts = [self.calls, short_calls]
+        self._random.shuffle(counts)
+        runs = {count: self._run(count) for count in counts}
+        long, short = runs[self.calls], runs[short_calls]
+        return Pair(long.seconds, short.seconds, self.calls, short_calls, long.inside_seconds)
+
+    def _run(self, count: int):
+        first = self._random.randint(0, self._sets.count - count)
+        self._sets.fill(first, count, known=self._trusted)
+        self._worker.announce()
+        self._sets.patch()
+        run = self._worker.run(first, count, self._sets.read_sample, self._limit(count))
+        if not self._trusted:
+            verdict = self._sets.judge(run.sample)
+            if not verdict.passed:
+                raise TimingFailed(verdict.what, verdict.status)
+        return run
+
+    def _limit(self, count: int) -> float:
+        if math.isinf(self._seconds_per_call):
+            return 60.0  # the first call may compile and tune
+        return max(SHORTEST_LIMIT_SECONDS, TIMES_EXPECTED * self._seconds_per_call * count)

@@ -1,0 +1,107 @@
+"""The clock's own moment: a request goes out, an answer comes, the outputs are read, time is taken.
+
+The worker stands by at a shared page (request_page.py). It can't gain by answering before the
+device has finished: the clock stops only after a sample of the outputs was read, by this process.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from grader.status import Status
+from grader.supervision import Cause, Death, Worker
+from grader.timing.request_page import RequestPage
+from grader.worker.protocol import Argument, Code, Operation, Reply
+
+WAKE_SECONDS = 0.002  # for the worker to come out of its nap once a request is announced
+LOOK_SECONDS = 0.002  # between looks at whether it is still alive; each costs microseconds
+
+T = TypeVar("T")
+
+
+class TimingFailed(Exception):
+    """A worker did not get through a request; the message says what came instead."""
+
+    def __init__(self, message: str, status: Status) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+@dataclass(frozen=True)
+class Run(Generic[T]):
+    """One request, timed."""
+
+    seconds: float  # from the request until the sample was read
+    inside_seconds: float  # the worker's word
+    sample: T  # what was read of the outputs
+
+
+class TimedWorker:
+    """A worker that stands by. Close it, or use it as a context manager."""
+
+    def __init__(
+        self, worker: Worker, page: RequestPage, sets: Sequence[Sequence[Argument]]
+    ) -> None:
+        """Hand it the arguments of every set, and let it stand by. Raises TimingFailed."""
+        self._worker = worker
+        self._page = page
+        for number, arguments in enumerate(sets):
+            expect_ok(worker.ask(Operation.place, arguments, repeat=number))
+        if died := worker.post(Operation.stand_by):
+            expect_ok(died)
+
+    def __enter__(self) -> TimedWorker:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the worker."""
+        self._worker.close()
+
+    def announce(self) -> None:
+        """Say that a request is about to come, while there is still something else to do."""
+        self._page.announce()
+
+    def run(
+        self, first: int, count: int, read_sample: Callable[[], T], limit_seconds: float
+    ) -> Run[T]:
+        """Time a call for each of `count` sets from `first` on, announced a moment before.
+
+        `read_sample` must have nothing left to prepare. Raises TimingFailed where the worker ends,
+        answers with an error, or takes longer than `limit_seconds`.
+        """
+        started = time.perf_counter()
+        self._page.ask(first, count)
+        look = started + LOOK_SECONDS
+        while not self._page.is_answered:
+            now = time.perf_counter()
+            if now >= look:
+                look = now + LOOK_SECONDS
+                self._look(now - started, limit_seconds)
+        sample = read_sample()
+        seconds = time.perf_counter() - started
+        return Run(seconds, self._page.inside_seconds, sample)
+
+    def _look(self, seconds: float, limit_seconds: float) -> None:
+        answer = self._worker.answered()
+        if answer is not None:
+            expect_ok(answer)
+            raise TimingFailed("the timed run ended: nobody stands by any more", Status.crashed)
+        if seconds > limit_seconds:
+            expect_ok(self._worker.give_up())
+
+
+def expect_ok(answer: Reply | Death) -> None:
+    """Raises TimingFailed for anything but an answer `ok`."""
+    if isinstance(answer, Death):
+        status = Status.timed_out if answer.cause is Cause.timed_out else Status.crashed
+        raise TimingFailed(f"the timed run ended: {answer.description}", status)
+    if answer.code is Code.out_of_memory:
+        raise TimingFailed("the GPU has too little memory for it", Status.not_measured)
+    if answer.code is not Code.ok:
+        raise TimingFailed(f"the timed run failed: {answer.text[:300]}", Status.crashed)

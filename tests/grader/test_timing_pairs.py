@@ -1,0 +1,293 @@
+"""The clock stands outside: what cheats on it neither gains time nor passes. Here over the CPU.
+
+A "kernel" is a function of torch's here, so that the interpreter has no part in it; everything
+between the request and the verdict is what times a GPU.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import math
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from grader.arena import Arena
+from grader.cases import fixed_case
+from grader.inputs import blank_argument
+from grader.sandbox import Sandbox
+from grader.spec import load_all
+from grader.status import Status
+from grader.supervision import Limits
+from grader.timing.pairs import FixedCost, Pair, TimedPairs, Void, credited
+from grader.timing.request_page import RequestPage
+from grader.timing.sets import Layout, TimedSets
+from grader.timing.worker import TimedWorker, TimingFailed, expect_ok
+from grader.worker.protocol import PAGE_BYTES, Operation
+
+EXERCISE = load_all()["silu"]
+VARIANT = EXERCISE.variants["triton"]
+SETS = 8
+HONEST = """
+import torch
+import torch.nn.functional as F
+
+def silu(x, out):
+    out.copy_(F.silu(x))
+"""
+numbers = itertools.count()
+
+
+@contextlib.contextmanager
+def timed(sandbox: Sandbox, source: str, n: int = 40_000) -> Iterator[TimedPairs]:
+    """A submission that stands by for the clock."""
+    case = fixed_case(EXERCISE, VARIANT, {"n": n, "dtype": "float32"}, 7)
+    path = sandbox.hold(f"timed_{next(numbers)}.py", source.encode())
+    with contextlib.ExitStack() as opened:
+        arena = opened.enter_context(Arena(*Layout.of(EXERCISE, VARIANT, case).bytes(SETS)))
+        page = opened.enter_context(RequestPage())
+        sets = TimedSets(arena, EXERCISE, VARIANT, case, SETS)
+        worker = sandbox.worker(
+            path, "silu", arena.buffers, Limits(60.0, 2 << 30), page=page.descriptor
+        )
+        opened.callback(worker.close)
+        expect_ok(worker.ask(Operation.load, [blank_argument()] * 2))
+        placed = [sets.arguments(number) for number in range(SETS)]
+        yield TimedPairs(opened.enter_context(TimedWorker(worker, page, placed)), sets)
+
+
+def fails_with(sandbox: Sandbox, source: str, pairs: int = 3) -> TimingFailed:
+    """How the timing of a submission ends."""
+    with pytest.raises(TimingFailed) as caught, timed(sandbox, source) as candidate:
+        candidate.settle()
+        for _ in range(pairs):
+            candidate.pair()
+    return caught.value
+
+
+# --- the clock ------------------------------------------------------------------------------------
+
+
+def test_an_honest_one_is_timed_pair_by_pair(shared_sandbox):
+    with timed(shared_sandbox, HONEST) as candidate:
+        candidate.settle()
+        pairs = [candidate.pair() for _ in range(5)]
+    for pair in pairs:
+        assert 1 <= pair.short_calls < pair.long_calls <= SETS
+        # What the worker saw lies within what was seen from outside.
+        assert 0 < pair.inside_seconds < pair.long_seconds
+
+
+def test_what_takes_longer_is_seen_to_take_longer(shared_sandbox):
+    slow = HONEST + "    import time\n    time.sleep(0.005)\n"
+    with timed(shared_sandbox, slow) as candidate:
+        candidate.settle()
+        slopes = sorted(candidate.pair().slope for _ in range(3))
+    assert slopes[1] > 0.004
+
+
+@pytest.mark.parametrize(
+    ("long", "short", "expected"),
+    [
+        (0.0100, 0.0028, 0.0100 - 0.0002),  # its requests cost more than a trusted worker's
+        (0.0098, 0.0027, 0.0098 - 0.0002),
+        (0.0100, 0.0026, 0.0074 * 16 / 12),  # they cost less: the slope, which is more
+        (0.0100, 0.0023, 0.0077 * 16 / 12),
+    ],
+)
+def test_a_call_is_credited_the_larger_of_slope_and_what_the_long_run_took(long, short, expected):
+    worth = credited(Pair(long, short, 16, 4), fixed=0.0002)
+    assert math.isclose(worth, expected / 16, rel_tol=1e-9)
+
+
+def test_sleeping_in_the_short_runs_gains_nothing():
+    honest = Pair(0.0100, 0.0025, 16, 4)
+    for slept in (0.0001, 0.0005, 0.002, 0.007):
+        pair = Pair(honest.long_seconds, honest.short_seconds + slept, 16, 4)
+        assert pair.slope < honest.slope
+        worth = credited(pair, fixed=0.0)
+        assert isinstance(worth, Void) or worth >= honest.slope * (1 - 1e-9)
+    assert isinstance(worth, Void) and "beside its calls" in worth.reason
+
+
+def test_a_slope_that_is_none_is_void():
+    assert isinstance(credited(Pair(0.001, 0.0011, 16, 4), fixed=0.002), Void)
+
+
+def test_the_fixed_cost_is_the_median_of_trusted_pairs():
+    cost = FixedCost()
+    for extra in (1e-5, 3e-5, 9e-4):
+        cost.add(Pair(16e-4 + extra, 4e-4 + extra, 16, 4))
+    assert math.isclose(cost.seconds, 3e-5, rel_tol=1e-6)
+
+
+def test_the_page_keeps_its_size_whoever_has_it():
+    with RequestPage() as page:
+        for length in (0, 2 * PAGE_BYTES):
+            with pytest.raises(PermissionError):
+                os.ftruncate(page.descriptor, length)
+
+
+# --- cheats ---------------------------------------------------------------------------------------
+
+THREAD = """
+import threading, time
+import torch.nn.functional as F
+
+def later(x, out):
+    time.sleep(0.05)
+    out.copy_(F.silu(x))
+
+def silu(x, out):
+    threading.Thread(target=later, args=(x, out)).start()
+"""
+AHEAD = """
+import threading, time
+import torch.nn.functional as F
+known, done = [], {}
+
+def watch():
+    while True:
+        for x, out in list(known):
+            if bool(out.isnan().all()):  # filled anew: at work before anybody asks
+                out.copy_(F.silu(x))
+        time.sleep(0.0001)
+
+def silu(x, out):
+    if not known:
+        threading.Thread(target=watch, daemon=True).start()
+    if all(each is not out for _, each in known):
+        known.append((x, out))
+        out.copy_(F.silu(x))
+"""
+REPLAY = """
+import torch.nn.functional as F
+results = {}
+
+def silu(x, out):
+    key = x.data_ptr()
+    if key not in results:
+        results[key] = F.silu(x)
+    out.copy_(results[key])
+"""
+IDLE_LATER = """
+import torch.nn.functional as F
+calls = 0
+
+def silu(x, out):
+    global calls
+    calls += 1
+    if calls < 12:
+        out.copy_(F.silu(x))
+"""
+SUPERBATCH = """
+import torch.nn.functional as F
+seen = []
+
+def silu(x, out):
+    if not any(each is out for _, each in seen):
+        seen.append((x, out))
+        out.copy_(F.silu(x))
+    elif out is seen[0][1]:  # the first of a run does everybody's work
+        for one, other in seen:
+            other.copy_(F.silu(one))
+"""
+FORGES_THE_ANSWER = """
+import ctypes, re, threading, time
+import torch.nn.functional as F
+
+def page():
+    for line in open("/proc/self/maps"):
+        if "memfd:page" in line:
+            return int(line.split("-")[0], 16)
+
+words = (ctypes.c_uint64 * 16).from_address(page())
+
+def forge():
+    while True:
+        if words[2] > words[0]:  # announced, and not asked yet
+            words[8] = words[2]
+        time.sleep(0)
+
+def silu(x, out):
+    if words[0] == 3:
+        threading.Thread(target=forge, daemon=True).start()
+    time.sleep(0.02)
+    out.copy_(F.silu(x))
+"""
+HALF = HONEST + "    out[-7:] = 0\n"
+POISONED = HONEST + "    out[12345] = float('nan')\n"
+
+
+@pytest.mark.parametrize(
+    ("source", "statuses"),
+    [
+        pytest.param(THREAD, {Status.not_written}, id="answers_before_a_thread_is_done"),
+        pytest.param(AHEAD, {Status.wrong_values}, id="works_ahead_while_sets_are_filled"),
+        pytest.param(REPLAY, {Status.wrong_values}, id="replays_by_address"),
+        pytest.param(IDLE_LATER, {Status.not_written}, id="idle_after_some_calls"),
+        pytest.param(
+            SUPERBATCH, {Status.not_written, Status.wrong_values}, id="first_call_does_all"
+        ),
+        pytest.param(FORGES_THE_ANSWER, {Status.not_written}, id="forges_the_answer"),
+        pytest.param(HALF, {Status.wrong_values}, id="leaves_the_end_out"),
+        pytest.param(POISONED, {Status.not_finite}, id="one_element_not_finite"),
+    ],
+)
+def test_a_cheat_on_the_clock_ends_the_timing(shared_sandbox, source, statuses):
+    failed = fails_with(shared_sandbox, source, pairs=8)
+    assert failed.status in statuses, failed
+
+
+def test_a_store_to_an_input_ends_the_worker(shared_sandbox):
+    failed = fails_with(shared_sandbox, HONEST + "    x[0] = 1.0\n")
+    assert failed.status is Status.crashed and "SIGSEGV" in str(failed)
+
+
+def test_what_the_entry_raises_is_told(shared_sandbox):
+    failed = fails_with(
+        shared_sandbox, "def silu(x, out):\n    raise ValueError('no block fits')\n"
+    )
+    assert failed.status is Status.crashed and "no block fits" in str(failed)
+
+
+def test_the_end_of_the_worker_is_told(shared_sandbox):
+    failed = fails_with(shared_sandbox, "import os\ndef silu(x, out):\n    os._exit(3)\n")
+    assert failed.status is Status.crashed and "exit status 3" in str(failed)
+
+
+def test_a_worker_that_never_answers_is_given_up(shared_sandbox, monkeypatch):
+    monkeypatch.setattr(TimedPairs, "_limit", lambda self, count: 0.3)
+    failed = fails_with(shared_sandbox, "def silu(x, out):\n    while True: pass\n")
+    assert failed.status is Status.timed_out
+
+
+def test_the_next_worker_comes_as_if_nothing_had_been(shared_sandbox):
+    fails_with(shared_sandbox, HONEST + "    x[0] = 1.0\n")
+    with timed(shared_sandbox, HONEST) as candidate:
+        candidate.settle()
+        candidate.pair()
+
+
+def test_a_worker_told_to_stop_answers_on_its_socket(shared_sandbox):
+    with RequestPage() as page, Arena(4096, 4096) as arena:
+        path = shared_sandbox.hold("stops.py", HONEST.encode())
+        worker = shared_sandbox.worker(
+            path, "silu", arena.buffers, Limits(10.0, 2 << 30), page=page.descriptor
+        )
+        expect_ok(worker.ask(Operation.load, [blank_argument()] * 2))
+        assert worker.post(Operation.stand_by) is None
+        page.stop()
+        expect_ok(worker.wait())
+        worker.close()
+
+
+def test_without_a_page_nobody_stands_by(shared_sandbox):
+    with Arena(4096, 4096) as arena:
+        path = shared_sandbox.hold("no_page.py", HONEST.encode())
+        worker = shared_sandbox.worker(path, "silu", arena.buffers, Limits(10.0, 2 << 30))
+        with pytest.raises(TimingFailed, match="no page to stand by"):
+            expect_ok(worker.ask(Operation.stand_by))
+        worker.close()
