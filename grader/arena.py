@@ -16,7 +16,6 @@ kill the grader by SIGBUS; without F_SEAL_FUTURE_WRITE a read-only mapping can b
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import mmap
 import os
@@ -251,11 +250,10 @@ class _Memfd:
         return self.tensor[start : start + length].clone()
 
     def close(self) -> None:
-        del self.tensor
         os.close(self.descriptor)
-        # Where a tensor over it is still referenced, it is unmapped with the last of them.
-        with contextlib.suppress(BufferError):
-            self._map.close()
+        # Unmapped with the last tensor over it, of which a caller may hold one: torch keeps the
+        # object alive, but not the buffer exported, so that closing would pull it from under it.
+        del self.tensor, self._map
 
 
 def _outcome(item: Placed, after: torch.Tensor) -> Outcome:

@@ -139,16 +139,19 @@ class Sandbox:
         limits: Limits,
         options: Sequence[str] = (),
         page: int | None = None,
+        on_gpu: bool = False,
     ) -> Worker:
         """Fork a worker for the entry of a submission file, over the arena's buffers.
 
         `page` is the descriptor of a page shared with the clock: see timing/request_page.py.
+        `on_gpu`: the buffers are timing/gpu_memory.py's.
 
         Of a native sandbox `path` is the program that was made of the file, which is started with
         `options` (worker/native/host.cpp). Raises SandboxError when none can be had, even from a
         fresh parent.
         """
         wanted: dict[str, Any] = {"path": str(path), "entry": entry, "options": list(options)}
+        wanted["on_gpu"] = on_gpu
         if page is not None:
             wanted["page"] = True
             buffers = [*buffers, (page, PAGE_BYTES, True)]

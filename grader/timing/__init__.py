@@ -1,7 +1,9 @@
 """How a kernel is timed by a process that it can't reach.
 
 request_page    a request and its answer, as words on a shared page
-sets            inputs and outputs of their own for every call, drawn, patched, sampled and judged
+sets            inputs and outputs of their own for every call, patched and sampled
+graded_sets     those of a stranger: drawn anew for each run, and every output judged
+gpu_memory      buffers on a GPU that a worker has mapped too
 worker          one request: out, back, the outputs read, time taken
 pairs           long and short runs; what a call takes without what a request costs
 """

@@ -14,7 +14,7 @@ import random
 import statistics
 from dataclasses import dataclass
 
-from grader.timing.sets import TimedSets
+from grader.timing.sets import Sets
 from grader.timing.worker import TimedWorker, TimingFailed
 
 TARGET_SECONDS = 0.004  # of a long run: long against its fixed cost, short against drift
@@ -85,15 +85,11 @@ def credited(pair: Pair, fixed: float) -> float | Void:
 
 
 class TimedPairs:
-    """One worker and its sets, from which it takes pairs.
+    """One worker and its sets, from which it takes pairs."""
 
-    `trusted`: a yardstick of our own, whose outputs nobody looks at.
-    """
-
-    def __init__(self, worker: TimedWorker, sets: TimedSets, trusted: bool = False) -> None:
+    def __init__(self, worker: TimedWorker, sets: Sets) -> None:
         self._worker = worker
         self._sets = sets
-        self._trusted = trusted
         self._random = random.SystemRandom()
         self._seconds_per_call = math.inf  # unknown yet
         self.calls = min(FEWEST_CALLS, sets.count)
@@ -120,14 +116,13 @@ class TimedPairs:
 
     def _run(self, count: int):
         first = self._random.randint(0, self._sets.count - count)
-        self._sets.fill(first, count, known=self._trusted)
+        self._sets.fill(first, count)
         self._worker.announce()
         self._sets.patch()
         run = self._worker.run(first, count, self._sets.read_sample, self._limit(count))
-        if not self._trusted:
-            verdict = self._sets.judge(run.sample)
-            if not verdict.passed:
-                raise TimingFailed(verdict.what, verdict.status)
+        verdict = self._sets.judge(run.sample)
+        if not verdict.passed:
+            raise TimingFailed(verdict.what, verdict.status)
         return run
 
     def _limit(self, count: int) -> float:

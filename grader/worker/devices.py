@@ -184,7 +184,7 @@ class CudaDevice:
         """Nothing to note: the compiler runs as kernels are launched."""
 
     def bring(self, arguments: Sequence[Argument], buffers: list[memory.Buffer]) -> Call:
-        """Copies on the device; what lies in a writable buffer is copied back afterwards."""
+        """Views of what lies on the device; of the rest copies there, brought back afterwards."""
         values: list[Any] = []
         back: list[tuple[torch.Tensor, torch.Tensor]] = []
         for argument in arguments:
@@ -192,6 +192,9 @@ class CudaDevice:
                 values.append(argument.scalar)
                 continue
             host = memory.allocation(argument, buffers)
+            if buffers[argument.buffer].on_device:
+                values.append(memory.view(argument, host))
+                continue
             place = host.cuda() if argument.space is Space.device else host
             if buffers[argument.buffer].writable and place is not host:
                 back.append((host, place))

@@ -35,6 +35,8 @@ _libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
 class Buffer:
     """A mapped file descriptor of the arena: `length` bytes at `address`."""
 
+    on_device = False
+
     def __init__(self, address: int, length: int, writable: bool) -> None:
         self.address = address
         self.length = length

@@ -15,7 +15,8 @@ Control messages are JSON in SOCK_SEQPACKET datagrams. From the grader:
      "memory_bytes": ...,
      "buffers": [[length, writable], ...]}       with descriptors: request socket, log pipe, buffers
 
-where the last buffer is the shared page of protocol.Word if "page" is true,
+where the last buffer is the shared page of protocol.Word if "page" is true, and the others lie on
+the GPU if "on_gpu" is: see gpu_mapping.py;
 
 and, in a native parent, "build": {...} where `path` is a source to compile: see builder.py.
 
@@ -176,10 +177,14 @@ def _become_native(message: dict, request_fd: int, buffer_fds: list[int]) -> Non
 def _become_python(message: dict, request_fd: int, buffer_fds: list[int], plan: dict) -> None:
     """Serve requests about a Python file."""
     faulthandler.enable()  # where a fault happened goes to the log, for the student
-    from . import host, memory
+    from . import gpu_mapping, host, memory
 
+    page = None
+    if message.get("page"):
+        page = memory.map_buffer(buffer_fds.pop(), *message["buffers"].pop())
+    opened = gpu_mapping.GpuBuffer if message.get("on_gpu") else memory.map_buffer
     buffers = [
-        memory.map_buffer(fd, length, writable)
+        opened(fd, length, writable)
         for fd, (length, writable) in zip(buffer_fds, message["buffers"], strict=True)
     ]
     _limit(message.get("memory_bytes"), plan)
@@ -190,7 +195,7 @@ def _become_python(message: dict, request_fd: int, buffer_fds: list[int], plan: 
         path=message["path"],
         entry=message["entry"],
         device=message["device"],
-        page=buffers.pop() if message.get("page") else None,
+        page=page,
     )
 
 

@@ -446,3 +446,11 @@ def _permissions(address: int) -> str:
         if start <= address < end:
             return permissions[:3]
     return "unmapped"
+
+
+def test_a_tensor_over_a_closed_arena_can_still_be_read():
+    arena = Arena(8192, 8192)
+    arena.inputs.fill_(3)
+    kept = arena.inputs
+    arena.close()
+    assert int(kept.sum()) == 3 * len(kept)  # a fault would end this process

@@ -1,7 +1,7 @@
-"""The clock stands outside: what cheats on it neither gains time nor passes. Here over the CPU.
+"""The clock stands outside: what cheats on it neither gains time nor passes.
 
-A "kernel" is a function of torch's here, so that the interpreter has no part in it; everything
-between the request and the verdict is what times a GPU.
+A "kernel" is a function of torch's here. Over the CPU everything between the request and the
+verdict is what times a GPU, but for where the buffers lie.
 """
 
 from __future__ import annotations
@@ -21,9 +21,11 @@ from grader.sandbox import Sandbox
 from grader.spec import load_all
 from grader.status import Status
 from grader.supervision import Limits
+from grader.timing.gpu_memory import GpuMemory
+from grader.timing.graded_sets import GradedSets
 from grader.timing.pairs import FixedCost, Pair, TimedPairs, Void, credited
 from grader.timing.request_page import RequestPage
-from grader.timing.sets import Layout, TimedSets
+from grader.timing.sets import Layout
 from grader.timing.worker import TimedWorker, TimingFailed, expect_ok
 from grader.worker.protocol import PAGE_BYTES, Operation
 
@@ -40,17 +42,31 @@ def silu(x, out):
 numbers = itertools.count()
 
 
+@pytest.fixture(scope="module")
+def gpu_sandbox() -> Iterator[Sandbox]:
+    with Sandbox("cuda") as sandbox:
+        yield sandbox
+
+
+@pytest.fixture(params=["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+def sandbox(request: pytest.FixtureRequest) -> Sandbox:
+    return request.getfixturevalue("gpu_sandbox" if request.param == "cuda" else "shared_sandbox")
+
+
 @contextlib.contextmanager
 def timed(sandbox: Sandbox, source: str, n: int = 40_000) -> Iterator[TimedPairs]:
     """A submission that stands by for the clock."""
+    on_gpu = sandbox.device == "cuda"
+    memory = GpuMemory if on_gpu else Arena
     case = fixed_case(EXERCISE, VARIANT, {"n": n, "dtype": "float32"}, 7)
     path = sandbox.hold(f"timed_{next(numbers)}.py", source.encode())
     with contextlib.ExitStack() as opened:
-        arena = opened.enter_context(Arena(*Layout.of(EXERCISE, VARIANT, case).bytes(SETS)))
+        arena = opened.enter_context(memory(*Layout.of(EXERCISE, VARIANT, case).bytes(SETS)))
         page = opened.enter_context(RequestPage())
-        sets = TimedSets(arena, EXERCISE, VARIANT, case, SETS)
+        sets = GradedSets(arena, EXERCISE, VARIANT, case, SETS)
+        limits = Limits(60.0, 16 << 30 if on_gpu else 2 << 30)
         worker = sandbox.worker(
-            path, "silu", arena.buffers, Limits(60.0, 2 << 30), page=page.descriptor
+            path, "silu", arena.buffers, limits, page=page.descriptor, on_gpu=on_gpu
         )
         opened.callback(worker.close)
         expect_ok(worker.ask(Operation.load, [blank_argument()] * 2))
@@ -70,8 +86,8 @@ def fails_with(sandbox: Sandbox, source: str, pairs: int = 3) -> TimingFailed:
 # --- the clock ------------------------------------------------------------------------------------
 
 
-def test_an_honest_one_is_timed_pair_by_pair(shared_sandbox):
-    with timed(shared_sandbox, HONEST) as candidate:
+def test_an_honest_one_is_timed_pair_by_pair(sandbox):
+    with timed(sandbox, HONEST) as candidate:
         candidate.settle()
         pairs = [candidate.pair() for _ in range(5)]
     for pair in pairs:
@@ -80,9 +96,9 @@ def test_an_honest_one_is_timed_pair_by_pair(shared_sandbox):
         assert 0 < pair.inside_seconds < pair.long_seconds
 
 
-def test_what_takes_longer_is_seen_to_take_longer(shared_sandbox):
+def test_what_takes_longer_is_seen_to_take_longer(sandbox):
     slow = HONEST + "    import time\n    time.sleep(0.005)\n"
-    with timed(shared_sandbox, slow) as candidate:
+    with timed(sandbox, slow) as candidate:
         candidate.settle()
         slopes = sorted(candidate.pair().slope for _ in range(3))
     assert slopes[1] > 0.004
@@ -236,37 +252,36 @@ POISONED = HONEST + "    out[12345] = float('nan')\n"
         pytest.param(POISONED, {Status.not_finite}, id="one_element_not_finite"),
     ],
 )
-def test_a_cheat_on_the_clock_ends_the_timing(shared_sandbox, source, statuses):
-    failed = fails_with(shared_sandbox, source, pairs=8)
+def test_a_cheat_on_the_clock_ends_the_timing(sandbox, source, statuses):
+    failed = fails_with(sandbox, source, pairs=8)
     assert failed.status in statuses, failed
 
 
-def test_a_store_to_an_input_ends_the_worker(shared_sandbox):
-    failed = fails_with(shared_sandbox, HONEST + "    x[0] = 1.0\n")
-    assert failed.status is Status.crashed and "SIGSEGV" in str(failed)
+def test_a_store_to_an_input_ends_the_worker(sandbox):
+    failed = fails_with(sandbox, HONEST + "    x[0] = 1.0\n")
+    told = "illegal memory access" if sandbox.device == "cuda" else "SIGSEGV"
+    assert failed.status is Status.crashed and told in str(failed)
 
 
-def test_what_the_entry_raises_is_told(shared_sandbox):
-    failed = fails_with(
-        shared_sandbox, "def silu(x, out):\n    raise ValueError('no block fits')\n"
-    )
+def test_what_the_entry_raises_is_told(sandbox):
+    failed = fails_with(sandbox, "def silu(x, out):\n    raise ValueError('no block fits')\n")
     assert failed.status is Status.crashed and "no block fits" in str(failed)
 
 
-def test_the_end_of_the_worker_is_told(shared_sandbox):
-    failed = fails_with(shared_sandbox, "import os\ndef silu(x, out):\n    os._exit(3)\n")
+def test_the_end_of_the_worker_is_told(sandbox):
+    failed = fails_with(sandbox, "import os\ndef silu(x, out):\n    os._exit(3)\n")
     assert failed.status is Status.crashed and "exit status 3" in str(failed)
 
 
-def test_a_worker_that_never_answers_is_given_up(shared_sandbox, monkeypatch):
+def test_a_worker_that_never_answers_is_given_up(sandbox, monkeypatch):
     monkeypatch.setattr(TimedPairs, "_limit", lambda self, count: 0.3)
-    failed = fails_with(shared_sandbox, "def silu(x, out):\n    while True: pass\n")
+    failed = fails_with(sandbox, "def silu(x, out):\n    while True: pass\n")
     assert failed.status is Status.timed_out
 
 
-def test_the_next_worker_comes_as_if_nothing_had_been(shared_sandbox):
-    fails_with(shared_sandbox, HONEST + "    x[0] = 1.0\n")
-    with timed(shared_sandbox, HONEST) as candidate:
+def test_the_next_worker_comes_as_if_nothing_had_been(sandbox):
+    fails_with(sandbox, HONEST + "    x[0] = 1.0\n")
+    with timed(sandbox, HONEST) as candidate:
         candidate.settle()
         candidate.pair()
 

@@ -1,0 +1,104 @@
+"""Buffers on a GPU that a worker can have mapped too: CUDA's virtual memory, by file descriptor.
+
+The driver allocates (cuMemCreate), this process maps for itself and exports a descriptor, the
+worker imports that and maps it with the access it is told: inputs for reading only, which the
+hardware keeps, so that a store to one is an illegal memory access. Nothing but the allocation is
+visible through it, unlike a CUDA IPC handle, which opens a whole segment of an allocator.
+CUDA Driver API, "Virtual Memory Management".
+
+Needs cuda-bindings (the extra `gpu`).
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import torch
+
+from grader.worker.gpu_mapping import GpuMemoryError, checked, map_allocation, tensor_at
+
+
+class GpuMemory:
+    """Two buffers on a GPU. Close it, or use it as a context manager."""
+
+    def __init__(self, input_bytes: int, output_bytes: int, device: int = 0) -> None:
+        """Raises GpuMemoryError where there is no such memory, or too little."""
+        torch.cuda.init()
+        torch.zeros(1, device=f"cuda:{device}")  # the context that the calls below belong to
+        self._inputs = _Allocation(input_bytes, device)
+        try:
+            self._outputs = _Allocation(output_bytes, device)
+        except GpuMemoryError:
+            self._inputs.close()
+            raise
+
+    def __enter__(self) -> GpuMemory:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def inputs(self) -> torch.Tensor:
+        """uint8, on the device: what the worker can only read."""
+        return self._inputs.tensor
+
+    @property
+    def outputs(self) -> torch.Tensor:
+        """uint8, on the device: what it can write."""
+        return self._outputs.tensor
+
+    @property
+    def buffers(self) -> list[tuple[int, int, bool]]:
+        """For the worker: descriptor, length in bytes, whether it may write."""
+        return [
+            (self._inputs.descriptor, self._inputs.length, False),
+            (self._outputs.descriptor, self._outputs.length, True),
+        ]
+
+    def close(self) -> None:
+        """Unmap; the memory is free once the worker's mappings are gone too."""
+        self._inputs.close()
+        self._outputs.close()
+
+
+class _Allocation:
+    """One physical allocation, mapped here, with a descriptor for others."""
+
+    def __init__(self, length: int, device: int) -> None:
+        from cuda.bindings import driver
+
+        self._driver = driver
+        wanted = _properties(driver, device)
+        minimum = driver.CUmemAllocationGranularity_flags.CU_MEM_ALLOC_GRANULARITY_MINIMUM
+        step = checked(
+            driver.cuMemGetAllocationGranularity(wanted, minimum), "asking for the granularity"
+        )
+        self.length = -(-max(length, 1) // step) * step
+        self._handle = checked(driver.cuMemCreate(self.length, wanted, 0), f"{length} bytes")
+        posix = driver.CUmemAllocationHandleType.CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
+        self.descriptor = int(
+            checked(driver.cuMemExportToShareableHandle(self._handle, posix, 0), "exporting")
+        )
+        self._address = map_allocation(driver, self._handle, self.length, device, writable=True)
+        self.tensor = tensor_at(self._address, self.length, device)
+
+    def close(self) -> None:
+        del self.tensor
+        torch.cuda.synchronize()
+        checked(self._driver.cuMemUnmap(self._address, self.length), "unmapping")
+        checked(self._driver.cuMemAddressFree(self._address, self.length), "freeing addresses")
+        checked(self._driver.cuMemRelease(self._handle), "releasing")
+        os.close(self.descriptor)
+
+
+def _properties(driver: Any, device: int) -> Any:
+    wanted = driver.CUmemAllocationProp()
+    wanted.type = driver.CUmemAllocationType.CU_MEM_ALLOCATION_TYPE_PINNED
+    wanted.location.type = driver.CUmemLocationType.CU_MEM_LOCATION_TYPE_DEVICE
+    wanted.location.id = device
+    wanted.requestedHandleTypes = (
+        driver.CUmemAllocationHandleType.CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
+    )
+    return wanted

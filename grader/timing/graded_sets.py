@@ -1,0 +1,204 @@
+"""The sets of a stranger's worker: nothing it knows already, and every output it writes is graded.
+
+What was worked out before the request misses what was patched. What is worked out after the answer
+comes too late for the sample, most of which hangs on the patch; and a sample that differs from what
+is there afterwards tells of it. Everything is judged, whole, from a copy taken after the clock has
+stopped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import torch
+
+from grader import inputs, oracle
+from grader.arena import Outcome, Slot
+from grader.cases import Case
+from grader.compare import Verdict, judge
+from grader.spec import Exercise, Variant
+from grader.status import Status
+from grader.timing.sets import (
+    OUTPUTS,
+    PATCHED,
+    SAMPLED,
+    UNIT,
+    Layout,
+    Memory,
+    Plan,
+    Sets,
+    elements,
+    itemsize_of,
+    strided,
+    units,
+)
+
+AT_RANDOM = 4  # one place in so many doesn't hang on a patched input, as far as we know
+
+BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}  # by bytes
+
+
+class GradedSets(Sets):
+    """The buffers of a stranger: everything new for each run, and every output judged."""
+
+    def __init__(
+        self, memory: Memory, exercise: Exercise, variant: Variant, case: Case, count: int
+    ) -> None:
+        super().__init__(memory, Layout.of(exercise, variant, case), count)
+        self._exercise, self._variant, self._case = exercise, variant, case
+        self._oracle = oracle.load(exercise.oracle)
+        self._poison = torch.empty(
+            self._layout.lengths[OUTPUTS], dtype=torch.uint8, device=memory.outputs.device
+        )
+
+    # --- before the clock starts ------------------------------------------------------------------
+
+    def fill(self, first: int, count: int) -> None:
+        """New inputs and poison for a run over `count` sets from `first` on, and its sample."""
+        self._draw_poison()
+        patched, patches, sampled = [], [], []
+        for number in range(first, first + count):
+            values = inputs.drawn(self._exercise, self._variant, self._case, self._random).tensors
+            for slot, view in self._views(number, "input"):
+                view.copy_(values[slot.name])
+            self._set_bytes(OUTPUTS, number).copy_(self._poison)
+            changed = {name: tensor.clone() for name, tensor in values.items()}
+            for slot, view in self._views(number, "input"):
+                places, bits = self._patch_of(slot, view, changed[slot.name], values[slot.name])
+                patched.append(places)
+                patches.append(bits)
+            share = max(1, SAMPLED // count)
+            sampled.append(self._sample_of(number, values, changed, share))
+        self._plan = Plan(first, count, torch.cat(patched), torch.cat(patches), torch.cat(sampled))
+
+    def _draw_poison(self) -> None:
+        """Random bits around the outputs, and inside what no kernel computes: see arena.py."""
+        words = self._poison.view(torch.int64)
+        words.random_(generator=self._random)
+        # random_ leaves the sign of 64-bit words alone.
+        words.bitwise_xor_(words << 7)
+        for slot, offset in self._outputs:
+            dtype = getattr(torch, slot.dtype)
+            bits = strided(self._poison, slot, offset).view(BITS[dtype.itemsize])
+            if dtype.is_floating_point:
+                infinity = torch.tensor(float("inf"), dtype=dtype).view(bits.dtype)
+                bits.bitwise_or_(int(infinity)).bitwise_or_(1)
+            elif dtype is torch.bool:
+                bits.bitwise_or_(2)
+
+    def _patch_of(
+        self, slot: Slot, view: torch.Tensor, changed: torch.Tensor, before: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Units of the input buffer and their new bits; `changed` gets the same values.
+
+        Where an element is a single byte, nothing is patched.
+        """
+        itemsize = changed.dtype.itemsize
+        device = changed.device
+        if itemsize == 1 or not changed.dtype.is_floating_point:
+            nothing = torch.empty(0, dtype=torch.int64, device=device)
+            return nothing, nothing.to(UNIT)
+        count = min(PATCHED, changed.numel())
+        places = torch.randint(
+            changed.numel(), (count,), generator=self._random, device=device
+        ).unique()
+        fresh = inputs.draw((len(places),), slot.dtype, "normal", self._random)
+        # Of the size that the values have, so that a difference is neither lost nor infinite.
+        scale = before.flatten()[places].double().abs().clamp_min(1e-6)
+        new = (fresh.double().sign() * scale * (1.5 + fresh.double().abs())).to(changed.dtype)
+        changed.view(-1)[places] = new
+        first = elements(places, slot) + view.storage_offset()
+        per_element = itemsize // UNIT.itemsize
+        spread = torch.arange(per_element, device=device)
+        units = (first[:, None] * per_element + spread).flatten()
+        return units, new.view(UNIT)
+
+    def _sample_of(
+        self,
+        number: int,
+        before: dict[str, torch.Tensor],
+        after: dict[str, torch.Tensor],
+        count: int,
+    ) -> torch.Tensor:
+        """Units of the output buffer: most of elements that the patch changes, in torch's eyes."""
+        found = []
+        scalars = self._layout.inputs.scalars
+        slots = list(self._views(number, "output"))
+        for (slot, view), old, new in zip(
+            slots, self._oracle.own(before, scalars), self._oracle.own(after, scalars), strict=True
+        ):
+            share = max(1, count // len(slots))
+            differ = (old != new).flatten().nonzero()[:, 0]
+            chosen = self._some(len(differ), share - share // AT_RANDOM if len(differ) else 0)
+            chosen = differ[chosen]
+            others = self._some(old.numel(), share - len(chosen))
+            places = torch.cat([chosen, others])
+            itemsize = itemsize_of(slot)
+            first = (elements(places, slot) + view.storage_offset()) * itemsize
+            found.append(first // UNIT.itemsize)
+        return torch.cat(found)
+
+    # --- after it ---------------------------------------------------------------------------------
+
+    def judge(self, sample: torch.Tensor) -> Verdict:
+        """The verdict on every output of the run, and on whether it was there in time."""
+        plan = self._plan
+        start = plan.first * self._layout.lengths[1]
+        length = plan.count * self._layout.lengths[1]
+        copy = self._memory.outputs[start : start + length].clone()
+        # Of the sample the copy has the same places, from its own start on.
+        places = plan.sampled - start // UNIT.itemsize
+        in_time = bool((units(copy).index_select(0, places).cpu() == sample).all())
+        tolerance = self._exercise.tolerance_of(self._variant)
+        for index in range(plan.count):
+            values = self._inputs_of(plan.first + index)
+            truths = self._oracle.truths(values, self._layout.inputs.scalars, tolerance.magnitude)
+            mine = copy[index * self._layout.lengths[1] :][: self._layout.lengths[1]]
+            verdict = judge(list(self._outcomes(mine)), truths, tolerance)
+            if not verdict.passed:
+                return replace(verdict, what=f"in a timed call: {verdict.what}")
+        if not in_time:
+            return Verdict(
+                Status.not_written,
+                "a timed call was answered before its outputs were there: "
+                "they changed after the clock had stopped.",
+            )
+        return Verdict(Status.passed)
+
+    def _inputs_of(self, number: int) -> dict[str, torch.Tensor]:
+        return {slot.name: view.contiguous() for slot, view in self._views(number, "input")}
+
+    def _outcomes(self, after: torch.Tensor) -> Iterator[Outcome]:
+        """The outputs of a set in the copy. What lies around them counts as the last one's."""
+        changed = after != self._poison
+        outputs = self._outputs
+        around = changed.clone()
+        for slot, offset in outputs:
+            inside = strided(around.view(torch.uint8), slot, offset, as_bytes=True)
+            inside.zero_()
+        outside = int(around.count_nonzero())
+        for number, (slot, offset) in enumerate(outputs):
+            itemsize = itemsize_of(slot)
+            bits = BITS[itemsize]
+            now = strided(after, slot, offset)
+            unwritten = now.view(bits) == strided(self._poison, slot, offset).view(bits)
+            places: tuple[int, ...] = ()
+            count = outside if number == len(outputs) - 1 else 0
+            if count:
+                places = tuple(
+                    ((around.nonzero()[:1024, 0] - offset) // itemsize).unique().tolist()
+                )
+            yield Outcome(
+                slot,
+                now.clone(memory_format=torch.contiguous_format),
+                unwritten,
+                places,
+                -(-count // itemsize),
+                bool((~unwritten).any()),
+            )
+
+    @property
+    def _outputs(self) -> list[tuple[Slot, int]]:
+        every = zip(self._slots, self._layout.offsets, strict=True)
+        return [(slot, offset) for slot, offset in every if slot.role == "output"]

@@ -1,0 +1,100 @@
+"""Mapping an allocation of CUDA's virtual memory into this process, and a tensor over it.
+
+Used on both sides: the grader allocates (timing/gpu_memory.py), the worker imports a descriptor and
+maps it with the access it is told. The hardware keeps what is for reading only: a store to it is an
+illegal memory access. CUDA Driver API, "Virtual Memory Management".
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+
+
+class GpuMemoryError(RuntimeError):
+    """The driver refuses; the message says what, and by which error."""
+
+
+def map_allocation(driver: Any, handle: Any, length: int, device: int, writable: bool) -> int:
+    """Map an allocation for this process; its address. Raises GpuMemoryError."""
+    address = checked(driver.cuMemAddressReserve(length, 0, 0, 0), "reserving addresses")
+    checked(driver.cuMemMap(address, length, 0, handle, 0), "mapping")
+    access = driver.CUmemAccessDesc()
+    access.location.type = driver.CUmemLocationType.CU_MEM_LOCATION_TYPE_DEVICE
+    access.location.id = device
+    flags = driver.CUmemAccess_flags
+    access.flags = (
+        flags.CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+        if writable
+        else flags.CU_MEM_ACCESS_FLAGS_PROT_READ
+    )
+    checked(driver.cuMemSetAccess(address, length, [access], 1), "setting access")
+    return int(address)
+
+
+def tensor_at(address: int, length: int, device: int) -> torch.Tensor:
+    """uint8[length] over device memory that somebody else keeps."""
+
+    class Described:
+        __cuda_array_interface__ = {
+            "shape": (length,),
+            "typestr": "|u1",
+            "data": (address, False),
+            "version": 3,
+        }
+
+    return torch.as_tensor(Described(), device=f"cuda:{device}")
+
+
+def checked(answer: tuple[Any, ...], doing: str) -> Any:
+    """What a call of the driver gives beside its error code. Raises GpuMemoryError."""
+    error, *rest = answer
+    if int(error):
+        raise GpuMemoryError(f"{doing}: {error.name}")
+    return rest[0] if rest else None
+
+
+class GpuBuffer:
+    """A buffer of the arena that lies on the GPU; imported when it is first used.
+
+    By then the process is confined, and only now may it have a context.
+    """
+
+    on_device = True
+
+    def __init__(self, descriptor: int, length: int, writable: bool) -> None:
+        self.length = length
+        self.writable = writable
+        self._descriptor = descriptor
+        self._tensor: torch.Tensor | None = None
+
+    def expose(self, ranges: Iterable[tuple[int, int]]) -> None:
+        """All of it is accessible, always: pages of 2 MiB are too coarse for more."""
+
+    def bytes(self, offset: int, length: int) -> torch.Tensor:
+        """uint8[length] on the device, without a copy.
+
+        Raises ValueError when the range doesn't lie inside the buffer, GpuMemoryError when the
+        driver refuses.
+        """
+        if offset < 0 or length <= 0 or offset + length > self.length:
+            raise ValueError(f"bytes {offset}..{offset + length} of a buffer of {self.length}")
+        if self._tensor is None:
+            self._tensor = self._imported()
+        return self._tensor[offset : offset + length]
+
+    def _imported(self) -> torch.Tensor:
+        from cuda.bindings import driver
+
+        torch.zeros(1, device="cuda")  # the context that the calls below belong to
+        posix = driver.CUmemAllocationHandleType.CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
+        handle = checked(
+            driver.cuMemImportFromShareableHandle(self._descriptor, posix), "importing"
+        )
+        os.close(self._descriptor)
+        device = torch.cuda.current_device()
+        address = map_allocation(driver, handle, self.length, device, self.writable)
+        return tensor_at(address, self.length, device)
