@@ -39,12 +39,13 @@ def tensor_at(address: int, length: int, device: int) -> torch.Tensor:
     """uint8[length] over device memory that somebody else keeps."""
 
     class Described:
-        __cuda_array_interface__ = {
-            "shape": (length,),
-            "typestr": "|u1",
-            "data": (address, False),
-            "version": 3,
-        }
+        def __init__(self) -> None:
+            self.__cuda_array_interface__ = {
+                "shape": (length,),
+                "typestr": "|u1",
+                "data": (address, False),
+                "version": 3,
+            }
 
     return torch.as_tensor(Described(), device=f"cuda:{device}")
 
