@@ -1,0 +1,178 @@
+"""Workers that stand by for the clock: the candidate, and what it is timed against.
+
+    copy        as many bytes moved as the case must move, by the device's own copy
+    torch       torch's own operator, as reference/oracles.py names it
+    compile     the same, given to torch.compile
+    reference   the staff's solution, where there is one
+
+Each has a worker and sets of buffers of its own. Yardsticks run in a sandbox where no submission
+can reach them; that they run like one has both pay the same for the way there and back.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+
+from grader import oracle
+from grader.arena import Arena, Slot
+from grader.cases import Case
+from grader.inputs import Inputs, blank_argument
+from grader.runner import YARDSTICKS
+from grader.sandbox import Sandbox
+from grader.spec import Exercise, Scalar, Tensor, Variant
+from grader.supervision import Limits
+from grader.timing.gpu_memory import GpuMemory
+from grader.timing.graded_sets import GradedSets
+from grader.timing.pairs import TimedPairs
+from grader.timing.request_page import RequestPage
+from grader.timing.sets import Layout, Memory, Sets, sets_that_fit
+from grader.timing.worker import TimedWorker, expect_ok
+from grader.worker.protocol import Operation
+
+REFERENCE = oracle.ORACLES.parent
+SETS = (32, 16, 8, 4)  # of buffers, for each worker: the first number that fits
+MEMORY_SHARE = 0.2  # of what is free on the device, for one worker's sets
+LIMITS = Limits(cpu_seconds=600.0, memory_bytes=16 << 30)  # it spins, and compiles
+
+
+class TooLittleMemory(Exception):
+    """The device can't hold the sets that a case needs."""
+
+
+def candidate(
+    sandbox: Sandbox,
+    exercise: Exercise,
+    variant: Variant,
+    case: Case,
+    path: Path,
+    opened: contextlib.ExitStack,
+) -> TimedPairs:
+    """A stranger's entry, every output of which will be judged.
+
+    Raises TimingFailed where it doesn't load, TooLittleMemory, and ValueError where an argument
+    can't be timed.
+    """
+    layout = Layout.of(exercise, variant, case)
+    return _lane(
+        sandbox,
+        path,
+        variant.entry,
+        layout,
+        lambda memory, count: GradedSets(memory, exercise, variant, case, count),
+        opened,
+    )
+
+
+def yardstick(
+    sandbox: Sandbox,
+    name: str,
+    exercise: Exercise,
+    variant: Variant,
+    case: Case,
+    moved_bytes: int,
+    opened: contextlib.ExitStack,
+) -> TimedPairs:
+    """What a candidate is timed against, by name. Raises as `candidate` does; KeyError for a name.
+
+    `moved_bytes` is what the case must move: half of it is read, half written, by `copy`.
+    """
+    if name == "copy":
+        layout = Layout.of_inputs(_copied(moved_bytes // 2))
+        path, entry = YARDSTICKS, "copy"
+    elif name == "reference":
+        layout = Layout.of(exercise, variant, case)
+        source = (REFERENCE / variant.file).read_bytes()
+        path, entry = sandbox.hold(f"reference_{variant.file}", source), variant.entry
+    else:
+        layout = Layout.of(exercise, variant, case)
+        source = _SOURCES[name](exercise, variant)
+        path, entry = sandbox.hold(f"{name}_{exercise.name}.py", source.encode()), "yardstick"
+    return _lane(
+        sandbox,
+        path,
+        entry,
+        layout,
+        lambda memory, count: Sets(memory, layout, count),
+        opened,
+    )
+
+
+def has_reference(variant: Variant) -> bool:
+    """Whether the staff's solution is here: students have none."""
+    return (REFERENCE / variant.file).is_file()
+
+
+def _lane(
+    sandbox: Sandbox,
+    path: Path,
+    entry: str,
+    layout: Layout,
+    make_sets: Callable[[Memory, int], Sets],
+    opened: contextlib.ExitStack,
+) -> TimedPairs:
+    on_gpu = sandbox.device == "cuda"
+    count = sets_that_fit(layout, _room(on_gpu), SETS)
+    if not count:
+        raise TooLittleMemory(
+            f"{SETS[-1]} sets of buffers have {sum(layout.bytes(SETS[-1])) >> 20} MiB, "
+            f"and {_room(on_gpu) >> 20} MiB may be used"
+        )
+    memory = opened.enter_context((GpuMemory if on_gpu else Arena)(*layout.bytes(count)))
+    page = opened.enter_context(RequestPage())
+    sets = make_sets(memory, count)
+    worker = sandbox.worker(
+        path, entry, memory.buffers, LIMITS, page=page.descriptor, on_gpu=on_gpu
+    )
+    opened.callback(worker.close)
+    expect_ok(worker.ask(Operation.load, [blank_argument()] * len(layout.inputs.order)))
+    placed = [sets.arguments(number) for number in range(count)]
+    return TimedPairs(opened.enter_context(TimedWorker(worker, page, placed)), sets)
+
+
+def _room(on_gpu: bool) -> int:
+    """Bytes that the sets of one worker may have."""
+    if on_gpu:
+        return int(torch.cuda.mem_get_info()[0] * MEMORY_SHARE)
+    return 1 << 30
+
+
+def _copied(half: int) -> Inputs:
+    source = Slot("source", "uint8", (half,), (1,))
+    return Inputs((source, Slot("destination", "uint8", (half,), (1,), role="output")), {}, {})
+
+
+def _torch_source(exercise: Exercise, variant: Variant) -> str:
+    """A file whose entry takes the variant's arguments and calls torch's own operator."""
+    return _source(exercise, variant, "own")
+
+
+def _compile_source(exercise: Exercise, variant: Variant) -> str:
+    """The same, given to torch.compile: the first call of all compiles it."""
+    return _source(exercise, variant, "torch.compile(own)")
+
+
+def _source(exercise: Exercise, variant: Variant, function: str) -> str:
+    arguments = exercise.signature(variant)
+    parameters = ", ".join(argument.name for argument in arguments)
+    passed = ", ".join(
+        f"{argument.name}={argument.name}"
+        for argument in arguments
+        if isinstance(argument, Scalar) or (isinstance(argument, Tensor) and argument.is_input)
+    )
+    own = f"{exercise.oracle}_torch"
+    # With the oracles in it: a sandbox doesn't show the file that they are in.
+    text = oracle.ORACLES.read_text(encoding="utf-8")
+    return (
+        f"{text}\n\n"
+        f"own = globals().get({own!r}, {exercise.oracle})\n"
+        f"function = {function}\n\n"
+        f"def yardstick({parameters}):\n"
+        f"    function({passed})\n"
+    )
+
+
+_SOURCES = {"torch": _torch_source, "compile": _compile_source}
