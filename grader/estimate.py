@@ -124,8 +124,6 @@ def _at_least(successes: int, n: int, p: float) -> float:
     log_p, log_q = math.log(p), math.log1p(-p)
     whole = math.lgamma(n + 1)
     return math.fsum(
-        math.exp(
-            whole - math.lgamma(k + 1) - math.lgamma(n - k + 1) + k * log_p + (n - k) * log_q
-        )
+        math.exp(whole - math.lgamma(k + 1) - math.lgamma(n - k + 1) + k * log_p + (n - k) * log_q)
         for k in range(successes, n + 1)
     )

@@ -189,9 +189,8 @@ class _Race:
     def _is_decided(self) -> bool:
         """Whether more pairs would change no points."""
         if not any(self.lines.values()):
-            series = [self.times[self.candidate.name]]
-            found = [interval(each, self.confidence) for each in series]
-            found += [self.ratio(each.name) for each in self.yardsticks]
+            own = interval(self.times[self.candidate.name], self.confidence)
+            found = [self.ratio(each.name) for each in self.yardsticks] or [own]
             return all(each.half_width <= NARROW for each in found)
         return all(
             is_clear(self.ratio(each.name), self.lines.get(each.name, ()))
@@ -224,7 +223,7 @@ def run(
 
     `thresholds` are, by yardstick, the ratios (yardstick's time over candidate's) at which points
     change: every rung of linear points too. A limit in seconds is a Constant with the threshold 1.
-    With none at all, the race ends when every interval is within NARROW. `now` is in seconds;
+    With none at all, the race ends when every ratio's interval is within NARROW. `now` is in seconds;
     `calm` says how long yardsticks took per call before the candidate existed.
 
     Raises ValueError where names are not distinct or a threshold names no yardstick. What a lane

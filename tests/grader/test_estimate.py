@@ -140,8 +140,6 @@ def test_pairs_of_different_number_are_refused():
 
 
 def test_a_least_width_widens_to_both_sides_and_never_narrows():
-    assert Interval(1.0, 0.999, 1.001, 9).at_least_as_wide(0.01) == Interval(
-        1.0, 1 / 1.01, 1.01, 9
-    )
+    assert Interval(1.0, 0.999, 1.001, 9).at_least_as_wide(0.01) == Interval(1.0, 1 / 1.01, 1.01, 9)
     wide = Interval(1.0, 0.9, 1.1, 9)
     assert wide.at_least_as_wide(0.01) == wide
