@@ -41,7 +41,7 @@ class Interval:
         return (self.high - self.low) / 2 / abs(self.median) if self.median else math.inf
 
     def at_least_as_wide(self, share: float) -> Interval:
-        """This interval, and no end nearer to a positive median m than m / (1 + share), m (1 + share).
+        """This interval, but at least from m / (1 + share) to m (1 + share), for a median m > 0.
 
         For what every measurement of one run has in common, and more of them don't average away.
         """

@@ -223,8 +223,8 @@ def run(
 
     `thresholds` are, by yardstick, the ratios (yardstick's time over candidate's) at which points
     change: every rung of linear points too. A limit in seconds is a Constant with the threshold 1.
-    With none at all, the race ends when every ratio's interval is within NARROW. `now` is in seconds;
-    `calm` says how long yardsticks took per call before the candidate existed.
+    With none at all, the race ends when every ratio's interval is within NARROW. `now` is in
+    seconds; `calm` says how long yardsticks took per call before the candidate existed.
 
     Raises ValueError where names are not distinct or a threshold names no yardstick. What a lane
     raises is let through.

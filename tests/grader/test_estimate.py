@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 
@@ -67,7 +68,7 @@ def test_more_confidence_is_never_narrower(values):
     widths = [interval(values, each) for each in (0.5, 0.9, 0.99, 0.9999)]
     assert all(
         outer.low <= inner.low and inner.high <= outer.high
-        for inner, outer in zip(widths, widths[1:], strict=False)
+        for inner, outer in itertools.pairwise(widths)
     )
 
 

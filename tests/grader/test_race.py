@@ -211,7 +211,7 @@ def test_a_threshold_is_decided_where_the_points_can_not_change(low, high, expec
 
 
 def test_drift_of_the_machine_cancels():
-    """The GPU slows down by half while the race is on; a candidate first in each pair gains none."""
+    """The GPU gets slower while the race is on: whoever comes first in a pair gains nothing."""
     clock = itertools.count()
 
     class Drifting(Made):
