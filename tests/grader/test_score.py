@@ -45,7 +45,7 @@ CASE = "rows=8 dtype=float32 seed=7"
 
 
 def make_variant(points=POINTS, dtypes=DTYPES, thresholds=THRESHOLDS, name="triton", cases=CASES):
-    timed = SimpleNamespace(thresholds=thresholds, every_case=cases)
+    timed = SimpleNamespace(steps=thresholds, every_case=cases, device=None)
     return SimpleNamespace(
         name=name,
         file="rmsnorm.py",
@@ -167,7 +167,7 @@ def test_performance_earns_the_first_threshold_that_holds(copy, torch, points, s
 
 def test_a_missed_target_is_not_rounded_up_to_it():
     grade = score(make_evidence(None, timed(copy=0.89999, torch=0.5), GPU), make_specs())
-    assert "0.899 of copy's speed (target 0.9)" in check(grade, "performance").message
+    assert "0.899 of a copy's speed (target 0.9)" in check(grade, "performance").message
 
 
 @pytest.mark.parametrize("ratio", [float("nan"), float("inf")])
@@ -224,7 +224,9 @@ def test_of_several_cases_the_worst_counts():
     evidence = make_evidence(None, timed(copy=0.95, further=further), GPU)
     performance = check(score(evidence, variants), "performance")
     assert (performance.status, performance.score) == (Status.target_missed, 0.0)
-    assert "0.700 of copy's speed (target 0.9), the worst of 2 cases: rows=1" in performance.message
+    assert (
+        "0.700 of a copy's speed (target 0.9), the worst of 2 cases: rows=1" in performance.message
+    )
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,7 @@ variants:
     dtypes: [float32, bfloat16]
     points: {performance: 2, ragged: 1.5, aligned: 1}
     performance:
-      case: {rows: 8192, cols: 4096, dtype: bfloat16, data: normal, scale: 1.5}
+      case: {rows: 8192, cols: 16384, dtype: bfloat16, data: normal, scale: 1.5}
       bytes: rows * (cols + 1) * itemsize
       flops: rows * cols
       device: H100
@@ -590,7 +590,7 @@ MISTAKES = {
         ["expected points for 'memory', got none"],
     ),
     "performance case without a size": (
-        "case: {rows: 8192, cols: 4096, ", "case: {rows: 8192, ",
+        "case: {rows: 8192, cols: 16384, ", "case: {rows: 8192, ",
         "25: variants.triton.performance.case", ["expected rows, cols, dtype, got no cols"],
     ),
     "performance case without a dtype": (
@@ -614,13 +614,13 @@ MISTAKES = {
         ["write 1.0e-5"],
     ),
     "one of several performance cases with an unknown word": (
-        "case: {rows: 8192, cols: 4096, dtype: bfloat16, data: normal, scale: 1.5}",
-        "cases: [{rows: 1, cols: 4, dtype: float32}, {rows: 1, cols: 4, dtyp: float32}]",
+        "case: {rows: 8192, cols: 16384, dtype: bfloat16, data: normal, scale: 1.5}",
+        "cases: [{rows: 8192, cols: 16384, dtype: float32}, {rows: 1, cols: 4, dtyp: float32}]",
         "25: variants.triton.performance.cases[1]",
         ["expected rows, cols, dtype, got no dtype"],
     ),
     "one of several performance cases that moves nothing": (
-        "case: {rows: 8192, cols: 4096, dtype: bfloat16, data: normal, scale: 1.5}\n"
+        "case: {rows: 8192, cols: 16384, dtype: bfloat16, data: normal, scale: 1.5}\n"
         "      bytes: rows * (cols + 1) * itemsize",
         "cases: [{rows: 9, cols: 4, dtype: float32}, {rows: 1, cols: 4, dtype: float32}]\n"
         "      bytes: rows - 1", "26: variants.triton.performance.bytes",
@@ -631,7 +631,7 @@ MISTAKES = {
         "24: variants.triton.performance", ["expected one of case and cases"],
     ),
     "performance without a case": (
-        "      case: {rows: 8192, cols: 4096, dtype: bfloat16, data: normal, scale: 1.5}\n", "",
+        "      case: {rows: 8192, cols: 16384, dtype: bfloat16, data: normal, scale: 1.5}\n", "",
         "24: variants.triton.performance", ["expected one of case and cases"],
     ),
     "ballast in CUDA C++": (
