@@ -70,16 +70,30 @@ class PartEvidence:
 class Yardstick:
     """What the candidate was timed against, in the same minutes."""
 
-    name: str  # "torch", "copy"
+    name: str  # "torch", "copy", "roofline"
     microseconds: float  # median per call
     ratio: float  # median of paired (yardstick time / candidate time): above 1, the candidate wins
+    low: float | None = None  # where the ratio may lie (race.py says how surely);
+    high: float | None = None  # None in evidence from before intervals were taken
+
+    @property
+    def at_best(self) -> float:
+        """The largest ratio that the measurement leaves possible."""
+        return self.ratio if self.high is None else self.high
+
+    @property
+    def at_worst(self) -> float:
+        """The smallest ratio that the measurement leaves possible."""
+        return self.ratio if self.low is None else self.low
 
 
 @dataclass(frozen=True)
 class PerformanceEvidence:
     """Timings of one variant on a performance case; medians of paired runs.
 
-    Where the spec has several cases, `further` holds those of the second and so on.
+    Where the spec has several cases, `further` holds those of the second and so on. `disturbed`
+    names yardsticks that ran slower beside the candidate than before it; `accepted` is a person's
+    word on a time that the hardware's published figures don't allow.
     """
 
     status: Status  # passed = timed; not_measured; or how the timed run failed
@@ -87,8 +101,16 @@ class PerformanceEvidence:
     device: str = ""
     case: str = ""
     microseconds: float | None = None
+    microseconds_low: float | None = None  # where it may lie, as a yardstick's `low` and `high`
+    microseconds_high: float | None = None
     bytes: int | None = None  # what the case must move, by the spec's formula
-    samples: int = 0
+    flops: float | None = None  # what it must compute, by the spec's formula, where it has one
+    samples: int = 0  # pairs that count
+    voids: dict[str, int] = field(default_factory=dict)  # pairs that don't, by reason
+    budget_ended: bool = False  # before every threshold was decided
+    disturbed: str = ""
+    accepted: bool = False
+    machine: dict[str, str | float | int] = field(default_factory=dict)  # the GPU's state then
     yardsticks: tuple[Yardstick, ...] = ()
     further: tuple[PerformanceEvidence, ...] = ()
 
@@ -96,6 +118,11 @@ class PerformanceEvidence:
     def every(self) -> tuple[PerformanceEvidence, ...]:
         """One for each case of the spec, in its order."""
         return (self, *self.further)
+
+    @property
+    def microseconds_at_best(self) -> float | None:
+        """The shortest time that the measurement leaves possible; None where nothing was timed."""
+        return self.microseconds if self.microseconds_low is None else self.microseconds_low
 
 
 @dataclass(frozen=True)

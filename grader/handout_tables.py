@@ -7,15 +7,8 @@ import re
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 
-from grader.spec import Bound, Exercise, SizeRule, Threshold, Variant
+from grader.spec import OF_YARDSTICK, Bound, Exercise, SizeRule, Threshold, Variant
 
-_YARDSTICKS = {
-    "copy": "of a copy's speed",
-    "torch": "of torch's speed",
-    "compile": "of torch.compile's speed",
-    "reference": "of the solution's speed",
-    "roofline": "of the roofline",
-}
 _METRICS = {
     ("useful_bytes_per_sector", "load"): "useful bytes per sector of loads {bound} of 32",
     ("useful_bytes_per_sector", "store"): "useful bytes per sector of stores {bound} of 32",
@@ -169,7 +162,10 @@ def _threshold(threshold: Threshold) -> str:
     if threshold.milliseconds is not None:
         at_most = threshold.milliseconds
         return f"{_points(threshold.points)} for {at_most.at_most:g} ms on an {at_most.gpu}"
-    speed = f"{threshold.at_least:.2f} {_YARDSTICKS[threshold.speed_vs]}"
+    speed = f"{threshold.at_least:.2f} {OF_YARDSTICK[threshold.speed_vs]}"
+    if threshold.from_ is not None:
+        steps = len(threshold.steps)
+        speed += f", in {steps} step{'' if steps == 1 else 's'} from 0 at {threshold.from_:.2f}"
     return f"{_points(threshold.points)} for {speed}"
 
 

@@ -19,6 +19,7 @@ from pydantic import BeforeValidator
 
 from grader.policy import Rules
 from grader.spec_blocks import (
+    OF_YARDSTICK,
     Argument,
     Bound,
     Layout,
@@ -64,6 +65,7 @@ __all__ = [
     "FLOATS",
     "ITEMSIZE",
     "MAX_LINES",
+    "OF_YARDSTICK",
     "Argument",
     "Bound",
     "Exercise",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
+from fractions import Fraction
 from typing import Annotated, Any, Literal, get_args
 
 import pydantic
@@ -37,6 +38,14 @@ from grader.spec_values import (
 Layout = Literal["contiguous", "row_padded", "offset", "transposed"]
 Pattern = Literal["normal", "large", "tiny", "constant_rows", "one_hot"]
 Yardstick = Literal["copy", "torch", "compile", "reference", "roofline"]
+# A ratio to a yardstick, as in "0.9 of a copy's speed".
+OF_YARDSTICK: dict[str, str] = {
+    "copy": "of a copy's speed",
+    "torch": "of torch's speed",
+    "compile": "of torch.compile's speed",
+    "reference": "of the solution's speed",
+    "roofline": "of the roofline",
+}
 
 MAX_RANK = 8  # what the protocol's request has room for
 
@@ -437,14 +446,21 @@ class Milliseconds(Block):
     at_most: Positive
 
 
-class Threshold(Block):
-    """One step of the performance points.
+MOST_STEPS = 10  # of linear points
+LEAST_STEP = 0.04  # as a share of the speed asked for: twice what a measurement can tell apart
 
-    Either `speed_vs` a yardstick (the yardstick's time over the kernel's, `at_least`), or
-    absolute `milliseconds`.
+
+class Threshold(Block):
+    """One step of the performance points, or a flight of them.
+
+    Either `speed_vs` a yardstick (the yardstick's time over the kernel's, `at_least`; of the
+    roofline, the fraction reached), or absolute `milliseconds`. With `from`, points rise from 0
+    there to `points` at `at_least`, in equal steps: as many as MOST_STEPS where none is narrower
+    than LEAST_STEP. Points in steps are the same in each grade where a straight line's never are.
     """
 
     speed_vs: Annotated[Yardstick, one_of(get_args(Yardstick))] | None = None
+    from_: Annotated[Positive | None, pydantic.Field(alias="from")] = None
     at_least: Positive | None = None
     milliseconds: Milliseconds | None = None
     points: Points
@@ -455,7 +471,40 @@ class Threshold(Block):
             raise refusal("expected one of speed_vs and milliseconds")
         if (self.at_least is None) == (self.speed_vs is not None):
             raise refusal("expected at_least beside speed_vs, and only there")
+        if self.from_ is not None and self.speed_vs is None:
+            raise refusal("expected from beside speed_vs and at_least, got it beside milliseconds")
+        if self.from_ is not None and self.from_ >= self.at_least:
+            raise refusal(f"expected from below at_least ({self.at_least:g}), got {self.from_:g}")
+        if self.from_ is not None and not self._step_count:
+            raise refusal(
+                f"expected from at {self.at_least * (1 - LEAST_STEP):g} or less, a step of "
+                f"{100 * LEAST_STEP:g} % below at_least ({self.at_least:g}), got {self.from_:g}"
+            )
         return self
+
+    @property
+    def _step_count(self) -> int:
+        # Exact: 0.96 to 1 is a step of 4 %, whatever binary fractions make of it.
+        start, end, least = (
+            Fraction(repr(float(each))) for each in (self.from_, self.at_least, LEAST_STEP)
+        )
+        return min(MOST_STEPS, math.floor((end - start) / (least * end)))
+
+    @property
+    def steps(self) -> tuple[Threshold, ...]:
+        """Its steps, the steepest asked for first; itself where it has no `from`."""
+        if self.from_ is None:
+            return (self,)
+        count = self._step_count
+        rise = (self.at_least - self.from_) / count
+        return tuple(
+            Threshold(
+                speed_vs=self.speed_vs,
+                at_least=self.at_least if step == count else round(self.from_ + step * rise, 6),
+                points=round(self.points * step / count, 6),
+            )
+            for step in range(count, 0, -1)
+        )
 
 
 class Performance(Block):
@@ -463,7 +512,8 @@ class Performance(Block):
 
     One `case`, or several `cases`, of which the one with the worst speed counts. `bytes` and
     `flops` are formulas over sizes and `itemsize` (bytes per element of the dtype); `device` names
-    the GPU the thresholds were calibrated on. Of `thresholds` the first that holds counts.
+    the GPU the thresholds were calibrated on. Of `thresholds` the first that holds counts, of
+    linear points the highest step.
     """
 
     case: Case | None = None
@@ -483,3 +533,8 @@ class Performance(Block):
     def every_case(self) -> tuple[Case, ...]:
         """The case, or the cases."""
         return self.cases or (self.case,)
+
+    @property
+    def steps(self) -> tuple[Threshold, ...]:
+        """The thresholds with linear points as their steps: the first that holds counts."""
+        return tuple(step for each in self.thresholds for step in each.steps)

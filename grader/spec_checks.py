@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from pydantic_core import PydanticCustomError
 
+from grader import roofline
 from grader.formula import Formula, FormulaError
 from grader.spec_blocks import (
     Ballast,
@@ -22,6 +23,9 @@ from grader.spec_values import ITEMSIZE, Mistake, choice_problem, hint, whole
 
 if TYPE_CHECKING:
     from grader.spec import Exercise, Variant
+
+USUAL_DEVICE = "H100"  # that a case is long enough for where the spec names no other
+LEAST_SECONDS = 50e-6  # of a case, at the GPU's peaks: the clock is right to 2 % from there on
 
 
 def across(exercise: Exercise) -> Iterator[Mistake]:
@@ -197,13 +201,40 @@ def _performance_mistakes(
         for mistake in in_case:
             path = mistake.path if block.cases is None else ("cases", index, *mistake.path[1:])
             yield Mistake(path, mistake.message)
+    wrong = False
     for key in ("bytes", "flops"):
         formula = getattr(block, key)
         if formula is not None:
             told = (_amount_problem(exercise, variant, formula, case, above=0) for case in right)
             if problem := next(filter(None, told), ""):
+                wrong = True
                 yield Mistake((key,), problem)
+    for case in () if wrong else filter(None, right):
+        if problem := _too_short(exercise, variant, block, case):
+            several = block.cases is not None
+            yield Mistake(("cases", block.cases.index(case)) if several else ("case",), problem)
     yield from _threshold_mistakes(block.thresholds, variant.points.get("performance"))
+
+
+def _too_short(
+    exercise: Exercise, variant: Variant, block: Performance, case: Mapping[str, Any]
+) -> str:
+    """What is wrong with a case that a fast GPU is done with before the clock can tell."""
+    dtype = case.get("dtype", variant.dtypes[0])
+    env = {name: case[name] for name in exercise.sizes_names} | {"itemsize": ITEMSIZE[dtype]}
+    moved, computed = (
+        None if formula is None else formula.evaluate(env) for formula in (block.bytes, block.flops)
+    )
+    device = block.device or USUAL_DEVICE
+    if (peaks := roofline.peaks(device)) is None:
+        device, peaks = USUAL_DEVICE, roofline.peaks(USUAL_DEVICE)
+    floor = roofline.floor_seconds(peaks, moved, computed, dtype)
+    if floor >= LEAST_SECONDS:
+        return ""
+    return (
+        f"expected a case of {1e6 * LEAST_SECONDS:g} us or more on the {device} at its peaks, "
+        f"got one of {1e6 * floor:.3g} us: make it larger, a shorter one can't be timed"
+    )
 
 
 def _memory_mistakes(exercise: Exercise, variant: Variant, block: Memory) -> Iterator[Mistake]:
@@ -365,6 +396,12 @@ def _threshold_mistakes(
     asked: dict[str, float] = {}
     for index, threshold in enumerate(thresholds):
         path = ("thresholds", index)
+        if threshold.from_ is not None and index + 1 < len(thresholds):
+            yield Mistake(
+                (*path, "from"),
+                "expected linear points in the last threshold alone, since the least of them hold "
+                f"before any after it, got {len(thresholds) - index - 1} more after it",
+            )
         if index and threshold.points >= thresholds[index - 1].points:
             yield Mistake(
                 (*path, "points"),

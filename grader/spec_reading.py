@@ -183,7 +183,8 @@ def mistakes_of(
         yield Mistake(path[:-1], f"expected the key {path[-1]!r}, which is missing")
     elif kind == "extra_forbidden":
         model = models.get(id(document.at(document.real(path[:-1]))))
-        known = [key for key in (model.model_fields if model else ()) if key != "name"]
+        fields = model.model_fields.items() if model else ()
+        known = [field.alias or key for key, field in fields if key != "name"]
         if model in (Tensor, Scalar):
             known = ["name", *known]
         advice = hint(path[-1], known)

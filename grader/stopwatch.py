@@ -20,8 +20,8 @@ from pathlib import Path
 
 import torch
 
+from grader import estimate, machine, oracle, race
 from grader import inputs as inputs_of_case
-from grader import machine, oracle
 from grader.arena import Arena, Placed, Slot, required_bytes
 from grader.cases import Case, fixed_case
 from grader.compare import Verdict, judge
@@ -105,7 +105,11 @@ def _measure_case(
     moved = int(spec.bytes.evaluate(sizes))
     names = sorted({t.speed_vs for t in spec.thresholds if t.speed_vs} & {"torch", "copy"})
     base = PerformanceEvidence(
-        Status.passed, device=machine.gpu_name() or "", case=str(case), bytes=moved
+        Status.passed,
+        device=machine.gpu_name() or "",
+        case=str(case),
+        bytes=moved,
+        flops=float(spec.flops.evaluate(sizes)) if spec.flops is not None else None,
     )
     with contextlib.ExitStack() as opened:
         arena = opened.enter_context(Arena(*_capacities(made)))
@@ -138,22 +142,30 @@ def _race(
             others[name].append(racer.slope())
     if statistics.median(own) <= 0:
         return _with(base, Status.not_measured, "the kernel is too short for this clock")
-    return PerformanceEvidence(
-        Status.passed,
-        device=base.device,
-        case=base.case,
-        bytes=base.bytes,
-        microseconds=round(statistics.median(own) * 1e6, 3),
+    took = _interval(own)
+    return replace(
+        base,
+        microseconds=round(took.median * 1e6, 3),
+        microseconds_low=round(took.low * 1e6, 3),
+        microseconds_high=round(took.high * 1e6, 3),
         samples=PAIRS,
         yardsticks=tuple(_compared(name, own, times) for name, times in others.items()),
     )
 
 
 def _compared(name: str, own: Sequence[float], other: Sequence[float]) -> Yardstick:
-    ratios = [theirs / ours for ours, theirs in zip(own, other, strict=True) if ours > 0]
+    ratio = _interval([theirs / ours for ours, theirs in zip(own, other, strict=True) if ours > 0])
     return Yardstick(
-        name, round(statistics.median(other) * 1e6, 3), round(statistics.median(ratios), 4)
+        name,
+        round(statistics.median(other) * 1e6, 3),
+        round(ratio.median, 4),
+        round(ratio.low, 4),
+        round(ratio.high, 4),
     )
+
+
+def _interval(values: Sequence[float]) -> estimate.Interval:
+    return estimate.interval(values, race.CONFIDENCE).at_least_as_wide(race.REPEATS)
 
 
 # --- workers -----------------------------------------------------------------------------------
@@ -247,6 +259,4 @@ def _expect_ok(answer: Reply | Death) -> None:
 
 
 def _with(base: PerformanceEvidence, status: Status, reason: str) -> PerformanceEvidence:
-    return PerformanceEvidence(
-        status, reason=reason, device=base.device, case=base.case, bytes=base.bytes
-    )
+    return replace(base, status=status, reason=reason)

@@ -13,7 +13,7 @@ from datetime import datetime, timezone
 
 from grader.batch.records import Adjustment, AdjustmentKind, Attempt
 from grader.evidence import Evidence, MemoryEvidence, PerformanceEvidence, VariantEvidence
-from grader.score import GradeScore
+from grader.score import GradeScore, implausible
 from grader.status import Status
 
 ON_EVIDENCE = frozenset(
@@ -79,12 +79,12 @@ def _judged(timed: PerformanceEvidence, decision: Adjustment) -> PerformanceEvid
     """A time with a person's word on it, where it was implausible; in all of the spec's cases."""
     further = tuple(_judged(each, decision) for each in timed.further)
     if decision.kind is AdjustmentKind.reject_time:
-        if all(each.status is not Status.implausible_time for each in timed.every):
+        if not any(map(implausible, timed.every)):
             return timed
         reason = f"a person has looked at this time and does not believe it: {decision.reason}"
         return replace(timed, status=Status.target_missed, reason=reason, further=further)
-    if timed.status is Status.implausible_time:
-        timed = replace(timed, status=Status.passed)
+    if implausible(timed):
+        timed = replace(timed, status=Status.passed, accepted=True)
     return replace(timed, further=further)
 
 

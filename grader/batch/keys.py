@@ -91,9 +91,9 @@ USES: dict[type[Block], dict[str, Use | Callable[[Any], Any]]] = {
     Growth: {"sizes": M, "tile": S, "scratch": S},
     Ballast: {"case": M, "leaves": M},
     Performance: {
-        "case": M, "cases": M, "bytes": M, "flops": M, "thresholds": _yardsticks, "device": T,
+        "case": M, "cases": M, "bytes": M, "flops": M, "thresholds": _yardsticks, "device": S,
     },
-    Threshold: {"speed_vs": M, "at_least": S, "milliseconds": S, "points": S},
+    Threshold: {"speed_vs": M, "from_": S, "at_least": S, "milliseconds": S, "points": S},
     Milliseconds: {"gpu": S, "at_most": S},
 }  # fmt: skip
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from grader.batch.records import Attempt, Entry, Gradebook
@@ -111,10 +111,13 @@ class Timing:
     """One submission that was timed and is right; by measure, the worst of its cases.
 
     A measure is a yardstick's name, with the ratio of its time to the kernel's, or MILLISECONDS.
+    `at_best` is what the measurement's doubt makes of a value in the student's favour: by it
+    thresholds are held.
     """
 
     submission: Submission
     values: Mapping[str, float]
+    at_best: Mapping[str, float]
     points: float  # as scored
 
 
@@ -157,7 +160,7 @@ def strips(everyone: Iterable[Submission], exercises: Mapping[str, Exercise]) ->
         for variant in exercise.variants.values():
             if variant.performance is None or PERFORMANCE not in variant.points:
                 continue
-            thresholds = variant.performance.thresholds
+            thresholds = variant.performance.steps
             checks = [(each, _check(each, exercise.name, variant.name)) for each in every]
             timings = tuple(
                 _timing(each, each.seen(exercise.name, variant.name).performance, check, thresholds)
@@ -194,24 +197,40 @@ def _timing(
     check: CheckScore,
     thresholds: Iterable[Threshold],
 ) -> Timing:
-    values = {}
+    values, at_best = {}, {}
     for threshold in thresholds:
         measure = measure_of(threshold)
         if threshold.speed_vs:
-            value = min(_ratio(each, measure) for each in timed.every)
+            found = [_ratios(each, measure) for each in timed.every]
+            value, best = (_least(column) for column in zip(*found, strict=True))
         else:
             is_its_gpu = threshold.milliseconds.gpu.lower() in timed.device.lower()
-            times = [each.microseconds for each in timed.every]
-            known = is_its_gpu and None not in times
-            value = max(times) / 1000 if known else math.nan
-        if math.isfinite(value):
-            values[measure] = value
-    return Timing(submission, values, check.score)
+            value = _slowest(each.microseconds for each in timed.every)
+            best = _slowest(each.microseconds_at_best for each in timed.every)
+            value, best = (value, best) if is_its_gpu else (math.nan, math.nan)
+        if math.isfinite(value) and math.isfinite(best):
+            values[measure], at_best[measure] = value, best
+    return Timing(submission, values, at_best, check.score)
 
 
-def _ratio(timed: PerformanceEvidence, yardstick: str) -> float:
-    found = [each.ratio for each in timed.yardsticks if each.name == yardstick]
-    return found[0] if found and math.isfinite(found[0]) else math.nan
+def _least(ratios: Sequence[float]) -> float:
+    """The smallest ratio; nan where one wasn't taken."""
+    return math.nan if any(map(math.isnan, ratios)) else min(ratios)
+
+
+def _slowest(times: Iterable[float | None]) -> float:
+    """The longest of times in microseconds, in milliseconds; nan where one wasn't taken."""
+    every = list(times)
+    return math.nan if None in every else max(every) / 1000
+
+
+def _ratios(timed: PerformanceEvidence, yardstick: str) -> tuple[float, float]:
+    """The ratio as measured, and at best."""
+    for each in timed.yardsticks:
+        numbers = (each.ratio, each.at_best)
+        if each.name == yardstick and all(map(math.isfinite, numbers)):
+            return numbers
+    return math.nan, math.nan
 
 
 def reached(values: Mapping[str, float], thresholds: Iterable[Threshold]) -> int | None:

@@ -211,7 +211,7 @@ def _strip(strip: Strip) -> dict[str, Any]:
 
 def _getting(strip: Strip, number: int) -> int:
     """For how many submissions a threshold is the first that holds; -1: none does."""
-    return sum(overview.reached(each.values, strip.thresholds) == number for each in strip.timings)
+    return sum(overview.reached(each.at_best, strip.thresholds) == number for each in strip.timings)
 
 
 def _what_if(strip: Strip) -> dict[str, Any]:
@@ -228,7 +228,7 @@ def _what_if(strip: Strip) -> dict[str, Any]:
             for each in strip.thresholds
         ],
         "timings": [
-            [each.values.get(measure) for measure in strip.measures] for each in strip.timings
+            [each.at_best.get(measure) for measure in strip.measures] for each in strip.timings
         ],
     }
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
-from grader.evidence import Evidence, PerformanceEvidence
+from grader.evidence import Evidence, PerformanceEvidence, Yardstick
 from grader.report import summary
 from grader.report.message import clean, merged_messages, one_line
 from grader.report.summary import Header
@@ -65,7 +65,7 @@ def _exercise(exercise: ExerciseScore, seen: dict[tuple[str, str], Any]) -> dict
 
 
 def _timing(timed: PerformanceEvidence | None) -> str:
-    """'Timed on NVIDIA H100: 93.1 us per call, 2884 GB/s. torch 93.2 us, 1.001 times as fast.'"""
+    """'Timed on NVIDIA H100: 93.1 us per call, 2884 GB/s. torch: 93.2 us; this kernel has ...'"""
     if timed is None or timed.microseconds is None:
         return ""
     return " ".join(_timing_of_case(each, named=bool(timed.further)) for each in timed.every)
@@ -75,11 +75,30 @@ def _timing_of_case(timed: PerformanceEvidence, named: bool) -> str:
     case = f", {timed.case}" if named else ""
     speed = f", {timed.bytes / timed.microseconds / 1000:.0f} GB/s" if timed.bytes else ""
     line = f"Timed on {timed.device}{case}: {timed.microseconds:.1f} us per call{speed}."
-    others = [
-        f" {y.name}: {y.microseconds:.1f} us; this kernel has {y.ratio:.3f} of its speed."
-        for y in timed.yardsticks
-    ]
-    return one_line(line + "".join(others))
+    return one_line(line + "".join(map(_beside, timed.yardsticks)) + _how_measured(timed))
+
+
+def _beside(yardstick: Yardstick) -> str:
+    doubt = ""
+    if yardstick.low is not None and yardstick.high is not None:
+        doubt = f" ({yardstick.low:.3f} to {yardstick.high:.3f})"
+    took = f" {yardstick.name}: {yardstick.microseconds:.1f} us;"
+    if yardstick.name == "roofline":
+        return f"{took} this kernel reaches {yardstick.ratio:.3f}{doubt} of it."
+    return f"{took} this kernel has {yardstick.ratio:.3f}{doubt} of its speed."
+
+
+def _how_measured(timed: PerformanceEvidence) -> str:
+    """' From 24 pairs; 2 more were void (slept in the short run, 2). The budget ended first.'"""
+    if not timed.samples:
+        return ""
+    told = f" From {timed.samples} pairs"
+    if timed.voids:
+        reasons = "; ".join(f"{reason}, {count}" for reason, count in timed.voids.items())
+        told += f"; {sum(timed.voids.values())} more were void ({reasons})"
+    if timed.budget_ended:
+        told += "; the time for it ended before everything was decided"
+    return f"{told}." + (f" {timed.disturbed}." if timed.disturbed else "")
 
 
 @lru_cache(maxsize=2)

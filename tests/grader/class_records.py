@@ -39,12 +39,12 @@ variants:
     dtypes: [float32]
     points: {aligned: 40, ragged: 40, performance: 20}
     performance:
-      case: {n: 1024, dtype: float32}
+      case: {n: 33554432, dtype: float32}
       bytes: 2 * n * itemsize
       thresholds: [{speed_vs: copy, at_least: 0.9, points: 20}]
   extra: {file: silu.py, entry: silu_extra, dtypes: [float32], bonus: true, points: {ragged: 5}}
 """
-CASE = "n=1024 dtype=float32 seed=7"
+CASE = "n=33554432 dtype=float32 seed=7"
 HOSTILE = (
     "=HYPERLINK(1)\n```\n# <script>alert(1)</script> [link](https://evil.example) | "
     "![x](https://evil.example/x.png) `` ` @everyone www.evil.example \x1b[2J \x00 {{ 7*7 }} ~~~"

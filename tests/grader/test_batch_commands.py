@@ -562,7 +562,7 @@ def test_the_time_left_is_told_in_round_numbers(seconds, told):
 def test_an_implausible_time_is_decided_by_a_person(capsys, source, results, monkeypatch, tmp_path):
     text = TWO.replace(
         "points: {ragged: 3}}",
-        "points: {ragged: 3, performance: 2}, performance: {case: {n: 64, dtype: float32}, "
+        "points: {ragged: 3, performance: 2}, performance: {case: {n: 268435456, dtype: float32}, "
         "bytes: n, thresholds: [{speed_vs: copy, at_least: 0.5, points: 2}]}}",
     )
     specs = write_spec(tmp_path / "timed", text)

@@ -33,8 +33,8 @@ from tests.grader.standin import ENVIRONMENT, TWO, grade_class, quick
 GPU = "NVIDIA H100"
 TIMED = TWO.replace(
     "points: {ragged: 3}}",
-    "points: {ragged: 3, performance: 2}, performance: {case: {n: 64, dtype: float32}, bytes: n, "
-    "thresholds: [{speed_vs: copy, at_least: 0.5, points: 2}]}}",
+    "points: {ragged: 3, performance: 2}, performance: {case: {n: 268435456, dtype: float32}, "
+    "bytes: n, thresholds: [{speed_vs: copy, at_least: 0.5, points: 2}]}}",
 )
 
 

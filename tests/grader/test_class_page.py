@@ -344,14 +344,14 @@ def test_a_strip_gives_each_submission_the_points_of_its_score():
     [strip] = overview.strips(submissions(gradebook(*entries)), EXERCISES)
     assert strip.measures == ("copy", "torch")
     assert [each.points for each in strip.timings] == [2.0, 1.0, 0.0]
-    assert [overview.reached(t.values, strip.thresholds) for t in strip.timings] == [0, 1, -1]
+    assert [overview.reached(t.at_best, strip.thresholds) for t in strip.timings] == [0, 1, -1]
     assert strip.untimed == 1
 
 
 def test_what_a_threshold_gives_agrees_with_the_score_for_the_whole_class(book):
     for strip in overview.strips(submissions(book), EXERCISES):
         for timing in strip.timings:
-            number = overview.reached(timing.values, strip.thresholds)
+            number = overview.reached(timing.at_best, strip.thresholds)
             points = 0.0 if number == -1 else strip.thresholds[number].points
             assert points == timing.points
 
@@ -366,6 +366,26 @@ def test_of_several_cases_the_worst_counts():
     [timing] = strip.timings
     assert timing.values == {"torch": 0.41}
     assert timing.points == 1.5
+
+
+def test_the_doubt_and_linear_points_count_on_the_page_as_they_do_in_the_score():
+    linear = Threshold(**{"speed_vs": "copy", "from": 0.5, "at_least": 0.9, "points": 2.0})
+    block = TRITON.performance.model_copy(update={"thresholds": (linear,)})
+    variant = TRITON.model_copy(update={"performance": block})
+    specs = {"rmsnorm": RMSNORM.model_copy(update={"variants": {"triton": variant}})}
+    made = timed("a", 0.853, 1)
+    seen = made.evidence.variants[0]
+    doubtful = (Yardstick("copy", 90.0, 0.853, 0.845, 0.862),)
+    seen = replace(seen, performance=replace(seen.performance, yardsticks=doubtful))
+    evidence = replace(made.evidence, variants=(seen,))
+    again = replace(made, evidence=evidence, grade=score(evidence, specs))
+    [strip] = overview.strips(submissions(gradebook(entry("Ada", again))), specs)
+    [timing] = strip.timings
+    assert (timing.values, timing.at_best) == ({"copy": 0.853}, {"copy": 0.862})
+    reached = strip.thresholds[overview.reached(timing.at_best, strip.thresholds)]
+    assert (reached.at_least, reached.points, timing.points) == (0.86, 1.8, 1.8)
+    text = page.render(gradebook(entry("Ada", again)), specs)
+    assert "0.86 of copy" in body(text)
 
 
 def test_milliseconds_are_held_against_their_own_gpu_only():

@@ -395,6 +395,19 @@ def test_every_case_of_a_time_is_decided():
     assert rejected.variants[0].performance.status is Status.target_missed
 
 
+TOO_FAST = replace(timed(), microseconds=20.0, bytes=268435456)  # 78 us at an H100's peak
+
+
+@pytest.mark.parametrize(("kind", "expected"), [(KIND.accept_time, 100), (KIND.reject_time, 80)])
+def test_a_person_decides_on_a_time_that_scoring_found_too_short(kind, expected):
+    seen = evidence(performance=TOO_FAST)
+    waiting = entry(book(COURSE, attempt(seen=seen)))
+    assert waiting.waiting == ("a person has to decide on the time of silu/triton",)
+    assert (waiting.raw, waiting.counted.grade.gradable) == (80, 80)
+    found = entry(book(COURSE, attempt(seen=seen), adjustments=[decision(kind)]))
+    assert (found.score, found.waiting) == (expected, ())
+
+
 BREACH = evidence(Status.policy_violation, Status.policy_violation)
 
 

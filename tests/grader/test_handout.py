@@ -45,6 +45,7 @@ variants:
       thresholds:
         - {speed_vs: copy, at_least: 0.9, points: 3}
         - {milliseconds: {gpu: NVIDIA H100 80GB HBM3, at_most: 0.5}, points: 1}
+        - {speed_vs: roofline, from: 0.25, at_least: 0.5, points: 0.5}
   cuda:
     file: both.cu
     entry: both
@@ -117,7 +118,8 @@ def test_every_point_size_bound_and_threshold_is_told(exercises):
         "`2 * rows * cols`",
         "| `bonus` (bonus) | `extra.cu` | float32 | 0.5 | | | | 0.5 |",
         "- `triton`, rows = 8192, cols = 8192, bfloat16: 3 points for 0.90 of a copy's speed; "
-        "1 point for 0.5 ms on an NVIDIA H100 80GB HBM3",
+        "1 point for 0.5 ms on an NVIDIA H100 80GB HBM3; 0.5 points for 0.50 of the roofline, in "
+        "10 steps from 0 at 0.25",
         "| [both](#both) | 7 | 1 | 8 | 3 |",
         "8 points in all. 3 of them are for speed and need a GPU; 5 can be earned and seen on any "
         "laptop. both has a bonus of 0.5 on top.",

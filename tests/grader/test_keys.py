@@ -34,7 +34,7 @@ variants:
     dtypes: [float32]
     points: {ragged: 3, performance: 2, memory: 1}
     performance:
-      case: {n: 64, dtype: float32}
+      case: {n: 33554432, dtype: float32}
       bytes: 2 * n * itemsize
       device: NVIDIA H100
       thresholds:
@@ -109,8 +109,8 @@ def test_points_thresholds_and_words_keep_every_key(keys_with, old, new):
         ("entry: silu\n", "entry: other\n", {"triton"}),
         ("speed_vs: copy, at_least: 0.9", "speed_vs: torch, at_least: 0.9", {"triton"}),
         (
-            "case: {n: 64, dtype: float32}\n      bytes",
-            "case: {n: 128, dtype: float32}\n      bytes",
+            "case: {n: 33554432, dtype: float32}\n      bytes",
+            "case: {n: 67108864, dtype: float32}\n      bytes",
             {"triton"},
         ),
         ("2 * n * itemsize", "3 * n * itemsize", {"triton"}),

@@ -51,7 +51,7 @@ def make_exercise(name, points):
         points=points,
         size_classes=tuple(key for key in points if key != "performance"),
         performance=SimpleNamespace(
-            thresholds=(threshold,), every_case=({"rows": 8, "dtype": "float32"},)
+            steps=(threshold,), every_case=({"rows": 8, "dtype": "float32"},), device=None
         ),
         bonus=False,
     )
@@ -665,6 +665,38 @@ def test_the_html_page_shows_what_was_timed():
     text = in_html(make_evidence(make_variant("rmsnorm", performance=fast), gpu=H100))
     assert f"Timed on {H100}: 93.1 us per call, 2883 GB/s." in text
     assert "1.001 of torch&#39;s speed (target 0.9)" in text
+
+
+def test_every_report_says_how_surely_it_was_measured():
+    close = PerformanceEvidence(
+        Status.passed,
+        device=H100,
+        case=CASE,
+        microseconds=93.1,
+        samples=27,
+        voids={"slept in the short run": 2, "a time that is not above 0": 1},
+        budget_ended=True,
+        disturbed="torch took 4.0% longer beside the kernel than before it",
+        yardsticks=(
+            Yardstick("torch", 93.2, 0.895, 0.886, 0.904),
+            Yardstick("roofline", 80.1, 0.86, 0.85, 0.87),
+        ),
+    )
+    evidence = make_evidence(make_variant("rmsnorm", performance=close), gpu=H100)
+    doubt = "(0.886 to 0.904; target 0.9): within the measurement's doubt, decided in your favour"
+    assert doubt.partition(": ")[2] in unwrapped(in_terminal(evidence))
+    text = unwrapped(_Page(in_html(evidence)).text)
+    assert doubt in text
+    assert "torch: 93.2 us; this kernel has 0.895 (0.886 to 0.904) of its speed." in text
+    assert "roofline: 80.1 us; this kernel reaches 0.860 (0.850 to 0.870) of it." in text
+    assert (
+        "From 27 pairs; 3 more were void (slept in the short run, 2; a time that is not above 0, "
+        "1); the time for it ended before everything was decided. torch took 4.0% longer"
+    ) in text
+    check = in_json(evidence)["exercises"][0]["variants"][0]["checks"][-1]
+    assert check["message"].startswith(f"0.895 of torch's speed {doubt}")
+    assert check["performance"]["voids"]["slept in the short run"] == 2
+    assert check["performance"]["yardsticks"][0]["high"] == 0.904
 
 
 # Hostile text

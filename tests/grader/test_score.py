@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from types import SimpleNamespace
 
 import pytest
@@ -23,7 +24,7 @@ from grader.evidence import (
     from_json,
     to_json,
 )
-from grader.score import NEEDS_GPU, RIGHT_FIRST, GradeScore, score
+from grader.score import IN_DOUBT, NEEDS_GPU, RIGHT_FIRST, GradeScore, score
 from grader.status import Status
 
 DTYPES = ("float32", "float16", "bfloat16")
@@ -45,7 +46,7 @@ CASE = "rows=8 dtype=float32 seed=7"
 
 
 def make_variant(points=POINTS, dtypes=DTYPES, thresholds=THRESHOLDS, name="triton", cases=CASES):
-    timed = SimpleNamespace(thresholds=thresholds, every_case=cases)
+    timed = SimpleNamespace(steps=thresholds, every_case=cases, device=None)
     return SimpleNamespace(
         name=name,
         file="rmsnorm.py",
@@ -167,7 +168,158 @@ def test_performance_earns_the_first_threshold_that_holds(copy, torch, points, s
 
 def test_a_missed_target_is_not_rounded_up_to_it():
     grade = score(make_evidence(None, timed(copy=0.89999, torch=0.5), GPU), make_specs())
-    assert "0.899 of copy's speed (target 0.9)" in check(grade, "performance").message
+    assert "0.899 of a copy's speed (target 0.9)" in check(grade, "performance").message
+
+
+def measured(low, high, ratio=None, **changes):
+    """A time with one yardstick, copy, whose ratio lies between low and high."""
+    ratio = (low + high) / 2 if ratio is None else ratio
+    return timed(yardsticks=(Yardstick("copy", 90.0, ratio, low, high),), **changes)
+
+
+def graded(performance, *thresholds, **variant):
+    specs = make_specs(
+        make_variant(**({"thresholds": thresholds} if thresholds else {}), **variant)
+    )
+    return check(score(make_evidence(None, performance, GPU), specs), "performance")
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "points", "in_doubt"),
+    [(0.90, 0.95, 2.0, False), (0.88, 0.90, 2.0, True), (0.85, 0.8999, 0.0, False)],
+)
+def test_the_doubt_of_a_measurement_is_the_students(low, high, points, in_doubt):
+    found = graded(measured(low, high), make_threshold(2.0, "copy", 0.90))
+    assert numbers(found) == (points, 2.0, 2.0)
+    assert found.status is (Status.passed if points else Status.target_missed)
+    assert (IN_DOUBT in found.message) is in_doubt
+
+
+def test_what_was_measured_stands_beside_its_interval():
+    found = graded(measured(0.88, 0.9049, 0.8929), make_threshold(2.0, "copy", 0.90))
+    assert found.message == (
+        "0.892 of a copy's speed (0.880 to 0.904; target 0.9): within the measurement's doubt, "
+        "decided in your favour"
+    )
+
+
+def test_of_several_cases_all_must_reach_a_threshold():
+    first = measured(0.95, 0.99, further=(measured(0.85, 0.89, case="rows=1 dtype=float32"),))
+    found = graded(first, make_threshold(2.0, "copy", 0.90), cases=SEVERAL)
+    assert found.status is Status.target_missed
+    assert found.message.endswith("the worst of 2 cases: rows=1 dtype=float32")
+    first = measured(0.95, 0.99, further=(measured(0.89, 0.93, case="rows=1 dtype=float32"),))
+    found = graded(first, make_threshold(2.0, "copy", 0.90), cases=SEVERAL)
+    assert (found.score, IN_DOUBT in found.message) == (2.0, True)
+
+
+def test_evidence_from_before_intervals_counts_as_it_did():
+    old = '{"name": "copy", "microseconds": 90.0, "ratio": 0.8999}'
+    text = to_json(make_evidence(None, timed(copy=0.8999), GPU))
+    new = json.loads(text)
+    new["variants"][0]["performance"] = {
+        "status": "passed", "device": GPU["gpu"], "case": CASE, "microseconds": 95.0,
+        "samples": 21, "yardsticks": [json.loads(old)],
+    }  # fmt: skip
+    evidence = from_json(json.dumps(new))
+    [yardstick] = evidence.variants[0].performance.yardsticks
+    assert (yardstick.low, yardstick.high, yardstick.at_best) == (None, None, 0.8999)
+    found = check(score(evidence, make_specs()), "performance")
+    assert numbers(found) == (0.0, 2.0, 2.0)
+    assert "0.899 of a copy's speed (target 0.9)" in found.message
+
+
+def test_all_that_is_known_of_a_time_goes_through_json():
+    full = measured(
+        0.8, 0.9, flops=1e12, samples=24, voids={"slept": 2}, budget_ended=True,
+        microseconds_low=94.0, microseconds_high=96.0, disturbed="copy took 5.0% longer",
+        machine={"driver": "580.1", "sm_mhz": 1980, "celsius": 61.5},
+    )  # fmt: skip
+    evidence = make_evidence(None, full, GPU)
+    assert from_json(to_json(evidence)) == evidence
+
+
+LINEAR = spec.Threshold(**{"speed_vs": "copy", "from": 0.5, "at_least": 0.9, "points": 2})
+
+
+@pytest.mark.parametrize(
+    ("high", "points"),
+    [(1.2, 2.0), (0.9, 2.0), (0.899, 1.8), (0.55, 0.2), (0.54, 0.2), (0.539, 0.0), (0.3, 0.0)],
+)
+def test_linear_points_are_those_of_the_highest_step_that_holds(high, points):
+    found = graded(measured(0.98 * high, high), *LINEAR.steps)
+    assert numbers(found) == (points, 2.0, 2.0)
+
+
+def test_a_missed_target_names_the_next_one_of_each_yardstick():
+    found = graded(measured(0.38, 0.40), *LINEAR.steps)
+    assert found.message == "0.390 of a copy's speed (0.380 to 0.400; target 0.54)"
+
+
+@pytest.mark.parametrize(("low", "points"), [(0.0999, 2.0), (0.1001, 0.0)])
+def test_milliseconds_hold_where_the_interval_reaches_them(low, points):
+    limit = SimpleNamespace(gpu="H100", at_most=0.1)
+    took = timed(microseconds=101.0, microseconds_low=1000 * low, microseconds_high=102.0)
+    found = graded(took, make_threshold(2.0, milliseconds=limit))
+    assert numbers(found) == (points, 2.0, 2.0)
+    assert found.message.startswith(f"0.101 ms ({low:g} to 0.102; target 0.1 ms)")
+    assert (IN_DOUBT in found.message) == bool(points)
+
+
+def test_another_gpu_than_the_thresholds_are_for_is_said():
+    specs = make_specs()
+    specs["rmsnorm"].variants["triton"].performance.device = "H100"
+    for device, is_said in (("NVIDIA H100 80GB HBM3", False), ("NVIDIA A100", True)):
+        grade = score(make_evidence(None, timed(device=device), GPU), specs)
+        message = check(grade, "performance").message
+        assert ("indicative: the final grade is taken on an H100" in message) is is_said
+
+
+def test_a_disturbed_yardstick_is_said():
+    found = graded(timed(disturbed="copy took 5.0% longer beside the kernel"))
+    assert found.message.endswith("; copy took 5.0% longer beside the kernel")
+
+
+# An H100 moves 3.35 TB/s at most, so 268 MB in no less than some 78 us.
+MOVED = 268435456
+
+
+@pytest.mark.parametrize(("took", "doubted"), [(95.0, False), (80.2, False), (60.0, True)])
+def test_a_time_that_the_memory_does_not_allow_waits_for_a_person(took, doubted):
+    found = graded(timed(microseconds=took, bytes=MOVED))
+    if doubted:
+        assert (*numbers(found), found.status) == (0.0, 0.0, 2.0, Status.implausible_time)
+        assert "60 us is below the " in found.message
+        assert "a person will look, and no points are lost until then" in found.message
+    else:
+        assert found.status is Status.passed
+
+
+def test_a_time_that_the_tensor_cores_do_not_allow_waits_for_a_person():
+    fast = timed(microseconds=95.0, bytes=1000, flops=2e11, case="rows=8 dtype=bfloat16 seed=7")
+    cases = ({"rows": 8, "dtype": "bfloat16"},)
+    assert graded(fast, cases=cases, dtypes=("bfloat16",)).status is Status.implausible_time
+    slower = dataclasses.replace(fast, microseconds=300.0)
+    assert graded(slower, cases=cases, dtypes=("bfloat16",)).status is Status.passed
+
+
+def test_one_implausible_case_of_several_is_enough():
+    further = (timed(microseconds=60.0, bytes=MOVED, case="rows=1 dtype=float32"),)
+    found = graded(timed(further=further), cases=SEVERAL)
+    assert found.status is Status.implausible_time
+    assert "rows=1" in found.message
+
+
+def test_a_time_that_a_person_accepted_or_of_an_unknown_gpu_counts():
+    doubted = timed(microseconds=1.0, bytes=MOVED)
+    assert graded(dataclasses.replace(doubted, accepted=True)).status is Status.passed
+    assert graded(dataclasses.replace(doubted, device="Another GPU")).status is Status.passed
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), -1.0, 0.0])
+def test_odd_numbers_of_bytes_and_flops_break_nothing(number):
+    for changes in ({"flops": number}, {"microseconds": number}):
+        assert graded(timed(bytes=MOVED, **changes)).status in (Status.passed, Status.not_measured)
 
 
 @pytest.mark.parametrize("ratio", [float("nan"), float("inf")])
@@ -224,7 +376,9 @@ def test_of_several_cases_the_worst_counts():
     evidence = make_evidence(None, timed(copy=0.95, further=further), GPU)
     performance = check(score(evidence, variants), "performance")
     assert (performance.status, performance.score) == (Status.target_missed, 0.0)
-    assert "0.700 of copy's speed (target 0.9), the worst of 2 cases: rows=1" in performance.message
+    assert (
+        "0.700 of a copy's speed (target 0.9), the worst of 2 cases: rows=1" in performance.message
+    )
 
 
 @pytest.mark.parametrize(

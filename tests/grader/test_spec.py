@@ -24,6 +24,7 @@ from grader.spec import (
     SizeRule,
     SpecError,
     Tensor,
+    Threshold,
     Tolerance,
     load,
     load_all,
@@ -55,7 +56,7 @@ variants:
     dtypes: [float32, bfloat16]
     points: {performance: 2, ragged: 1.5, aligned: 1}
     performance:
-      case: {rows: 8192, cols: 4096, dtype: bfloat16, data: normal, scale: 1.5}
+      case: {rows: 8192, cols: 16384, dtype: bfloat16, data: normal, scale: 1.5}
       bytes: rows * (cols + 1) * itemsize
       flops: rows * cols
       device: H100
@@ -267,6 +268,37 @@ def test_performance_and_memory_blocks_are_read(exercise):
         ("bytes_copied",),
         ("reads", "x"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "points", "expected"),
+    [
+        (0.5, 0.9, 2.0, [(0.9 - 0.04 * k, 2.0 - 0.2 * k) for k in range(10)]),
+        (0.8, 0.9, 1.0, [(0.9, 1.0), (0.85, 0.5)]),
+        (0.96, 1.0, 3.0, [(1.0, 3.0)]),
+    ],
+)
+def test_linear_points_are_equal_steps_none_narrower_than_can_be_told_apart(
+    start, end, points, expected
+):
+    linear = Threshold(**{"speed_vs": "copy", "from": start, "at_least": end, "points": points})
+    found = [(each.at_least, each.points) for each in linear.steps]
+    assert found == [pytest.approx(each) for each in expected]
+    assert found[0] == (end, points)
+    assert {each.speed_vs for each in linear.steps} == {"copy"}
+    assert all(each.from_ is None for each in linear.steps)
+
+
+def test_linear_points_may_follow_stepped_ones(write):
+    text = SPEC.replace("{milliseconds: {gpu: H100, at_most: 0.8}, points: 0.25}", LINEAR)
+    performance = load(write(text)).variants["triton"].performance
+    assert performance.thresholds[-1].from_ == 0.2
+    assert [each.points for each in performance.steps] == pytest.approx(
+        [2, 1.5, 1, 0.5, 0.4, 0.36, 0.32, 0.28, 0.24, 0.2, 0.16, 0.12, 0.08, 0.04]
+    )
+
+
+LINEAR = "{speed_vs: copy, from: 0.2, at_least: 0.4, points: 0.4}"
 
 
 def test_objects_are_frozen(exercise):
@@ -590,7 +622,7 @@ MISTAKES = {
         ["expected points for 'memory', got none"],
     ),
     "performance case without a size": (
-        "case: {rows: 8192, cols: 4096, ", "case: {rows: 8192, ",
+        "case: {rows: 8192, cols: 16384, ", "case: {rows: 8192, ",
         "25: variants.triton.performance.case", ["expected rows, cols, dtype, got no cols"],
     ),
     "performance case without a dtype": (
@@ -614,13 +646,13 @@ MISTAKES = {
         ["write 1.0e-5"],
     ),
     "one of several performance cases with an unknown word": (
-        "case: {rows: 8192, cols: 4096, dtype: bfloat16, data: normal, scale: 1.5}",
-        "cases: [{rows: 1, cols: 4, dtype: float32}, {rows: 1, cols: 4, dtyp: float32}]",
+        "case: {rows: 8192, cols: 16384, dtype: bfloat16, data: normal, scale: 1.5}",
+        "cases: [{rows: 8192, cols: 16384, dtype: float32}, {rows: 1, cols: 4, dtyp: float32}]",
         "25: variants.triton.performance.cases[1]",
         ["expected rows, cols, dtype, got no dtype"],
     ),
     "one of several performance cases that moves nothing": (
-        "case: {rows: 8192, cols: 4096, dtype: bfloat16, data: normal, scale: 1.5}\n"
+        "case: {rows: 8192, cols: 16384, dtype: bfloat16, data: normal, scale: 1.5}\n"
         "      bytes: rows * (cols + 1) * itemsize",
         "cases: [{rows: 9, cols: 4, dtype: float32}, {rows: 1, cols: 4, dtype: float32}]\n"
         "      bytes: rows - 1", "26: variants.triton.performance.bytes",
@@ -631,7 +663,7 @@ MISTAKES = {
         "24: variants.triton.performance", ["expected one of case and cases"],
     ),
     "performance without a case": (
-        "      case: {rows: 8192, cols: 4096, dtype: bfloat16, data: normal, scale: 1.5}\n", "",
+        "      case: {rows: 8192, cols: 16384, dtype: bfloat16, data: normal, scale: 1.5}\n", "",
         "24: variants.triton.performance", ["expected one of case and cases"],
     ),
     "ballast in CUDA C++": (
@@ -692,6 +724,51 @@ MISTAKES = {
     "threshold without a bound": (
         THRESHOLD, "{speed_vs: copy, points: 2}", "30: variants.triton.performance.thresholds[0]",
         ["expected at_least beside speed_vs"],
+    ),
+    "linear points that fall": (
+        "{speed_vs: copy, at_least: 0.5", "{speed_vs: copy, from: 0.5, at_least: 0.5",
+        "33: variants.triton.performance.thresholds[3]",
+        ["expected from below at_least (0.5), got 0.5"],
+    ),
+    "linear points too steep for a step": (
+        "{speed_vs: copy, at_least: 0.5", "{speed_vs: copy, from: 0.49, at_least: 0.5",
+        "33: variants.triton.performance.thresholds[3]",
+        ["expected from at 0.48 or less, a step of 4 % below at_least (0.5), got 0.49"],
+    ),
+    "linear points in milliseconds": (
+        "{milliseconds: {gpu: H100, at_most: 0.8}, ",
+        "{milliseconds: {gpu: H100, at_most: 0.8}, from: 1.2, ",
+        "34: variants.triton.performance.thresholds[4]",
+        ["expected from beside speed_vs and at_least, got it beside milliseconds"],
+    ),
+    "linear points from nothing": (
+        "{speed_vs: copy, at_least: 0.5", "{speed_vs: copy, from: 0, at_least: 0.5",
+        "33: variants.triton.performance.thresholds[3].from", ["expected a number > 0, got 0"],
+    ),
+    "linear points before others": (
+        "{speed_vs: copy, at_least: 0.5", "{speed_vs: copy, from: 0.3, at_least: 0.5",
+        "33: variants.triton.performance.thresholds[3].from",
+        ["expected linear points in the last threshold alone", "got 1 more after it"],
+    ),
+    "linear points misspelt": (
+        "{speed_vs: copy, at_least: 0.5", "{speed_vs: copy, form: 0.3, at_least: 0.5",
+        "33: variants.triton.performance.thresholds[3].form",
+        ["expected one of the keys speed_vs, from, at_least", "did you mean 'from'?"],
+    ),
+    "performance case that is over at once": (
+        "cols: 16384, dtype: bfloat16, data", "cols: 128, dtype: bfloat16, data",
+        "25: variants.triton.performance.case",
+        ["expected a case of 50 us or more on the H100 at its peaks", "us: make it larger"],
+    ),
+    "one of several performance cases that is over at once": (
+        "case: {rows: 8192, cols: 16384, dtype: bfloat16, data: normal, scale: 1.5}",
+        "cases: [{rows: 8192, cols: 16384, dtype: float32}, {rows: 1, cols: 1, dtype: float32}]",
+        "25: variants.triton.performance.cases[1]", ["a case of 50 us or more on the H100"],
+    ),
+    "performance case too short, with a GPU that nobody knows": (
+        "(cols + 1) * itemsize\n      flops: rows * cols\n      device: H100",
+        "1\n      flops: rows * cols\n      device: another",
+        "25: variants.triton.performance.case", ["50 us or more on the H100"],
     ),
     "memory bound in the bad direction": (
         "{load: {at_least: 30}", "{load: {at_most: 30}",

@@ -1,0 +1,129 @@
+"""From repeated measurements to a median and an interval. Pure: numbers in, numbers out.
+
+The interval is the percentile bootstrap's of the median (Efron and Tibshirani, An Introduction to
+the Bootstrap, 1993, chapter 13). Nothing is drawn for it: the distribution of a resample's median
+is known in closed form (Efron 1979, Annals of Statistics 7, section 3; Maritz and Jarrett 1978,
+JASA 73). Of n values, k are at or below the k-th smallest, so the number of a resample's values at
+or below it is binomial (n, k/n), and its median is there when more than half of them are. So the
+same values give the same interval, in whatever order and on whatever machine, and an outlier moves
+it by a rank.
+
+The distribution is read between neighbouring values too, by a straight line; without that, the
+interval of a dozen values would be a good deal wider than asked for. Coverage, in simulations with
+normal, exponential and Student-t noise: 0.957 to 0.99 for 0.95, at least 0.999 for 0.999, from
+12 values on (of fewer, the whole range covers less than 0.999).
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+CONFIDENCE = 0.95
+FEWEST = 5  # values; with fewer the interval is their range, whatever the confidence
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A median and where it may lie: low <= median <= high, in the unit of the values."""
+
+    median: float
+    low: float
+    high: float
+    count: int  # of values
+
+    @property
+    def half_width(self) -> float:
+        """Half the width as a share of the median; infinite where the median is 0."""
+        return (self.high - self.low) / 2 / abs(self.median) if self.median else math.inf
+
+    def at_least_as_wide(self, share: float) -> Interval:
+        """This interval, but at least from m / (1 + share) to m (1 + share), for a median m > 0.
+
+        For what every measurement of one run has in common, and more of them don't average away.
+        """
+        low = min(self.low, self.median / (1 + share))
+        return Interval(self.median, low, max(self.high, self.median * (1 + share)), self.count)
+
+
+def interval(values: Sequence[float], confidence: float = CONFIDENCE) -> Interval:
+    """The median of the values with its bootstrap interval at a confidence between 0 and 1.
+
+    Raises ValueError for no values, a value that is no finite number, or another confidence.
+    """
+    if not 0 < confidence < 1:
+        raise ValueError(f"expected a confidence between 0 and 1, got {confidence}")
+    if not values:
+        raise ValueError("expected at least one value, got none")
+    for value in values:
+        if not math.isfinite(value):
+            raise ValueError(f"expected finite numbers, got {value}")
+    ordered = sorted(map(float, values))
+    rank, share = _low_end(len(ordered), confidence)
+    middle = statistics.median(ordered)
+    low = _between(ordered[rank - 1], ordered[min(rank, len(ordered) - 1)], share)
+    high = _between(ordered[-rank], ordered[max(-rank - 1, -len(ordered))], share)
+    # Rounding must not carry an end past the median.
+    return Interval(middle, min(low, middle), max(high, middle), len(ordered))
+
+
+def paired_ratios(candidate: Iterable[float], yardstick: Iterable[float]) -> list[float]:
+    """Yardstick's time over candidate's, pair by pair: above 1 the candidate wins.
+
+    Raises ValueError where a time is not above 0, or the two are of different lengths.
+    """
+    ratios = []
+    for own, other in zip(candidate, yardstick, strict=True):
+        if not (own > 0 and other > 0):
+            raise ValueError(f"expected times above 0, got {own} and {other}")
+        ratios.append(other / own)
+    return ratios
+
+
+def _between(start: float, end: float, share: float) -> float:
+    return start + (end - start) * share if share else start
+
+
+@lru_cache(maxsize=4096)
+def _low_end(n: int, confidence: float) -> tuple[int, float]:
+    """Where the low end lies: at a rank, from 1, and a share of the way to the next one.
+
+    The high end lies as far from the top.
+    """
+    if n < FEWEST:
+        return 1, 0.0
+    tail = (1 - confidence) / 2
+    low, high = 1, (n + 1) // 2
+    while high - low > 1:  # the largest rank with no more than the tail at or below it
+        middle = (low + high) // 2
+        if _median_is_at_most(middle, n) <= tail:
+            low = middle
+        else:
+            high = middle
+    here = _median_is_at_most(low, n)
+    if here > tail:
+        return 1, 0.0
+    return low, (tail - here) / (_median_is_at_most(low + 1, n) - here)
+
+
+def _median_is_at_most(rank: int, n: int) -> float:
+    """The probability that a resample's median is at or below the element of a rank < n.
+
+    Of an even number, the mean of that for its lower and for its upper middle element.
+    """
+    if n % 2:
+        return _at_least((n + 1) // 2, n, rank / n)
+    return (_at_least(n // 2, n, rank / n) + _at_least(n // 2 + 1, n, rank / n)) / 2
+
+
+def _at_least(successes: int, n: int, p: float) -> float:
+    """P(X >= successes) for X binomial (n, p), 0 < p < 1."""
+    log_p, log_q = math.log(p), math.log1p(-p)
+    whole = math.lgamma(n + 1)
+    return math.fsum(
+        math.exp(whole - math.lgamma(k + 1) - math.lgamma(n - k + 1) + k * log_p + (n - k) * log_q)
+        for k in range(successes, n + 1)
+    )

@@ -1,0 +1,271 @@
+"""The sequential measurement: candidate and yardsticks in turn, until it is decided who is faster.
+
+Pure over what it is given: lanes that say how long a call took, and a clock. So it is tested with
+made-up lanes and no time passing.
+
+In each round every lane is measured once, the candidate in the middle and the order turned round
+from one round to the next, so that a drift of the machine cancels. A round in which a lane's time
+is void counts for nothing and is counted with its reason.
+
+**The same submission gets the same points every time.** What stands between a measurement and that
+promise is noise, and what is done about each kind:
+
+- *Noise within a run* is averaged away. Intervals are at CONFIDENCE over all looks of a race
+  together: looking again and again for an interval that is clear of a threshold would find one by
+  chance, so the k-th look may err with 1/(k (k + 1)) of what the race may (these shares add up to
+  1 for any number of looks; by the union bound the race errs no more often than it says).
+- *What differs from run to run* (where buffers lie, which clock the GPU settles on) is the same in
+  all pairs of a race: more of them don't show it. Measured on an H100, paired ratios repeat within
+  1 %. So no interval that is reported is narrower than REPEATS to both sides of its median.
+- *The doubt goes to the student*: a threshold holds where the interval's high end reaches it
+  (score.py). With the line above, a kernel whose true ratio is the threshold, to the digit, holds
+  it unless its median comes out more than 1 % too low. In effect the line between holding and
+  missing lies at threshold / (1 + REPEATS), half-way between "at the threshold" and "2 % short of
+  it", and both of these get the same points each time.
+- *The line itself*: no rule on noisy numbers can treat two speeds alike that differ by nothing and
+  lie on its two sides. What a rule can do is to put the line where no threshold is, and to make the
+  zone around it narrow. So the race goes on, to the end of its budget, exactly while the interval
+  (before it is widened) contains that line, and stops as soon as the points can't change any more.
+
+With 1.5 % noise per ratio and 200 pairs, the median has a standard error of 0.13 %, and the zone in
+which two grades may differ is 0.5 % wide. tests/grader/test_race.py simulates all of this.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from grader.estimate import Interval, interval, paired_ratios
+
+CONFIDENCE = 0.999  # of all looks of a race together
+REPEATS = 0.01  # how far the same kernel's ratio may be off from run to run, as a share
+MIN_PAIRS = 12  # before the first look; of fewer, the whole range covers less than is asked for
+MAX_PAIRS = 200
+MAX_SECONDS = 20.0
+GROWTH = 1.5  # pairs at a look over those at the one before
+NARROW = 0.01  # half width, as a share: enough where no threshold asks for more
+FINEST = 0.002  # half width, as a share: more pairs tell nothing that would repeat
+# Of all rounds. A candidate that could void the slower half of its rounds would look better by two
+# thirds of the noise's standard deviation; more than half is no measurement.
+MOST_VOID = 0.5
+CALM = 0.03  # how much slower a yardstick may be beside the candidate than before it, as a share
+
+
+@dataclass(frozen=True)
+class Void:
+    """A time that doesn't count, and why: a short phrase, the same for the same reason."""
+
+    reason: str
+
+
+class Lane(Protocol):
+    """One that is timed: the candidate, or a yardstick."""
+
+    name: str
+
+    def seconds(self) -> float | Void:
+        """Credited seconds per call, from one long and one short run."""
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A yardstick that takes the same time always: a roof of the device, a limit in seconds."""
+
+    name: str
+    value: float  # seconds per call
+
+    def seconds(self) -> float:
+        return self.value
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What one race may use up."""
+
+    seconds: float = MAX_SECONDS
+    pairs: int = MAX_PAIRS
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A yardstick beside the candidate."""
+
+    name: str
+    seconds: float  # median per call, beside the candidate
+    ratio: Interval  # of yardstick's time over candidate's, never narrower than REPEATS
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a race came to. Where `reason` says why there is no measurement, only counts are set."""
+
+    reason: str = ""
+    pairs: int = 0
+    voids: Mapping[str, int] = field(default_factory=dict)  # rounds by reason
+    budget_ended: bool = False  # before everything was decided
+    seconds: Interval | None = None  # of the candidate, per call, never narrower than REPEATS
+    yardsticks: tuple[Compared, ...] = ()
+    disturbed: str = ""  # which yardsticks ran slower than in the calm; evidence for a person
+
+
+@dataclass
+class _Race:
+    candidate: Lane
+    yardsticks: Sequence[Lane]
+    lines: Mapping[str, Sequence[float]]  # ratios at which points change, by yardstick
+    budget: Budget
+    now: Callable[[], float]
+    times: dict[str, list[float]]
+    voids: Counter[str] = field(default_factory=Counter)
+    rounds: int = 0
+    looks: int = 0
+
+    @property
+    def pairs(self) -> int:
+        return len(self.times[self.candidate.name])
+
+    def run(self) -> tuple[str, bool]:
+        """Measure. Returns why there is no measurement, or "", and whether the budget ended."""
+        end = self.now() + self.budget.seconds
+        next_look = MIN_PAIRS
+        while True:
+            if self.pairs >= next_look:
+                self.looks += 1
+                if self._is_decided():
+                    return "", False
+                next_look = math.ceil(self.pairs * GROWTH)
+            if self.pairs >= self.budget.pairs or self.now() >= end:
+                break
+            self._round()
+            void = self.voids.total()
+            if self.rounds >= MIN_PAIRS and void > MOST_VOID * self.rounds:
+                often = ", ".join(f"{reason} ({n})" for reason, n in self.voids.most_common(3))
+                return f"{void} of {self.rounds} timed pairs are void: {often}", False
+        self.looks += 1
+        if self.pairs < MIN_PAIRS:
+            return f"only {self.pairs} pairs were timed in {self.budget.seconds:g} s", True
+        return "", not self._is_decided()
+
+    def _round(self) -> None:
+        """One measurement of every lane; all or none of them count."""
+        self.rounds += 1
+        found: dict[str, float] = {}
+        for lane in self._order():
+            seconds = lane.seconds()
+            if not isinstance(seconds, Void) and not (math.isfinite(seconds) and seconds > 0):
+                seconds = Void("a time that is not above 0")
+            if isinstance(seconds, Void):
+                self.voids[seconds.reason] += 1
+                return
+            found[lane.name] = seconds
+        for name, seconds in found.items():
+            self.times[name].append(seconds)
+
+    def _order(self) -> list[Lane]:
+        """The candidate in the middle, every yardstick next to it in turn, before and after."""
+        others = list(self.yardsticks)
+        turn = self.rounds // 2 % len(others) if others else 0
+        others = others[turn:] + others[:turn]
+        half = len(others) // 2
+        order = [*others[:half], self.candidate, *others[half:]]
+        return order[::-1] if self.rounds % 2 else order
+
+    @property
+    def confidence(self) -> float:
+        """Of the interval at this look, so that all of them together have CONFIDENCE."""
+        return 1 - (1 - CONFIDENCE) / (self.looks * (self.looks + 1))
+
+    def ratio(self, name: str) -> Interval:
+        """The ratio to a yardstick, before it is widened."""
+        return interval(
+            paired_ratios(self.times[self.candidate.name], self.times[name]), self.confidence
+        )
+
+    def _is_decided(self) -> bool:
+        """Whether more pairs would change no points."""
+        if not any(self.lines.values()):
+            own = interval(self.times[self.candidate.name], self.confidence)
+            found = [self.ratio(each.name) for each in self.yardsticks] or [own]
+            return all(each.half_width <= NARROW for each in found)
+        return all(
+            is_clear(self.ratio(each.name), self.lines.get(each.name, ()))
+            for each in self.yardsticks
+        )
+
+
+def is_clear(ratio: Interval, thresholds: Iterable[float]) -> bool:
+    """Whether it is decided which of the thresholds hold, or no more can be found out.
+
+    `ratio` is as measured. Decided is at which side of threshold / (1 + REPEATS) it lies: there,
+    the widened interval begins to reach the threshold.
+    """
+    if ratio.half_width <= FINEST:
+        return True
+    lines = [each / (1 + REPEATS) for each in thresholds]
+    return not any(ratio.low < line <= ratio.high for line in lines)
+
+
+def run(
+    candidate: Lane,
+    yardsticks: Sequence[Lane],
+    thresholds: Mapping[str, Sequence[float]],
+    now: Callable[[], float],
+    *,
+    budget: Budget | None = None,
+    calm: Mapping[str, float] | None = None,
+) -> Outcome:
+    """Time the candidate beside the yardsticks until the points are decided, or the budget ends.
+
+    `thresholds` are, by yardstick, the ratios (yardstick's time over candidate's) at which points
+    change: every rung of linear points too. A limit in seconds is a Constant with the threshold 1.
+    With none at all, the race ends when every ratio's interval is within NARROW. `now` is in
+    seconds; `calm` says how long yardsticks took per call before the candidate existed.
+
+    Raises ValueError where names are not distinct or a threshold names no yardstick. What a lane
+    raises is let through.
+    """
+    names = [candidate.name, *(each.name for each in yardsticks)]
+    if len(set(names)) != len(names):
+        raise ValueError(f"expected lanes of different names, got {', '.join(names)}")
+    if unknown := set(thresholds) - set(names[1:]):
+        raise ValueError(f"expected thresholds of {', '.join(names[1:])}, got {min(unknown)}")
+    race = _Race(
+        candidate, yardsticks, thresholds, budget or Budget(), now, {name: [] for name in names}
+    )
+    reason, budget_ended = race.run()
+    if reason:
+        return Outcome(reason, race.pairs, dict(race.voids), budget_ended)
+    own = interval(race.times[candidate.name], race.confidence)
+    return Outcome(
+        pairs=race.pairs,
+        voids=dict(race.voids),
+        budget_ended=budget_ended,
+        seconds=own.at_least_as_wide(REPEATS),
+        yardsticks=tuple(
+            Compared(
+                each.name,
+                statistics.median(race.times[each.name]),
+                race.ratio(each.name).at_least_as_wide(REPEATS),
+            )
+            for each in yardsticks
+        ),
+        disturbed=disturbance(
+            {name: statistics.median(times) for name, times in race.times.items()}, calm or {}
+        ),
+    )
+
+
+def disturbance(beside: Mapping[str, float], calm: Mapping[str, float]) -> str:
+    """Which yardsticks ran slower beside the candidate than before it, by more than CALM; or ""."""
+    told = [
+        f"{name} took {beside[name] / before - 1:.1%} longer beside the kernel than before it "
+        f"({1e6 * beside[name]:.4g} us and {1e6 * before:.4g} us)"
+        for name, before in calm.items()
+        if beside[name] > (1 + CALM) * before
+    ]
+    return "; ".join(told)

@@ -1,0 +1,311 @@
+"""Races over made-up lanes: the same points each time, drift and voids, and the budget's end."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from grader import race
+from grader.estimate import Interval
+from grader.race import MIN_PAIRS, REPEATS, Budget, Compared, Constant, Outcome, Void, is_clear
+
+AT = 0.9  # the threshold of most tests
+
+
+class Made:
+    """A lane that answers from a list, over and over; it notes when it was asked."""
+
+    def __init__(self, name, answers, log=None):
+        self.name = name
+        self.answers = itertools.cycle(answers)
+        self.log = [] if log is None else log
+
+    def seconds(self):
+        self.log.append(self.name)
+        return next(self.answers)
+
+
+class Clock:
+    """A clock that goes on by `step` at each look at it."""
+
+    def __init__(self, step=0.0):
+        self.step, self.time = step, 0.0
+
+    def __call__(self):
+        self.time += self.step
+        return self.time
+
+
+def raced(own, other, thresholds=(AT,), **options):
+    """A candidate's answers against a yardstick's, both in seconds."""
+    lanes = Made("candidate", own), [Made("copy", other)]
+    return race.run(*lanes, {"copy": thresholds}, options.pop("now", Clock()), **options)
+
+
+def verdict(outcome: Outcome, at_least: float = AT) -> str:
+    """As points are given: the doubt is the student's."""
+    [found] = outcome.yardsticks
+    if found.ratio.low >= at_least:
+        return "holds"
+    return "can't tell" if found.ratio.high >= at_least else "missed"
+
+
+def simulated(ratio, races, noise=0.015, runs=0.0, seed=5, tails=0.0):
+    """The verdicts of many races of a candidate with this true ratio.
+
+    `noise` is the standard deviation of a pair's ratio, `runs` how far it may be off in a whole
+    race; a share `tails` of the candidate's times is longer by up to a third.
+    """
+    draws = np.random.default_rng(seed)
+    counts: Counter[str] = Counter()
+    pairs = 0
+    for _ in range(races):
+        lanes = np.exp(draws.normal(0, noise / math.sqrt(2), (2, race.MAX_PAIRS)))
+        if tails:
+            slow = draws.random(race.MAX_PAIRS) < tails
+            lanes[0] *= 1 + slow * draws.random(race.MAX_PAIRS) / 3
+        own = (lanes[0] * 1e-4 / (ratio * (1 + draws.uniform(-runs, runs)))).tolist()
+        outcome = raced(own, (lanes[1] * 1e-4).tolist())
+        counts[verdict(outcome)] += 1
+        pairs += outcome.pairs
+    return counts, pairs / races
+
+
+# --- the same points each time --------------------------------------------------------------------
+
+
+def test_two_percent_from_a_threshold_every_grade_is_the_same():
+    below, _ = simulated(0.98 * AT, 1000)
+    assert below["missed"] >= 995
+    above, _ = simulated(1.02 * AT, 1000)
+    assert above["missed"] <= 5
+
+
+def test_exactly_at_a_threshold_the_doubt_is_always_the_students():
+    at, pairs = simulated(AT, 1000)
+    assert at["missed"] == 0
+    assert pairs < race.MAX_PAIRS / 2  # no need to look for what can't be found
+
+
+def test_an_offset_of_a_whole_run_changes_no_points():
+    """Paired ratios repeat within 1 % from run to run: half of that to either side."""
+    at, _ = simulated(AT, 300, runs=0.005)
+    assert at["missed"] == 0
+    below, _ = simulated(0.98 * AT, 300, runs=0.005)
+    assert below["missed"] >= 298
+
+
+def test_a_busy_cpu_changes_no_points():
+    at, _ = simulated(AT, 200, tails=0.1)
+    assert at["missed"] == 0
+    below, _ = simulated(0.975 * AT, 200, tails=0.1)
+    assert below["missed"] == 200
+
+
+def test_the_zone_where_grades_may_differ_is_half_a_percent_wide():
+    middle = AT / (1 + REPEATS)
+    under, _ = simulated(0.996 * middle, 200)
+    over, _ = simulated(1.004 * middle, 200)
+    assert under["missed"] >= 195
+    assert over["missed"] <= 5
+
+
+def test_what_is_far_from_every_threshold_takes_few_pairs():
+    for ratio in (0.8, 1.0):
+        _, pairs = simulated(ratio, 100)
+        assert pairs <= 1.6 * MIN_PAIRS
+
+
+def test_more_noise_than_the_budget_can_average_away_is_the_students_gain():
+    outcomes, _ = simulated(0.98 * AT, 100, noise=0.3)
+    assert outcomes["holds"] <= 1
+    assert outcomes["can't tell"] >= 90
+
+
+# --- when it ends ---------------------------------------------------------------------------------
+
+
+def test_no_decision_rests_on_fewer_pairs_than_the_least():
+    assert raced([1.0], [0.1]).pairs == MIN_PAIRS
+
+
+def test_the_race_goes_on_while_any_threshold_is_open():
+    """Between the rungs of linear points it is decided soon, at the line of one it isn't."""
+    rungs = [0.54 + 0.04 * each for each in range(10)]
+    noisy = [1.0, 1.03, 0.97, 1.02, 0.98]
+    assert raced(noisy, [0.70]).pairs < 60
+    outcome = raced(noisy, [0.70], [0.70 * (1 + REPEATS)])
+    assert (outcome.pairs, outcome.budget_ended) == (race.MAX_PAIRS, True)
+    assert raced(noisy, [0.70 / (1 + REPEATS)], rungs).pairs == race.MAX_PAIRS
+
+
+def test_every_yardstick_has_to_be_decided():
+    noisy = Made("candidate", [1.0, 1.03, 0.97, 1.02, 0.98])
+    yardsticks = [Made("copy", [1.0]), Made("torch", [0.9 / (1 + REPEATS)])]
+    outcome = race.run(noisy, yardsticks, {"copy": [0.8], "torch": [0.9]}, Clock())
+    assert outcome.budget_ended
+    outcome = race.run(noisy, yardsticks, {"copy": [0.8]}, Clock())
+    assert not outcome.budget_ended
+
+
+def test_without_thresholds_it_ends_when_every_interval_is_narrow():
+    draws = np.random.default_rng(2)
+    own, other = np.exp(draws.normal(0, 0.01, (2, race.MAX_PAIRS))).tolist()
+    outcome = raced(own, other, ())
+    assert MIN_PAIRS < outcome.pairs < race.MAX_PAIRS
+    assert not outcome.budget_ended
+    [found] = outcome.yardsticks
+    assert found.ratio.half_width <= 1.05 * race.NARROW  # widened where one side is narrower
+
+
+def test_what_has_no_noise_is_decided_even_at_the_line():
+    outcome = raced([1.0], [AT / (1 + REPEATS)])
+    assert (outcome.pairs, outcome.budget_ended) == (MIN_PAIRS, False)
+
+
+@pytest.mark.parametrize(
+    ("budget", "now", "pairs"), [(Budget(pairs=30), Clock(), 30), (Budget(2.5), Clock(0.1), 24)]
+)
+def test_the_budget_ends_a_race_that_is_not_decided(budget, now, pairs):
+    noisy = [1.0, 1.05, 0.95]
+    outcome = raced(noisy, [AT / (1 + REPEATS)], budget=budget, now=now)
+    assert outcome.budget_ended
+    assert outcome.reason == ""
+    assert abs(outcome.pairs - pairs) <= 1
+
+
+def test_a_budget_too_short_for_the_least_is_no_measurement():
+    outcome = raced([1.0], [1.0], budget=Budget(0.5), now=Clock(0.1))
+    assert outcome.reason == "only 4 pairs were timed in 0.5 s"
+    assert outcome.yardsticks == ()
+    assert outcome.budget_ended
+
+
+def test_looks_share_what_a_race_may_err_by():
+    racing = race._Race(Made("c", [1]), [], {}, Budget(), Clock(), {"c": []})
+    doubts = []
+    for racing.looks in range(1, 5000):
+        doubts.append(1 - racing.confidence)
+    assert sum(doubts) <= 1 - race.CONFIDENCE + 1e-12
+    assert sorted(doubts, reverse=True) == doubts
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "expected"),
+    [
+        (0.80, 0.8910, True),  # missed, though 1 % more be added
+        (0.80, 0.8911, False),
+        (0.8909, 0.95, False),
+        (0.8911, 0.95, True),  # it holds: at worst in doubt
+    ],
+)
+def test_a_threshold_is_decided_where_the_points_can_not_change(low, high, expected):
+    assert is_clear(Interval((low + high) / 2, low, high, 20), [AT]) is expected
+
+
+# --- order and voids ------------------------------------------------------------------------------
+
+
+def test_drift_of_the_machine_cancels():
+    """The GPU gets slower while the race is on: whoever comes first in a pair gains nothing."""
+    clock = itertools.count()
+
+    class Drifting(Made):
+        def seconds(self):
+            return next(self.answers) * (1 + next(clock) / 100)
+
+    lanes = Drifting("candidate", [1.0]), [Drifting("copy", [1.0])]
+    outcome = race.run(*lanes, {"copy": [0.5, 2.0]}, Clock())
+    assert outcome.yardsticks[0].ratio.median == pytest.approx(1, abs=0.002)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4])
+def test_every_yardstick_stands_on_both_sides_of_the_candidate_equally_often(count):
+    log: list[str] = []
+    others = [Made(f"y{each}", [1.0], log) for each in range(count)]
+    racing = race._Race(Made("c", [1.0], log), others, {}, Budget(), Clock(), {})
+    places = Counter()
+    for racing.rounds in range(2 * count * 2):
+        order = [lane.name for lane in racing._order()]
+        assert sorted(order) == sorted(["c", *(each.name for each in others)])
+        for name in order:
+            places[name, order.index(name) < order.index("c")] += 1
+    for each in others:
+        assert places[each.name, True] == places[each.name, False]
+
+
+def test_a_void_pair_counts_for_nothing_and_is_counted_with_its_reason():
+    asleep, sick = Void("slept in the short run"), Void("the output was not written")
+    outcome = raced([1.0, asleep, 1.0, 1.0, sick, 1.0], [0.5], thresholds=[0.9])
+    assert outcome.reason == ""
+    assert outcome.yardsticks[0].ratio == Interval(0.5, 0.5, 0.5, 12).at_least_as_wide(REPEATS)
+    assert set(outcome.voids) == {asleep.reason, sick.reason}
+    assert sum(outcome.voids.values()) in (5, 6)
+
+
+def test_a_yardsticks_void_voids_the_candidates_time_too():
+    """Each candidate's time stands beside the yardstick's of the same round, or nowhere."""
+    outcome = raced([1.0], [4.0, 4.0, Void("noise")])
+    assert (outcome.pairs, outcome.voids) == (MIN_PAIRS, {"noise": 5})
+    assert (outcome.seconds.count, outcome.yardsticks[0].ratio.count) == (MIN_PAIRS, MIN_PAIRS)
+
+
+def test_too_many_voids_end_the_race_without_a_measurement():
+    outcome = raced([Void("slept in the short run"), Void("slept in the short run"), 1.0], [1.0])
+    assert outcome.reason.startswith("8 of 12 timed pairs are void: slept in the short run (8)")
+    assert outcome.yardsticks == ()
+    assert outcome.seconds is None
+    assert outcome.voids == {"slept in the short run": 8}
+
+
+@pytest.mark.parametrize("time", [0.0, -1e-6, math.nan, math.inf])
+def test_a_time_that_is_none_is_void(time):
+    outcome = raced([time], [1.0])
+    assert outcome.voids == {"a time that is not above 0": MIN_PAIRS}
+    assert "are void" in outcome.reason
+
+
+# --- what is told ---------------------------------------------------------------------------------
+
+
+def test_no_interval_is_narrower_than_what_repeats():
+    outcome = raced([1e-4], [1.2e-4])
+    assert outcome.seconds == Interval(1e-4, 1e-4 / 1.01, 1e-4 * 1.01, MIN_PAIRS)
+    [found] = outcome.yardsticks
+    assert (found.name, found.seconds) == ("copy", 1.2e-4)
+    assert (found.ratio.low, found.ratio.high) == pytest.approx((1.2 / 1.01, 1.2 * 1.01))
+
+
+def test_a_yardstick_slower_than_in_the_calm_is_evidence_for_a_person():
+    quiet = raced([1e-4], [1.02e-4], calm={"copy": 1e-4})
+    assert quiet.disturbed == ""
+    loud = raced([1e-4], [1.05e-4], calm={"copy": 1e-4})
+    assert loud.disturbed == (
+        "copy took 5.0% longer beside the kernel than before it (105 us and 100 us)"
+    )
+    assert raced([1e-4], [0.5e-4], calm={"copy": 1e-4}).disturbed == ""
+
+
+def test_a_limit_in_seconds_is_a_lane_of_its_own():
+    candidate = Made("candidate", [1e-3])
+    outcome = race.run(candidate, [Constant("2 ms", 2e-3)], {"2 ms": [1.0]}, Clock())
+    assert outcome.yardsticks == (
+        Compared("2 ms", 2e-3, Interval(2.0, 2 / 1.01, 2 * 1.01, MIN_PAIRS)),
+    )
+
+
+def test_a_candidate_alone_is_timed_until_its_time_is_known():
+    outcome = race.run(Made("candidate", [1.0]), [], {}, Clock())
+    assert (outcome.pairs, outcome.yardsticks) == (MIN_PAIRS, ())
+    assert outcome.seconds.median == 1.0
+
+
+def test_lanes_that_can_not_be_told_apart_are_refused():
+    with pytest.raises(ValueError, match="different names, got copy, copy"):
+        race.run(Made("copy", [1.0]), [Made("copy", [1.0])], {}, Clock())
+    with pytest.raises(ValueError, match="thresholds of copy, got torch"):
+        race.run(Made("candidate", [1.0]), [Made("copy", [1.0])], {"torch": [1.0]}, Clock())
