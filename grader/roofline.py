@@ -276,7 +276,9 @@ def _most(rates: Rates, sm_clocks: float) -> dict[str, float]:
     """FLOP/s that nothing exceeds, by what the result must be as accurate as."""
     halves = max(rates.half_sums, rates.float16, rates.bfloat16)
     most = {
-        "float32": max(rates.float32, rates.tf32 / PRODUCTS_FOR_FLOAT32, halves / PRODUCTS_FOR_FLOAT32),
+        "float32": max(
+            rates.float32, rates.tf32 / PRODUCTS_FOR_FLOAT32, halves / PRODUCTS_FOR_FLOAT32
+        ),
         "tf32": max(rates.float32, rates.tf32, halves / PRODUCTS_FOR_FLOAT32),
         "float16": halves,
         "bfloat16": halves,
