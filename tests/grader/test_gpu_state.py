@@ -8,15 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from grader.gpu_state import (
-    MISSING,
-    GpuState,
-    Process,
-    Unobserved,
-    observe,
-    remarks,
-    troubles,
-)
+from grader.gpu_state import GpuState, Process, Unobserved, remarks, troubles
+from grader.nvml import MISSING, observe
 from tests.grader import fake_nvml
 from tests.grader.fake_nvml import NVMLError, process, sample
 
