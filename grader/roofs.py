@@ -24,7 +24,9 @@ from pathlib import Path
 import pydantic
 
 from grader.emulator.toolchain import cache_root
-from grader.roofline import Peaks, Roofs
+from grader.gpu_state import GpuState, Observed
+from grader.machine import GpuProperties
+from grader.roofline import Peaks, Roofs, peaks, peaks_from_properties
 
 SCHEMA = 1
 REPEATS = 3  # of each measurement; their median counts
@@ -84,6 +86,27 @@ class MeasuredRoofs:
 
 
 SecondsOf = Callable[[Workload], float]  # per call; raises WorkloadFailed
+
+
+def peaks_of(gpu: GpuProperties, state: Observed | None = None) -> Peaks | None:
+    """What this GPU can do in theory: by its data sheet, else by its properties, else None.
+
+    The limits are those of the board's own highest clocks, where its state tells them.
+    """
+    seen = state if isinstance(state, GpuState) else None
+    clock_hz = gpu.clock_hz or 1e6 * ((seen and seen.sm_most_mhz) or 0)
+    memory_hz = gpu.memory_clock_hz or 1e6 * ((seen and seen.memory_most_mhz) or 0)
+    bus_bits = gpu.bus_bits or (seen and seen.memory_bus_bits) or 0
+    found = peaks(gpu.name)
+    if found is None and clock_hz and memory_hz and bus_bits:
+        found = peaks_from_properties(
+            gpu.sm_count, clock_hz, memory_hz, bus_bits, gpu.capability, gpu.name
+        )
+    if found is None or seen is None:
+        return found
+    most_hz = 1e6 * max(seen.sm_most_mhz or 0, seen.sm_mhz or 0)
+    most_memory_hz = 1e6 * max(seen.memory_most_mhz or 0, seen.memory_mhz or 0)
+    return found.at_clocks(most_hz, most_memory_hz, bus_bits)
 
 
 def copy_workload(memory_bytes: int) -> Workload:
