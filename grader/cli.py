@@ -42,6 +42,7 @@ from grader.console import (
 )
 from grader.doctor import examine
 from grader.evidence import Evidence, EvidenceError, VariantEvidence
+from grader.gpu_doctor import examine_gpu
 from grader.grade import (
     PUBLIC_SEED,
     Progress,
@@ -200,9 +201,21 @@ app.command(name="gradescope-zip")(gradescope_zip.command)
 
 
 @app.command()
-def doctor() -> None:
+def doctor(
+    gpu: Annotated[
+        bool, typer.Option("--gpu", help="The GPU's state, and what it moves and computes at best.")
+    ] = False,
+    again: Annotated[
+        bool, typer.Option("--again", help="With --gpu: measure anew what was measured before.")
+    ] = False,
+) -> None:
     """Say what this machine can grade, and what to install for the rest."""
-    examine(console)
+    if again and not gpu:
+        refuse("--again: expected --gpu beside it")
+    if gpu:
+        examine_gpu(console, again)
+    else:
+        examine(console)
 
 
 @app.command(name="stubs")

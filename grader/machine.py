@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+from dataclasses import dataclass
 from functools import lru_cache
 from importlib import metadata
 from typing import Any
@@ -21,6 +22,39 @@ def gpu_name() -> str | None:
         return torch.cuda.get_device_name(0) if torch.cuda.is_available() else None
     except (RuntimeError, AssertionError):  # a driver that doesn't fit, a device that is lost
         return None
+
+
+@dataclass(frozen=True)
+class GpuProperties:
+    """What CUDA says about the first device. Clocks in Hz; 0 where this torch doesn't say."""
+
+    name: str
+    uuid: str  # as NVML has it, "" where this torch doesn't say
+    sm_count: int
+    capability: tuple[int, int]
+    memory_bytes: int
+    clock_hz: float
+    memory_clock_hz: float
+    bus_bits: int
+
+
+def gpu_properties() -> GpuProperties | None:
+    """The properties of the device that `gpu_name` names, or None where there is none."""
+    name = gpu_name()
+    if name is None:
+        return None
+    found = torch.cuda.get_device_properties(0)
+    uuid = str(getattr(found, "uuid", "") or "")
+    return GpuProperties(
+        name,
+        uuid if not uuid or uuid.startswith(("GPU-", "MIG-")) else f"GPU-{uuid}",
+        sm_count=found.multi_processor_count,
+        capability=(found.major, found.minor),
+        memory_bytes=found.total_memory,
+        clock_hz=1e3 * getattr(found, "clock_rate", 0),
+        memory_clock_hz=1e3 * getattr(found, "memory_clock_rate", 0),
+        bus_bits=getattr(found, "memory_bus_width", 0),
+    )
 
 
 def device() -> DeviceName:

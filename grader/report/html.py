@@ -9,7 +9,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
 from grader.evidence import Evidence, PerformanceEvidence, Yardstick
-from grader.report import summary
+from grader.report import performance, summary
 from grader.report.message import clean, merged_messages, one_line
 from grader.report.summary import Header
 from grader.score import ExerciseScore, GradeScore
@@ -58,6 +58,7 @@ def _exercise(exercise: ExerciseScore, seen: dict[tuple[str, str], Any]) -> dict
                 "not_attempted": "" if is_attempted else summary.not_attempted(variant),
                 "messages": merged_messages(counted) if counted else [],
                 "timing": _timing(found.performance) if found else "",
+                "roofline": _roofline(found.performance) if found else [],
                 "memory": summary.memory_rows(found) if found else [],
             }
         )
@@ -69,6 +70,12 @@ def _timing(timed: PerformanceEvidence | None) -> str:
     if timed is None or timed.microseconds is None:
         return ""
     return " ".join(_timing_of_case(each, named=bool(timed.further)) for each in timed.every)
+
+
+def _roofline(timed: PerformanceEvidence | None) -> list[str]:
+    """How near each case came to which roof, a sentence each."""
+    told = performance.sentences(timed) if timed else []
+    return [f"{line[0].upper()}{line[1:]}" for line in told]
 
 
 def _timing_of_case(timed: PerformanceEvidence, named: bool) -> str:

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from grader.evidence import Evidence, PartEvidence, VariantEvidence
-from grader.report import summary
+from grader.report import performance, summary
 from grader.report.message import (
     Message,
     case_in_words,
@@ -49,6 +49,7 @@ def render(evidence: Evidence, grade: GradeScore, console: Console) -> None:
         console.print(_table(exercise, console), width=_width(console))
     _failures(evidence, grade, console)
     for _, variant, seen in summary.scored_variants(evidence, grade):
+        _timing(seen, console)
         if any(c.name == MEMORY and c.status is Status.target_missed for c in variant.checks):
             _memory(seen, console)
     _grader_errors(summary.grader_errors(evidence, grade), console)
@@ -206,6 +207,18 @@ def _failure(message: Message, console: Console) -> None:
         _indented(console, "Reproduce:")
         # One unbroken line however narrow the window is: it must paste as one command.
         console.print(_text(f"  {message.reproduce}", console, "cyan"), soft_wrap=True)
+
+
+def _timing(seen: VariantEvidence, console: Console) -> None:
+    """How near to which roof the variant came, where it was timed."""
+    told = performance.sentences(seen.performance) if seen.performance else []
+    if not told:
+        return
+    console.print()
+    device = seen.performance.device
+    _print(console, one_line(f"{seen.exercise}/{seen.variant} on {device}"), "bold")
+    for sentence in told:
+        _indented(console, sentence)
 
 
 def _memory(seen: VariantEvidence, console: Console) -> None:

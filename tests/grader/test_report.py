@@ -664,6 +664,7 @@ def test_the_html_page_shows_what_was_timed():
     )
     text = in_html(make_evidence(make_variant("rmsnorm", performance=fast), gpu=H100))
     assert f"Timed on {H100}: 93.1 us per call, 2883 GB/s." in text
+    assert "2883 GB/s, 86 % of what this GPU&#39;s memory gives at most; bound by memory" in text
     assert "1.001 of torch&#39;s speed (target 0.9)" in text
 
 

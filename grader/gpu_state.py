@@ -1,0 +1,208 @@
+"""The state a GPU is in, by NVML: may a measurement taken in it be trusted?
+
+nvml.py asks, before and after a measurement; `troubles` says from the two states why what was
+measured between can't be trusted, `remarks` what is worth knowing but doesn't void it. Pure.
+
+What voids and what doesn't: a GPU that is too hot, or whose power supply limits it, is slow for
+reasons that come and go. A software power cap doesn't void: an H100's 700 W hold back every large
+matrix product, candidate and yardstick alike, and both are timed in turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, fields
+
+_VOIDING = {
+    "hardware slowdown": "the hardware slowed it down, for its heat or its power supply",
+    "software thermal slowdown": "it was too hot and slowed down",
+    "hardware thermal slowdown": "it was too hot and slowed down by half or more",
+    "power brake": "the server's power supply slowed it down",
+    "sync boost": "its clocks follow another GPU's (sync boost)",
+}
+_CALM = frozenset({"idle", "power cap"})  # that explain a lower clock, and come and go
+
+SLOWER = 0.90  # of the clock it had, or usually has: below it, it isn't the same GPU
+HEATED_SECONDS = 0.005  # of slowdown for heat between two looks
+
+
+@dataclass(frozen=True)
+class Process:
+    """A process that has a CUDA context on the GPU, by the id the driver gives it."""
+
+    pid: int
+    name: str = ""
+    busy_percent: int | None = None  # of the SMs, since the last look; None where not known
+
+    def __str__(self) -> str:
+        name = f"{self.name}, " if self.name else ""
+        busy = "" if self.busy_percent is None else f", {self.busy_percent} % busy"
+        return f"{name}pid {self.pid}{busy}"
+
+
+@dataclass(frozen=True)
+class GpuState:
+    """What NVML says at one moment. None where the board or the driver doesn't say."""
+
+    name: str
+    uuid: str
+    driver: str
+    sm_mhz: int | None = None
+    sm_most_mhz: int | None = None
+    memory_mhz: int | None = None
+    memory_most_mhz: int | None = None
+    memory_bus_bits: int | None = None
+    celsius: int | None = None
+    watts: float | None = None
+    watts_most: float | None = None
+    busy_percent: int | None = None
+    held_back_by: tuple[str, ...] = ()  # names of clock event reasons
+    heat_seconds: float | None = None  # slowed by heat, ever since the driver was loaded
+    processes: tuple[Process, ...] = ()
+    compute_mode: str = "default"
+    is_mig: bool = False
+    is_mps: bool = False
+    at_microseconds: int = 0  # of Unix time
+
+    def as_dict(self) -> dict[str, str | float | int]:
+        """For the evidence: what is known, flat."""
+        row: dict[str, str | float | int] = {}
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.name == "at_microseconds":
+                continue
+            if field.name == "processes":
+                row["processes"] = len(value)
+            elif isinstance(value, tuple):
+                row[field.name] = ", ".join(value) or "nothing"
+            elif isinstance(value, bool):
+                row[field.name] = "yes" if value else "no"
+            elif value is not None:
+                row[field.name] = value
+        return row
+
+
+@dataclass(frozen=True)
+class Unobserved:
+    """Nothing is known of the GPU's state; `reason` says why in one line."""
+
+    reason: str
+
+    def as_dict(self) -> dict[str, str | float | int]:
+        """For the evidence."""
+        return {"unobserved": self.reason}
+
+
+Observed = GpuState | Unobserved
+
+
+def troubles(
+    before: Observed,
+    after: Observed,
+    ours: Collection[int] = (),
+    usual_sm_mhz: float | None = None,
+) -> list[str]:
+    """Why what was measured between two looks can't be trusted: a plain sentence each, or none.
+
+    Both looks are to be taken while the GPU is at work, or its clocks mean nothing. `ours` are the
+    ids of the grader's own processes and workers as this process sees them; `usual_sm_mhz` is the
+    clock this GPU had when its roofs were measured.
+    """
+    for state in (before, after):
+        if isinstance(state, Unobserved):
+            return [f"The GPU's state can't be seen: {state.reason}."]
+    if before.uuid != after.uuid:
+        return [f"It is another GPU than before: {before.uuid}, then {after.uuid}."]
+    return [
+        *_of_setting(after),
+        *_of_sharing(before, after, ours),
+        *_of_heat(before, after),
+        *_of_clocks(before, after, usual_sm_mhz),
+    ]
+
+
+def remarks(after: Observed, ours: Collection[int] = ()) -> list[str]:
+    """What is worth knowing of a measurement, though it stands."""
+    if isinstance(after, Unobserved):
+        return []
+    found = []
+    if "power cap" in after.held_back_by:
+        limit = f" of {after.watts_most:.0f} W" if after.watts_most else ""
+        found.append(f"Its power limit{limit} holds its clock back.")
+    if _is_slow(after.sm_mhz, after.sm_most_mhz) and not _CALM & {*after.held_back_by}:
+        found.append(f"It runs at {after.sm_mhz} of {after.sm_most_mhz} MHz.")
+    if after.is_mig:
+        found.append("It is a slice of a GPU (MIG): the whole GPU's figures don't apply.")
+    idle = [p for p in after.processes if p.pid not in ours and p.busy_percent == 0]
+    if idle:
+        found.append(f"Idle, but there: {_listed(idle)}.")
+    return found
+
+
+def _of_setting(after: GpuState) -> Iterator[str]:
+    if after.compute_mode != "default":
+        yield (
+            f"The GPU is in compute mode '{after.compute_mode}', which keeps workers out: "
+            "set it to default with nvidia-smi -c 0."
+        )
+    if after.is_mps:
+        yield "MPS is running, which lets processes share the GPU: stop it."
+
+
+def _of_sharing(before: GpuState, after: GpuState, ours: Collection[int]) -> Iterator[str]:
+    """Who else is there. In a container the driver may count processes in another way than we do:
+    where it shows none of ours, their number has to do."""
+    earlier = {process.pid for process in before.processes}
+    later = {process.pid for process in after.processes}
+    if not (earlier | later) & set(ours):
+        if len(after.processes) > len(ours) or (ours and earlier != later):
+            yield f"The GPU is shared with other processes: {_listed(after.processes)}."
+        return
+    tells = any(process.pid in ours and process.busy_percent for process in after.processes)
+    seen = {process.pid: process for process in (*before.processes, *after.processes)}
+    stayed_idle = {
+        process.pid
+        for process in after.processes
+        if tells and process.busy_percent == 0 and process.pid in earlier
+    }
+    others = [p for pid, p in seen.items() if pid not in ours and pid not in stayed_idle]
+    if others:
+        yield f"The GPU is shared with another process: {_listed(others)}."
+
+
+def _of_heat(before: GpuState, after: GpuState) -> Iterator[str]:
+    named = dict.fromkeys(
+        _VOIDING[reason]
+        for reason in (*before.held_back_by, *after.held_back_by)
+        if reason in _VOIDING
+    )
+    for words in named:
+        yield f"{words[0].upper()}{words[1:]}{_temperature(after)}."
+    if before.heat_seconds is None or after.heat_seconds is None or named:
+        return
+    hot = after.heat_seconds - before.heat_seconds
+    if hot > HEATED_SECONDS:
+        yield f"It was slowed down for its heat for {hot:.2f} s{_temperature(after)}."
+
+
+def _of_clocks(before: GpuState, after: GpuState, usual: float | None) -> Iterator[str]:
+    if "idle" not in after.held_back_by and _is_slow(after.memory_mhz, after.memory_most_mhz):
+        yield f"Its memory runs at {after.memory_mhz} of {after.memory_most_mhz} MHz."
+    if _CALM & {*after.held_back_by, *before.held_back_by}:
+        return
+    if _is_slow(after.sm_mhz, before.sm_mhz):
+        yield f"Its clock fell from {before.sm_mhz} to {after.sm_mhz} MHz while it was measured."
+    elif _is_slow(after.sm_mhz, usual):
+        yield f"It runs at {after.sm_mhz} MHz, below its usual {usual:.0f} MHz."
+
+
+def _is_slow(clock: float | None, usual: float | None) -> bool:
+    return bool(clock and usual and clock < SLOWER * usual)
+
+
+def _temperature(state: GpuState) -> str:
+    return "" if state.celsius is None else f" ({state.celsius} degrees Celsius)"
+
+
+def _listed(processes: Collection[Process]) -> str:
+    return "; ".join(map(str, sorted(processes, key=lambda process: process.pid)))

@@ -1,0 +1,119 @@
+"""What a timing means, in sentences: how fast, how near to which roof, and what to try next."""
+
+from __future__ import annotations
+
+import math
+import re
+
+from grader.evidence import PerformanceEvidence
+from grader.report.message import one_line
+from grader.roofline import Place, Roofs, advice, peaks, place
+
+
+def sentences(timed: PerformanceEvidence, roofs: Roofs | None = None) -> list[str]:
+    """One for each timed case, by the data sheet of its GPU unless `roofs` are given; clean text.
+
+    'moves 268 MB in 93.1 us: 2884 GB/s, 86 % of what this GPU's memory gives at most; bound by
+    memory. Next: keep more bytes in flight ...'
+    """
+    told = []
+    for each in timed.every:
+        if sentence := _sentence(each, roofs):
+            case = f"{each.case}: " if timed.further else ""
+            told.append(one_line(case + sentence))
+    return told
+
+
+def placed(timed: PerformanceEvidence, roofs: Roofs | None = None) -> Place | None:
+    """Where the case stands below the roofs; None where that can't be said."""
+    known = roofs or _published(timed.device)
+    if known is None or not _is_timed(timed) or not timed.bytes or timed.bytes < 0:
+        return None
+    return place(timed.bytes, flops_of(timed), dtype_of(timed), timed.microseconds / 1e6, known)
+
+
+def flops_of(timed: PerformanceEvidence) -> float | None:
+    """What the case must compute, where the evidence says."""
+    flops = getattr(timed, "flops", None)
+    return flops if flops and flops > 0 else None
+
+
+def dtype_of(timed: PerformanceEvidence) -> str:
+    """The dtype of the case; "" where it names none."""
+    found = re.search(r"(?:^|\s)dtype=(\w+)", timed.case)
+    return found[1] if found else ""
+
+
+def duration(microseconds: float) -> str:
+    """'93.1 us', '1.85 ms'."""
+    if microseconds < 999.95:
+        return f"{microseconds:.1f} us"
+    return f"{microseconds / 1000:.2f} ms"
+
+
+def speed(timed: PerformanceEvidence, found: Place | None) -> str:
+    """'2884 GB/s', or '763 TFLOP/s' where computing bounds the case; "" where nothing is known."""
+    if not _is_timed(timed):
+        return ""
+    flops = flops_of(timed)
+    if flops and (found.bound == "compute" if found else not timed.bytes):
+        return f"{_rounded(flops / timed.microseconds / 1e6)} TFLOP/s"
+    return f"{timed.bytes / timed.microseconds / 1e3:.0f} GB/s" if timed.bytes else ""
+
+
+def _sentence(timed: PerformanceEvidence, roofs: Roofs | None) -> str:
+    found = placed(timed, roofs)
+    reached = speed(timed, found)
+    if not reached:
+        return ""
+    if reached.endswith("TFLOP/s"):
+        start = f"computes {_amount(flops_of(timed) or 0, 'FLOP')}"
+    else:
+        start = f"moves {_amount(timed.bytes or 0, 'B')}"
+    start += f" in {duration(timed.microseconds or 0)}: {reached}"
+    if found is None:
+        return f"{start}."
+    share = f"{100 * found.fraction:.0f} % of {_roof(found, roofs)}"
+    return f"{start}, {share}; bound by {_bound(found)}. Next: {advice(found)}."
+
+
+def _roof(found: Place, roofs: Roofs | None) -> str:
+    if found.bound == "memory":
+        is_measured = roofs is not None and roofs.is_measured
+        return "what a copy reaches here" if is_measured else "what this GPU's memory gives at most"
+    peak = "matrix peak measured here" if roofs and roofs.is_measured else "peak of this GPU"
+    return f"the {found.dtype} {peak}"
+
+
+def _bound(found: Place) -> str:
+    if found.ridge is None:
+        return found.bound
+    word = "computing" if found.bound == "compute" else found.bound
+    intensity = _rounded(found.intensity)
+    return f"{word} ({intensity} FLOP per byte; the ridge is at {_rounded(found.ridge)})"
+
+
+def _published(device: str) -> Roofs | None:
+    known = peaks(device)
+    return known.roofs() if known else None
+
+
+def _is_timed(timed: PerformanceEvidence) -> bool:
+    time = timed.microseconds
+    return time is not None and math.isfinite(time) and time > 0
+
+
+def _amount(value: float, unit: str) -> str:
+    """'268 MB', '137 GFLOP'."""
+    for prefix, size in (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if value >= 0.9995 * size:
+            return f"{_rounded(value / size)} {prefix}{unit}"
+    return f"{value:.0f} {unit}"
+
+
+def _rounded(value: float) -> str:
+    """Three digits at least: 0.5, 1.07, 29.5, 1365."""
+    if value >= 99.95:
+        return f"{value:.0f}"
+    text = f"{value:.1f}" if value >= 9.995 else f"{value:.2f}"
+    return text.rstrip("0").rstrip(".")

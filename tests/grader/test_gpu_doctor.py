@@ -1,0 +1,155 @@
+"""`grader doctor --gpu` shows state and roofs, and keeps what was measured in peace."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from dataclasses import replace
+
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner
+
+from grader import machine, roofs
+from grader.cli import app
+from grader.gpu_doctor import NO_GPU, examine_gpu
+from grader.gpu_state import GpuState, Process, Unobserved
+from grader.machine import GpuProperties
+from grader.nvml import MISSING
+from grader.roofs import Identity, WorkloadFailed, load
+
+GPU = GpuProperties(
+    "NVIDIA H100 80GB HBM3", "GPU-1234", 132, (9, 0), 80 << 30, 1.98e9, 2.619e9, 5120
+)
+CALM = GpuState(
+    GPU.name,
+    GPU.uuid,
+    "580.159.04",
+    sm_mhz=1980,
+    sm_most_mhz=1980,
+    memory_mhz=2619,
+    memory_most_mhz=2619,
+    memory_bus_bits=5120,
+    celsius=43,
+    watts=120.4,
+    watts_most=700,
+)
+IDENTITY = Identity(GPU.uuid, "580.159.04", GPU.name)
+RATES = {"float32": 52e12, "tf32": 401e12, "float16": 763e12}
+
+
+class Clock:
+    """Answers as an H100 did, and counts how often it was asked."""
+
+    def __init__(self, factor: float = 1.0) -> None:
+        self.asked = 0
+        self.factor = factor
+
+    @contextlib.contextmanager
+    def __call__(self):
+        yield self._seconds
+
+    def _seconds(self, workload) -> float:
+        self.asked += 1
+        if workload.name == "copy":
+            return workload.bytes / 2957e9 * self.factor
+        if workload.dtype not in RATES:
+            raise WorkloadFailed("no such unit")
+        return workload.flops / RATES[workload.dtype]
+
+
+def examined(tmp_path, clock, again=False, gpu=GPU, states=(CALM, CALM)) -> str:
+    text = io.StringIO()
+    looks = iter(states)
+    console = Console(file=text, width=100, color_system=None)
+    examine_gpu(console, again, tmp_path, lambda: gpu, lambda uuid, since: next(looks), clock)
+    return text.getvalue()
+
+
+def test_a_table_shows_each_roof_beside_the_data_sheet(tmp_path):
+    told = examined(tmp_path, Clock())
+    rows = {" ".join(line.split()) for line in told.splitlines()}
+    assert "copy 2957 GB/s 3350 GB/s 88 %" in rows
+    assert "matmul float32 52.0 TFLOP/s 66.9 TFLOP/s 78 %" in rows
+    assert "matmul tf32 401.0 TFLOP/s 494.7 TFLOP/s 81 %" in rows
+    assert "matmul bfloat16 - 989.4 TFLOP/s -" in rows
+    assert "bfloat16: no such unit" in rows
+    assert "clocks SM 1980 of 1980 MHz, memory 2619 of 2619 MHz" in rows
+    assert "drawn 120 of 700 W, 43 degrees Celsius" in rows
+    assert "NVIDIA H100 data sheet" in told
+
+
+def test_what_is_kept_is_not_measured_again_but_on_demand(tmp_path):
+    clock = Clock()
+    examined(tmp_path, clock)
+    kept, asked = load(IDENTITY, tmp_path), clock.asked
+    assert kept.sm_mhz == 1980
+    told = examined(tmp_path, clock)
+    assert clock.asked == asked
+    assert "2957 GB/s" in told
+    assert "--again" in told
+    examined(tmp_path, Clock(factor=1.1), again=True)
+    assert load(IDENTITY, tmp_path).bandwidth == pytest.approx(2957e9 / 1.1)
+
+
+def test_what_was_measured_amid_noise_is_shown_and_not_kept(tmp_path):
+    shared = replace(CALM, processes=(Process(4123, "python3", 60),))
+    told = examined(tmp_path, Clock(), states=(CALM, shared))
+    assert "2957 GB/s" in told
+    assert "shared with other processes: python3, pid 4123" in told
+    assert "Not kept" in told
+    assert load(IDENTITY, tmp_path) is None
+
+
+def test_a_clock_faster_than_physics_is_not_believed(tmp_path):
+    told = examined(tmp_path, Clock(factor=0.5))
+    assert "The roofs can't be measured: copy: measured 5914 GB/s" in told
+    assert load(IDENTITY, tmp_path) is None
+
+
+def test_without_nvml_the_roofs_are_measured_all_the_same(tmp_path):
+    blind = Unobserved(MISSING)
+    told = examined(tmp_path, Clock(), states=(blind, blind))
+    assert "nvidia-ml-py isn't installed" in told
+    assert "2957 GB/s" in told
+    assert load(replace(IDENTITY, driver="unknown"), tmp_path) is not None
+
+
+def test_a_gpu_of_no_data_sheet_is_held_against_its_properties(tmp_path):
+    gpu = replace(GPU, name="NVIDIA H100 something new")
+    told = examined(tmp_path, Clock(), gpu=gpu)
+    assert "worked out from 132 SMs at 1980 MHz" in told
+    bare = replace(gpu, clock_hz=0.0, memory_clock_hz=0.0, bus_bits=0)
+    assert roofs.peaks_of(bare) is None
+    assert roofs.peaks_of(bare, CALM).flops["float32"] == 132 * 256 * 1.98e9
+    blind = Unobserved(MISSING)
+    told = examined(tmp_path, Clock(), again=True, gpu=bare, states=(blind, blind))
+    assert "No data sheet is known" in told
+
+
+def test_a_folder_that_cannot_be_written_is_said(tmp_path):
+    file = tmp_path / "file"
+    file.write_text("")
+    assert "Not kept: " in examined(file, Clock())
+
+
+def test_without_a_gpu_there_is_one_clear_line(monkeypatch):
+    monkeypatch.setattr(machine, "gpu_name", lambda: None)
+    result = CliRunner().invoke(app, ["doctor", "--gpu"])
+    assert result.exit_code == 0
+    assert " ".join(result.output.split()) == NO_GPU
+
+
+def test_again_alone_is_a_mistake():
+    result = CliRunner().invoke(app, ["doctor", "--again"])
+    assert result.exit_code == 2
+
+
+@pytest.mark.gpu
+def test_the_roofs_of_this_gpu_are_measured_and_possible(tmp_path):
+    text = io.StringIO()
+    found = examine_gpu(Console(file=text, width=100), folder=tmp_path)
+    assert found is not None, text.getvalue()
+    peaks = roofs.peaks_of(machine.gpu_properties())
+    assert 0.5 < found.bandwidth / peaks.bandwidth < 1.1
+    assert 0.3 < found.flops["float16"] / peaks.flops["float16"] < 1.1
