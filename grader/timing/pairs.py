@@ -14,6 +14,7 @@ import random
 import statistics
 from dataclasses import dataclass
 
+from grader.race import Void
 from grader.timing.sets import Sets
 from grader.timing.worker import TimedWorker, TimingFailed
 
@@ -48,13 +49,6 @@ class Pair:
         return self.long_seconds - self.slope * self.long_calls
 
 
-@dataclass(frozen=True)
-class Void:
-    """A pair that counts for nothing, and why."""
-
-    reason: str
-
-
 class FixedCost:
     """What a request costs a trusted worker: the median of its pairs so far, in seconds."""
 
@@ -75,10 +69,7 @@ def credited(pair: Pair, fixed: float) -> float | Void:
     """Seconds per call that a pair is worth, where a trusted worker's request costs `fixed`."""
     slack = SLACK_SECONDS + SLACK_SHARE * pair.long_seconds
     if pair.fixed > fixed + slack:
-        return Void(
-            f"a request cost {pair.fixed * 1e6:.0f} us beside its calls, "
-            f"that of a trusted worker {fixed * 1e6:.0f} us"
-        )
+        return Void("its requests cost more beside their calls than a trusted worker's")
     if pair.slope <= 0:
         return Void("a long run took no longer than a short one")
     return max(pair.slope, (pair.long_seconds - fixed) / pair.long_calls)

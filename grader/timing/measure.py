@@ -1,0 +1,267 @@
+"""One variant timed: candidate and yardsticks side by side until the points are decided.
+
+The yardsticks are timed in the calm first, before the candidate's worker exists: what they pay for
+a request is the measure of a fixed cost, and a yardstick that is slower afterwards was disturbed.
+In every race runs `copy`, asked for or not. It is the control: its calls are short and steady, and
+its time by the device's own clock says whether this one can be believed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import statistics
+import time
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from grader import machine, race
+from grader.cases import Case, fixed_case
+from grader.confinement import Level
+from grader.estimate import Interval
+from grader.evidence import PerformanceEvidence, Yardstick
+from grader.roofline import Roofs
+from grader.sandbox import Sandbox
+from grader.spec import ITEMSIZE, Exercise, Variant
+from grader.status import Status
+from grader.timing import lanes
+from grader.timing.pairs import FixedCost, Pair, TimedPairs, credited
+from grader.timing.worker import TimingFailed
+
+CONTROL = "copy"
+CANDIDATE = "candidate"
+ROOFLINE = "roofline"
+CALM_PAIRS = 9
+MOST_APART = 0.03  # the control's time by this clock and by the device's
+
+
+@dataclass
+class _Yardstick:
+    """A trusted lane: its slope is its time, and its fixed cost everybody's measure."""
+
+    name: str
+    pairs: TimedPairs
+    fixed: FixedCost
+    seen: list[Pair] = field(default_factory=list)
+
+    def seconds(self) -> float:
+        pair = self.pairs.pair()
+        self.seen.append(pair)
+        self.fixed.add(pair)
+        return pair.slope
+
+    def calm(self) -> float:
+        """Seconds per call while nobody else is there."""
+        self.pairs.settle()
+        return statistics.median(self.seconds() for _ in range(CALM_PAIRS))
+
+    @property
+    def apart(self) -> float:
+        """How far this clock and the device's own are apart, as a share."""
+        ratios = [pair.slope * pair.long_calls / pair.inside_seconds for pair in self.seen]
+        return abs(statistics.median(ratios) - 1)
+
+
+@dataclass
+class _Candidate:
+    """A stranger's lane: what its pairs are worth, by the trusted fixed cost."""
+
+    pairs: TimedPairs
+    fixed: FixedCost
+    name: str = CANDIDATE
+
+    def seconds(self) -> float | race.Void:
+        return credited(self.pairs.pair(), self.fixed.seconds)
+
+
+def measure(
+    sandbox: Sandbox,
+    exercise: Exercise,
+    variant: Variant,
+    path: Path,
+    seed: int,
+    *,
+    roofs: Roofs | None = None,
+    budget: race.Budget | None = None,
+) -> PerformanceEvidence:
+    """Time a variant on each of its performance cases, against what its thresholds name.
+
+    The submission runs in `sandbox`, the yardsticks in one of their own on the same device. `roofs`
+    are the device's measured ones, for thresholds that name `roofline`. The first case that can't
+    be timed ends it.
+    """
+    timed: list[PerformanceEvidence] = []
+    with Sandbox(sandbox.device, Level.limits) as trusted:
+        for given in variant.performance.every_case:
+            case = fixed_case(exercise, variant, given, seed)
+            seen = _Measurement(sandbox, trusted, exercise, variant, path, case, roofs, budget)
+            timed.append(seen.evidence())
+            if timed[-1].status is not Status.passed:
+                return timed[-1]
+    return replace(timed[0], further=tuple(timed[1:]))
+
+
+@dataclass
+class _Measurement:
+    """One case of a variant."""
+
+    sandbox: Sandbox
+    trusted: Sandbox
+    exercise: Exercise
+    variant: Variant
+    path: Path
+    case: Case
+    roofs: Roofs | None
+    budget: race.Budget | None
+
+    def evidence(self) -> PerformanceEvidence:
+        base = PerformanceEvidence(
+            Status.passed,
+            device=machine.gpu_name() or "",
+            case=str(self.case),
+            bytes=self._moved,
+            flops=self._computed,
+        )
+        try:
+            with contextlib.ExitStack() as opened:
+                return self._timed(base, opened)
+        except TimingFailed as failed:
+            return replace(base, status=failed.status, reason=str(failed))
+        except (lanes.TooLittleMemory, ValueError) as error:
+            return replace(base, status=Status.not_measured, reason=str(error))
+
+    def _timed(
+        self, base: PerformanceEvidence, opened: contextlib.ExitStack
+    ) -> PerformanceEvidence:
+        fixed = FixedCost()
+        yardsticks = [
+            _Yardstick(name, self._yardstick(name, opened), fixed) for name in self._names
+        ]
+        calm = {each.name: each.calm() for each in yardsticks}
+        candidate = _Candidate(
+            lanes.candidate(
+                self.sandbox, self.exercise, self.variant, self.case, self.path, opened
+            ),
+            fixed,
+        )
+        candidate.pairs.settle()
+        outcome = race.run(
+            candidate,
+            [*yardsticks, *self._constants],
+            self._lines,
+            time.monotonic,
+            budget=self.budget,
+            calm=calm,
+        )
+        [control] = [each for each in yardsticks if each.name == CONTROL]
+        if control.apart > MOST_APART:
+            reason = (
+                f"the GPU is too noisy: a copy's time and what the device says of it are "
+                f"{control.apart:.1%} apart"
+            )
+            return replace(base, status=Status.not_measured, reason=reason, voids=outcome.voids)
+        return _told(base, outcome)
+
+    # --- what is asked ----------------------------------------------------------------------------
+
+    @property
+    def _sizes(self) -> dict[str, int]:
+        return {**dict(self.case.sizes), "itemsize": ITEMSIZE[self.case.dtype]}
+
+    @property
+    def _moved(self) -> int:
+        return int(self.variant.performance.bytes.evaluate(self._sizes))
+
+    @property
+    def _computed(self) -> float | None:
+        flops = self.variant.performance.flops
+        return None if flops is None else float(flops.evaluate(self._sizes))
+
+    @property
+    def _names(self) -> list[str]:
+        """The yardsticks that have a worker: those named, and the control."""
+        named = {each.speed_vs for each in self.variant.performance.steps}
+        known = {CONTROL, "torch", "compile"}
+        if lanes.has_reference(self.variant):
+            known.add("reference")
+        return sorted(named & known | {CONTROL})
+
+    @property
+    def _constants(self) -> list[race.Constant]:
+        """What takes the same time always: the roof, and limits in milliseconds."""
+        steps = self.variant.performance.steps
+        found = [
+            race.Constant(f"{each.milliseconds.at_most:g} ms", each.milliseconds.at_most / 1000)
+            for each in steps
+            if each.milliseconds is not None
+        ]
+        roof = self._roof_seconds
+        if roof is not None and any(each.speed_vs == ROOFLINE for each in steps):
+            found.append(race.Constant(ROOFLINE, roof))
+        return found
+
+    @property
+    def _roof_seconds(self) -> float | None:
+        """What the case would take at the measured roofs; None where they aren't known."""
+        if self.roofs is None:
+            return None
+        seconds = self._moved / self.roofs.bandwidth
+        if self._computed:
+            rate = self.roofs.flops.get(self.case.dtype)
+            if rate is None:
+                return None
+            seconds = max(seconds, self._computed / rate)
+        return seconds
+
+    @property
+    def _lines(self) -> dict[str, list[float]]:
+        """The ratios at which points change, by lane."""
+        lines = {each.name: [1.0] for each in self._constants if each.name != ROOFLINE}
+        lanes_here = {*self._names, *(each.name for each in self._constants)}
+        for each in self.variant.performance.steps:
+            if each.speed_vs in lanes_here and each.at_least is not None:
+                lines.setdefault(each.speed_vs, []).append(each.at_least)
+        return lines
+
+    def _yardstick(self, name: str, opened: contextlib.ExitStack) -> TimedPairs:
+        return lanes.yardstick(
+            self.trusted, name, self.exercise, self.variant, self.case, self._moved, opened
+        )
+
+
+def _told(base: PerformanceEvidence, outcome: race.Outcome) -> PerformanceEvidence:
+    seen = replace(
+        base,
+        samples=outcome.pairs,
+        voids=dict(outcome.voids),
+        budget_ended=outcome.budget_ended,
+        disturbed=outcome.disturbed,
+    )
+    if outcome.seconds is None:
+        return replace(seen, status=Status.not_measured, reason=outcome.reason)
+    took = outcome.seconds
+    return replace(
+        seen,
+        microseconds=_microseconds(took.median),
+        microseconds_low=_microseconds(took.low),
+        microseconds_high=_microseconds(took.high),
+        yardsticks=tuple(
+            _compared(each.name, each.seconds, each.ratio)
+            for each in outcome.yardsticks
+            if math.isfinite(each.seconds)
+        ),
+    )
+
+
+def _compared(name: str, seconds: float, ratio: Interval) -> Yardstick:
+    return Yardstick(
+        name,
+        _microseconds(seconds),
+        round(ratio.median, 4),
+        round(ratio.low, 4),
+        round(ratio.high, 4),
+    )
+
+
+def _microseconds(seconds: float) -> float:
+    return round(seconds * 1e6, 3)

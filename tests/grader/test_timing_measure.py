@@ -1,0 +1,210 @@
+"""A variant timed: yardsticks in the calm and then beside it, a control, points decided or not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from grader import race
+from grader.evidence import PerformanceEvidence
+from grader.roofline import Roofs
+from grader.spec import Exercise, Variant, load_all
+from grader.status import Status
+from grader.timing import lanes, measure, pairs
+from grader.timing.pairs import Pair
+from grader.timing.worker import TimingFailed
+
+ROOT = Path(__file__).resolve().parents[2]
+EXERCISES = load_all()
+CALLS, FIXED = 16, 40e-6
+
+
+class Lane:
+    """A lane that takes what it is told to; what its requests cost is everybody's."""
+
+    def __init__(self, microseconds: float, later: float | None = None, inside: float = 1.0):
+        self._times = [microseconds * 1e-6, (later or microseconds) * 1e-6]
+        self._inside = inside
+        self._taken = 0
+        self.settled = False
+
+    def settle(self) -> None:
+        self.settled = True
+
+    def pair(self) -> Pair:
+        assert self.settled
+        self._taken += 1
+        call = self._times[self._taken > measure.CALM_PAIRS]
+        long, short = FIXED + CALLS * call, FIXED + CALLS // 4 * call
+        return Pair(long, short, CALLS, CALLS // 4, CALLS * call * self._inside)
+
+
+class Sandboxes:
+    """In the place of the trusted one: none is needed."""
+
+    def __init__(self, *_: object) -> None:
+        self.device = "interpreter"
+
+    def __enter__(self) -> Sandboxes:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+
+def asking(*thresholds: dict, exercise: str = "rmsnorm", variant: str = "triton") -> Variant:
+    """A variant with other thresholds."""
+    before = EXERCISES[exercise].variants[variant]
+    kind = type(before.performance.thresholds[0])
+    made = tuple(kind.model_validate(each) for each in thresholds)
+    changed = before.performance.model_copy(update={"thresholds": made})
+    return before.model_copy(update={"performance": changed})
+
+
+def measured(
+    monkeypatch: pytest.MonkeyPatch,
+    variant: Variant,
+    candidate: object,
+    yardsticks: dict[str, Lane],
+    **options: object,
+) -> PerformanceEvidence:
+    order: list[str] = []
+
+    def yardstick(sandbox, name, *_: object) -> Lane:
+        order.append(name)
+        return yardsticks[name]
+
+    def made(*_: object) -> object:
+        order.append("candidate")
+        if isinstance(candidate, Exception):
+            raise candidate
+        return candidate
+
+    monkeypatch.setattr(measure, "Sandbox", Sandboxes)
+    monkeypatch.setattr(lanes, "yardstick", yardstick)
+    monkeypatch.setattr(lanes, "candidate", made)
+    exercise: Exercise = EXERCISES["rmsnorm"]
+    seen = measure.measure(Sandboxes(), exercise, variant, Path("x"), 7, **options)
+    assert order[-1] == "candidate"  # every yardstick is timed before it exists
+    return seen
+
+
+COPY = {"speed_vs": "copy", "at_least": 0.9, "points": 2}
+
+
+def test_a_time_comes_with_its_ratio_to_what_the_spec_names(monkeypatch):
+    seen = measured(
+        monkeypatch,
+        asking(COPY, {"speed_vs": "torch", "at_least": 1.0, "points": 1}),
+        Lane(100.0),
+        {"copy": Lane(95.0), "torch": Lane(150.0)},
+    )
+    assert seen.status is Status.passed and seen.samples >= race.MIN_PAIRS
+    assert seen.microseconds == pytest.approx(100.0, rel=1e-6)
+    ratios = {each.name: each.ratio for each in seen.yardsticks}
+    assert ratios == {"copy": pytest.approx(0.95), "torch": pytest.approx(1.5)}
+    assert seen.bytes == 2 * 8192 * 8192 * 2 and not seen.voids and not seen.disturbed
+
+
+def test_the_control_runs_though_no_threshold_names_it(monkeypatch):
+    variant = asking({"speed_vs": "torch", "at_least": 1.0, "points": 2})
+    lanes_ = {"copy": Lane(95.0), "torch": Lane(150.0)}
+    seen = measured(monkeypatch, variant, Lane(100.0), lanes_)
+    assert {each.name for each in seen.yardsticks} == {"copy", "torch"}
+
+
+@pytest.mark.parametrize("inside", [0.95, 1.06])
+def test_where_the_control_disagrees_with_the_device_nothing_is_believed(monkeypatch, inside):
+    seen = measured(monkeypatch, asking(COPY), Lane(100.0), {"copy": Lane(95.0, inside=inside)})
+    assert seen.status is Status.not_measured and "too noisy" in seen.reason
+    assert seen.microseconds is None
+
+
+def test_a_yardstick_that_is_slower_beside_the_candidate_is_told(monkeypatch):
+    seen = measured(monkeypatch, asking(COPY), Lane(100.0), {"copy": Lane(95.0, later=99.0)})
+    assert seen.status is Status.passed
+    assert "copy took 4.2% longer beside the kernel than before it" in seen.disturbed
+    quiet = measured(monkeypatch, asking(COPY), Lane(100.0), {"copy": Lane(95.0, later=96.0)})
+    assert not quiet.disturbed
+
+
+class Sleeper(Lane):
+    """It sleeps in its short runs."""
+
+    def pair(self) -> Pair:
+        honest = super().pair()
+        return Pair(honest.long_seconds, honest.short_seconds + 5e-4, CALLS, CALLS // 4, 1.0)
+
+
+def test_a_candidate_that_sleeps_in_short_runs_is_not_measured(monkeypatch):
+    seen = measured(monkeypatch, asking(COPY), Sleeper(100.0), {"copy": Lane(95.0)})
+    assert seen.status is Status.not_measured
+    assert "void" in seen.reason and "than a trusted worker's" in seen.reason
+
+
+def test_what_fails_under_the_clock_is_the_evidence(monkeypatch):
+    failure = TimingFailed("in a timed call: out[0, 0] is nan", Status.not_finite)
+    seen = measured(monkeypatch, asking(COPY), failure, {"copy": Lane(95.0)})
+    assert (seen.status, seen.reason) == (Status.not_finite, str(failure))
+    little = lanes.TooLittleMemory("4 sets of buffers have 9 MiB")
+    seen = measured(monkeypatch, asking(COPY), little, {"copy": Lane(95.0)})
+    assert (seen.status, seen.reason) == (Status.not_measured, str(little))
+
+
+def test_a_roof_and_a_limit_in_milliseconds_are_yardsticks_too(monkeypatch):
+    bandwidth = 2 * 8192 * 8192 * 2 / 80e-6
+    variant = asking(
+        {"speed_vs": "roofline", "at_least": 0.75, "points": 2},
+        {"milliseconds": {"gpu": "H100", "at_most": 0.12}, "points": 1},
+    )
+    roofs = Roofs(bandwidth, {}, True)
+    seen = measured(monkeypatch, variant, Lane(100.0), {"copy": Lane(95.0)}, roofs=roofs)
+    ratios = {each.name: each.ratio for each in seen.yardsticks}
+    assert ratios["roofline"] == pytest.approx(0.8)
+    assert ratios["0.12 ms"] == pytest.approx(1.2)
+    without = measured(monkeypatch, variant, Lane(100.0), {"copy": Lane(95.0)})
+    assert "roofline" not in {each.name for each in without.yardsticks}
+
+
+def test_the_first_case_that_can_not_be_timed_ends_it(monkeypatch):
+    variant = EXERCISES["gemm"].variants["triton_v4"]
+    failure = TimingFailed("the timed run ended: timed out", Status.timed_out)
+    monkeypatch.setitem(EXERCISES, "rmsnorm", EXERCISES["gemm"])
+    seen = measured(monkeypatch, variant, failure, {"copy": Lane(95.0), "torch": Lane(90.0)})
+    assert seen.status is Status.timed_out and not seen.further
+    lanes_ = {"copy": Lane(95.0), "torch": Lane(90.0)}
+    seen = measured(monkeypatch, variant, Lane(100.0), lanes_)
+    assert len(seen.every) == len(variant.performance.every_case)
+
+
+@pytest.fixture
+def small() -> Iterator[Variant]:
+    variant = asking({"speed_vs": "torch", "at_least": 0.001, "points": 2})
+    case = {"rows": 8, "cols": 256, "dtype": "float32"}
+    performance = variant.performance.model_copy(update={"case": case})
+    yield variant.model_copy(update={"performance": performance})
+
+
+def test_the_solution_is_timed_from_the_request_to_the_evidence(shared_sandbox, small, monkeypatch):
+    # Over the CPU, beside other tests, no two clocks agree, and no request costs what another does.
+    monkeypatch.setattr(measure, "MOST_APART", 1e9)
+    monkeypatch.setattr(pairs, "SLACK_SECONDS", 60.0)
+    monkeypatch.setattr(race, "MOST_VOID", 1.0)
+    source = (ROOT / "reference" / small.file).read_bytes()
+    path = shared_sandbox.hold(small.file, source)
+    budget = race.Budget(seconds=60.0, pairs=race.MIN_PAIRS)
+    seen = measure.measure(shared_sandbox, EXERCISES["rmsnorm"], small, path, 7, budget=budget)
+    assert seen.status is Status.passed, seen
+    assert {each.name for each in seen.yardsticks} == {"copy", "torch"}
+    assert seen.microseconds > 0 and seen.samples == race.MIN_PAIRS
+
+
+def test_a_wrong_kernel_is_not_timed_but_judged(shared_sandbox, small):
+    source = (ROOT / "reference" / small.file).read_text()
+    broken = source.replace("/ n_cols + eps", "/ n_cols + 2 * eps + 0.01")
+    assert broken != source
+    path = shared_sandbox.hold("broken.py", broken.encode())
+    seen = measure.measure(shared_sandbox, EXERCISES["rmsnorm"], small, path, 7)
+    assert seen.status is Status.wrong_values and "in a timed call" in seen.reason
+    assert seen.microseconds is None
