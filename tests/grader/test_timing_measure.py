@@ -179,7 +179,9 @@ def test_the_first_case_that_can_not_be_timed_ends_it(monkeypatch):
 
 
 @pytest.fixture
-def small() -> Iterator[Variant]:
+def small(monkeypatch) -> Iterator[Variant]:
+    monkeypatch.setattr(lanes, "SETS", (4,))
+    monkeypatch.setattr(measure, "CALM_PAIRS", 1)
     variant = asking({"speed_vs": "torch", "at_least": 0.001, "points": 2})
     case = {"rows": 8, "cols": 256, "dtype": "float32"}
     performance = variant.performance.model_copy(update={"case": case})
