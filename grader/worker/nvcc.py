@@ -31,7 +31,10 @@ MAX_REFUSALS = 10
 MAX_DETAIL = 2000
 _NATIVE = Path(__file__).parent / "native"
 _WRAPPED_CALLS = _NATIVE / "gpu_wrapped_calls.txt"
-_HOST_SOURCES = ("lockdown", "text", "arguments", "mapping", "host", "backend_gpu", "gpu_calls")
+_HOST_SOURCES = (
+    *("lockdown", "text", "arguments", "mapping", "stand_by", "host"),
+    *("backend_gpu", "gpu_buffers", "gpu_calls"),
+)
 
 _FRONT_END = re.compile(
     r"(?P<file>[^()\n]+)\((?P<line>\d+)\): (?:\w+ )?error(?: #[\w-]+)?: (?P<what>.*)"

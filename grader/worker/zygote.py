@@ -166,9 +166,14 @@ def _become_native(message: dict, request_fd: int, buffer_fds: list[int]) -> Non
         requests = socket.socket(fileno=request_fd)
         builder.serve(requests, buffer_fds[0], message["path"], message["build"])
         return
-    line = [message["path"], *message["options"], str(request_fd), message["entry"]]
-    for fd, (length, writable) in zip(buffer_fds, message["buffers"], strict=True):
-        line.append(f"{fd}:{length}:{int(writable)}")
+    line = [message["path"], *message["options"]]
+    buffers = list(zip(buffer_fds, message["buffers"], strict=True))
+    if message.get("page"):
+        line.append(f"--page={buffers.pop()[0]}")
+    if message.get("on_gpu"):
+        line.append("--on-gpu")
+    line += [str(request_fd), message["entry"]]
+    line += [f"{fd}:{length}:{int(writable)}" for fd, (length, writable) in buffers]
     for fd in (request_fd, *buffer_fds):
         os.set_inheritable(fd, True)
     os.execv(message["path"], line)

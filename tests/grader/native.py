@@ -18,7 +18,7 @@ from grader.worker import protocol
 from grader.worker.protocol import Argument, Kind, Operation, Reply, Request
 
 NATIVE = Path(protocol.__file__).parent / "native"
-COMMON = ("text", "arguments", "mapping", "lockdown", "host")
+COMMON = ("text", "arguments", "mapping", "lockdown", "stand_by", "host")
 SECONDS = 60.0
 
 
@@ -41,6 +41,7 @@ class NativeWorker:
         entry: str,
         buffers: Sequence[tuple[int, int, bool]] = (),
         options: Sequence[str] = (),
+        descriptors: Sequence[int] = (),
     ) -> None:
         self.socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.socket.settimeout(SECONDS)
@@ -48,7 +49,7 @@ class NativeWorker:
         with theirs:
             self.process = subprocess.Popen(
                 [str(program), *options, str(theirs.fileno()), entry, *described],
-                pass_fds=[theirs.fileno(), *(fd for fd, _, _ in buffers)],
+                pass_fds=[theirs.fileno(), *descriptors, *(fd for fd, _, _ in buffers)],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
@@ -85,11 +86,17 @@ class NativeWorker:
         self, operation: Operation, arguments: Sequence[Argument] = (), repeat: int = 0
     ) -> Reply | None:
         """One request and its answer; None when there was none."""
-        self._sequence += 1
-        request = Request(operation, self._sequence, tuple(arguments), repeat)
-        reply = self.send_bytes(request.pack())
+        self.post(operation, arguments, repeat)
+        reply = self.receive()
         assert reply is None or reply.sequence == self._sequence
         return reply
+
+    def post(
+        self, operation: Operation, arguments: Sequence[Argument] = (), repeat: int = 0
+    ) -> None:
+        """One request, whose answer comes later."""
+        self._sequence += 1
+        self.socket.send(Request(operation, self._sequence, tuple(arguments), repeat).pack())
 
     def load(self, count: int) -> Reply | None:
         """Load with so many blanks for arguments."""

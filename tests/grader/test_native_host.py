@@ -8,6 +8,7 @@ import shutil
 import signal
 import struct
 import subprocess
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -16,12 +17,15 @@ import pytest
 import torch
 
 from grader.arena import Slot
+from grader.timing.request_page import RequestPage
 from grader.worker import protocol
 from grader.worker.protocol import (
     ARGUMENT,
     MAX_TEXT,
+    PAGE_BYTES,
     REQUEST,
     REQUEST_BYTES,
+    STOP,
     Argument,
     Code,
     DType,
@@ -30,6 +34,7 @@ from grader.worker.protocol import (
     Reply,
     Request,
     Space,
+    Word,
 )
 from tests.grader.native import (
     NATIVE,
@@ -83,7 +88,7 @@ def integer(value: int) -> Argument:
 
 
 def test_structs_and_enums_agree_with_the_python_side(tmp_path: Path) -> None:
-    enums = [Operation, Kind, Space, DType, Code]
+    enums = [Operation, Word, Kind, Space, DType, Code]
     lines = []
     text = (NATIVE / "protocol.h").read_text()
     for enum in enums:
@@ -97,8 +102,8 @@ def test_structs_and_enums_agree_with_the_python_side(tmp_path: Path) -> None:
             place = f"{struct_name}, {member}"
             lines.append(f'printf("{struct_name} {member} %zu\\n", offsetof({place}));')
         lines.append(f'printf("{struct_name} size %zu\\n", sizeof({struct_name}));')
-    for name in ("magic", "version", "max_arguments", "max_rank", "max_text"):
-        lines.append(f'printf("constant {name} %ld\\n", long({name}));')
+    for name in ("magic", "version", "max_arguments", "max_rank", "max_text", "page_bytes", "stop"):
+        lines.append(f'printf("constant {name} %llu\\n", 0ull + {name});')
     source = tmp_path / "print.cpp"
     body = "\n".join(lines)
     source.write_text(
@@ -139,6 +144,8 @@ def _expected_layout(enums: list) -> set[str]:
         f"constant max_arguments {protocol.MAX_ARGS}",
         f"constant max_rank {protocol.MAX_RANK}",
         f"constant max_text {MAX_TEXT}",
+        f"constant page_bytes {PAGE_BYTES}",
+        f"constant stop {STOP}",
     }
     return layout
 
@@ -379,3 +386,64 @@ def test_filter_that_is_none_ends_the_host(program: Path, text: str) -> None:
     with NativeWorker(program, "throws", options=[f"--filter={text}"]) as worker:
         assert worker.receive() is None
         assert worker.ends_with()[0] == 70
+
+
+def test_a_host_that_stands_by_answers_over_the_page(program: Path) -> None:
+    count, n = 3, 8
+    inputs = [torch.arange(n, dtype=torch.float32) + 10 * each for each in range(count)]
+    slots = [slot for x in inputs for slot in (vector("x", x), vector("out", n))]
+    with Placement(slots) as placement, RequestPage() as page:
+        options = [f"--page={page.descriptor}"]
+        with NativeWorker(
+            program, "add_one", placement.arena.buffers, options, [page.descriptor]
+        ) as worker:
+            assert worker.receive() == Reply(0, Code.ok)
+            loaded(worker, 3)
+            size = Argument(Kind.int64, scalar=n)
+            for number in range(count):
+                arguments = [*placement.arguments[2 * number : 2 * number + 2], size]
+                assert worker.ask(Operation.place, arguments, repeat=number).code is Code.ok
+            worker.post(Operation.stand_by)
+            page.announce()
+            page.ask(1, 2)
+            wait_for(lambda: page.is_answered)
+            assert 0 < page.inside_seconds < 1.0
+            page.stop()
+            assert worker.receive().code is Code.ok
+        outputs = [each.values for each in placement.arena.collect(placement.placed)]
+    assert [output.equal(x + 1) for output, x in zip(outputs, inputs, strict=True)] == [
+        False,
+        True,
+        True,
+    ]
+
+
+def test_a_set_that_was_never_placed_ends_the_standing_by(program: Path) -> None:
+    with Placement([vector("out", 4)]) as placement, RequestPage() as page:
+        options = [f"--page={page.descriptor}"]
+        with NativeWorker(
+            program, "throws", placement.arena.buffers, options, [page.descriptor]
+        ) as worker:
+            assert worker.receive() == Reply(0, Code.ok)
+            loaded(worker, 0)
+            worker.post(Operation.stand_by)
+            page.ask(0, 1)
+            reply = worker.receive()
+            assert reply.code is Code.bad_request and "no such set" in reply.text
+            assert not page.is_answered
+            assert worker.ask(Operation.place).code is Code.ok
+            worker.post(Operation.stand_by)
+            page.ask(0, 1)
+            reply = worker.receive()
+            assert reply.code is Code.raised and "quoted" in reply.text
+
+
+def test_without_a_page_the_host_does_not_stand_by(worker: NativeWorker) -> None:
+    reply = loaded(worker, 3).ask(Operation.stand_by)
+    assert reply.code is Code.bad_request and "no page" in reply.text
+
+
+def wait_for(condition) -> None:
+    deadline = time.monotonic() + 60.0
+    while not condition():
+        assert time.monotonic() < deadline

@@ -5,6 +5,7 @@
 #define WARPGRADE_BACKEND_H
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -13,11 +14,13 @@
 
 namespace warpgrade::host {
 
-// A memfd of the grader's arena. Whoever maps it closes it.
+// A buffer of the grader's arena: a memfd, or, `on_gpu`, an allocation of CUDA's virtual memory.
+// Whoever maps it closes it.
 struct Buffer {
     int descriptor;
     std::size_t length;  // bytes
     bool writable;
+    bool on_gpu = false;
 };
 
 // What the spec says of an argument: its name, and whether a kernel reads it, writes it or both.
@@ -68,6 +71,11 @@ Answer run(Call& call, bool counters);
 Answer prepare(const Call& call, unsigned copies);
 Answer time_calls(unsigned repeat);
 Answer collect(unsigned copy);
+
+// For the clock: keep a call as set number `number` (one of those there are, or the next), and call
+// `count` of them from `first` on; `nanoseconds` is what that took by the device's own clock.
+Answer place_set(const Call& call, unsigned number);
+Answer call_sets(unsigned first, unsigned count, std::uint64_t& nanoseconds);
 
 }  // namespace warpgrade::host
 

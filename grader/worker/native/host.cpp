@@ -1,9 +1,12 @@
 // The native host: loads nothing, knows one entry, answers requests of the grader about it.
 //
-//     exe [--filter=HEX] [--arguments=NAME:ROLE,...] SOCKET_FD ENTRY FD:LENGTH:WRITABLE...
+//     exe [--filter=HEX] [--arguments=NAME:ROLE,...] [--page=FD] [--on-gpu]
+//         SOCKET_FD ENTRY FD:LENGTH:WRITABLE...
 //
 // --filter     see lockdown.cpp; must come first
 // --arguments  their names in the spec, for messages; and whether each is input, output or inout
+// --page       shared with the clock: see stand_by.h
+// --on-gpu     the buffers are allocations on the GPU
 //
 // It holds no expected values, no seeds, no thresholds and no verdict. The student's code shares
 // this process, so nothing it answers is believed without need; the grader judges by the buffers.
@@ -18,24 +21,28 @@
 #include <cstring>
 #include <exception>
 #include <new>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "arguments.h"
 #include "backend.h"
 #include "protocol.h"
+#include "stand_by.h"
 #include "text.h"
 
 namespace warpgrade::host {
 namespace {
 
 constexpr char arguments_option[] = "--arguments=";
+constexpr char page_option[] = "--page=";
 
 struct CommandLine {
     int socket = -1;
     std::string entry;
     std::vector<Description> descriptions;
     std::vector<Buffer> buffers;
+    int page = -1;
 };
 
 struct Session {
@@ -43,6 +50,7 @@ struct Session {
     std::string entry_name;
     std::vector<Description> descriptions;
     std::vector<Buffer> buffers;
+    std::optional<Page> page;
     const warpgrade_entry* entry = nullptr;  // once loaded
     bool prepared = false;
 };
@@ -50,8 +58,8 @@ struct Session {
 // --- the command line ---------------------------------------------------------------------------
 
 [[noreturn]] void wrong_usage(const std::string& why) {
-    std::fprintf(stderr, "%s\nusage: [--filter=HEX] [--arguments=NAME:ROLE,...] SOCKET_FD ENTRY "
-                         "FD:LENGTH:WRITABLE...\n", why.c_str());
+    std::fprintf(stderr, "%s\nusage: [--filter=HEX] [--arguments=NAME:ROLE,...] [--page=FD] "
+                         "[--on-gpu] SOCKET_FD ENTRY FD:LENGTH:WRITABLE...\n", why.c_str());
     std::_Exit(2);
 }
 
@@ -62,7 +70,7 @@ Buffer read_buffer(const char* text) {
         text[used] != '\0' || descriptor < 0 || length == 0 || (writable != 0 && writable != 1)) {
         wrong_usage(std::string(text) + ": expected FD:LENGTH:WRITABLE");
     }
-    return {descriptor, static_cast<std::size_t>(length), writable == 1};
+    return {descriptor, static_cast<std::size_t>(length), writable == 1, false};
 }
 
 Description read_description(const std::string& text) {
@@ -85,24 +93,35 @@ std::vector<Description> read_descriptions(const std::string& text) {
     }
 }
 
+int read_descriptor(const char* text) {
+    char* end = nullptr;
+    const long number = std::strtol(text, &end, 10);
+    if (end == text || *end || number < 0) wrong_usage(std::string(text) + ": not a descriptor");
+    return static_cast<int>(number);
+}
+
 CommandLine read_command_line(int count, char** arguments) {
     CommandLine line;
+    bool on_gpu = false;
     int next = 1;
     for (; next < count && std::strncmp(arguments[next], "--", 2) == 0; ++next) {
         const std::string text = arguments[next];
         if (text.rfind(arguments_option, 0) == 0) {
             line.descriptions = read_descriptions(text.substr(sizeof arguments_option - 1));
+        } else if (text.rfind(page_option, 0) == 0) {
+            line.page = read_descriptor(arguments[next] + sizeof page_option - 1);
+        } else if (text == "--on-gpu") {
+            on_gpu = true;
         } else if (text.rfind("--filter=", 0) != 0 || next != 1) {
             wrong_usage(text + ": no such option here");
         }
     }
     if (count - next < 2) wrong_usage("SOCKET_FD and ENTRY expected");
-    char* end = nullptr;
-    line.socket = static_cast<int>(std::strtol(arguments[next], &end, 10));
-    if (*end || line.socket < 0) wrong_usage(std::string(arguments[next]) + ": not a descriptor");
+    line.socket = read_descriptor(arguments[next]);
     line.entry = arguments[next + 1];
     for (int index = next + 2; index < count; ++index) {
         line.buffers.push_back(read_buffer(arguments[index]));
+        line.buffers.back().on_gpu = on_gpu;
     }
     return line;
 }
@@ -156,6 +175,13 @@ Answer serve_request(Session& session, const Request& request) {
         case Operation::collect:
             if (!session.prepared) throw BadRequest("nothing is prepared");
             return collect(request.repeat);
+        case Operation::place:
+            return place_set(
+                read_call(request, *session.entry, session.buffers, session.descriptions),
+                request.repeat);
+        case Operation::stand_by:
+            if (!session.page) throw BadRequest("there is no page to stand by for");
+            return session.page->serve();
         default: throw BadRequest("operation " + std::to_string(request.operation));
     }
 }
@@ -230,12 +256,13 @@ int main(int count, char** arguments) {
     using namespace warpgrade::host;
     std::setvbuf(stdout, nullptr, _IOLBF, 0);  // a crash must not take the last line with it
     const CommandLine line = read_command_line(count, arguments);
+    Session session{line.socket, line.entry, line.descriptions, line.buffers, {}};
     try {
+        if (line.page >= 0) session.page.emplace(line.page);
         map_buffers(line.buffers);
     } catch (const std::exception& error) {
         wrong_usage(error.what());
     }
-    Session session{line.socket, line.entry, line.descriptions, line.buffers};
     serve(session);
     std::fflush(nullptr);
     std::_Exit(0);  // the student's destructors have nothing to say

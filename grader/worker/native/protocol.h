@@ -17,6 +17,8 @@ constexpr std::uint16_t version = 1;
 constexpr std::size_t max_arguments = 16;
 constexpr std::size_t max_rank = 8;
 constexpr std::size_t max_text = 64 * 1024;
+constexpr std::size_t page_bytes = 4096;
+constexpr std::uint64_t stop = ~std::uint64_t(0);  // as work on the page
 
 enum class Operation : std::uint16_t {
     load = 1,
@@ -29,6 +31,15 @@ enum class Operation : std::uint16_t {
     build = 8,
     place = 9,
     stand_by = 10,
+};
+
+// Where what is on the page that is shared with the clock, in words of 8 bytes.
+enum class Word : std::size_t {
+    request = 0,
+    work = 1,
+    announced = 2,
+    answer = 8,
+    inside = 9,
 };
 
 enum class Kind : std::uint8_t { tensor = 1, float64 = 2, int64 = 3, boolean = 4 };
