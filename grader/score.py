@@ -21,13 +21,12 @@ exactly the maximum.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from grader import memory, roofline
+from grader import memory, speed
 from grader.cases import agrees
 from grader.evidence import (
     Evidence,
@@ -36,7 +35,7 @@ from grader.evidence import (
     PerformanceEvidence,
     VariantEvidence,
 )
-from grader.spec import OF_YARDSTICK, Exercise, Threshold, Variant
+from grader.spec import Exercise, Threshold, Variant
 from grader.status import Status, worst
 
 PERFORMANCE = "performance"
@@ -51,8 +50,6 @@ SKIPPED_AS_WRONG = (RIGHT_FIRST, RIGHT_BEFORE_MEMORY)  # messages of checks that
 UNDECIDED_BEFORE_MEMORY = "not counted: whether the kernel is right was not decided"
 OTHER_CASE = "counted on another case than the spec names now"
 OTHER_CASES = "timed on other cases than the spec names now"
-# A threshold between the ends of an interval. More pairs would not have changed the points.
-IN_DOUBT = "within the measurement's doubt, decided in your favour"
 
 
 @dataclass(frozen=True)
@@ -306,47 +303,13 @@ def _decide_performance(
     if timed.status is Status.passed:
         if not _is_of_spec(timed, variant):
             return _Verdict(Status.not_measured, message=OTHER_CASES)
-        if doubtful := next(filter(None, map(implausible, timed.every)), ""):
+        if doubtful := next(filter(None, map(speed.implausible, timed.every)), ""):
             return _Verdict(Status.implausible_time, message=doubtful)
         verdict = _decide_thresholds(variant.performance.steps, timed)
-        return verdict._replace(message=verdict.message + _remarks(variant, timed))
+        told = (verdict.message, *speed.remarks(timed, variant.performance.device))
+        return verdict._replace(message="; ".join(told))
     gradable = offered if timed.status.is_failure else Fraction(0)
     return _Verdict(timed.status, gradable=gradable, message=timed.reason)
-
-
-def implausible(timed: PerformanceEvidence) -> str:
-    """Why a person has to look at the time of a case, or "": it is below what its GPU's maker says.
-
-    A case must move its bytes and compute its FLOP: at the GPU's theoretical peaks that takes a
-    time which no honest kernel gets below. Of a GPU whose peaks aren't known nothing is said, nor
-    of a time that a person has `accepted`.
-    """
-    if timed.status is Status.implausible_time:
-        return timed.reason or "faster than the hardware can be"
-    peaks = roofline.peaks(timed.device)
-    took, moved, computed = timed.microseconds, timed.bytes or 0, timed.flops or 0
-    if timed.accepted or peaks is None or took is None or not took > 0:
-        return ""
-    if not all(math.isfinite(each) and each >= 0 for each in (moved, computed)):
-        return ""
-    words = dict(word.partition("=")[::2] for word in timed.case.split())
-    floor = 1e6 * roofline.floor_seconds(peaks, moved, computed, words.get("dtype", ""))
-    if took >= floor:
-        return ""
-    return (
-        f"{took:.4g} us is below the {floor:.4g} us that {timed.device} needs at its published "
-        f"peaks for {timed.case}: a person will look, and no points are lost until then"
-    )
-
-
-def _remarks(variant: Variant, timed: PerformanceEvidence) -> str:
-    """What a reader has to know beside the points: another GPU, a yardstick that was disturbed."""
-    told = ""
-    meant = variant.performance.device
-    if meant and meant.lower() not in timed.device.lower():
-        told += f"; indicative: the final grade is taken on an {meant}"
-    disturbed = dict.fromkeys(each.disturbed for each in timed.every if each.disturbed)
-    return told + "".join(f"; {each}" for each in disturbed)
 
 
 def _is_of_spec(timed: PerformanceEvidence, variant: Variant) -> bool:
@@ -363,80 +326,18 @@ def _decide_thresholds(thresholds: Iterable[Threshold], timed: PerformanceEviden
     A threshold that this run can't decide (its yardstick wasn't timed, it is meant for another
     GPU) is passed over and is not gradable; the best of the others is.
     """
-    decided = [
-        (threshold, *held)
-        for threshold in thresholds
-        if (held := _holds(threshold, timed)) is not None
-    ]
+    decided = speed.decided(thresholds, timed)
     if not decided:
         return _Verdict(Status.not_measured, message="timed, but not against what the spec asks")
-    gradable = max(_exact(threshold.points) for threshold, _, _ in decided)
-    for threshold, holds, found in decided:
-        if holds:
-            return _Verdict(Status.passed, _exact(threshold.points), gradable, found)
+    gradable = max(_exact(each.threshold.points) for each in decided)
+    for each in decided:
+        if each.holds:
+            return _Verdict(Status.passed, _exact(each.threshold.points), gradable, each.told)
     # Of each yardstick the target that asks the least: the next one to reach.
     easiest = {
-        threshold.speed_vs or threshold.milliseconds.gpu: found for threshold, _, found in decided
+        each.threshold.speed_vs or each.threshold.milliseconds.gpu: each.told for each in decided
     }
-    message = "; ".join(easiest.values())
-    return _Verdict(Status.target_missed, gradable=gradable, message=message)
-
-
-def _holds(threshold: Threshold, timed: PerformanceEvidence) -> tuple[bool, str] | None:
-    """Whether a threshold holds, and in words what was found; None where it can't be decided.
-
-    It holds where the measurement leaves it possible: the doubt is the student's, and the words say
-    so. Of several cases, all must hold it.
-    """
-    if threshold.speed_vs is not None:
-        return _holds_speed(threshold.speed_vs, threshold.at_least, timed)
-    limit = threshold.milliseconds
-    if limit is None or limit.gpu.lower() not in timed.device.lower():
-        return None
-    times = [each.microseconds_at_best for each in timed.every]
-    if not all(each is not None and math.isfinite(each) for each in times):
-        return None
-    slowest = timed.every[times.index(max(times))]
-    took = slowest.microseconds / 1000
-    interval = ""
-    if slowest.microseconds_high is not None:
-        interval = f"{max(times) / 1000:.4g} to {slowest.microseconds_high / 1000:.4g}; "
-    told = f"{took:.4g} ms ({interval}target {limit.at_most:g} ms)"
-    holds = max(times) / 1000 <= limit.at_most
-    worst_times = [each.microseconds_high or each.microseconds for each in timed.every]
-    in_doubt = holds and max(worst_times) / 1000 > limit.at_most
-    return holds, told + _among(timed, slowest) + (f": {IN_DOUBT}" if in_doubt else "")
-
-
-def _holds_speed(
-    name: str, wanted: float | None, timed: PerformanceEvidence
-) -> tuple[bool, str] | None:
-    """As `_holds`, of a ratio to a yardstick."""
-    found = [next((y for y in each.yardsticks if y.name == name), None) for each in timed.every]
-    if wanted is None or not all(
-        each is not None and all(map(math.isfinite, (each.ratio, each.at_best, each.at_worst)))
-        for each in found
-    ):
-        return None
-    slowest = min(found, key=lambda each: (each.at_best, each.ratio))
-    interval = ""
-    if slowest.low is not None and slowest.high is not None:
-        interval = f"{_cut(slowest.low)} to {_cut(slowest.high)}; "
-    told = f"{_cut(slowest.ratio)} {OF_YARDSTICK.get(name, name)} ({interval}target {wanted:g})"
-    holds = slowest.at_best >= wanted
-    in_doubt = holds and min(each.at_worst for each in found) < wanted
-    case = timed.every[found.index(slowest)]
-    return holds, told + _among(timed, case) + (f": {IN_DOUBT}" if in_doubt else "")
-
-
-def _cut(ratio: float) -> str:
-    """Cut, not rounded: 0.8996 against 0.9 must not read "0.900 of 0.9"."""
-    return f"{math.floor(_exact(ratio) * 1000) / 1000:.3f}"
-
-
-def _among(timed: PerformanceEvidence, slowest: PerformanceEvidence) -> str:
-    """Which of several cases it was."""
-    return f", the worst of {len(timed.every)} cases: {slowest.case}" if timed.further else ""
+    return _Verdict(Status.target_missed, gradable=gradable, message="; ".join(easiest.values()))
 
 
 def _decide_memory(

@@ -13,7 +13,8 @@ from datetime import datetime, timezone
 
 from grader.batch.records import Adjustment, AdjustmentKind, Attempt
 from grader.evidence import Evidence, MemoryEvidence, PerformanceEvidence, VariantEvidence
-from grader.score import GradeScore, implausible
+from grader.score import GradeScore
+from grader.speed import implausible
 from grader.status import Status
 
 ON_EVIDENCE = frozenset(

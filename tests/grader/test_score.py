@@ -24,7 +24,8 @@ from grader.evidence import (
     from_json,
     to_json,
 )
-from grader.score import IN_DOUBT, NEEDS_GPU, RIGHT_FIRST, GradeScore, score
+from grader.score import NEEDS_GPU, RIGHT_FIRST, GradeScore, score
+from grader.speed import IN_DOUBT
 from grader.status import Status
 
 DTYPES = ("float32", "float16", "bfloat16")
