@@ -226,3 +226,12 @@ def test_mps_is_known_by_its_server_and_by_its_clients():
 @pytest.mark.parametrize(("mode", "name"), [(0, "default"), (3, "exclusive process")])
 def test_the_compute_mode_is_named(mode, name):
     assert observe(nvml=fake_nvml.module(ComputeMode=mode)).compute_mode == name
+
+
+def test_the_binding_has_what_is_asked_of_it():
+    pynvml = pytest.importorskip("pynvml", reason="nvidia-ml-py isn't installed")
+    fake = fake_nvml.module()
+    for name in vars(fake):
+        assert name == "calls" or hasattr(pynvml, name), name
+    for constant in ("NVML_CLOCK_SM", "NVML_CLOCK_MEM", "NVML_PERF_POLICY_THERMAL"):
+        assert getattr(pynvml, constant) == getattr(fake, constant)

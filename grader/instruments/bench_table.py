@@ -1,0 +1,96 @@
+"""What `grader bench` prints: a row per kernel and case. Pure, over performance evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from grader.evidence import PerformanceEvidence, Yardstick
+from grader.report import one_line
+from grader.report.performance import duration, placed, sentences, speed
+from grader.roofline import Roofs
+from grader.status import Status
+
+Timings = Sequence[tuple[str, PerformanceEvidence]]  # by the kernel's name, in the rows' order
+_TITLES = ("median", "95 % interval", "speed", "of roof", "against torch")
+
+
+def render(timings: Timings, console: Console, roofs: Roofs | None = None) -> None:
+    """Print the table; then why what wasn't timed wasn't; then what bounds each kernel, and what
+    to try next."""
+    console.print(table(timings, roofs))
+    for name, timed in timings:
+        for each in timed.every:
+            if not _is_timed(each):
+                console.print(Text(f"{_label(name, timed, each)}: {_why(each)}", "yellow"))
+    for name, timed in timings:
+        for sentence in sentences(timed, roofs):
+            console.print()
+            console.print(Text(f"{one_line(name)}: {sentence}"))
+
+
+def table(timings: Timings, roofs: Roofs | None = None) -> Table:
+    """Median and interval, GB/s or TFLOP/s, share of the roof, and the speed against torch.
+
+    `roofs` are this machine's measured ones; without them the data sheet's are taken. A case that
+    was not timed has dashes.
+    """
+    made = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    made.add_column("kernel", overflow="fold")
+    for title in _TITLES:
+        made.add_column(title, justify="right", no_wrap=True)
+    for name, timed in timings:
+        for each in timed.every:
+            cells = _cells(each, roofs) if _is_timed(each) else ["-"] * len(_TITLES)
+            made.add_row(Text(_label(name, timed, each)), *map(Text, cells))
+    return made
+
+
+def _is_timed(timed: PerformanceEvidence) -> bool:
+    return timed.status is Status.passed and timed.microseconds is not None
+
+
+def _label(name: str, timed: PerformanceEvidence, case: PerformanceEvidence) -> str:
+    return one_line(f"{name} {_sizes(case.case)}" if timed.further else name)
+
+
+def _cells(timed: PerformanceEvidence, roofs: Roofs | None) -> Iterable[str]:
+    found = placed(timed, roofs)
+    yield duration(timed.microseconds or 0.0)
+    yield _interval(timed)
+    yield speed(timed, found) or "-"
+    yield f"{100 * found.fraction:.0f} %" if found else "-"
+    yield _against(next((each for each in timed.yardsticks if each.name == "torch"), None))
+
+
+def _interval(timed: PerformanceEvidence) -> str:
+    """'92.8 to 93.4 us'; a dash where none was taken."""
+    low = getattr(timed, "microseconds_low", None)
+    high = getattr(timed, "microseconds_high", None)
+    if low is None or high is None:
+        return "-"
+    if duration(low).endswith("us") != duration(high).endswith("us"):
+        return f"{duration(low)} to {duration(high)}"
+    return f"{duration(low).split()[0]} to {duration(high)}"
+
+
+def _against(torch: Yardstick | None) -> str:
+    """'1.02x (1.01 to 1.03)': above 1 the kernel is faster."""
+    if torch is None:
+        return "-"
+    low, high = getattr(torch, "low", None), getattr(torch, "high", None)
+    doubt = "" if low is None or high is None else f" ({low:.2f} to {high:.2f})"
+    return f"{torch.ratio:.2f}x{doubt}"
+
+
+def _sizes(case: str) -> str:
+    """The case without what is alike in all of them."""
+    return " ".join(word for word in case.split() if not word.startswith(("seed=", "pattern=")))
+
+
+def _why(timed: PerformanceEvidence) -> str:
+    reason = one_line(timed.reason).rstrip(".")
+    return f"{timed.status.headline}: {reason}." if reason else f"{timed.status.headline}."

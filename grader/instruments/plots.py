@@ -1,0 +1,261 @@
+"""Plots of timings: over sizes, and below the roofline; PNG and SVG, the same bytes each time.
+
+Needs matplotlib (extra [plots]), which is imported when something is drawn. Figures are made
+without pyplot, so that no display and no global state is involved.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from grader.instruments.points import Point, Series
+from grader.roofline import Place, Roofs, place
+
+# Okabe and Ito's colours, which colour-blind people tell apart.
+_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+_MARKERS = ("o", "s", "^", "D", "v", "P")
+_STYLE = {
+    "svg.hashsalt": "warpgrade",  # or ids in the SVG would be random
+    "font.family": "DejaVu Sans",  # comes with matplotlib
+    "font.size": 10,
+    "axes.grid": True,
+    "grid.color": "#dddddd",
+    "axes.axisbelow": True,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "legend.frameon": False,
+}
+_SIZE = (7.2, 4.4)  # inches
+_DPI = 150
+UNCOUNTED = 0.25  # FLOP/byte: where a kernel stands whose FLOP nobody counted
+
+MISSING = "plots need matplotlib: pip install 'warpgrade[plots]'"
+
+
+class PlotsMissing(RuntimeError):
+    """matplotlib isn't installed; the message says how to get it."""
+
+
+def over_sizes(
+    series: Sequence[Series], roofs: Roofs | None, title: str, size_name: str, stem: Path
+) -> tuple[Path, Path]:
+    """Speed over size, a line per kernel with its intervals, and the roof above them.
+
+    In TFLOP/s where every point has FLOP to count, else in GB/s. Writes `stem`.png and `stem`.svg
+    and returns their paths. Raises PlotsMissing, OSError.
+    """
+    shown = [each for each in series if each.points]
+    computes = bool(shown) and all(p.flops for each in shown for p in each.points)
+    with _figure() as figure:
+        axes = figure.subplots()
+        for index, each in enumerate(shown):
+            sizes = [p.size for p in each.points]
+            speeds = [_speed(p, p.microseconds, computes) for p in each.points]
+            axes.errorbar(
+                sizes,
+                speeds,
+                yerr=_intervals(each.points, computes),
+                label=each.name,
+                color=_COLOURS[index % len(_COLOURS)],
+                marker=_MARKERS[index % len(_MARKERS)],
+                markersize=5,
+                capsize=3,
+            )
+        for name, height in _flat_roofs(shown, roofs, computes):
+            axes.axhline(height, color="#555555", linestyle="--", linewidth=1)
+            axes.annotate(
+                name,
+                (1.0, height),
+                xycoords=("axes fraction", "data"),
+                xytext=(0, 3),
+                textcoords="offset points",
+                ha="right",
+                color="#555555",
+            )
+        _scale_sizes(axes, sorted({p.size for each in shown for p in each.points}))
+        axes.set_ylim(bottom=0)
+        axes.margins(y=0.12)
+        axes.set_xlabel(size_name)
+        axes.set_ylabel("TFLOP/s" if computes else "GB/s")
+        axes.set_title(title, loc="left")
+        if shown:
+            axes.legend(loc="lower right")
+        return _save(figure, stem)
+
+
+def below_roofline(
+    series: Sequence[Series], roofs: Roofs, title: str, stem: Path
+) -> tuple[Path, Path]:
+    """The roofs over arithmetic intensity, and every kernel's largest point below them.
+
+    A kernel whose FLOP nobody counted stands at UNCOUNTED: how far it is below the roof is right
+    there as well. Writes `stem`.png and `stem`.svg and returns their paths. Raises PlotsMissing,
+    OSError, and RooflineError for a time that can't be.
+    """
+    spots = [spot for each in series if (spot := _spot(each, roofs))]
+    dtypes = dict.fromkeys(s.place.dtype for s in spots if roofs.flops.get(s.place.dtype))
+    ridges = [roofs.flops[dtype] / roofs.bandwidth for dtype in dtypes]
+    left = min([UNCOUNTED, *(spot.x for spot in spots)]) / 2.5
+    right = 8 * max([*ridges, *(spot.x for spot in spots), 10.0])
+    with _figure() as figure:
+        axes = figure.subplots()
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+        _draw_roofs(axes, roofs, list(dtypes), left, right)
+        for index, spot in enumerate(spots):
+            colour = _COLOURS[index % len(_COLOURS)]
+            top = min(spot.x * roofs.bandwidth, roofs.flops.get(spot.place.dtype, math.inf))
+            axes.plot([spot.x, spot.x], [spot.y / 1e12, top / 1e12], color=colour, linewidth=1)
+            axes.plot(
+                [spot.x],
+                [spot.y / 1e12],
+                linestyle="none",
+                marker=_MARKERS[index % len(_MARKERS)],
+                markersize=8,
+                color=colour,
+                label=spot.label,
+            )
+        axes.set_xlim(left, right)
+        uncounted = any(not spot.place.intensity for spot in spots)
+        note = f"; {UNCOUNTED} where FLOP are not counted" if uncounted else ""
+        axes.set_xlabel(f"arithmetic intensity (FLOP per byte{note})")
+        axes.set_ylabel("TFLOP/s")
+        axes.set_title(title, loc="left")
+        if spots:
+            figure.legend(loc="outside lower center", ncols=2)
+        return _save(figure, stem)
+
+
+@dataclass(frozen=True)
+class _Spot:
+    """Where a kernel stands in the roofline plot: FLOP/byte, FLOP/s."""
+
+    x: float
+    y: float
+    place: Place
+    label: str
+
+
+def _spot(series: Series, roofs: Roofs) -> _Spot | None:
+    if not series.points:
+        return None
+    point = series.points[-1]
+    found = place(point.bytes, point.flops, series.dtype, point.microseconds / 1e6, roofs)
+    if found is None:
+        return None
+    share = f"{100 * found.fraction:.0f} % of the {found.bound} roof"
+    label = f"{series.name}: {share}"
+    if not point.flops:
+        return _Spot(UNCOUNTED, UNCOUNTED * found.reached, found, label)
+    reached = point.flops / point.microseconds * 1e6
+    return _Spot(found.intensity, reached, found, label)
+
+
+def _draw_roofs(axes: Any, roofs: Roofs, dtypes: list[str], left: float, right: float) -> None:
+    kind = "measured" if roofs.is_measured else "data sheet"
+    rates = [roofs.flops[dtype] for dtype in dtypes]
+    end = max([rate / roofs.bandwidth for rate in rates], default=right)
+    slope = [x * roofs.bandwidth / 1e12 for x in (left, end)]
+    axes.plot([left, end], slope, color="#555555", linewidth=1.5)
+    middle = math.sqrt(left * end)
+    axes.annotate(
+        f"{roofs.bandwidth / 1e9:.0f} GB/s ({kind})",
+        (middle, middle * roofs.bandwidth / 1e12),
+        xytext=(-8, 2),
+        textcoords="offset points",
+        ha="right",
+        color="#555555",
+    )
+    for dtype, rate in zip(dtypes, rates, strict=True):
+        axes.plot([rate / roofs.bandwidth, right], [rate / 1e12] * 2, color="#555555")
+        axes.annotate(
+            f"{dtype}: {rate / 1e12:.0f} TFLOP/s ({kind})",
+            (right, rate / 1e12),
+            xytext=(-2, 4),
+            textcoords="offset points",
+            ha="right",
+            color="#555555",
+        )
+
+
+def _flat_roofs(
+    series: Sequence[Series], roofs: Roofs | None, computes: bool
+) -> Iterator[tuple[str, float]]:
+    """(what it is, height) of the roofs that are flat over sizes."""
+    if roofs is None or not series:
+        return
+    kind = "measured" if roofs.is_measured else "data sheet"
+    if not computes:
+        yield f"memory: {roofs.bandwidth / 1e9:.0f} GB/s ({kind})", roofs.bandwidth / 1e9
+        return
+    for dtype in dict.fromkeys(each.dtype for each in series):
+        if rate := roofs.flops.get(dtype):
+            yield f"{dtype}: {rate / 1e12:.0f} TFLOP/s ({kind})", rate / 1e12
+
+
+def _speed(point: Point, microseconds: float, computes: bool) -> float:
+    """GB/s, or TFLOP/s."""
+    if computes:
+        return (point.flops or 0.0) / microseconds / 1e6
+    return point.bytes / microseconds / 1e3
+
+
+def _intervals(points: Sequence[Point], computes: bool) -> list[list[float]]:
+    """How far each speed may lie below and above; 0 where no interval was taken."""
+    below, above = [], []
+    for point in points:
+        speed = _speed(point, point.microseconds, computes)
+        below.append(max(0.0, speed - _speed(point, point.high, computes)) if point.high else 0.0)
+        above.append(max(0.0, _speed(point, point.low, computes) - speed) if point.low else 0.0)
+    return [below, above]
+
+
+def _scale_sizes(axes: Any, sizes: list[float]) -> None:
+    """A logarithmic axis where sizes span a decade, with the sizes themselves as ticks."""
+    if not sizes:
+        return
+    if sizes[0] > 0 and sizes[-1] >= 8 * sizes[0]:
+        axes.set_xscale("log", base=2)
+    step = -(-len(sizes) // 10)
+    ticks = sizes[::step]
+    axes.set_xticks(ticks, [_short(size) for size in ticks])
+    axes.minorticks_off()
+
+
+def _short(size: float) -> str:
+    """8192, 64 Ki, 4 Mi."""
+    for unit, name, least in ((1 << 30, "Gi", 1), (1 << 20, "Mi", 1), (1 << 10, "Ki", 16)):
+        if size >= least * unit and size % unit == 0:
+            return f"{size / unit:.0f} {name}"
+    return f"{size:g}" if size < 1e6 else f"{size:.0f}"
+
+
+@contextmanager
+def _figure() -> Iterator[Any]:
+    """An empty figure, in our style. Raises PlotsMissing."""
+    try:
+        import matplotlib
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise PlotsMissing(MISSING) from error
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()  # not what a user's matplotlibrc says
+        matplotlib.rcParams.update(_STYLE)
+        figure = Figure(figsize=_SIZE, dpi=_DPI, layout="constrained")
+        FigureCanvasAgg(figure)
+        yield figure
+
+
+def _save(figure: Any, stem: Path) -> tuple[Path, Path]:
+    """Both files, without the date and the version that would differ."""
+    stem.parent.mkdir(parents=True, exist_ok=True)
+    png, svg = (stem.with_name(f"{stem.name}.{kind}") for kind in ("png", "svg"))
+    figure.savefig(png, format="png", metadata={"Software": None})
+    figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": None})
+    return png, svg
