@@ -223,7 +223,7 @@ class _Maker:
             yield NOTHING
         for attempt in attempts:
             if attempt.handin.problem:
-                yield one_line(f"{attempt.handin.id} can't be read: {attempt.handin.problem}")
+                yield one_line(f"can't be read: {attempt.handin.trouble}")
         if student.id in self.extensions:
             yield f"extension until {told_time(self.extensions[student.id])}"
         if chosen is not None:

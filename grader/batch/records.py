@@ -51,6 +51,12 @@ class Handin:
     notes: tuple[str, ...] = ()
 
     @property
+    def trouble(self) -> str:
+        """`problem` with the hand-in's id in front, which it may begin with already."""
+        begins = self.problem.startswith((f"{self.id} ", f"{self.id}: "))
+        return self.problem if begins or not self.problem else f"{self.id}: {self.problem}"
+
+    @property
     def sha256(self) -> str:
         """Of the names and bytes of all files, in the order of the names."""
         digest = hashlib.sha256()

@@ -155,6 +155,21 @@ def test_a_batch_is_told_in_lines_and_ends_in_files(capsys, source, results):
     assert "3 of 3 submissions are graded already" in ran.err
 
 
+def test_what_is_damaged_is_named_once(capsys, source, results):
+    (source / "dan.zip").write_bytes(b"PK\3\4 and no more")
+    (source / "eve").mkdir()
+    (source / "eve" / "assignment.zip").write_bytes(b"PK\3\4 and no more")
+    ran = call(capsys, "batch", source, "--out", results)
+    told = [line for line in ran.out.splitlines() if " is damaged" in line]
+    assert [line.partition(" is damaged")[0] for line in told] == [
+        "can't be read: dan.zip",
+        "can't be read: eve: assignment.zip",
+    ]
+    page = (results / "index.html").read_text(encoding="utf-8")
+    assert "eve: eve" not in page
+    assert "dan.zip: dan.zip" not in page
+
+
 def test_the_graders_own_failure_is_in_the_exit_status(capsys, source, results, monkeypatch):
     def fail(task: Task) -> Graded:
         raise RuntimeError("Boom\x1b[2J")
