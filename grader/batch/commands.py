@@ -109,7 +109,7 @@ def grade_class(
     options = Options(tuple(known_names(exercises, only or [])), require_sandbox)
     have_oracles(exercises, options.only)
     collection = collect(source, exercises, layout=layout, merge=merge, leave_out=[out])
-    with run.alone(out), Store(out, create=True) as store:
+    with run.begun(out) as store:
         klass = Class.open(store, exercises, course, roster)
         run.seed_of(store, seed, klass.course.seed)
         with _running(klass, jobs, plain, scheduler, options) as running:

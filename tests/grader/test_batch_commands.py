@@ -259,6 +259,30 @@ def test_results_of_two_devices_are_never_mixed(capsys, source, graded, monkeypa
     assert json.loads((graded / "gradebook.json").read_text())["device"] == "NVIDIA H100"
 
 
+@pytest.mark.parametrize("begun", ["nothing", "a folder"])
+@pytest.mark.parametrize("wrong", ["--course", "--roster"])
+def test_a_mistake_at_the_first_run_leaves_nothing(capsys, source, tmp_path, begun, wrong):
+    results = tmp_path / "new" / "results"
+    if begun == "a folder":
+        results.mkdir(parents=True)
+        (results / "mine.txt").touch()
+    before = sorted(tmp_path.rglob("*"))
+    file = tmp_path / "wrong"
+    file.write_text("due: yesterday\n")
+    ran = call(capsys, "batch", source, "--out", results, wrong, file)
+    assert (ran.code, "expected" in ran.err) == (2, True)
+    assert sorted({*tmp_path.rglob("*")} - {file}) == before
+
+
+def test_a_mistake_later_leaves_what_is_there(capsys, source, graded, tmp_path):
+    file = tmp_path / "wrong"
+    file.write_text("due: yesterday\n")
+    before = sorted(graded.rglob("*"))
+    assert call(capsys, "batch", source, "--out", graded, "--course", file).code == 2
+    assert sorted(graded.rglob("*")) == before
+    assert call(capsys, "batch", source, "--out", graded).code == 0
+
+
 def test_no_sandbox_no_class(capsys, source, results, monkeypatch):
     def none(wanted=None, device="interpreter", required=False):
         if required:
@@ -267,6 +291,7 @@ def test_no_sandbox_no_class(capsys, source, results, monkeypatch):
     monkeypatch.setattr(confinement, "choose", none)
     ran = call(capsys, "batch", source, "--out", results)
     assert (ran.code, one_line(ran.err)) == (2, "no sandbox here")
+    assert not results.exists()
     assert call(capsys, "batch", source, "--out", results, "--no-sandbox-needed").code == 0
 
 
