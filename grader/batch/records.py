@@ -151,7 +151,10 @@ class Entry:
 
 @dataclass(frozen=True)
 class Gradebook:
-    """A class on one device. `max_score` is what the specs offer, without bonuses."""
+    """A class on one device.
+
+    `max_score` is what the variants offer that the class was graded on, without bonuses.
+    """
 
     title: str
     device: str  # "interpreter" where there was no GPU, else the GPU's name

@@ -170,6 +170,15 @@ def test_what_is_damaged_is_named_once(capsys, source, results):
     assert "dan.zip: dan.zip" not in page
 
 
+def test_a_part_of_the_exercises_is_out_of_what_that_part_is_worth(capsys, source, results):
+    for only, most in (("silu/other", "1"), ("silu/triton", "4")):
+        assert call(capsys, "batch", source, "--out", results, "--only", only).code == 0
+        sheet = call(capsys, "export", results, "--format", "canvas").out
+        [possible] = [row for row in csv.reader(io.StringIO(sheet)) if "Points" in row[0]]
+        assert possible[-1] == most
+        assert json.loads((results / "gradebook.json").read_text())["max_score"] == float(most)
+
+
 def test_the_graders_own_failure_is_in_the_exit_status(capsys, source, results, monkeypatch):
     def fail(task: Task) -> Graded:
         raise RuntimeError("Boom\x1b[2J")
