@@ -59,7 +59,7 @@ class Pool:
         # Unless its parent's end is noticed, a sandbox's processes would come to nobody.
         processes.adopt_orphans()
         context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload(["grader.grade"])
+        context.set_forkserver_preload(["grader.preloaded"])
         self._reader, self._to_us = context.Pipe(duplex=False)
         self._pool = pebble.ProcessPool(
             jobs, initializer=_begin, initargs=(self._to_us,), context=context

@@ -6,10 +6,13 @@ pytest would take DIR for a folder of tests.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import gc
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+
+from grader.startup import importing
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -31,6 +34,18 @@ _MEASURED = pytest.StashKey[list[str]]()
 def record_measured(request: pytest.FixtureRequest) -> Callable[[str], None]:
     """Keep a sentence for the end of the run: pytest says nothing of a test that passes."""
     return request.config.stash.setdefault(_MEASURED, []).append
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Collect, which is when torch is imported."""
+    with importing():
+        yield
+
+
+def pytest_unconfigure() -> None:
+    """Let the interpreter end without looking through all that torch imported, half a second."""
+    gc.freeze()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

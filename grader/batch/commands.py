@@ -109,7 +109,7 @@ def grade_class(
     options = Options(tuple(known_names(exercises, only or [])), require_sandbox)
     have_oracles(exercises, options.only)
     collection = collect(source, exercises, layout=layout, merge=merge, leave_out=[out])
-    with run.alone(out), Store(out, create=True) as store:
+    with run.begun(out) as store:
         klass = Class.open(store, exercises, course, roster)
         run.seed_of(store, seed, klass.course.seed)
         with _running(klass, jobs, plain, scheduler, options) as running:
@@ -365,7 +365,7 @@ def _tell_class(book: Gradebook, folder: Path) -> None:
         f"with a final score; {folder / 'gradebook.csv'}"
     )
     broken = [a.handin for a in handins.values() if a.handin.problem]
-    _tell_some("can't be read", [f"{each.id}: {each.problem}" for each in broken])
+    _tell_some("can't be read", [each.trouble for each in broken])
     unmatched = [f"{each.id}: {'; '.join(each.notes[-1:])}" for each in book.unmatched_handins]
     _tell_some("of nobody in the roster", unmatched)
     _tell_some("to be looked at", list(book.unmatched_rows))

@@ -100,7 +100,7 @@ def make(
         title=course.title,
         device=device,
         seed=seed,
-        max_score=round(math.fsum(each.max_points for each in exercises.values()), 4),
+        max_score=_maximum(exercises, ordered),
         entries=tuple(sorted(entries, key=_by_name)),
         unmatched_handins=tuple(people.unmatched),
         unmatched_rows=(*unknown, *people.odd_rows(given)),
@@ -223,7 +223,7 @@ class _Maker:
             yield NOTHING
         for attempt in attempts:
             if attempt.handin.problem:
-                yield one_line(f"{attempt.handin.id} can't be read: {attempt.handin.problem}")
+                yield one_line(f"can't be read: {attempt.handin.trouble}")
         if student.id in self.extensions:
             yield f"extension until {told_time(self.extensions[student.id])}"
         if chosen is not None:
@@ -270,6 +270,18 @@ def _scored(
 
 
 # --- what it is made of --------------------------------------------------------------------------
+
+
+def _maximum(exercises: Mapping[str, Exercise], attempts: Iterable[Attempt]) -> float:
+    """What the variants offer that the class was graded on; all of them, before it was."""
+    seen = {(v.exercise, v.variant) for a in attempts if a.evidence for v in a.evidence.variants}
+    offered = [
+        variant.max_points
+        for exercise in exercises.values()
+        for variant in exercise.variants.values()
+        if not variant.bonus and (not seen or (exercise.name, variant.name) in seen)
+    ]
+    return round(math.fsum(offered), 4)
 
 
 def _extensions(course: Course, people: People) -> tuple[dict[str, datetime], list[str]]:

@@ -51,6 +51,12 @@ class Handin:
     notes: tuple[str, ...] = ()
 
     @property
+    def trouble(self) -> str:
+        """`problem` with the hand-in's id in front, which it may begin with already."""
+        begins = self.problem.startswith((f"{self.id} ", f"{self.id}: "))
+        return self.problem if begins or not self.problem else f"{self.id}: {self.problem}"
+
+    @property
     def sha256(self) -> str:
         """Of the names and bytes of all files, in the order of the names."""
         digest = hashlib.sha256()
@@ -145,7 +151,10 @@ class Entry:
 
 @dataclass(frozen=True)
 class Gradebook:
-    """A class on one device. `max_score` is what the specs offer, without bonuses."""
+    """A class on one device.
+
+    `max_score` is what the variants offer that the class was graded on, without bonuses.
+    """
 
     title: str
     device: str  # "interpreter" where there was no GPU, else the GPU's name

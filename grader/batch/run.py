@@ -14,7 +14,7 @@ import secrets
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ from grader.batch.classes import Class, ClassError
 from grader.batch.plan import Job, Plan
 from grader.batch.progress import Silent, Watcher
 from grader.batch.schedule import Executor, Finished, InPool, Lane, Stopped
-from grader.batch.store import NewResult, Store, StoredHandin, StoreError
+from grader.batch.store import NAME, NewResult, Store, StoredHandin, StoreError
 from grader.batch.tasks import INTERPRETER, Result, Task, grade_in_pool, has_grader_error
 
 MOST_SEEDS = 1 << 32
@@ -263,6 +263,37 @@ def alone(folder: Path) -> Iterator[None]:
                 f"{folder}: another command is at work on this class: wait for it, or stop it"
             ) from None
         yield
+
+
+@contextmanager
+def begun(folder: Path) -> Iterator[Store]:
+    """A class's store, made where there is none yet. A command at a time: see `alone`.
+
+    Where it ends before anything has run (a mistake in course.yaml, no sandbox), what is new is
+    removed: a seed that nobody was graded with, and folders.
+    """
+    new = [each for each in (folder, *folder.parents) if not each.exists()]
+    is_new = not (folder / NAME).exists()
+    is_empty = False
+    try:
+        with alone(folder), Store(folder, create=True) as store:
+            try:
+                yield store
+            finally:
+                is_empty = not store.has_run
+    except BaseException:
+        if is_new and is_empty:
+            _remove(folder, new)
+        raise
+
+
+def _remove(folder: Path, new: Sequence[Path]) -> None:
+    """Remove a class's files, and those folders, the innermost first, that are empty then."""
+    with suppress(OSError):
+        for name in (NAME, f"{NAME}-wal", f"{NAME}-shm", LOCK):
+            (folder / name).unlink(missing_ok=True)
+        for each in new:
+            each.rmdir()
 
 
 @contextmanager

@@ -181,6 +181,11 @@ class Store:
                 values,
             ).lastrowid
 
+    @property
+    def has_run(self) -> bool:
+        """Whether a command has begun to work on the class."""
+        return bool(self._one("SELECT EXISTS (SELECT 1 FROM runs)")[0])
+
     def end_run(self, run: int) -> None:
         """Note that a run came to its end."""
         with self._transaction() as database:

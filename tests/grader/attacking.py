@@ -49,6 +49,9 @@ BRIEF = Effort(
     shrink_timeouts=0,
     reruns=3,
 )
+# They close their socket and stay: each failure is a second's wait for them to be gone.
+LINGERING = frozenset({"answers_nothing_at_all", "shuts_the_socket_down"})
+FEWEST = replace(BRIEF, shrink_runs=0, reruns=1, enough=1)
 # Limits that an attack is to run into; the others have the exercise's own.
 SHORT = Limits(seconds=1.0)
 SMALL = Limits(memory_mb=256)
@@ -59,6 +62,7 @@ SHORT_COMPILE = supervision.Limits(1.0, 1 << 30)
 
 _Kind = tuple[DeviceName, str]  # a language
 PEACEFUL = {Layer.policy, Layer.comparison, Layer.observer, Layer.boundary}
+OUTWARD = {Layer.policy, Layer.sandbox}
 _neighbours: dict[_Kind, Session] = {}
 _sandboxes: dict[tuple[DeviceName, Level | None], Sandbox] = {}
 _last_unconfined: dict[tuple[str, DeviceName, bool], _Seen] = {}
@@ -269,7 +273,10 @@ def _grade(
                 EXERCISES,
                 seed=SEED,
                 device=device,
-                effort=replace(BRIEF, compile_ahead=_is_for_the_compiler(attack)),
+                effort=replace(
+                    FEWEST if attack.name in LINGERING else BRIEF,
+                    compile_ahead=_is_for_the_compiler(attack),
+                ),
                 level=level,
                 policy=policy or watched,
                 sandbox=_shared(attack, device, level),
@@ -287,10 +294,10 @@ def _is_for_the_compiler(attack: Attack) -> bool:
 def _shared(attack: Attack, device: DeviceName, level: Level | None) -> Sandbox | None:
     """One sandbox of a level for all that reach for nothing outside their worker.
 
-    To start one takes longer than most of them run. Where the sandbox is what has to hold an
-    attack, it has its own.
+    To start one takes longer than most of them run. Those that reach for what is outside it share
+    it too; what turns on the sandbox itself, its other processes or its room, has its own.
     """
-    if not {*attack.layers} <= PEACEFUL:
+    if not any({*attack.layers} <= kind for kind in (PEACEFUL, OUTWARD)):
         return None
     if (device, level) not in _sandboxes:
         _sandboxes[device, level] = Sandbox(device, level)

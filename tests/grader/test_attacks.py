@@ -24,7 +24,9 @@ ALONE = [
     pytest.param(attack, layer, level, id=f"{attack.name}-{label}")
     for attack, label, layer, level in attacks.alone(CORPUS)
 ]
-HARMFUL = [each for each in CORPUS if {*each.layers} >= {Layer.sandbox} > {Layer.boundary}]
+HARMFUL = [
+    each for each in CORPUS if Layer.sandbox in each.layers and Layer.boundary not in each.layers
+]
 STYLES = sorted((corpus.FOLDER / "honest" / "styles").glob("*.py"))
 HONEST = corpus.load("honest")
 # These can only be seen by what they compute, or by what their source says.

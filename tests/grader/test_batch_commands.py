@@ -155,6 +155,30 @@ def test_a_batch_is_told_in_lines_and_ends_in_files(capsys, source, results):
     assert "3 of 3 submissions are graded already" in ran.err
 
 
+def test_what_is_damaged_is_named_once(capsys, source, results):
+    (source / "dan.zip").write_bytes(b"PK\3\4 and no more")
+    (source / "eve").mkdir()
+    (source / "eve" / "assignment.zip").write_bytes(b"PK\3\4 and no more")
+    ran = call(capsys, "batch", source, "--out", results)
+    told = [line for line in ran.out.splitlines() if " is damaged" in line]
+    assert [line.partition(" is damaged")[0] for line in told] == [
+        "can't be read: dan.zip",
+        "can't be read: eve: assignment.zip",
+    ]
+    page = (results / "index.html").read_text(encoding="utf-8")
+    assert "eve: eve" not in page
+    assert "dan.zip: dan.zip" not in page
+
+
+def test_a_part_of_the_exercises_is_out_of_what_that_part_is_worth(capsys, source, results):
+    for only, most in (("silu/other", "1"), ("silu/triton", "4")):
+        assert call(capsys, "batch", source, "--out", results, "--only", only).code == 0
+        sheet = call(capsys, "export", results, "--format", "canvas").out
+        [possible] = [row for row in csv.reader(io.StringIO(sheet)) if "Points" in row[0]]
+        assert possible[-1] == most
+        assert json.loads((results / "gradebook.json").read_text())["max_score"] == float(most)
+
+
 def test_the_graders_own_failure_is_in_the_exit_status(capsys, source, results, monkeypatch):
     def fail(task: Task) -> Graded:
         raise RuntimeError("Boom\x1b[2J")
@@ -244,6 +268,30 @@ def test_results_of_two_devices_are_never_mixed(capsys, source, graded, monkeypa
     assert json.loads((graded / "gradebook.json").read_text())["device"] == "NVIDIA H100"
 
 
+@pytest.mark.parametrize("begun", ["nothing", "a folder"])
+@pytest.mark.parametrize("wrong", ["--course", "--roster"])
+def test_a_mistake_at_the_first_run_leaves_nothing(capsys, source, tmp_path, begun, wrong):
+    results = tmp_path / "new" / "results"
+    if begun == "a folder":
+        results.mkdir(parents=True)
+        (results / "mine.txt").touch()
+    before = sorted(tmp_path.rglob("*"))
+    file = tmp_path / "wrong"
+    file.write_text("due: yesterday\n")
+    ran = call(capsys, "batch", source, "--out", results, wrong, file)
+    assert (ran.code, "expected" in ran.err) == (2, True)
+    assert sorted({*tmp_path.rglob("*")} - {file}) == before
+
+
+def test_a_mistake_later_leaves_what_is_there(capsys, source, graded, tmp_path):
+    file = tmp_path / "wrong"
+    file.write_text("due: yesterday\n")
+    before = sorted(graded.rglob("*"))
+    assert call(capsys, "batch", source, "--out", graded, "--course", file).code == 2
+    assert sorted(graded.rglob("*")) == before
+    assert call(capsys, "batch", source, "--out", graded).code == 0
+
+
 def test_no_sandbox_no_class(capsys, source, results, monkeypatch):
     def none(wanted=None, device="interpreter", required=False):
         if required:
@@ -252,6 +300,7 @@ def test_no_sandbox_no_class(capsys, source, results, monkeypatch):
     monkeypatch.setattr(confinement, "choose", none)
     ran = call(capsys, "batch", source, "--out", results)
     assert (ran.code, one_line(ran.err)) == (2, "no sandbox here")
+    assert not results.exists()
     assert call(capsys, "batch", source, "--out", results, "--no-sandbox-needed").code == 0
 
 

@@ -108,7 +108,7 @@ def test_the_page_stands_alone_and_is_whole():
 @pytest.mark.parametrize(
     ("attempts", "told"),
     [
-        ((Attempt(handin(problem="not a zip file")),), "h1 can't be read: not a zip file"),
+        ((Attempt(handin(problem="not a zip file")),), "can't be read: h1: not a zip file"),
         ((attempt(None),), "not final: not graded yet"),
     ],
 )

@@ -182,7 +182,7 @@ def test_the_last_one_that_can_be_read_counts_and_a_note_says_so():
     broken = Attempt(handin("h9", late=DAY, problem="not a zip file"))
     found = only(COURSE, EARLY, broken)
     assert (found.counted.handin.id, found.score) == ("h1", 80)
-    assert "h9 can't be read: not a zip file" in found.notes
+    assert "can't be read: h9: not a zip file" in found.notes
     assert "the last hand-in can't be read: h1, from before it, counts" in found.notes
     assert only(COURSE, LATE, Attempt(handin("h0", late=-DAY, problem="x"))).score == 90
 
@@ -190,7 +190,19 @@ def test_the_last_one_that_can_be_read_counts_and_a_note_says_so():
 def test_nothing_that_can_be_read_is_no_score_and_no_zero():
     found = only(COURSE, Attempt(handin(problem="not a zip file")))
     assert (found.counted, found.raw, found.score, found.waiting) == (None, None, None, ())
-    assert found.notes == ("h1 can't be read: not a zip file",)
+    assert found.notes == ("can't be read: h1: not a zip file",)
+
+
+@pytest.mark.parametrize(
+    ("problem", "told"),
+    [
+        ("h1: assignment.zip is damaged", "can't be read: h1: assignment.zip is damaged"),
+        ("h1 is damaged: it is cut off", "can't be read: h1 is damaged: it is cut off"),
+        ("h11.zip is damaged", "can't be read: h1: h11.zip is damaged"),
+    ],
+)
+def test_what_cannot_be_read_is_named_once(problem, told):
+    assert only(COURSE, Attempt(handin("h1", problem=problem))).notes == (told,)
 
 
 def test_what_was_refused_does_not_replace_what_was_accepted():

@@ -1,4 +1,4 @@
-# It fills its scratch folder with hundreds of megabytes. | silu/triton | policy_violation | policy, sandbox
+# It fills its scratch folder with hundreds of megabytes. | silu/triton | policy_violation | policy, sandbox, boundary=out_of_memory
 import os
 import time
 
