@@ -15,7 +15,7 @@ from grader.roofline import Roofs
 from grader.status import Status
 
 Timings = Sequence[tuple[str, PerformanceEvidence]]  # by the kernel's name, in the rows' order
-_TITLES = ("median", "95 % interval", "speed", "of roof", "against torch")
+_TITLES = ("median", "interval", "speed", "of roof", "against torch")
 
 
 def render(timings: Timings, console: Console, roofs: Roofs | None = None) -> None:
