@@ -119,8 +119,9 @@ def measure_case(
 ) -> PerformanceEvidence:
     """Time a variant on one case, of any sizes, against what its thresholds name.
 
-    The yardsticks run in `trusted`, where no submission may run. `also` names more of them (`torch`,
-    `compile`, `reference`) that no threshold asks for; a reference that isn't here is left out.
+    The yardsticks run in `trusted`, where no submission may run. `also` names more of them
+    (`torch`, `compile`, `reference`) that no threshold asks for; a reference that isn't here is
+    left out.
     """
     return _Measurement(
         sandbox, trusted, exercise, variant, path, case, frozenset(also), roofs, budget
