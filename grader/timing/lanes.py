@@ -23,7 +23,7 @@ from grader.cases import Case
 from grader.inputs import Inputs, blank_argument
 from grader.runner import YARDSTICKS
 from grader.sandbox import Sandbox
-from grader.spec import Exercise, Scalar, Tensor, Variant
+from grader.spec import ITEMSIZE, Exercise, Scalar, Tensor, Variant
 from grader.supervision import Limits
 from grader.timing.gpu_memory import GpuMemory
 from grader.timing.graded_sets import GradedSets
@@ -99,6 +99,12 @@ def yardstick(
         lambda memory, count: Sets(memory, layout, count),
         opened,
     )
+
+
+def moved_bytes(variant: Variant, case: Case) -> int:
+    """What a performance case must move, by the spec's formula."""
+    sizes = {**dict(case.sizes), "itemsize": ITEMSIZE[case.dtype]}
+    return int(variant.performance.bytes.evaluate(sizes))
 
 
 def has_reference(variant: Variant) -> bool:

@@ -198,7 +198,7 @@ class _Measurement:
 
     @property
     def _moved(self) -> int:
-        return int(self.variant.performance.bytes.evaluate(self._sizes))
+        return lanes.moved_bytes(self.variant, self.case)
 
     @property
     def _computed(self) -> float | None:

@@ -88,6 +88,11 @@ class TimedPairs:
         self._seconds_per_call = math.inf  # unknown yet
         self.calls = min(FEWEST_CALLS, sets.count)
 
+    @property
+    def most_calls(self) -> int:
+        """How many calls a run can have: one for each set of buffers."""
+        return self._sets.count
+
     def settle(self) -> None:
         """Warm up, and choose how many calls a long run has. Raises TimingFailed."""
         for count in (1, min(FEWEST_CALLS, self._sets.count), self.calls):
