@@ -42,7 +42,7 @@ $(READY): pyproject.toml constraints.txt
 EXTRAS := [dev]
 JOBS ?= 2
 SECONDS ?= 60
-.PHONY: test stubs handout release bench attacks fuzz batch class lint
+.PHONY: test stubs handout release bench lecture attacks fuzz batch class lint
 
 test: $(READY)  ## the grader's own tests
 	$(BIN)/python -m pytest tests/grader -n $(JOBS) --dist worksteal $(ARGS)
@@ -59,6 +59,10 @@ release: $(READY)  ## what students get, into OUT: a new folder or a .zip; ARGS=
 
 bench: $(READY)  ## where the time of grading goes
 	@$(BIN)/python tests/benchmarks/grading.py $(ARGS)
+
+lecture: OUT ?= results/lecture
+lecture: $(READY)  ## the lecture's comparisons on this GPU, for the handout; ARGS='--only matmul'
+	@$(BIN)/python -m lecture --out $(OUT) $(ARGS)
 
 attacks: $(READY)  ## every attack of tests/submissions/attacks against every layer: a table
 	@$(BIN)/python tests/benchmarks/attacks.py $(ARGS)
