@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import torch
+
 from grader import breaches, machine, nvml, race, roofs
 from grader.cases import Case, fixed_case
 from grader.evidence import PerformanceEvidence
@@ -20,11 +22,13 @@ from grader.session import Session
 from grader.spec import Exercise, Variant
 from grader.status import Status
 from grader.timing.measure import measure_case
+from grader.worker.gpu_mapping import GpuMemoryError
 
 NO_GPU = (
     "No NVIDIA GPU that torch can use: there is nothing to time. `grader check` says on any "
     "machine whether a kernel is right, `grader doctor` what this one can grade."
 )
+AROUND = race.Budget(pairs=16)  # of a case that isn't scored: enough for a curve
 YARDSTICKS = ("copy", "torch", "compile", "reference")
 SHORT_MICROSECONDS = 50.0  # below which launches are timed as much as the kernel
 
@@ -111,7 +115,8 @@ def run(
         for number, each in enumerate(planned, 1):
             case = fixed_case(exercise, variant, each.given, session.seed)
             on_step(Step(f"{exercise.name}/{variant.name}", case, number, len(planned)))
-            seen = _timed(session.sandbox, trusted, exercise, variant, path, case, known, budget)
+            within = budget or (None if each.is_scored else AROUND)
+            seen = _timed(session.sandbox, trusted, exercise, variant, path, case, known, within)
             yield Timed(exercise.name, variant.name, each.size, each.is_scored, seen)
             if seen.status not in (Status.passed, Status.not_measured):
                 break
@@ -131,17 +136,25 @@ def _timed(
     # its budget allows.
     asks_nothing = variant.performance.model_copy(update={"thresholds": ()})
     variant = variant.model_copy(update={"performance": asks_nothing})
-    return measure_case(
-        sandbox,
-        trusted,
-        exercise,
-        variant,
-        path,
-        case,
-        also=YARDSTICKS,
-        roofs=known,
-        budget=budget,
-    )
+    try:
+        return measure_case(
+            sandbox,
+            trusted,
+            exercise,
+            variant,
+            path,
+            case,
+            also=YARDSTICKS,
+            roofs=known,
+            budget=budget,
+        )
+    except (torch.cuda.OutOfMemoryError, GpuMemoryError):
+        # Of the grader's own process, which judges the outputs in float64.
+        reason = "the GPU has too little memory for this size"
+        return PerformanceEvidence(Status.not_measured, reason, case=str(case))
+    finally:
+        if sandbox.device == "cuda":
+            torch.cuda.empty_cache()  # or the next case's buffers would find less
 
 
 def roofs_here() -> Roofs | None:

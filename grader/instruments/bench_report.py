@@ -42,8 +42,10 @@ def show(timings: Sequence[Timed], roofs: Roofs | None, console: Console) -> Non
         console.print()
         console.print(Text(SHORT, "dim"))
     for each in timings:
-        if each.evidence.disturbed:
-            console.print(Text(one_line(f"{each.name}: {each.evidence.disturbed}"), "yellow"))
+        noted = (each.evidence.reason if _is_timed(each) else "", each.evidence.disturbed)
+        for note in filter(None, noted):
+            label = f"{each.name} {_sizes(each.evidence)}"
+            console.print(Text(one_line(f"{label}: {note}"), "yellow"))
     for each in timings:
         for sentence in sentences(each.evidence, roofs) if each.is_scored else ():
             console.print()

@@ -103,8 +103,17 @@ def yardstick(
 
 def moved_bytes(variant: Variant, case: Case) -> int:
     """What a performance case must move, by the spec's formula."""
-    sizes = {**dict(case.sizes), "itemsize": ITEMSIZE[case.dtype]}
-    return int(variant.performance.bytes.evaluate(sizes))
+    return int(variant.performance.bytes.evaluate(_sizes(case)))
+
+
+def computed_flops(variant: Variant, case: Case) -> float | None:
+    """What it must compute, where the spec has a formula."""
+    flops = variant.performance.flops
+    return None if flops is None else float(flops.evaluate(_sizes(case)))
+
+
+def _sizes(case: Case) -> dict[str, int]:
+    return {**dict(case.sizes), "itemsize": ITEMSIZE[case.dtype]}
 
 
 def has_reference(variant: Variant) -> bool:

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import torch
 import typer
 from rich.console import Console
 
@@ -339,7 +340,10 @@ def test_only_cases_that_are_scored_are_explained_and_short_ones_are_marked():
 
 def test_what_disturbed_a_timing_is_told():
     noted = replace(TIMED.evidence, disturbed="copy took 4.2% longer beside the kernel")
-    assert "rmsnorm/triton: copy took 4.2% longer" in shown([replace(TIMED, evidence=noted)])
+    told = shown([replace(TIMED, evidence=noted)])
+    assert "rmsnorm/triton rows=8192 cols=8192: copy took 4.2% longer" in told
+    noted = replace(TIMED.evidence, reason="compile is left out: it failed.")
+    assert "cols=8192: compile is left out" in shown([replace(TIMED, evidence=noted)])
 
 
 def test_yardsticks_are_curves_and_a_copy_is_none_where_something_is_computed(
@@ -377,6 +381,25 @@ def test_roofs_are_the_measured_ones_where_they_are_kept_else_the_data_sheets(mo
     assert bench.roofs_here() is ROOFS
     monkeypatch.setattr(bench.machine, "gpu_properties", lambda: None)
     assert bench.roofs_here() is None
+
+
+def test_a_size_that_the_gpu_has_no_memory_for_is_told_and_the_next_one_timed(
+    small, shared_sandbox, tmp_path, monkeypatch
+):
+    answers = iter([torch.cuda.OutOfMemoryError("no"), TIMED.evidence])
+
+    def measure_case(*_: object, **__: object) -> PerformanceEvidence:
+        answer = next(answers)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(bench, "measure_case", measure_case)
+    folder = submission(tmp_path / "mine", SOLUTION)
+    with Session(folder, small, device="interpreter", sandbox=shared_sandbox) as session:
+        seen = list(bench.run(session, shared_sandbox, selected(small), [32]))
+    assert [each.evidence.status for each in seen] == [Status.not_measured, Status.passed]
+    assert "too little memory" in seen[0].evidence.reason
 
 
 def test_a_failure_of_one_variant_is_the_last_timing_of_it(small, shared_sandbox, tmp_path):
