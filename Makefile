@@ -42,7 +42,7 @@ $(READY): pyproject.toml constraints.txt
 EXTRAS := [dev]
 JOBS ?= 2
 SECONDS ?= 60
-.PHONY: test stubs handout release bench gpu attacks fuzz batch class lint
+.PHONY: test stubs handout release bench gpu lecture attacks fuzz batch class lint
 
 test: $(READY)  ## the grader's own tests
 	$(BIN)/python -m pytest tests/grader -n $(JOBS) --dist worksteal $(ARGS)
@@ -62,6 +62,10 @@ bench: $(READY)  ## where the time of grading goes
 
 gpu: $(READY)  ## everything that needs a GPU, in one go: a table; ARGS='clock reference'
 	@$(BIN)/python tests/benchmarks/gpu.py $(ARGS)
+
+lecture: OUT ?= results/lecture
+lecture: $(READY)  ## the lecture's comparisons on this GPU, for the handout; ARGS='--only matmul'
+	@$(BIN)/python -m lecture --out $(OUT) $(ARGS)
 
 attacks: $(READY)  ## every attack of tests/submissions/attacks against every layer: a table
 	@$(BIN)/python tests/benchmarks/attacks.py $(ARGS)

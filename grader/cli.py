@@ -53,6 +53,7 @@ from grader.grade import (
     selected,
 )
 from grader.grade import grade as grade_submission
+from grader.instruments import bench_command
 from grader.score import score
 from grader.spec import Exercise, SpecError, Variant, load_all
 
@@ -192,6 +193,7 @@ def rescore(
     _show(evidence_files.read(file), exercises, json, html, junit, gradescope)
 
 
+app.command(name="bench")(bench_command.command)
 app.command(name="batch")(commands.grade_class)
 app.command()(commands.regrade)
 app.command()(commands.adjust)

@@ -17,14 +17,13 @@ from grader import machine, nvml, roof_timing, roofs
 from grader.gpu_state import GpuState, Observed, remarks, troubles
 from grader.machine import GpuProperties
 from grader.roofline import Peaks
-from grader.roofs import Identity, MeasuredRoofs, RoofsError, SecondsOf
+from grader.roofs import MeasuredRoofs, RoofsError, SecondsOf
 from grader.supervision import SandboxError
 
 NO_GPU = (
     "No NVIDIA GPU that torch can use: there is nothing to measure. `grader doctor` says what "
     "this machine can grade without one."
 )
-UNKNOWN_DRIVER = "unknown"
 
 Look = Callable[[str | None, Observed | None], Observed]
 Timer = Callable[[], AbstractContextManager[SecondsOf]]
@@ -49,8 +48,7 @@ def examine_gpu(
         return None
     before = look(found.uuid or None, None)
     _show_state(found, before, console)
-    driver = before.driver if isinstance(before, GpuState) else UNKNOWN_DRIVER
-    identity = Identity(found.uuid or found.name, driver, found.name)
+    identity = roofs.identity_of(found, before)
     peaks = roofs.peaks_of(found, before)
     kept = None if again else roofs.load(identity, folder)
     if kept is not None:

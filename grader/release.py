@@ -42,6 +42,7 @@ SHARED = (
     "tests/__init__.py",
     "tests/conftest.py",
     "tests/test_assignment.py",
+    "tests/test_performance.py",
 )
 # In students/, and at the top of the release.
 THEIRS = (".devcontainer/Dockerfile", ".devcontainer/devcontainer.json", "AGENTS.md", "README.md")

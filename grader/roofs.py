@@ -85,6 +85,15 @@ class MeasuredRoofs:
         return Roofs(self.bandwidth, self.flops, is_measured=True)
 
 
+UNKNOWN_DRIVER = "unknown"
+
+
+def identity_of(gpu: GpuProperties, state: Observed) -> Identity:
+    """What roofs of this GPU are kept under."""
+    driver = state.driver if isinstance(state, GpuState) else UNKNOWN_DRIVER
+    return Identity(gpu.uuid or gpu.name, driver, gpu.name)
+
+
 SecondsOf = Callable[[Workload], float]  # per call; raises WorkloadFailed
 
 

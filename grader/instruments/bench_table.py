@@ -15,18 +15,23 @@ from grader.roofline import Roofs
 from grader.status import Status
 
 Timings = Sequence[tuple[str, PerformanceEvidence]]  # by the kernel's name, in the rows' order
-_TITLES = ("median", "95 % interval", "speed", "of roof", "against torch")
+_TITLES = ("median", "interval", "speed", "of roof", "against torch")
 
 
-def render(timings: Timings, console: Console, roofs: Roofs | None = None) -> None:
+def render(
+    timings: Timings,
+    console: Console,
+    roofs: Roofs | None = None,
+    told: Timings | None = None,
+) -> None:
     """Print the table; then why what wasn't timed wasn't; then what bounds each kernel, and what
-    to try next."""
+    to try next, of those in `told` where it is given."""
     console.print(table(timings, roofs))
     for name, timed in timings:
         for each in timed.every:
             if not _is_timed(each):
                 console.print(Text(f"{_label(name, timed, each)}: {_why(each)}", "yellow"))
-    for name, timed in timings:
+    for name, timed in timings if told is None else told:
         for sentence in sentences(timed, roofs):
             console.print()
             console.print(Text(f"{one_line(name)}: {sentence}"))

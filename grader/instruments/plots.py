@@ -60,11 +60,7 @@ def over_sizes(
                 sizes,
                 speeds,
                 yerr=_intervals(each.points, computes),
-                label=each.name,
-                color=_COLOURS[index % len(_COLOURS)],
-                marker=_MARKERS[index % len(_MARKERS)],
-                markersize=5,
-                capsize=3,
+                **_line(index, each.name),
             )
         for name, height in _flat_roofs(shown, roofs, computes):
             axes.axhline(height, color="#555555", linestyle="--", linewidth=1)
@@ -85,6 +81,34 @@ def over_sizes(
         axes.set_title(title, loc="left")
         if shown:
             axes.legend(loc="lower right")
+        return _save(figure, stem)
+
+
+def times(series: Sequence[Series], title: str, size_name: str, stem: Path) -> tuple[Path, Path]:
+    """Time over size, a line per kernel with its intervals, both axes logarithmic.
+
+    Writes `stem`.png and `stem`.svg and returns their paths. Raises PlotsMissing, OSError.
+    """
+    shown = [each for each in series if each.points]
+    with _figure() as figure:
+        axes = figure.subplots()
+        axes.set_yscale("log")
+        for index, each in enumerate(shown):
+            axes.errorbar(
+                [p.size for p in each.points],
+                [p.microseconds / 1e3 for p in each.points],
+                yerr=[
+                    [(p.microseconds - (p.low or p.microseconds)) / 1e3 for p in each.points],
+                    [((p.high or p.microseconds) - p.microseconds) / 1e3 for p in each.points],
+                ],
+                **_line(index, each.name),
+            )
+        _scale_sizes(axes, sorted({p.size for each in shown for p in each.points}))
+        axes.set_xlabel(size_name)
+        axes.set_ylabel("ms")
+        axes.set_title(title, loc="left")
+        if shown:
+            axes.legend(loc="upper left")
         return _save(figure, stem)
 
 
@@ -129,6 +153,17 @@ def below_roofline(
         if spots:
             figure.legend(loc="outside lower center", ncols=2)
         return _save(figure, stem)
+
+
+def _line(index: int, name: str) -> dict[str, Any]:
+    """How the line of a kernel looks."""
+    return {
+        "label": name,
+        "color": _COLOURS[index % len(_COLOURS)],
+        "marker": _MARKERS[index % len(_MARKERS)],
+        "markersize": 5,
+        "capsize": 3,
+    }
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from grader.cases import Case
 from grader.inputs import Inputs, blank_argument
 from grader.runner import YARDSTICKS
 from grader.sandbox import Sandbox
-from grader.spec import Exercise, Scalar, Tensor, Variant
+from grader.spec import ITEMSIZE, Exercise, Scalar, Tensor, Variant
 from grader.supervision import Limits
 from grader.timing.gpu_memory import GpuMemory
 from grader.timing.graded_sets import GradedSets
@@ -99,6 +99,21 @@ def yardstick(
         lambda memory, count: Sets(memory, layout, count),
         opened,
     )
+
+
+def moved_bytes(variant: Variant, case: Case) -> int:
+    """What a performance case must move, by the spec's formula."""
+    return int(variant.performance.bytes.evaluate(_sizes(case)))
+
+
+def computed_flops(variant: Variant, case: Case) -> float | None:
+    """What it must compute, where the spec has a formula."""
+    flops = variant.performance.flops
+    return None if flops is None else float(flops.evaluate(_sizes(case)))
+
+
+def _sizes(case: Case) -> dict[str, int]:
+    return {**dict(case.sizes), "itemsize": ITEMSIZE[case.dtype]}
 
 
 def has_reference(variant: Variant) -> bool:

@@ -12,6 +12,7 @@ import contextlib
 import math
 import statistics
 import time
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -22,7 +23,7 @@ from grader.estimate import Interval
 from grader.evidence import PerformanceEvidence, Yardstick
 from grader.roofline import Roofs
 from grader.sandbox import Sandbox
-from grader.spec import ITEMSIZE, Exercise, Variant
+from grader.spec import Exercise, Variant
 from grader.status import Status
 from grader.timing import lanes
 from grader.timing.pairs import FixedCost, Pair, TimedPairs, credited
@@ -94,11 +95,37 @@ def measure(
     with Sandbox(sandbox.device, Level.limits) as trusted:
         for given in variant.performance.every_case:
             case = fixed_case(exercise, variant, given, seed)
-            seen = _Measurement(sandbox, trusted, exercise, variant, path, case, roofs, budget)
-            timed.append(seen.evidence())
+            timed.append(
+                measure_case(
+                    sandbox, trusted, exercise, variant, path, case, roofs=roofs, budget=budget
+                )
+            )
             if timed[-1].status is not Status.passed:
                 return timed[-1]
     return replace(timed[0], further=tuple(timed[1:]))
+
+
+def measure_case(
+    sandbox: Sandbox,
+    trusted: Sandbox,
+    exercise: Exercise,
+    variant: Variant,
+    path: Path,
+    case: Case,
+    *,
+    also: Collection[str] = (),
+    roofs: Roofs | None = None,
+    budget: race.Budget | None = None,
+) -> PerformanceEvidence:
+    """Time a variant on one case, of any sizes, against what its thresholds name.
+
+    The yardsticks run in `trusted`, where no submission may run. `also` names more of them
+    (`torch`, `compile`, `reference`) that no threshold asks for: one that fails is left out, and
+    `reason` says so; a reference that isn't here is left out anyway.
+    """
+    return _Measurement(
+        sandbox, trusted, exercise, variant, path, case, frozenset(also), roofs, budget
+    ).evidence()
 
 
 @dataclass
@@ -111,6 +138,7 @@ class _Measurement:
     variant: Variant
     path: Path
     case: Case
+    also: frozenset[str]
     roofs: Roofs | None
     budget: race.Budget | None
 
@@ -134,10 +162,17 @@ class _Measurement:
         self, base: PerformanceEvidence, opened: contextlib.ExitStack
     ) -> PerformanceEvidence:
         fixed = FixedCost()
-        yardsticks = [
-            _Yardstick(name, self._yardstick(name, opened), fixed) for name in self._names
-        ]
-        calm = {each.name: each.calm() for each in yardsticks}
+        yardsticks: list[_Yardstick] = []
+        calm: dict[str, float] = {}
+        for name in self._names:
+            try:
+                each = _Yardstick(name, self._yardstick(name, opened), fixed)
+                calm[name] = each.calm()
+                yardsticks.append(each)
+            except (TimingFailed, lanes.TooLittleMemory) as error:
+                if name in self._needed:
+                    raise
+                base = replace(base, reason=f"{base.reason} {name} is left out: {error}.".strip())
         candidate = _Candidate(
             lanes.candidate(
                 self.sandbox, self.exercise, self.variant, self.case, self.path, opened
@@ -165,26 +200,25 @@ class _Measurement:
     # --- what is asked ----------------------------------------------------------------------------
 
     @property
-    def _sizes(self) -> dict[str, int]:
-        return {**dict(self.case.sizes), "itemsize": ITEMSIZE[self.case.dtype]}
-
-    @property
     def _moved(self) -> int:
-        return int(self.variant.performance.bytes.evaluate(self._sizes))
+        return lanes.moved_bytes(self.variant, self.case)
 
     @property
     def _computed(self) -> float | None:
-        flops = self.variant.performance.flops
-        return None if flops is None else float(flops.evaluate(self._sizes))
+        return lanes.computed_flops(self.variant, self.case)
+
+    @property
+    def _needed(self) -> set[str | None]:
+        """The yardsticks that thresholds name, and the control."""
+        return {each.speed_vs for each in self.variant.performance.steps} | {CONTROL}
 
     @property
     def _names(self) -> list[str]:
-        """The yardsticks that have a worker: those named, and the control."""
-        named = {each.speed_vs for each in self.variant.performance.steps}
+        """The yardsticks that have a worker: those needed or asked for."""
         known = {CONTROL, "torch", "compile"}
         if lanes.has_reference(self.variant):
             known.add("reference")
-        return sorted(named & known | {CONTROL})
+        return sorted((self._needed | self.also) & known)
 
     @property
     def _constants(self) -> list[race.Constant]:

@@ -12,11 +12,14 @@ from __future__ import annotations
 import math
 import random
 import statistics
+from collections.abc import Callable
 from dataclasses import dataclass
+
+import torch
 
 from grader.race import Void
 from grader.timing.sets import Sets
-from grader.timing.worker import TimedWorker, TimingFailed
+from grader.timing.worker import Run, TimedWorker, TimingFailed
 
 TARGET_SECONDS = 0.004  # of a long run: long against its fixed cost, short against drift
 FEWEST_CALLS = 4  # of a long run; a short one has a quarter
@@ -85,6 +88,11 @@ class TimedPairs:
         self._seconds_per_call = math.inf  # unknown yet
         self.calls = min(FEWEST_CALLS, sets.count)
 
+    @property
+    def most_calls(self) -> int:
+        """How many calls a run can have: one for each set of buffers."""
+        return self._sets.count
+
     def settle(self) -> None:
         """Warm up, and choose how many calls a long run has. Raises TimingFailed."""
         for count in (1, min(FEWEST_CALLS, self._sets.count), self.calls):
@@ -105,15 +113,24 @@ class TimedPairs:
         long, short = runs[self.calls], runs[short_calls]
         return Pair(long.seconds, short.seconds, self.calls, short_calls, long.inside_seconds)
 
-    def _run(self, count: int):
+    def prepare(self, count: int) -> Callable[[], Run[torch.Tensor]]:
+        """Make a run of `count` calls ready. What is returned is the run: call it at once."""
         first = self._random.randint(0, self._sets.count - count)
         self._sets.fill(first, count)
         self._worker.announce()
         self._sets.patch()
-        run = self._worker.run(first, count, self._sets.read_sample, self._limit(count))
+        limit = self._limit(count)
+        return lambda: self._worker.run(first, count, self._sets.read_sample, limit)
+
+    def expect_right(self, run: Run[torch.Tensor]) -> None:
+        """Judge the outputs of the run that was last. Raises TimingFailed for one that is wrong."""
         verdict = self._sets.judge(run.sample)
         if not verdict.passed:
             raise TimingFailed(verdict.what, verdict.status)
+
+    def _run(self, count: int) -> Run[torch.Tensor]:
+        run = self.prepare(count)()
+        self.expect_right(run)
         return run
 
     def _limit(self, count: int) -> float:

@@ -42,7 +42,7 @@ FOLDERS = {
     ".devcontainer": {"Dockerfile", "devcontainer.json"},
     "assignment": set(STUBS),
     "reference": {"oracles.py"},
-    "tests": {"__init__.py", "conftest.py", "test_assignment.py"},
+    "tests": {"__init__.py", "conftest.py", "test_assignment.py", "test_performance.py"},
 }  # fmt: skip
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from grader import race
+from grader.cases import fixed_case
 from grader.evidence import PerformanceEvidence
 from grader.roofline import Roofs
 from grader.spec import Exercise, Variant, load_all
@@ -112,6 +113,27 @@ def test_the_control_runs_though_no_threshold_names_it(monkeypatch):
     lanes_ = {"copy": Lane(95.0), "torch": Lane(150.0)}
     seen = measured(monkeypatch, variant, Lane(100.0), lanes_)
     assert {each.name for each in seen.yardsticks} == {"copy", "torch"}
+
+
+def test_a_yardstick_that_is_only_asked_for_may_fail(monkeypatch):
+    def yardstick(sandbox, name, *_: object) -> Lane:
+        if name == "compile":
+            raise TimingFailed("the timed run failed: no compiler", Status.crashed)
+        return Lane(95.0)
+
+    monkeypatch.setattr(lanes, "yardstick", yardstick)
+    monkeypatch.setattr(lanes, "candidate", lambda *_: Lane(100.0))
+    variant = asking({"speed_vs": "torch", "at_least": 1.0, "points": 2})
+    rows = EXERCISES["rmsnorm"]
+    case = fixed_case(rows, variant, variant.performance.case, 7)
+    both = (Sandboxes(), Sandboxes(), rows)
+    seen = measure.measure_case(*both, variant, Path("x"), case, also=("compile", "reference"))
+    assert seen.status is Status.passed
+    assert {each.name for each in seen.yardsticks} == {"copy", "torch", "reference"}
+    assert seen.reason == "compile is left out: the timed run failed: no compiler."
+    needed = asking({"speed_vs": "compile", "at_least": 1.0, "points": 2})
+    seen = measure.measure_case(*both, needed, Path("x"), case)
+    assert seen.status is Status.crashed
 
 
 @pytest.mark.parametrize("inside", [0.95, 1.06])

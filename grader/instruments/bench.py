@@ -1,0 +1,178 @@
+"""Times a student's variants over sizes, beside every yardstick that is there.
+
+The clock is the grade's (timing/measure.py); what it doesn't judge isn't judged here either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from grader import breaches, machine, nvml, race, roofs
+from grader.cases import Case, fixed_case
+from grader.evidence import PerformanceEvidence
+from grader.instruments.bench_sizes import plan, scaled_names
+from grader.report import one_line
+from grader.roofline import Roofs
+from grader.sandbox import Sandbox
+from grader.session import Session
+from grader.spec import Exercise, Variant
+from grader.status import Status
+from grader.timing.measure import measure_case
+from grader.worker.gpu_mapping import GpuMemoryError
+
+NO_GPU = (
+    "No NVIDIA GPU that torch can use: there is nothing to time. `grader check` says on any "
+    "machine whether a kernel is right, `grader doctor` what this one can grade."
+)
+AROUND = race.Budget(pairs=16)  # of a case that isn't scored: enough for a curve
+YARDSTICKS = ("copy", "torch", "compile", "reference")
+SHORT_MICROSECONDS = 50.0  # below which launches are timed as much as the kernel
+
+Pair = tuple[Exercise, Variant]
+
+
+class NothingToTime(ValueError):
+    """None of the variants asked for has a performance case; the message names those that do."""
+
+
+@dataclass(frozen=True)
+class Timed:
+    """One case of a variant, timed; or, with no size at all, why nothing of it was."""
+
+    exercise: str
+    variant: str
+    size: int | None  # see bench_sizes.Planned
+    is_scored: bool
+    evidence: PerformanceEvidence
+
+    @property
+    def name(self) -> str:
+        return f"{self.exercise}/{self.variant}"
+
+
+@dataclass(frozen=True)
+class Step:
+    """What is timed now: case `number` of `count` of a variant."""
+
+    name: str
+    case: Case
+    number: int
+    count: int
+
+
+def with_a_case(chosen: Sequence[Pair], every: Sequence[Pair]) -> list[Pair]:
+    """Those of the chosen variants that have something to time.
+
+    Raises NothingToTime where that is none, with what in `every` has.
+    """
+    found = [pair for pair in chosen if pair[1].performance is not None]
+    if found:
+        return found
+    names = ", ".join(f"{e.name}/{v.name}" for e, v in every if v.performance is not None)
+    asked = ", ".join(f"{e.name}/{v.name}" for e, v in chosen)
+    raise NothingToTime(f"{asked}: expected a variant with a performance case: {names}")
+
+
+def why_not(session: Session, exercise: Exercise, variant: Variant) -> tuple[Status, str] | None:
+    """Why there is nothing to run of a variant, as a grade would say; None where there is."""
+    if reason := session.not_attempted(variant):
+        return Status.not_attempted, reason
+    if variant.language == "cuda":
+        return Status.not_measured, "CUDA C++ is not timed here yet"
+    if found := breaches.find(exercise, variant, session.files[variant.file]):
+        [breach] = found
+        return breach.status, f"{breach.where}: {breach.what} {breach.hint}".strip()
+    return None
+
+
+def run(
+    session: Session,
+    trusted: Sandbox,
+    chosen: Sequence[Pair],
+    sizes: Sequence[int] | None = None,
+    known: Roofs | None = None,
+    budget: race.Budget | None = None,
+    on_step: Callable[[Step], None] = lambda step: None,
+) -> Iterator[Timed]:
+    """Time each variant on its performance cases and on sizes around the first of them.
+
+    `trusted` is where the yardsticks run. A timing that fails, and not for want of memory or quiet,
+    is the last one of its variant. Raises SizesError before anything is timed.
+    """
+    plans = [plan(exercise, variant, sizes) for exercise, variant in chosen]
+    for (exercise, variant), planned in zip(chosen, plans, strict=True):
+        if found := why_not(session, exercise, variant):
+            nothing = PerformanceEvidence(found[0], found[1])
+            yield Timed(exercise.name, variant.name, None, True, nothing)
+            continue
+        if not session.sandbox.is_started:
+            session.sandbox.start()
+        path = session.sandbox.hold(variant.file, session.files[variant.file])
+        for number, each in enumerate(planned, 1):
+            case = fixed_case(exercise, variant, each.given, session.seed)
+            on_step(Step(f"{exercise.name}/{variant.name}", case, number, len(planned)))
+            within = budget or (None if each.is_scored else AROUND)
+            seen = _timed(session.sandbox, trusted, exercise, variant, path, case, known, within)
+            yield Timed(exercise.name, variant.name, each.size, each.is_scored, seen)
+            if seen.status not in (Status.passed, Status.not_measured):
+                break
+
+
+def _timed(
+    sandbox: Sandbox,
+    trusted: Sandbox,
+    exercise: Exercise,
+    variant: Variant,
+    path: Path,
+    case: Case,
+    known: Roofs | None,
+    budget: race.Budget | None,
+) -> PerformanceEvidence:
+    # Without thresholds the race goes on until every ratio is known to a percent, or as well as
+    # its budget allows.
+    asks_nothing = variant.performance.model_copy(update={"thresholds": ()})
+    variant = variant.model_copy(update={"performance": asks_nothing})
+    try:
+        return measure_case(
+            sandbox,
+            trusted,
+            exercise,
+            variant,
+            path,
+            case,
+            also=YARDSTICKS,
+            roofs=known,
+            budget=budget,
+        )
+    except (torch.cuda.OutOfMemoryError, GpuMemoryError):
+        # Of the grader's own process, which judges the outputs in float64.
+        reason = "the GPU has too little memory for this size"
+        return PerformanceEvidence(Status.not_measured, reason, case=str(case))
+    finally:
+        if sandbox.device == "cuda":
+            torch.cuda.empty_cache()  # or the next case's buffers would find less
+
+
+def roofs_here() -> Roofs | None:
+    """What this GPU does at best: as measured and kept, else by its data sheet, else None."""
+    gpu = machine.gpu_properties()
+    if gpu is None:
+        return None
+    state = nvml.observe(gpu.uuid or None, None)
+    if kept := roofs.load(roofs.identity_of(gpu, state)):
+        return kept.roofs()
+    peaks = roofs.peaks_of(gpu, state)
+    return peaks.roofs() if peaks else None
+
+
+def axis(exercise: Exercise, variant: Variant) -> str:
+    """What changes from size to size, as a plot names it: 'M = N = K (bfloat16)'."""
+    first = variant.performance.every_case[0]
+    names = scaled_names(exercise, variant)
+    others = [f"{name} = {first[name]}" for name in exercise.sizes_names if name not in names]
+    dtype = str(first.get("dtype", variant.dtypes[0]))
+    return one_line(f"{' = '.join(names)} ({', '.join([*others, dtype])})")

@@ -1,0 +1,168 @@
+"""What `grader bench` leaves: tables in the terminal, plots, JSON. Pure views of timings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import groupby
+from pathlib import Path
+
+import pydantic
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from grader.evidence import PerformanceEvidence
+from grader.instruments import bench_table, plots
+from grader.instruments.bench import SHORT_MICROSECONDS, YARDSTICKS, Timed, axis
+from grader.instruments.points import Point, Series, series_of
+from grader.report import one_line
+from grader.report.performance import sentences
+from grader.roofline import Roofs
+from grader.spec import Exercise
+from grader.status import Status
+
+SCHEMA = 1
+SHORT = (
+    f"Below {SHORT_MICROSECONDS:.0f} us a time is as much the launches' as the kernel's: there the "
+    "curve says little about the kernel."
+)
+
+
+def show(timings: Sequence[Timed], roofs: Roofs | None, console: Console) -> None:
+    """Print every case, its ratio to each yardstick, and what bounds the cases that are scored."""
+    rows = [(name, _together(of_it)) for name, of_it in _by_variant(timings)]
+    bench_table.render(rows, console, roofs, told=[])
+    ratios = _ratios(timings)
+    if ratios.row_count:
+        console.print()
+        console.print(Text("Your speed over each yardstick's; above 1 yours is faster:"))
+        console.print(ratios)
+    if any((each.evidence.microseconds or 1e9) < SHORT_MICROSECONDS for each in timings):
+        console.print()
+        console.print(Text(SHORT, "dim"))
+    for each in timings:
+        noted = (each.evidence.reason if _is_timed(each) else "", each.evidence.disturbed)
+        for note in filter(None, noted):
+            label = f"{each.name} {_sizes(each.evidence)}"
+            console.print(Text(one_line(f"{label}: {note}"), "yellow"))
+    for each in timings:
+        for sentence in sentences(each.evidence, roofs) if each.is_scored else ():
+            console.print()
+            console.print(Text(one_line(f"{each.name} {_sizes(each.evidence)}: {sentence}")))
+
+
+def write_plots(
+    timings: Sequence[Timed],
+    exercises: Mapping[str, Exercise],
+    roofs: Roofs | None,
+    folder: Path,
+) -> list[Path]:
+    """Speed over sizes, and the case that is scored below the roofline: what was written.
+
+    A variant of which nothing was timed has none, and without roofs there is no roofline. Raises
+    plots.PlotsMissing, OSError.
+    """
+    written: list[Path] = []
+    for name, of_it in _by_variant(timings):
+        exercise = exercises[of_it[0].exercise]
+        variant = exercise.variants[of_it[0].variant]
+        family = [each for each in of_it if each.size is not None and _is_timed(each)]
+        if not family:
+            continue
+        stem = f"{exercise.name}-{variant.name}"
+        title = f"{name} on {one_line(family[0].evidence.device) or 'no GPU'}"
+        drawn = _series(family)
+        written += plots.over_sizes(
+            drawn, roofs, title, axis(exercise, variant), folder / f"{stem}-sizes"
+        )
+        scored = [each for each in family if each.is_scored]
+        if roofs is not None and scored:
+            written += plots.below_roofline(
+                _series(scored), roofs, title, folder / f"{stem}-roofline"
+            )
+    return written
+
+
+def to_json(timings: Sequence[Timed], roofs: Roofs | None) -> str:
+    """All of it for other programs."""
+    return _ADAPTER.dump_json(
+        _Document(tuple(timings), asdict(roofs) if roofs else None), indent=1
+    ).decode()
+
+
+@dataclass(frozen=True)
+class _Document:
+    """`roofs`: bandwidth in bytes/s, flops in FLOP/s by dtype, and whether they were measured."""
+
+    timings: tuple[Timed, ...]
+    roofs: dict | None
+    schema: int = SCHEMA
+
+
+_ADAPTER = pydantic.TypeAdapter(_Document)
+
+
+def _by_variant(timings: Sequence[Timed]) -> Iterator[tuple[str, list[Timed]]]:
+    for name, of_it in groupby(timings, key=lambda each: each.name):
+        yield name, list(of_it)
+
+
+def _together(of_it: Sequence[Timed]) -> PerformanceEvidence:
+    """A variant's cases as one evidence, those of one family by growing size."""
+    ordered = sorted(of_it, key=lambda each: (each.size is None, each.size or 0))
+    first, *others = (each.evidence for each in ordered)
+    return replace(first, further=tuple(others))
+
+
+def _ratios(timings: Sequence[Timed]) -> Table:
+    """A row for each case that was timed, a column for each yardstick."""
+    timed = [each for _, of_it in _by_variant(timings) for each in of_it if _is_timed(each)]
+    there = {each.name for timing in timed for each in timing.evidence.yardsticks}
+    names = [name for name in YARDSTICKS if name in there]
+    made = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    variants = {each.name for each in timed}
+    made.add_column("case", overflow="fold")
+    for name in names:
+        made.add_column(name, justify="right", no_wrap=True)
+    for each in timed if names else ():
+        cells = {y.name: f"{y.ratio:.2f} ({y.at_worst:.2f}-{y.at_best:.2f})"
+                 for y in each.evidence.yardsticks}  # fmt: skip
+        name = "" if len(variants) == 1 else f"{each.name} "
+        made.add_row(
+            Text(one_line(name + _sizes(each.evidence))),
+            *(Text(cells.get(name, "-")) for name in names),
+        )
+    return made
+
+
+def _series(family: Sequence[Timed]) -> list[Series]:
+    """The kernel and its yardsticks over sizes."""
+    given = [(float(each.size), each.evidence) for each in family]
+    mine = series_of("yours", given)
+    found = [mine]
+    computes = any(point.flops for point in mine.points)
+    for name in YARDSTICKS:
+        if name == "copy" and computes:
+            continue  # it computes nothing
+        points = [
+            Point(point.size, yardstick.microseconds, point.bytes, point.flops)
+            for point, (_, evidence) in zip(
+                mine.points, sorted(given, key=lambda p: p[0]), strict=True
+            )
+            for yardstick in evidence.yardsticks
+            if yardstick.name == name
+        ]
+        if points:
+            found.append(Series(name, mine.dtype, tuple(points)))
+    return found
+
+
+def _is_timed(timing: Timed) -> bool:
+    return timing.evidence.status is Status.passed and bool(timing.evidence.microseconds)
+
+
+def _sizes(evidence: PerformanceEvidence) -> str:
+    """The sizes of a case, without what is alike in all of them."""
+    words = evidence.case.split()
+    return " ".join(word for word in words if not word.startswith(("seed=", "dtype=")))

@@ -1,0 +1,82 @@
+"""Which cases `grader bench` times: those of the spec, and the first of them smaller and larger.
+
+What changes is the largest size of that case, together with the sizes equal to it: rows and cols of
+a square matrix, M, N and K, as many queries as keys. The others stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from grader.formula import FormulaError
+from grader.spec import Exercise, Tensor, Variant
+
+EIGHTHS = (1, 2, 4, 16)  # of the size in the spec, which is timed as it is
+MOST = 1 << 31  # what an index of 32 bits holds
+
+
+class SizesError(ValueError):
+    """Sizes that can't be timed: the message says which, and what was expected."""
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A case to time, as a spec would give it.
+
+    `size` is the one that changes; None where the case is of other proportions than the first one.
+    """
+
+    size: int | None
+    given: Mapping[str, Any]
+    is_scored: bool  # it is the spec's own
+
+
+def scaled_names(exercise: Exercise, variant: Variant) -> tuple[str, ...]:
+    """The sizes that change together: the largest of the first case, and those equal to it."""
+    first = variant.performance.every_case[0]
+    largest = max(first[name] for name in exercise.sizes_names)
+    return tuple(name for name in exercise.sizes_names if first[name] == largest)
+
+
+def plan(exercise: Exercise, variant: Variant, sizes: Sequence[int] | None = None) -> list[Planned]:
+    """What to time, the spec's own cases first; `sizes` in the place of those derived from it.
+
+    Needs a variant with a performance block. Raises SizesError where a tensor can't have such a
+    size.
+    """
+    first, *others = variant.performance.every_case
+    names = scaled_names(exercise, variant)
+    own = first[names[0]]
+    if sizes is None:
+        sizes = [max(1, own * eighths // 8) for eighths in EIGHTHS]
+    planned = [Planned(own, first, True), *(Planned(None, given, True) for given in others)]
+    for size in sorted(set(sizes) - {own}):
+        given = {**first, **dict.fromkeys(names, size)}
+        _expect_possible(exercise, variant, given, size)
+        planned.append(Planned(size, given, False))
+    return planned
+
+
+def parse(text: str) -> list[int]:
+    """'1024,2048' as numbers. Raises SizesError."""
+    found = []
+    for word in text.split(","):
+        word = word.strip()
+        if not (word.isascii() and word.isdecimal() and len(word) < 12 and 0 < int(word) < MOST):
+            raise SizesError(f"expected whole numbers from 1 on, as in 1024,2048, got {word!r}")
+        found.append(int(word))
+    return found
+
+
+def _expect_possible(
+    exercise: Exercise, variant: Variant, given: Mapping[str, Any], size: int
+) -> None:
+    sizes = {name: given[name] for name in exercise.sizes_names}
+    for tensor in exercise.signature(variant):
+        if isinstance(tensor, Tensor):
+            try:
+                tensor.concrete_shape(sizes)
+            except FormulaError as error:
+                raise SizesError(f"{size}: the shape of {tensor.name}: {error}") from None
