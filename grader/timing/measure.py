@@ -24,7 +24,7 @@ from grader.roofline import Roofs
 from grader.sandbox import Sandbox
 from grader.spec import ITEMSIZE, Exercise, Variant
 from grader.status import Status
-from grader.timing import lanes
+from grader.timing import kernels, lanes
 from grader.timing.pairs import FixedCost, Pair, TimedPairs, credited
 from grader.timing.worker import TimingFailed
 
@@ -83,18 +83,22 @@ def measure(
     *,
     roofs: Roofs | None = None,
     budget: race.Budget | None = None,
+    profile: bool = False,
 ) -> PerformanceEvidence:
     """Time a variant on each of its performance cases, against what its thresholds name.
 
     The submission runs in `sandbox`, the yardsticks in one of their own on the same device. `roofs`
-    are the device's measured ones, for thresholds that name `roofline`. The first case that can't
-    be timed ends it.
+    are the device's measured ones, for thresholds that name `roofline`. With `profile` the kernels
+    that ran are listed too, and a library's under a submission that was to bring its own is a
+    `policy_violation`. The first case that can't be timed ends it.
     """
     timed: list[PerformanceEvidence] = []
     with Sandbox(sandbox.device, Level.limits) as trusted:
         for given in variant.performance.every_case:
             case = fixed_case(exercise, variant, given, seed)
-            seen = _Measurement(sandbox, trusted, exercise, variant, path, case, roofs, budget)
+            seen = _Measurement(
+                sandbox, trusted, exercise, variant, path, case, roofs, budget, profile
+            )
             timed.append(seen.evidence())
             if timed[-1].status is not Status.passed:
                 return timed[-1]
@@ -113,6 +117,7 @@ class _Measurement:
     case: Case
     roofs: Roofs | None
     budget: race.Budget | None
+    profile: bool
 
     def evidence(self) -> PerformanceEvidence:
         base = PerformanceEvidence(
@@ -160,7 +165,16 @@ class _Measurement:
                 f"{control.apart:.1%} apart"
             )
             return replace(base, status=Status.not_measured, reason=reason, voids=outcome.voids)
-        return _told(base, outcome)
+        told = _told(base, outcome)
+        return self._with_kernels(told, candidate) if self.profile else told
+
+    def _with_kernels(
+        self, told: PerformanceEvidence, candidate: _Candidate
+    ) -> PerformanceEvidence:
+        """The evidence with what ran. Raises TimingFailed where a library did the work."""
+        answer = candidate.pairs.profiled()
+        seen = kernels.listed(answer, self.exercise, self.variant, self.path)
+        return replace(told, kernels=seen.names, unlisted=seen.unlisted)
 
     # --- what is asked ----------------------------------------------------------------------------
 

@@ -14,9 +14,12 @@ import random
 import statistics
 from dataclasses import dataclass
 
+from grader.compare import Verdict
 from grader.race import Void
+from grader.supervision import Death
 from grader.timing.sets import Sets
 from grader.timing.worker import TimedWorker, TimingFailed
+from grader.worker.protocol import Code, Reply
 
 TARGET_SECONDS = 0.004  # of a long run: long against its fixed cost, short against drift
 FEWEST_CALLS = 4  # of a long run; a short one has a quarter
@@ -105,16 +108,30 @@ class TimedPairs:
         long, short = runs[self.calls], runs[short_calls]
         return Pair(long.seconds, short.seconds, self.calls, short_calls, long.inside_seconds)
 
+    def profiled(self) -> Reply | Death:
+        """The answer to one more call, untimed, in which the kernels that ran are listed.
+
+        After it there are no more pairs. Raises TimingFailed where its outputs are wrong.
+        """
+        self._sets.fill(0, 1)
+        self._sets.patch()
+        answer = self._worker.profile(self._sets.arguments(0))
+        if isinstance(answer, Reply) and answer.code is Code.ok:
+            self._expect_right(self._sets.judge(self._sets.read_sample()))
+        return answer
+
     def _run(self, count: int):
         first = self._random.randint(0, self._sets.count - count)
         self._sets.fill(first, count)
         self._worker.announce()
         self._sets.patch()
         run = self._worker.run(first, count, self._sets.read_sample, self._limit(count))
-        verdict = self._sets.judge(run.sample)
+        self._expect_right(self._sets.judge(run.sample))
+        return run
+
+    def _expect_right(self, verdict: Verdict) -> None:
         if not verdict.passed:
             raise TimingFailed(verdict.what, verdict.status)
-        return run
 
     def _limit(self, count: int) -> float:
         if math.isinf(self._seconds_per_call):
