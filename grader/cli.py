@@ -23,6 +23,13 @@ from grader.batch.gradebook import GradebookError
 from grader.batch.roster import RosterError
 from grader.batch.store import StoreError
 from grader.batch.tasks import TaskError, has_grader_error
+
+# BEGIN STAFF
+from grader.calibration import command as calibration
+from grader.calibration.corpus import CorpusError
+from grader.calibration.readings import CalibrationError
+
+# END STAFF
 from grader.cases import Case, CaseError, parse
 from grader.confinement import ConfinementError
 from grader.console import (
@@ -73,6 +80,10 @@ _MISTAKES = (  # a user's, not the grader's
     StoreError,
     TaskError,
     similarity.SimilarityError,
+    # BEGIN STAFF
+    CalibrationError,
+    CorpusError,
+    # END STAFF
 )
 
 app = typer.Typer(
@@ -200,6 +211,9 @@ app.command()(commands.adjust)
 app.command()(commands.export)
 app.command(name="similarity")(similarity.command)
 app.command(name="gradescope-zip")(gradescope_zip.command)
+# BEGIN STAFF
+app.command(name="calibrate")(calibration.command)
+# END STAFF
 
 
 @app.command()

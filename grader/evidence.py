@@ -111,6 +111,8 @@ class PerformanceEvidence:
     disturbed: str = ""
     accepted: bool = False
     machine: dict[str, str | float | int] = field(default_factory=dict)  # the GPU's state then
+    kernels: tuple[str, ...] = ()  # what the device ran in an untimed call, by its worker's word
+    unlisted: str = ""  # why they couldn't be listed, where that was tried
     yardsticks: tuple[Yardstick, ...] = ()
     further: tuple[PerformanceEvidence, ...] = ()
 

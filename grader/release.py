@@ -7,6 +7,9 @@ what lies between these two lines is for staff:
     # BEGIN STAFF
     # END STAFF
 
+Specs lose the names of submissions that thresholds are to keep out (`missed_by`), which say how a
+kernel is made slow, and grader/calibration/ is left out.
+
 The same tree gives the same bytes: files are sorted, times and permissions fixed, and a zip's
 entries are stored as they are, since what compresses them differs from one machine to the next.
 """
@@ -47,10 +50,13 @@ SHARED = (
 # In students/, and at the top of the release.
 THEIRS = (".devcontainer/Dockerfile", ".devcontainer/devcontainer.json", "AGENTS.md", "README.md")
 HANDOUT = "handout.md"
+STAFF_FOLDERS = ("grader/calibration/",)
+COMMANDS = "grader/cli.py"  # some are the staff's
 
 _GRADER_SUFFIXES = {".py", ".yaml", ".html", ".h", ".cpp", ".cu", ".txt", ".js", ".sh", ".sql"}
 _FIRST_TIME, _LAST_TIME = (calendar.timegm((year, 1, 1, 0, 0, 0)) for year in (1980, 2107))
 _COMMENT = b"students' release "
+_MISSED_BY = re.compile(r",\s*missed_by:\s*\[[\w\s,]*\]")
 _STAFF = re.compile(r"^# (BEGIN|END) STAFF$")
 _LINKED_SUFFIXES = r"md|svg|png|yaml|py|cu|txt|toml"
 # A link of Markdown, as far as it can't be taken for a launch: `kernel[grid](x)`.
@@ -100,7 +106,9 @@ def make(project: Path, exercises: Mapping[str, Exercise], only: Iterable[str] =
     files |= {name: _for_students(_text(project, name), name) for name in SHARED}
     files |= {name: _read(project, f"students/{name}") for name in THEIRS}
     skipped = {f"grader/exercises/{name}.yaml" for name in left_out}
-    files |= {name: _read(project, name) for name in _grader_files(project) if name not in skipped}
+    files |= {
+        name: _grader_file(project, name) for name in _grader_files(project) if name not in skipped
+    }
     files |= _pages(project, exercises, left_out, files)
     return Release(dict(sorted(files.items())))
 
@@ -132,9 +140,25 @@ def _grader_files(project: Path) -> list[str]:
         inside = path.relative_to(folder)
         if any(part.startswith((".", "__pycache__")) for part in inside.parts):
             continue
+        name = f"grader/{inside.as_posix()}"
         if path.suffix in _GRADER_SUFFIXES and not path.is_dir():
-            found.append(f"grader/{inside.as_posix()}")
+            found += [] if name.startswith(STAFF_FOLDERS) else [name]
     return found
+
+
+def _grader_file(project: Path, name: str) -> bytes:
+    if name == COMMANDS:
+        return _for_students(_text(project, name), name)
+    if not name.startswith("grader/exercises/"):
+        return _read(project, name)
+    text = _MISSED_BY.sub("", _text(project, name))
+    if "missed_by" in text:
+        line = text.count("\n", 0, text.index("missed_by")) + 1
+        raise ReleaseError(
+            f"{name}:{line}: expected missed_by: [names] last in a threshold's {{...}}, "
+            "from where it can be taken out for students"
+        )
+    return text.encode()
 
 
 def _pages(

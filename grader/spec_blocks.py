@@ -457,6 +457,9 @@ class Threshold(Block):
     roofline, the fraction reached), or absolute `milliseconds`. With `from`, points rise from 0
     there to `points` at `at_least`, in equal steps: as many as MOST_STEPS where none is narrower
     than LEAST_STEP. Points in steps are the same in each grade where a straight line's never are.
+
+    `missed_by` names submissions of the staff's (tests/submissions/wrong/) that are right, but too
+    slow for it: what the threshold is there to tell apart. `grader calibrate` times them.
     """
 
     speed_vs: Annotated[Yardstick, one_of(get_args(Yardstick))] | None = None
@@ -464,6 +467,7 @@ class Threshold(Block):
     at_least: Positive | None = None
     milliseconds: Milliseconds | None = None
     points: Points
+    missed_by: tuple[Name, ...] = ()
 
     @pydantic.model_validator(mode="after")
     def _one_way_of_measuring(self) -> Threshold:

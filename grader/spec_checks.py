@@ -414,6 +414,9 @@ def _threshold_mistakes(
         else:
             key, yardstick = ("at_least",), f"against {threshold.speed_vs}"
             now, wanted, hardness = threshold.at_least or 0.0, "less", 1.0
+        twice = {each for each in threshold.missed_by if threshold.missed_by.count(each) > 1}
+        if twice:
+            yield Mistake((*path, "missed_by"), f"expected each name once, got {min(twice)} again")
         before = asked.get(yardstick)
         if before is not None and now * hardness >= before * hardness:
             yield Mistake(

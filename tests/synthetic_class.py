@@ -34,8 +34,8 @@ from pathlib import Path
 
 import yaml
 
+from grader.calibration import corpus
 from grader.spec import load_all
-from tests.grader import corpus
 
 LAYOUTS = ("folders", "archives", "gradescope", "canvas", "classroom", "single")
 DUE = datetime(2026, 3, 2, 23, 59, tzinfo=timezone(timedelta(hours=1)))

@@ -93,7 +93,9 @@ USES: dict[type[Block], dict[str, Use | Callable[[Any], Any]]] = {
     Performance: {
         "case": M, "cases": M, "bytes": M, "flops": M, "thresholds": _yardsticks, "device": S,
     },
-    Threshold: {"speed_vs": M, "from_": S, "at_least": S, "milliseconds": S, "points": S},
+    Threshold: {
+        "speed_vs": M, "from_": S, "at_least": S, "milliseconds": S, "points": S, "missed_by": T,
+    },
     Milliseconds: {"gpu": S, "at_most": S},
 }  # fmt: skip
 

@@ -6,6 +6,7 @@ graded_sets     those of a stranger: drawn anew for each run, and every output j
 gpu_memory      buffers on a GPU that a worker has mapped too
 worker          one request: out, back, the outputs read, time taken
 pairs           long and short runs; what a call takes without what a request costs
+kernels         what ran: a library's work, or the submission's own
 lanes           the candidate and its yardsticks, each with a worker and sets of its own
 measure         one variant timed, until its points are decided
 """

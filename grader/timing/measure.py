@@ -25,7 +25,7 @@ from grader.roofline import Roofs
 from grader.sandbox import Sandbox
 from grader.spec import Exercise, Variant
 from grader.status import Status
-from grader.timing import lanes
+from grader.timing import kernels, lanes
 from grader.timing.pairs import FixedCost, Pair, TimedPairs, credited
 from grader.timing.worker import TimingFailed
 
@@ -84,12 +84,14 @@ def measure(
     *,
     roofs: Roofs | None = None,
     budget: race.Budget | None = None,
+    profile: bool = False,
 ) -> PerformanceEvidence:
     """Time a variant on each of its performance cases, against what its thresholds name.
 
     The submission runs in `sandbox`, the yardsticks in one of their own on the same device. `roofs`
-    are the device's measured ones, for thresholds that name `roofline`. The first case that can't
-    be timed ends it.
+    are the device's measured ones, for thresholds that name `roofline`. With `profile` the kernels
+    that ran are listed too, and a library's under a submission that was to bring its own is a
+    `policy_violation`. The first case that can't be timed ends it.
     """
     timed: list[PerformanceEvidence] = []
     with Sandbox(sandbox.device, Level.limits) as trusted:
@@ -97,7 +99,10 @@ def measure(
             case = fixed_case(exercise, variant, given, seed)
             timed.append(
                 measure_case(
-                    sandbox, trusted, exercise, variant, path, case, roofs=roofs, budget=budget
+                    *(sandbox, trusted, exercise, variant, path, case),
+                    roofs=roofs,
+                    budget=budget,
+                    profile=profile,
                 )
             )
             if timed[-1].status is not Status.passed:
@@ -116,6 +121,7 @@ def measure_case(
     also: Collection[str] = (),
     roofs: Roofs | None = None,
     budget: race.Budget | None = None,
+    profile: bool = False,
 ) -> PerformanceEvidence:
     """Time a variant on one case, of any sizes, against what its thresholds name.
 
@@ -124,7 +130,7 @@ def measure_case(
     `reason` says so; a reference that isn't here is left out anyway.
     """
     return _Measurement(
-        sandbox, trusted, exercise, variant, path, case, frozenset(also), roofs, budget
+        sandbox, trusted, exercise, variant, path, case, frozenset(also), roofs, budget, profile
     ).evidence()
 
 
@@ -141,6 +147,7 @@ class _Measurement:
     also: frozenset[str]
     roofs: Roofs | None
     budget: race.Budget | None
+    profile: bool
 
     def evidence(self) -> PerformanceEvidence:
         base = PerformanceEvidence(
@@ -195,7 +202,16 @@ class _Measurement:
                 f"{control.apart:.1%} apart"
             )
             return replace(base, status=Status.not_measured, reason=reason, voids=outcome.voids)
-        return _told(base, outcome)
+        told = _told(base, outcome)
+        return self._with_kernels(told, candidate) if self.profile else told
+
+    def _with_kernels(
+        self, told: PerformanceEvidence, candidate: _Candidate
+    ) -> PerformanceEvidence:
+        """The evidence with what ran. Raises TimingFailed where a library did the work."""
+        answer = candidate.pairs.profiled()
+        seen = kernels.listed(answer, self.exercise, self.variant, self.path)
+        return replace(told, kernels=seen.names, unlisted=seen.unlisted)
 
     # --- what is asked ----------------------------------------------------------------------------
 

@@ -17,9 +17,12 @@ from dataclasses import dataclass
 
 import torch
 
+from grader.compare import Verdict
 from grader.race import Void
+from grader.supervision import Death
 from grader.timing.sets import Sets
 from grader.timing.worker import Run, TimedWorker, TimingFailed
+from grader.worker.protocol import Code, Reply
 
 TARGET_SECONDS = 0.004  # of a long run: long against its fixed cost, short against drift
 FEWEST_CALLS = 4  # of a long run; a short one has a quarter
@@ -113,6 +116,18 @@ class TimedPairs:
         long, short = runs[self.calls], runs[short_calls]
         return Pair(long.seconds, short.seconds, self.calls, short_calls, long.inside_seconds)
 
+    def profiled(self) -> Reply | Death:
+        """The answer to one more call, untimed, in which the kernels that ran are listed.
+
+        After it there are no more pairs. Raises TimingFailed where its outputs are wrong.
+        """
+        self._sets.fill(0, 1)
+        self._sets.patch()
+        answer = self._worker.profile(self._sets.arguments(0))
+        if isinstance(answer, Reply) and answer.code is Code.ok:
+            self._expect_right(self._sets.judge(self._sets.read_sample()))
+        return answer
+
     def prepare(self, count: int) -> Callable[[], Run[torch.Tensor]]:
         """Make a run of `count` calls ready. What is returned is the run: call it at once."""
         first = self._random.randint(0, self._sets.count - count)
@@ -124,14 +139,16 @@ class TimedPairs:
 
     def expect_right(self, run: Run[torch.Tensor]) -> None:
         """Judge the outputs of the run that was last. Raises TimingFailed for one that is wrong."""
-        verdict = self._sets.judge(run.sample)
-        if not verdict.passed:
-            raise TimingFailed(verdict.what, verdict.status)
+        self._expect_right(self._sets.judge(run.sample))
 
     def _run(self, count: int) -> Run[torch.Tensor]:
         run = self.prepare(count)()
         self.expect_right(run)
         return run
+
+    def _expect_right(self, verdict: Verdict) -> None:
+        if not verdict.passed:
+            raise TimingFailed(verdict.what, verdict.status)
 
     def _limit(self, count: int) -> float:
         if math.isinf(self._seconds_per_call):

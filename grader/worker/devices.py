@@ -63,6 +63,7 @@ class Device(Protocol):
     def count(self, values: Sequence[Any], wave: int) -> Bounds | None: ...
     def synchronise(self) -> None: ...
     def timed(self, work: Callable[[], None]) -> int: ...
+    def kernels(self, work: Callable[[], None]) -> list[str]: ...
     def locate(self, error: BaseException) -> tuple[int | None, BaseException]: ...
     def classify(self, error: BaseException) -> Code: ...
     def raise_if_lost(self, error: BaseException) -> None: ...
@@ -121,6 +122,11 @@ class InterpreterDevice:
         started = time.perf_counter_ns()
         work()
         return time.perf_counter_ns() - started
+
+    def kernels(self, work: Callable[[], None]) -> list[str]:
+        """Do it. No device runs a kernel here: there is nothing to list."""
+        work()
+        return []
 
     def locate(self, error: BaseException) -> tuple[int | None, BaseException]:
         """Line in the student's file, and the exception at the root."""
@@ -225,6 +231,18 @@ class CudaDevice:
         end.record()
         torch.cuda.synchronize()
         return int(begin.elapsed_time(end) * 1e6)
+
+    def kernels(self, work: Callable[[], None]) -> list[str]:
+        """Do it; the names of what the device ran for it, in order: kernels, copies and fills.
+
+        Raises what the work raises, and what the profiler does.
+        """
+        from torch.autograd import DeviceType
+        from torch.profiler import ProfilerActivity, profile
+
+        with profile(activities=[ProfilerActivity.CUDA]) as seen:
+            work()
+        return [each.name for each in seen.events() if each.device_type is DeviceType.CUDA]
 
     @cached_property
     def _events(self) -> list[torch.cuda.Event]:

@@ -7,7 +7,7 @@ The text of a reply is a JSON object with some of: `type` and `message` of an ex
 the submission's file, `detail` (a traceback cut down to the student's own frames), `returned`,
 `computed` (pairs of an operation of PyTorch's and a line: see library_calls.py), `findings` (where
 kernels left their tensors: see bounds.py), `accesses` (what a measured run did to memory: see
-accesses.py).
+accesses.py), `kernels` (names of what the device ran) or `unlisted` (why they can't be told).
 """
 
 from __future__ import annotations
@@ -45,6 +45,8 @@ if TYPE_CHECKING:  # it imports the interpreter
     from .bounds import Bounds
 
 MODULE_NAME = "submission"
+MOST_KERNELS = 128  # names told of one call
+MOST_LETTERS = 300  # of each: of C++ they have thousands, and what tells them apart comes first
 
 
 @dataclass
@@ -264,6 +266,26 @@ def _stand_by(session: Session, request: Request) -> dict:
     return {}
 
 
+def _profile(session: Session, request: Request) -> dict:
+    """Call the entry, which may compile and tune; then again, and tell what the device ran."""
+    call = session.device.bring(request.arguments, session.buffers)
+    _call(session, call.values)
+    session.library_calls.take()
+    told: dict[str, Any] = {}
+    try:
+        with session.library_calls:
+            ran = session.device.kernels(lambda: _call(session, call.values))
+        names = dict.fromkeys(name[:MOST_LETTERS] for name in ran)
+        told["kernels"] = list(names)[:MOST_KERNELS]
+    except (Refusal, DeviceLost):
+        raise
+    except Exception as error:  # the profiler's own trouble, which is nobody's fault here
+        told["unlisted"] = _words(error, MOST_LETTERS)
+    call.take_back()
+    computed = session.library_calls.take()
+    return told | {"computed": computed} if computed else told
+
+
 # --- describing --------------------------------------------------------------------------------
 
 
@@ -320,4 +342,5 @@ _OPERATIONS = {
     Operation.measure: _measure,
     Operation.place: _place,
     Operation.stand_by: _stand_by,
+    Operation.profile: _profile,
 }

@@ -55,6 +55,7 @@ class Operation(IntEnum):
     build = 8  # compile the source of a native program
     place = 9  # keep these arguments as set number `repeat`, for `stand_by`
     stand_by = 10  # serve the requests of the shared page (see Page) until it says to stop
+    profile = 11  # call the entry, and once more with the kernels that the device runs listed
 
 
 class Word(IntEnum):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from grader import ballast
+from grader.calibration import corpus
 from grader.cases import fixed_case
 from grader.compare import Verdict
 from grader.evidence import MemoryEvidence, Metric
@@ -12,7 +13,6 @@ from grader.grade import Session
 from grader.runner import CaseResult
 from grader.spec import load_all
 from grader.status import Status
-from tests.grader import corpus
 
 FLASH = load_all()["flash_attention"]
 VARIANT = FLASH.variants["triton"]

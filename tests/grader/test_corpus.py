@@ -6,8 +6,8 @@ from collections import Counter
 import pytest
 
 from grader import spec
+from grader.calibration import corpus
 from grader.status import Status
-from tests.grader import corpus
 
 WRONG = corpus.load("wrong")
 HONEST = corpus.load("honest")
@@ -236,8 +236,14 @@ def test_a_place_that_is_not_there_once_is_refused(folder, changes, message):
 
 
 @pytest.mark.parametrize(
-    "changes", [{"status": "target_missed"}, {"check": "memory"}, {"check": "time"}]
+    "changes",
+    [
+        {"status": "target_missed"},
+        {"check": "memory"},
+        {"check": "performance"},
+        {"check": "time"},
+    ],
 )
-def test_a_missed_target_belongs_to_the_memory_check(folder, changes):
+def test_a_missed_target_belongs_to_a_check_of_memory_or_speed(folder, changes):
     with pytest.raises(corpus.CorpusError, match="check: "):
         _load(folder, [_cuda_entry(**changes)], language="cuda")

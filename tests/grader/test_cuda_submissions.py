@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from grader import memory, native
+from grader.calibration import corpus
 from grader.correctness import Effort
 from grader.evidence import VariantEvidence
 from grader.grade import Session
@@ -15,7 +16,6 @@ from grader.native import Backend
 from grader.spec import load_all
 from grader.spec_blocks import Limits
 from grader.status import Status
-from tests.grader import corpus
 
 EXERCISES = load_all()
 WRONG = corpus.load("wrong", "cuda")

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from grader.calibration import corpus
 from grader.policy import RULES, Rules, Violation, check
 from grader.policy.state import MAX_STEPS
-from tests.grader import corpus
 
 STYLES = sorted((corpus.FOLDER / "honest" / "styles").glob("*.py"))
 REFERENCES = sorted(p for p in corpus.REFERENCE.glob("*.py") if p.stem != "oracles")

@@ -21,7 +21,7 @@ from grader.grade import grade
 from grader.handout import difference
 from grader.release import Release, ReleaseError
 from grader.score import score
-from grader.spec import load_all
+from grader.spec import load, load_all
 from grader.stubs import make_stubs
 from tests.grader.leaks import (
     OF_A_SOLUTION,
@@ -107,7 +107,27 @@ def test_of_the_grader_there_is_all_that_is_under_version_control(made):
     ).stdout.split()
     if not listed:
         pytest.skip("this is no git checkout")
-    assert set(listed) <= set(made.files)
+    missing = set(listed) - set(made.files)
+    assert missing == {name for name in listed if name.startswith("grader/calibration/")}
+
+
+def test_nothing_of_the_calibration_is_in_it_and_its_commands_are_gone(made, tmp_path):
+    folder = tmp_path / "course"
+    release.write(made, folder)
+    assert not [name for name in made.files if "calibrat" in name]
+    for name, content in made.files.items():
+        if name.startswith("grader/exercises/") or name == "grader/cli.py":
+            assert b"missed_by" not in content and b"calibrat" not in content, name
+    for exercise in EXERCISES.values():
+        shipped = load(folder / "grader" / "exercises" / f"{exercise.name}.yaml")
+        for name, variant in exercise.variants.items():
+            if variant.performance is not None:
+                kept = [
+                    each.model_copy(update={"missed_by": ()})
+                    for each in variant.performance.thresholds
+                ]
+                assert list(shipped.variants[name].performance.thresholds) == kept
+    assert run(folder, "-m", "grader", "calibrate").returncode == 2
 
 
 def test_nothing_is_a_cache_a_link_or_a_hidden_file_but_the_two_that_are_named(made):
@@ -436,6 +456,11 @@ def test_a_place_that_is_not_there_is_named(tmp_path):
         ("Makefile", b"a:\n# BEGIN STAFF\n", r"Makefile:2: # BEGIN STAFF without"),
         ("Makefile", b"# END STAFF\n", r"Makefile:1: expected # BEGIN STAFF first"),
         ("Makefile", b"# BEGIN STAFF\n" * 2, r"Makefile:2: expected # END STAFF for line 1"),
+        (
+            "grader/exercises/silu.yaml",
+            b"a: 1\nmissed_by:\n- x\n",
+            r"silu\.yaml:2: expected missed_by: \[names\] last",
+        ),
     ],
 )
 def test_a_file_that_is_missing_or_wrong_is_named(tmp_path, made, name, data, said):

@@ -14,9 +14,9 @@ from grader import cli
 from grader.batch import similarity
 from grader.batch.records import Handin, Member
 from grader.batch.store import Store, StoreError
+from grader.calibration.corpus import FOLDER, REFERENCE
 from grader.spec import load_all
 from grader.stubs import make_stubs
-from tests.grader.corpus import FOLDER, REFERENCE
 
 EXERCISES = load_all()
 STUBS = make_stubs(REFERENCE, EXERCISES)

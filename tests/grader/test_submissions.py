@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from grader import memory
+from grader.calibration import corpus
 from grader.correctness import Effort
 from grader.evidence import VariantEvidence
 from grader.grade import Session
@@ -17,7 +18,6 @@ from grader.sandbox import Sandbox
 from grader.spec import Exercise, Variant, load_all
 from grader.spec_blocks import Limits
 from grader.status import Status
-from tests.grader import corpus
 
 EXERCISES = load_all()
 WRONG = corpus.load("wrong")
@@ -120,8 +120,8 @@ def _observed_in_part(
     effort = session.effort
     less = replace(FOR_WHAT_PASSES, compile_ahead=effort.compile_ahead)
     failing = {k: v for k, v in asked.points.items() if k in submission.classes}
-    if submission.check == "memory" or not failing:
-        session.effort = less if submission.check == "memory" else effort
+    if submission.check != "sizes" or not failing:
+        session.effort = less if submission.check != "sizes" else effort
         return session.variant(exercise, asked)
     fails = [each for each in asked.dtypes if each not in submission.passes_dtypes]
     seen = session.variant(exercise, asked.model_copy(update={"points": failing, "dtypes": fails}))
@@ -161,8 +161,9 @@ def memory_holds(seen: VariantEvidence) -> bool:
 def check_wrong(submission: corpus.Submission, seen: VariantEvidence, gpu: bool) -> None:
     """Every part that must fail has the status; every part that must pass does."""
     told = [f"{p.dtype} {p.size_class}: {p.status.value} {p.reason}" for p in seen.parts]
-    if submission.check == "memory":
+    if submission.check != "sizes":
         assert seen.correctness is Status.passed, told
+    if submission.check == "memory":
         assert not memory_holds(seen), seen.memory
     for part in seen.parts:
         fails_here = not submission.dtypes or part.dtype in submission.dtypes

@@ -15,9 +15,9 @@ import yaml
 
 from grader.batch.collect import Collection, collect
 from grader.batch.records import Handin
+from grader.calibration import corpus
 from grader.spec import load_all
 from tests import synthetic_class
-from tests.grader import corpus
 from tests.grader.small_exercise import ROOT
 from tests.synthetic_class import LAYOUTS, Truth, make
 

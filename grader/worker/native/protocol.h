@@ -31,6 +31,7 @@ enum class Operation : std::uint16_t {
     build = 8,
     place = 9,
     stand_by = 10,
+    profile = 11,
 };
 
 // Where what is on the page that is shared with the clock, in words of 8 bytes.

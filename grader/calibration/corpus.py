@@ -1,4 +1,4 @@
-"""The grader's test corpus: submissions known to be wrong, and honest ones that look unusual.
+"""The corpus: submissions known to be wrong or slow, and honest ones that look unusual.
 
 They live in tests/submissions/{wrong,honest}/EXERCISE.yaml, each a list of entries such as
 
@@ -31,6 +31,10 @@ stub lines (//|):
       check: memory                       # the memory check fails, every size class passes
       line: "= tile[threadIdx.x][i]"      # what stands in the line the message must point at; of
                                           # several (a list) one
+
+What is right but slow has `status: target_missed` and `check: performance`: every size class
+passes, of which `passes` may pick some to try. Thresholds of speed name those that must miss them
+(`missed_by`), and `grader calibrate` holds them to it on a GPU.
 """
 
 from __future__ import annotations
@@ -88,7 +92,7 @@ class Submission(_Model):
     variant: str = "triton"
     after: str = ""  # edits and lines are the first ones behind this text
     line: tuple[str, ...] = ()  # texts of lines; the message must point at one of them
-    check: Literal["sizes", "memory"] = "sizes"  # what must fail
+    check: Literal["sizes", "memory", "performance"] = "sizes"  # what must fail
     rare: bool = False  # few cases show it: tests look at more of them
     only_observed: bool = False  # a GPU that isn't watched may say anything, `passed` too
 
@@ -103,7 +107,9 @@ class Submission(_Model):
         return "cuda" if self.variant.startswith("cuda") else "triton"
 
     def asked_of(self, variant: Variant) -> Variant:
-        """The variant with the size classes alone that the submission says something about."""
+        """The variant with what the submission says something about alone."""
+        if self.check == "performance":
+            variant = variant.model_copy(update={"memory": None, "performance": None})
         told = {*self.classes, *self.passes}
         if not told:
             return variant
@@ -213,9 +219,10 @@ def _check(submission: Submission, place: str) -> None:
         raise CorpusError(f"{place}: status: got {submission.status.value}")
     if wrong != bool(submission.mistake) or wrong == bool(submission.about):
         raise CorpusError(f"{place}: expected {'mistake' if wrong else 'about'}, and only that")
-    memory = submission.check == "memory"
-    if memory != (submission.status is Status.target_missed):
-        raise CorpusError(f"{place}: check: expected memory with target_missed, and only there")
+    if (submission.check == "sizes") == (submission.status is Status.target_missed):
+        raise CorpusError(
+            f"{place}: check: expected memory or performance with target_missed, and only there"
+        )
     running = submission.status not in (Status.not_attempted, Status.target_missed)
     if wrong and running and not submission.classes:
         raise CorpusError(f"{place}: classes: expected the size classes that must fail")
