@@ -223,8 +223,8 @@ def test_a_kernel_is_timed_over_sizes_and_leaves_tables_plots_and_json(
     folder = submission(tmp_path / "mine", SOLUTION)
     out = benched(small, folder, shared_sandbox, tmp_path)
     told = printed.getvalue()
-    assert "rows=2 cols=64" in told and "rows=2 cols=32" in told
-    assert "rmsnorm/triton rows=2 cols=64: moves 1.02 kB in" in " ".join(told.split())
+    assert "rmsnorm/triton cols=64 " in told and "rmsnorm/triton cols=32 " in told
+    assert "rmsnorm/triton rows=2 cols=64 float32: moves 1.02 kB in" in " ".join(told.split())
     assert "Your speed over each yardstick's" in told
     names = {path.name for path in out.iterdir()}
     stems = ("rmsnorm-triton-sizes", "rmsnorm-triton-roofline")
