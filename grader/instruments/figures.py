@@ -25,7 +25,7 @@ _STYLE = {
 _SIZE = (7.2, 4.4)  # inches
 _DPI = 150
 
-MISSING = "plots need matplotlib: pip install 'warpgrade[plots]'"
+MISSING = "plots need matplotlib: .venv/bin/pip install matplotlib"
 
 
 class PlotsMissing(RuntimeError):
