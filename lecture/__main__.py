@@ -60,8 +60,8 @@ def compare(
     out: Path,
     console: Console,
 ) -> list[Comparison]:
-    """Time comparisons and leave each as soon as it is done: NAME.md, NAME.png, NAME.svg; then all
-    of them as lecture.json. Raises OSError."""
+    """Time comparisons and leave each as soon as it is done: NAME.md, NAME.png, NAME.svg (and
+    matmul-rate); then all of them as lecture.json. Raises OSError."""
     out.mkdir(parents=True, exist_ok=True)
     every: list[Comparison] = []
     with tempfile.TemporaryDirectory(prefix="warpgrade-") as folder:

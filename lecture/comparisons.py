@@ -39,7 +39,7 @@ class Comparison:
     x_name: str
     timings: tuple[Timing, ...]
     missing: dict[str, str] = field(default_factory=dict)
-    is_rate: bool = True  # plotted as GB/s or TFLOP/s; else as time
+    drawn: tuple[str, ...] = ("rate",)  # what plots show: "rate" (GB/s, TFLOP/s), "time"
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,10 @@ def matmul(clock: Clock, sizes: Sizes, folder: Path) -> Comparison:
                 timings.append(Timing(line, n, time, moved, 2.0 * n**3))
     finally:
         torch.set_float32_matmul_precision(before)
-    return Comparison("matmul", "Matrix product", "rows = columns = terms", tuple(timings))
+    found = tuple(timings)
+    return Comparison(
+        "matmul", "Matrix product", "rows = columns = terms", found, drawn=("time", "rate")
+    )
 
 
 def mlp(clock: Clock, sizes: Sizes, folder: Path) -> Comparison:
@@ -107,8 +110,8 @@ def mlp(clock: Clock, sizes: Sizes, folder: Path) -> Comparison:
             line = f"{steps} step{'' if steps == 1 else 's'}"
             flops = 2.0 * products * batch * dim**2
             timings.append(Timing(line, layers, time, flops=flops))
-    title = f"MLP, forward and backward: {batch} rows of {dim}, float32"
-    return Comparison("mlp", title, "layers", tuple(timings), is_rate=False)
+    x_name = f"layers ({batch} rows of {dim}, float32)"
+    return Comparison("mlp", "MLP, forward and backward", x_name, tuple(timings), drawn=("time",))
 
 
 def training(layers: int, steps: int, dim: int, batch: int, device: str) -> Callable[[], None]:

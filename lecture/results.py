@@ -52,14 +52,19 @@ def markdown(found: Comparison, device: str, note: str) -> str:
     return "\n".join([f"**{found.title}** on {device}", "", *lines, "", f"{note}{missing}", ""])
 
 
-def draw(found: Comparison, device: str, roofs: Roofs | None, folder: Path) -> Sequence[Path]:
-    """The plot, as PNG and SVG. Raises plots.PlotsMissing, OSError."""
+def draw(found: Comparison, device: str, roofs: Roofs | None, folder: Path) -> None:
+    """The plots, each as PNG and SVG: STEM, and STEM-rate for a second one.
+
+    Raises plots.PlotsMissing, OSError.
+    """
     title = f"{found.title} on {device}"
     series = [_series(found, name) for name in lines_of(found)]
-    stem = folder / found.stem
-    if not found.is_rate:
-        return plots.times(series, title, found.x_name, stem)
-    return plots.over_sizes(series, roofs, title, found.x_name, stem)
+    for number, what in enumerate(found.drawn):
+        stem = folder / (f"{found.stem}-{what}" if number else found.stem)
+        if what == "time":
+            plots.times(series, title, found.x_name, stem)
+        else:
+            plots.over_sizes(series, roofs, title, found.x_name, stem)
 
 
 def to_json(every: Sequence[Comparison], device: str, note: str) -> str:

@@ -17,7 +17,7 @@ from grader.instruments import bench_table, plots
 from grader.instruments.bench import SHORT_MICROSECONDS, YARDSTICKS, Timed, axis
 from grader.instruments.points import Point, Series, series_of
 from grader.report import one_line
-from grader.report.performance import sentences
+from grader.report.performance import dtype_of, sentences
 from grader.roofline import Roofs
 from grader.spec import Exercise
 from grader.status import Status
@@ -49,7 +49,9 @@ def show(timings: Sequence[Timed], roofs: Roofs | None, console: Console) -> Non
     for each in timings:
         for sentence in sentences(each.evidence, roofs) if each.is_scored else ():
             console.print()
-            console.print(Text(one_line(f"{each.name} {_sizes(each.evidence)}: {sentence}")))
+            dtype = dtype_of(each.evidence)
+            label = f"{each.name} {_sizes(each.evidence)} {dtype}"
+            console.print(Text(one_line(f"{label}: {sentence}")))
 
 
 def write_plots(
@@ -109,15 +111,21 @@ def _by_variant(timings: Sequence[Timed]) -> Iterator[tuple[str, list[Timed]]]:
 
 
 def _together(of_it: Sequence[Timed]) -> PerformanceEvidence:
-    """A variant's cases as one evidence, those of one family by growing size."""
-    ordered = sorted(of_it, key=lambda each: (each.size is None, each.size or 0))
-    first, *others = (each.evidence for each in ordered)
+    """A variant's cases as one evidence."""
+    first, *others = (each.evidence for each in _by_size(of_it))
     return replace(first, further=tuple(others))
+
+
+def _by_size(of_it: Sequence[Timed]) -> list[Timed]:
+    """Those of one family first, by growing size."""
+    return sorted(of_it, key=lambda each: (each.size is None, each.size or 0))
 
 
 def _ratios(timings: Sequence[Timed]) -> Table:
     """A row for each case that was timed, a column for each yardstick."""
-    timed = [each for _, of_it in _by_variant(timings) for each in of_it if _is_timed(each)]
+    timed = [
+        each for _, of_it in _by_variant(timings) for each in _by_size(of_it) if _is_timed(each)
+    ]
     there = {each.name for timing in timed for each in timing.evidence.yardsticks}
     names = [name for name in YARDSTICKS if name in there]
     made = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)

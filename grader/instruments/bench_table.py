@@ -59,7 +59,7 @@ def _is_timed(timed: PerformanceEvidence) -> bool:
 
 
 def _label(name: str, timed: PerformanceEvidence, case: PerformanceEvidence) -> str:
-    return one_line(f"{name} {_sizes(case.case)}" if timed.further else name)
+    return one_line(f"{name} {_sizes(case.case, timed)}" if timed.further else name)
 
 
 def _cells(timed: PerformanceEvidence, roofs: Roofs | None) -> Iterable[str]:
@@ -91,9 +91,10 @@ def _against(torch: Yardstick | None) -> str:
     return f"{torch.ratio:.2f}x{doubt}"
 
 
-def _sizes(case: str) -> str:
+def _sizes(case: str, timed: PerformanceEvidence) -> str:
     """The case without what is alike in all of them."""
-    return " ".join(word for word in case.split() if not word.startswith(("seed=", "pattern=")))
+    alike = set.intersection(*(set(each.case.split()) for each in timed.every if each.case))
+    return " ".join(word for word in case.split() if word not in alike)
 
 
 def _why(timed: PerformanceEvidence) -> str:

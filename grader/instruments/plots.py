@@ -1,44 +1,28 @@
 """Plots of timings: over sizes, and below the roofline; PNG and SVG, the same bytes each time.
 
-Needs matplotlib (extra [plots]), which is imported when something is drawn. Figures are made
-without pyplot, so that no display and no global state is involved.
+Needs matplotlib (extra [plots]): see figures.py.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from grader.instruments.figures import MISSING, PlotsMissing
+from grader.instruments.figures import figure as _figure
+from grader.instruments.figures import save as _save
 from grader.instruments.points import Point, Series
 from grader.roofline import Place, Roofs, place
+
+__all__ = ["MISSING", "UNCOUNTED", "PlotsMissing", "below_roofline", "over_sizes", "times"]
 
 # Okabe and Ito's colours, which colour-blind people tell apart.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 _MARKERS = ("o", "s", "^", "D", "v", "P")
-_STYLE = {
-    "svg.hashsalt": "warpgrade",  # or ids in the SVG would be random
-    "font.family": "DejaVu Sans",  # comes with matplotlib
-    "font.size": 10,
-    "axes.grid": True,
-    "grid.color": "#dddddd",
-    "axes.axisbelow": True,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "legend.frameon": False,
-}
-_SIZE = (7.2, 4.4)  # inches
-_DPI = 150
 UNCOUNTED = 0.25  # FLOP/byte: where a kernel stands whose FLOP nobody counted
-
-MISSING = "plots need matplotlib: pip install 'warpgrade[plots]'"
-
-
-class PlotsMissing(RuntimeError):
-    """matplotlib isn't installed; the message says how to get it."""
 
 
 def over_sizes(
@@ -73,14 +57,14 @@ def over_sizes(
                 ha="right",
                 color="#555555",
             )
-        _scale_sizes(axes, sorted({p.size for each in shown for p in each.points}))
+        _scale_sizes(axes, shown)
         axes.set_ylim(bottom=0)
         axes.margins(y=0.12)
         axes.set_xlabel(size_name)
         axes.set_ylabel("TFLOP/s" if computes else "GB/s")
         axes.set_title(title, loc="left")
         if shown:
-            axes.legend(loc="lower right")
+            axes.legend(loc="best")
         return _save(figure, stem)
 
 
@@ -103,7 +87,7 @@ def times(series: Sequence[Series], title: str, size_name: str, stem: Path) -> t
                 ],
                 **_line(index, each.name),
             )
-        _scale_sizes(axes, sorted({p.size for each in shown for p in each.points}))
+        _scale_sizes(axes, shown)
         axes.set_xlabel(size_name)
         axes.set_ylabel("ms")
         axes.set_title(title, loc="left")
@@ -143,6 +127,7 @@ def below_roofline(
                 markersize=8,
                 color=colour,
                 label=spot.label,
+                zorder=_above(index),
             )
         axes.set_xlim(left, right)
         uncounted = any(not spot.place.intensity for spot in spots)
@@ -163,7 +148,13 @@ def _line(index: int, name: str) -> dict[str, Any]:
         "marker": _MARKERS[index % len(_MARKERS)],
         "markersize": 5,
         "capsize": 3,
+        "zorder": _above(index),
     }
+
+
+def _above(index: int) -> float:
+    """Where kernels are as fast, the first one is seen."""
+    return 4 - index / 100
 
 
 @dataclass(frozen=True)
@@ -250,9 +241,9 @@ def _intervals(points: Sequence[Point], computes: bool) -> list[list[float]]:
     return [below, above]
 
 
-def _scale_sizes(axes: Any, sizes: list[float]) -> None:
+def _scale_sizes(axes: Any, series: Sequence[Series]) -> None:
     """A logarithmic axis where sizes span a decade, with the sizes themselves as ticks."""
-    if not sizes:
+    if not (sizes := sorted({p.size for each in series for p in each.points})):
         return
     if sizes[0] > 0 and sizes[-1] >= 8 * sizes[0]:
         axes.set_xscale("log", base=2)
@@ -268,29 +259,3 @@ def _short(size: float) -> str:
         if size >= least * unit and size % unit == 0:
             return f"{size / unit:.0f} {name}"
     return f"{size:g}" if size < 1e6 else f"{size:.0f}"
-
-
-@contextmanager
-def _figure() -> Iterator[Any]:
-    """An empty figure, in our style. Raises PlotsMissing."""
-    try:
-        import matplotlib
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise PlotsMissing(MISSING) from error
-    with matplotlib.rc_context():
-        matplotlib.rcdefaults()  # not what a user's matplotlibrc says
-        matplotlib.rcParams.update(_STYLE)
-        figure = Figure(figsize=_SIZE, dpi=_DPI, layout="constrained")
-        FigureCanvasAgg(figure)
-        yield figure
-
-
-def _save(figure: Any, stem: Path) -> tuple[Path, Path]:
-    """Both files, without the date and the version that would differ."""
-    stem.parent.mkdir(parents=True, exist_ok=True)
-    png, svg = (stem.with_name(f"{stem.name}.{kind}") for kind in ("png", "svg"))
-    figure.savefig(png, format="png", metadata={"Software": None})
-    figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": None})
-    return png, svg

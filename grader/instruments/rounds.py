@@ -102,6 +102,8 @@ def stand_by(
     as the clock does, with `not_measured` where the GPU has too little memory.
     """
     case = case_of(exercise, variant, session.seed)
+    if session.device == "cuda":
+        torch.cuda.empty_cache()  # or there would be less for buffers, and fewer calls a round
 
     def yardstick(name: str, until: contextlib.ExitStack) -> TimedPairs:
         moved = lanes.moved_bytes(variant, case)

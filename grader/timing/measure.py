@@ -97,14 +97,8 @@ def measure(
     with Sandbox(sandbox.device, Level.limits) as trusted:
         for given in variant.performance.every_case:
             case = fixed_case(exercise, variant, given, seed)
-            timed.append(
-                measure_case(
-                    *(sandbox, trusted, exercise, variant, path, case),
-                    roofs=roofs,
-                    budget=budget,
-                    profile=profile,
-                )
-            )
+            what = (sandbox, trusted, exercise, variant, path, case)
+            timed.append(measure_case(*what, roofs=roofs, budget=budget, profile=profile))
             if timed[-1].status is not Status.passed:
                 return timed[-1]
     return replace(timed[0], further=tuple(timed[1:]))
@@ -126,8 +120,8 @@ def measure_case(
     """Time a variant on one case, of any sizes, against what its thresholds name.
 
     The yardsticks run in `trusted`, where no submission may run. `also` names more of them
-    (`torch`, `compile`, `reference`) that no threshold asks for: one that fails is left out, and
-    `reason` says so; a reference that isn't here is left out anyway.
+    (`torch`, `compile`, `reference`) that no threshold asks for: one that isn't here is left out,
+    and so is one that fails, as `reason` then says.
     """
     return _Measurement(
         sandbox, trusted, exercise, variant, path, case, frozenset(also), roofs, budget, profile

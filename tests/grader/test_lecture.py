@@ -120,6 +120,7 @@ def test_all_of_it_runs_and_leaves_tables_plots_and_json(uncompiled, tmp_path, m
     )
     kinds = ("md", "png", "svg")
     expected = {f"{name}.{kind}" for name in comparisons.EVERY for kind in kinds}
+    expected |= {"matmul-rate.png", "matmul-rate.svg"}
     assert {path.name for path in tmp_path.iterdir()} == {*expected, "lecture.json"}
     lines = {each.stem: results.lines_of(each) for each in every}
     assert lines["matmul"] == ["float32", "tf32", "bfloat16"]
@@ -182,7 +183,7 @@ def test_time_grows_upwards_in_a_plot_of_times(tmp_path: Path, monkeypatch):
     drawn = []
     monkeypatch.setattr(plots, "_save", lambda figure, stem: drawn.append(figure.axes[0]))
     timings = tuple(Timing("1 step", n, Interval(1e3 * n, 9e2 * n, 2e3 * n, 5)) for n in (2, 4))
-    found = Comparison("mlp", "MLP", "layers", timings, is_rate=False)
+    found = Comparison("mlp", "MLP", "layers", timings, drawn=("time",))
     results.draw(found, "a GPU", None, tmp_path)
     line = drawn[0].lines[0]
     assert list(line.get_xdata()) == [2, 4] and list(line.get_ydata()) == [2.0, 4.0]

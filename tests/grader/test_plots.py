@@ -135,7 +135,7 @@ def test_a_time_that_is_none_is_refused(tmp_path):
 
 def test_missing_matplotlib_is_said_with_what_to_install(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(plots.PlotsMissing, match=r"pip install 'warpgrade\[plots\]'"):
+    with pytest.raises(plots.PlotsMissing, match=r"pip install matplotlib"):
         over_sizes([ROWS], ROOFS, "silu", "elements", tmp_path / "a")
     assert list(tmp_path.iterdir()) == []
 
