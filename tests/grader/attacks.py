@@ -28,9 +28,8 @@ and for CUDA C++
     counters    with no sandbox the memory points aren't earned: what the counters show isn't what
                 is asked, or can't be true
 
-Left to later, because there is nothing yet to attack: the clock and the profiler (side streams,
-superbatches, graph capture, pinned L2, adaptive timers: lines 1, 4, 5, 7, 8, 9, 10 of how graders
-get cheated), which need a GPU. Archives (zip bombs, links, `..`) are those of test_archives.py, and
+The clock has cheats of its own (side streams, superbatches, graph capture, pinned L2, adaptive
+timers): clock_cheats.py. Archives (zip bombs, links, `..`) are those of test_archives.py, and
 some of these attacks are a class's hand-ins in test_batch_attacks.py.
 """
 

@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 
 from grader import breaches, score
+from grader.calibration import corpus
 from grader.confinement import Level
 from grader.evidence import Evidence, PartEvidence, VariantEvidence
 from grader.grade import Session
 from grader.sandbox import Sandbox
 from grader.status import Status
-from tests.grader import attacking, attacks, corpus
+from tests.grader import attacking, attacks
 from tests.grader.attacks import EXERCISES, Attack, AttackError, Layer
 from tests.grader.canaries import Machine
 

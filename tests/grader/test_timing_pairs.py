@@ -95,93 +95,8 @@ def test_the_page_keeps_its_size_whoever_has_it():
                 os.ftruncate(page.descriptor, length)
 
 
-# --- cheats ---------------------------------------------------------------------------------------
+# --- what is wrong ------------------------------------------------------------------------------
 
-THREAD = """
-import threading, time
-import torch.nn.functional as F
-
-def later(x, out):
-    time.sleep(0.05)
-    out.copy_(F.silu(x))
-
-def silu(x, out):
-    threading.Thread(target=later, args=(x, out)).start()
-"""
-AHEAD = """
-import threading, time
-import torch.nn.functional as F
-known, done = [], {}
-
-def watch():
-    while True:
-        for x, out in list(known):
-            if bool(out.isnan().all()):  # filled anew: at work before anybody asks
-                out.copy_(F.silu(x))
-        time.sleep(0.0001)
-
-def silu(x, out):
-    if not known:
-        threading.Thread(target=watch, daemon=True).start()
-    if all(each is not out for _, each in known):
-        known.append((x, out))
-        out.copy_(F.silu(x))
-"""
-REPLAY = """
-import torch.nn.functional as F
-results = {}
-
-def silu(x, out):
-    key = x.data_ptr()
-    if key not in results:
-        results[key] = F.silu(x)
-    out.copy_(results[key])
-"""
-IDLE_LATER = """
-import torch.nn.functional as F
-calls = 0
-
-def silu(x, out):
-    global calls
-    calls += 1
-    if calls < 12:
-        out.copy_(F.silu(x))
-"""
-SUPERBATCH = """
-import torch.nn.functional as F
-seen = []
-
-def silu(x, out):
-    if not any(each is out for _, each in seen):
-        seen.append((x, out))
-        out.copy_(F.silu(x))
-    elif out is seen[0][1]:  # the first of a run does everybody's work
-        for one, other in seen:
-            other.copy_(F.silu(one))
-"""
-FORGES_THE_ANSWER = """
-import ctypes, re, threading, time
-import torch.nn.functional as F
-
-def page():
-    for line in open("/proc/self/maps"):
-        if "memfd:page" in line:
-            return int(line.split("-")[0], 16)
-
-words = (ctypes.c_uint64 * 16).from_address(page())
-
-def forge():
-    while True:
-        if words[2] > words[0]:  # announced, and not asked yet
-            words[8] = words[2]
-        time.sleep(0)
-
-def silu(x, out):
-    if words[0] == 3:
-        threading.Thread(target=forge, daemon=True).start()
-    time.sleep(0.02)
-    out.copy_(F.silu(x))
-"""
 HALF = HONEST + "    out[-7:] = 0\n"
 POISONED = HONEST + "    out[12345] = float('nan')\n"
 
@@ -189,19 +104,11 @@ POISONED = HONEST + "    out[12345] = float('nan')\n"
 @pytest.mark.parametrize(
     ("source", "statuses"),
     [
-        pytest.param(THREAD, {Status.not_written}, id="answers_before_a_thread_is_done"),
-        pytest.param(AHEAD, {Status.wrong_values}, id="works_ahead_while_sets_are_filled"),
-        pytest.param(REPLAY, {Status.wrong_values}, id="replays_by_address"),
-        pytest.param(IDLE_LATER, {Status.not_written}, id="idle_after_some_calls"),
-        pytest.param(
-            SUPERBATCH, {Status.not_written, Status.wrong_values}, id="first_call_does_all"
-        ),
-        pytest.param(FORGES_THE_ANSWER, {Status.not_written}, id="forges_the_answer"),
         pytest.param(HALF, {Status.wrong_values}, id="leaves_the_end_out"),
         pytest.param(POISONED, {Status.not_finite}, id="one_element_not_finite"),
     ],
 )
-def test_a_cheat_on_the_clock_ends_the_timing(sandbox, source, statuses):
+def test_a_wrong_element_ends_the_timing(sandbox, source, statuses):
     failed = fails_with(sandbox, source, pairs=8)
     assert failed.status in statuses, failed
 

@@ -1,0 +1,221 @@
+"""Does the same submission get the same points every time? A table; exit status 1 where not.
+
+    python tests/benchmarks/repeated_grades.py [--times 10] [--only alone|cpu|gpu] [--cpu]
+
+Three submissions for rmsnorm/triton: a good one (the solution), a middling one (it reads x twice),
+and one whose speed lies at a threshold: the solution again, where the threshold is the ratio that
+it was measured to have. Each is timed so many times by itself, with processes that load every core,
+and with one that loads the GPU. By itself and beside loaded cores its points must be the same each
+time; beside a loaded GPU they must be those, or 'not measured'.
+
+With --cpu, and where there is no GPU, sizes are tiny and the clock's own doubts are switched off:
+that shows that the parts fit together, and claims nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import multiprocessing
+import os
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from rich.console import Console
+from rich.table import Table
+
+from grader import machine, race, speed
+from grader.calibration import corpus
+from grader.evidence import PerformanceEvidence
+from grader.sandbox import Sandbox
+from grader.spec import Exercise, Variant, load_all
+from grader.status import Status
+from grader.timing import lanes, measure, pairs
+
+MIDDLING = "reads_x_twice_from_memory"
+TINY = {"rows": 8, "cols": 256, "dtype": "float32"}
+LOAD_GPU = """
+import torch
+a = torch.randn(4096, 4096, device="cuda", dtype=torch.bfloat16)
+print("ready", flush=True)
+while True:
+    for _ in range(20):
+        a @ a
+    torch.cuda.synchronize()
+"""
+
+
+@dataclass
+class Subject:
+    """A submission, and the spec that it is held against."""
+
+    name: str
+    variant: Variant
+    source: str
+    points: dict[str, list[str]] = field(default_factory=dict)  # by condition, in order
+
+
+# --- loads ----------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def nothing() -> Iterator[None]:
+    yield
+
+
+def _spin() -> None:
+    while True:
+        pass
+
+
+@contextlib.contextmanager
+def loaded_cores() -> Iterator[None]:
+    """A process for every core, each of which computes without end."""
+    fork = multiprocessing.get_context("fork")
+    spinning = [fork.Process(target=_spin, daemon=True) for _ in range(os.cpu_count() or 1)]
+    for each in spinning:
+        each.start()
+    try:
+        yield
+    finally:
+        for each in spinning:
+            each.terminate()
+            each.join()
+
+
+@contextlib.contextmanager
+def loaded_gpu() -> Iterator[None]:
+    """A process that multiplies matrices on the GPU without end."""
+    command = [sys.executable, "-c", LOAD_GPU]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as loading:
+        try:
+            if loading.stdout.readline().strip() != "ready":
+                raise SystemExit("the process that was to load the GPU has ended")
+            yield
+        finally:
+            loading.kill()
+
+
+CONDITIONS: dict[str, Callable] = {"alone": nothing, "cpu": loaded_cores, "gpu": loaded_gpu}
+
+
+# --- grades ---------------------------------------------------------------------------------------
+
+
+def points_of(variant: Variant, timed: PerformanceEvidence) -> str:
+    """What the thresholds give for a timing, or why nothing was measured."""
+    if timed.status is Status.not_measured:
+        return "not measured"
+    if timed.status is not Status.passed:
+        return f"{timed.status.value}: {timed.reason}"
+    decided = speed.decided(variant.performance.steps, timed)
+    held = next((each.threshold.points for each in decided if each.holds), 0.0)
+    return f"{held:g}"
+
+
+def subjects(exercise: Exercise, timed: Callable[[Variant, str], PerformanceEvidence], case):
+    """The three of them; the solution is timed once, to know where its speed lies."""
+    variant = exercise.variants["triton"]
+    if case is not None:
+        performance = variant.performance.model_copy(update={"case": case})
+        variant = variant.model_copy(update={"performance": performance})
+    solution = (corpus.REFERENCE / variant.file).read_text(encoding="utf-8")
+    [middling] = [
+        each
+        for each in corpus.load("wrong")
+        if (each.exercise, each.name) == (exercise.name, MIDDLING)
+    ]
+    first = timed(variant, solution)
+    ratio = next((each.ratio for each in first.yardsticks if each.name == "copy"), None)
+    if ratio is None:
+        raise SystemExit(f"the solution can't be timed: {first.status.value}: {first.reason}")
+    full = variant.performance.thresholds[0].model_copy(update={"at_least": ratio})
+    at = variant.performance.model_copy(update={"thresholds": (full,)})
+    return [
+        Subject("good", variant, solution),
+        Subject("middling", variant, middling.text()),
+        Subject(
+            f"at the threshold, {ratio:.4f}",
+            variant.model_copy(update={"performance": at}),
+            solution,
+        ),
+    ]
+
+
+def verdicts(found: list[Subject]) -> list[str]:
+    """What is not as it must be, a line each."""
+    wrong = []
+    for each in found:
+        calm = [p for name in ("alone", "cpu") for p in each.points.get(name, [])]
+        if len(set(calm)) > 1 or "not measured" in calm:
+            wrong.append(f"{each.name}: expected the same points each time, got {_counted(calm)}")
+        others = {*each.points.get("gpu", [])} - {*calm, "not measured"}
+        if calm and others:
+            told = _counted(each.points["gpu"])
+            wrong.append(f"{each.name}: expected its points or 'not measured', got {told}")
+    return wrong
+
+
+def _counted(points: list[str]) -> str:
+    return ", ".join(f"{value} ({count})" for value, count in Counter(points).most_common())
+
+
+def without_doubts() -> None:
+    """Over the CPU no two clocks agree, and no request costs what another does."""
+    measure.MOST_APART = 1e9
+    measure.CALM_PAIRS = 1
+    pairs.SLACK_SECONDS = 60.0
+    race.MOST_VOID = 1.0
+    race.MIN_PAIRS = 3
+    lanes.SETS = (4,)
+
+
+def main() -> None:
+    """Print the table; exit status 1 where the same submission got other points."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--times", type=int, default=10)
+    parser.add_argument("--only", choices=CONDITIONS, action="append")
+    parser.add_argument("--cpu", action="store_true", help="tiny sizes in the interpreter")
+    given = parser.parse_args()
+    on_gpu = machine.device() == "cuda" and not given.cpu
+    chosen = given.only or (list(CONDITIONS) if on_gpu else ["alone", "cpu"])
+    if not on_gpu:
+        without_doubts()
+    exercise = load_all()["rmsnorm"]
+    started = time.monotonic()
+    console = Console()
+    with Sandbox("cuda" if on_gpu else "interpreter") as sandbox:
+        budget = None if on_gpu else race.Budget(seconds=60.0, pairs=race.MIN_PAIRS)
+
+        def timed(variant: Variant, source: str) -> PerformanceEvidence:
+            path = sandbox.hold(variant.file, source.encode())
+            return measure.measure(sandbox, exercise, variant, path, 7, budget=budget)
+
+        found = subjects(exercise, timed, None if on_gpu else TINY)
+        table = Table("submission", "beside", "points each time", "ratios to copy", box=None)
+        for condition in chosen:
+            for each in found:
+                with CONDITIONS[condition]():
+                    seen = [timed(each.variant, each.source) for _ in range(given.times)]
+                each.points[condition] = [points_of(each.variant, one) for one in seen]
+                ratios = [y.ratio for one in seen for y in one.yardsticks if y.name == "copy"]
+                spread = f"{min(ratios):.4f} to {max(ratios):.4f}" if ratios else ""
+                table.add_row(each.name, condition, " ".join(each.points[condition]), spread)
+    console.print(f"{machine.gpu_name() if on_gpu else 'no GPU'}, {given.times} times each")
+    console.print(table)
+    console.print(f"{time.monotonic() - started:.0f} s in all")
+    wrong = verdicts(found)
+    for line in wrong:
+        console.print(line, style="red")
+    if not on_gpu:
+        console.print("Over the CPU nothing is claimed: this shows that the parts fit together.")
+    elif wrong:
+        raise SystemExit(1)
+
+
+if __name__ == "__main__":
+    main()

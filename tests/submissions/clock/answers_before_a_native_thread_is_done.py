@@ -1,0 +1,22 @@
+# It answers at once and lets a thread of torch's own pool compute afterwards. | 2 | any | not_written, wrong_values
+import torch
+
+
+@torch.jit.script
+def later(x: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
+    for _ in range(300):
+        wasted = torch.sin(x)
+    out.copy_(torch.nn.functional.silu(x))
+    return out
+
+
+@torch.jit.script
+def start(x: torch.Tensor, out: torch.Tensor) -> torch.jit.Future[torch.Tensor]:
+    return torch.jit.fork(later, x, out)
+
+
+kept = []
+
+
+def silu(x, out):
+    kept.append(start(x, out))
