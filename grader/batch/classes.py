@@ -15,6 +15,7 @@ from grader.batch import course as course_files
 from grader.batch import gradebook
 from grader.batch import roster as roster_files
 from grader.batch.course import Course
+from grader.batch.decisions import time_order
 from grader.batch.keys import Conditions
 from grader.batch.plan import Plans, attempts_of
 from grader.batch.records import Adjustment, AdjustmentKind, Attempt, Entry, Gradebook
@@ -86,6 +87,24 @@ class Class:
             entry.student.id: [by_identity[id(attempt.handin)] for attempt in entry.attempts]
             for entry in book.entries
         }
+
+    def compared(self) -> list[StoredHandin]:
+        """Of each student the hand-in that counts, a group's once.
+
+        Of people whom the roster doesn't have, the last one. Raises ClassError, GradebookError and
+        StoreError.
+        """
+        book = self.gradebook()
+        counted = {id(entry.counted.handin) for entry in book.entries if entry.counted}
+        of_somebody = {id(attempt.handin) for entry in book.entries for attempt in entry.attempts}
+        by_time = sorted(self.handins, key=lambda e: (time_order(e.handin.submitted_at), e.number))
+        last = {
+            each.handin.members or each.number: each.number
+            for each in by_time
+            if id(each.handin) not in of_somebody and not each.handin.problem
+        }
+        others = set(last.values())
+        return [e for e in self.handins if id(e.handin) in counted or e.number in others]
 
     def lifted(self, handin: StoredHandin) -> frozenset[str]:
         """Names of what may break the rules in a hand-in: the course's, and people's decisions."""

@@ -25,6 +25,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
+from grader.batch.classes import Class
 from grader.batch.records import Handin
 from grader.batch.store import Store
 from grader.console import console, writable, write
@@ -37,6 +38,7 @@ LENGTH = 25  # characters of the text with names made alike: a line or so
 LEAST = 150  # of them that a file must have beside the stub: shorter kernels are all alike
 THRESHOLD = 0.75
 LONGEST = 200_000  # characters of a file that are looked at
+MOST_SHOWN = 500  # pairs of which the page has both texts
 
 CAUTION = (
     "Alike is not copied. Kernels of a few lines leave little room to differ, a textbook or an "
@@ -44,6 +46,9 @@ CAUTION = (
     "who had it first either. And what isn't listed may still be a copy: it compares text, not "
     "ideas. Read both files before you speak to anybody."
 )
+
+
+Spans = tuple[tuple[int, int], ...]
 
 
 class SimilarityError(RuntimeError):
@@ -63,8 +68,8 @@ class Pair:
     right: Handin
     of_left: float
     of_right: float
-    left_spans: tuple[tuple[int, int], ...] = ()
-    right_spans: tuple[tuple[int, int], ...] = ()
+    left_spans: Spans = ()
+    right_spans: Spans = ()
 
     @property
     def share(self) -> float:
@@ -73,9 +78,15 @@ class Pair:
 
 
 def pairs(
-    handins: Sequence[Handin], stubs: Mapping[str, str], threshold: float = THRESHOLD
+    handins: Sequence[Handin],
+    stubs: Mapping[str, str],
+    threshold: float = THRESHOLD,
+    located: int = MOST_SHOWN,
 ) -> tuple[Pair, ...]:
     """The pairs whose share is at least `threshold`, the most alike first.
+
+    Of the first `located` it is looked up where they are alike: in a class of copies that takes
+    longer than all the rest.
 
     `stubs` maps a file's name to what students started from (stubs.make_stubs); other files aren't
     looked at. Hand-ins with a person in common (a group's, resubmissions) are never a pair, and of
@@ -83,22 +94,38 @@ def pairs(
     copydetect isn't installed.
     """
     library = _copydetect()
-    found: dict[tuple[object, ...], Pair] = {}
-    for file, stub in stubs.items():
-        started_from = _Fingerprint.of(library, file, stub).made.hashes
-        texts = {id(each): _text(each.files[file]) for each in handins if file in each.files}
-        prints = {
-            text: _Fingerprint.of(library, file, text, started_from) for text in set(texts.values())
-        }
-        having = [each for each in handins if file in each.files]
-        for left, right in combinations(having, 2):
-            a, b = prints[texts[id(left)]], prints[texts[id(right)]]
-            shares = a.share_in(b), b.share_in(a)
-            people = (file, frozenset({_people(left), _people(right)}))
-            least = max(threshold, found[people].share if people in found else 0)
-            if max(shares) >= least and not _people(left) & _people(right):
-                found[people] = _pair(library, file, left, right, a, b)
-    return tuple(sorted(found.values(), key=lambda each: (-each.share, each.file, each.left.id)))
+    found = [
+        each
+        for file, stub in stubs.items()
+        for each in _pairs_of(library, file, stub, handins, threshold)
+    ]
+    found.sort(key=lambda each: (-each[0].share, each[0].file, each[0].left.id))
+    first = [_located(library, *each) for each in found[:located]]
+    return (*first, *(pair for pair, _, _ in found[located:]))
+
+
+def _pairs_of(
+    library: ModuleType, file: str, stub: str, handins: Iterable[Handin], threshold: float
+) -> list[tuple[Pair, _Fingerprint, _Fingerprint]]:
+    """The pairs in one file, with what they were told by."""
+    started_from = _Fingerprint.of(library, file, stub).made.hashes
+    having = [each for each in handins if file in each.files]
+    texts = [_text(each.files[file]) for each in having]
+    prints = {text: _Fingerprint.of(library, file, text, started_from) for text in set(texts)}
+    # Of two texts once, however many people have them: half a class may have the same few.
+    shares: dict[tuple[str, str], tuple[float, float]] = {}
+    found: dict[frozenset[frozenset[str]], tuple[Pair, _Fingerprint, _Fingerprint]] = {}
+    for (left, one), (right, other) in combinations(zip(having, texts, strict=True), 2):
+        a, b = prints[one], prints[other]
+        if (one, other) not in shares:
+            shares[one, other] = a.share_in(b), b.share_in(a)
+        pair = Pair(file, left, right, *shares[one, other])
+        if pair.share < threshold or _people(left) & _people(right):
+            continue
+        people = frozenset({_people(left), _people(right)})
+        if people not in found or pair.share >= found[people][0].share:
+            found[people] = (pair, a, b)
+    return list(found.values())
 
 
 @dataclass(frozen=True)
@@ -143,15 +170,13 @@ def _covered(places: np.ndarray) -> int:
     return int(np.minimum(gaps, LENGTH).sum()) + (LENGTH if len(places) else 0)
 
 
-def _pair(
-    library: ModuleType, file: str, left: Handin, right: Handin, a: _Fingerprint, b: _Fingerprint
-) -> Pair:
-    _, _, slices = library.compare_files(a.made, b.made)
-    spans = [_spans(each, made.made.raw_code) for each, made in zip(slices, (a, b), strict=True)]
-    return Pair(file, left, right, a.share_in(b), b.share_in(a), *spans)
+def _located(library: ModuleType, pair: Pair, a: _Fingerprint, b: _Fingerprint) -> Pair:
+    _, _, (of_a, of_b) = library.compare_files(a.made, b.made)
+    left, right = _spans(of_a, a.made.raw_code), _spans(of_b, b.made.raw_code)
+    return replace(pair, left_spans=left, right_spans=right)
 
 
-def _spans(slices: Any, text: str) -> tuple[tuple[int, int], ...]:
+def _spans(slices: Any, text: str) -> Spans:
     """Sorted and without overlaps, whatever the library's offsets say."""
     merged: list[tuple[int, int]] = []
     if len(slices) != 2:
@@ -217,13 +242,15 @@ def command(
         Path | None, typer.Option("--html", help="Write both texts side by side here.")
     ] = None,
 ) -> None:
-    """List hand-ins that are alike: a reason to look, no proof."""
+    """List hand-ins that are alike, of those that count: a reason to look, no proof."""
     writable(html_file)
+    exercises = load_all()
     with Store(results) as store:
-        handins = [replace(each.handin, files=store.files(each.number)) for each in store.handins()]
-    stubs = make_stubs(ROOT / "reference", load_all())
+        counting = Class.open(store, exercises).compared()
+        handins = [replace(each.handin, files=store.files(each.number)) for each in counting]
+    stubs = make_stubs(ROOT / "reference", exercises)
     with console.status("comparing"):
-        found = pairs(handins, stubs, threshold)
+        found = pairs(handins, stubs, threshold, MOST_SHOWN if html_file is not None else 0)
     if html_file is not None:
         write(html_file, to_html(found, threshold))
     console.print(to_text(found, threshold), markup=False, highlight=False, soft_wrap=True, end="")
@@ -245,7 +272,7 @@ def to_text(found: Sequence[Pair], threshold: float = THRESHOLD) -> str:
 def to_html(found: Sequence[Pair], threshold: float = THRESHOLD) -> str:
     """The pairs with both texts beside each other, the alike places marked; no script."""
     parts = [_HEAD, f"<p>{_escape(_count(found, threshold))}</p><p class=note>{CAUTION}</p>"]
-    for each in found:
+    for each in found[:MOST_SHOWN]:
         sides = (
             (each.left, each.of_left, each.left_spans),
             (each.right, each.of_right, each.right_spans),
@@ -260,6 +287,8 @@ def to_html(found: Sequence[Pair], threshold: float = THRESHOLD) -> str:
             f"<bdi>{_escape(who(each.left))}</bdi> and <bdi>{_escape(who(each.right))}</bdi>"
             f"</summary><div class=sides>{columns}</div></details>"
         )
+    if (more := len(found) - MOST_SHOWN) > 0:
+        parts.append(f"<p>And {more} less alike, which `grader similarity` lists.</p>")
     return "\n".join([*parts, "</body></html>"]) + "\n"
 
 

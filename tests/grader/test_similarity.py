@@ -6,12 +6,15 @@ import importlib.util
 import re
 import subprocess
 import sys
+from dataclasses import replace
+from datetime import datetime, timezone
 
 import pytest
 from typer.testing import CliRunner
 
 from grader import cli
 from grader.batch import similarity
+from grader.batch.classes import Class
 from grader.batch.records import Handin, Member
 from grader.batch.store import Store, StoreError
 from grader.calibration.corpus import FOLDER, REFERENCE
@@ -169,6 +172,43 @@ def test_the_command_compares_what_a_class_handed_in(tmp_path):
     assert "1 pair with 75% or more" in ran.output
     assert "Alike is not copied." in ran.output
     assert "<mark>" in page.read_text(encoding="utf-8")
+
+
+@needs_copydetect
+def test_of_each_student_the_hand_in_that_counts_is_compared(tmp_path):
+    def at(hour: int, name: str, text: str) -> Handin:
+        made = handin(name, {"rmsnorm.py": text}, name)
+        when = datetime(2026, 3, 2, hour, tzinfo=timezone.utc)
+        return replace(made, id=f"{name} {hour}", submitted_at=when)
+
+    ada = [at(10, "ada", RMSNORM)]
+    bob = [at(11, "bob", renamed(RMSNORM)), at(12, "bob", TWO_PASSES)]  # thought better of it
+    cyd = [at(12, "cyd", TWO_PASSES), at(13, "cyd", renamed(RMSNORM))]
+    stranger = [at(12, "eve", TWO_PASSES), at(14, "eve", renamed(RMSNORM))]
+    roster = tmp_path / "roster.csv"
+    roster.write_text("id\nada\nbob\ncyd\n")
+    with Store(tmp_path / "results", create=True) as store:
+        every = [*ada, *bob, *cyd, *stranger]
+        store.keep_handins(every, "here", store.begin_run("batch", "1", {}))
+        Class.open(store, EXERCISES, roster=roster)
+    ran = CliRunner().invoke(cli.app, ["similarity", str(tmp_path / "results")])
+    assert ran.exit_code == 0, ran.output
+    found = [line for line in ran.output.splitlines() if "rmsnorm.py" in line]
+    assert len(found) == 3, ran.output
+    assert not any("Bob" in line for line in found)
+
+
+@needs_copydetect
+def test_a_class_of_copies_is_a_page_that_opens(monkeypatch):
+    monkeypatch.setattr(similarity, "MOST_SHOWN", 2)
+    every = [handin(name, {"rmsnorm.py": RMSNORM}) for name in ("ada", "bob", "cyd", "dan")]
+    found = similarity.pairs(every, STUBS, located=2)
+    assert len(found) == 6
+    assert [bool(each.left_spans) for each in found] == [True] * 2 + [False] * 4
+    page = similarity.to_html(found)
+    assert page.count("<details>") == 2
+    assert "And 4 less alike" in page
+    assert "6 pairs with 75%" in page
 
 
 def test_a_folder_without_results_is_one_line(tmp_path):
