@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
@@ -35,6 +34,7 @@ from grader.evidence import (
 from grader.session import Step
 from grader.status import Status
 from tests.grader import standin
+from tests.grader.commandline import any_sandbox_will_do, call, one_line
 from tests.grader.small_exercise import write_spec
 from tests.grader.standin import TWO, quick, two_variants
 from tests.synthetic_class import clone_at
@@ -62,12 +62,7 @@ def surroundings(monkeypatch, tmp_path):
     monkeypatch.setattr(cli, "load_all", lambda: exercises)
     monkeypatch.setattr(commands, "load_all", lambda: exercises)
     monkeypatch.setattr(standin, "SECONDS", 0)
-    choose = confinement.choose
-    monkeypatch.setattr(
-        confinement,
-        "choose",
-        lambda wanted=None, device="interpreter", _=False: choose(wanted, device),
-    )
+    any_sandbox_will_do(monkeypatch)
     grade_with(monkeypatch, quick)
     return exercises
 
@@ -113,26 +108,6 @@ def graded(source, results, capsys) -> Path:
     """The class, graded."""
     assert call(capsys, "batch", source, "--out", results).code == 0
     return results
-
-
-def call(capsys, *words: object) -> SimpleNamespace:
-    """Run `grader WORDS` in this process; its exit status, output and error output."""
-    argv, sys.argv = sys.argv, ["grader", *map(str, words)]
-    try:
-        cli.main()
-        code = 0
-    except SystemExit as ended:
-        code = ended.code or 0
-    finally:
-        sys.argv = argv
-    captured = capsys.readouterr()
-    return SimpleNamespace(code=code, out=captured.out, err=captured.err)
-
-
-def one_line(text: str) -> str:
-    """The text, which must be one line."""
-    assert text.count("\n") == 1, text
-    return text.rstrip("\n")
 
 
 def scores(results: Path) -> dict[str, str]:
