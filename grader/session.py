@@ -200,12 +200,7 @@ class Session:
         )
 
     def part(
-        self,
-        exercise: Exercise,
-        variant: Variant,
-        dtype: str,
-        size_class: str,
-        on_case: Callable[[], None] = lambda: None,
+        self, exercise: Exercise, variant: Variant, dtype: str, size_class: str
     ) -> PartEvidence:
         """One dtype and size class, compiled ahead of time too before it answers."""
         [part] = self._checked(exercise, variant, [(dtype, size_class)], lambda _: None)

@@ -458,12 +458,12 @@ def _classroom(works: Sequence[_Work]) -> _Written:
     handins = []
     for work in map(_alone, _last_of_each(works)):
         name = f"{SLUG}-{work.people[0].login}"
-        files |= _placed({**_in_a_folder(work), **_git(work.at)}, name)
+        files |= _placed({**_in_a_folder(work), **clone_at(work.at)}, name)
         handins.append(_true(work, name, submitted_at=work.at.isoformat()))
     return f"{SLUG}-submissions", files, handins
 
 
-def _git(at: datetime) -> dict[str, bytes]:
+def clone_at(at: datetime) -> dict[str, bytes]:
     """A .git with one commit, of an empty tree, made at that time."""
     stamp = f"Student <student@example.org> {int(at.timestamp())} {at:%z}"
     tree = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"

@@ -14,6 +14,7 @@ from typing import TypeVar
 from grader.batch import course as course_files
 from grader.batch import gradebook
 from grader.batch import roster as roster_files
+from grader.batch import times as times_files
 from grader.batch.course import Course
 from grader.batch.decisions import time_order
 from grader.batch.keys import Conditions
@@ -21,11 +22,14 @@ from grader.batch.plan import Plans, attempts_of
 from grader.batch.records import Adjustment, AdjustmentKind, Attempt, Entry, Gradebook
 from grader.batch.roster import Roster
 from grader.batch.store import Store, StoredHandin
+from grader.batch.times import Times
 from grader.correctness import Effort
 from grader.report import one_line
 from grader.spec import Exercise
 
 T = TypeVar("T")
+
+_CALLED = {"course": "course", "roster": "roster", "times": "file of times"}
 
 
 class ClassError(ValueError):
@@ -87,6 +91,14 @@ class Class:
             entry.student.id: [by_identity[id(attempt.handin)] for attempt in entry.attempts]
             for entry in book.entries
         }
+
+    def times(self, given: Path | None = None) -> Times | None:
+        """GitHub Classroom's times: of the file given, of that remembered, or of the roster.
+
+        Raises RosterError.
+        """
+        found = _document(self.store, "times", given, times_files.load, self.notes)
+        return found or (times_files.of(self.roster) if self.roster is not None else None)
 
     def compared(self) -> list[StoredHandin]:
         """Of each student the hand-in that counts, a group's once.
@@ -219,7 +231,9 @@ def _document(
         return None
     path = given.absolute() if given is not None else kept[0]
     if given is None and not path.is_file():
-        notes.append(f"{path}: not found; the {name} is taken as it was when it was last read")
+        notes.append(
+            f"{path}: not found; the {_CALLED[name]} is taken as it was when it was last read"
+        )
         with tempfile.TemporaryDirectory() as folder:
             copy = Path(folder) / path.name
             copy.write_bytes(kept[1])

@@ -15,6 +15,7 @@ import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from enum import Enum
 from pathlib import Path
 from typing import Annotated
@@ -24,12 +25,13 @@ import typer
 from grader import __version__
 from grader.batch import exports, run, views
 from grader.batch.classes import Class, ClassError, moves, to_run_again
-from grader.batch.collect import LAYOUTS, collect
+from grader.batch.collect import LAYOUTS, Collection, collect
 from grader.batch.gradebook import incomplete
 from grader.batch.progress import watcher
 from grader.batch.records import Adjustment, AdjustmentKind, Gradebook
 from grader.batch.run import Machines, Options, Outcome
 from grader.batch.store import NAME, Store, StoredHandin
+from grader.batch.times import LAYOUT, judged_by
 from grader.console import (
     FAILED,
     INTERRUPTED,
@@ -58,6 +60,10 @@ CourseOption = Annotated[
 ]
 RosterOption = Annotated[
     Path | None, typer.Option("--roster", help="Who is in the class: a CSV; kept, too.")
+]
+TimesOption = Annotated[
+    Path | None,
+    typer.Option("--times", help="GitHub Classroom's grades CSV, for its times; kept, too."),
 ]
 StudentOption = Annotated[str, typer.Option("--student", help="A student's id in the gradebook.")]
 PlainOption = Annotated[bool, typer.Option("--plain", help="A line per submission, for logs.")]
@@ -89,6 +95,7 @@ def grade_class(
     out: Annotated[Path, typer.Option(help="Where results go; what is there is kept.")],
     course: CourseOption = None,
     roster: RosterOption = None,
+    times: TimesOption = None,
     layout: Annotated[
         str | None, typer.Option(help=f"{', '.join(LAYOUTS)}; else recognised.")
     ] = None,
@@ -111,6 +118,7 @@ def grade_class(
     collection = collect(source, exercises, layout=layout, merge=merge, leave_out=[out])
     with run.begun(out) as store:
         klass = Class.open(store, exercises, course, roster)
+        collection = _timed(collection, klass, times)
         run.seed_of(store, seed, klass.course.seed)
         with _running(klass, jobs, plain, scheduler, options) as running:
             store.keep_handins(collection.handins, str(source.resolve()), running.number)
@@ -312,6 +320,19 @@ def _running(klass: Class, jobs: int | None, plain: bool, scheduler: str | None,
             yield _Running(klass, number, machines, watching, stop)
     finally:
         watching.close()
+
+
+def _timed(collection: Collection, klass: Class, given: Path | None) -> Collection:
+    """GitHub Classroom's clones with the times of the platform, where those are known."""
+    if collection.layout != LAYOUT:
+        if given is not None:
+            refuse(
+                f"--times {given}: expected GitHub Classroom's clones, whose commits tell no "
+                f"trustworthy time; the layout is {collection.layout}"
+            )
+        return collection
+    handins, line = judged_by(collection.handins, klass.times(given))
+    return replace(collection, handins=handins, notes=(line, *collection.notes))
 
 
 def _machines(scheduler: str | None, jobs: int | None, watching) -> AbstractContextManager:

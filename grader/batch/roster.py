@@ -1,10 +1,11 @@
 """The roster: who is in the class, from a CSV file.
 
-Four kinds are recognised by their columns, whatever the case of their names:
+Five kinds are recognised by their columns, whatever the case of their names:
 
     Canvas gradebook     Student (or LastName, FirstName), ID, Section; SIS User ID, SIS Login ID
     Gradescope           SID, Email; Name, or First Name and Last Name; Role, Section(s)
     GitHub Classroom     identifier, github_username; name
+    ... its grades       roster_identifier, github_username, submission_timestamp (times.py)
     plain                id; platform_id, login, name, email, section
 
 Cells are separated by commas, semicolons or tabs; UTF-8 with or without a byte order mark, UTF-16
@@ -27,6 +28,7 @@ from typing import NamedTuple
 from grader.batch.records import Student
 from grader.report import one_line
 
+GRADES = "GitHub Classroom grades"
 MAX_BYTES = 16 << 20
 MAX_MISTAKES = 10
 MAX_CELL = 1 << 20  # characters
@@ -47,7 +49,7 @@ class RosterError(ValueError):
 class Roster:
     """A class. `columns` is the header as it stands in the file; `rows` says where students are."""
 
-    kind: str  # "Canvas", "Gradescope", "GitHub Classroom", "plain"
+    kind: str  # "Canvas", "Gradescope", "GitHub Classroom", GRADES, "plain"
     file: str
     students: tuple[Student, ...]
     columns: tuple[str, ...] = ()
@@ -95,6 +97,15 @@ _KINDS = (
         ("id",),
         ("student",),
         ("section",),
+    ),
+    _Kind(
+        GRADES,
+        frozenset({"roster_identifier", "submission_timestamp"}),
+        (("roster_identifier",), ("github_username",), ("submission_timestamp",)),
+        ("roster_identifier", "github_username"),  # a login that was linked to nobody
+        ("github_username",),
+        (),
+        (),
     ),
     _Kind(
         "GitHub Classroom",
@@ -310,7 +321,7 @@ def _splits_into_known(line: str, separator: str) -> int:
 
 
 def _kind(file: str, names: Sequence[str]) -> _Kind:
-    """Which of the four it is, by the columns that only one of them has."""
+    """Which of them it is, by the columns that only one of them has."""
     keys = {key_of(name) for name in names}
     came = one_line(", ".join(names))
     *telling, plain = _KINDS

@@ -24,23 +24,15 @@ from grader.correctness import Effort
 from grader.evidence import PartEvidence, VariantEvidence, variant_to_json
 from grader.spec import Exercise
 from grader.status import Status
-from tests.grader.small_exercise import BRIEF, write_spec
+from tests.grader.small_exercise import BRIEF, SPEC, write_spec
 
 SECONDS = 0.02  # of one task
 PADDING = 4000  # characters of a failure's text, so that a store grows
 ENVIRONMENT = {"gpu": None, "device": "interpreter", "sandbox": "bubblewrap"}
 
-TWO = """\
-title: SiLU
-arguments:
-  - {name: x, shape: [n], dtype: $dtype}
-  - {name: out, shape: [n], dtype: $dtype, role: output}
-sizes: {ragged: {n: [1, 20]}}
-data: [normal]
-tolerance: {magnitude: oracle}
-variants:
-  triton: {file: silu.py, entry: silu, dtypes: [float32], points: {ragged: 3}}
-  other: {file: other.py, entry: silu, dtypes: [float32], points: {ragged: 1}}
+TWO = f"""\
+{SPEC.rstrip()}
+  other: {{file: other.py, entry: silu, dtypes: [float32], points: {{ragged: 1}}}}
 """
 
 

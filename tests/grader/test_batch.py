@@ -32,6 +32,7 @@ from grader.session import Session
 from grader.spec import Exercise
 from grader.status import Status
 from tests.grader import standin
+from tests.grader.commandline import any_sandbox_will_do
 from tests.grader.small_exercise import (
     BRIEF,
     GRID_ROUNDS_DOWN,
@@ -47,14 +48,9 @@ from tests.grader.test_store import in_a_child, own_disk
 
 
 @pytest.fixture(autouse=True)
-def any_sandbox_will_do(monkeypatch) -> None:
-    """Batches insist on a sandbox; what is tested here holds on machines without one as well."""
-    choose = confinement.choose
-    monkeypatch.setattr(
-        confinement,
-        "choose",
-        lambda wanted=None, device="interpreter", _=False: choose(wanted, device),
-    )
+def surroundings(monkeypatch) -> None:
+    """Whatever the machine has to confine strangers with."""
+    any_sandbox_will_do(monkeypatch)
 
 
 @pytest.fixture(scope="module")

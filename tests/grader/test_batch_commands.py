@@ -10,8 +10,8 @@ import sqlite3
 import sys
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import datetime, timezone
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
@@ -34,8 +34,10 @@ from grader.evidence import (
 from grader.session import Step
 from grader.status import Status
 from tests.grader import standin
+from tests.grader.commandline import any_sandbox_will_do, call, one_line
 from tests.grader.small_exercise import write_spec
 from tests.grader.standin import TWO, quick, two_variants
+from tests.synthetic_class import clone_at
 
 COURSE = """\
 title: Kernels
@@ -60,12 +62,7 @@ def surroundings(monkeypatch, tmp_path):
     monkeypatch.setattr(cli, "load_all", lambda: exercises)
     monkeypatch.setattr(commands, "load_all", lambda: exercises)
     monkeypatch.setattr(standin, "SECONDS", 0)
-    choose = confinement.choose
-    monkeypatch.setattr(
-        confinement,
-        "choose",
-        lambda wanted=None, device="interpreter", _=False: choose(wanted, device),
-    )
+    any_sandbox_will_do(monkeypatch)
     grade_with(monkeypatch, quick)
     return exercises
 
@@ -113,26 +110,6 @@ def graded(source, results, capsys) -> Path:
     return results
 
 
-def call(capsys, *words: object) -> SimpleNamespace:
-    """Run `grader WORDS` in this process; its exit status, output and error output."""
-    argv, sys.argv = sys.argv, ["grader", *map(str, words)]
-    try:
-        cli.main()
-        code = 0
-    except SystemExit as ended:
-        code = ended.code or 0
-    finally:
-        sys.argv = argv
-    captured = capsys.readouterr()
-    return SimpleNamespace(code=code, out=captured.out, err=captured.err)
-
-
-def one_line(text: str) -> str:
-    """The text, which must be one line."""
-    assert text.count("\n") == 1, text
-    return text.rstrip("\n")
-
-
 def scores(results: Path) -> dict[str, str]:
     with (results / "gradebook.csv").open(encoding="utf-8", newline="") as file:
         return {row["id"]: row["score"] for row in csv.DictReader(file)}
@@ -177,6 +154,57 @@ def test_a_part_of_the_exercises_is_out_of_what_that_part_is_worth(capsys, sourc
         [possible] = [row for row in csv.reader(io.StringIO(sheet)) if "Points" in row[0]]
         assert possible[-1] == most
         assert json.loads((results / "gradebook.json").read_text())["max_score"] == float(most)
+
+
+GRADES = """\
+assignment_name,github_username,roster_identifier,student_repository_name,submission_timestamp
+Kernels,ada,1001,lab-ada,2026-12-02 11:00:00 UTC
+Kernels,bob,1002,lab-bob,
+"""
+
+
+@pytest.fixture
+def clones(tmp_path) -> Path:
+    """Two clones whose commits say that they were made in time."""
+    folder = tmp_path / "lab-submissions"
+    in_time = datetime(2026, 12, 1, 11, tzinfo=timezone.utc)
+    for name in ("ada", "bob"):
+        files = {"silu.py": b"x = 'right'", "other.py": name.encode(), **clone_at(in_time)}
+        for file, data in files.items():
+            path = folder / f"lab-{name}" / file
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data)
+    return folder
+
+
+@pytest.mark.parametrize("option", ["--times", "--roster"])
+def test_a_clone_is_late_by_the_platforms_time(capsys, clones, results, tmp_path, option):
+    course, grades = tmp_path / "course.yaml", tmp_path / "grades.csv"
+    course.write_text(COURSE)
+    grades.write_text(GRADES)
+    ran = call(capsys, "batch", clones, "--out", results, "--course", course)
+    assert "judged by the times of commits" in ran.out
+    assert scores(results) == {"ada": "4", "bob": "4"}
+    assert call(capsys, "batch", clones, "--out", results, option, grades).code == 0
+    again = call(capsys, "batch", clones, "--out", results)  # the file is remembered
+    told = "judged by grades.csv for 1 of 2 hand-ins, by their commits' times for 1"
+    assert told in again.out
+    ada, bob = ("1001", "1002") if option == "--roster" else ("ada", "bob")
+    assert scores(results) == {ada: "2", bob: "4"}  # a day late
+    notes = {
+        e["id"]: e["notes"] for e in json.loads((results / "gradebook.json").read_text())["entries"]
+    }
+    assert notes[ada] == []
+    assert notes[bob] == ["its time is that of its last commit: grades.csv tells none"]
+
+
+def test_other_platforms_tell_their_own_times(capsys, source, results, tmp_path):
+    grades = tmp_path / "grades.csv"
+    grades.write_text(GRADES)
+    ran = call(capsys, "batch", source, "--out", results, "--times", grades)
+    assert ran.code == 2
+    assert "expected GitHub Classroom's clones" in one_line(ran.err)
+    assert not results.exists()
 
 
 def test_the_graders_own_failure_is_in_the_exit_status(capsys, source, results, monkeypatch):

@@ -10,19 +10,19 @@ import subprocess
 import sys
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 from xml.etree import ElementTree as ET
 
 import pytest
 from rich.console import Console
 
-from grader import __version__, cli, confinement, console
+from grader import __version__, cli, console
 from grader import evidence as evidence_files
 from grader.batch import commands
 from grader.evidence import Evidence, Failure, PartEvidence, PerformanceEvidence, VariantEvidence
 from grader.grade import grade
 from grader.spec import load_all
 from grader.status import Status
+from tests.grader.commandline import any_sandbox_will_do, call, one_line
 from tests.grader.small_exercise import (
     BRIEF,
     GRID_ROUNDS_DOWN,
@@ -33,40 +33,7 @@ from tests.grader.small_exercise import (
     write_spec,
 )
 
-
-@pytest.fixture(autouse=True)
-def any_sandbox_will_do(monkeypatch) -> None:
-    """Batches insist on a sandbox; what is tested here holds on machines without one as well."""
-    choose = confinement.choose
-    monkeypatch.setattr(
-        confinement,
-        "choose",
-        lambda wanted=None, device="interpreter", _=False: choose(wanted, device),
-    )
-
-
 WIDTH = 80
-
-
-def run(capsys, *words: object) -> SimpleNamespace:
-    """Run `grader WORDS` in this process; its exit status, output and error output."""
-    argv, sys.argv = sys.argv, ["grader", *map(str, words)]
-    try:
-        cli.main()
-        code = 0
-    except SystemExit as ended:
-        code = ended.code or 0
-    finally:
-        sys.argv = argv
-    captured = capsys.readouterr()
-    return SimpleNamespace(code=code, out=captured.out, err=captured.err)
-
-
-def one_line(text: str) -> str:
-    """The text, which must be one line."""
-    assert text.count("\n") == 1, text
-    assert text.endswith("\n")
-    return text.rstrip("\n")
 
 
 def spaced(text: str) -> str:
@@ -95,6 +62,7 @@ def observed(wrong, exercises) -> Evidence:
 @pytest.fixture(autouse=True)
 def surroundings(monkeypatch, exercises):
     """80 columns, no colour, and the small exercise in place of the course's."""
+    any_sandbox_will_do(monkeypatch)
     monkeypatch.setenv("COLUMNS", str(WIDTH))
     monkeypatch.setenv("NO_COLOR", "1")
     for module in (cli, commands):
@@ -118,7 +86,7 @@ def broken(parts=(), performance=None) -> Evidence:
 
 
 def test_a_low_score_is_no_failure_and_each_failure_is_told_once(capsys, graded, wrong):
-    ran = run(capsys, "grade", wrong)
+    ran = call(capsys, "grade", wrong)
     assert ran.code == 0, ran.err
     assert "Earned 0 of 3." in ran.out
     assert ran.out.count("silu/triton: left output unwritten") == 1
@@ -130,7 +98,7 @@ def test_every_report_asked_for_is_written(capsys, graded, wrong, tmp_path):
     kinds = ("json", "html", "junit", "gradescope", "evidence")
     names = {name: tmp_path / f"grade.{name}" for name in kinds}
     options = [word for name, path in names.items() for word in (f"--{name}", path)]
-    assert run(capsys, "grade", wrong, *options).code == 0
+    assert call(capsys, "grade", wrong, *options).code == 0
     data = json.loads(names["json"].read_text(encoding="utf-8"))
     assert (data["schema"], data["score"], data["max_score"]) == (1, 0.0, 3.0)
     assert names["html"].read_text(encoding="utf-8").startswith("<!doctype html>")
@@ -145,7 +113,7 @@ def test_stored_evidence_is_scored_again_without_running_anything(
     capsys, graded, wrong, tmp_path, monkeypatch
 ):
     stored, first, again = (tmp_path / name for name in ("evidence.json", "1.json", "2.json"))
-    assert run(capsys, "grade", wrong, "--evidence", stored, "--json", first).code == 0
+    assert call(capsys, "grade", wrong, "--evidence", stored, "--json", first).code == 0
 
     def fail(*args, **options):
         raise AssertionError("rescore started something")
@@ -153,7 +121,7 @@ def test_stored_evidence_is_scored_again_without_running_anything(
     monkeypatch.setattr("grader.grade.Session.__init__", fail)
     monkeypatch.setattr("grader.sandbox.Sandbox.start", fail)
     monkeypatch.setattr(subprocess, "Popen", fail)
-    ran = run(capsys, "rescore", stored, "--json", again)
+    ran = call(capsys, "rescore", stored, "--json", again)
     assert ran.code == 0, ran.err
     assert again.read_bytes() == first.read_bytes()
     assert "Earned 0 of 3." in ran.out
@@ -164,7 +132,7 @@ def test_rescoring_goes_by_the_spec_of_now(capsys, graded, wrong, tmp_path, monk
     stored.write_text(evidence_files.to_json(graded), encoding="utf-8")
     dearer = write_spec(tmp_path / "specs", SPEC.replace("ragged: 3}", "ragged: 5}"))
     monkeypatch.setattr(cli, "load_all", lambda: dearer)
-    assert run(capsys, "rescore", stored, "--json", again).code == 0
+    assert call(capsys, "rescore", stored, "--json", again).code == 0
     assert json.loads(again.read_text(encoding="utf-8"))["max_score"] == 5.0
 
 
@@ -180,7 +148,7 @@ def test_evidence_that_is_none_gets_one_line(capsys, tmp_path, text, said):
     path = tmp_path / "evidence.json"
     if text is not None:
         path.write_text(text, encoding="utf-8")
-    ran = run(capsys, "rescore", path)
+    ran = call(capsys, "rescore", path)
     assert ran.code == 2
     line = one_line(ran.err)
     assert line.startswith(str(path))
@@ -189,7 +157,7 @@ def test_evidence_that_is_none_gets_one_line(capsys, tmp_path, text, said):
 
 def test_an_untouched_assignment_scores_nothing_and_says_what_to_do_first(capsys, tmp_path):
     folder = submission(tmp_path / "ada", STUB)
-    ran = run(capsys, "grade", folder)
+    ran = call(capsys, "grade", folder)
     assert ran.code == 0
     assert "Earned 0 of 3." in ran.out
     assert "Not attempted yet." in ran.out
@@ -203,7 +171,7 @@ def test_an_interrupted_run_shows_what_there_is_and_does_not_pass_for_a_finished
     partial_evidence = Evidence("sub", 7, (), {}, complete=False)
     monkeypatch.setattr(cli, "grade_submission", lambda *args, **options: partial_evidence)
     stored = tmp_path / "evidence.json"
-    ran = run(capsys, "grade", wrong, "--evidence", stored)
+    ran = call(capsys, "grade", wrong, "--evidence", stored)
     assert ran.code == 130
     assert "interrupted" in ran.out
     assert evidence_files.read(stored) == partial_evidence
@@ -214,7 +182,7 @@ def test_an_interrupted_run_shows_what_there_is_and_does_not_pass_for_a_finished
 
 def test_a_submission_that_is_not_there_gets_one_line(capsys, tmp_path):
     for words in (("grade", tmp_path / "nowhere"), ("check", "silu", "--submission", "nowhere")):
-        ran = run(capsys, *words)
+        ran = call(capsys, *words)
         assert ran.code == 2
         assert "nowhere: expected a folder like assignment/, found none" in one_line(ran.err)
 
@@ -229,7 +197,7 @@ def test_a_wrong_name_suggests_the_right_one(capsys, wrong, name, suggested):
         ("grade", wrong, "--only", name),
         ("batch", wrong.parent, "--out", wrong.parent / "out", "--only", name),
     ):
-        ran = run(capsys, *words)
+        ran = call(capsys, *words)
         assert ran.code == 2
         line = one_line(ran.err)
         assert line.startswith(f"{name}: expected the name of an exercise, one of silu.")
@@ -237,7 +205,7 @@ def test_a_wrong_name_suggests_the_right_one(capsys, wrong, name, suggested):
 
 
 def test_a_name_like_no_other_suggests_nothing(capsys, wrong):
-    line = one_line(run(capsys, "check", "qqqq", "--submission", wrong).err)
+    line = one_line(call(capsys, "check", "qqqq", "--submission", wrong).err)
     assert line == "qqqq: expected the name of an exercise, one of silu."
 
 
@@ -255,7 +223,7 @@ def test_a_name_like_no_other_suggests_nothing(capsys, wrong):
     ],
 )
 def test_a_mistake_in_a_case_gets_one_line(capsys, wrong, case, said):
-    ran = run(capsys, "check", "silu", "--submission", wrong, "--case", case)
+    ran = call(capsys, "check", "silu", "--submission", wrong, "--case", case)
     assert ran.code == 2
     line = one_line(ran.err)
     assert line.startswith("--case: ")
@@ -272,21 +240,21 @@ def test_a_report_that_cannot_be_written_is_said_before_grading(
     monkeypatch.setattr(cli, "grade_submission", fail)
     monkeypatch.setattr(evidence_files, "read", fail)
     for option in ("--json", "--html", "--junit", "--gradescope"):
-        ran = run(capsys, command, wrong, option, tmp_path / "none" / "report")
+        ran = call(capsys, command, wrong, option, tmp_path / "none" / "report")
         assert ran.code == 2
         assert f"there is no {tmp_path / 'none'}" in one_line(ran.err)
-        ran = run(capsys, command, wrong, option, tmp_path)
+        ran = call(capsys, command, wrong, option, tmp_path)
         assert ran.code == 2
         assert "expected the name of a file, got a folder" in one_line(ran.err)
     twice = tmp_path / "report"
-    ran = run(capsys, command, wrong, "--json", twice, "--html", twice)
+    ran = call(capsys, command, wrong, "--json", twice, "--html", twice)
     assert ran.code == 2
     assert "the same one twice" in one_line(ran.err)
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
 def test_a_disk_that_is_full_gets_one_line(capsys, graded, wrong):
-    ran = run(capsys, "grade", wrong, "--json", "/dev/full")
+    ran = call(capsys, "grade", wrong, "--json", "/dev/full")
     assert ran.code == 2
     assert "No space left on device" in one_line(ran.err)
 
@@ -299,7 +267,7 @@ def test_a_broken_spec_gets_one_line(capsys, wrong, tmp_path, monkeypatch):
     for module in (cli, commands):
         monkeypatch.setattr(module, "load_all", lambda: load_all(folder))
     for words in (("grade", wrong), ("check", "silu"), ("batch", wrong, "--out", tmp_path / "o")):
-        ran = run(capsys, *words)
+        ran = call(capsys, *words)
         assert ran.code == 2
         line = one_line(ran.err)
         assert line.startswith("silu.yaml:")
@@ -312,7 +280,7 @@ def test_an_exercise_without_an_oracle_gets_one_line(capsys, wrong, tmp_path, mo
     for module in (cli, commands):
         monkeypatch.setattr(module, "load_all", lambda: without)
     for words in (("grade", wrong), ("check", "silu"), ("batch", wrong, "--out", tmp_path / "o")):
-        ran = run(capsys, *words)
+        ran = call(capsys, *words)
         assert ran.code == 2
         said = "silu: oracles.py: expected a function no_such_function, found none"
         assert one_line(ran.err) == said
@@ -328,7 +296,7 @@ def test_an_exercise_without_an_oracle_gets_one_line(capsys, wrong, tmp_path, mo
     ],
 )
 def test_a_wrong_command_line_is_exit_status_2(capsys, words, said):
-    ran = run(capsys, *words)
+    ran = call(capsys, *words)
     assert ran.code == 2
     assert said in spaced(ran.err)
     assert "Traceback" not in ran.err
@@ -350,7 +318,7 @@ def test_a_wrong_command_line_is_exit_status_2(capsys, words, said):
 )
 def test_a_failing_grader_is_loud_and_exit_status_3(capsys, wrong, monkeypatch, evidence):
     monkeypatch.setattr(cli, "grade_submission", lambda *args, **options: evidence)
-    ran = run(capsys, "grade", wrong)
+    ran = call(capsys, "grade", wrong)
     assert ran.code == 3
     assert "THE GRADER FAILED" in ran.out
     assert "Boom: line 3" in ran.out
@@ -359,7 +327,7 @@ def test_a_failing_grader_is_loud_and_exit_status_3(capsys, wrong, monkeypatch, 
 def test_a_check_the_grader_failed_on_is_loud_and_exit_status_3(capsys, wrong, monkeypatch):
     part = PartEvidence("float32", "ragged", Status.grader_error, reason="Boom: line 3")
     monkeypatch.setattr(cli.Session, "variant", lambda *args: broken([part]).variants[0])
-    ran = run(capsys, "check", "silu", "--submission", wrong)
+    ran = call(capsys, "check", "silu", "--submission", wrong)
     assert ran.code == 3
     assert "THE GRADER FAILED" in ran.out
     assert "Boom: line 3" in ran.out
@@ -370,7 +338,7 @@ def test_a_bug_of_ours_is_exit_status_3_and_asks_for_a_report(capsys, wrong, mon
         raise RuntimeError("Boom")
 
     monkeypatch.setattr(cli, "grade_submission", fail)
-    ran = run(capsys, "grade", wrong)
+    ran = call(capsys, "grade", wrong)
     assert ran.code == 3
     assert "The grader itself failed" in ran.err
     assert "RuntimeError: Boom" in ran.err
@@ -383,7 +351,7 @@ def test_a_check_tells_what_is_wrong_in_four_parts(capsys, wrong, monkeypatch):
     monkeypatch.setattr(cli, "Session", partial(cli.Session, device="interpreter", effort=BRIEF))
     # The console took its width from COLUMNS when it was made, where that was set (as by xdist).
     monkeypatch.setattr(cli.console, "_width", 60)
-    ran = run(capsys, "check", "silu", "--submission", wrong, "--seed", "7")
+    ran = call(capsys, "check", "silu", "--submission", wrong, "--seed", "7")
     assert ran.code == 0, ran.err
     assert "silu/triton (silu.py)" in ran.out
     assert "silu/triton: left output unwritten for n=1, float32" in spaced(ran.out)
@@ -406,7 +374,7 @@ def test_a_check_shows_dtypes_cases_and_reasons_per_size_class(capsys, wrong, mo
     )
     seen = VariantEvidence("silu", "triton", "silu.py", "00", "", parts)
     monkeypatch.setattr(cli.Session, "variant", lambda *args: seen)
-    out = run(capsys, "check", "silu", "--submission", wrong).out
+    out = call(capsys, "check", "silu", "--submission", wrong).out
     rows = {line.split()[0]: spaced(line) for line in out.splitlines() if line.startswith("  ")}
     assert rows["ragged"] == "ragged wrong values: float16; passed: float32 30 cases"
     assert rows["degenerate"] == "degenerate passed; stopped after 1 case 1 case"
@@ -418,7 +386,7 @@ def test_a_case_that_passes_says_so(capsys, wrong, monkeypatch):
     part = PartEvidence("float32", "case", Status.passed, 1)
     asked = []
     monkeypatch.setattr(cli.Session, "case", lambda *args: asked.append(args[-1]) or part)
-    ran = run(capsys, "check", "silu", "--submission", wrong, "--case", "n=5 seed=9")
+    ran = call(capsys, "check", "silu", "--submission", wrong, "--case", "n=5 seed=9")
     assert ran.code == 0
     assert ran.out == "silu/triton: passed for n=5, float32.\n"
     assert str(asked[0]) == "n=5 dtype=float32 seed=9"
@@ -427,7 +395,7 @@ def test_a_case_that_passes_says_so(capsys, wrong, monkeypatch):
 def test_checking_a_stub_says_that_it_is_one(capsys, tmp_path):
     folder = submission(tmp_path / "sub", STUB)
     for words in ((), ("--case", "n=5")):
-        ran = run(capsys, "check", "silu", "--submission", folder, *words)
+        ran = call(capsys, "check", "silu", "--submission", folder, *words)
         assert ran.code == 0
         assert ran.out == "silu/triton: not attempted: silu() is still the stub.\n"
 
@@ -435,7 +403,7 @@ def test_checking_a_stub_says_that_it_is_one(capsys, tmp_path):
 def test_the_line_a_failing_grade_prints_shows_the_same_failure_when_pasted(
     capsys, graded, wrong, tmp_path
 ):
-    out = run(capsys, "grade", wrong).out
+    out = call(capsys, "grade", wrong).out
     [line] = [line for line in out.splitlines() if "grader check" in line]
     command = tmp_path / "bin" / "grader"
     command.parent.mkdir()
@@ -467,18 +435,18 @@ def test_stubs_are_written_and_work_is_not_overwritten(capsys, tmp_path, monkeyp
     (reference / "silu.py").write_bytes((ROOT / "reference" / "silu.py").read_bytes())
     written = tmp_path / "assignment" / "silu.py"
 
-    ran = run(capsys, "stubs")
+    ran = call(capsys, "stubs")
     assert (ran.code, ran.out) == (0, "assignment/silu.py\n")
     assert written.read_text(encoding="utf-8") == STUB
-    ran = run(capsys, "stubs")
+    ran = call(capsys, "stubs")
     assert (ran.code, ran.out) == (0, "assignment/ is up to date\n")
 
     written.write_text("# my work\n", encoding="utf-8")
-    ran = run(capsys, "stubs")
+    ran = call(capsys, "stubs")
     assert ran.code == 2
     assert "silu.py" in one_line(ran.err)
     assert written.read_text(encoding="utf-8") == "# my work\n"
-    assert run(capsys, "stubs", "--force").code == 0
+    assert call(capsys, "stubs", "--force").code == 0
     assert written.read_text(encoding="utf-8") == STUB
 
 
@@ -516,6 +484,6 @@ def test_the_progress_line_fits_however_narrow_the_window(columns, monkeypatch, 
 @pytest.mark.parametrize("words", [("grade",), ("check", "silu", "--submission")])
 def test_a_folder_without_a_file_of_any_exercise_is_the_wrong_one(capsys, tmp_path, words):
     (tmp_path / "notes.txt").write_text("not a kernel")
-    ran = run(capsys, *words, tmp_path)
+    ran = call(capsys, *words, tmp_path)
     assert ran.code == 2
     assert "expected a folder like assignment/, with silu.py" in one_line(ran.err)

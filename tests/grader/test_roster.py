@@ -143,8 +143,9 @@ def test_what_is_not_utf8_is_read_as_latin1_and_said_so(tmp_path):
         ("", "roster.csv: expected a header and a row for each student, got no text"),
         ("id,name\n", "roster.csv: expected a row for each student, found none"),
         ("a,b\n1,2\n", "roster.csv: row 1: expected the columns of one of Canvas (student, id, "
-         "section); GitHub Classroom (identifier, github_username); Gradescope (sid, email); "
-         "plain (id); got a, b"),
+         "section); GitHub Classroom grades (roster_identifier, github_username, "
+         "submission_timestamp); GitHub Classroom (identifier, github_username); Gradescope (sid, "
+         "email); plain (id); got a, b"),
         ("Student,ID,SIS Login ID\nAda,1,a\n", "roster.csv: row 1: expected the column 'section' "
          "of a Canvas roster; got Student, ID, SIS Login ID"),
         ("identifier,name\n1,a\n", "expected the column 'github_username' of a GitHub Classroom"),

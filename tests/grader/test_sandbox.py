@@ -121,6 +121,13 @@ DEATHS = {
 }
 
 
+def test_a_worker_collects_its_garbage_though_the_parent_imported_without(start):
+    worker = start("import gc\ndef entry(): assert gc.isenabled() and gc.get_freeze_count()")
+    answer = worker.ask(RUN)
+    assert isinstance(answer, Reply), answer
+    assert answer.code is Code.ok, answer
+
+
 @pytest.mark.parametrize("name", DEATHS)
 def test_death_in_a_call_tells_its_cause(start, name: str) -> None:
     statement, cause, description = DEATHS[name]

@@ -1,8 +1,8 @@
 """GitHub Classroom: a clone per student, each a folder named `assignment-login`.
 
-The time is the last commit's own (git_time.py). `gh classroom clone` puts the clones of an
-assignment into a folder `assignment-submissions`; where it has another name, what the names of all
-clones begin with, up to a hyphen, is the assignment's.
+The time is the last commit's own (git_time.py); times.py knows the platform's. `gh classroom clone`
+puts the clones of an assignment into a folder `assignment-submissions`; where it has another name,
+what the names of all clones begin with, up to a hyphen, is the assignment's.
 """
 
 from __future__ import annotations
@@ -15,6 +15,9 @@ from grader.batch.collect.reading import Reader
 from grader.batch.collect.sources import Part, Source
 from grader.batch.records import Handin, Member
 
+NO_CLONE = "no clone (it has no .git): its time isn't known"
+NO_TIME = "the time of its commit can't be read"
+UNTIMED = frozenset({NO_CLONE, NO_TIME})
 _FOLDER_SUFFIX = "-submissions"
 
 
@@ -68,8 +71,8 @@ def _handin(part: Part, prefix: str, reader: Reader) -> Handin:
     notes = []
     at = None
     if part.path is None or not is_clone(part):
-        notes.append("no clone (it has no .git): its time isn't known")
+        notes.append(NO_CLONE)
     elif (at := commit_time(part.path)) is None:
-        notes.append("the time of its commit can't be read")
+        notes.append(NO_TIME)
     member = Member(identifier(login), login=identifier(login))
     return reader.handin(part.name, [member], part.listing, submitted_at=at, notes=notes)

@@ -1,0 +1,41 @@
+"""Running `grader WORDS` in this process, for tests of what commands say, write and end with."""
+
+from __future__ import annotations
+
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from grader import cli, confinement
+
+
+def call(capsys: pytest.CaptureFixture[str], *words: object) -> SimpleNamespace:
+    """Run `grader WORDS`; its exit status, output and error output: `code`, `out`, `err`."""
+    argv, sys.argv = sys.argv, ["grader", *map(str, words)]
+    try:
+        cli.main()
+        code = 0
+    except SystemExit as ended:
+        code = ended.code or 0
+    finally:
+        sys.argv = argv
+    captured = capsys.readouterr()
+    return SimpleNamespace(code=code, out=captured.out, err=captured.err)
+
+
+def one_line(text: str) -> str:
+    """The text, which must be one whole line, without its end."""
+    assert text.count("\n") == 1, text
+    assert text.endswith("\n")
+    return text.rstrip("\n")
+
+
+def any_sandbox_will_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Batches insist on a sandbox; what else they do holds on machines without one as well."""
+    choose = confinement.choose
+    monkeypatch.setattr(
+        confinement,
+        "choose",
+        lambda wanted=None, device="interpreter", _=False: choose(wanted, device),
+    )
