@@ -33,6 +33,7 @@ from grader.batch.store import NAME, Store, StoredHandin
 from grader.console import (
     FAILED,
     INTERRUPTED,
+    GpusOption,
     JobsOption,
     OnlyOption,
     errors,
@@ -43,6 +44,7 @@ from grader.console import (
     writable,
     write,
 )
+from grader.gpu_turns import choose
 from grader.report import one_line
 from grader.report.message import clean
 from grader.report.summary import number
@@ -97,6 +99,7 @@ def grade_class(
     ] = False,
     only: OnlyOption = None,
     jobs: JobsOption = None,
+    gpus: GpusOption = None,
     seed: Annotated[
         int | None, typer.Option(min=0, help="The class's seed; drawn at the first run.")
     ] = None,
@@ -105,6 +108,7 @@ def grade_class(
     require_sandbox: SandboxOption = True,
 ) -> None:
     """Grade a class; what is graded already isn't graded again."""
+    _choose_gpus(gpus, scheduler)
     exercises = load_all()
     options = Options(tuple(known_names(exercises, only or [])), require_sandbox)
     have_oracles(exercises, options.only)
@@ -151,11 +155,13 @@ def regrade(
     student: StudentOption,
     only: OnlyOption = None,
     jobs: JobsOption = None,
+    gpus: GpusOption = None,
     plain: PlainOption = False,
     scheduler: SchedulerOption = None,
     require_sandbox: SandboxOption = True,
 ) -> None:
     """Run a student's hand-ins again, from the files that are stored."""
+    _choose_gpus(gpus, scheduler)
     exercises = load_all()
     names = tuple(known_names(exercises, only or []))
     options = Options(names, require_sandbox, anew=True)
@@ -312,6 +318,13 @@ def _running(klass: Class, jobs: int | None, plain: bool, scheduler: str | None,
             yield _Running(klass, number, machines, watching, stop)
     finally:
         watching.close()
+
+
+def _choose_gpus(gpus: str | None, scheduler: str | None) -> None:
+    if gpus is not None and scheduler is not None:
+        refuse("--gpus: expected it where the work is done, got it beside --scheduler")
+    if gpus is not None:
+        choose(gpus)
 
 
 def _machines(scheduler: str | None, jobs: int | None, watching) -> AbstractContextManager:
