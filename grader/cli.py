@@ -18,7 +18,6 @@ from grader import evidence as evidence_files
 from grader.batch import commands, gradescope_zip, similarity
 from grader.batch.classes import ClassError
 from grader.batch.collect import CollectError
-from grader.batch.gpus import GpuError
 from grader.batch.gradebook import GradebookError
 from grader.batch.roster import RosterError
 from grader.batch.store import StoreError
@@ -36,6 +35,7 @@ from grader.console import (
     FAILED,
     INTERRUPTED,
     USAGE,
+    GpusOption,
     JobsOption,
     OnlyOption,
     bar,
@@ -50,6 +50,7 @@ from grader.console import (
 from grader.doctor import examine
 from grader.evidence import Evidence, EvidenceError, VariantEvidence
 from grader.gpu_doctor import examine_gpu
+from grader.gpu_turns import GpuError, choose
 from grader.grade import (
     PUBLIC_SEED,
     Progress,
@@ -109,6 +110,7 @@ def grade(
         bool, typer.Option(help="Refuse to run without bubblewrap or Landlock.")
     ] = False,
     jobs: JobsOption = None,
+    gpus: GpusOption = None,
     lift: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME", help="Let an exercise or variant break the rules (staff)."),
@@ -122,6 +124,8 @@ def grade(
     ] = None,
 ) -> None:
     """Grade a submission and show the score."""
+    if gpus is not None:
+        choose(gpus)
     exercises = load_all()
     names = known_names(exercises, only or [])
     have_oracles(exercises, names)

@@ -34,6 +34,10 @@ JobsOption = Annotated[
     int | None,
     typer.Option("--jobs", min=1, help="Processes side by side; as many as cores, up to 4."),
 ]
+GpusOption = Annotated[
+    str | None,
+    typer.Option("--gpus", metavar="0,1", help="GPUs to use, as CUDA_VISIBLE_DEVICES has them."),
+]
 
 
 def tell(text: str, style: str = "") -> None:

@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from uuid import uuid4
 
-from grader import machine, pool
+from grader import gpu_turns, machine, pool
 from grader.allowed_paths import DeviceName
 from grader.correctness import Effort
-from grader.evidence import Evidence, PartEvidence, VariantEvidence
+from grader.evidence import Evidence, PartEvidence, PerformanceEvidence, VariantEvidence
 from grader.session import (
     MAX_FILE_BYTES,
     PUBLIC_SEED,
@@ -38,6 +38,7 @@ __all__ = [
 ]
 
 LOST = "the grader's own process was killed, twice: for want of memory?"
+LOST_TIMING = "the grader's own process was killed while it timed"
 
 _Pair = tuple[Exercise, Variant]
 
@@ -59,7 +60,8 @@ def grade(
 
     `only` and `lifted` hold names of exercises (`rmsnorm`) or variants (`rmsnorm/triton`); the
     latter may break the rules of the assignment. With `jobs` processes, variants are checked side
-    by side; what needs the GPU for itself, timing above all, comes after that, in this process.
+    by side; what needs a GPU for itself, timing above all, comes after that, in this process, or,
+    where there are several GPUs, in one for each of them.
     Ctrl-C ends it with the evidence of the variants that were done, marked incomplete. Raises
     SubmissionError when the folder isn't there, ConfinementError where a sandbox is required and
     there is none.
@@ -71,14 +73,18 @@ def grade(
     done: dict[int, VariantEvidence] = {}
     complete = True
     with options.session(submission) as session:
+        options = replace(options, device=session.device)
         try:
             if jobs > 1 and len(asked_for) > 1:
                 for index, seen in _side_by_side(session, options, asked_for, jobs, on_step):
                     checked[index] = seen
-            for index, (exercise, variant) in enumerate(asked_for):
+            for index, seen in _on_each_gpu(session, options, asked_for, checked, on_step):
+                done[index] = seen
+            for index, pair in enumerate(asked_for):
                 if index not in checked:
-                    checked[index] = session.beside(exercise, variant, on_step)
-                done[index] = session.alone(exercise, variant, checked[index], on_step)
+                    checked[index] = session.beside(*pair, on_step)
+                if index not in done:
+                    done[index] = session.alone(*pair, checked[index], on_step)
         except KeyboardInterrupt:
             complete = False
             if session.device != "cuda":  # nothing more is to be run for these
@@ -193,11 +199,21 @@ def _beside(
     variant: str,
 ) -> VariantEvidence:
     """One variant, in a process of a pool, whose session and sandbox stay for the next one."""
+    if options.device == gpu_turns.ON_GPU:  # before anything here uses CUDA
+        gpu_turns.settle(alone=False)
+    session = _session(kept_as, submission, files, options)
+    spec = options.exercises[exercise]
+    return session.beside(spec, spec.variants[variant], pool.tell)
+
+
+def _session(
+    kept_as: str, submission: Path, files: Mapping[str, bytes | str], options: _Options
+) -> Session:
+    """In a process of a pool: its session, opened once."""
     if not _kept:
         _kept[kept_as] = options.session(submission, files)
         pool.at_end(_kept[kept_as].__exit__)
-    spec = options.exercises[exercise]
-    return _kept[kept_as].beside(spec, spec.variants[variant], pool.tell)
+    return _kept[kept_as]
 
 
 def _lost(session: Session, exercise: Exercise, variant: Variant) -> VariantEvidence:
@@ -207,3 +223,71 @@ def _lost(session: Session, exercise: Exercise, variant: Variant) -> VariantEvid
         for name in variant.size_classes
     ]
     return replace(session.unseen(exercise, variant), parts=tuple(parts))
+
+
+# --- on each GPU ----------------------------------------------------------------------------------
+
+
+def _on_each_gpu(
+    session: Session,
+    options: _Options,
+    pairs: Sequence[_Pair],
+    checked: Mapping[int, VariantEvidence],
+    on_step: Progress,
+) -> Iterator[tuple[int, VariantEvidence]]:
+    """What `Session.alone` adds, where several GPUs can time; by place in `pairs`, as they come.
+
+    Nothing where there is one GPU, or one variant to be timed.
+    """
+    right = [index for index, seen in checked.items() if seen.correctness is Status.passed]
+    timed = sorted(index for index in right if pairs[index][1].performance is not None)
+    gpus = len(gpu_turns.visible()) if session.device == gpu_turns.ON_GPU else 1
+    if gpus > 1 and len(timed) > 1:
+        yield from _timed_in_pool(session, options, pairs, checked, timed, gpus, on_step)
+
+
+def _timed_in_pool(
+    session: Session,
+    options: _Options,
+    pairs: Sequence[_Pair],
+    checked: Mapping[int, VariantEvidence],
+    timed: Sequence[int],
+    width: int,
+    on_step: Progress,
+) -> Iterator[tuple[int, VariantEvidence]]:
+    """One process for each of `width` GPUs. What kills one of them costs its own variant."""
+    files = session.files
+    kept_as = uuid4().hex
+    with pool.Pool(min(width, len(timed))) as processes:
+        waiting = {}
+        for index in timed:
+            names = (pairs[index][0].name, pairs[index][1].name)
+            arguments = (kept_as, session.submission, files, options, *names, checked[index])
+            waiting[processes.submit(_alone, *arguments, told=on_step)] = index
+        for future in as_completed(waiting):
+            index = waiting[future]
+            try:
+                yield index, future.result()
+            except pool.Lost:
+                lost = PerformanceEvidence(Status.grader_error, LOST_TIMING)
+                yield index, replace(checked[index], performance=lost)
+
+
+def _alone(
+    kept_as: str,
+    submission: Path,
+    files: Mapping[str, bytes | str],
+    options: _Options,
+    exercise: str,
+    variant: str,
+    checked: VariantEvidence,
+) -> VariantEvidence:
+    """One variant on a GPU of this process's own; where other commands own them all, in turns."""
+    if options.device == gpu_turns.ON_GPU:  # before anything here uses CUDA
+        try:
+            gpu_turns.settle(alone=True)
+        except gpu_turns.GpuError:
+            gpu_turns.settle(alone=False)
+    session = _session(kept_as, submission, files, options)
+    spec = options.exercises[exercise]
+    return session.alone(spec, spec.variants[variant], checked, pool.tell)

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 
 import torch
 
+from grader import gpu_turns
 from grader.arena import Arena, Slot, required_bytes
 from grader.confinement import Level
 from grader.inputs import Inputs, blank_argument, strides_of
@@ -32,7 +33,7 @@ LIMITS = Limits(cpu_seconds=120.0, memory_bytes=32 << 30)
 @contextlib.contextmanager
 def timer(device: str = "cuda") -> Iterator[SecondsOf]:
     """What `roofs.measure` asks for, as long as the context is open."""
-    with Sandbox(device, Level.limits) as sandbox:
+    with gpu_turns.alone_on(device), Sandbox(device, Level.limits) as sandbox:
         sandbox.start()
         yield lambda workload: _seconds(sandbox, workload)
 

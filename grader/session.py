@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
 
-from grader import ballast, breaches, machine, memory, native, stopwatch, triton_memory
+from grader import ballast, breaches, gpu_turns, machine, memory, native, stopwatch, triton_memory
 from grader.allowed_paths import DeviceName
 from grader.attempt import is_untouched
 from grader.cases import Case, Space, fixed_case
@@ -156,14 +157,18 @@ class Session:
     def beside(
         self, exercise: Exercise, variant: Variant, on_step: Progress = lambda step: None
     ) -> VariantEvidence:
-        """What can be observed of a variant while others are observed beside it."""
+        """What can be observed of a variant while others are observed beside it.
+
+        Between two cases, way is made for whoever times something on the same GPU.
+        """
         on_step(Step(exercise.name, variant.name))
         evidence = self.unseen(exercise, variant)
-        if not evidence.not_attempted:
-            evidence = replace(evidence, parts=self._parts(exercise, variant, on_step))
-        if variant.memory is not None and evidence.correctness is Status.passed:
-            on_step(Step(exercise.name, variant.name, "memory"))
-            evidence = replace(evidence, memory=self._counted(exercise, variant))
+        with self._share(on_step) as stepped:
+            if not evidence.not_attempted:
+                evidence = replace(evidence, parts=self._parts(exercise, variant, stepped))
+            if variant.memory is not None and evidence.correctness is Status.passed:
+                stepped(Step(exercise.name, variant.name, "memory"))
+                evidence = replace(evidence, memory=self._counted(exercise, variant))
         self.runners.close_variant(exercise, variant)
         return evidence
 
@@ -177,13 +182,13 @@ class Session:
         """The evidence with what takes the whole GPU: the clock's, and what a ballast shows."""
         if variant.performance is not None:
             on_step(Step(exercise.name, variant.name, "timing"))
-            performance = self._performance(exercise, variant, evidence)
+            performance = self._performance(exercise, variant, evidence, on_step)
             evidence = replace(evidence, performance=performance)
         if evidence.memory is not None and self._wants_ballast(variant, evidence.memory):
             on_step(Step(exercise.name, variant.name, "memory"))
-            evidence = replace(
-                evidence, memory=self._under_ballast(exercise, variant, evidence.memory)
-            )
+            with self._turn(exercise, variant, on_step):
+                seen = self._under_ballast(exercise, variant, evidence.memory)
+            evidence = replace(evidence, memory=seen)
         self.runners.close_variant(exercise, variant)
         return evidence
 
@@ -203,7 +208,8 @@ class Session:
         self, exercise: Exercise, variant: Variant, dtype: str, size_class: str
     ) -> PartEvidence:
         """One dtype and size class, compiled ahead of time too before it answers."""
-        [part] = self._checked(exercise, variant, [(dtype, size_class)], lambda _: None)
+        with self._share(lambda step: None) as stepped:
+            [part] = self._checked(exercise, variant, [(dtype, size_class)], stepped)
         return part
 
     def case(self, exercise: Exercise, variant: Variant, case: Case) -> PartEvidence:
@@ -213,19 +219,21 @@ class Session:
             return PartEvidence(case.dtype, "case", status, failures=found)
         space = self._space(exercise, variant, case.dtype, next(iter(exercise.sizes)))
         space = replace(space, seed=case.seed)
-        return self._asked(
-            exercise,
-            variant,
-            (case.dtype, "case"),
-            lambda runner: one_case(space, runner, case, self._shown()),
-        )
+        with self._share(lambda step: None):
+            return self._asked(
+                exercise,
+                variant,
+                (case.dtype, "case"),
+                lambda runner: one_case(space, runner, case, self._shown()),
+            )
 
     def memory(self, exercise: Exercise, variant: Variant) -> MemoryEvidence:
         """How a variant that is right uses memory, on the case its spec names."""
         seen = self._counted(exercise, variant)
-        if self._wants_ballast(variant, seen):
+        if not self._wants_ballast(variant, seen):
+            return seen
+        with self._turn(exercise, variant, lambda step: None):
             return self._under_ballast(exercise, variant, seen)
-        return seen
 
     def _wants_ballast(self, variant: Variant, seen: MemoryEvidence) -> bool:
         if self.device != "cuda" or variant.memory.ballast is None:
@@ -409,17 +417,40 @@ class Session:
 
     # --- timing --------------------------------------------------------------------------------
 
+    @contextmanager
+    def _share(self, on_step: Progress) -> Iterator[Progress]:
+        """Hold the GPU beside others; each step makes way for whoever wants it alone."""
+        with gpu_turns.beside_on(self.device) as make_way:
+
+            def stepped(step: Step) -> None:
+                make_way()
+                on_step(step)
+
+            yield stepped
+
+    def _turn(
+        self, exercise: Exercise, variant: Variant, on_step: Progress
+    ) -> AbstractContextManager[None]:
+        """Nobody else checks or times anything on this GPU meanwhile."""
+        waiting = Step(exercise.name, variant.name, "waiting for the GPU")
+        return gpu_turns.alone_on(self.device, lambda: on_step(waiting))
+
     def _performance(
-        self, exercise: Exercise, variant: Variant, evidence: VariantEvidence
+        self,
+        exercise: Exercise,
+        variant: Variant,
+        evidence: VariantEvidence,
+        on_step: Progress,
     ) -> PerformanceEvidence | None:
         if self.device != "cuda":
             return PerformanceEvidence(Status.not_measured, "timing needs an NVIDIA GPU")
         if evidence.correctness is not Status.passed:
             return None
         try:
-            return stopwatch.measure(
-                self.sandbox, exercise, variant, self._path(variant), self.seed
-            )
+            with self._turn(exercise, variant, on_step):
+                return stopwatch.measure(
+                    self.sandbox, exercise, variant, self._path(variant), self.seed
+                )
         except Exception:
             reason = traceback.format_exc(limit=-6)
             return PerformanceEvidence(Status.grader_error, reason)

@@ -35,6 +35,7 @@ from grader.batch.times import LAYOUT, judged_by
 from grader.console import (
     FAILED,
     INTERRUPTED,
+    GpusOption,
     JobsOption,
     OnlyOption,
     errors,
@@ -45,6 +46,7 @@ from grader.console import (
     writable,
     write,
 )
+from grader.gpu_turns import choose
 from grader.report import one_line
 from grader.report.message import clean
 from grader.report.summary import number
@@ -104,6 +106,7 @@ def grade_class(
     ] = False,
     only: OnlyOption = None,
     jobs: JobsOption = None,
+    gpus: GpusOption = None,
     seed: Annotated[
         int | None, typer.Option(min=0, help="The class's seed; drawn at the first run.")
     ] = None,
@@ -112,6 +115,7 @@ def grade_class(
     require_sandbox: SandboxOption = True,
 ) -> None:
     """Grade a class; what is graded already isn't graded again."""
+    _choose_gpus(gpus, scheduler)
     exercises = load_all()
     options = Options(tuple(known_names(exercises, only or [])), require_sandbox)
     have_oracles(exercises, options.only)
@@ -159,11 +163,13 @@ def regrade(
     student: StudentOption,
     only: OnlyOption = None,
     jobs: JobsOption = None,
+    gpus: GpusOption = None,
     plain: PlainOption = False,
     scheduler: SchedulerOption = None,
     require_sandbox: SandboxOption = True,
 ) -> None:
     """Run a student's hand-ins again, from the files that are stored."""
+    _choose_gpus(gpus, scheduler)
     exercises = load_all()
     names = tuple(known_names(exercises, only or []))
     options = Options(names, require_sandbox, anew=True)
@@ -333,6 +339,13 @@ def _timed(collection: Collection, klass: Class, given: Path | None) -> Collecti
         return collection
     handins, line = judged_by(collection.handins, klass.times(given))
     return replace(collection, handins=handins, notes=(line, *collection.notes))
+
+
+def _choose_gpus(gpus: str | None, scheduler: str | None) -> None:
+    if gpus is not None and scheduler is not None:
+        refuse("--gpus: expected it where the work is done, got it beside --scheduler")
+    if gpus is not None:
+        choose(gpus)
 
 
 def _machines(scheduler: str | None, jobs: int | None, watching) -> AbstractContextManager:

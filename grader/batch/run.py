@@ -19,9 +19,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from grader import confinement, machine, pool
+from grader import confinement, gpu_turns, machine, pool
 from grader import evidence as evidence_files
-from grader.batch import gpus, schedule
+from grader.batch import schedule
 from grader.batch.classes import Class, ClassError
 from grader.batch.plan import Job, Plan
 from grader.batch.progress import Silent, Watcher
@@ -83,10 +83,10 @@ def this_machine(watcher: Watcher, jobs: int | None = None) -> Iterator[Machines
     """Processes of this machine: as many as cores, up to four, or `jobs`; one more for each GPU."""
     device = device_here()
     width = jobs or pool.default_jobs()
-    timing = nullcontext() if device == INTERPRETER else pool.Pool(len(gpus.visible()))
+    timing = nullcontext() if device == INTERPRETER else pool.Pool(len(gpu_turns.visible()))
     with pool.Pool(width) as processes, timing as timers:
         check = InPool(processes, width, grade_in_pool, watcher.step)
-        measure = timers and InPool(timers, len(gpus.visible()), grade_in_pool, watcher.step)
+        measure = timers and InPool(timers, len(gpu_turns.visible()), grade_in_pool, watcher.step)
         yield Machines(device, check, measure)
 
 

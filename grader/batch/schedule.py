@@ -16,10 +16,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from grader import pool
-from grader.batch.gpus import GpuError
 from grader.batch.plan import Job
 from grader.batch.tasks import Graded, Result, Task, TaskError, given_up
 from grader.confinement import ConfinementError
+from grader.gpu_turns import GpuError
 
 TRIES = 2
 LOOK_SECONDS = 0.5  # between looks at what is to be stopped, while nothing finishes

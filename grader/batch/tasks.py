@@ -20,9 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from grader import evidence as evidence_files
-from grader import machine, pool, processes
+from grader import gpu_turns, machine, pool, processes
 from grader.allowed_paths import DeviceName
-from grader.batch import gpus
 from grader.batch.keys import NO_FILE, Conditions, Keys
 from grader.correctness import Effort
 from grader.evidence import MemoryEvidence, PartEvidence, PerformanceEvidence, VariantEvidence
@@ -160,12 +159,12 @@ def _take_turn(task: Task, held: contextlib.ExitStack, watch: _Watch) -> Callabl
     if task.device == INTERPRETER:
         return lambda: None
     is_alone = task.takes_the_gpu_alone
-    gpu = gpus.settle(is_alone)
+    gpu = gpu_turns.settle(is_alone)
     with watch.waiting():
         if is_alone:
-            held.enter_context(gpus.alone(gpu))
+            held.enter_context(gpu_turns.alone(gpu))
             return lambda: None
-        give_way = held.enter_context(gpus.beside(gpu))
+        give_way = held.enter_context(gpu_turns.beside(gpu))
 
     def make_way() -> None:
         with watch.waiting():

@@ -16,7 +16,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from grader import machine, race
+from grader import gpu_turns, machine, race
 from grader.cases import Case, fixed_case
 from grader.confinement import Level
 from grader.estimate import Interval
@@ -91,10 +91,11 @@ def measure(
     The submission runs in `sandbox`, the yardsticks in one of their own on the same device. `roofs`
     are the device's measured ones, for thresholds that name `roofline`. With `profile` the kernels
     that ran are listed too, and a library's under a submission that was to bring its own is a
-    `policy_violation`. The first case that can't be timed ends it.
+    `policy_violation`. The first case that can't be timed ends it. On a GPU it waits for its turn.
     """
     timed: list[PerformanceEvidence] = []
-    with Sandbox(sandbox.device, Level.limits) as trusted:
+    # Nobody checks or times anything else on this GPU meanwhile.
+    with gpu_turns.alone_on(sandbox.device), Sandbox(sandbox.device, Level.limits) as trusted:
         for given in variant.performance.every_case:
             case = fixed_case(exercise, variant, given, seed)
             what = (sandbox, trusted, exercise, variant, path, case)

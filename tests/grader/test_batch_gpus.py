@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from grader import gpu_turns as gpus
 from grader import machine
-from grader.batch import gpus
 from grader.batch.records import Gradebook
 from grader.batch.run import Machines
 from grader.batch.schedule import InThisProcess

@@ -1,0 +1,321 @@
+"""Turns on a GPU within one command, and the GPUs that a command is told to use."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from grader import cli, gpu_turns, grade, machine
+from grader.evidence import PartEvidence, PerformanceEvidence, VariantEvidence
+from grader.gpu_turns import GpuError
+from grader.session import PUBLIC_SEED, Session, Step
+from grader.spec import load_all
+from grader.status import Status
+from grader.timing import measure
+from tests.grader.small_exercise import ROOT
+
+EXERCISES = load_all()
+SILU = EXERCISES["silu"]
+TRITON = SILU.variants["triton"]
+RIGHT = VariantEvidence(
+    "silu", "triton", "silu.py", parts=(PartEvidence("float32", "ragged", Status.passed),)
+)
+SECONDS = 30.0
+
+
+@pytest.fixture(autouse=True)
+def own_locks(tmp_path, monkeypatch):
+    """Locks of this test's own, and GPUs that aren't there."""
+    monkeypatch.setattr(gpu_turns.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr(gpu_turns, "_mine", None)
+    monkeypatch.setattr(gpu_turns, "_held", {})
+    monkeypatch.setenv(gpu_turns.VISIBLE, "0")
+
+
+def is_free(name: str = "0", how: int = fcntl.LOCK_EX) -> bool:
+    """Whether another command could have the GPU now."""
+    with gpu_turns._open(name, "use") as use:
+        try:
+            fcntl.flock(use, how | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+
+def child(work: Callable[[], None]) -> int:
+    pid = os.fork()
+    if not pid:
+        try:
+            work()
+        finally:
+            os._exit(0)
+    return pid
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + SECONDS
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+def end(pid: int) -> None:
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+
+
+# --- turns ----------------------------------------------------------------------------------------
+
+
+def test_who_is_alone_is_so_within_itself_too():
+    waited = []
+    with gpu_turns.alone("0"):
+        with gpu_turns.alone("0", lambda: waited.append(1)), gpu_turns.beside("0") as make_way:
+            make_way()
+            assert not is_free() and not is_free(how=fcntl.LOCK_SH)
+        assert not is_free(how=fcntl.LOCK_SH)
+        assert is_free("1")
+    assert is_free() and not waited
+
+
+def test_a_share_is_given_back_while_the_same_command_is_alone():
+    with gpu_turns.beside("0") as make_way:
+        assert is_free(how=fcntl.LOCK_SH) and not is_free()
+        with gpu_turns.alone("0"):
+            assert not is_free(how=fcntl.LOCK_SH)
+        make_way()
+        assert is_free(how=fcntl.LOCK_SH) and not is_free()
+    assert is_free()
+
+
+def test_what_fails_under_a_turn_gives_it_back():
+    with pytest.raises(ZeroDivisionError), gpu_turns.alone("0"):
+        _ = 1 / 0
+    assert is_free() and not gpu_turns._held["0"].times_alone
+
+
+def test_who_has_to_wait_is_told_once_and_then_has_its_turn(tmp_path):
+    ready, waiting = tmp_path / "ready", []
+
+    def hold() -> None:
+        with gpu_turns.alone("0"):
+            ready.touch()
+            time.sleep(0.2)
+
+    holding = child(hold)
+    wait_until(ready.exists)
+    with gpu_turns.alone("0", lambda: waiting.append(1)):
+        assert not is_free()
+    os.waitpid(holding, 0)
+    assert waiting == [1]
+
+
+def test_where_kernels_run_on_no_gpu_there_are_no_turns(monkeypatch):
+    monkeypatch.setenv(gpu_turns.VISIBLE, "")
+    with gpu_turns.alone_on("interpreter"), gpu_turns.beside_on("interpreter") as make_way:
+        make_way()
+    with pytest.raises(GpuError, match="there is no GPU here"), gpu_turns.alone_on("cuda"):
+        pass
+
+
+# --- who takes them -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def session() -> Session:
+    """A session on a GPU that isn't there; nothing is run in it."""
+    return Session(ROOT / "reference", EXERCISES, device="cuda")
+
+
+def test_a_variant_is_timed_by_a_grader_that_is_alone_on_the_gpu(session, monkeypatch):
+    free: list[bool] = []
+
+    def timed(*_: object) -> PerformanceEvidence:
+        free.append(is_free(how=fcntl.LOCK_SH))
+        return PerformanceEvidence(Status.passed)
+
+    monkeypatch.setattr("grader.session.stopwatch.measure", timed)
+    seen = session.alone(SILU, TRITON, RIGHT)
+    assert seen.performance.status is Status.passed
+    assert free == [False] and is_free()
+
+
+def test_a_grader_that_waits_for_the_gpu_says_so(session, monkeypatch, tmp_path):
+    monkeypatch.setattr(
+        "grader.session.stopwatch.measure", lambda *_: PerformanceEvidence(Status.passed)
+    )
+    ready, steps = tmp_path / "ready", []
+
+    def hold() -> None:
+        with gpu_turns.alone("0"):
+            ready.touch()
+            time.sleep(60)
+
+    holding = child(hold)
+    wait_until(ready.exists)
+
+    def on_step(step: Step) -> None:
+        steps.append(step.part)
+        if step.part == "waiting for the GPU":
+            end(holding)
+
+    assert session.alone(SILU, TRITON, RIGHT, on_step).performance is not None
+    assert steps == ["timing", "waiting for the GPU"]
+
+
+@pytest.mark.parametrize("within", [False, True])
+def test_what_is_checked_makes_way_between_two_cases(session, monkeypatch, tmp_path, within):
+    begun, been = tmp_path / "begun", tmp_path / "been"
+
+    def measure_once() -> None:
+        wait_until(begun.exists)
+        with gpu_turns.alone("0"):
+            been.touch()
+
+    def parts(exercise, variant, on_step) -> tuple[PartEvidence, ...]:
+        begun.touch()
+        assert not is_free()
+        deadline = time.monotonic() + SECONDS
+        while not been.exists():
+            assert time.monotonic() < deadline
+            on_step(Step("silu", "triton", "float32 ragged", 1))
+        return RIGHT.parts
+
+    monkeypatch.setattr(session, "_parts", parts)
+    measuring = child(measure_once)
+    with gpu_turns.beside("0") if within else contextlib.nullcontext(lambda: None) as make_way:
+        # Within a share, as in a class, it is that one which makes way.
+        seen = session.beside(SILU, TRITON, lambda step: make_way())
+    os.waitpid(measuring, 0)
+    assert seen.parts == RIGHT.parts and is_free()
+
+
+def test_the_clock_takes_the_gpu_for_all_of_a_measurement(monkeypatch):
+    class Sandboxes:
+        device = "cuda"
+
+        def __init__(self, *_: object) -> None:
+            assert not is_free(how=fcntl.LOCK_SH)
+
+        def __enter__(self):
+            raise InterruptedError
+
+        def __exit__(self, *_: object) -> None: ...
+
+    monkeypatch.setattr(measure, "Sandbox", Sandboxes)
+    with pytest.raises(InterruptedError):
+        measure.measure(Sandboxes.__new__(Sandboxes), SILU, TRITON, Path("x"), 7)
+    assert is_free()
+
+
+# --- several GPUs ---------------------------------------------------------------------------------
+
+
+def test_where_there_is_one_gpu_or_one_variant_nothing_is_timed_elsewhere(session, monkeypatch):
+    options = grade._Options(EXERCISES, PUBLIC_SEED, "cuda", None, False, ())
+    both = [(SILU, TRITON), (EXERCISES["rmsnorm"], EXERCISES["rmsnorm"].variants["triton"])]
+    asked: list[tuple] = []
+
+    def in_pool(*arguments):
+        asked.append(arguments)
+        return iter(())
+
+    def told(gpus: str, checked: dict[int, VariantEvidence]) -> list[int]:
+        monkeypatch.setenv(gpu_turns.VISIBLE, gpus)
+        list(grade._on_each_gpu(session, options, both, checked, lambda step: None))
+        return [index for call in asked for index in call[4]]
+
+    monkeypatch.setattr(grade, "_timed_in_pool", in_pool)
+    wrong = VariantEvidence(
+        "silu", "triton", "silu.py", parts=(PartEvidence("float32", "ragged", Status.crashed),)
+    )
+    assert told("0", {0: RIGHT, 1: RIGHT}) == []
+    assert told("0,1", {0: RIGHT, 1: wrong}) == []
+    assert told("0,1", {}) == []
+    assert told("0,1", {1: RIGHT, 0: RIGHT}) == [0, 1]
+    assert asked[-1][5] == 2  # a process for each GPU
+
+
+def test_variants_are_timed_in_processes_of_their_own():
+    """Over the interpreter, where each says that it needs a GPU."""
+    options = grade._Options(EXERCISES, PUBLIC_SEED, "interpreter", None, False, ())
+    pairs = [(SILU, TRITON), (EXERCISES["rmsnorm"], EXERCISES["rmsnorm"].variants["triton"])]
+    checked = {
+        index: VariantEvidence(exercise.name, variant.name, variant.file, parts=RIGHT.parts)
+        for index, (exercise, variant) in enumerate(pairs)
+    }
+    with Session(ROOT / "reference", EXERCISES, device="interpreter") as session:
+        found = dict(
+            grade._timed_in_pool(session, options, pairs, checked, [0, 1], 2, lambda step: None)
+        )
+    for index, (exercise, variant) in enumerate(pairs):
+        seen = found[index]
+        assert (seen.exercise, seen.variant) == (exercise.name, variant.name)
+        assert seen.parts == RIGHT.parts
+        assert seen.performance.status is Status.not_measured
+
+
+# --- --gpus ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "there", "left"), [("0,1", None, "0,1"), ("1", None, "1"), (" 3 , 5", "5,3,7", "3,5")]
+)
+def test_a_command_uses_the_gpus_it_is_told_to(monkeypatch, text, there, left):
+    monkeypatch.setattr(gpu_turns, "_usable", lambda: 4)
+    if there is None:
+        monkeypatch.delenv(gpu_turns.VISIBLE)
+    else:
+        monkeypatch.setenv(gpu_turns.VISIBLE, there)
+    assert gpu_turns.choose(text) == left.split(",")
+    assert os.environ[gpu_turns.VISIBLE] == left
+    assert gpu_turns.here() == left.split(",")[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "there", "said"),
+    [
+        ("0,7", None, "--gpus 0,7: expected some of the GPUs here, 0, 1, got 7"),
+        ("0", "2,3", "expected some of the GPUs here, 2, 3, got 0"),
+        ("0", "", "expected some of the GPUs here, none, got 0"),
+        ("0,0", None, "expected each GPU once, got 0 again"),
+        ("", None, "expected numbers as in 0,1, or UUIDs, got ''"),
+        ("0;1", None, "expected numbers as in 0,1, or UUIDs, got '0;1'"),
+        ("-1", None, "expected numbers as in 0,1, or UUIDs, got '-1'"),
+        ("GPU-ab12,GPU-cd34,GPU-ef56", None, "expected GPUs of this machine, CUDA has 2"),
+    ],
+)
+def test_gpus_that_are_none_are_refused(monkeypatch, text, there, said):
+    monkeypatch.setattr(gpu_turns, "_usable", lambda: 2)
+    if there is None:
+        monkeypatch.delenv(gpu_turns.VISIBLE)
+    else:
+        monkeypatch.setenv(gpu_turns.VISIBLE, there)
+    with pytest.raises(GpuError) as caught:
+        gpu_turns.choose(text)
+    assert said in str(caught.value) and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("words", [["grade", "reference"], ["batch", "x", "--out", "y"]])
+def test_the_command_line_refuses_gpus_that_are_not_there(capsys, monkeypatch, words):
+    monkeypatch.setattr(sys, "argv", ["grader", *words, "--gpus", "7"])
+    monkeypatch.setattr(machine, "gpu_name", lambda: None)
+    with pytest.raises(SystemExit) as caught:
+        cli.main()
+    assert caught.value.code == 2
+    said = "--gpus 7: expected some of the GPUs here, 0, got 7"
+    assert capsys.readouterr().err.strip() == said
+
+
+def test_a_sandbox_on_a_gpu_sees_the_gpus_that_were_chosen(session, monkeypatch):
+    monkeypatch.setenv(gpu_turns.VISIBLE, "0,1")
+    gpu_turns.choose("1")
+    assert session.sandbox._environment()[gpu_turns.VISIBLE] == "1"
