@@ -72,7 +72,8 @@ def test_what_is_timed_takes_as_long_as_it_takes(cheat: Cheat, shared_sandbox: S
         candidate.settle()
         pairs = [candidate.pair() for _ in range(3)]
     assert all(pair.long_calls > pair.short_calls for pair in pairs)
-    assert statistics.median(pair.slope for pair in pairs) >= cheat.at_least
+    # Of a long run, not of a slope: on a busy machine that is anything.
+    assert all(pair.long_seconds / pair.long_calls >= cheat.at_least for pair in pairs)
 
 
 @pytest.mark.parametrize("cheat", of("void", without_gpu=True))

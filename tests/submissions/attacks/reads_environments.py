@@ -25,7 +25,7 @@ def attempt():
         processes = [each for each in os.listdir("/proc") if each.isdigit()]
     except OSError:
         processes = [os.getppid(), KNOWN["grader"], KNOWN["victim"]]
-    for process in ["self", *processes]:
+    for process in ["self", KNOWN.get("victim", "self"), *processes]:
         try:
             with open(f"/proc/{process}/environ") as file:
                 for entry in file.read().split("\0"):

@@ -4,9 +4,10 @@ import torch
 
 @torch.jit.script
 def later(x: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
-    for _ in range(300):
-        wasted = torch.sin(x)
-    out.copy_(torch.nn.functional.silu(x))
+    wasted = x
+    for _ in range(3000):
+        wasted = torch.sin(wasted)
+    out.copy_(torch.nn.functional.silu(x) + 0.0 * wasted)
     return out
 
 
