@@ -1,8 +1,8 @@
-"""The only clock: it stands in the grader's process, outside the submission's.
+"""The clock of `grader grade`: it stands in the grader's process, outside the submission's.
 
-The thin version. The time per call is a slope: (t(n) - t(n/4)) / (3n/4) for requests of n and of
-n/4 calls, so that what a request costs once (the way there and back, the last synchronisation)
-cancels. Candidate and yardstick are timed in turn, in workers of their own, and compared pair by
+The simpler of two; timing/ is to take its place. The time per call is a slope, (t(n) - t(n/4)) /
+(3n/4) for requests of n and of n/4 calls, so that what a request costs once (the way there and
+back, the last synchronisation) cancels. Candidate and yardstick are timed in turn, in workers of their own, and compared pair by
 pair; what counts is the median of the ratios. The work is done in copies of the arguments that
 together exceed the L2 cache by far. The worker is still believed when it says that the device has
 finished.
@@ -32,21 +32,14 @@ from grader.runner import YARDSTICKS
 from grader.sandbox import Sandbox
 from grader.spec import ITEMSIZE, Exercise, Scalar, Tensor, Variant
 from grader.status import Status
-from grader.supervision import Cause, Death, Limits, Worker
-from grader.worker.protocol import Code, Operation, Reply
+from grader.supervision import Limits, Worker
+from grader.timing.worker import TimingFailed, expect_ok
+from grader.worker.protocol import Operation
 
 PAIRS = 21
 COPIES = 3  # of all arguments on the device, used in turn
 TARGET_SECONDS = 0.02  # of a long request: long against its overhead, short against drift
 LIMITS = Limits(cpu_seconds=120.0, memory_bytes=16 << 30)
-
-
-class TimingFailed(Exception):
-    """A worker did not get through a request; the message says what came instead."""
-
-    def __init__(self, message: str, status: Status) -> None:
-        super().__init__(message)
-        self.status = status
 
 
 @dataclass
@@ -62,7 +55,7 @@ class _Racer:
         started = time.perf_counter()
         answer = self.worker.ask(Operation.time, repeat=calls)
         elapsed = time.perf_counter() - started
-        _expect_ok(answer)
+        expect_ok(answer)
         return elapsed
 
     def settle(self) -> None:
@@ -198,17 +191,17 @@ def _yardstick(
 def _racer(sandbox, path: Path, entry: str, arena: Arena, made: Inputs, opened) -> _Racer:
     worker = sandbox.worker(path, entry, arena.buffers, LIMITS)
     opened.callback(worker.close)
-    _expect_ok(worker.ask(Operation.load, [blank_argument()] * len(made.order)))
+    expect_ok(worker.ask(Operation.load, [blank_argument()] * len(made.order)))
     placed = arena.place(made.slots)
     arguments = made.arguments([item.argument for item in placed])
-    _expect_ok(worker.ask(Operation.prepare, arguments, repeat=COPIES))
+    expect_ok(worker.ask(Operation.prepare, arguments, repeat=COPIES))
     return _Racer(worker, placed)
 
 
 def _judged(candidate: _Racer, exercise, variant, arena: Arena, made: Inputs) -> Verdict:
     """The verdict on what the timed case computed, taken before the race."""
     candidate.seconds(COPIES)
-    _expect_ok(candidate.worker.ask(Operation.collect, repeat=0))
+    expect_ok(candidate.worker.ask(Operation.collect, repeat=0))
     tolerance = exercise.tolerance_of(variant)
     threads = torch.get_num_threads()
     torch.set_num_threads(8)  # here the tensors are large
@@ -246,16 +239,6 @@ def _torch_yardstick(exercise: Exercise, variant: Variant) -> str:
         f"def yardstick({parameters}):\n"
         f"    own({passed})\n"
     )
-
-
-def _expect_ok(answer: Reply | Death) -> None:
-    if isinstance(answer, Death):
-        status = Status.timed_out if answer.cause is Cause.timed_out else Status.crashed
-        raise TimingFailed(f"the timed run ended: {answer.description}", status)
-    if answer.code is Code.out_of_memory:
-        raise TimingFailed("the GPU has too little memory for it", Status.not_measured)
-    if answer.code is not Code.ok:
-        raise TimingFailed(f"the timed run failed: {answer.text[:300]}", Status.crashed)
 
 
 def _with(base: PerformanceEvidence, status: Status, reason: str) -> PerformanceEvidence:

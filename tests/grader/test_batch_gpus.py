@@ -27,6 +27,7 @@ from grader.evidence import (
 from grader.spec import load_all
 from grader.status import Status
 from tests.grader import standin
+from tests.grader.children import child, wait_until
 from tests.grader.small_exercise import RIGHT, submission, write_spec
 from tests.grader.standin import ENVIRONMENT, TWO, grade_class, quick
 
@@ -44,24 +45,6 @@ def own_locks(tmp_path, monkeypatch):
     monkeypatch.setattr(gpus.tempfile, "gettempdir", lambda: str(tmp_path))
     monkeypatch.setattr(gpus, "_mine", None)
     monkeypatch.setenv(gpus.VISIBLE, "0")
-
-
-def child(work: Callable[[], None]) -> int:
-    """A process that does `work`."""
-    pid = os.fork()
-    if not pid:
-        try:
-            work()
-        finally:
-            os._exit(0)
-    return pid
-
-
-def wait_until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
 
 
 def marks(folder: Path) -> str:

@@ -8,7 +8,6 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -20,6 +19,7 @@ from grader.session import PUBLIC_SEED, Session, Step
 from grader.spec import load_all
 from grader.status import Status
 from grader.timing import measure
+from tests.grader.children import child, wait_until
 from tests.grader.small_exercise import ROOT
 
 EXERCISES = load_all()
@@ -48,23 +48,6 @@ def is_free(name: str = "0", how: int = fcntl.LOCK_EX) -> bool:
         except BlockingIOError:
             return False
         return True
-
-
-def child(work: Callable[[], None]) -> int:
-    pid = os.fork()
-    if not pid:
-        try:
-            work()
-        finally:
-            os._exit(0)
-    return pid
-
-
-def wait_until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + SECONDS
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
 
 
 def end(pid: int) -> None:

@@ -1,0 +1,28 @@
+"""Processes that a test forks, and waiting for what they do."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+
+SECONDS = 30.0  # enough on any machine
+
+
+def child(work: Callable[[], None]) -> int:
+    """A process that does `work`; its number."""
+    pid = os.fork()
+    if not pid:
+        try:
+            work()
+        finally:
+            os._exit(0)
+    return pid
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    """Wait, but not for ever."""
+    deadline = time.monotonic() + SECONDS
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
