@@ -2,10 +2,10 @@
 
 The simpler of two; timing/ is to take its place. The time per call is a slope, (t(n) - t(n/4)) /
 (3n/4) for requests of n and of n/4 calls, so that what a request costs once (the way there and
-back, the last synchronisation) cancels. Candidate and yardstick are timed in turn, in workers of their own, and compared pair by
-pair; what counts is the median of the ratios. The work is done in copies of the arguments that
-together exceed the L2 cache by far. The worker is still believed when it says that the device has
-finished.
+back, the last synchronisation) cancels. Candidate and yardstick are timed in turn, in workers of
+their own, and compared pair by pair; what counts is the median of the ratios. The work is done in
+copies of the arguments that together exceed the L2 cache by far. The worker is still believed when
+it says that the device has finished.
 """
 
 from __future__ import annotations
