@@ -132,7 +132,7 @@ class TimedPairs:
         """Make a run of `count` calls ready. What is returned is the run: call it at once."""
         first = self._random.randint(0, self._sets.count - count)
         self._sets.fill(first, count)
-        self._worker.announce()
+        self._worker.wake()
         self._sets.patch()
         limit = self._limit(count)
         return lambda: self._worker.run(first, count, self._sets.read_sample, limit)

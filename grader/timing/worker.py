@@ -74,14 +74,18 @@ class TimedWorker:
         expect_ok(stopped)
         return self._worker.ask(Operation.profile, arguments)
 
-    def announce(self) -> None:
-        """Say that a request is about to come, while there is still something else to do."""
+    def wake(self) -> None:
+        """Say that a request is about to come, and wait until the worker is there for it.
+
+        From then on it spins: how deep it had slept doesn't show in what the request takes.
+        """
         self._page.announce()
+        time.sleep(WAKE_SECONDS)
 
     def run(
         self, first: int, count: int, read_sample: Callable[[], T], limit_seconds: float
     ) -> Run[T]:
-        """Time a call for each of `count` sets from `first` on, announced a moment before.
+        """Time a call for each of `count` sets from `first` on; the worker was woken before.
 
         `read_sample` must have nothing left to prepare. Raises TimingFailed where the worker ends,
         answers with an error, or takes longer than `limit_seconds`.

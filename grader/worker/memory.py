@@ -106,9 +106,11 @@ def allocation(argument: Argument, buffers: list[Buffer]) -> torch.Tensor:
 def view(argument: Argument, allocated: torch.Tensor) -> torch.Tensor:
     """The strided tensor an argument describes, on its allocation (or a copy of that)."""
     dtype = getattr(torch, argument.dtype.name)
-    offset = (argument.offset - argument.allocation[0]) // dtype.itemsize
     usable = allocated.numel() - allocated.numel() % dtype.itemsize
-    return allocated[:usable].view(dtype).as_strided(argument.shape, argument.strides, offset)
+    typed = allocated[:usable].view(dtype)
+    # as_strided counts from the start of the storage, of which this may be a part.
+    first = typed.storage_offset() + (argument.offset - argument.allocation[0]) // dtype.itemsize
+    return typed.as_strided(argument.shape, argument.strides, first)
 
 
 def _whole_pages(length: int) -> int:
