@@ -114,7 +114,7 @@ def troubles(
     if before.uuid != after.uuid:
         return [f"It is another GPU than before: {before.uuid}, then {after.uuid}."]
     return [
-        *_of_setting(after),
+        *setting_troubles(after),
         *_of_sharing(before, after, ours),
         *_of_heat(before, after),
         *_of_clocks(before, after, usual_sm_mhz),
@@ -139,7 +139,8 @@ def remarks(after: Observed, ours: Collection[int] = ()) -> list[str]:
     return found
 
 
-def _of_setting(after: GpuState) -> Iterator[str]:
+def setting_troubles(after: GpuState) -> Iterator[str]:
+    """How the GPU is set up that no measurement in workers can be made or trusted."""
     if after.compute_mode != "default":
         yield (
             f"The GPU is in compute mode '{after.compute_mode}', which keeps workers out: "

@@ -27,6 +27,8 @@ class OracleError(RuntimeError):
 class Truth:
     """One output: the float64 result, torch's own in the dtype, and the magnitude behind both.
 
+    Where `truths` was asked for another dtype than float64, in that one.
+
     All of the output's shape. `own` is None where torch couldn't compute it in that dtype.
     """
 
@@ -45,14 +47,19 @@ class Oracle:
     magnitude: Callable[..., Any] | None
 
     def truths(
-        self, inputs: Mapping[str, torch.Tensor], scalars: Mapping[str, Any], magnitude: str
+        self,
+        inputs: Mapping[str, torch.Tensor],
+        scalars: Mapping[str, Any],
+        magnitude: str,
+        dtype: torch.dtype = torch.float64,
     ) -> list[Truth]:
         """What every output must be, in the order of the outputs.
 
         `inputs` are in the dtype under test, by name. `magnitude` is the tolerance's: expected,
-        absolute_inputs or oracle. Raises OracleError where a function of the oracle fails.
+        absolute_inputs or oracle. The definition works in `dtype`. Raises OracleError where a
+        function of the oracle fails.
         """
-        wide = {name: _widened(tensor) for name, tensor in inputs.items()}
+        wide = {name: _widened(tensor, dtype) for name, tensor in inputs.items()}
         expected = self._call(self.definition, wide, scalars)
         own = self._own(inputs, scalars, len(expected))
         sizes = self._sizes(magnitude, inputs, wide, scalars, expected)
@@ -148,5 +155,5 @@ def _module(path: Path) -> ModuleType:
     return module
 
 
-def _widened(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.double() if tensor.is_floating_point() else tensor
+def _widened(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    return tensor.to(dtype) if tensor.is_floating_point() else tensor

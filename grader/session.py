@@ -11,11 +11,22 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 import torch
 
-from grader import ballast, breaches, gpu_turns, machine, memory, native, stopwatch, triton_memory
+from grader import (
+    ballast,
+    breaches,
+    gpu_turns,
+    machine,
+    memory,
+    native,
+    nvml,
+    roofs,
+    triton_memory,
+)
 from grader.allowed_paths import DeviceName
 from grader.attempt import is_untouched
 from grader.cases import Case, Space, fixed_case
@@ -35,6 +46,7 @@ from grader.sandbox import Sandbox
 from grader.spec import Exercise, Variant
 from grader.status import Status
 from grader.supervision import SandboxError
+from grader.timing.measure import measure
 from grader.triton_runner import why_not_counted
 
 PUBLIC_SEED = 2026  # of every student's own run; a class is graded with another one
@@ -444,16 +456,31 @@ class Session:
     ) -> PerformanceEvidence | None:
         if self.device != "cuda":
             return PerformanceEvidence(Status.not_measured, "timing needs an NVIDIA GPU")
+        if variant.language == "cuda":
+            return PerformanceEvidence(Status.not_measured, "CUDA C++ is not timed here yet")
         if evidence.correctness is not Status.passed:
             return None
         try:
             with self._turn(exercise, variant, on_step):
-                return stopwatch.measure(
-                    self.sandbox, exercise, variant, self._path(variant), self.seed
+                return measure(
+                    self.sandbox,
+                    exercise,
+                    variant,
+                    self._path(variant),
+                    self.seed,
+                    roofs=self._roofs.roofs() if self._roofs else None,
+                    usual_sm_mhz=self._roofs.sm_mhz if self._roofs else None,
+                    profile=not self._is_lifted(exercise, variant),
                 )
         except Exception:
             reason = traceback.format_exc(limit=-6)
             return PerformanceEvidence(Status.grader_error, reason)
+
+    @cached_property
+    def _roofs(self) -> roofs.MeasuredRoofs | None:
+        """What `grader doctor --gpu` measured on this GPU; None where it wasn't asked to."""
+        gpu = machine.gpu_properties()
+        return roofs.load(roofs.identity_of(gpu, nvml.observe(gpu.uuid or None))) if gpu else None
 
     # --- rules -----------------------------------------------------------------------------------
 

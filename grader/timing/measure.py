@@ -16,29 +16,35 @@ from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from grader import gpu_turns, machine, race
+import psutil
+import torch
+
+from grader import gpu_turns, machine, nvml, race
 from grader.cases import Case, fixed_case
 from grader.confinement import Level
 from grader.estimate import Interval
 from grader.evidence import PerformanceEvidence, Yardstick
+from grader.gpu_state import GpuState, Observed, setting_troubles, troubles
 from grader.roofline import Roofs
 from grader.sandbox import Sandbox
 from grader.spec import Exercise, Variant
 from grader.status import Status
 from grader.timing import kernels, lanes
-from grader.timing.pairs import FixedCost, Pair, TimedPairs, credited
+from grader.timing.pairs import FixedCost, Pair, TimedPairs, credited, seconds_per_call
 from grader.timing.worker import TimingFailed
+from grader.worker.gpu_mapping import GpuMemoryError
 
 CONTROL = "copy"
 CANDIDATE = "candidate"
 ROOFLINE = "roofline"
 CALM_PAIRS = 9
 MOST_APART = 0.03  # the control's time by this clock and by the device's
+CONTROL_BYTES = 256 << 20  # moved by a control at least: some 90 us on an H100
 
 
 @dataclass
 class _Yardstick:
-    """A trusted lane: its slope is its time, and its fixed cost everybody's measure."""
+    """A trusted lane: its fixed cost is everybody's measure."""
 
     name: str
     pairs: TimedPairs
@@ -46,10 +52,11 @@ class _Yardstick:
     seen: list[Pair] = field(default_factory=list)
 
     def seconds(self) -> float:
+        """By the same rule as a candidate's, or noise would make one of them look slower."""
         pair = self.pairs.pair()
         self.seen.append(pair)
         self.fixed.add(pair)
-        return pair.slope
+        return seconds_per_call(pair, self.fixed.seconds)
 
     def calm(self) -> float:
         """Seconds per call while nobody else is there."""
@@ -83,15 +90,17 @@ def measure(
     seed: int,
     *,
     roofs: Roofs | None = None,
+    usual_sm_mhz: float | None = None,
     budget: race.Budget | None = None,
     profile: bool = False,
 ) -> PerformanceEvidence:
     """Time a variant on each of its performance cases, against what its thresholds name.
 
     The submission runs in `sandbox`, the yardsticks in one of their own on the same device. `roofs`
-    are the device's measured ones, for thresholds that name `roofline`. With `profile` the kernels
-    that ran are listed too, and a library's under a submission that was to bring its own is a
-    `policy_violation`. The first case that can't be timed ends it. On a GPU it waits for its turn.
+    are the device's measured ones, for thresholds that name `roofline`, and `usual_sm_mhz` the
+    clock it had then. With `profile` the kernels that ran are listed too, and a library's under a
+    submission that was to bring its own is a `policy_violation`. The first case that can't be timed
+    ends it. On a GPU it waits for its turn.
     """
     timed: list[PerformanceEvidence] = []
     # Nobody checks or times anything else on this GPU meanwhile.
@@ -99,7 +108,11 @@ def measure(
         for given in variant.performance.every_case:
             case = fixed_case(exercise, variant, given, seed)
             what = (sandbox, trusted, exercise, variant, path, case)
-            timed.append(measure_case(*what, roofs=roofs, budget=budget, profile=profile))
+            timed.append(
+                measure_case(
+                    *what, roofs=roofs, usual_sm_mhz=usual_sm_mhz, budget=budget, profile=profile
+                )
+            )
             if timed[-1].status is not Status.passed:
                 return timed[-1]
     return replace(timed[0], further=tuple(timed[1:]))
@@ -115,6 +128,7 @@ def measure_case(
     *,
     also: Collection[str] = (),
     roofs: Roofs | None = None,
+    usual_sm_mhz: float | None = None,
     budget: race.Budget | None = None,
     profile: bool = False,
 ) -> PerformanceEvidence:
@@ -125,7 +139,17 @@ def measure_case(
     and so is one that fails, as `reason` then says.
     """
     return _Measurement(
-        sandbox, trusted, exercise, variant, path, case, frozenset(also), roofs, budget, profile
+        sandbox,
+        trusted,
+        exercise,
+        variant,
+        path,
+        case,
+        frozenset(also),
+        roofs,
+        usual_sm_mhz,
+        budget,
+        profile,
     ).evidence()
 
 
@@ -141,6 +165,7 @@ class _Measurement:
     case: Case
     also: frozenset[str]
     roofs: Roofs | None
+    usual_sm_mhz: float | None
     budget: race.Budget | None
     profile: bool
 
@@ -152,6 +177,11 @@ class _Measurement:
             bytes=self._moved,
             flops=self._computed,
         )
+        state = self._look()
+        if isinstance(state, GpuState) and (found := list(setting_troubles(state))):
+            # Workers could not even start.
+            reason, told = " ".join(found), state.as_dict()
+            return replace(base, status=Status.not_measured, reason=reason, machine=told)
         try:
             with contextlib.ExitStack() as opened:
                 return self._timed(base, opened)
@@ -159,6 +189,15 @@ class _Measurement:
             return replace(base, status=failed.status, reason=str(failed))
         except (lanes.TooLittleMemory, ValueError) as error:
             return replace(base, status=Status.not_measured, reason=str(error))
+        except torch.cuda.OutOfMemoryError:  # of this process, which judges the outputs
+            reason = "the GPU has too little memory for this size"
+            return replace(base, status=Status.not_measured, reason=reason)
+        except GpuMemoryError as error:
+            reason = f"the GPU's memory can't be shared with a worker: {error}"
+            return replace(base, status=Status.not_measured, reason=reason)
+        finally:
+            if self.sandbox.device == "cuda":
+                torch.cuda.empty_cache()  # or the next case's buffers would find less
 
     def _timed(
         self, base: PerformanceEvidence, opened: contextlib.ExitStack
@@ -172,7 +211,7 @@ class _Measurement:
                 calm[name] = each.calm()
                 yardsticks.append(each)
             except (TimingFailed, lanes.TooLittleMemory) as error:
-                if name in self._needed:
+                if name in self._needed | {CONTROL}:
                     raise
                 base = replace(base, reason=f"{base.reason} {name} is left out: {error}.".strip())
         candidate = _Candidate(
@@ -182,6 +221,7 @@ class _Measurement:
             fixed,
         )
         candidate.pairs.settle()
+        before = self._look()
         outcome = race.run(
             candidate,
             [*yardsticks, *self._constants],
@@ -190,6 +230,11 @@ class _Measurement:
             budget=self.budget,
             calm=calm,
         )
+        after = self._look(before)
+        base = replace(base, machine=after.as_dict() if after else {})
+        if found := self._troubles(before, after):
+            reason = f"the GPU is too noisy: {' '.join(found)}"
+            return replace(base, status=Status.not_measured, reason=reason, voids=outcome.voids)
         [control] = [each for each in yardsticks if each.name == CONTROL]
         if control.apart > MOST_APART:
             reason = (
@@ -208,6 +253,24 @@ class _Measurement:
         seen = kernels.listed(answer, self.exercise, self.variant, self.path)
         return replace(told, kernels=seen.names, unlisted=seen.unlisted)
 
+    # --- the GPU's state --------------------------------------------------------------------------
+
+    def _look(self, since: Observed | None = None) -> Observed | None:
+        """The state of the GPU, while it is at work; None where there is none."""
+        if self.sandbox.device != "cuda":
+            return None
+        gpu = machine.gpu_properties()
+        return nvml.observe(gpu.uuid if gpu else None, since)
+
+    def _troubles(self, before: Observed | None, after: Observed | None) -> list[str]:
+        """Why what was measured between two looks can't be trusted; nothing where nobody can look:
+        the control tells as well."""
+        if not isinstance(before, GpuState) or not isinstance(after, GpuState):
+            return []
+        me = psutil.Process()
+        ours = {me.pid, *(each.pid for each in me.children(recursive=True))}
+        return troubles(before, after, ours, self.usual_sm_mhz)
+
     # --- what is asked ----------------------------------------------------------------------------
 
     @property
@@ -220,8 +283,8 @@ class _Measurement:
 
     @property
     def _needed(self) -> set[str | None]:
-        """The yardsticks that thresholds name, and the control."""
-        return {each.speed_vs for each in self.variant.performance.steps} | {CONTROL}
+        """The yardsticks that thresholds name."""
+        return {each.speed_vs for each in self.variant.performance.steps}
 
     @property
     def _names(self) -> list[str]:
@@ -229,7 +292,7 @@ class _Measurement:
         known = {CONTROL, "torch", "compile"}
         if lanes.has_reference(self.variant):
             known.add("reference")
-        return sorted((self._needed | self.also) & known)
+        return sorted((self._needed | self.also | {CONTROL}) & known)
 
     @property
     def _constants(self) -> list[race.Constant]:
@@ -269,8 +332,11 @@ class _Measurement:
         return lines
 
     def _yardstick(self, name: str, opened: contextlib.ExitStack) -> TimedPairs:
+        moved = self._moved
+        if name == CONTROL and CONTROL not in self._needed and self.sandbox.device == "cuda":
+            moved = max(moved, CONTROL_BYTES)  # nothing is held against it: only long enough
         return lanes.yardstick(
-            self.trusted, name, self.exercise, self.variant, self.case, self._moved, opened
+            self.trusted, name, self.exercise, self.variant, self.case, moved, opened
         )
 
 

@@ -78,6 +78,11 @@ def credited(pair: Pair, fixed: float) -> float | Void:
         return Void("its requests cost more beside their calls than a trusted worker's")
     if pair.slope <= 0:
         return Void("a long run took no longer than a short one")
+    return seconds_per_call(pair, fixed)
+
+
+def seconds_per_call(pair: Pair, fixed: float) -> float:
+    """The larger of the slope and what the long run took beyond a trusted request's `fixed`."""
     return max(pair.slope, (pair.long_seconds - fixed) / pair.long_calls)
 
 
@@ -132,9 +137,9 @@ class TimedPairs:
         """Make a run of `count` calls ready. What is returned is the run: call it at once."""
         first = self._random.randint(0, self._sets.count - count)
         self._sets.fill(first, count)
-        self._worker.wake()
-        self._sets.patch()
         limit = self._limit(count)
+        self._worker.wake(limit)
+        self._sets.patch()
         return lambda: self._worker.run(first, count, self._sets.read_sample, limit)
 
     def expect_right(self, run: Run[torch.Tensor]) -> None:

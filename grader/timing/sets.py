@@ -32,7 +32,7 @@ INPUTS, OUTPUTS = 0, 1  # buffer indices
 ALIGNMENT = 256  # bytes: what cudaMalloc gives
 GUARD_BYTES = 4096  # on both sides of an output
 PATCHED = 256  # elements of each input, per set
-SAMPLED = 2048  # places in all: as many in a short run as in a long one
+SAMPLED = 2048  # places in all: in a short run as many as in a long one, and as far apart
 UNIT = torch.int16  # what is patched and sampled in: one launch for tensors of any dtype
 
 
@@ -85,7 +85,8 @@ class Plan:
     count: int
     patched: torch.Tensor  # int64: units of the input buffer
     patches: torch.Tensor  # what they become
-    sampled: torch.Tensor  # int64: units of the output buffer
+    sampled: torch.Tensor  # int64: units of the output buffer, all over it
+    own: int  # how many of these, from the first on, lie in the run's sets
 
 
 class Sets:
@@ -131,9 +132,9 @@ class Sets:
                     view.copy_(inputs.draw(slot.shape, slot.dtype, "normal", self._random))
         lengths = [length // UNIT.itemsize for length in self._layout.lengths]
         patched = first * lengths[INPUTS] + self._some(count * lengths[INPUTS], PATCHED * count)
-        sampled = first * lengths[OUTPUTS] + self._some(count * lengths[OUTPUTS], SAMPLED)
+        sampled = self._some(self.count * lengths[OUTPUTS], SAMPLED)
         here = units(self._memory.inputs)[patched]  # what is patched stays as it is
-        self._plan = Plan(first, count, patched, here, sampled)
+        self._plan = Plan(first, count, patched, here, sampled, own=0)
 
     def patch(self) -> None:
         """Change some inputs of each set, in one launch, and wait for it."""

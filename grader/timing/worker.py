@@ -74,13 +74,17 @@ class TimedWorker:
         expect_ok(stopped)
         return self._worker.ask(Operation.profile, arguments)
 
-    def wake(self) -> None:
+    def wake(self, limit_seconds: float) -> None:
         """Say that a request is about to come, and wait until the worker is there for it.
 
-        From then on it spins: how deep it had slept doesn't show in what the request takes.
+        From then on it spins. It is asked for nothing once: what it costs the worker and the device
+        to come back to work, after however long, is not to show in the request that is timed.
+        Raises TimingFailed as `run` does.
         """
         self._page.announce()
         time.sleep(WAKE_SECONDS)
+        self._ask(0, 0, limit_seconds)
+        self._page.announce()
 
     def run(
         self, first: int, count: int, read_sample: Callable[[], T], limit_seconds: float
@@ -91,6 +95,14 @@ class TimedWorker:
         answers with an error, or takes longer than `limit_seconds`.
         """
         started = time.perf_counter()
+        self._ask(first, count, limit_seconds)
+        sample = read_sample()
+        seconds = time.perf_counter() - started
+        return Run(seconds, self._page.inside_seconds, sample)
+
+    def _ask(self, first: int, count: int, limit_seconds: float) -> None:
+        """A request, until it is answered. Raises TimingFailed."""
+        started = time.perf_counter()
         self._page.ask(first, count)
         look = started + LOOK_SECONDS
         while not self._page.is_answered:
@@ -98,9 +110,6 @@ class TimedWorker:
             if now >= look:
                 look = now + LOOK_SECONDS
                 self._look(now - started, limit_seconds)
-        sample = read_sample()
-        seconds = time.perf_counter() - started
-        return Run(seconds, self._page.inside_seconds, sample)
 
     def _look(self, seconds: float, limit_seconds: float) -> None:
         answer = self._worker.answered()

@@ -242,7 +242,7 @@ class CudaDevice:
 
         with profile(activities=[ProfilerActivity.CUDA]) as seen:
             work()
-        return [each.name for each in seen.events() if each.device_type is DeviceType.CUDA]
+        return [each.name for each in seen.events() if each.device_type == DeviceType.CUDA]
 
     @cached_property
     def _events(self) -> list[torch.cuda.Event]:
@@ -277,9 +277,12 @@ class CudaDevice:
 
     def raise_if_lost(self, error: BaseException) -> None:
         """Raise DeviceLost when the error leaves a context that no later call can use."""
-        text = text_of(error)
-        if any(words in text for words in _LOST):
-            raise DeviceLost(next(words for words in _LOST if words in text)) from None
+        # torch's advice below its first line speaks of assertions, whatever it was.
+        first = text_of(error).partition("\n")[0]
+        if found := next((words for words in _LOST if words in first), None):
+            raise DeviceLost(found) from None
+        if "CUDA" in first and not _answers():
+            raise DeviceLost(first[:200]) from None
 
     def take_launches(self) -> list[Any]:
         """Nothing left to compile: every launch was."""
@@ -288,6 +291,15 @@ class CudaDevice:
     def compile(self, launches: list[Any], settled: list[list[Any]]) -> dict:
         """Nothing left to compile."""
         return {"compiled": 0, "failures": [], "not_modelled": [], "shared_bytes": 0}
+
+
+def _answers() -> bool:
+    """Whether the CUDA context can still be used: an error that stays comes back at every call."""
+    try:
+        torch.cuda.synchronize()
+    except RuntimeError:
+        return False
+    return True
 
 
 def causes(error: BaseException) -> list[BaseException]:

@@ -57,7 +57,9 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=4)
     given = parser.parse_args()
     device = machine.device()
-    table = Table("case", "start", "settle", "calls", *(f"{each} ms" for each in COLUMNS), "pair")
+    table = Table(
+        "case", "start", "settle", "calls", *(f"{each} ms" for each in COLUMNS), "pair", "screened"
+    )
     with Sandbox(device) as sandbox:
         for exercise, variant in timed_variants(given.exercises):
             for case in variant.performance.every_case:
@@ -102,6 +104,7 @@ def costs(sandbox, exercise, variant, case, pairs) -> list[str]:
         str(lane.calls),
         *(f"{sum(spent[name]) / pairs * 1e3:.1f}" for name in COLUMNS),
         f"{statistics.median(each) * 1e3:.0f}",
+        "yes" if lane._sets._screen.is_trusted else "no",
     ]
 
 

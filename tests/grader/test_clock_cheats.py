@@ -19,6 +19,7 @@ from tests.grader.clocked import HONEST, fails_with, timed
 
 CHEATS = clock_cheats.load()
 PAIRS = 8
+MANY_PAIRS = 24  # whose median is told apart from another's
 ON_A_GPU = 2**25  # elements: long against a launch
 AS_FAST = 0.97  # of what is honest: what a measurement can't tell apart, and a bit more
 
@@ -49,7 +50,9 @@ def expect_status(sandbox: Sandbox, cheat: Cheat) -> None:
     assert failed.status in cheat.statuses, failed
 
 
-def seconds_of(sandbox: Sandbox, source: str, n: int, count: int = PAIRS) -> list[float | Void]:
+def seconds_of(
+    sandbox: Sandbox, source: str, n: int, count: int = MANY_PAIRS
+) -> list[float | Void]:
     """What each pair is worth, where a request of an honest one costs as much as its own."""
     with timed(sandbox, HONEST, n) as honest:
         honest.settle()
@@ -58,7 +61,7 @@ def seconds_of(sandbox: Sandbox, source: str, n: int, count: int = PAIRS) -> lis
             fixed.add(honest.pair())
     with timed(sandbox, source, n) as candidate:
         candidate.settle()
-        return [credited(candidate.pair(), fixed.seconds) for _ in range(count)]
+        return [credited(candidate.pair(), fixed.seconds) for _ in range(MANY_PAIRS)]
 
 
 @pytest.mark.parametrize("cheat", of("", without_gpu=True))
@@ -104,7 +107,7 @@ def test_on_a_gpu_it_gains_nothing(cheat: Cheat, gpu_sandbox: Sandbox) -> None:
     honest = [
         each for each in seconds_of(gpu_sandbox, HONEST, ON_A_GPU) if not isinstance(each, Void)
     ]
-    assert len(honest) > PAIRS // 2
+    assert len(honest) > MANY_PAIRS // 2
     if counting:  # all void: nothing measured, nothing gained
         least = max(cheat.at_least, AS_FAST * statistics.median(honest))
         assert statistics.median(counting) >= least
@@ -112,8 +115,11 @@ def test_on_a_gpu_it_gains_nothing(cheat: Cheat, gpu_sandbox: Sandbox) -> None:
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("cheat", of("disturbed", without_gpu=False))
-def test_on_a_gpu_who_slows_the_yardstick_is_told(cheat: Cheat, gpu_sandbox: Sandbox) -> None:
+def test_on_a_gpu_who_slows_the_yardstick_is_told_or_slows_itself_alone(
+    cheat: Cheat, gpu_sandbox: Sandbox
+) -> None:
     exercise = load_all()["silu"]
     path = gpu_sandbox.hold(f"{cheat.name}.py", cheat.source.encode())
     seen = measure(gpu_sandbox, exercise, exercise.variants["triton"], path, 7)
-    assert seen.status is Status.not_measured or seen.disturbed, seen
+    only_itself = all(each.at_best < AS_FAST for each in seen.yardsticks)
+    assert seen.status is Status.not_measured or seen.disturbed or only_itself, seen

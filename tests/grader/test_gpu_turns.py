@@ -121,11 +121,11 @@ def session() -> Session:
 def test_a_variant_is_timed_by_a_grader_that_is_alone_on_the_gpu(session, monkeypatch):
     free: list[bool] = []
 
-    def timed(*_: object) -> PerformanceEvidence:
+    def timed(*_: object, **__: object) -> PerformanceEvidence:
         free.append(is_free(how=fcntl.LOCK_SH))
         return PerformanceEvidence(Status.passed)
 
-    monkeypatch.setattr("grader.session.stopwatch.measure", timed)
+    monkeypatch.setattr("grader.session.measure", timed)
     seen = session.alone(SILU, TRITON, RIGHT)
     assert seen.performance.status is Status.passed
     assert free == [False] and is_free()
@@ -133,7 +133,7 @@ def test_a_variant_is_timed_by_a_grader_that_is_alone_on_the_gpu(session, monkey
 
 def test_a_grader_that_waits_for_the_gpu_says_so(session, monkeypatch, tmp_path):
     monkeypatch.setattr(
-        "grader.session.stopwatch.measure", lambda *_: PerformanceEvidence(Status.passed)
+        "grader.session.measure", lambda *_, **__: PerformanceEvidence(Status.passed)
     )
     ready, steps = tmp_path / "ready", []
 

@@ -114,7 +114,7 @@ def test_a_wrong_element_ends_the_timing(sandbox, source, statuses):
 
 
 def test_a_store_to_an_input_ends_the_worker(sandbox):
-    failed = fails_with(sandbox, HONEST + "    x[0] = 1.0\n")
+    failed = fails_with(sandbox, HONEST + "    x.add_(1.0)\n")
     told = "illegal memory access" if sandbox.device == "cuda" else "SIGSEGV"
     assert failed.status is Status.crashed and told in str(failed)
 
