@@ -3,8 +3,8 @@
 The time of a call is the slope between a long run and a short one, (t(n) - t(m)) / (n - m): what
 is paid once per request (the way there and back, the first launch, the sample) cancels. A worker
 that sleeps in its short runs would make its slope small, so the time credited is never less than
-what the long run took beyond the fixed cost of a request as a trusted worker pays it; and a pair
-whose own fixed cost is beyond that is void.
+what the long run took beyond the fixed cost of a request as a trusted worker pays it (and a little
+more, which an honest one may need); and a pair whose own fixed cost is far beyond that is void.
 """
 
 from __future__ import annotations
@@ -26,7 +26,11 @@ from grader.worker.protocol import Code, Reply
 
 TARGET_SECONDS = 0.004  # of a long run: long against its fixed cost, short against drift
 FEWEST_CALLS = 4  # of a long run; a short one has a quarter
-# By how much a fixed cost may be beyond a trusted worker's: another language's first launch.
+# By how much an honest worker's fixed cost may be beyond a trusted one's: a kernel that wasn't
+# launched for a while, buffers that were filled. On an H100 it was 50 us. A worker that sleeps in
+# its short runs can hide so much there, and gain as much in a long run of 4 ms.
+HONEST_SECONDS = 60e-6
+# And by how much it may be in a single pair, noise and all.
 SLACK_SECONDS = 150e-6
 SLACK_SHARE = 0.02  # of the long run
 TIMES_EXPECTED = 50.0  # a run that takes so many times as long as it should has hung
@@ -82,8 +86,12 @@ def credited(pair: Pair, fixed: float) -> float | Void:
 
 
 def seconds_per_call(pair: Pair, fixed: float) -> float:
-    """The larger of the slope and what the long run took beyond a trusted request's `fixed`."""
-    return max(pair.slope, (pair.long_seconds - fixed) / pair.long_calls)
+    """The larger of the slope and what the long run took beyond what a request may cost.
+
+    That is `fixed`, a trusted worker's, and HONEST_SECONDS.
+    """
+    beyond = pair.long_seconds - fixed - HONEST_SECONDS
+    return max(pair.slope, beyond / pair.long_calls)
 
 
 class TimedPairs:
@@ -103,9 +111,12 @@ class TimedPairs:
 
     def settle(self) -> None:
         """Warm up, and choose how many calls a long run has. Raises TimingFailed."""
-        for count in (1, min(FEWEST_CALLS, self._sets.count), self.calls):
-            seconds = self._run(count).seconds
-        self._seconds_per_call = seconds / self.calls
+        self._run(1)  # compiles, and may tune
+        one, few = self._run(1).seconds, self._run(self.calls).seconds
+        # Without what a request costs, which may be more than the calls; but noise isn't to make
+        # it nothing.
+        difference = (few - one) / max(self.calls - 1, 1)
+        self._seconds_per_call = max(difference, few / self.calls / 10)
         wanted = math.ceil(TARGET_SECONDS / self._seconds_per_call)
         self.calls = min(max(wanted, FEWEST_CALLS), self._sets.count)
 

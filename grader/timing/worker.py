@@ -17,6 +17,9 @@ from grader.timing.request_page import RequestPage
 from grader.worker.protocol import Argument, Code, Operation, Reply
 
 WAKE_SECONDS = 0.002  # for the worker to come out of its nap once a request is announced
+# After an empty request: sooner, the device has not put the worker's context down yet, and takes
+# it up again hundreds of us late; much later, its processor and the driver have gone cold again.
+REST_SECONDS = 0.0008
 LOOK_SECONDS = 0.002  # between looks at whether it is still alive; each costs microseconds
 
 T = TypeVar("T")
@@ -85,6 +88,9 @@ class TimedWorker:
         time.sleep(WAKE_SECONDS)
         self._ask(0, 0, limit_seconds)
         self._page.announce()
+        rested = time.perf_counter() + REST_SECONDS
+        while time.perf_counter() < rested:
+            pass  # a sleep may be a long one
 
     def run(
         self, first: int, count: int, read_sample: Callable[[], T], limit_seconds: float

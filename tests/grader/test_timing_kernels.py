@@ -182,7 +182,7 @@ def test_on_a_gpu_the_matrix_product_of_a_library_is_told_by_its_name():
 
 def test_the_profiled_call_is_graded_like_any_other(shared_sandbox):
     source = "done = 0\n" + HONEST.replace(
-        "    out.copy_", "    global done\n    done += 1\n    if done > 9: return\n    out.copy_"
+        "    out.copy_", "    global done\n    done += 1\n    if done > 6: return\n    out.copy_"
     )
     with timed(shared_sandbox, source) as candidate:
         candidate.settle()

@@ -14,7 +14,7 @@ from grader.race import Void
 from grader.sandbox import Sandbox
 from grader.status import Status
 from grader.supervision import Limits
-from grader.timing.pairs import FixedCost, Pair, TimedPairs, credited
+from grader.timing.pairs import HONEST_SECONDS, FixedCost, Pair, TimedPairs, credited
 from grader.timing.request_page import RequestPage
 from grader.timing.worker import TimingFailed, expect_ok
 from grader.worker.protocol import PAGE_BYTES, Operation
@@ -63,17 +63,18 @@ def test_what_takes_longer_is_seen_to_take_longer(sandbox):
     ],
 )
 def test_a_call_is_credited_the_larger_of_slope_and_what_the_long_run_took(long, short, expected):
-    worth = credited(Pair(long, short, 16, 4), fixed=0.0002)
+    worth = credited(Pair(long, short, 16, 4), fixed=0.0002 - HONEST_SECONDS)
     assert math.isclose(worth, expected / 16, rel_tol=1e-9)
 
 
-def test_sleeping_in_the_short_runs_gains_nothing():
+def test_sleeping_in_the_short_runs_gains_no_more_than_an_honest_request_may_cost():
     honest = Pair(0.0100, 0.0025, 16, 4)
+    least = honest.slope - HONEST_SECONDS / honest.long_calls  # 0.6 % less
     for slept in (0.0001, 0.0005, 0.002, 0.007):
         pair = Pair(honest.long_seconds, honest.short_seconds + slept, 16, 4)
         assert pair.slope < honest.slope
         worth = credited(pair, fixed=0.0)
-        assert isinstance(worth, Void) or worth >= honest.slope * (1 - 1e-9)
+        assert isinstance(worth, Void) or worth >= least * (1 - 1e-9)
     assert isinstance(worth, Void) and "than a trusted worker" in worth.reason
 
 
