@@ -13,7 +13,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from grader import __version__, handout, pool, release, report, stubs
+from grader import __version__, handout, machine, pool, release, report, stubs
 from grader import evidence as evidence_files
 from grader.batch import commands, gradescope_zip, similarity
 from grader.batch.classes import ClassError
@@ -140,7 +140,7 @@ def grade(
             only=names,
             require_sandbox=require_sandbox,
             lifted=lifted,
-            jobs=jobs or pool.default_jobs(),
+            jobs=jobs or pool.default_jobs(on_gpu=machine.device() == "cuda"),
             on_step=on_step,
         )
     if evidence is not None:

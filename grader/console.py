@@ -32,7 +32,9 @@ OnlyOption = Annotated[
 ]
 JobsOption = Annotated[
     int | None,
-    typer.Option("--jobs", min=1, help="Processes side by side; as many as cores, up to 4."),
+    typer.Option(
+        "--jobs", min=1, help="Processes side by side; as many as cores, up to 4, or 12 with a GPU."
+    ),
 ]
 GpusOption = Annotated[
     str | None,

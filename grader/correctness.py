@@ -24,6 +24,9 @@ from grader.runner import CaseResult, Runner
 from grader.spec import SizeRule
 from grader.status import Status, worst
 
+# Of a part, on a GPU. There the time is the compiler's, which makes a kernel anew for each way in
+# which sizes and strides divide by 16: a matrix product of any layout has dozens of them.
+GPU_SECONDS = 12.0
 RERUNS = 10  # of the smallest failing case: does it fail each time?
 SLOW = frozenset({Status.timed_out, Status.out_of_memory})
 # The same for every case, so one is enough.
@@ -52,6 +55,11 @@ class Effort:
     reruns: int = RERUNS  # of the smallest failing case
     enough: int | None = None  # failing cases, after which no more are looked for; None: never
     compile_ahead: bool = True  # for the GPU, what ran in the interpreter
+
+    @classmethod
+    def on(cls, device: str) -> Effort:
+        """What is usual in the interpreter, or on any other device, which is a GPU."""
+        return cls() if device == "interpreter" else cls(seconds=GPU_SECONDS)
 
 
 @dataclass

@@ -7,12 +7,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, as_completed
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 from grader import gpu_turns, machine, pool
 from grader.allowed_paths import DeviceName
 from grader.correctness import Effort
-from grader.evidence import Evidence, PartEvidence, PerformanceEvidence, VariantEvidence
+from grader.evidence import (
+    Evidence,
+    MemoryEvidence,
+    PartEvidence,
+    PerformanceEvidence,
+    VariantEvidence,
+)
 from grader.session import (
     MAX_FILE_BYTES,
     PUBLIC_SEED,
@@ -20,6 +27,7 @@ from grader.session import (
     Session,
     Step,
     SubmissionError,
+    keys_of,
     selected,
 )
 from grader.spec import Exercise, Variant
@@ -161,49 +169,141 @@ def _side_by_side(
 
     Those worth most, which take longest, come first, so that none of them is left for last.
     """
-    files = session.files
-    kept_as = uuid4().hex
-    with pool.Pool(min(jobs, len(pairs))) as processes:
+    places = sorted(range(len(pairs)), key=lambda i: -pairs[i][1].max_points)
+    shares = [each for index in places for each in _shares(index, pairs[index][1], options.device)]
+    with pool.Pool(min(jobs, len(shares))) as processes:
+        checking = _Checking(session, options, pairs, processes, on_step)
+        for share in shares:
+            checking.submit(share)
+        while checking.waiting:
+            for future in as_completed(list(checking.waiting)):
+                yield from checking.take(future)
 
-        def submit(index: int) -> Future[VariantEvidence]:
-            exercise, variant = pairs[index]
-            names = (exercise.name, variant.name)
-            arguments = (kept_as, session.submission, files, options, *names)
-            return processes.submit(_beside, *arguments, told=on_step)
 
-        places = sorted(range(len(pairs)), key=lambda i: -pairs[i][1].max_points)
-        waiting = {submit(index): index for index in places}
-        lost: set[int] = set()
-        while waiting:
-            for future in as_completed(list(waiting)):
-                index = waiting.pop(future)
-                try:
-                    yield index, future.result()
-                except pool.Lost:
-                    if index in lost:
-                        yield index, _lost(session, *pairs[index])
-                    else:
-                        lost.add(index)
-                        waiting[submit(index)] = index
+@dataclass(frozen=True)
+class _Share:
+    """Some of the work on the variant at `index`: a few of its parts, or, with the evidence of all
+    of them, counting its accesses to memory."""
+
+    index: int
+    keys: tuple[tuple[str, str], ...] = ()
+    evidence: VariantEvidence | None = None
+    is_again: bool = False  # the process that had it before was lost
+
+
+def _shares(index: int, variant: Variant, device: str | None) -> list[_Share]:
+    """How the parts of a variant are shared out.
+
+    On a GPU, where checking is compiling, those of a Triton variant are checked side by side; in
+    the interpreter and of CUDA C++, which is compiled once, a variant is one process's work.
+    """
+    keys = keys_of(variant)
+    if device == gpu_turns.ON_GPU and variant.language == "triton":
+        return [_Share(index, (key,)) for key in keys]
+    return [_Share(index, tuple(keys))]
+
+
+class _Checking:
+    """The variants of one grading being checked in processes, and what came of them so far."""
+
+    def __init__(
+        self,
+        session: Session,
+        options: _Options,
+        pairs: Sequence[_Pair],
+        processes: pool.Pool,
+        on_step: Progress,
+    ) -> None:
+        self.waiting: dict[Future[Any], _Share] = {}
+        self._session, self._pairs, self._processes = session, pairs, processes
+        self._on_step = on_step
+        self._given = (uuid4().hex, session.submission, session.files, options)
+        self._parts: dict[int, dict[tuple[str, str], PartEvidence]] = {}
+
+    def submit(self, share: _Share) -> None:
+        """Have a share done."""
+        exercise, variant = self._pairs[share.index]
+        arguments = (*self._given, exercise.name, variant.name)
+        if share.evidence is None:
+            work = (_check, *arguments, share.keys)
+        else:
+            work = (_count, *arguments, share.evidence)
+        self.waiting[self._processes.submit(*work, told=self._on_step)] = share
+
+    def take(self, future: Future[Any]) -> Iterator[tuple[int, VariantEvidence]]:
+        """Take in what a process found; the variant's evidence, where that was the last of it."""
+        share = self.waiting.pop(future)
+        try:
+            found = future.result()
+        except pool.Lost:
+            if not share.is_again:
+                self.submit(replace(share, is_again=True))
+                return
+            found = _lost(share)
+        if share.evidence is not None:
+            yield share.index, found
+            return
+        parts = self._parts.setdefault(share.index, {})
+        parts.update(
+            ((part.dtype, part.size_class), part) for part in found
+        )  # none where there is no file
+        if any(each.index == share.index for each in self.waiting.values()):
+            return
+        exercise, variant = self._pairs[share.index]
+        ordered = tuple(parts[key] for key in keys_of(variant) if key in parts)
+        evidence = replace(self._session.unseen(exercise, variant), parts=ordered)
+        if variant.memory is not None and evidence.correctness is Status.passed:
+            self.submit(_Share(share.index, evidence=evidence))
+        else:
+            yield share.index, evidence
+
+
+def _lost(share: _Share) -> VariantEvidence | list[PartEvidence]:
+    """In place of what a process would have found that was lost twice."""
+    if share.evidence is not None:
+        return replace(share.evidence, memory=MemoryEvidence(Status.grader_error, LOST))
+    return [PartEvidence(*key, Status.grader_error, reason=LOST) for key in share.keys]
 
 
 _kept: dict[str, Session] = {}  # in a process of the pool: the session of the grading it works for
 
 
-def _beside(
+def _check(
     kept_as: str,
     submission: Path,
     files: Mapping[str, bytes | str],
     options: _Options,
     exercise: str,
     variant: str,
+    keys: Sequence[tuple[str, str]],
+) -> tuple[PartEvidence, ...]:
+    """Some parts of a variant, in a process of a pool, whose session and sandbox stay."""
+    session, spec = _opened(kept_as, submission, files, options), options.exercises[exercise]
+    pool.tell(Step(exercise, variant))
+    return session.parts(spec, spec.variants[variant], keys, pool.tell)
+
+
+def _count(
+    kept_as: str,
+    submission: Path,
+    files: Mapping[str, bytes | str],
+    options: _Options,
+    exercise: str,
+    variant: str,
+    evidence: VariantEvidence,
 ) -> VariantEvidence:
-    """One variant, in a process of a pool, whose session and sandbox stay for the next one."""
+    """What a variant does to memory, added to the evidence of its parts."""
+    session, spec = _opened(kept_as, submission, files, options), options.exercises[exercise]
+    return session.counted(spec, spec.variants[variant], evidence, pool.tell)
+
+
+def _opened(
+    kept_as: str, submission: Path, files: Mapping[str, bytes | str], options: _Options
+) -> Session:
+    """In a process of a pool that shares its GPU: its session."""
     if options.device == gpu_turns.ON_GPU:  # before anything here uses CUDA
         gpu_turns.settle(alone=False)
-    session = _session(kept_as, submission, files, options)
-    spec = options.exercises[exercise]
-    return session.beside(spec, spec.variants[variant], pool.tell)
+    return _session(kept_as, submission, files, options)
 
 
 def _session(
@@ -214,15 +314,6 @@ def _session(
         _kept[kept_as] = options.session(submission, files)
         pool.at_end(_kept[kept_as].__exit__)
     return _kept[kept_as]
-
-
-def _lost(session: Session, exercise: Exercise, variant: Variant) -> VariantEvidence:
-    parts = [
-        PartEvidence(dtype, name, Status.grader_error, reason=LOST)
-        for dtype in variant.dtypes
-        for name in variant.size_classes
-    ]
-    return replace(session.unseen(exercise, variant), parts=tuple(parts))
 
 
 # --- on each GPU ----------------------------------------------------------------------------------

@@ -35,7 +35,7 @@ Lost = pebble.ProcessExpired  # a future's exception where its process was kille
 
 T = TypeVar("T")
 
-MOST_BY_DEFAULT = 4
+MOST_BY_DEFAULT, MOST_BY_DEFAULT_ON_GPU = 4, 12
 _LONGEST_MESSAGE = 2048  # bytes; a pipe takes as many at once or none, whoever else writes
 _FIRST = 100  # of multiprocessing's own clean-up, which is called from the highest number down
 
@@ -43,9 +43,14 @@ _writer: Connection | None = None  # in a process of the pool, to the one that m
 _number = 0  # of the task that it works on
 
 
-def default_jobs() -> int:
-    """As many as there are cores to use, up to four: each needs some 1.5 GB of memory."""
-    return min(len(os.sched_getaffinity(0)), MOST_BY_DEFAULT)
+def default_jobs(on_gpu: bool = False) -> int:
+    """As many as there are cores to use, up to four: each needs some 1.5 GB of memory.
+
+    On a GPU up to twelve, each with a context there: most of the time is the compiler's, and
+    machines with one have the memory.
+    """
+    most = MOST_BY_DEFAULT_ON_GPU if on_gpu else MOST_BY_DEFAULT
+    return min(len(os.sched_getaffinity(0)), most)
 
 
 class Pool:

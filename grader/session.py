@@ -118,7 +118,7 @@ class Session:
         self.exercises = exercises
         self.seed = seed
         self.device: DeviceName = device or machine.device()
-        self.effort = effort or Effort()
+        self.effort = effort or Effort.on(self.device)
         self.sandbox = sandbox or Sandbox(self.device, level, require_sandbox)
         self._owns_sandbox = sandbox is None
         self.policy = policy
@@ -175,12 +175,40 @@ class Session:
         """
         on_step(Step(exercise.name, variant.name))
         evidence = self.unseen(exercise, variant)
+        parts = self.parts(exercise, variant, keys_of(variant), on_step)
+        return self.counted(exercise, variant, replace(evidence, parts=parts), on_step)
+
+    def parts(
+        self,
+        exercise: Exercise,
+        variant: Variant,
+        keys: Sequence[tuple[str, str]],
+        on_step: Progress = lambda step: None,
+    ) -> tuple[PartEvidence, ...]:
+        """Some of a variant's parts, named by dtype and size class; none where it has no file.
+
+        Between two cases, way is made for whoever times something on the same GPU.
+        """
+        if self.not_attempted(variant):
+            return ()
         with self._share(on_step) as stepped:
-            if not evidence.not_attempted:
-                evidence = replace(evidence, parts=self._parts(exercise, variant, stepped))
-            if variant.memory is not None and evidence.correctness is Status.passed:
-                stepped(Step(exercise.name, variant.name, "memory"))
-                evidence = replace(evidence, memory=self._counted(exercise, variant))
+            found = tuple(self._checked(exercise, variant, keys, stepped))
+        self.runners.close_variant(exercise, variant)
+        return found
+
+    def counted(
+        self,
+        exercise: Exercise,
+        variant: Variant,
+        evidence: VariantEvidence,
+        on_step: Progress = lambda step: None,
+    ) -> VariantEvidence:
+        """The evidence of a variant, all of whose parts were checked, with its use of memory."""
+        if variant.memory is None or evidence.correctness is not Status.passed:
+            return evidence
+        with self._share(on_step) as stepped:
+            stepped(Step(exercise.name, variant.name, "memory"))
+            evidence = replace(evidence, memory=self._counted(exercise, variant))
         self.runners.close_variant(exercise, variant)
         return evidence
 
@@ -302,10 +330,6 @@ class Session:
         return triton_memory.measure(seen, exercise, variant, case, source, grown)
 
     # --- parts ---------------------------------------------------------------------------------
-
-    def _parts(self, exercise: Exercise, variant: Variant, on_step: Progress):
-        keys = [(dtype, name) for dtype in variant.dtypes for name in variant.size_classes]
-        return tuple(self._checked(exercise, variant, keys, on_step))
 
     def _checked(
         self,
@@ -516,6 +540,11 @@ class Session:
         """The submission as a reproduce line names it; "" for the default folder."""
         default = Path("assignment")
         return "" if self.submission.resolve() == default.resolve() else str(self.submission)
+
+
+def keys_of(variant: Variant) -> list[tuple[str, str]]:
+    """Its parts' names, dtype and size class, in their order."""
+    return [(dtype, name) for dtype in variant.dtypes for name in variant.size_classes]
 
 
 def _read(path: Path) -> bytes | str:

@@ -44,7 +44,7 @@ class Class:
     exercises: Mapping[str, Exercise]
     course: Course = field(default_factory=Course)
     roster: Roster | None = None
-    effort: Effort = field(default_factory=Effort)
+    effort: Effort | None = None  # what is usual on the device
     notes: list[str] = field(default_factory=list)  # what a person should know, a line each
 
     @classmethod
@@ -165,7 +165,8 @@ class Class:
 
     def plans(self, device: str) -> Plans:
         """Plans under this class's conditions."""
-        conditions = Conditions(self.store.seed or 0, device, self.effort)
+        effort = self.effort or Effort.on(device)
+        conditions = Conditions(self.store.seed or 0, device, effort)
         return Plans(self.store, self.exercises, conditions, self.lifted)
 
     def gradebook(self, here: str = "") -> Gradebook:

@@ -28,6 +28,7 @@ from grader.batch.progress import Silent, Watcher
 from grader.batch.schedule import Executor, Finished, InPool, Lane, Stopped
 from grader.batch.store import NAME, NewResult, Store, StoredHandin, StoreError
 from grader.batch.tasks import INTERPRETER, Result, Task, grade_in_pool, has_grader_error
+from grader.correctness import Effort
 
 MOST_SEEDS = 1 << 32
 LOCK = "class.lock"
@@ -204,7 +205,7 @@ class _Work:
             self._class.exercises,
             self._store.seed,
             self._machines.device,
-            self._class.effort,
+            self._class.effort or Effort.on(self._machines.device),
             self._options.require_sandbox,
         )
 

@@ -163,7 +163,7 @@ def test_what_is_checked_makes_way_between_two_cases(session, monkeypatch, tmp_p
         with gpu_turns.alone("0"):
             been.touch()
 
-    def parts(exercise, variant, on_step) -> tuple[PartEvidence, ...]:
+    def parts(exercise, variant, keys, on_step) -> tuple[PartEvidence, ...]:
         begun.touch()
         assert not is_free()
         deadline = time.monotonic() + SECONDS
@@ -172,7 +172,7 @@ def test_what_is_checked_makes_way_between_two_cases(session, monkeypatch, tmp_p
             on_step(Step("silu", "triton", "float32 ragged", 1))
         return RIGHT.parts
 
-    monkeypatch.setattr(session, "_parts", parts)
+    monkeypatch.setattr(session, "_checked", parts)
     measuring = child(measure_once)
     with gpu_turns.beside("0") if within else contextlib.nullcontext(lambda: None) as make_way:
         # Within a share, as in a class, it is that one which makes way.

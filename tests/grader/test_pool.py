@@ -17,7 +17,7 @@ import pytest
 from grader import grade as grading
 from grader import pool
 from grader.correctness import Effort
-from grader.evidence import VariantEvidence
+from grader.evidence import MemoryEvidence, PartEvidence, VariantEvidence
 from grader.grade import grade
 from grader.native import why_not
 from grader.pool import Lost, Pool
@@ -176,17 +176,15 @@ class Scripted:
 
     def __exit__(self, *_: object) -> None: ...
 
-    def submit(self, function, kept_as, submission, files, options, exercise, variant, told):
-        future: Future[VariantEvidence] = Future()
+    def submit(self, function, kept_as, submission, files, options, exercise, variant, keys, told):
+        future: Future[tuple[PartEvidence, ...]] = Future()
         end = self.left[exercise].pop(0)
         if isinstance(end, KeyboardInterrupt):
             raise end
         if end is not None:
             future.set_exception(end)
         else:
-            spec = options.exercises[exercise]
-            with Session(submission, options.exercises, device="interpreter") as session:
-                future.set_result(session.unseen(spec, spec.variants[variant]))
+            future.set_result(())
         return future
 
 
@@ -213,6 +211,70 @@ def test_lost_twice_is_the_graders_failure_and_nobody_elses(monkeypatch):
     assert other.parts == ()
 
 
+class Shares:
+    """Stands in for a pool: does what it is given at once, and remembers what that was."""
+
+    def __init__(self, lost: int = 0) -> None:
+        self.done: list[tuple[str, object]] = []
+        self._lost = lost  # shares of a memory count
+
+    def submit(self, function, *arguments, told):
+        *_, exercise, variant, what = arguments
+        self.done.append((f"{exercise}/{variant}", what))
+        future: Future = Future()
+        if function is grading._check:
+            future.set_result([PartEvidence(*key, Status.passed) for key in what])
+        elif self._lost:
+            self._lost -= 1
+            future.set_exception(Lost("killed"))
+        else:
+            future.set_result(replace(what, memory=MemoryEvidence(Status.passed)))
+        return future
+
+
+def shared_out(name: str, device: str, processes: Shares):
+    exercise, variant = name.split("/")
+    pair = (load_all()[exercise], load_all()[exercise].variants[variant])
+    options = grading._Options(load_all(), 7, device, None, False, ())
+    with Session(ROOT / "reference", load_all(), device="interpreter") as session:
+        checking = grading._Checking(session, options, [pair], processes, lambda step: None)
+        shares = grading._shares(0, pair[1], device)
+        for share in shares:
+            checking.submit(share)
+        seen = []
+        while checking.waiting:
+            # The last first: in what order they come is chance.
+            seen += checking.take(list(checking.waiting)[-1])
+    [(_, evidence)] = seen
+    return shares, evidence
+
+
+def test_on_a_gpu_the_parts_of_a_triton_variant_are_shared_out_and_put_together_in_order():
+    processes = Shares()
+    shares, evidence = shared_out("softmax/online", "cuda", processes)
+    variant = load_all()["softmax"].variants["online"]
+    keys = [(dtype, name) for dtype in variant.dtypes for name in variant.size_classes]
+    assert len(shares) == len(keys) > 3 and all(len(each.keys) == 1 for each in shares)
+    assert [(part.dtype, part.size_class) for part in evidence.parts] == keys
+    assert evidence.memory.status is Status.passed
+    assert isinstance(processes.done[-1][1], VariantEvidence)  # counted once all parts are right
+
+
+@pytest.mark.parametrize(
+    ("name", "device"), [("softmax/online", "interpreter"), ("transpose/cuda_v3", "cuda")]
+)
+def test_what_is_compiled_once_or_not_at_all_is_one_share(name, device):
+    shares, evidence = shared_out(name, device, Shares())
+    assert len(shares) == 1 and len(evidence.parts) == len(shares[0].keys)
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_memory_count_lost_once_is_done_again_and_twice_is_the_graders_failure(times):
+    _, evidence = shared_out("softmax/online", "cuda", Shares(lost=times))
+    expected = Status.passed if times == 1 else Status.grader_error
+    assert evidence.memory.status is expected and evidence.correctness is Status.passed
+
+
 def test_interrupted_side_by_side_it_keeps_what_is_done(monkeypatch):
     seen = graded(monkeypatch, silu=[KeyboardInterrupt()], copy_first_column=[KeyboardInterrupt()])
     assert not seen.complete
@@ -223,3 +285,4 @@ def test_more_processes_than_cores_are_not_started_by_default(monkeypatch):
     for cores, jobs in ((1, 1), (2, 2), (64, 4)):
         monkeypatch.setattr(os, "sched_getaffinity", lambda _, cores=cores: set(range(cores)))
         assert pool.default_jobs() == jobs
+        assert pool.default_jobs(on_gpu=True) == min(cores, 12)
