@@ -62,7 +62,7 @@ class Oracle:
         wide = {name: _widened(tensor, dtype) for name, tensor in inputs.items()}
         expected = self._call(self.definition, wide, scalars)
         own = self._own(inputs, scalars, len(expected))
-        sizes = self._sizes(magnitude, inputs, wide, scalars, expected)
+        sizes = self.magnitudes(inputs, wide, scalars, expected, magnitude)
         if not len(expected) == len(own) == len(sizes):
             raise OracleError(f"{self.name}: its functions return different numbers of outputs")
         for e, o, s in zip(expected, own, sizes, strict=True):
@@ -93,14 +93,19 @@ class Oracle:
                 return [None] * count
             raise
 
-    def _sizes(
+    def magnitudes(
         self,
-        magnitude: str,
         inputs: Mapping[str, torch.Tensor],
         wide: Mapping[str, torch.Tensor],
         scalars: Mapping[str, Any],
         expected: list[torch.Tensor],
+        magnitude: str,
     ) -> list[torch.Tensor]:
+        """How large the numbers behind each output are, with any sign; computed in `wide`'s dtype.
+
+        `wide` are the inputs in it; `expected` is what the tolerance's `expected` stands for.
+        Raises OracleError where a function of the oracle fails.
+        """
         if magnitude == "expected":
             return expected
         if magnitude == "absolute_inputs":

@@ -1,18 +1,23 @@
-"""A first look at timed outputs, in float32: nearly all are right, and this says so in less time.
+"""A first look at timed outputs: nearly all are right, and this says so in a fraction of the time.
 
-A timed run has dozens of outputs of hundreds of MiB, and judging them takes a hundred times as long
-as computing them did. For outputs of 16 bits the truth in float32 is as good as one in float64:
-what it is off by is far below a unit in their last place. So an output whose every element is right
-by that, with room to spare, is right; of any other nothing is decided here, and compare.py judges
-it in float64.
+A timed run has dozens of outputs of hundreds of MiB, and judging them in float64 takes a hundred
+times as long as computing them did. There are two cheaper looks, each of which can only say that an
+output is right: where one can't, the next is taken, and compare.py in float64 has the last word.
 
-Whether float32 will do for an exercise isn't assumed. The first set is judged in float64, and only
-where every result that passes here would have passed there is the screen used for the others.
+    as torch    beside torch's own result, in the kernel's dtype: it costs about what the kernel
+                does; for bfloat16, which has the range of float32
+    in float32  beside the definition's result in float32: for outputs of 16 bits that is as good
+                as float64, what it is off by is far below a unit in their last place
+
+Both allow less than compare.py does, for what they are off by themselves. Whether that is enough
+isn't assumed: the first set is judged in float64, and a look is trusted only if, at every element
+of it, whatever it lets pass would have passed there too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -21,78 +26,158 @@ from grader.compare import MAX_OWN_ERROR, allowed_error
 from grader.oracle import Oracle, Truth
 from grader.spec import Tolerance
 
-ROOM = 0.95  # of what an element may be off by
-NARROW = (torch.float16, torch.bfloat16)
+AS_TORCH_ROOM = 0.6  # of what an element may be off by: torch's own may be off by the rest
+FLOAT32_ROOM = 0.8
+FLOATS = (torch.float32, torch.float16, torch.bfloat16)
+
+Inputs = Mapping[str, torch.Tensor]
+Scalars = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Bound:
+    """What an output has to lie near, and how near, element by element."""
+
+    expected: torch.Tensor
+    allowed: torch.Tensor
+
+    def holds(self, values: torch.Tensor) -> bool:
+        """Whether every element does; nan is near nothing."""
+        if self.expected.shape != values.shape:
+            return False
+        kind = self.allowed.dtype
+        off = (values.to(kind) - self.expected.to(kind)).abs_()
+        return bool((off <= self.allowed).all())
 
 
 class Screen:
-    """The first look at the outputs of one case."""
+    """The first looks at the outputs of one case."""
 
     def __init__(self, oracle: Oracle, tolerance: Tolerance, dtypes: Sequence[str]) -> None:
         """`dtypes` are those of the outputs."""
-        self._oracle, self._tolerance = oracle, tolerance
-        self._kinds = [getattr(torch, dtype) for dtype in dtypes]
-        # None where that isn't known yet.
-        self.is_trusted: bool | None = None if set(self._kinds) <= {*NARROW} else False
+        kinds = [getattr(torch, dtype) for dtype in dtypes]
+        self._kinds = kinds
+        self._tolerance = tolerance
+        looks = [_AsTorch(oracle, tolerance, kinds), _InFloat32(oracle, tolerance, kinds)]
+        self._candidates = looks if set(kinds) <= {*FLOATS} else []
+        self._trusted: list[_AsTorch | _InFloat32] = []
 
-    def learn(
-        self,
-        inputs: Mapping[str, torch.Tensor],
-        scalars: Mapping[str, Any],
-        truths: Sequence[Truth],
-    ) -> None:
-        """Find out, by one set's truths in float64, whether those in float32 will do."""
-        if self.is_trusted is None:
-            found = self._truths(inputs, scalars)
-            self.is_trusted = all(
-                self._is_stricter(mine, truth, kind)
-                for mine, truth, kind in zip(found, truths, self._kinds, strict=True)
-            )
+    @property
+    def trusted(self) -> list[str]:
+        """The names of the looks that are taken."""
+        return [each.name for each in self._trusted]
 
-    def passes(
-        self,
-        inputs: Mapping[str, torch.Tensor],
-        scalars: Mapping[str, Any],
-        outputs: Sequence[torch.Tensor],
-    ) -> bool:
+    def learn(self, inputs: Inputs, scalars: Scalars, truths: Sequence[Truth]) -> None:
+        """Find out, by one set's truths in float64, which of the looks can be trusted.
+
+        The first set's answer holds. Raises OracleError where a function of the oracle fails.
+        """
+        candidates, self._candidates = self._candidates, []
+        for look in candidates:
+            look.learn(truths)
+            bounds = look.bounds(inputs, scalars)
+            if bounds is not None and all(
+                self._is_stricter(bound, truth, kind)
+                for bound, truth, kind in zip(bounds, truths, self._kinds, strict=True)
+            ):
+                self._trusted.append(look)
+
+    def passes(self, inputs: Inputs, scalars: Scalars, outputs: Sequence[torch.Tensor]) -> bool:
         """Whether every element of every output is right; False where that isn't decided.
 
         Raises OracleError where a function of the oracle fails.
         """
-        if not self.is_trusted:
-            return False
-        for values, truth in zip(outputs, self._truths(inputs, scalars), strict=True):
-            allowed = self._allowed(truth, values.dtype)
-            if allowed is None or truth.expected.shape != values.shape:
-                return False
-            off = (values.float() - truth.expected).abs_()
-            if not bool((off <= allowed).all()):  # nan is not
-                return False
-        return True
+        for look in list(self._trusted):
+            bounds = look.bounds(inputs, scalars)
+            if bounds is not None and all(
+                bound.holds(values) for bound, values in zip(bounds, outputs, strict=True)
+            ):
+                return True
+            if look is not self._trusted[-1]:  # it will not do for this kernel's other outputs
+                self._trusted.remove(look)
+        return False
 
-    def _truths(
-        self, inputs: Mapping[str, torch.Tensor], scalars: Mapping[str, Any]
-    ) -> list[Truth]:
-        return self._oracle.truths(inputs, scalars, self._tolerance.magnitude, torch.float32)
-
-    def _allowed(self, truth: Truth, kind: torch.dtype) -> torch.Tensor | None:
-        """As compare.allowed_error, in float32; None where torch's own is no measure."""
-        limits = torch.finfo(kind)
-        smallest = limits.smallest_normal * limits.eps
-        unit = (truth.magnitude * limits.eps).clamp_(smallest, limits.max * limits.eps)
-        own = 0.0
-        if truth.own is not None:
-            own = float(((truth.own.float() - truth.expected).abs_() / unit).max())
-            if not own <= MAX_OWN_ERROR / limits.eps:
-                return None
-        floor = self._tolerance.floor(str(kind).removeprefix("torch."))
-        return unit.mul_(ROOM * (self._tolerance.factor * own + floor))
-
-    def _is_stricter(self, mine: Truth, truth: Truth, kind: torch.dtype) -> bool:
-        """Whether whatever passes by `mine` would pass by the `truth` in float64."""
-        allowed = self._allowed(mine, kind)
-        if allowed is None:
-            return False
+    def _is_stricter(self, bound: Bound, truth: Truth, kind: torch.dtype) -> bool:
+        """Whether whatever holds by the bound would pass by the truth in float64."""
         wide = allowed_error(truth, str(kind).removeprefix("torch."), self._tolerance)
-        apart = (mine.expected.double() - truth.expected).abs()
-        return bool((allowed.double() + apart <= wide).all())
+        apart = (bound.expected.double() - truth.expected).abs()
+        return bool((bound.allowed.double() + apart <= wide).all())
+
+
+class _AsTorch:
+    """Beside torch's own result, whose error in float64 the first set has shown."""
+
+    name = "as torch"
+
+    def __init__(self, oracle: Oracle, tolerance: Tolerance, kinds: Sequence[torch.dtype]) -> None:
+        self._oracle, self._tolerance, self._kinds = oracle, tolerance, kinds
+        self._units: list[float] | None = None  # allowed for each output
+
+    def learn(self, truths: Sequence[Truth]) -> None:
+        """Take torch's error from the truths of a set in float64."""
+        if torch.bfloat16 in self._kinds and all(each.own is not None for each in truths):
+            self._units = [
+                _allowed_units(truth, kind, self._tolerance)
+                for truth, kind in zip(truths, self._kinds, strict=True)
+            ]
+
+    def bounds(self, inputs: Inputs, scalars: Scalars) -> list[Bound] | None:
+        """None where it isn't for these outputs."""
+        if self._units is None:
+            return None
+        own = self._oracle.own(inputs, scalars)
+        sizes = self._oracle.magnitudes(inputs, inputs, scalars, own, self._tolerance.magnitude)
+        return [
+            # In the output's own dtype: float32 for what isn't bfloat16.
+            Bound(each, _unit(size, kind).mul_(AS_TORCH_ROOM * units).to(_work(kind)))
+            for each, size, kind, units in zip(own, sizes, self._kinds, self._units, strict=True)
+        ]
+
+
+class _InFloat32:
+    """Beside the definition's result in float32."""
+
+    name = "in float32"
+
+    def __init__(self, oracle: Oracle, tolerance: Tolerance, kinds: Sequence[torch.dtype]) -> None:
+        self._oracle, self._tolerance, self._kinds = oracle, tolerance, kinds
+
+    def learn(self, truths: Sequence[Truth]) -> None:
+        """Nothing to learn: torch's error is taken anew each time."""
+
+    def bounds(self, inputs: Inputs, scalars: Scalars) -> list[Bound] | None:
+        """None where torch's own result is no measure."""
+        truths = self._oracle.truths(inputs, scalars, self._tolerance.magnitude, torch.float32)
+        found = []
+        for truth, kind in zip(truths, self._kinds, strict=True):
+            units = _allowed_units(truth, kind, self._tolerance)
+            if not units < float("inf"):
+                return None
+            allowed = _unit(truth.magnitude, kind).mul_(FLOAT32_ROOM * units)
+            found.append(Bound(truth.expected, allowed))
+        return found
+
+
+def _allowed_units(truth: Truth, kind: torch.dtype, tolerance: Tolerance) -> float:
+    """By how many units an element may be off, as in compare.allowed_error; inf where torch's own
+    result is no measure."""
+    limits = torch.finfo(kind)
+    own = 0.0
+    if truth.own is not None:
+        work = truth.expected.dtype
+        error = (truth.own.to(work) - truth.expected).abs_() / _unit(truth.magnitude, kind)
+        own = float(error.max()) if error.numel() else 0.0
+        if not own <= MAX_OWN_ERROR / limits.eps:
+            return float("inf")
+    return tolerance.factor * own + tolerance.floor(str(kind).removeprefix("torch."))
+
+
+def _unit(magnitude: torch.Tensor, kind: torch.dtype) -> torch.Tensor:
+    """As compare.py's, in the dtype of the magnitude."""
+    limits = torch.finfo(kind)
+    smallest = limits.smallest_normal * limits.eps
+    return (magnitude.abs() * limits.eps).clamp_(smallest, limits.max * limits.eps)
+
+
+def _work(kind: torch.dtype) -> torch.dtype:
+    return kind if kind is torch.bfloat16 else torch.float32
