@@ -143,6 +143,8 @@ class Session:
 
     def __exit__(self, *_: object) -> None:
         self.runners.close()
+        if "_trusted" in vars(self):
+            self._trusted.close()
         if self._owns_sandbox:
             self.sandbox.close()
 
@@ -495,10 +497,16 @@ class Session:
                     roofs=self._roofs.roofs() if self._roofs else None,
                     usual_sm_mhz=self._roofs.sm_mhz if self._roofs else None,
                     profile=not self._is_lifted(exercise, variant),
+                    trusted=self._trusted,
                 )
         except Exception:
             reason = traceback.format_exc(limit=-6)
             return PerformanceEvidence(Status.grader_error, reason)
+
+    @cached_property
+    def _trusted(self) -> Sandbox:
+        """Where yardsticks run, and nothing of a submission; the clock starts it."""
+        return Sandbox(self.device, Level.limits)
 
     @cached_property
     def _roofs(self) -> roofs.MeasuredRoofs | None:

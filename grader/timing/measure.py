@@ -93,18 +93,25 @@ def measure(
     usual_sm_mhz: float | None = None,
     budget: race.Budget | None = None,
     profile: bool = False,
+    trusted: Sandbox | None = None,
 ) -> PerformanceEvidence:
     """Time a variant on each of its performance cases, against what its thresholds name.
 
-    The submission runs in `sandbox`, the yardsticks in one of their own on the same device. `roofs`
-    are the device's measured ones, for thresholds that name `roofline`, and `usual_sm_mhz` the
-    clock it had then. With `profile` the kernels that ran are listed too, and a library's under a
-    submission that was to bring its own is a `policy_violation`. The first case that can't be timed
-    ends it. On a GPU it waits for its turn.
+    The submission runs in `sandbox`, the yardsticks in `trusted`, where no submission may run: its
+    owner closes it; or in one made for them, where none is given. `roofs` are the device's measured
+    ones, for thresholds that name `roofline`, and `usual_sm_mhz` the clock it had then. With
+    `profile` the kernels that ran are listed too, and a library's under a submission that was to
+    bring its own is a `policy_violation`. The first case that can't be timed ends it. On a GPU it
+    waits for its turn.
     """
     timed: list[PerformanceEvidence] = []
     # Nobody checks or times anything else on this GPU meanwhile.
-    with gpu_turns.alone_on(sandbox.device), Sandbox(sandbox.device, Level.limits) as trusted:
+    with contextlib.ExitStack() as opened:
+        opened.enter_context(gpu_turns.alone_on(sandbox.device))
+        if trusted is None:
+            trusted = opened.enter_context(Sandbox(sandbox.device, Level.limits))
+        elif not trusted.is_started:
+            trusted.start()
         for given in variant.performance.every_case:
             case = fixed_case(exercise, variant, given, seed)
             what = (sandbox, trusted, exercise, variant, path, case)

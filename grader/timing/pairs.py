@@ -20,12 +20,14 @@ import torch
 from grader.compare import Verdict
 from grader.race import Void
 from grader.supervision import Death
+from grader.timing.gpu_memory import reset_persisting_l2
 from grader.timing.sets import Sets
 from grader.timing.worker import Run, TimedWorker, TimingFailed
 from grader.worker.protocol import Code, Reply
 
 TARGET_SECONDS = 0.004  # of a long run: long against its fixed cost, short against drift
-FEWEST_CALLS = 4  # of a long run; a short one has a quarter
+FEWEST_CALLS = 4  # of a long run
+SHORT = 8  # a short run has an eighth of a long one's calls: most of what is computed is measured
 # By how much an honest worker's fixed cost may be beyond a trusted one's: a kernel that wasn't
 # launched for a while, buffers that were filled. On an H100 it was 50 us. A worker that sleeps in
 # its short runs can hide so much there, and gain as much in a long run of 4 ms.
@@ -125,7 +127,7 @@ class TimedPairs:
 
         Raises TimingFailed where one of them fails, and where an output of it is wrong.
         """
-        short_calls = max(1, self.calls // 4)
+        short_calls = max(1, self.calls // SHORT)
         counts = [self.calls, short_calls]
         self._random.shuffle(counts)
         runs = {count: self._run(count) for count in counts}
@@ -148,6 +150,8 @@ class TimedPairs:
         """Make a run of `count` calls ready. What is returned is the run: call it at once."""
         first = self._random.randint(0, self._sets.count - count)
         self._sets.fill(first, count)
+        if self._sets.on_gpu:
+            reset_persisting_l2()
         limit = self._limit(count)
         self._worker.wake(limit)
         self._sets.patch()

@@ -103,9 +103,9 @@ class Sets:
         self._random = torch.Generator(device=memory.inputs.device)
         self._random.manual_seed(secrets.randbits(63))
         self._plan: Plan | None = None
-        on_gpu = memory.outputs.is_cuda
+        self.on_gpu = memory.outputs.is_cuda
         self._picked = torch.empty(SAMPLED, dtype=UNIT, device=memory.outputs.device)
-        self._landing = torch.empty(SAMPLED, dtype=UNIT, pin_memory=on_gpu)
+        self._landing = torch.empty(SAMPLED, dtype=UNIT, pin_memory=self.on_gpu)
 
     def arguments(self, number: int) -> list[Argument]:
         """What the worker is told of one set."""
