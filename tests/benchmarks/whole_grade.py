@@ -1,0 +1,103 @@
+"""A whole grade of the solutions: how long it takes, and where the time goes. A table.
+
+    python tests/benchmarks/whole_grade.py [--only NAME]... [--jobs N] [--submission FOLDER]
+
+Variants are checked side by side (seconds of all processes together, and cases), then timed one
+after the other (seconds on the wall). On a GPU the whole has a goal of 120 s, compiling and tuning
+included: exit status 1 where it takes longer, and where something isn't right.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from grader import machine, pool
+from grader.evidence import Evidence, VariantEvidence
+from grader.grade import grade
+from grader.session import Step
+from grader.spec import load_all
+from grader.status import Status
+
+GOAL_SECONDS = 120.0
+ALONE = ("timing", "waiting for the GPU")
+
+
+class Watch:
+    """When what is done alone began, by variant."""
+
+    def __init__(self) -> None:
+        self.started = time.monotonic()
+        self.began: dict[tuple[str, str], float] = {}
+
+    def __call__(self, step: Step) -> None:
+        if step.part in ALONE:
+            self.began.setdefault((step.exercise, step.variant), time.monotonic())
+
+    def alone(self, ended: float) -> dict[tuple[str, str], float]:
+        """Seconds of each, until the next one began or the grade `ended`."""
+        order = sorted(self.began.items(), key=lambda item: item[1])
+        ends = [began for _, began in order[1:]] + [ended]
+        return {key: end - began for (key, began), end in zip(order, ends, strict=True)}
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", action="append", default=[])
+    parser.add_argument("--jobs", type=int)
+    parser.add_argument("--submission", type=Path, default=Path("reference"))
+    given = parser.parse_args()
+    on_gpu = machine.device() == "cuda"
+    jobs = given.jobs or pool.default_jobs(on_gpu)
+    watch = Watch()
+    seen = grade(given.submission, load_all(), only=given.only, jobs=jobs, on_step=watch)
+    ended = time.monotonic()
+    Console().print(table(seen, watch.alone(ended)))
+    checking = min(watch.began.values(), default=ended) - watch.started
+    whole = ended - watch.started
+    print(f"{machine.gpu_name() or 'no GPU'}, {jobs} processes")
+    print(f"checking {checking:.0f} s, alone on the GPU {whole - checking:.0f} s: {whole:.0f} s")
+    wrong = [each for each in seen.variants if not is_right(each)]
+    for each in wrong:
+        print(f"not right: {each.exercise}/{each.variant}")
+    late = on_gpu and not given.only and whole > GOAL_SECONDS
+    raise SystemExit(int(late or bool(wrong)))
+
+
+def is_right(variant: VariantEvidence) -> bool:
+    """Whether all of it passed that could be looked at here."""
+    timed = variant.performance
+    fine = (Status.passed, Status.not_measured)
+    return variant.correctness is Status.passed and (
+        timed is None or all(each.status in fine for each in timed.every)
+    )
+
+
+def table(seen: Evidence, alone: dict[tuple[str, str], float]) -> Table:
+    """One line for each variant, those first that took longest."""
+    made = Table("variant", "checking s", "cases", "parts cut off", "timing s", "pairs", "timing")
+
+    def spent(variant: VariantEvidence) -> float:
+        return sum(part.seconds for part in variant.parts)
+
+    for each in sorted(seen.variants, key=spent, reverse=True):
+        timed = each.performance
+        made.add_row(
+            f"{each.exercise}/{each.variant}",
+            f"{spent(each):.1f}",
+            str(sum(part.cases_run for part in each.parts)),
+            str(sum("were over" in part.reason for part in each.parts)),
+            f"{alone.get((each.exercise, each.variant), 0.0):.1f}" if timed else "",
+            " ".join(str(case.samples) for case in timed.every) if timed else "",
+            timed.status.value if timed else "",
+        )
+    return made
+
+
+if __name__ == "__main__":
+    main()
