@@ -55,6 +55,27 @@ FINEST = 0.002  # half width, as a share: more pairs tell nothing that would rep
 # thirds of the noise's standard deviation; more than half is no measurement.
 MOST_VOID = 0.5
 CALM = 0.03  # how much slower a yardstick may be beside the candidate than before it, as a share
+NORMAL = 1.4826  # standard deviation over median absolute deviation, of what is normal
+
+
+@dataclass(frozen=True)
+class Calm:
+    """A yardstick's times before the candidate existed."""
+
+    seconds: float  # median per call
+    spread: float = 0.0  # standard deviation of one pair's
+
+    @classmethod
+    def of(cls, times: Sequence[float]) -> Calm:
+        """From the times of some pairs; an odd one among them says nothing of the spread."""
+        middle = statistics.median(times)
+        deviation = statistics.median(abs(each - middle) for each in times)
+        return cls(middle, NORMAL * deviation)
+
+    @property
+    def limit(self) -> float:
+        """A time beyond it is slower than noise and CALM explain."""
+        return (1 + CALM) * self.seconds + 2 * self.spread
 
 
 @dataclass(frozen=True)
@@ -122,6 +143,8 @@ class _Race:
     budget: Budget
     now: Callable[[], float]
     times: dict[str, list[float]]
+    calm: Mapping[str, Calm] = field(default_factory=dict)
+    beside: dict[str, list[float]] = field(default_factory=dict)  # in rounds that are void too
     voids: Counter[str] = field(default_factory=Counter)
     rounds: int = 0
     looks: int = 0
@@ -158,14 +181,30 @@ class _Race:
         found: dict[str, float] = {}
         for lane in self._order():
             seconds = lane.seconds()
-            if not isinstance(seconds, Void) and not (math.isfinite(seconds) and seconds > 0):
-                seconds = Void("a time that is not above 0")
+            if not isinstance(seconds, Void):
+                seconds = self._seen(lane.name, seconds)
             if isinstance(seconds, Void):
                 self.voids[seconds.reason] += 1
                 return
             found[lane.name] = seconds
         for name, seconds in found.items():
             self.times[name].append(seconds)
+
+    def _seen(self, name: str, seconds: float) -> float | Void:
+        """The time, if it can count."""
+        if not (math.isfinite(seconds) and seconds > 0):
+            return Void("a time that is not above 0")
+        if name in self.calm:
+            self.beside[name].append(seconds)
+            if seconds > self.calm[name].limit:
+                return Void(f"{name} ran slower beside the kernel than before it")
+        return seconds
+
+    @property
+    def disturbed(self) -> str:
+        """Which yardsticks ran slower than in the calm."""
+        beside = {name: statistics.median(seen) for name, seen in self.beside.items() if seen}
+        return disturbance(beside, self.calm)
 
     def _order(self) -> list[Lane]:
         """The candidate in the middle, every yardstick next to it in turn, before and after."""
@@ -218,14 +257,15 @@ def run(
     now: Callable[[], float],
     *,
     budget: Budget | None = None,
-    calm: Mapping[str, float] | None = None,
+    calm: Mapping[str, Calm] | None = None,
 ) -> Outcome:
     """Time the candidate beside the yardsticks until the points are decided, or the budget ends.
 
     `thresholds` are, by yardstick, the ratios (yardstick's time over candidate's) at which points
     change: every rung of linear points too. A limit in seconds is a Constant with the threshold 1.
     With none at all, the race ends when every ratio's interval is within NARROW. `now` is in
-    seconds; `calm` says how long yardsticks took per call before the candidate existed.
+    seconds; `calm` says how long yardsticks took per call before the candidate existed: a round in
+    which one of them takes longer than that explains is void.
 
     Raises ValueError where names are not distinct or a threshold names no yardstick. What a lane
     raises is let through.
@@ -236,11 +276,19 @@ def run(
     if unknown := set(thresholds) - set(names[1:]):
         raise ValueError(f"expected thresholds of {', '.join(names[1:])}, got {min(unknown)}")
     race = _Race(
-        candidate, yardsticks, thresholds, budget or Budget(), now, {name: [] for name in names}
+        candidate,
+        yardsticks,
+        thresholds,
+        budget or Budget(),
+        now,
+        {name: [] for name in names},
+        calm or {},
+        {name: [] for name in calm or {}},
     )
     reason, budget_ended = race.run()
     if reason:
-        return Outcome(reason, race.pairs, dict(race.voids), budget_ended)
+        voids = dict(race.voids)
+        return Outcome(reason, race.pairs, voids, budget_ended, disturbed=race.disturbed)
     own = interval(race.times[candidate.name], race.confidence)
     return Outcome(
         pairs=race.pairs,
@@ -255,18 +303,16 @@ def run(
             )
             for each in yardsticks
         ),
-        disturbed=disturbance(
-            {name: statistics.median(times) for name, times in race.times.items()}, calm or {}
-        ),
+        disturbed=race.disturbed,
     )
 
 
-def disturbance(beside: Mapping[str, float], calm: Mapping[str, float]) -> str:
+def disturbance(beside: Mapping[str, float], calm: Mapping[str, Calm]) -> str:
     """Which yardsticks ran slower beside the candidate than before it, by more than CALM; or ""."""
     told = [
-        f"{name} took {beside[name] / before - 1:.1%} longer beside the kernel than before it "
-        f"({1e6 * beside[name]:.4g} us and {1e6 * before:.4g} us)"
-        for name, before in calm.items()
-        if beside[name] > (1 + CALM) * before
+        f"{name} took {took / calm[name].seconds - 1:.1%} longer beside the kernel than before it "
+        f"({1e6 * took:.4g} us and {1e6 * calm[name].seconds:.4g} us)"
+        for name, took in beside.items()
+        if took > (1 + CALM) * calm[name].seconds
     ]
     return "; ".join(told)

@@ -58,10 +58,10 @@ class _Yardstick:
         self.fixed.add(pair)
         return seconds_per_call(pair, self.fixed.seconds)
 
-    def calm(self) -> float:
-        """Seconds per call while nobody else is there."""
+    def calm(self) -> race.Calm:
+        """How long a call takes while nobody else is there."""
         self.pairs.settle()
-        return statistics.median(self.seconds() for _ in range(CALM_PAIRS))
+        return race.Calm.of([self.seconds() for _ in range(CALM_PAIRS)])
 
     @property
     def apart(self) -> float:
@@ -211,7 +211,7 @@ class _Measurement:
     ) -> PerformanceEvidence:
         fixed = FixedCost()
         yardsticks: list[_Yardstick] = []
-        calm: dict[str, float] = {}
+        calm: dict[str, race.Calm] = {}
         for name in self._names:
             try:
                 each = _Yardstick(name, self._yardstick(name, opened), fixed)
@@ -241,14 +241,14 @@ class _Measurement:
         base = replace(base, machine=after.as_dict() if after else {})
         if found := self._troubles(before, after):
             reason = f"the GPU is too noisy: {' '.join(found)}"
-            return replace(base, status=Status.not_measured, reason=reason, voids=outcome.voids)
+            return _not_measured(base, reason, outcome)
         [control] = [each for each in yardsticks if each.name == CONTROL]
         if control.apart > MOST_APART:
             reason = (
                 f"the GPU is too noisy: a copy's time and what the device says of it are "
                 f"{control.apart:.1%} apart"
             )
-            return replace(base, status=Status.not_measured, reason=reason, voids=outcome.voids)
+            return _not_measured(base, reason, outcome)
         told = _told(base, outcome)
         return self._with_kernels(told, candidate) if self.profile else told
 
@@ -345,6 +345,15 @@ class _Measurement:
         return lanes.yardstick(
             self.trusted, name, self.exercise, self.variant, self.case, moved, opened
         )
+
+
+def _not_measured(
+    base: PerformanceEvidence, reason: str, outcome: race.Outcome
+) -> PerformanceEvidence:
+    status = Status.not_measured
+    return replace(
+        base, status=status, reason=reason, voids=dict(outcome.voids), disturbed=outcome.disturbed
+    )
 
 
 def _told(base: PerformanceEvidence, outcome: race.Outcome) -> PerformanceEvidence:

@@ -177,6 +177,7 @@ def small(monkeypatch) -> Iterator[dict[str, Exercise]]:
     monkeypatch.setattr(measure, "MOST_APART", 1e9)
     monkeypatch.setattr(pairs, "SLACK_SECONDS", 60.0)
     monkeypatch.setattr(race, "MOST_VOID", 1.0)
+    monkeypatch.setattr(race, "CALM", 1e9)
     monkeypatch.setattr(race, "MIN_PAIRS", 2)
     monkeypatch.setattr(bench, "YARDSTICKS", ("copy", "torch"))  # compiling takes long
     exercise, variant = variant_of("rmsnorm/triton")

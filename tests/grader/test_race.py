@@ -11,7 +11,17 @@ import pytest
 
 from grader import race
 from grader.estimate import Interval
-from grader.race import MIN_PAIRS, REPEATS, Budget, Compared, Constant, Outcome, Void, is_clear
+from grader.race import (
+    MIN_PAIRS,
+    REPEATS,
+    Budget,
+    Calm,
+    Compared,
+    Constant,
+    Outcome,
+    Void,
+    is_clear,
+)
 
 AT = 0.9  # the threshold of most tests
 
@@ -280,14 +290,30 @@ def test_no_interval_is_narrower_than_what_repeats():
     assert (found.ratio.low, found.ratio.high) == pytest.approx((1.2 / 1.01, 1.2 * 1.01))
 
 
-def test_a_yardstick_slower_than_in_the_calm_is_evidence_for_a_person():
-    quiet = raced([1e-4], [1.02e-4], calm={"copy": 1e-4})
-    assert quiet.disturbed == ""
-    loud = raced([1e-4], [1.05e-4], calm={"copy": 1e-4})
+def test_rounds_in_which_a_yardstick_is_slower_than_in_the_calm_are_void_and_told():
+    calm = {"copy": Calm(1e-4)}
+    quiet = raced([1e-4], [1.02e-4], calm=calm)
+    assert quiet.disturbed == "" and not quiet.voids
+    assert raced([1e-4], [0.5e-4], calm=calm).disturbed == ""
+
+    loud = raced([1e-4], [1.05e-4], calm=calm)
     assert loud.disturbed == (
         "copy took 5.0% longer beside the kernel than before it (105 us and 100 us)"
     )
-    assert raced([1e-4], [0.5e-4], calm={"copy": 1e-4}).disturbed == ""
+    assert loud.seconds is None and "copy ran slower beside the kernel" in loud.reason
+
+    now_and_then = raced([1e-4], [1e-4, 1e-4, 1e-4, 1.5e-4], calm=calm)
+    [found] = now_and_then.yardsticks
+    assert (found.seconds, found.ratio.median) == (1e-4, pytest.approx(1.0))
+    assert set(now_and_then.voids) == {"copy ran slower beside the kernel than before it"}
+    assert now_and_then.disturbed == ""
+
+
+def test_what_is_noise_in_the_calm_is_noise_afterwards():
+    rough = Calm.of([1e-4, 1.04e-4, 0.96e-4, 1.08e-4, 0.92e-4, 1.0e-4, 3e-4])
+    assert rough.seconds == 1e-4 and 0.03e-4 < rough.spread < 0.12e-4
+    assert not raced([1e-4], [1e-4, 1.08e-4], calm={"copy": rough}).voids
+    assert raced([1e-4], [1e-4, 1e-4, 1e-4, 1.5e-4], calm={"copy": rough}).voids
 
 
 def test_a_limit_in_seconds_is_a_lane_of_its_own():

@@ -135,6 +135,7 @@ def test_in_the_interpreter_there_is_no_kernel_to_list(shared_sandbox, monkeypat
     monkeypatch.setattr(measure, "MOST_APART", 1e9)
     monkeypatch.setattr(pairs, "SLACK_SECONDS", 60.0)
     monkeypatch.setattr(race, "MOST_VOID", 1.0)
+    monkeypatch.setattr(race, "CALM", 1e9)
     monkeypatch.setattr(race, "MIN_PAIRS", 1)
     variant = asking(COPY, exercise="silu")
     performance = variant.performance.model_copy(update={"case": {"n": 5000, "dtype": "float32"}})
