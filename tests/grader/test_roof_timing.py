@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import statistics
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -21,11 +22,12 @@ from grader.roofs import (
     matrix_workload,
     peaks_of,
 )
-from grader.timing import lanes
+from grader.timing import gpu_memory, lanes
 from grader.timing.sets import Layout, Sets, sets_that_fit
 from grader.worker import yardsticks
+from grader.worker.gpu_mapping import GpuMemoryError
 
-COPY = copy_workload(256 << 20)  # 4 MiB each way
+COPY = copy_workload(0)  # 1 MiB each way
 
 
 @pytest.fixture
@@ -46,7 +48,7 @@ def test_every_workload_is_timed(seconds_of, workload):
 
 
 def test_a_larger_copy_takes_longer(seconds_of):
-    assert seconds_of(COPY) > seconds_of(copy_workload(0))
+    assert seconds_of(copy_workload(256 << 20)) > seconds_of(COPY)
 
 
 def test_a_workload_keeps_its_worker_and_its_buffers(seconds_of, monkeypatch):
@@ -118,8 +120,8 @@ def test_a_worker_that_fails_is_one_line(shared_sandbox, seconds_of, monkeypatch
     path = shared_sandbox.hold("failing_yardsticks.py", source.encode())
     with monkeypatch.context() as changed:
         changed.setattr(roof_timing, "YARDSTICKS", path)
-        assert why in failure(seconds_of, copy_workload(1 << 20))
-    assert seconds_of(copy_workload(1 << 20)) > 0  # the next is none the worse for it
+        assert why in failure(seconds_of, COPY)
+    assert seconds_of(COPY) > 0  # the next is none the worse for it
 
 
 def test_too_little_memory_is_one_line(seconds_of, monkeypatch):
@@ -133,6 +135,20 @@ def test_too_little_memory_of_our_own_is_one_line(seconds_of, monkeypatch):
 
     monkeypatch.setattr(Sets, "fill", full)
     assert "too little memory" in failure(seconds_of, matrix_workload("float32", 17))
+
+
+def test_memory_that_cannot_be_shared_is_one_line(seconds_of, monkeypatch):
+    def refused(*_):
+        raise GpuMemoryError("exporting: CUDA_ERROR_NOT_SUPPORTED")
+
+    monkeypatch.setattr(lanes, "Arena", refused)
+    assert "exporting: CUDA_ERROR_NOT_SUPPORTED" in failure(seconds_of, COPY)
+
+
+def test_without_cuda_bindings_it_is_said_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "cuda.bindings", None)
+    with pytest.raises(GpuMemoryError, match="cuda-bindings isn't installed: pip install"):
+        gpu_memory._Allocation(1 << 20, 0)
 
 
 def failure(seconds_of: SecondsOf, workload: Workload) -> str:
