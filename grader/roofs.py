@@ -119,8 +119,11 @@ def peaks_of(gpu: GpuProperties, state: Observed | None = None) -> Peaks | None:
 
 
 def copy_workload(memory_bytes: int) -> Workload:
-    """A copy for a GPU with so much memory: a sixteenth of it each way, 512 MiB at most."""
-    each = min(COPY_BYTES, max(memory_bytes // 16 >> 20 << 20, 1 << 20))
+    """A copy for a GPU with so much memory: a 64th of it each way, 512 MiB at most.
+
+    It is timed over four pairs of buffers at least: an eighth of the memory then.
+    """
+    each = min(COPY_BYTES, max(memory_bytes // 64 >> 20 << 20, 1 << 20))
     return Workload("copy", "uint8", each, bytes=2 * each, flops=0)
 
 

@@ -18,12 +18,14 @@ import torch
 
 from grader.worker.gpu_mapping import GpuMemoryError, checked, map_allocation, tensor_at
 
+MISSING = "cuda-bindings isn't installed: pip install 'warpgrade[gpu]'"
+
 
 class GpuMemory:
     """Two buffers on a GPU. Close it, or use it as a context manager."""
 
     def __init__(self, input_bytes: int, output_bytes: int, device: int = 0) -> None:
-        """Raises GpuMemoryError where there is no such memory, or too little."""
+        """Raises GpuMemoryError where there is no such memory, too little, or no cuda-bindings."""
         torch.cuda.init()
         torch.zeros(1, device=f"cuda:{device}")  # the context that the calls below belong to
         self._inputs = _Allocation(input_bytes, device)
@@ -78,8 +80,10 @@ class _Allocation:
     """One physical allocation, mapped here, with a descriptor for others."""
 
     def __init__(self, length: int, device: int) -> None:
-        from cuda.bindings import driver
-
+        try:
+            from cuda.bindings import driver
+        except ImportError:
+            raise GpuMemoryError(MISSING) from None
         self._driver = driver
         wanted = _properties(driver, device)
         minimum = driver.CUmemAllocationGranularity_flags.CU_MEM_ALLOC_GRANULARITY_MINIMUM

@@ -91,6 +91,13 @@ def yardstick(
         layout = Layout.of(exercise, variant, case)
         source = _SOURCES[name](exercise, variant)
         path, entry = sandbox.hold(f"{name}_{exercise.name}.py", source.encode()), "yardstick"
+    return trusted(sandbox, path, entry, layout, opened)
+
+
+def trusted(
+    sandbox: Sandbox, path: Path, entry: str, layout: Layout, opened: contextlib.ExitStack
+) -> TimedPairs:
+    """Code of our own, whose outputs nobody judges. Raises as `candidate` does."""
     return _lane(
         sandbox,
         path,

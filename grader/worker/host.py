@@ -59,7 +59,6 @@ class Session:
     buffers: list[memory.Buffer]
     entry: Any = None
     page: memory.Buffer | None = None
-    prepared: list[list[Any]] = field(default_factory=list)
     sets: list[list[Any]] = field(default_factory=list)  # of arguments, for `stand_by`
 
     def __post_init__(self) -> None:
@@ -216,35 +215,6 @@ def _call(session: Session, values: list[Any]) -> Any:
     return returned
 
 
-def _prepare(session: Session, request: Request) -> dict:
-    """Keep `repeat` copies of the arguments on the device, each with its own memory."""
-    memory.expose(request.arguments, session.buffers)
-    session.prepared = [
-        session.device.bring(request.arguments, session.buffers) for _ in range(request.repeat)
-    ]
-    session.device.synchronise()
-    return {}
-
-
-def _time(session: Session, request: Request) -> dict:
-    """Call the entry `repeat` times over the prepared copies in turn; the grader has the clock."""
-    copies = session.prepared
-    try:
-        for index in range(request.repeat):
-            session.entry(*copies[index % len(copies)].values)
-        session.device.synchronise()
-    except BaseException as error:
-        session.device.raise_if_lost(error)
-        raise Refusal(session.device.classify(error), **_describe(session, error)) from None
-    return {}
-
-
-def _collect(session: Session, request: Request) -> dict:
-    """Copy prepared copy number `repeat` back into the arena."""
-    session.prepared[request.repeat].take_back()
-    return {}
-
-
 def _place(session: Session, request: Request) -> dict:
     """Keep the arguments as set number `repeat`: the last one placed, or the next."""
     if request.repeat > len(session.sets):
@@ -336,9 +306,6 @@ def _to_text(text: dict) -> str:
 _OPERATIONS = {
     Operation.load: _load,
     Operation.run: _run,
-    Operation.prepare: _prepare,
-    Operation.time: _time,
-    Operation.collect: _collect,
     Operation.measure: _measure,
     Operation.place: _place,
     Operation.stand_by: _stand_by,

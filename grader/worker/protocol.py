@@ -43,14 +43,11 @@ MAX_REPLY_BYTES = REPLY.size + MAX_TEXT
 
 
 class Operation(IntEnum):
-    """What the worker is asked to do."""
+    """What the worker is asked to do. 4 to 6 mean nothing any more."""
 
     load = 1  # import the submission and look up the entry
     run = 2  # call the entry once with the given arguments
     compile = 3  # compile ahead of time what ran since the last time this was asked
-    prepare = 4  # keep `repeat` copies of the given arguments on the device, for `time`
-    time = 5  # call the entry `repeat` times over the prepared copies, then synchronise
-    collect = 6  # copy the outputs of prepared copy number `repeat` back into the arena
     measure = 7  # as `run`, counting every access to memory; `repeat` programs run at once
     build = 8  # compile the source of a native program
     place = 9  # keep these arguments as set number `repeat`, for `stand_by`

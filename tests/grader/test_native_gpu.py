@@ -219,20 +219,6 @@ def test_copies_are_counted_by_direction(program: Path) -> None:
             assert placement.values("y")[N - 1] == N - 1
 
 
-def test_prepared_copies_are_called_in_turn(program: Path, placement: Placement) -> None:
-    with NativeWorker(program, "twice", placement.arena.buffers) as worker:
-        worker.receive()
-        worker.load(3)
-        assert worker.ask(Operation.prepare, _arguments(placement), repeat=3).code is Code.ok
-        assert worker.ask(Operation.time, repeat=2).code is Code.ok
-        assert worker.ask(Operation.collect, repeat=2).code is Code.ok
-        _, output = placement.arena.collect(placement.placed)
-        assert not output.changed  # the third copy's turn has not come
-        assert worker.ask(Operation.collect, repeat=1).code is Code.ok
-        assert torch.equal(placement.values("y"), 2 * torch.arange(float(N)))
-        assert worker.ask(Operation.collect, repeat=3).code is Code.bad_request
-
-
 @pytest.mark.parametrize("entry", ["twice", "too_wide", "leaks"])
 def test_report_has_the_emulators_shape(program: Path, placement: Placement, entry: str) -> None:
     pytest.importorskip("pydantic")

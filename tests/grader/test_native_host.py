@@ -21,11 +21,13 @@ from grader.timing.request_page import RequestPage
 from grader.worker import protocol
 from grader.worker.protocol import (
     ARGUMENT,
+    MAGIC,
     MAX_TEXT,
     PAGE_BYTES,
     REQUEST,
     REQUEST_BYTES,
     STOP,
+    VERSION,
     Argument,
     Code,
     DType,
@@ -204,20 +206,10 @@ def test_wrong_number_of_arguments_is_told_when_loading(worker: NativeWorker) ->
     assert worker.ask(Operation.run).code is Code.bad_request
 
 
-def test_prepared_calls_are_timed_and_collected(worker: NativeWorker, placement: Placement) -> None:
-    loaded(worker, 3)
-    assert worker.ask(Operation.time, repeat=1).code is Code.bad_request
-    arguments = [*placement.arguments, integer(1000)]
-    assert worker.ask(Operation.prepare, arguments, repeat=0).code is Code.bad_request
-    assert worker.ask(Operation.prepare, arguments, repeat=2).code is Code.ok
-    assert worker.ask(Operation.time, repeat=5).code is Code.ok
-    assert worker.ask(Operation.collect, repeat=1).text == "x"
-
-
-def test_text_is_cut_to_what_a_reply_holds(worker: NativeWorker, placement: Placement) -> None:
-    loaded(worker, 3)
-    worker.ask(Operation.prepare, [*placement.arguments, integer(1)], repeat=1)
-    assert worker.ask(Operation.collect, repeat=1 << 20).text == "x" * MAX_TEXT
+def test_text_is_cut_to_what_a_reply_holds(program: Path) -> None:
+    with NativeWorker(program, "babbles") as worker:
+        worker.receive()
+        assert loaded(worker, 0).ask(Operation.run).text == "x" * MAX_TEXT
 
 
 # --- bad requests -------------------------------------------------------------------------------
@@ -282,6 +274,10 @@ def test_operations_without_an_entry_or_a_meaning_are_refused(worker: NativeWork
     assert worker.ask(Operation.run).code is Code.bad_request
     loaded(worker, 3)
     assert worker.ask(Operation.compile).code is Code.bad_request
+    for number in (0, 4, 5, 6, 0xFFFF):
+        head = REQUEST.pack(MAGIC, VERSION, number, 9, 0, 1)
+        answer = worker.send_bytes(head.ljust(REQUEST_BYTES, b"\0"))
+        assert fields(answer)["message"] == f"operation {number}"
 
 
 @pytest.mark.parametrize(
@@ -333,14 +329,12 @@ def test_stray_store_of_host_code_faults(program: Path, placement: Placement, en
         assert worker.ends_with()[0] == -signal.SIGSEGV
 
 
-def test_lost_device_ends_the_host_after_its_answer(
-    worker: NativeWorker, placement: Placement
-) -> None:
-    loaded(worker, 3)
-    worker.ask(Operation.prepare, [*placement.arguments, integer(1)], repeat=1)
-    assert worker.ask(Operation.time, repeat=99).code is Code.device_failed
-    assert worker.receive() is None
-    assert worker.ends_with() == (0, "")
+def test_lost_device_ends_the_host_after_its_answer(program: Path) -> None:
+    with NativeWorker(program, "loses") as worker:
+        worker.receive()
+        assert loaded(worker, 0).ask(Operation.run).code is Code.device_failed
+        assert worker.receive() is None
+        assert worker.ends_with() == (0, "")
 
 
 def test_host_ends_when_the_grader_has_gone(worker: NativeWorker) -> None:

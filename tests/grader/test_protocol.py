@@ -166,6 +166,7 @@ def test_plain_request_is_accepted() -> None:
         pytest.param(_request_with(magic=1), id="magic"),
         pytest.param(_request_with(version=2), id="version"),
         pytest.param(_request_with(operation=77), id="operation"),
+        pytest.param(_request_with(operation=5), id="an operation that was given up"),
         pytest.param(_request_with(count=MAX_ARGS + 1), id="too many arguments"),
         pytest.param(_request_with(count=1), id="argument of no kind"),
         pytest.param(_request_with()[:-1], id="short"),
@@ -203,7 +204,7 @@ def test_requests_that_do_not_fit_are_refused_before_they_are_sent() -> None:
     with pytest.raises(ProtocolError, match="at most 16"):
         Request(Operation.run, 1, (Argument(kind=Kind.int64),) * (MAX_ARGS + 1)).pack()
     with pytest.raises(ProtocolError):
-        Request(Operation.time, 1, repeat=2**32).pack()
+        Request(Operation.place, 1, repeat=2**32).pack()
 
 
 def test_long_text_of_a_reply_is_cut_and_what_is_cut_can_be_read() -> None:

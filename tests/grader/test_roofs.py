@@ -101,7 +101,7 @@ def test_a_time_that_is_none_is_refused(seconds):
 
 def test_workloads_fit_the_gpu():
     assert copy_workload(80 * GIB).size == 512 << 20
-    small = copy_workload(4 * GIB)
+    small = copy_workload(16 * GIB)
     assert (small.size, small.bytes) == (256 << 20, 512 << 20)
     assert copy_workload(0).size == 1 << 20
     product = matrix_workload("bfloat16")

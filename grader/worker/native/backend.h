@@ -66,12 +66,6 @@ Answer load();
 // counters count, and report it. Throws what the entry throws.
 Answer run(Call& call, bool counters);
 
-// For the stopwatch: keep copies of the arguments on the device, call the entry over them in turn,
-// and copy one of them back.
-Answer prepare(const Call& call, unsigned copies);
-Answer time_calls(unsigned repeat);
-Answer collect(unsigned copy);
-
 // For the clock: keep a call as set number `number` (one of those there are, or the next), and call
 // `count` of them from `first` on; `nanoseconds` is what that took by the device's own clock.
 Answer place_set(const Call& call, unsigned number);

@@ -104,9 +104,6 @@ Answer no_clock() { return answer(Code::bad_request, "the emulator's time says n
 
 }  // namespace
 
-Answer prepare(const Call&, unsigned) { return no_clock(); }
-Answer time_calls(unsigned) { return no_clock(); }
-Answer collect(unsigned) { return no_clock(); }
 Answer place_set(const Call&, unsigned) { return no_clock(); }
 Answer call_sets(unsigned, unsigned, std::uint64_t&) { return no_clock(); }
 

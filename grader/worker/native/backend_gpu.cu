@@ -79,7 +79,6 @@ struct GpuBuffer {
 std::vector<MappedBuffer> mapped;
 std::vector<GpuBuffer> on_gpu;  // instead of those
 std::vector<Call> sets;
-std::vector<Placed> prepared;
 
 void expose(const std::vector<Tensor>& tensors) {
     for (std::size_t index = 0; index < mapped.size(); ++index) {
@@ -222,33 +221,6 @@ Answer run(Call& call, bool) {
     }
 }
 
-Answer prepare(const Call& call, unsigned copies) {
-    prepared.clear();
-    if (!on_gpu.empty()) return answer(Code::bad_request, "buffers on the GPU are for the clock");
-    expose(call.tensors);
-    try {
-        for (unsigned copy = 0; copy < copies; ++copy) prepared.push_back(place(call));
-        check(cudaDeviceSynchronize());
-    } catch (const DeviceError& error) {
-        prepared.clear();
-        return failure(error.error);
-    }
-    return {};
-}
-
-// The grader has the clock; so nothing here but the calls.
-Answer time_calls(unsigned repeat) {
-    cudaGetLastError();
-    for (unsigned index = 0; index < repeat; ++index) {
-        const Placed& placed = prepared[index % prepared.size()];
-        placed.entry->call(placed.values.data());
-    }
-    const cudaError_t unchecked = cudaGetLastError();
-    const cudaError_t error = cudaDeviceSynchronize();
-    if (error != cudaSuccess) return failure(error);
-    return unchecked == cudaSuccess ? Answer{} : report(unchecked, {});
-}
-
 Answer place_set(const Call& call, unsigned number) {
     if (number > sets.size()) return answer(Code::bad_request, "no such set");
     if (on_gpu.empty()) return answer(Code::bad_request, "no buffers on the GPU");
@@ -284,16 +256,6 @@ Answer call_sets(unsigned first, unsigned count, std::uint64_t& nanoseconds) {
     float milliseconds = 0;
     cudaEventElapsedTime(&milliseconds, begin, end);
     nanoseconds = static_cast<std::uint64_t>(milliseconds * 1e6);
-    return {};
-}
-
-Answer collect(unsigned copy) {
-    if (copy >= prepared.size()) return answer(Code::bad_request, "no such prepared copy");
-    try {
-        for (const auto& each : prepared[copy].copies) each->take_back();
-    } catch (const DeviceError& error) {
-        return failure(error.error);
-    }
     return {};
 }
 

@@ -52,7 +52,6 @@ struct Session {
     std::vector<Buffer> buffers;
     std::optional<Page> page;
     const warpgrade_entry* entry = nullptr;  // once loaded
-    bool prepared = false;
 };
 
 // --- the command line ---------------------------------------------------------------------------
@@ -149,15 +148,6 @@ Answer load_entry(Session& session, const Request& request) {
     return load();
 }
 
-Answer prepare_copies(Session& session, const Request& request) {
-    session.prepared = false;
-    if (!request.repeat) throw BadRequest("no copies to prepare");
-    Answer answer = prepare(read_call(request, *session.entry, session.buffers, session.descriptions),
-                            request.repeat);
-    session.prepared = answer.code == Code::ok;
-    return answer;
-}
-
 Answer serve_request(Session& session, const Request& request) {
     const auto operation = static_cast<Operation>(request.operation);
     if (operation == Operation::load) return load_entry(session, request);
@@ -168,13 +158,6 @@ Answer serve_request(Session& session, const Request& request) {
             Call call = read_call(request, *session.entry, session.buffers, session.descriptions);
             return run(call, operation == Operation::measure);
         }
-        case Operation::prepare: return prepare_copies(session, request);
-        case Operation::time:
-            if (!session.prepared) throw BadRequest("nothing is prepared");
-            return time_calls(request.repeat);
-        case Operation::collect:
-            if (!session.prepared) throw BadRequest("nothing is prepared");
-            return collect(request.repeat);
         case Operation::place:
             return place_set(
                 read_call(request, *session.entry, session.buffers, session.descriptions),

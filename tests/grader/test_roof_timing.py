@@ -1,0 +1,184 @@
+"""Roofs are timed by the clock that grades, in workers that it trusts; what fails is one line."""
+
+from __future__ import annotations
+
+import itertools
+import statistics
+import sys
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+from grader import roof_timing
+from grader.arena import Arena
+from grader.machine import gpu_properties
+from grader.roofs import (
+    DTYPES,
+    SecondsOf,
+    Workload,
+    WorkloadFailed,
+    copy_workload,
+    matrix_workload,
+    peaks_of,
+)
+from grader.timing import gpu_memory, lanes
+from grader.timing.sets import Layout, Sets, sets_that_fit
+from grader.worker import yardsticks
+from grader.worker.gpu_mapping import GpuMemoryError
+
+COPY = copy_workload(0)  # 1 MiB each way
+
+
+@pytest.fixture
+def seconds_of(shared_sandbox) -> Iterator[SecondsOf]:
+    """As `timer` gives it, in a sandbox that is there already."""
+    with roof_timing._Lane(shared_sandbox) as lane:
+        yield lane.seconds_of
+
+
+def test_the_timer_brings_a_sandbox_of_its_own():
+    with roof_timing.timer("interpreter") as seconds_of:
+        assert seconds_of(matrix_workload("float32", 100)) > 0
+
+
+@pytest.mark.parametrize("workload", [COPY, *(matrix_workload(each, 192) for each in DTYPES)])
+def test_every_workload_is_timed(seconds_of, workload):
+    assert 0 < seconds_of(workload) < 1
+
+
+def test_a_larger_copy_takes_longer(seconds_of):
+    assert seconds_of(copy_workload(256 << 20)) > seconds_of(COPY)
+
+
+def test_a_workload_keeps_its_worker_and_its_buffers(seconds_of, monkeypatch):
+    made = []
+
+    def counted(*arguments):
+        made.append(arguments)
+        return Arena(*arguments)
+
+    monkeypatch.setattr(lanes, "Arena", counted)
+    product = matrix_workload("float32", 32)
+    for workload in (product, product, COPY, product):
+        seconds_of(workload)
+    assert len(made) == 3
+
+
+@pytest.mark.parametrize("workload", [COPY, *(matrix_workload(each, 64) for each in DTYPES)])
+def test_a_yardstick_writes_its_result_into_the_buffer_it_is_given(
+    seconds_of, monkeypatch, workload
+):
+    made: list[Sets] = []
+
+    class Seen(Sets):
+        def __init__(self, *arguments):
+            super().__init__(*arguments)
+            made.append(self)
+
+    monkeypatch.setattr(lanes, "Sets", Seen)
+    seconds_of(workload)
+    [sets] = made
+    right = 0
+    for number in range(sets.count):
+        given = [view.float() for _, view in sets._views(number, "input")]
+        [(_, out)] = sets._views(number, "output")
+        if not out.any():
+            continue  # a set that no run has come to
+        expected = given[0] if len(given) == 1 else given[0] @ given[1]
+        assert torch.allclose(out.float(), expected, rtol=2e-2, atol=0.2)
+        assert expected.std() > 0.9  # of random numbers
+        right += 1
+    assert right >= 4  # the longest run of `settle`
+
+
+def test_the_vendors_product_takes_views_of_shared_memory():
+    for dtype, entry in itertools.product(
+        ("float32", "bfloat16"), (yardsticks.matmul, yardsticks.matmul_tf32)
+    ):
+        layout = Layout.of_inputs(roof_timing._inputs(matrix_workload(dtype, 24)))
+        with Arena(*layout.bytes(2)) as memory:
+            sets = Sets(memory, layout, 2)
+            sets.fill(0, 2)
+            a, b = (view for _, view in sets._views(1, "input"))
+            [(_, out)] = sets._views(1, "output")
+            entry(a, b, out)
+            assert torch.equal(out, a @ b)
+            [(_, other)] = sets._views(0, "output")
+            assert not other.any()
+
+
+# --- what goes wrong ------------------------------------------------------------------------------
+
+
+DIES = "import os\n\ndef copy(source, destination):\n    os._exit(3)\n"
+RAISES = "def copy(source, destination):\n    raise RuntimeError('first\\nsecond')\n"
+
+
+@pytest.mark.parametrize(("source", "why"), [(DIES, "exit status 3"), (RAISES, "first")])
+def test_a_worker_that_fails_is_one_line(shared_sandbox, seconds_of, monkeypatch, source, why):
+    path = shared_sandbox.hold("failing_yardsticks.py", source.encode())
+    with monkeypatch.context() as changed:
+        changed.setattr(roof_timing, "YARDSTICKS", path)
+        assert why in failure(seconds_of, COPY)
+    assert seconds_of(COPY) > 0  # the next is none the worse for it
+
+
+def test_too_little_memory_is_one_line(seconds_of, monkeypatch):
+    monkeypatch.setattr(lanes, "_room", lambda on_gpu: 1 << 20)
+    assert "4 sets of buffers have" in failure(seconds_of, matrix_workload("float32", 500))
+
+
+def test_too_little_memory_of_our_own_is_one_line(seconds_of, monkeypatch):
+    def full(*_):
+        raise torch.cuda.OutOfMemoryError("tried to allocate\nmuch")
+
+    monkeypatch.setattr(Sets, "fill", full)
+    assert "too little memory" in failure(seconds_of, matrix_workload("float32", 17))
+
+
+def test_memory_that_cannot_be_shared_is_one_line(seconds_of, monkeypatch):
+    def refused(*_):
+        raise GpuMemoryError("exporting: CUDA_ERROR_NOT_SUPPORTED")
+
+    monkeypatch.setattr(lanes, "Arena", refused)
+    assert "exporting: CUDA_ERROR_NOT_SUPPORTED" in failure(seconds_of, COPY)
+
+
+def test_without_cuda_bindings_it_is_said_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "cuda.bindings", None)
+    with pytest.raises(GpuMemoryError, match="cuda-bindings isn't installed: pip install"):
+        gpu_memory._Allocation(1 << 20, 0)
+
+
+def failure(seconds_of: SecondsOf, workload: Workload) -> str:
+    with pytest.raises(WorkloadFailed) as caught:
+        seconds_of(workload)
+    text = str(caught.value)
+    assert text and "\n" not in text and len(text) <= 200
+    return text
+
+
+@pytest.mark.parametrize("gib", [8, 16, 24, 80])
+def test_four_sets_of_a_copy_fit_a_gpu_of_which_most_is_free(gib):
+    layout = Layout.of_inputs(roof_timing._inputs(copy_workload(gib << 30)))
+    assert sets_that_fit(layout, int(0.9 * (gib << 30) * lanes.MEMORY_SHARE), lanes.SETS) >= 4
+
+
+# --- on a GPU -------------------------------------------------------------------------------------
+
+
+@pytest.mark.gpu
+def test_on_a_gpu_repeats_agree_and_no_roof_is_above_the_data_sheets():
+    gpu = gpu_properties()
+    limits = peaks_of(gpu)
+    with roof_timing.timer() as seconds_of:
+        copied = copy_workload(gpu.memory_bytes)
+        repeats = [seconds_of(copied) for _ in range(3)]
+        assert max(repeats) < 1.05 * min(repeats)
+        assert 0.5 < copied.bytes / statistics.median(repeats) / limits.bandwidth < 1.1
+        for dtype in DTYPES:
+            product = matrix_workload(dtype)
+            repeats = [seconds_of(product) for _ in range(3)]
+            assert max(repeats) < 1.1 * min(repeats)
+            assert 0.3 < product.flops / statistics.median(repeats) / limits.flops[dtype] < 1.1
