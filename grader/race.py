@@ -74,7 +74,9 @@ class Calm:
 
     @property
     def limit(self) -> float:
-        """A time beyond it is slower than noise and CALM explain."""
+        """A time beyond it is slower than noise and CALM explain; inf where there was only noise."""
+        if self.seconds <= 0:
+            return math.inf
         return (1 + CALM) * self.seconds + 2 * self.spread
 
 
@@ -313,6 +315,6 @@ def disturbance(beside: Mapping[str, float], calm: Mapping[str, Calm]) -> str:
         f"{name} took {took / calm[name].seconds - 1:.1%} longer beside the kernel than before it "
         f"({1e6 * took:.4g} us and {1e6 * calm[name].seconds:.4g} us)"
         for name, took in beside.items()
-        if took > (1 + CALM) * calm[name].seconds
+        if took > (1 + CALM) * calm[name].seconds > 0
     ]
     return "; ".join(told)

@@ -314,6 +314,8 @@ def test_what_is_noise_in_the_calm_is_noise_afterwards():
     assert rough.seconds == 1e-4 and 0.03e-4 < rough.spread < 0.12e-4
     assert not raced([1e-4], [1e-4, 1.08e-4], calm={"copy": rough}).voids
     assert raced([1e-4], [1e-4, 1e-4, 1e-4, 1.5e-4], calm={"copy": rough}).voids
+    nothing_but_noise = raced([1e-4], [1e-4], calm={"copy": Calm(-2e-6)})
+    assert not nothing_but_noise.voids and not nothing_but_noise.disturbed
 
 
 def test_a_limit_in_seconds_is_a_lane_of_its_own():
