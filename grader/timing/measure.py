@@ -20,6 +20,7 @@ import psutil
 import torch
 
 from grader import gpu_turns, machine, nvml, race
+from grader.allowed_paths import DeviceName
 from grader.cases import Case, fixed_case
 from grader.confinement import Level
 from grader.estimate import Interval
@@ -96,7 +97,8 @@ def measure(
 ) -> PerformanceEvidence:
     """Time a variant on each of its performance cases, against what its thresholds name.
 
-    The submission runs in `sandbox`, the yardsticks in one of their own on the same device. `roofs`
+    The submission runs in `sandbox`, the yardsticks in one of their own on the same device. `path`
+    is its file, or of CUDA C++ the program made of it, in a sandbox that is native. `roofs`
     are the device's measured ones, for thresholds that name `roofline`, and `usual_sm_mhz` the
     clock it had then. With `profile` the kernels that ran are listed too, and a library's under a
     submission that was to bring its own is a `policy_violation`. The first case that can't be timed
@@ -104,7 +106,7 @@ def measure(
     """
     timed: list[PerformanceEvidence] = []
     # Nobody checks or times anything else on this GPU meanwhile.
-    with gpu_turns.alone_on(sandbox.device), Sandbox(sandbox.device, Level.limits) as trusted:
+    with gpu_turns.alone_on(sandbox.device), trusted_sandbox(sandbox.device) as trusted:
         for given in variant.performance.every_case:
             case = fixed_case(exercise, variant, given, seed)
             what = (sandbox, trusted, exercise, variant, path, case)
@@ -116,6 +118,11 @@ def measure(
             if timed[-1].status is not Status.passed:
                 return timed[-1]
     return replace(timed[0], further=tuple(timed[1:]))
+
+
+def trusted_sandbox(device: DeviceName) -> Sandbox:
+    """One for the yardsticks of what runs on `device`. They are Python; not yet started."""
+    return Sandbox("cuda" if device == "cuda" else "interpreter", Level.limits)
 
 
 def measure_case(
