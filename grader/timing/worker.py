@@ -149,7 +149,7 @@ def expect_ok(answer: Reply | Death) -> None:
 
 
 def _of_findings(answer: Reply) -> TimingFailed:
-    """The gravest of what the emulator saw, or the CUDA runtime said. No line of it is known here."""
+    """The gravest of what the emulator saw or the CUDA runtime said; its line isn't known here."""
     try:
         findings = report.parse(answer.text).findings
     except report.ReportError:
