@@ -145,7 +145,14 @@ def expect_ok(answer: Reply | Death) -> None:
     if answer.code is Code.found:
         raise _of_findings(answer)
     if answer.code is not Code.ok:
-        raise TimingFailed(f"the timed run failed: {answer.text[:300]}", Status.crashed)
+        raise TimingFailed(f"the timed run failed: {_message(answer)}", Status.crashed)
+
+
+def _message(answer: Reply) -> str:
+    """What went wrong, in the worker's words."""
+    fields = hostile.fields(answer)
+    told = [hostile.text(fields, name) for name in ("type", "message")]
+    return hostile.one_line(": ".join(filter(None, told)) or hostile.clean(answer.text))
 
 
 def _of_findings(answer: Reply) -> TimingFailed:

@@ -233,6 +233,11 @@ def answer(code: Code, **fields: object) -> Reply:
         (answer(Code.found, findings=[]), Status.crashed, "makes no sense"),
         (answer(Code.found, findings=[finding("none of these")]), Status.crashed, "no sense"),
         (answer(Code.not_modelled, message="a\x1b[2Jgraph"), Status.not_measured, "graph"),
+        (
+            answer(Code.device_failed, type="cudaErrorIllegalAddress", message="an\nillegal one"),
+            Status.crashed,
+            "failed: cudaErrorIllegalAddress: an illegal one$",
+        ),
         (answer(Code.out_of_memory), Status.not_measured, "too little memory"),
     ],
 )
