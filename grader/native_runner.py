@@ -139,16 +139,17 @@ class NativeRunner(Runner):
 
     @cached_property
     def _options(self) -> list[str]:
-        """What the program is to know: its arguments' names, and the system calls it may make."""
-        arguments = [
-            f"{each.name}:{each.role if isinstance(each, Tensor) else 'input'}"
-            for each in self.exercise.signature(self.variant)
-        ]
-        options = [f"--arguments={','.join(arguments)}"]
-        if self.program.backend == "emulator":
-            with contextlib.suppress(FilterError):  # then the sandbox has none either, and says so
-                options.insert(0, f"--filter={compile_emulator_filter().hex()}")
-        return options
+        return options(self.exercise, self.variant, self.program.backend)
+
+    @property
+    def failure(self) -> CaseResult | None:
+        """Why there is nothing to run, once that is known."""
+        return self._load_failure
+
+    @property
+    def sandbox(self) -> Sandbox:
+        """Where the program is."""
+        return self._sandbox
 
     def _computed_by_library(self, case: Case, fields: dict[str, Any]) -> CaseResult | None:
         """Whether the host had the inputs and gave the result: then no kernel did the work."""
@@ -253,6 +254,19 @@ class NativeRunner(Runner):
         self._drop_worker()
         what = "its process gave the grader a report that makes no sense."
         return CaseResult(case, Verdict(Status.crashed, what))
+
+
+def options(exercise: Exercise, variant: Variant, backend: Backend) -> list[str]:
+    """What a program is to know: its arguments' names, and the system calls it may make."""
+    arguments = [
+        f"{each.name}:{each.role if isinstance(each, Tensor) else 'input'}"
+        for each in exercise.signature(variant)
+    ]
+    found = [f"--arguments={','.join(arguments)}"]
+    if backend == "emulator":
+        with contextlib.suppress(FilterError):  # then the sandbox has none either, and says so
+            found.insert(0, f"--filter={compile_emulator_filter().hex()}")
+    return found
 
 
 def _idle_program(sandbox: Sandbox, entry: str, kinds: Sequence[str], backend: Backend) -> Path:

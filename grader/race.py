@@ -74,7 +74,7 @@ class Calm:
 
     @property
     def limit(self) -> float:
-        """A time beyond it is slower than noise and CALM explain; inf where there was only noise."""
+        """What noise and CALM explain, and no more; inf where there was nothing but noise."""
         if self.seconds <= 0:
             return math.inf
         return (1 + CALM) * self.seconds + 2 * self.spread

@@ -46,7 +46,9 @@ from grader.sandbox import Sandbox
 from grader.spec import Exercise, Variant
 from grader.status import Status
 from grader.supervision import SandboxError
-from grader.timing.measure import measure
+from grader.timing.measure import measure, trusted_sandbox
+from grader.timing.programs import backend_on
+from grader.timing.worker import TimingFailed
 from grader.triton_runner import why_not_counted
 
 PUBLIC_SEED = 2026  # of every student's own run; a class is graded with another one
@@ -482,31 +484,53 @@ class Session:
     ) -> PerformanceEvidence | None:
         if self.device != "cuda":
             return PerformanceEvidence(Status.not_measured, "timing needs an NVIDIA GPU")
-        if variant.language == "cuda":
-            return PerformanceEvidence(Status.not_measured, "CUDA C++ is not timed here yet")
+        if reason := self.why_not_timed(variant):
+            return PerformanceEvidence(Status.not_measured, reason)
         if evidence.correctness is not Status.passed:
             return None
         try:
+            sandbox, path = self.timed_file(exercise, variant)
             with self._turn(exercise, variant, on_step):
                 return measure(
-                    self.sandbox,
+                    sandbox,
                     exercise,
                     variant,
-                    self._path(variant),
+                    path,
                     self.seed,
                     roofs=self._roofs.roofs() if self._roofs else None,
                     usual_sm_mhz=self._roofs.sm_mhz if self._roofs else None,
                     profile=not self._is_lifted(exercise, variant),
                     trusted=self._trusted,
                 )
+        except TimingFailed as failed:
+            return PerformanceEvidence(failed.status, str(failed))
         except Exception:
             reason = traceback.format_exc(limit=-6)
             return PerformanceEvidence(Status.grader_error, reason)
 
+    def why_not_timed(self, variant: Variant) -> str:
+        """Why this machine can't time a variant's language, with what to do; "" where it can."""
+        return native.why_not(backend_on(self.device)) if variant.language == "cuda" else ""
+
+    def timed_file(self, exercise: Exercise, variant: Variant) -> tuple[Sandbox, Path]:
+        """What the clock has workers started of: the file, or the program that was made of it.
+
+        With the sandbox that it is in. Raises TimingFailed where no program can be made, and as
+        Runners.of does.
+        """
+        if variant.language == "cuda":
+            runner = self.runners.native(exercise, variant, backend_on(self.device))
+            if failure := runner.failure:
+                raise TimingFailed(failure.verdict.what, failure.status)
+            return runner.sandbox, runner.program.path
+        if not self.sandbox.is_started:
+            self.sandbox.start()
+        return self.sandbox, self._path(variant)
+
     @cached_property
     def _trusted(self) -> Sandbox:
         """Where yardsticks run, and nothing of a submission; the clock starts it."""
-        return Sandbox(self.device, Level.limits)
+        return trusted_sandbox(self.device)
 
     @cached_property
     def _roofs(self) -> roofs.MeasuredRoofs | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -33,7 +34,9 @@ from grader.sandbox import Sandbox
 from grader.session import PUBLIC_SEED, selected
 from grader.spec import EXERCISES, Exercise, SpecError, Variant, load, load_all
 from grader.spec_reading import read_document
+from grader.timing import programs
 from grader.timing.measure import measure
+from grader.timing.worker import TimingFailed
 
 
 def command(
@@ -189,8 +192,16 @@ def clock(device: str = "cuda") -> Iterator[Measure]:
     with Sandbox(device) as sandbox:
 
         def timer(exercise: Exercise, variant: Variant, source: str) -> PerformanceEvidence:
-            path = sandbox.hold(variant.file, source.encode())
-            return measure(sandbox, exercise, variant, path, PUBLIC_SEED, roofs=kept)
+            with contextlib.ExitStack() as opened:
+                if variant.language == "cuda":
+                    of_source = (exercise, variant, source.encode())
+                    try:
+                        started = programs.start(*of_source, programs.backend_on(device), opened)
+                    except TimingFailed as failed:
+                        return PerformanceEvidence(failed.status, str(failed))
+                else:
+                    started = sandbox, sandbox.hold(variant.file, source.encode())
+                return measure(started[0], exercise, variant, started[1], PUBLIC_SEED, roofs=kept)
 
         yield timer
 

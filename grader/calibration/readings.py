@@ -146,10 +146,7 @@ def rung_of(variant: str) -> tuple[str, int] | None:
 def _ladders(
     chosen: Sequence[tuple[Exercise, Variant]],
 ) -> Iterator[tuple[Exercise, list[Variant]]]:
-    """The ladders whose highest timed rung is among the chosen: from rung 1 on, the lowest first.
-
-    CUDA C++ has none here: the clock times Python files alone so far.
-    """
+    """Ladders whose highest timed rung is among the chosen: from rung 1 on, the lowest first."""
     for exercise, timed in chosen:
         rung = rung_of(timed.name)
         if rung is None:
@@ -157,10 +154,7 @@ def _ladders(
         of_ladder = {
             place[1]: variant
             for variant in exercise.variants.values()
-            if variant.language == "triton"
-            and (place := rung_of(variant.name)) is not None
-            and place[0] == rung[0]
-            and place[1] > 0
+            if (place := rung_of(variant.name)) is not None and place[0] == rung[0] and place[1] > 0
         }
         rungs = [of_ladder[number] for number in sorted(of_ladder)]
         highest = [each.name for each in rungs if each.performance is not None][-1:]

@@ -22,6 +22,7 @@ from grader.session import Session
 from grader.spec import Exercise, Variant
 from grader.status import Status
 from grader.timing.measure import measure_case
+from grader.timing.worker import TimingFailed
 from grader.worker.gpu_mapping import GpuMemoryError
 
 NO_GPU = (
@@ -81,8 +82,8 @@ def why_not(session: Session, exercise: Exercise, variant: Variant) -> tuple[Sta
     """Why there is nothing to run of a variant, as a grade would say; None where there is."""
     if reason := session.not_attempted(variant):
         return Status.not_attempted, reason
-    if variant.language == "cuda":
-        return Status.not_measured, "CUDA C++ is not timed here yet"
+    if reason := session.why_not_timed(variant):
+        return Status.not_measured, reason
     if found := breaches.find(exercise, variant, session.files[variant.file]):
         [breach] = found
         return breach.status, f"{breach.where}: {breach.what} {breach.hint}".strip()
@@ -109,14 +110,17 @@ def run(
             nothing = PerformanceEvidence(found[0], found[1])
             yield Timed(exercise.name, variant.name, None, True, nothing)
             continue
-        if not session.sandbox.is_started:
-            session.sandbox.start()
-        path = session.sandbox.hold(variant.file, session.files[variant.file])
+        try:
+            sandbox, path = session.timed_file(exercise, variant)
+        except TimingFailed as failed:
+            nothing = PerformanceEvidence(failed.status, str(failed))
+            yield Timed(exercise.name, variant.name, None, True, nothing)
+            continue
         for number, each in enumerate(planned, 1):
             case = fixed_case(exercise, variant, each.given, session.seed)
             on_step(Step(f"{exercise.name}/{variant.name}", case, number, len(planned)))
             within = budget or (None if each.is_scored else AROUND)
-            seen = _timed(session.sandbox, trusted, exercise, variant, path, case, known, within)
+            seen = _timed(sandbox, trusted, exercise, variant, path, case, known, within)
             yield Timed(exercise.name, variant.name, each.size, each.is_scored, seen)
             if seen.status not in (Status.passed, Status.not_measured):
                 break

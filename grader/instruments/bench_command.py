@@ -10,7 +10,6 @@ from typing import Annotated
 import typer
 
 from grader import machine, race
-from grader.confinement import Level
 from grader.console import (
     INTERRUPTED,
     bar,
@@ -30,6 +29,7 @@ from grader.report import one_line
 from grader.roofline import Roofs
 from grader.sandbox import Sandbox
 from grader.spec import Exercise, load_all
+from grader.timing.measure import trusted_sandbox
 
 OUT = Path("results/bench")
 ROOFS_ADVICE = (
@@ -62,7 +62,7 @@ def command(
         if machine.gpu_name() is None:
             tell(bench.NO_GPU)
             return
-        with Sandbox(session.device, Level.limits) as trusted:
+        with trusted_sandbox(session.device) as trusted:
             run(session, trusted, chosen, wanted, bench.roofs_here(), out, json)
 
 

@@ -119,10 +119,8 @@ def stand_by(
             control = yardstick("copy", before)
             for _ in range(PAIRS):
                 fixed.add(control.pair())
-        if not session.sandbox.is_started:
-            session.sandbox.start()
-        path = session.sandbox.hold(variant.file, session.files[variant.file])
-        lane = lanes.candidate(session.sandbox, exercise, variant, case, path, opened)
+        sandbox, path = session.timed_file(exercise, variant)
+        lane = lanes.candidate(sandbox, exercise, variant, case, path, opened)
         lane.settle()
         return Rounds(lane, fixed)
     except (lanes.TooLittleMemory, ValueError) as error:

@@ -6,25 +6,29 @@
     reference   the staff's solution, where there is one
 
 Each has a worker and sets of buffers of its own. Yardsticks run in a sandbox where no submission
-can reach them; that they run like one has both pay the same for the way there and back.
+can reach them; that they run like one has both pay the same for the way there and back. A worker
+loads a Python file, or is the program that was made of CUDA C++.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 
-from grader import oracle
+from grader import native_runner, oracle
 from grader.arena import Arena, Slot
 from grader.cases import Case
+from grader.confinement import Level
 from grader.inputs import Inputs, blank_argument
 from grader.runner import YARDSTICKS
 from grader.sandbox import Sandbox
 from grader.spec import ITEMSIZE, Exercise, Scalar, Tensor, Variant
 from grader.supervision import Limits
+from grader.timing import programs
 from grader.timing.gpu_memory import GpuMemory
 from grader.timing.graded_sets import GradedSets
 from grader.timing.pairs import TimedPairs
@@ -43,6 +47,25 @@ class TooLittleMemory(Exception):
     """The device can't hold the sets that a case needs."""
 
 
+@dataclass(frozen=True)
+class _Entry:
+    """What a worker is started for: a function of a file or of a program, in its sandbox."""
+
+    sandbox: Sandbox
+    path: Path
+    name: str
+    options: Sequence[str] = ()
+
+    @classmethod
+    def of(cls, sandbox: Sandbox, exercise: Exercise, variant: Variant, path: Path) -> _Entry:
+        """A variant's."""
+        options: Sequence[str] = ()
+        if variant.language == "cuda":
+            backend = programs.backend_on(sandbox.device)
+            options = native_runner.options(exercise, variant, backend)
+        return cls(sandbox, path, variant.entry, options)
+
+
 def candidate(
     sandbox: Sandbox,
     exercise: Exercise,
@@ -53,14 +76,14 @@ def candidate(
 ) -> TimedPairs:
     """A stranger's entry, every output of which will be judged.
 
+    `path` is the file, or of CUDA C++ the program made of it, in a sandbox that is native.
+
     Raises TimingFailed where it doesn't load, TooLittleMemory, and ValueError where an argument
     can't be timed.
     """
     layout = Layout.of(exercise, variant, case)
     return _lane(
-        sandbox,
-        path,
-        variant.entry,
+        _Entry.of(sandbox, exercise, variant, path),
         layout,
         lambda memory, count: GradedSets(memory, exercise, variant, case, count),
         opened,
@@ -82,25 +105,27 @@ def yardstick(
     """
     if name == "copy":
         layout = Layout.of_inputs(_copied(moved_bytes // 2))
-        path, entry = YARDSTICKS, "copy"
+        entry = _Entry(sandbox, YARDSTICKS, "copy")
     elif name == "reference":
         layout = Layout.of(exercise, variant, case)
-        source = (REFERENCE / variant.file).read_bytes()
-        path, entry = sandbox.hold(f"reference_{variant.file}", source), variant.entry
+        entry = _reference(sandbox, exercise, variant, opened)
     else:
         layout = Layout.of(exercise, variant, case)
         source = _SOURCES[name](exercise, variant)
-        path, entry = sandbox.hold(f"{name}_{exercise.name}.py", source.encode()), "yardstick"
-    return trusted(sandbox, path, entry, layout, opened)
+        path = sandbox.hold(f"{name}_{exercise.name}.py", source.encode())
+        entry = _Entry(sandbox, path, "yardstick")
+    return _ours(entry, layout, opened)
 
 
 def trusted(
     sandbox: Sandbox, path: Path, entry: str, layout: Layout, opened: contextlib.ExitStack
 ) -> TimedPairs:
-    """Code of our own, whose outputs nobody judges. Raises as `candidate` does."""
+    """Python code of our own, whose outputs nobody judges. Raises as `candidate` does."""
+    return _ours(_Entry(sandbox, path, entry), layout, opened)
+
+
+def _ours(entry: _Entry, layout: Layout, opened: contextlib.ExitStack) -> TimedPairs:
     return _lane(
-        sandbox,
-        path,
         entry,
         layout,
         lambda memory, count: Sets(memory, layout, count),
@@ -128,15 +153,26 @@ def has_reference(variant: Variant) -> bool:
     return (REFERENCE / variant.file).is_file()
 
 
+def _reference(
+    sandbox: Sandbox, exercise: Exercise, variant: Variant, opened: contextlib.ExitStack
+) -> _Entry:
+    """The staff's solution; of CUDA C++ in a sandbox of its own on the same device."""
+    source = (REFERENCE / variant.file).read_bytes()
+    if variant.language == "cuda":
+        backend = programs.backend_on(sandbox.device)
+        started = programs.start(exercise, variant, source, backend, opened, Level.limits)
+    else:
+        started = sandbox, sandbox.hold(f"reference_{variant.file}", source)
+    return _Entry.of(started[0], exercise, variant, started[1])
+
+
 def _lane(
-    sandbox: Sandbox,
-    path: Path,
-    entry: str,
+    entry: _Entry,
     layout: Layout,
     make_sets: Callable[[Memory, int], Sets],
     opened: contextlib.ExitStack,
 ) -> TimedPairs:
-    on_gpu = sandbox.device == "cuda"
+    on_gpu = entry.sandbox.device == "cuda"
     count = sets_that_fit(layout, _room(on_gpu), SETS)
     if not count:
         raise TooLittleMemory(
@@ -146,8 +182,14 @@ def _lane(
     memory = opened.enter_context((GpuMemory if on_gpu else Arena)(*layout.bytes(count)))
     page = opened.enter_context(RequestPage())
     sets = make_sets(memory, count)
-    worker = sandbox.worker(
-        path, entry, memory.buffers, LIMITS, page=page.descriptor, on_gpu=on_gpu
+    worker = entry.sandbox.worker(
+        entry.path,
+        entry.name,
+        memory.buffers,
+        LIMITS,
+        entry.options,
+        page=page.descriptor,
+        on_gpu=on_gpu,
     )
     opened.callback(worker.close)
     expect_ok(worker.ask(Operation.load, [blank_argument()] * len(layout.inputs.order)))

@@ -20,6 +20,7 @@ import psutil
 import torch
 
 from grader import gpu_turns, machine, nvml, race
+from grader.allowed_paths import DeviceName
 from grader.cases import Case, fixed_case
 from grader.confinement import Level
 from grader.estimate import Interval
@@ -97,19 +98,20 @@ def measure(
 ) -> PerformanceEvidence:
     """Time a variant on each of its performance cases, against what its thresholds name.
 
-    The submission runs in `sandbox`, the yardsticks in `trusted`, where no submission may run: its
-    owner closes it; or in one made for them, where none is given. `roofs` are the device's measured
-    ones, for thresholds that name `roofline`, and `usual_sm_mhz` the clock it had then. With
-    `profile` the kernels that ran are listed too, and a library's under a submission that was to
-    bring its own is a `policy_violation`. The first case that can't be timed ends it. On a GPU it
-    waits for its turn.
+    The submission runs in `sandbox`; `path` is its file, or of CUDA C++ the program made of it, in
+    a sandbox that is native. The yardsticks run in `trusted`, where no submission may run: its owner
+    closes it; or in one made for them, where none is given. `roofs` are the device's measured ones,
+    for thresholds that name `roofline`, and `usual_sm_mhz` the clock it had then. With `profile`
+    the kernels that ran are listed too, and a library's under a submission that was to bring its
+    own is a `policy_violation`. The first case that can't be timed ends it. On a GPU it waits for
+    its turn.
     """
     timed: list[PerformanceEvidence] = []
     # Nobody checks or times anything else on this GPU meanwhile.
     with contextlib.ExitStack() as opened:
         opened.enter_context(gpu_turns.alone_on(sandbox.device))
         if trusted is None:
-            trusted = opened.enter_context(Sandbox(sandbox.device, Level.limits))
+            trusted = opened.enter_context(trusted_sandbox(sandbox.device))
         elif not trusted.is_started:
             trusted.start()
         for given in variant.performance.every_case:
@@ -123,6 +125,11 @@ def measure(
             if timed[-1].status is not Status.passed:
                 return timed[-1]
     return replace(timed[0], further=tuple(timed[1:]))
+
+
+def trusted_sandbox(device: DeviceName) -> Sandbox:
+    """One for the yardsticks of what runs on `device`. They are Python; not yet started."""
+    return Sandbox("cuda" if device == "cuda" else "interpreter", Level.limits)
 
 
 def measure_case(

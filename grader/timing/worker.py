@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from grader import hostile
+from grader.emulator import report
 from grader.status import Status
 from grader.supervision import Cause, Death, Worker
 from grader.timing.request_page import RequestPage
@@ -127,11 +129,43 @@ class TimedWorker:
 
 
 def expect_ok(answer: Reply | Death) -> None:
-    """Raises TimingFailed for anything but an answer `ok`."""
+    """Raises TimingFailed for anything but an answer `ok`.
+
+    With the status of what was found, where a CUDA C++ program says what; `not_measured` where
+    memory ran out, and for what the emulator lacks.
+    """
     if isinstance(answer, Death):
         status = Status.timed_out if answer.cause is Cause.timed_out else Status.crashed
         raise TimingFailed(f"the timed run ended: {answer.description}", status)
     if answer.code is Code.out_of_memory:
         raise TimingFailed("the GPU has too little memory for it", Status.not_measured)
+    if answer.code is Code.not_modelled:
+        what = hostile.one_line(hostile.text(hostile.fields(answer), "message"))
+        raise TimingFailed(f"the emulator doesn't support {what}", Status.not_measured)
+    if answer.code is Code.found:
+        raise _of_findings(answer)
     if answer.code is not Code.ok:
-        raise TimingFailed(f"the timed run failed: {answer.text[:300]}", Status.crashed)
+        raise TimingFailed(f"the timed run failed: {_message(answer)}", Status.crashed)
+
+
+def _message(answer: Reply) -> str:
+    """What went wrong, in the worker's words."""
+    fields = hostile.fields(answer)
+    told = [hostile.text(fields, name) for name in ("type", "message")]
+    return hostile.one_line(": ".join(filter(None, told)) or hostile.clean(answer.text))
+
+
+def _of_findings(answer: Reply) -> TimingFailed:
+    """The gravest of what the emulator saw or the CUDA runtime said; its line isn't known here."""
+    try:
+        findings = report.parse(answer.text).findings
+    except report.ReportError:
+        findings = ()
+    if not findings:
+        return TimingFailed("the timed run's report makes no sense", Status.crashed)
+    status, gravest = min(
+        ((Status(report.status_name_of(each.kind)), each) for each in findings),
+        key=lambda pair: list(Status).index(pair[0]),
+    )
+    what, _ = report.message_of(gravest, "", ())
+    return TimingFailed(f"in a timed call: {hostile.clean(what)}", status)

@@ -60,7 +60,9 @@ Answer place_set(const Call& call, unsigned number) {
 }
 
 Answer call_sets(unsigned first, unsigned count, std::uint64_t& nanoseconds) {
-    if (first + count > sets.size()) return answer(Code::bad_request, "no such set");
+    if (first > sets.size() || count > sets.size() - first) {
+        return answer(Code::bad_request, "no such set");
+    }
     timespec begin, end;
     clock_gettime(CLOCK_MONOTONIC, &begin);
     for (unsigned index = first; index < first + count; ++index) {

@@ -432,6 +432,34 @@ def test_a_set_that_was_never_placed_ends_the_standing_by(program: Path) -> None
             assert reply.code is Code.raised and "quoted" in reply.text
 
 
+def test_a_request_for_no_set_is_answered_and_does_nothing(program: Path) -> None:
+    values = torch.arange(4, dtype=torch.float32)
+    slots = [vector("x", values), vector("out", 4)]
+    with Placement(slots) as placement, RequestPage() as page:
+        options = [f"--page={page.descriptor}"]
+        with NativeWorker(
+            program, "add_one", placement.arena.buffers, options, [page.descriptor]
+        ) as worker:
+            assert worker.receive() == Reply(0, Code.ok)
+            loaded(worker, 3)
+            before = placement.arena.outputs.clone()
+            arguments = [*placement.arguments, integer(4)]
+            assert worker.ask(Operation.place, arguments, repeat=0).code is Code.ok
+            worker.post(Operation.stand_by)
+            for _ in range(2):  # as the clock wakes a worker
+                page.announce()
+                page.ask(0, 0)
+                wait_for(lambda: page.is_answered)
+            assert torch.equal(placement.arena.outputs, before)
+            page.announce()
+            page.ask(0, 1)
+            wait_for(lambda: page.is_answered)
+            assert torch.equal(placement.values("out"), values + 1)
+            page.ask(2, 0)  # beyond what there is, though nothing of it
+            reply = worker.receive()
+            assert reply.code is Code.bad_request and "no such set" in reply.text
+
+
 def test_without_a_page_the_host_does_not_stand_by(worker: NativeWorker) -> None:
     reply = loaded(worker, 3).ask(Operation.stand_by)
     assert reply.code is Code.bad_request and "no page" in reply.text

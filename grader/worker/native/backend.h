@@ -67,7 +67,8 @@ Answer load();
 Answer run(Call& call, bool counters);
 
 // For the clock: keep a call as set number `number` (one of those there are, or the next), and call
-// `count` of them from `first` on; `nanoseconds` is what that took by the device's own clock.
+// `count` of them, or none, from `first` on; `nanoseconds` is what that took by the device's own
+// clock.
 Answer place_set(const Call& call, unsigned number);
 Answer call_sets(unsigned first, unsigned count, std::uint64_t& nanoseconds);
 

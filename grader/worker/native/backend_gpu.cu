@@ -236,7 +236,9 @@ Answer place_set(const Call& call, unsigned number) {
 
 // The grader has the clock, and what counts is its word; the events are for our own programs.
 Answer call_sets(unsigned first, unsigned count, std::uint64_t& nanoseconds) {
-    if (first + count > sets.size()) return answer(Code::bad_request, "no such set");
+    if (first > sets.size() || count > sets.size() - first) {
+        return answer(Code::bad_request, "no such set");
+    }
     static cudaEvent_t begin, end;
     static const cudaError_t made = [] {
         const cudaError_t error = cudaEventCreate(&begin);
@@ -252,6 +254,7 @@ Answer call_sets(unsigned first, unsigned count, std::uint64_t& nanoseconds) {
     cudaEventRecord(end);
     const cudaError_t error = cudaDeviceSynchronize();
     if (error != cudaSuccess) return failure(error);
+    if (unchecked == cudaErrorMemoryAllocation) return failure(unchecked);
     if (unchecked != cudaSuccess) return report(unchecked, {});
     float milliseconds = 0;
     cudaEventElapsedTime(&milliseconds, begin, end);

@@ -165,6 +165,8 @@ Answer serve_request(Session& session, const Request& request) {
         case Operation::stand_by:
             if (!session.page) throw BadRequest("there is no page to stand by for");
             return session.page->serve();
+        case Operation::profile:
+            throw BadRequest("kernels of a CUDA C++ program are not listed");
         default: throw BadRequest("operation " + std::to_string(request.operation));
     }
 }
