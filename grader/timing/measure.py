@@ -99,12 +99,12 @@ def measure(
     """Time a variant on each of its performance cases, against what its thresholds name.
 
     The submission runs in `sandbox`; `path` is its file, or of CUDA C++ the program made of it, in
-    a sandbox that is native. The yardsticks run in `trusted`, where no submission may run, and which
-    its owner closes; or in one made for them, where none is given. `roofs` are the device's measured ones,
-    for thresholds that name `roofline`, and `usual_sm_mhz` the clock it had then. With `profile`
-    the kernels that ran are listed too, and a library's under a submission that was to bring its
-    own is a `policy_violation`. The first case that can't be timed ends it. On a GPU it waits for
-    its turn.
+    a sandbox that is native. The yardsticks run in `trusted`, where no submission may run: its
+    owner closes it; or in one made for them, where none is given. `roofs` are the device's measured
+    ones, for thresholds that name `roofline`, and `usual_sm_mhz` the clock it had then. With
+    `profile` the kernels that ran are listed too, and a library's under a submission that was to
+    bring its own is a `policy_violation`. The first case that can't be timed ends it. On a GPU it
+    waits for its turn.
     """
     timed: list[PerformanceEvidence] = []
     # Nobody checks or times anything else on this GPU meanwhile.
