@@ -121,6 +121,14 @@ def troubles(
     ]
 
 
+def at_work(state: Observed, ours: Collection[int]) -> list[str]:
+    """Who else was busy on the GPU since the look before, a sentence, or none."""
+    if isinstance(state, Unobserved):
+        return []
+    others = [each for each in state.processes if each.pid not in ours and each.busy_percent]
+    return [f"The GPU is shared with another process: {_listed(others)}."] if others else []
+
+
 def remarks(after: Observed, ours: Collection[int] = ()) -> list[str]:
     """What is worth knowing of a measurement, though it stands."""
     if isinstance(after, Unobserved):

@@ -83,7 +83,7 @@ def _state(nvml: Any, device: Any, since: int) -> GpuState:
     utilization = ask("UtilizationRates")
     heat = ask("ViolationStatus", nvml.NVML_PERF_POLICY_THERMAL)
     mps = ask("MPSComputeRunningProcesses") or []
-    processes = _processes(nvml, ask, since)
+    processes = _processes(nvml, device, ask, since)
     return GpuState(
         name=_text(nvml.nvmlDeviceGetName(device)),
         uuid=_text(nvml.nvmlDeviceGetUUID(device)),
@@ -114,16 +114,23 @@ def _reasons(ask: Callable[..., Any]) -> tuple[str, ...]:
     return tuple(name for bit, name in _REASONS.items() if (bits or 0) & bit)
 
 
-def _processes(nvml: Any, ask: Callable[..., Any], since: int) -> tuple[Process, ...]:
+def _processes(nvml: Any, device: Any, ask: Callable[..., Any], since: int) -> tuple[Process, ...]:
     """Those with a CUDA context. How busy they were is asked for where the board tells."""
     running = ask("ComputeRunningProcesses") or []
-    samples = ask("ProcessUtilization", since) if running else None
+    samples = None
+    if running:
+        try:
+            samples = nvml.nvmlDeviceGetProcessUtilization(device, since)
+        except nvml.NVMLError_NotFound:  # there are counts, and nobody did anything
+            samples = ()
+        except nvml.NVMLError:
+            samples = None
     busy: dict[int, int] = {}
     for sample in samples or ():
         busy[sample.pid] = max(busy.get(sample.pid, 0), sample.smUtil)
     found = []
     for pid in sorted({process.pid for process in running}):
-        percent = busy.get(pid, 0) if samples else None
+        percent = busy.get(pid, 0) if samples is not None else None
         found.append(Process(pid, _process_name(nvml, pid), percent))
     return tuple(found)
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import contextlib
 import math
+import multiprocessing
+import os
 import statistics
 import time
 from collections.abc import Collection
@@ -25,7 +27,14 @@ from grader.cases import Case, fixed_case
 from grader.confinement import Level
 from grader.estimate import Interval
 from grader.evidence import PerformanceEvidence, Yardstick
-from grader.gpu_state import GpuState, Observed, setting_troubles, troubles
+from grader.gpu_state import (
+    GpuState,
+    Observed,
+    Unobserved,
+    at_work,
+    setting_troubles,
+    troubles,
+)
 from grader.roofline import Roofs
 from grader.sandbox import Sandbox
 from grader.spec import Exercise, Variant
@@ -198,7 +207,7 @@ class _Measurement:
             return replace(base, status=Status.not_measured, reason=reason, machine=told)
         try:
             with contextlib.ExitStack() as opened:
-                return self._timed(base, opened)
+                return self._timed(base, state, opened)
         except TimingFailed as failed:
             return replace(base, status=failed.status, reason=str(failed))
         except (lanes.TooLittleMemory, ValueError) as error:
@@ -214,7 +223,7 @@ class _Measurement:
                 torch.cuda.empty_cache()  # or the next case's buffers would find less
 
     def _timed(
-        self, base: PerformanceEvidence, opened: contextlib.ExitStack
+        self, base: PerformanceEvidence, state: Observed | None, opened: contextlib.ExitStack
     ) -> PerformanceEvidence:
         fixed = FixedCost()
         yardsticks: list[_Yardstick] = []
@@ -228,6 +237,9 @@ class _Measurement:
                 if name in self._needed | {CONTROL}:
                     raise
                 base = replace(base, reason=f"{base.reason} {name} is left out: {error}.".strip())
+        if found := at_work(self._look(state) or Unobserved("no GPU"), _family()):
+            reason = f"the GPU is too noisy: {' '.join(found)}"
+            return replace(base, status=Status.not_measured, reason=reason)
         candidate = _Candidate(
             lanes.candidate(
                 self.sandbox, self.exercise, self.variant, self.case, self.path, opened
@@ -281,9 +293,7 @@ class _Measurement:
         the control tells as well."""
         if not isinstance(before, GpuState) or not isinstance(after, GpuState):
             return []
-        me = psutil.Process()
-        ours = {me.pid, *(each.pid for each in me.children(recursive=True))}
-        return troubles(before, after, ours, self.usual_sm_mhz)
+        return troubles(before, after, _family(), self.usual_sm_mhz)
 
     # --- what is asked ----------------------------------------------------------------------------
 
@@ -352,6 +362,20 @@ class _Measurement:
         return lanes.yardstick(
             self.trusted, name, self.exercise, self.variant, self.case, moved, opened
         )
+
+
+def _family() -> set[int]:
+    """The processes of this command: this one, who made it, and all that both have started.
+
+    In a class, others of the pool hold contexts on this GPU, and have made way.
+    """
+    maker = multiprocessing.parent_process()
+    found = {os.getpid()}
+    for pid in (os.getpid(), maker.pid if maker else None):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if pid is not None:
+                found |= {pid, *(each.pid for each in psutil.Process(pid).children(recursive=True))}
+    return found
 
 
 def _not_measured(

@@ -10,6 +10,10 @@ class NVMLError(Exception):
     """As pynvml's."""
 
 
+class NVMLError_NotFound(NVMLError):
+    """As pynvml's: it was asked for what there is none of."""
+
+
 def module(**answers: Any) -> SimpleNamespace:
     """A stand-in for pynvml; `answers` by name without 'nvmlDeviceGet'. An exception is raised."""
     found = {
@@ -51,6 +55,7 @@ def module(**answers: Any) -> SimpleNamespace:
 
     fake = SimpleNamespace(
         NVMLError=NVMLError,
+        NVMLError_NotFound=NVMLError_NotFound,
         NVML_CLOCK_SM=1,
         NVML_CLOCK_MEM=2,
         NVML_TEMPERATURE_GPU=0,

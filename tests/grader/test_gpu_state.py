@@ -8,10 +8,10 @@ from dataclasses import replace
 
 import pytest
 
-from grader.gpu_state import GpuState, Process, Unobserved, remarks, troubles
+from grader.gpu_state import GpuState, Process, Unobserved, at_work, remarks, troubles
 from grader.nvml import MISSING, observe
 from tests.grader import fake_nvml
-from tests.grader.fake_nvml import NVMLError, process, sample
+from tests.grader.fake_nvml import NVMLError, NVMLError_NotFound, process, sample
 
 CALM = GpuState(
     "NVIDIA H100 80GB HBM3",
@@ -194,6 +194,22 @@ def test_a_process_that_only_holds_memory_is_remarked():
 def test_idleness_is_believed_only_where_our_own_work_is_seen():
     silent = tuple(replace(each, busy_percent=0) for each in with_other(0).processes)
     assert len(troubles(with_other(0), replace(CALM, processes=silent), OURS)) == 1
+
+
+@pytest.mark.parametrize(
+    ("answer", "busy"),
+    [(NVMLError_NotFound("nothing"), 0), (NVMLError("Not Supported"), None), ([], 0)],
+)
+def test_nobody_busy_is_told_from_not_knowing_who_is(answer, busy):
+    nvml = fake_nvml.module(ComputeRunningProcesses=[process(77)], ProcessUtilization=answer)
+    assert observe(nvml=nvml).processes == (Process(77, "python3", busy),)
+
+
+def test_who_else_is_at_work_is_told_before_anything_is_timed():
+    assert at_work(with_other(0), OURS) == at_work(with_other(None), OURS) == []
+    (sentence,) = at_work(with_other(60), OURS)
+    assert "another process: python3, pid 4123, 60 % busy" in sentence
+    assert at_work(Unobserved(MISSING), OURS) == []
 
 
 @pytest.mark.parametrize(("before", "after"), [(CALM, with_other(0)), (with_other(0), CALM)])
