@@ -30,7 +30,6 @@ from grader.evidence import PerformanceEvidence, Yardstick
 from grader.gpu_state import (
     GpuState,
     Observed,
-    Unobserved,
     at_work,
     setting_troubles,
     troubles,
@@ -237,7 +236,8 @@ class _Measurement:
                 if name in self._needed | {CONTROL}:
                     raise
                 base = replace(base, reason=f"{base.reason} {name} is left out: {error}.".strip())
-        if found := at_work(self._look(state) or Unobserved("no GPU"), _family()):
+        looked = self._look(state)
+        if looked is not None and (found := at_work(looked, _family())):
             reason = f"the GPU is too noisy: {' '.join(found)}"
             return replace(base, status=Status.not_measured, reason=reason)
         candidate = _Candidate(

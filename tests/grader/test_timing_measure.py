@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from grader import race
 from grader.cases import fixed_case
 from grader.evidence import PerformanceEvidence
+from grader.gpu_state import GpuState, Process
 from grader.roofline import Roofs
 from grader.spec import Exercise, Variant, load_all
 from grader.status import Status
@@ -68,6 +70,7 @@ def measured(
     variant: Variant,
     candidate: object,
     yardsticks: dict[str, Lane],
+    is_timed: bool = True,
     **options: object,
 ) -> PerformanceEvidence:
     order: list[str] = []
@@ -87,7 +90,8 @@ def measured(
     monkeypatch.setattr(lanes, "candidate", made)
     exercise: Exercise = EXERCISES["rmsnorm"]
     seen = measure.measure(Sandboxes(), exercise, variant, Path("x"), 7, **options)
-    assert order[-1] == "candidate"  # every yardstick is timed before it exists
+    # Every yardstick is timed before it exists.
+    assert not is_timed or order[-1] == "candidate"
     return seen
 
 
@@ -149,6 +153,48 @@ def test_a_yardstick_that_is_slower_beside_the_candidate_is_told(monkeypatch):
     assert "copy took 4.2% longer beside the kernel than before it" in seen.disturbed
     quiet = measured(monkeypatch, asking(COPY), Lane(100.0), {"copy": Lane(95.0, later=96.0)})
     assert not quiet.disturbed
+
+
+def looked_at(monkeypatch, *looks: GpuState) -> PerformanceEvidence:
+    """A timing between these looks at a GPU: at its start, after the calm, before and after."""
+    seen = iter(looks)
+    monkeypatch.setattr(measure._Measurement, "_look", lambda *_: next(seen))
+    lanes_ = {"copy": Lane(95.0)}
+    return measured(monkeypatch, asking(COPY), Lane(100.0), lanes_, is_timed=False)
+
+
+def on_gpu(*processes: Process, **more: object) -> GpuState:
+    mine = Process(os.getpid(), "python3", 40)
+    return GpuState("GPU", "GPU-1", "580", processes=(mine, *processes), **more)
+
+
+OTHER = Process(4_000_000, "python3", 99)
+
+
+def test_the_state_of_the_gpu_is_recorded_with_a_timing(monkeypatch):
+    state = on_gpu(sm_mhz=1980, sm_most_mhz=1980, celsius=41)
+    seen = looked_at(monkeypatch, state, state, state, state)
+    assert seen.status is Status.passed
+    told = seen.machine
+    assert (told["sm_mhz"], told["celsius"], told["processes"]) == (1980, 41, 1)
+
+
+@pytest.mark.parametrize("busy_in", ["the calm", "the race"])
+def test_another_process_on_the_gpu_is_noise(monkeypatch, busy_in):
+    alone, loaded = on_gpu(), on_gpu(OTHER)
+    looks = (alone, loaded) if busy_in == "the calm" else (alone, alone, alone, loaded)
+    seen = looked_at(monkeypatch, *looks)
+    assert seen.status is Status.not_measured and seen.microseconds is None
+    assert "too noisy" in seen.reason and "another process: python3, pid 4000000" in seen.reason
+
+
+@pytest.mark.parametrize(
+    ("setting", "told"),
+    [({"compute_mode": "exclusive process"}, "exclusive process"), ({"is_mps": True}, "MPS")],
+)
+def test_a_gpu_that_workers_cannot_share_is_told_before_any_starts(monkeypatch, setting, told):
+    seen = looked_at(monkeypatch, on_gpu(**setting))
+    assert seen.status is Status.not_measured and told in seen.reason
 
 
 class Sleeper(Lane):
