@@ -55,8 +55,15 @@ def folder_of(*names: str) -> tuple[str, ...]:
 
 STEPS = (
     Step("doctor", (PYTHON, "-m", "grader", "doctor", "--gpu", "--again"), 120.0),
-    tests("clock", *folder_of("timing_pairs"), beside=False),
+    tests(
+        "clock",
+        *folder_of("timing_pairs", "timing_kernels", "timing_cuda", "roof_timing"),
+        beside=False,
+    ),
+    tests("cheats", *folder_of("clock_cheats"), beside=False),
     Step("agreement", (PYTHON, "tests/benchmarks/clock_agreement.py"), 180.0),
+    Step("costs", (PYTHON, "tests/benchmarks/timing_costs.py"), 180.0),
+    Step("repeated", (PYTHON, "tests/benchmarks/repeated_grades.py"), 600.0),
     tests("host", *folder_of("native_gpu", "confinement", "ballast", "batch_gpus")),
     Step("reference", (PYTHON, "tests/benchmarks/whole_grade.py"), 300.0),
     tests("submissions", *folder_of("submissions"), seconds=500.0),
