@@ -205,8 +205,10 @@ def _room(on_gpu: bool) -> int:
 
 
 def _copied(half: int) -> Inputs:
-    source = Slot("source", "uint8", (half,), (1,))
-    return Inputs((source, Slot("destination", "uint8", (half,), (1,), role="output")), {}, {})
+    """So many bytes and as many again: as float32, of which random ones are drawn in their size."""
+    dtype, count = ("float32", half // 4) if half >= 4 else ("uint8", half)
+    source = Slot("source", dtype, (count,), (1,))
+    return Inputs((source, Slot("destination", dtype, (count,), (1,), role="output")), {}, {})
 
 
 def _torch_source(exercise: Exercise, variant: Variant) -> str:
