@@ -10,36 +10,28 @@ from __future__ import annotations
 
 import contextlib
 import math
-import multiprocessing
-import os
 import statistics
 import time
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-import psutil
 import torch
 
-from grader import gpu_turns, machine, nvml, race
+from grader import gpu_turns, machine, race
 from grader.allowed_paths import DeviceName
 from grader.cases import Case, fixed_case
 from grader.confinement import Level
 from grader.estimate import Interval
 from grader.evidence import PerformanceEvidence, Yardstick
-from grader.gpu_state import (
-    GpuState,
-    Observed,
-    at_work,
-    setting_troubles,
-    troubles,
-)
+from grader.gpu_state import Observed
 from grader.roofline import Roofs
 from grader.sandbox import Sandbox
 from grader.spec import Exercise, Variant
 from grader.status import Status
 from grader.timing import kernels, lanes
 from grader.timing.pairs import FixedCost, Pair, TimedPairs, credited, seconds_per_call
+from grader.timing.watch import Watch
 from grader.timing.worker import TimingFailed
 from grader.worker.gpu_mapping import GpuMemoryError
 
@@ -191,6 +183,9 @@ class _Measurement:
     budget: race.Budget | None
     profile: bool
 
+    def __post_init__(self) -> None:
+        self._watch = Watch(self.sandbox.device, self.usual_sm_mhz)
+
     def evidence(self) -> PerformanceEvidence:
         base = PerformanceEvidence(
             Status.passed,
@@ -199,9 +194,8 @@ class _Measurement:
             bytes=self._moved,
             flops=self._computed,
         )
-        state = self._look()
-        if isinstance(state, GpuState) and (found := list(setting_troubles(state))):
-            # Workers could not even start.
+        state = self._watch.look()
+        if found := self._watch.setting(state):  # workers could not even start
             reason, told = " ".join(found), state.as_dict()
             return replace(base, status=Status.not_measured, reason=reason, machine=told)
         try:
@@ -236,8 +230,7 @@ class _Measurement:
                 if name in self._needed | {CONTROL}:
                     raise
                 base = replace(base, reason=f"{base.reason} {name} is left out: {error}.".strip())
-        looked = self._look(state)
-        if looked is not None and (found := at_work(looked, _family())):
+        if found := self._watch.others(self._watch.look(state)):
             reason = f"the GPU is too noisy: {' '.join(found)}"
             return replace(base, status=Status.not_measured, reason=reason)
         candidate = _Candidate(
@@ -247,7 +240,7 @@ class _Measurement:
             fixed,
         )
         candidate.pairs.settle()
-        before = self._look()
+        before = self._watch.look()
         outcome = race.run(
             candidate,
             [*yardsticks, *self._constants],
@@ -256,9 +249,9 @@ class _Measurement:
             budget=self.budget,
             calm=calm,
         )
-        after = self._look(before)
+        after = self._watch.look(before)
         base = replace(base, machine=after.as_dict() if after else {})
-        if found := self._troubles(before, after):
+        if found := self._watch.troubles(before, after):
             reason = f"the GPU is too noisy: {' '.join(found)}"
             return _not_measured(base, reason, outcome)
         [control] = [each for each in yardsticks if each.name == CONTROL]
@@ -278,22 +271,6 @@ class _Measurement:
         answer = candidate.pairs.profiled()
         seen = kernels.listed(answer, self.exercise, self.variant, self.path)
         return replace(told, kernels=seen.names, unlisted=seen.unlisted)
-
-    # --- the GPU's state --------------------------------------------------------------------------
-
-    def _look(self, since: Observed | None = None) -> Observed | None:
-        """The state of the GPU, while it is at work; None where there is none."""
-        if self.sandbox.device != "cuda":
-            return None
-        gpu = machine.gpu_properties()
-        return nvml.observe(gpu.uuid if gpu else None, since)
-
-    def _troubles(self, before: Observed | None, after: Observed | None) -> list[str]:
-        """Why what was measured between two looks can't be trusted; nothing where nobody can look:
-        the control tells as well."""
-        if not isinstance(before, GpuState) or not isinstance(after, GpuState):
-            return []
-        return troubles(before, after, _family(), self.usual_sm_mhz)
 
     # --- what is asked ----------------------------------------------------------------------------
 
@@ -362,20 +339,6 @@ class _Measurement:
         return lanes.yardstick(
             self.trusted, name, self.exercise, self.variant, self.case, moved, opened
         )
-
-
-def _family() -> set[int]:
-    """The processes of this command: this one, who made it, and all that both have started.
-
-    In a class, others of the pool hold contexts on this GPU, and have made way.
-    """
-    maker = multiprocessing.parent_process()
-    found = {os.getpid()}
-    for pid in (os.getpid(), maker.pid if maker else None):
-        with contextlib.suppress(psutil.NoSuchProcess):
-            if pid is not None:
-                found |= {pid, *(each.pid for each in psutil.Process(pid).children(recursive=True))}
-    return found
 
 
 def _not_measured(

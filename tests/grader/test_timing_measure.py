@@ -15,7 +15,7 @@ from grader.gpu_state import GpuState, Process
 from grader.roofline import Roofs
 from grader.spec import Exercise, Variant, load_all
 from grader.status import Status
-from grader.timing import lanes, measure, pairs
+from grader.timing import lanes, measure, pairs, watch
 from grader.timing.pairs import Pair
 from grader.timing.worker import TimingFailed
 
@@ -158,7 +158,7 @@ def test_a_yardstick_that_is_slower_beside_the_candidate_is_told(monkeypatch):
 def looked_at(monkeypatch, *looks: GpuState) -> PerformanceEvidence:
     """A timing between these looks at a GPU: at its start, after the calm, before and after."""
     seen = iter(looks)
-    monkeypatch.setattr(measure._Measurement, "_look", lambda *_: next(seen))
+    monkeypatch.setattr(watch.Watch, "look", lambda *_: next(seen))
     lanes_ = {"copy": Lane(95.0)}
     return measured(monkeypatch, asking(COPY), Lane(100.0), lanes_, is_timed=False)
 
