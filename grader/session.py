@@ -11,7 +11,6 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
 
 import torch
@@ -23,8 +22,6 @@ from grader import (
     machine,
     memory,
     native,
-    nvml,
-    roofs,
     triton_memory,
 )
 from grader.allowed_paths import DeviceName
@@ -45,10 +42,8 @@ from grader.runners import Runners
 from grader.sandbox import Sandbox
 from grader.spec import Exercise, Variant
 from grader.status import Status
+from grader.stopwatch import Stopwatch
 from grader.supervision import SandboxError
-from grader.timing.measure import measure, trusted_sandbox
-from grader.timing.programs import backend_on
-from grader.timing.worker import TimingFailed
 from grader.triton_runner import why_not_counted
 
 PUBLIC_SEED = 2026  # of every student's own run; a class is graded with another one
@@ -137,6 +132,9 @@ class Session:
             backends=backends,
             guarded=guarded,
         )
+        self.stopwatch = Stopwatch(
+            self.device, seed, self.sandbox, self.runners, self._path, self._is_lifted
+        )
         self._timed_out_parts: dict[tuple[str, str], int] = {}
         self._found_breaches: dict[tuple[str, str], tuple[Failure, ...]] = {}
 
@@ -144,9 +142,8 @@ class Session:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.stopwatch.close()
         self.runners.close()
-        if "_trusted" in vars(self):
-            self._trusted.close()
         if self._owns_sandbox:
             self.sandbox.close()
 
@@ -484,59 +481,13 @@ class Session:
     ) -> PerformanceEvidence | None:
         if self.device != "cuda":
             return PerformanceEvidence(Status.not_measured, "timing needs an NVIDIA GPU")
-        if reason := self.why_not_timed(variant):
+        if reason := self.stopwatch.why_not(variant):
             return PerformanceEvidence(Status.not_measured, reason)
         if evidence.correctness is not Status.passed:
             return None
-        try:
-            sandbox, path = self.timed_file(exercise, variant)
-            with self._turn(exercise, variant, on_step):
-                return measure(
-                    sandbox,
-                    exercise,
-                    variant,
-                    path,
-                    self.seed,
-                    roofs=self._roofs.roofs() if self._roofs else None,
-                    usual_sm_mhz=self._roofs.sm_mhz if self._roofs else None,
-                    profile=not self._is_lifted(exercise, variant),
-                    trusted=self._trusted,
-                )
-        except TimingFailed as failed:
-            return PerformanceEvidence(failed.status, str(failed))
-        except Exception:
-            reason = traceback.format_exc(limit=-6)
-            return PerformanceEvidence(Status.grader_error, reason)
-
-    def why_not_timed(self, variant: Variant) -> str:
-        """Why this machine can't time a variant's language, with what to do; "" where it can."""
-        return native.why_not(backend_on(self.device)) if variant.language == "cuda" else ""
-
-    def timed_file(self, exercise: Exercise, variant: Variant) -> tuple[Sandbox, Path]:
-        """What the clock has workers started of: the file, or the program that was made of it.
-
-        With the sandbox that it is in. Raises TimingFailed where no program can be made, and as
-        Runners.of does.
-        """
-        if variant.language == "cuda":
-            runner = self.runners.native(exercise, variant, backend_on(self.device))
-            if failure := runner.failure:
-                raise TimingFailed(failure.verdict.what, failure.status)
-            return runner.sandbox, runner.program.path
-        if not self.sandbox.is_started:
-            self.sandbox.start()
-        return self.sandbox, self._path(variant)
-
-    @cached_property
-    def _trusted(self) -> Sandbox:
-        """Where yardsticks run, and nothing of a submission; the clock starts it."""
-        return trusted_sandbox(self.device)
-
-    @cached_property
-    def _roofs(self) -> roofs.MeasuredRoofs | None:
-        """What `grader doctor --gpu` measured on this GPU; None where it wasn't asked to."""
-        gpu = machine.gpu_properties()
-        return roofs.load(roofs.identity_of(gpu, nvml.observe(gpu.uuid or None))) if gpu else None
+        return self.stopwatch.time(
+            exercise, variant, lambda: self._turn(exercise, variant, on_step)
+        )
 
     # --- rules -----------------------------------------------------------------------------------
 

@@ -82,7 +82,7 @@ def why_not(session: Session, exercise: Exercise, variant: Variant) -> tuple[Sta
     """Why there is nothing to run of a variant, as a grade would say; None where there is."""
     if reason := session.not_attempted(variant):
         return Status.not_attempted, reason
-    if reason := session.why_not_timed(variant):
+    if reason := session.stopwatch.why_not(variant):
         return Status.not_measured, reason
     if found := breaches.find(exercise, variant, session.files[variant.file]):
         [breach] = found
@@ -111,7 +111,7 @@ def run(
             yield Timed(exercise.name, variant.name, None, True, nothing)
             continue
         try:
-            sandbox, path = session.timed_file(exercise, variant)
+            sandbox, path = session.stopwatch.file(exercise, variant)
         except TimingFailed as failed:
             nothing = PerformanceEvidence(failed.status, str(failed))
             yield Timed(exercise.name, variant.name, None, True, nothing)

@@ -119,7 +119,7 @@ def stand_by(
             control = yardstick("copy", before)
             for _ in range(PAIRS):
                 fixed.add(control.pair())
-        sandbox, path = session.timed_file(exercise, variant)
+        sandbox, path = session.stopwatch.file(exercise, variant)
         lane = lanes.candidate(sandbox, exercise, variant, case, path, opened)
         lane.settle()
         return Rounds(lane, fixed)

@@ -125,7 +125,7 @@ def test_a_variant_is_timed_by_a_grader_that_is_alone_on_the_gpu(session, monkey
         free.append(is_free(how=fcntl.LOCK_SH))
         return PerformanceEvidence(Status.passed)
 
-    monkeypatch.setattr("grader.session.measure", timed)
+    monkeypatch.setattr("grader.stopwatch.measure", timed)
     seen = session.alone(SILU, TRITON, RIGHT)
     assert seen.performance.status is Status.passed
     assert free == [False] and is_free()
@@ -133,7 +133,7 @@ def test_a_variant_is_timed_by_a_grader_that_is_alone_on_the_gpu(session, monkey
 
 def test_a_grader_that_waits_for_the_gpu_says_so(session, monkeypatch, tmp_path):
     monkeypatch.setattr(
-        "grader.session.measure", lambda *_, **__: PerformanceEvidence(Status.passed)
+        "grader.stopwatch.measure", lambda *_, **__: PerformanceEvidence(Status.passed)
     )
     ready, steps = tmp_path / "ready", []
 

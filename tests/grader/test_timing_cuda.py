@@ -298,7 +298,7 @@ def test_what_does_not_compile_for_the_clock_is_told(folder, monkeypatch):
     (folder / "silu.cu").write_text('extern "C" void silu(float* x) { x = nullptr; }\n')
     with Session(folder, exercises, device="interpreter") as session:
         with pytest.raises(TimingFailed) as caught:
-            session.timed_file(exercises["silu"], VARIANT)
+            session.stopwatch.file(exercises["silu"], VARIANT)
         assert caught.value.status is Status.compile_error
         [seen] = bench.run(session, session.sandbox, [(exercises["silu"], VARIANT)])
         assert seen.evidence.status is Status.compile_error and seen.size is None
