@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from grader import native, race
-from grader import session as session_module
+from grader import native, race, stopwatch
 from grader.cases import fixed_case
 from grader.evidence import VariantEvidence
 from grader.instruments import bench
@@ -275,16 +274,14 @@ def test_without_a_compiler_for_the_gpu_it_is_not_measured(folder, monkeypatch):
 @needs_emulator
 def test_a_grade_times_the_program_whose_correctness_it_checked(folder, monkeypatch):
     handed: list[tuple] = []
-    monkeypatch.setattr(session_module, "measure", lambda *what, **_: handed.append(what))
+    monkeypatch.setattr(stopwatch, "measure", lambda *what, **_: handed.append(what))
     exercises = of_silu(VARIANT)
     exercise = exercises["silu"]
     with Session(folder, exercises, device="interpreter") as session:
         [runner] = session.runners.of(exercise, VARIANT)
         monkeypatch.setattr(session, "device", "cuda")
-        monkeypatch.setattr(session_module, "backend_on", lambda device: "emulator")
-        monkeypatch.setattr(
-            session_module.gpu_turns, "alone_on", lambda *_: contextlib.nullcontext()
-        )
+        monkeypatch.setattr(stopwatch, "backend_on", lambda device: "emulator")
+        monkeypatch.setattr(stopwatch.gpu_turns, "alone_on", lambda *_: contextlib.nullcontext())
         monkeypatch.setattr(VariantEvidence, "correctness", Status.passed)
         session.alone(exercise, VARIANT, session.unseen(exercise, VARIANT))
         [(sandbox, _, variant, path, seed)] = handed
