@@ -281,7 +281,8 @@ def test_a_grade_times_the_program_whose_correctness_it_checked(folder, monkeypa
         [runner] = session.runners.of(exercise, VARIANT)
         monkeypatch.setattr(session, "device", "cuda")
         monkeypatch.setattr(stopwatch, "backend_on", lambda device: "emulator")
-        monkeypatch.setattr(stopwatch.gpu_turns, "alone_on", lambda *_: contextlib.nullcontext())
+        alone_on = "grader.session.gpu_turns.alone_on"
+        monkeypatch.setattr(alone_on, lambda *_: contextlib.nullcontext())
         monkeypatch.setattr(VariantEvidence, "correctness", Status.passed)
         session.alone(exercise, VARIANT, session.unseen(exercise, VARIANT))
         [(sandbox, _, variant, path, seed)] = handed
