@@ -231,7 +231,7 @@ class _Measurement:
                     raise
                 base = replace(base, reason=f"{base.reason} {name} is left out: {error}.".strip())
         if found := self._watch.others(self._watch.look(state)):
-            reason = f"the GPU is too noisy: {' '.join(found)}"
+            reason = f"GPU too noisy. {' '.join(found)}"
             return replace(base, status=Status.not_measured, reason=reason)
         candidate = _Candidate(
             lanes.candidate(
@@ -252,12 +252,12 @@ class _Measurement:
         after = self._watch.look(before)
         base = replace(base, machine=after.as_dict() if after else {})
         if found := self._watch.troubles(before, after):
-            reason = f"the GPU is too noisy: {' '.join(found)}"
+            reason = f"GPU too noisy. {' '.join(found)}"
             return _not_measured(base, reason, outcome)
         [control] = [each for each in yardsticks if each.name == CONTROL]
         if control.apart > MOST_APART:
             reason = (
-                f"the GPU is too noisy: a copy's time and what the device says of it are "
+                f"GPU too noisy: a copy's time and what the device says of it are "
                 f"{control.apart:.1%} apart"
             )
             return _not_measured(base, reason, outcome)
