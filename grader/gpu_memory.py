@@ -33,9 +33,9 @@ class GpuMemory:
 
     def __init__(self, input_bytes: int, output_bytes: int, device: int = 0) -> None:
         """Raises GpuMemoryError where there is no such memory, too little, or no cuda-bindings."""
-        _driver()  # before a context takes memory for nothing
         self._device = device
         with _told("starting CUDA"):
+            _expect_default_mode(_driver(), device)  # before a context takes memory for nothing
             torch.cuda.init()
             torch.zeros(1, device=f"cuda:{device}")  # the context that the calls below belong to
         self._inputs = _Allocation(input_bytes, device)
@@ -160,11 +160,23 @@ def _driver() -> Any:
     return driver
 
 
+def _expect_default_mode(driver: Any, device: int) -> None:
+    """Raises GpuMemoryError where a context of ours would keep workers from having theirs."""
+    checked(driver.cuInit(0), "starting CUDA")
+    number = checked(driver.cuDeviceGet(device), "finding the GPU")
+    asked = driver.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_MODE
+    mode = checked(driver.cuDeviceGetAttribute(asked, number), "asking for the compute mode")
+    if mode != int(driver.CUcomputemode.CU_COMPUTEMODE_DEFAULT):
+        raise GpuMemoryError("the GPU's compute mode lets one process use it, and no other")
+
+
 @contextlib.contextmanager
 def _told(doing: str) -> Iterator[None]:
-    """What torch raises, in a line."""
+    """What torch and cuda-bindings raise, in a line."""
     try:
         yield
+    except GpuMemoryError:
+        raise
     except (RuntimeError, AssertionError) as error:  # the latter of a torch without CUDA
         raise GpuMemoryError(f"{doing}: {str(error).partition(chr(10))[0]}") from None
 

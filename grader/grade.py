@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from grader import gpu_turns, machine, pool
+from grader import gpu_memory, gpu_turns, machine, pool
 from grader.allowed_paths import DeviceName
 from grader.correctness import Effort
 from grader.evidence import (
@@ -102,6 +102,9 @@ def grade(
         sandbox = session.sandbox
         environment = machine.environment(session.device, sandbox.description)
         environment["confinement"] = sandbox.confinement.told
+        if session.device == "cuda":
+            refused = session.runners.not_shared or gpu_memory.why_not_shared()
+            environment["gpu_memory"] = f"copied: {refused}" if refused else "shared with workers"
         if lifted:
             environment["rules_lifted"] = sorted(lifted)
     return Evidence(

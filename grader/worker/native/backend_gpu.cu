@@ -9,6 +9,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "arguments.h"
 #include "backend.h"
 #include "gpu_buffers.h"
 #include "gpu_calls.h"
@@ -93,13 +94,12 @@ void expose(const std::vector<Tensor>& tensors) {
     }
 }
 
-// The pointers of a call whose tensors lie on the GPU; false where one is to lie on the host.
-bool point_at_gpu(const Call& call, std::vector<warpgrade_value>& values) {
+// Point at tensors that lie on the GPU already. Throws BadRequest where one is to lie on the host.
+void point_at_gpu(const Call& call, std::vector<warpgrade_value>& values) {
     for (const Tensor& tensor : call.tensors) {
-        if (tensor.host_space) return false;
+        if (tensor.host_space) throw BadRequest("a tensor in host memory");
         values[tensor.argument].pointer = on_gpu[tensor.buffer].device + tensor.offset;
     }
-    return true;
 }
 
 Placed place(const Call& call) {
@@ -186,13 +186,8 @@ cudaError_t call_and_wait(const Placed& placed) {
     return unchecked;
 }
 
-Answer on_host() { return answer(Code::bad_request, "a tensor in host memory"); }
-
 Answer run_placed(const Call& call) {
     expose(call.tensors);
-    for (const Tensor& tensor : call.tensors) {
-        if (tensor.host_space && !on_gpu.empty()) return on_host();
-    }
     const Placed placed = place(call);
     begin_calls();
     cudaError_t unchecked = cudaSuccess;
@@ -248,7 +243,7 @@ Answer place_set(const Call& call, unsigned number) {
     if (on_gpu.empty()) return answer(Code::bad_request, "no buffers on the GPU");
     sets.resize(number);
     sets.push_back(call);
-    if (!point_at_gpu(call, sets.back().values)) return on_host();
+    point_at_gpu(call, sets.back().values);
     return {};
 }
 
