@@ -27,7 +27,7 @@ from grader.memfds import Memfds
 from grader.worker.protocol import Argument, DType, Kind, Space
 
 GUARD_BYTES = 64 * 1024  # past a block of 16384 float32: an off-by-one grid stays inside
-GAP_BYTES = 8 << 20  # between allocations: never touched, so no memory; on a GPU there are none
+GAP_BYTES = 8 << 20  # between allocations: never touched, so no memory
 NOISE_BYTES = 1 << 20  # at hand twice over, per dtype: drawing anew takes ten times a copy
 INPUTS, OUTPUTS = 0, 1  # buffer indices
 
@@ -165,7 +165,8 @@ class Arena:
         for slot in slots:
             buffer = INPUTS if slot.role == "input" and not inputs_writable else OUTPUTS
             placed.append(self._place(slot, buffer, ends[buffer]))
-            ends[buffer] = sum(placed[-1].argument.allocation) + _gap_bytes(self.on_gpu)
+            gap = _gap_bytes(self.on_gpu, inputs_writable)
+            ends[buffer] = sum(placed[-1].argument.allocation) + gap
         self._memory.finish()
         return placed
 
@@ -213,9 +214,12 @@ class Arena:
         return Placed(slot, argument, allocation if judged else None)
 
 
-def required_bytes(slots: Sequence[Slot], on_gpu: bool = False) -> int:
-    """Bytes of a buffer that holds all the slots."""
-    return sum(map(_allocation_bytes, slots)) + _gap_bytes(on_gpu) * max(len(slots) - 1, 0)
+def required_bytes(
+    slots: Sequence[Slot], on_gpu: bool = False, inputs_writable: bool = False
+) -> int:
+    """Bytes of a buffer that holds all the slots, placed so."""
+    gaps = _gap_bytes(on_gpu, inputs_writable) * max(len(slots) - 1, 0)
+    return sum(map(_allocation_bytes, slots)) + gaps
 
 
 class _Noise:
@@ -275,9 +279,13 @@ def _outcome(item: Placed, after: torch.Tensor) -> Outcome:
     return Outcome(slot, values, unwritten, outside, outside_count, any_change)
 
 
-def _gap_bytes(on_gpu: bool) -> int:
-    """A GPU's pages are too coarse to be made inaccessible between tensors, and take memory."""
-    return 0 if on_gpu else GAP_BYTES
+def _gap_bytes(on_gpu: bool, inputs_writable: bool) -> int:
+    """What lies between two allocations.
+
+    On a GPU nothing: its pages are too coarse to be made inaccessible there, and a stray store is
+    seen where it meets another tensor's guard zone. Unless it could be taken for one to an input.
+    """
+    return 0 if on_gpu and not inputs_writable else GAP_BYTES
 
 
 def _allocation_bytes(slot: Slot) -> int:

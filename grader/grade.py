@@ -103,8 +103,7 @@ def grade(
         environment = machine.environment(session.device, sandbox.description)
         environment["confinement"] = sandbox.confinement.told
         if session.device == "cuda":
-            refused = session.runners.not_shared or gpu_memory.why_not_shared()
-            environment["gpu_memory"] = f"copied: {refused}" if refused else "shared with workers"
+            environment["gpu_memory"] = how_memory_reaches_workers(session.runners.not_shared)
         if lifted:
             environment["rules_lifted"] = sorted(lifted)
     return Evidence(
@@ -115,6 +114,12 @@ def grade(
         seconds=round(time.monotonic() - started, 3),
         complete=complete,
     )
+
+
+def how_memory_reaches_workers(refused: str) -> str:
+    """How tensors come to kernels on the GPU, for the evidence; `refused` is why not shared."""
+    refused = refused or gpu_memory.why_not_shared()
+    return f"copied: {refused}" if refused else "shared with workers"
 
 
 def expect_files(submission: Path, exercises: Mapping[str, Exercise]) -> None:

@@ -363,7 +363,7 @@ class Runner:
         """Keep the arena if it is of the kind and large enough, or make one that is."""
         reading = [s for s in made.slots if s.role == "input" and not inputs_writable]
         writing = [s for s in made.slots if s.role != "input" or inputs_writable]
-        need = (required_bytes(reading, on_gpu), required_bytes(writing, on_gpu))
+        need = tuple(required_bytes(each, on_gpu, inputs_writable) for each in (reading, writing))
         if self._arena is not None and self._arena.on_gpu is not on_gpu:
             self._drop_worker()
             self._drop_arena()

@@ -9,19 +9,21 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
-from grader import gpu_memory, native, runner
+from grader import gpu_memory, grade, native, runner
 from grader import inputs as inputs_of_case
-from grader.arena import INPUTS, OUTPUTS, Arena, Slot, required_bytes
+from grader.arena import GAP_BYTES, INPUTS, OUTPUTS, Arena, Slot, required_bytes
 from grader.cases import Case
 from grader.gpu_memory import GpuMemory
 from grader.memfds import Memfds
 from grader.native_runner import NativeRunner
 from grader.runner import Runner
+from grader.runners import Runners
 from grader.sandbox import Sandbox
 from grader.spec import EXERCISES, load
 from grader.spec_blocks import Limits
@@ -47,11 +49,17 @@ CASE = case(8)
 class StandIn(Memfds):
     """Memory of a GPU, as far as an arena can tell; it notes what is done with it."""
 
+    on_gpu = True
+
     def __init__(self, input_bytes: int, output_bytes: int) -> None:
         super().__init__(input_bytes, output_bytes)
         self.done: list[object] = []
 
-    on_gpu = True
+    def __enter__(self) -> StandIn:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def put(self, buffer: int, start: int, values: torch.Tensor) -> None:
         self.done.append(("put", buffer, start, len(values)))
@@ -181,11 +189,22 @@ def test_inputs_are_judged_where_no_seal_keeps_them(on_gpu: Arena) -> None:
 
 
 def test_tensors_lie_side_by_side_with_their_guard_zones() -> None:
-    need = required_bytes(slots(), on_gpu=True)
+    outputs = [replace(each, role="inout") for each in slots()[:2]]
+    need = required_bytes(outputs, on_gpu=True)
+    with Arena(0, need, StandIn) as exact:
+        first, second = (each.argument.allocation for each in exact.place(outputs))
+    assert first[0] == 0
+    assert second[0] == sum(first)
+    assert sum(second) == need
+
+
+def test_where_inputs_can_be_written_they_lie_too_far_off_for_a_stray_store() -> None:
+    need = required_bytes(slots(), on_gpu=True, inputs_writable=True)
     with Arena(0, need, StandIn) as exact:
         placed = exact.place(slots(), inputs_writable=True)
-        ends = [sum(each.argument.allocation) for each in placed]
-    assert [each.argument.allocation[0] for each in placed] == [0, *ends[:-1]]
+    ends = [sum(each.argument.allocation) for each in placed]
+    starts = [each.argument.allocation[0] for each in placed]
+    assert starts == [0, *(end + GAP_BYTES for end in ends[:-1])]
     assert ends[-1] == need
 
 
@@ -352,6 +371,24 @@ def test_why_memory_is_not_shared_is_one_line(monkeypatch) -> None:
     reason = gpu_memory.why_not_shared()
     assert reason
     assert "\n" not in reason
+
+
+def test_the_evidence_says_how_tensors_reach_kernels(monkeypatch) -> None:
+    monkeypatch.setattr(gpu_memory, "GpuMemory", StandIn)
+    assert grade.how_memory_reaches_workers("") == "shared with workers"
+    assert grade.how_memory_reaches_workers("no memory") == "copied: no memory"
+    monkeypatch.setattr(gpu_memory, "GpuMemory", refuse)
+    assert grade.how_memory_reaches_workers("").startswith("copied: exporting: ")
+
+
+def test_why_a_variants_memory_was_not_shared_outlives_its_runner(stand_in, tmp_path) -> None:
+    runners = Runners({}, stand_in, lambda name: b"", lambda *_: True)
+    runners._opened[("silu", "triton", "triton")] = runner = Runner(
+        stand_in, SILU, SILU.variants["triton"], tmp_path
+    )
+    runner.not_shared = "no memory"
+    runners.close_variant(SILU, SILU.variants["triton"])
+    assert runners.not_shared == "no memory"
 
 
 # --- on a GPU -------------------------------------------------------------------------------------
