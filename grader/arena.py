@@ -1,40 +1,35 @@
-"""The buffers grader and worker share: memfds, sealed, with guard zones around every tensor.
+"""Tensors in the memory that grader and worker share, with guard zones around every one.
 
-Two buffers per worker: one for inputs, sealed so that the worker can neither write, resize nor
-remap it; one for outputs. Each tensor is an allocation holding a strided view; what belongs to the
-allocation but not to the view (the guard zones on both sides, the gaps between padded rows) is
-filled with NaN around inputs and with random bits around outputs; the view of an output is filled
-with NaNs of random payload (or what a dtype has instead), so that what was never written is
-recognised bit by bit and can't pass for a result. Between allocations lies what the worker makes
-inaccessible: an access too far off for a guard zone faults instead of meeting another tensor. After
-a run the grader copies each allocation out, once, and judges that copy: what the worker's process
-does afterwards changes nothing.
-
-Sealing follows memfd_create(2) and fcntl(2): without F_SEAL_SHRINK a truncate in the worker would
-kill the grader by SIGBUS; without F_SEAL_FUTURE_WRITE a read-only mapping can be made writable.
+Two buffers per worker, one for inputs, which it can't write, one for outputs: sealed memfds
+(memfds.py), or memory of a GPU (gpu_memory.py). That has no seals: a worker has the inputs mapped
+for reading only, which the hardware keeps, but what was asked for otherwise could write; so inputs
+are judged there after a run as well. Each tensor is an allocation holding a strided view; what
+belongs to the allocation but not to the view (the guard zones on both sides, the gaps between
+padded rows) is filled with NaN around inputs and with random bits around outputs; the view of an
+output is filled with NaNs of random payload (or what a dtype has instead), so that what was never
+written is recognised bit by bit and can't pass for a result. Between allocations in memfds lies
+what the worker makes inaccessible: an access too far off for a guard zone faults instead of meeting
+another tensor. After a run the grader copies each allocation out, once, and judges that copy: what
+the worker's process does afterwards changes nothing.
 """
 
 from __future__ import annotations
 
-import fcntl
 import mmap
-import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
 import torch
 
+from grader.memfds import Memfds
 from grader.worker.protocol import Argument, DType, Kind, Space
 
 GUARD_BYTES = 64 * 1024  # past a block of 16384 float32: an off-by-one grid stays inside
 GAP_BYTES = 8 << 20  # between allocations: never touched, so no memory
 NOISE_BYTES = 1 << 20  # at hand twice over, per dtype: drawing anew takes ten times a copy
 INPUTS, OUTPUTS = 0, 1  # buffer indices
-
-_F_ADD_SEALS = 1033
-_F_SEAL_SEAL, _F_SEAL_SHRINK, _F_SEAL_GROW, _F_SEAL_FUTURE_WRITE = 1, 2, 4, 16
 
 _BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}  # by bytes
 
@@ -96,12 +91,36 @@ class Outcome:
     changed: bool
 
 
-class Arena:
-    """A pair of sealed memfds. Close it, or use it as a context manager."""
+class Memory(Protocol):
+    """Two buffers that a worker has mapped too, at least as large as was asked for."""
 
-    def __init__(self, input_bytes: int, output_bytes: int) -> None:
-        self._inputs = _Memfd("inputs", input_bytes, seal_writes=True)
-        self._outputs = _Memfd("outputs", output_bytes, seal_writes=False)
+    on_gpu: bool
+
+    @property
+    def buffers(self) -> list[tuple[int, int, bool]]: ...  # descriptor, bytes, writable by it
+    @property
+    def inputs(self) -> torch.Tensor: ...  # uint8
+    @property
+    def outputs(self) -> torch.Tensor: ...  # uint8
+    def put(self, buffer: int, start: int, values: torch.Tensor) -> None: ...
+    def finish(self) -> None: ...  # wait until all that was put is there
+    def take(self, buffer: int, start: int, length: int) -> torch.Tensor: ...  # on the host, own
+    def close(self) -> None: ...
+
+
+class Arena:
+    """Tensors in shared memory, and what became of them. Close it, or use it as a context manager.
+
+    On a GPU (`GpuMemory`) creating it, `place` and `collect` raise GpuMemoryError where that fails.
+    """
+
+    def __init__(
+        self,
+        input_bytes: int,
+        output_bytes: int,
+        memory: Callable[[int, int], Memory] = Memfds,
+    ) -> None:
+        self._memory = memory(input_bytes, output_bytes)
         self._noise = _Noise()
 
     def __enter__(self) -> Arena:
@@ -111,33 +130,34 @@ class Arena:
         self.close()
 
     @property
+    def on_gpu(self) -> bool:
+        """Whether its memory is a GPU's, so that a worker is to be told."""
+        return self._memory.on_gpu
+
+    @property
     def buffers(self) -> list[tuple[int, int, bool]]:
         """For the worker: descriptor, length in bytes, whether it may write."""
-        return [
-            (self._inputs.descriptor, self._inputs.length, False),
-            (self._outputs.descriptor, self._outputs.length, True),
-        ]
+        return self._memory.buffers
 
     @property
     def inputs(self) -> torch.Tensor:
         """uint8: what the worker can only read."""
-        return self._inputs.tensor
+        return self._memory.inputs
 
     @property
     def outputs(self) -> torch.Tensor:
         """uint8: what it can write."""
-        return self._outputs.tensor
+        return self._memory.outputs
 
     def close(self) -> None:
         """Give the memory back (once the worker's mappings are gone too)."""
-        self._inputs.close()
-        self._outputs.close()
+        self._memory.close()
 
     def place(self, slots: Sequence[Slot], inputs_writable: bool = False) -> list[Placed]:
         """Lay the slots out and fill them.
 
         `inputs_writable` puts inputs into the output buffer, so that a store to one shows as a
-        change instead of ending the worker; a CUDA device always works this way, on copies.
+        change instead of ending the worker; where a CUDA device works on copies it must be so.
         Raises ValueError when they don't fit (`required_bytes` says what does).
         """
         ends = [0, 0]
@@ -145,25 +165,32 @@ class Arena:
         for slot in slots:
             buffer = INPUTS if slot.role == "input" and not inputs_writable else OUTPUTS
             placed.append(self._place(slot, buffer, ends[buffer]))
-            ends[buffer] = sum(placed[-1].argument.allocation) + GAP_BYTES
+            gap = _gap_bytes(self.on_gpu, inputs_writable)
+            ends[buffer] = sum(placed[-1].argument.allocation) + gap
+        self._memory.finish()
         return placed
 
     def collect(self, placed: Sequence[Placed]) -> list[Outcome]:
-        """What the tensors in the output buffer hold, from one copy of each."""
+        """What the tensors hold that the worker may have changed, from one copy of each."""
         judged = [item for item in placed if item.before is not None]
-        return [_outcome(item, self._outputs.copy(*item.argument.allocation)) for item in judged]
+        return [
+            _outcome(item, self._memory.take(item.argument.buffer, *item.argument.allocation))
+            for item in judged
+        ]
 
     def _place(self, slot: Slot, buffer: int, after: int) -> Placed:
-        memory = (self._inputs, self._outputs)[buffer]
+        memory = (self.inputs, self.outputs)[buffer]
         itemsize = getattr(torch, slot.dtype).itemsize
         start, length = after, _allocation_bytes(slot)
-        if start + length > memory.length:
-            raise ValueError(f"{slot.name}: {start + length} bytes needed, {memory.length} there")
+        if start + length > len(memory):
+            raise ValueError(f"{slot.name}: {start + length} bytes needed, {len(memory)} there")
         offset = start + GUARD_BYTES + slot.first * itemsize
-        shared = memory.tensor[start : start + length]
         # What will be judged is made here and copied there: a worker that still runs could change
         # the shared bytes before they were read back.
-        allocation = shared if buffer == INPUTS else torch.empty(length, dtype=torch.uint8)
+        judged = buffer == OUTPUTS or self.on_gpu
+        allocation = (
+            torch.empty(length, dtype=torch.uint8) if judged else memory[start : start + length]
+        )
         if slot.role == "input":
             allocation.fill_(0xFF)  # NaN in every floating-point format, -1 in a signed integer
         else:
@@ -172,8 +199,8 @@ class Arena:
             self._noise.fill(_view(allocation, slot), possible=False)
         if slot.values is not None:
             _view(allocation, slot).copy_(slot.values)
-        if allocation is not shared:
-            shared.copy_(allocation)
+        if judged:
+            self._memory.put(buffer, start, allocation)
         argument = Argument(
             kind=Kind.tensor,
             dtype=DType[slot.dtype],
@@ -184,12 +211,15 @@ class Arena:
             shape=slot.shape,
             strides=slot.strides,
         )
-        return Placed(slot, argument, None if allocation is shared else allocation)
+        return Placed(slot, argument, allocation if judged else None)
 
 
-def required_bytes(slots: Sequence[Slot]) -> int:
-    """Bytes of a buffer that holds all the slots."""
-    return sum(map(_allocation_bytes, slots)) + GAP_BYTES * max(len(slots) - 1, 0)
+def required_bytes(
+    slots: Sequence[Slot], on_gpu: bool = False, inputs_writable: bool = False
+) -> int:
+    """Bytes of a buffer that holds all the slots, placed so."""
+    gaps = _gap_bytes(on_gpu, inputs_writable) * max(len(slots) - 1, 0)
+    return sum(map(_allocation_bytes, slots)) + gaps
 
 
 class _Noise:
@@ -231,31 +261,6 @@ class _Noise:
         return self._drawn[key]
 
 
-class _Memfd:
-    """Memory behind a descriptor, mapped writable here before it is sealed."""
-
-    def __init__(self, name: str, length: int, seal_writes: bool) -> None:
-        self.length = _round_up(max(length, 1), mmap.PAGESIZE)  # a size of zero can't be mapped
-        self.descriptor = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-        os.ftruncate(self.descriptor, self.length)
-        self._map = mmap.mmap(self.descriptor, self.length)
-        seals = _F_SEAL_SHRINK | _F_SEAL_GROW | _F_SEAL_SEAL
-        if seal_writes:
-            seals |= _F_SEAL_FUTURE_WRITE
-        fcntl.fcntl(self.descriptor, _F_ADD_SEALS, seals)
-        self.tensor = torch.frombuffer(self._map, dtype=torch.uint8)
-
-    def copy(self, start: int, length: int) -> torch.Tensor:
-        """uint8[length], private to this process."""
-        return self.tensor[start : start + length].clone()
-
-    def close(self) -> None:
-        os.close(self.descriptor)
-        # Unmapped with the last tensor over it, of which a caller may hold one: torch keeps the
-        # object alive, but not the buffer exported, so that closing would pull it from under it.
-        del self.tensor, self._map
-
-
 def _outcome(item: Placed, after: torch.Tensor) -> Outcome:
     slot = item.slot
     # Compared as integers of the element's size: poison may be NaN, which equals nothing.
@@ -272,6 +277,15 @@ def _outcome(item: Placed, after: torch.Tensor) -> Outcome:
         first = GUARD_BYTES // bits.itemsize + slot.first
         outside = tuple((changed.nonzero()[:1024, 0] - first).tolist())
     return Outcome(slot, values, unwritten, outside, outside_count, any_change)
+
+
+def _gap_bytes(on_gpu: bool, inputs_writable: bool) -> int:
+    """What lies between two allocations.
+
+    On a GPU nothing: its pages are too coarse to be made inaccessible there, and a stray store is
+    seen where it meets another tensor's guard zone. Unless it could be taken for one to an input.
+    """
+    return 0 if on_gpu and not inputs_writable else GAP_BYTES
 
 
 def _allocation_bytes(slot: Slot) -> int:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from grader import gpu_turns, machine, pool
+from grader import gpu_memory, gpu_turns, machine, pool, runner
 from grader.allowed_paths import DeviceName
 from grader.correctness import Effort
 from grader.evidence import (
@@ -102,6 +102,8 @@ def grade(
         sandbox = session.sandbox
         environment = machine.environment(session.device, sandbox.description)
         environment["confinement"] = sandbox.confinement.told
+        if session.device == "cuda":
+            environment["gpu_memory"] = how_memory_reaches_workers(session.runners.not_shared)
         if lifted:
             environment["rules_lifted"] = sorted(lifted)
     return Evidence(
@@ -112,6 +114,14 @@ def grade(
         seconds=round(time.monotonic() - started, 3),
         complete=complete,
     )
+
+
+def how_memory_reaches_workers(refused: str) -> str:
+    """How tensors come to kernels on the GPU, for the evidence; `refused` is why not shared."""
+    if not runner.SHARES_GPU_MEMORY:
+        return "copied by the worker"
+    refused = refused or gpu_memory.why_not_shared()
+    return f"copied: {refused}" if refused else "shared with workers"
 
 
 def expect_files(submission: Path, exercises: Mapping[str, Exercise]) -> None:

@@ -135,6 +135,7 @@ class NativeRunner(Runner):
             self._arena.buffers,
             self._limits,
             self._options,
+            on_gpu=self._arena.on_gpu,
         )
 
     @cached_property

@@ -5,35 +5,48 @@ Whatever a worker does, `run` answers with a CaseResult and the next case meets 
 
 from __future__ import annotations
 
+import contextlib
 import re
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
+import torch
+
 from grader import hostile, oracle
 from grader import inputs as inputs_of_case
-from grader.arena import Arena, required_bytes
+from grader.arena import Arena, Placed, Slot, required_bytes
 from grader.cases import Case
 from grader.compare import Verdict, judge
+from grader.gpu_memory import GpuMemory
 from grader.inputs import Inputs
+from grader.memfds import Memfds
 from grader.policy.findings import instead_of
 from grader.sandbox import Sandbox
 from grader.spec import Exercise, Variant
 from grader.status import Status
 from grader.supervision import MOST_PROCESSES, BackgroundCompile, Cause, Death, Limits, Worker
+from grader.worker.gpu_mapping import GpuMemoryError
 from grader.worker.protocol import Code, Operation, Reply
 
 COMPILE_SECONDS = 180.0
 # Of each buffer, so that growing sizes rarely mean a new worker: with a worker goes the list of
 # what it would have compiled. Memory that isn't touched costs nothing.
 ARENA_BYTES = 256 << 20
+# Whether tensors of cases lie on the GPU for grader and worker both. This road hasn't been gone on a
+# GPU yet; until it has, a worker copies them there and back.
+SHARES_GPU_MEMORY = False
+GPU_ARENA_BYTES = 32 << 20  # there it costs, touched or not
 MAX_DETAIL = 4000  # characters
 GPU_TIME_FACTOR = 6.0  # kernels are compiled and tuned as they are first launched there
 YARDSTICKS = Path(__file__).parent / "worker" / "yardsticks.py"
 _FAULTS = (signal.SIGSEGV, signal.SIGBUS)
+# By which CUDA says that a store went to what is mapped for reading only, among other things: of a
+# kernel, of an atomic operation, of a copy that the driver looks at.
+_GPU_FAULTS = ("illegal memory access", "unspecified launch failure", "invalid argument")
 
 
 @dataclass(frozen=True)
@@ -47,6 +60,7 @@ class CaseResult:
     observed_by: Literal["grader", "worker"] = "grader"
     hint: str = ""
     signal: int | None = None  # that ended the worker
+    refused_by_gpu: bool = False  # an access; perhaps a store to an input, which is read-only
 
     @property
     def status(self) -> Status:
@@ -110,6 +124,7 @@ class Runner:
         self._load_failure: CaseResult | None = None
         self._arena: Arena | None = None
         self._capacity = (0, 0)
+        self.not_shared = ""  # why a GPU's memory isn't shared with the worker, once that is known
         self._oracle = oracle.load(exercise.oracle)
         self._tolerance = exercise.tolerance_of(variant)
         limits = exercise.limits_of(variant)
@@ -133,9 +148,12 @@ class Runner:
     def close(self) -> None:
         """End the worker and give the arena back."""
         self._drop_worker()
-        if self._arena is not None:
-            self._arena.close()
-            self._arena = None
+        self._drop_arena()
+
+    @property
+    def shares_gpu_memory(self) -> bool:
+        """Whether the last case's tensors lay on the GPU for grader and worker both."""
+        return self._arena is not None and self._arena.on_gpu
 
     def run(self, case: Case) -> CaseResult:
         """Run one case, in the worker at hand or a fresh one.
@@ -145,10 +163,15 @@ class Runner:
         """
         started = time.perf_counter()
         made = inputs_of_case.make(self.exercise, self.variant, case)
-        writable = self._sandbox.device == "cuda"
-        result = self._run(case, made, inputs_writable=writable)
-        if result.signal in _FAULTS and result.status is Status.crashed and not writable:
-            result = self._explain_fault(case, made, result)
+        try:
+            result = self._run_and_explain(case, made)
+            refused = result.status is Status.grader_error and self.shares_gpu_memory
+            trouble = result.verdict.what if refused else ""
+        except GpuMemoryError as error:
+            refused, trouble = True, str(error)
+        if refused:
+            self._stop_sharing(trouble)
+            result = self._run_and_explain(case, made)
         self.times.runs += 1
         self.times.cases += time.perf_counter() - started
         return result
@@ -159,7 +182,7 @@ class Runner:
         `between` is called before the second one, which finds its arena there. Raises as `run`.
         """
         made = inputs_of_case.make(self.exercise, self.variant, case)
-        self._make_room(made, inputs_writable=self._sandbox.device == "cuda")
+        self._make_room(made, inputs_writable=False)
         result = self.run(first)
         if not result.verdict.passed:
             return result
@@ -222,8 +245,15 @@ class Runner:
 
     # --- one run -------------------------------------------------------------------------------
 
+    def _run_and_explain(self, case: Case, made: Inputs) -> CaseResult:
+        result = self._run(case, made, inputs_writable=False)
+        faulted = result.signal in _FAULTS and self._sandbox.device != "cuda"
+        if (faulted and result.status is Status.crashed) or result.refused_by_gpu:
+            return self._explain_fault(case, made, result)
+        return result
+
     def _run(self, case: Case, made: Inputs, inputs_writable: bool) -> CaseResult:
-        self._make_room(made, inputs_writable)
+        inputs_writable = self._make_room(made, inputs_writable)
         if self._worker is None:
             failure = self._start(len(made.order))
             if failure is not None:
@@ -236,14 +266,15 @@ class Runner:
         self._tags[self._worker.sequence] = case
         if isinstance(answer, Death):
             self._worker = None
-            outcomes = self._arena.collect(placed) if inputs_writable else []
-            if any(o.slot.role == "input" and o.changed for o in outcomes):
-                return CaseResult(case, judge(outcomes, [], self._tolerance))
-            return self._from_death(case, answer)
+            return self._modified(case, placed, inputs_writable) or self._from_death(case, answer)
         if answer.code is Code.device_failed:
             self._drop_worker()
+            if (modified := self._modified(case, placed, inputs_writable)) is not None:
+                return modified
         if (told := self._answered(case, answer)) is not None:
-            return told
+            named = any(words in answer.text.lower() for words in _GPU_FAULTS)
+            refused = named and not inputs_writable and self.shares_gpu_memory
+            return replace(told, refused_by_gpu=True) if refused else told
         outcomes = self._arena.collect(placed)
         truths = self._oracle.truths(made.tensors, made.scalars, self._tolerance.magnitude)
         verdict = judge(outcomes, truths, self._tolerance)
@@ -252,6 +283,15 @@ class Runner:
             return self._returned_instead(case, returned)
         unsound = self._unsound(case, hostile.fields(answer)) if verdict.passed else None
         return unsound or CaseResult(case, verdict)
+
+    def _modified(
+        self, case: Case, placed: Sequence[Placed], inputs_writable: bool
+    ) -> CaseResult | None:
+        """Whether a run that did not end well has changed an input, where it could."""
+        outcomes = self._arena.collect(placed) if inputs_writable else []
+        if any(o.slot.role == "input" and o.changed for o in outcomes):
+            return CaseResult(case, judge(outcomes, [], self._tolerance))
+        return None
 
     def _answered(self, case: Case, answer: Reply) -> CaseResult | None:
         """What an answer itself says of the case; None where its outputs are to be judged."""
@@ -299,22 +339,62 @@ class Runner:
 
     def _spawn(self) -> Worker:
         return self._sandbox.worker(
-            self.path, self.variant.entry, self._arena.buffers, self._limits
+            self.path,
+            self.variant.entry,
+            self._arena.buffers,
+            self._limits,
+            on_gpu=self._arena.on_gpu,
         )
 
-    def _make_room(self, made: Inputs, inputs_writable: bool) -> None:
+    def _make_room(self, made: Inputs, inputs_writable: bool) -> bool:
+        """Have an arena that holds the case, on the GPU where its kernels run, if that can be.
+
+        Returns whether inputs are to lie where the worker can write. Where it copies them to a GPU
+        itself they must: only what it brings back is seen.
+        """
+        copies = self._sandbox.device == "cuda"
+        shares = SHARES_GPU_MEMORY and not self.not_shared
+        if copies and shares and all(s.space == "device" for s in made.slots):
+            try:
+                self._fit(made, inputs_writable, on_gpu=True)
+                return inputs_writable
+            except GpuMemoryError as error:
+                self.not_shared = str(error)
+        self._fit(made, inputs_writable or copies, on_gpu=False)
+        return inputs_writable or copies
+
+    def _fit(self, made: Inputs, inputs_writable: bool, on_gpu: bool) -> None:
+        """Keep the arena if it is of the kind and large enough, or make one that is."""
         reading = [s for s in made.slots if s.role == "input" and not inputs_writable]
         writing = [s for s in made.slots if s.role != "input" or inputs_writable]
-        need = (required_bytes(reading), required_bytes(writing))
-        if all(n <= have for n, have in zip(need, self._capacity, strict=True)):
+        need = tuple(required_bytes(each, on_gpu, inputs_writable) for each in (reading, writing))
+        if self._arena is not None and self._arena.on_gpu is not on_gpu:
+            self._drop_worker()
+            self._drop_arena()
+        fits = all(n <= have for n, have in zip(need, self._capacity, strict=True))
+        if self._arena is not None and fits:
             return
-        self._capacity = tuple(
-            max(2 * n, have, ARENA_BYTES) for n, have in zip(need, self._capacity, strict=True)
+        least = GPU_ARENA_BYTES if on_gpu else ARENA_BYTES
+        capacity = tuple(
+            max(2 * n, have, least) for n, have in zip(need, self._capacity, strict=True)
         )
         self._drop_worker()
-        if self._arena is not None:
-            self._arena.close()
-        self._arena = Arena(*self._capacity)
+        self._drop_arena()
+        self._arena = Arena(*capacity, GpuMemory if on_gpu else Memfds)
+        self._capacity = capacity
+
+    def _stop_sharing(self, why: str) -> None:
+        """Have every later case copied to the GPU and back by the worker."""
+        self.not_shared = why or "no reason was given"
+        self._drop_worker()
+        self._drop_arena()
+        self._load_failure = None  # it was what sharing brought
+
+    def _drop_arena(self) -> None:
+        arena, self._arena, self._capacity = self._arena, None, (0, 0)
+        if arena is not None:
+            with contextlib.suppress(GpuMemoryError):  # nothing more can be done about it
+                arena.close()
 
     def _drop_worker(self) -> None:
         if self._worker is not None:
@@ -354,11 +434,14 @@ class Runner:
     def _serves_nobody(self) -> bool:
         """Whether even a worker that has loaded no submission refuses what this one refused."""
         self._drop_worker()
-        blank = [inputs_of_case.blank_argument()]
-        worker = self._sandbox.worker(YARDSTICKS, "nothing", [], self._limits)
+        given, buffers = [inputs_of_case.blank_argument()], []
+        if shares := self.shares_gpu_memory:  # then it must be able to reach that
+            given = [item.argument for item in self._arena.place(_ONE_OF_EACH)]
+            buffers = self._arena.buffers
+        worker = self._sandbox.worker(YARDSTICKS, "nothing", buffers, self._limits, on_gpu=shares)
         try:
             for operation in (Operation.load, Operation.run):
-                answer = worker.ask(operation, blank)
+                answer = worker.ask(operation, given)
                 if isinstance(answer, Death) or answer.code is not Code.ok:
                     return True
             return False
@@ -400,6 +483,8 @@ class Runner:
         again = self._run(case, made, inputs_writable=True)
         if again.status is Status.modified_input:
             return replace(again, line=first.line, observed_by="grader")
+        if first.refused_by_gpu:
+            return first  # which doesn't say where it was, nor whether it was a store
         storing = re.search(r"in create_(masked_)?(store|atomic)", first.detail)
         loading = re.search(r"in create_(masked_)?load", first.detail)
         if storing and again.signal is None:
@@ -447,6 +532,10 @@ class Runner:
         return [argument.name for argument in self.exercise.signature(self.variant)]
 
 
+_ONE_OF_EACH = (  # buffers, to be reached by a worker of our own
+    Slot("x", "float32", (1,), (1,), values=torch.zeros(1)),
+    Slot("out", "float32", (1,), (1,), role="output"),
+)
 _STATUS_OF_CODE = {
     Code.bad_request: Status.grader_error,
     Code.import_failed: Status.import_error,

@@ -57,6 +57,7 @@ class Runners:
         self._native: dict[Backend, Sandbox] = {}
         self._programs: dict[tuple[str, Backend], Program] = {}
         self._opened: dict[tuple[str, str, str], Runner] = {}
+        self.not_shared = ""  # why one that is closed copied its cases to a GPU and back, or ""
 
     def close(self) -> None:
         """End every worker and give the memory back; the Triton sandbox is its owner's."""
@@ -73,7 +74,9 @@ class Runners:
     def close_variant(self, exercise: Exercise, variant: Variant) -> None:
         """End the workers of one variant."""
         for key in [key for key in self._opened if key[:2] == (exercise.name, variant.name)]:
-            self._opened.pop(key).close()
+            closed = self._opened.pop(key)
+            self.not_shared = self.not_shared or closed.not_shared
+            closed.close()
 
     def why_none(self, variant: Variant) -> str:
         """Why this machine can't run a variant's kernels, with what to do; "" where it can."""

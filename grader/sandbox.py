@@ -144,7 +144,7 @@ class Sandbox:
         """Fork a worker for the entry of a submission file, over the arena's buffers.
 
         `page` is the descriptor of a page shared with the clock: see timing/request_page.py.
-        `on_gpu`: the buffers are timing/gpu_memory.py's.
+        `on_gpu`: the buffers are gpu_memory.py's.
 
         Of a native sandbox `path` is the program that was made of the file, which is started with
         `options` (worker/native/host.cpp). Raises SandboxError when none can be had, even from a

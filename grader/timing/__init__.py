@@ -4,7 +4,6 @@ request_page    a request and its answer, as words on a shared page
 sets            inputs and outputs of their own for every call, patched and sampled
 graded_sets     those of a stranger: drawn anew for each run, and every output judged
 screen          a first look at what was computed: right, or to be judged
-gpu_memory      buffers on a GPU that a worker has mapped too
 worker          one request: out, back, the outputs read, time taken
 pairs           long and short runs; what a call takes without what a request costs
 kernels         what ran: a library's work, or the submission's own

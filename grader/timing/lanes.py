@@ -23,13 +23,13 @@ from grader import native_runner, oracle
 from grader.arena import Arena, Slot
 from grader.cases import Case
 from grader.confinement import Level
+from grader.gpu_memory import GpuMemory
 from grader.inputs import Inputs, blank_argument
 from grader.runner import YARDSTICKS
 from grader.sandbox import Sandbox
 from grader.spec import ITEMSIZE, Exercise, Scalar, Tensor, Variant
 from grader.supervision import Limits
 from grader.timing import programs
-from grader.timing.gpu_memory import GpuMemory
 from grader.timing.graded_sets import GradedSets
 from grader.timing.pairs import TimedPairs
 from grader.timing.request_page import RequestPage

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 import torch
 
 from grader.compare import Verdict
+from grader.gpu_memory import reset_persisting_l2
 from grader.race import Void
 from grader.supervision import Death
-from grader.timing.gpu_memory import reset_persisting_l2
 from grader.timing.sets import Sets
 from grader.timing.worker import Run, TimedWorker, TimingFailed
 from grader.worker.protocol import Code, Reply

@@ -177,7 +177,8 @@ class InterpreterDevice:
 
 
 class CudaDevice:
-    """A CUDA GPU: allocations are copied there whole, guard zones included, and back after."""
+    """A CUDA GPU. What lies in host memory is copied there whole, guard zones included, and back
+    afterwards; what lies on the GPU is used in place."""
 
     def __init__(self, path: str) -> None:
         self.path = path

@@ -1,6 +1,6 @@
 """Mapping an allocation of CUDA's virtual memory into this process, and a tensor over it.
 
-Used on both sides: the grader allocates (timing/gpu_memory.py), the worker imports a descriptor and
+Used on both sides: the grader allocates (gpu_memory.py), the worker imports a descriptor and
 maps it with the access it is told. The hardware keeps what is for reading only: a store to it is an
 illegal memory access. CUDA Driver API, "Virtual Memory Management".
 """

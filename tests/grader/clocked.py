@@ -14,11 +14,11 @@ import pytest
 
 from grader.arena import Arena
 from grader.cases import fixed_case
+from grader.gpu_memory import GpuMemory
 from grader.inputs import blank_argument
 from grader.sandbox import Sandbox
 from grader.spec import load_all
 from grader.supervision import Limits
-from grader.timing.gpu_memory import GpuMemory
 from grader.timing.graded_sets import GradedSets
 from grader.timing.pairs import TimedPairs
 from grader.timing.request_page import RequestPage

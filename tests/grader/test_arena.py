@@ -361,7 +361,7 @@ def test_the_verdict_is_not_compared_with_what_a_worker_could_reach(arena: Arena
 def test_state_before_the_run_is_made_privately(arena: Arena, monkeypatch) -> None:
     """A worker that writes while the arena is filled can't make its bytes the state before."""
     view = seen(arena, arena.place([output_slot()])[0])
-    shared = arena._outputs.tensor
+    shared = arena.outputs
     original = torch.Tensor.copy_
 
     def interfere(self, *arguments, **named):

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from grader import roof_timing
+from grader import gpu_memory, roof_timing
 from grader.arena import Arena
 from grader.machine import gpu_properties
 from grader.roofs import (
@@ -22,7 +22,7 @@ from grader.roofs import (
     matrix_workload,
     peaks_of,
 )
-from grader.timing import gpu_memory, lanes
+from grader.timing import lanes
 from grader.timing.sets import Layout, Sets, sets_that_fit
 from grader.worker import yardsticks
 from grader.worker.gpu_mapping import GpuMemoryError

@@ -1,13 +1,15 @@
 // The GPU backend: every allocation of the arena is copied to the device whole, guard zones
 // included, and what lies in a writable buffer is copied back after the call. A worker whose
-// kernel broke the context says so and ends: no later call can use it. Buffers that lie on the GPU
-// themselves are for the clock: there the entry works in place.
+// kernel broke the context says so and ends: no later call can use it. In buffers that lie on the
+// GPU themselves the entry works in place.
 
 #include <cuda_runtime.h>
 
 #include <memory>
+#include <stdexcept>
 #include <utility>
 
+#include "arguments.h"
 #include "backend.h"
 #include "gpu_buffers.h"
 #include "gpu_calls.h"
@@ -92,8 +94,20 @@ void expose(const std::vector<Tensor>& tensors) {
     }
 }
 
+// Point at tensors that lie on the GPU already. Throws BadRequest where one is to lie on the host.
+void point_at_gpu(const Call& call, std::vector<warpgrade_value>& values) {
+    for (const Tensor& tensor : call.tensors) {
+        if (tensor.host_space) throw BadRequest("a tensor in host memory");
+        values[tensor.argument].pointer = on_gpu[tensor.buffer].device + tensor.offset;
+    }
+}
+
 Placed place(const Call& call) {
     Placed placed{call.entry, call.values, {}};
+    if (!on_gpu.empty()) {
+        point_at_gpu(call, placed.values);
+        return placed;
+    }
     for (const Tensor& tensor : call.tensors) {
         const MappedBuffer& buffer = mapped[tensor.buffer];
         void*& pointer = placed.values[tensor.argument].pointer;
@@ -207,13 +221,16 @@ void map_buffers(const std::vector<Buffer>& buffers) {
 Answer load() {
     const cudaError_t error = cudaFree(nullptr);
     if (error != cudaSuccess) return failure(error);
-    for (GpuBuffer& each : on_gpu) each.device = import_gpu_buffer(each.buffer);
+    try {
+        for (GpuBuffer& each : on_gpu) each.device = import_gpu_buffer(each.buffer);
+    } catch (const std::runtime_error& refused) {
+        return answer(Code::bad_request, refused.what());
+    }
     return {};
 }
 
 // Counters come from a profiler outside: `counters` changes nothing.
 Answer run(Call& call, bool) {
-    if (!on_gpu.empty()) return answer(Code::bad_request, "buffers on the GPU are for the clock");
     try {
         return run_placed(call);
     } catch (const DeviceError& error) {
@@ -226,11 +243,7 @@ Answer place_set(const Call& call, unsigned number) {
     if (on_gpu.empty()) return answer(Code::bad_request, "no buffers on the GPU");
     sets.resize(number);
     sets.push_back(call);
-    for (const Tensor& tensor : call.tensors) {
-        if (tensor.host_space) return answer(Code::bad_request, "a tensor in host memory");
-        sets.back().values[tensor.argument].pointer =
-            on_gpu[tensor.buffer].device + tensor.offset;
-    }
+    point_at_gpu(call, sets.back().values);
     return {};
 }
 

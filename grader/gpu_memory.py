@@ -11,7 +11,9 @@ Needs cuda-bindings (the extra `gpu`).
 
 from __future__ import annotations
 
+import contextlib
 import os
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -22,12 +24,20 @@ MISSING = "cuda-bindings isn't installed: pip install 'warpgrade[gpu]'"
 
 
 class GpuMemory:
-    """Two buffers on a GPU. Close it, or use it as a context manager."""
+    """Two buffers on a GPU. Close it, or use it as a context manager.
+
+    Whatever CUDA refuses is a GpuMemoryError.
+    """
+
+    on_gpu = True
 
     def __init__(self, input_bytes: int, output_bytes: int, device: int = 0) -> None:
         """Raises GpuMemoryError where there is no such memory, too little, or no cuda-bindings."""
-        torch.cuda.init()
-        torch.zeros(1, device=f"cuda:{device}")  # the context that the calls below belong to
+        self._device = device
+        with _told("starting CUDA"):
+            _expect_default_mode(_driver(), device)  # before a context takes memory for nothing
+            torch.cuda.init()
+            torch.zeros(1, device=f"cuda:{device}")  # the context that the calls below belong to
         self._inputs = _Allocation(input_bytes, device)
         try:
             self._outputs = _Allocation(output_bytes, device)
@@ -59,10 +69,36 @@ class GpuMemory:
             (self._outputs.descriptor, self._outputs.length, True),
         ]
 
+    def put(self, buffer: int, start: int, values: torch.Tensor) -> None:
+        """Copy bytes of the host to a place in a buffer; it may take until `finish`."""
+        with _told("copying to the GPU"):
+            (self.inputs, self.outputs)[buffer][start : start + len(values)].copy_(values)
+
+    def finish(self) -> None:
+        """Wait until all that was put is there."""
+        with _told("copying to the GPU"):
+            torch.cuda.synchronize(self._device)
+
+    def take(self, buffer: int, start: int, length: int) -> torch.Tensor:
+        """uint8[length], a copy on the host."""
+        with _told("copying from the GPU"):
+            return (self.inputs, self.outputs)[buffer][start : start + length].cpu()
+
     def close(self) -> None:
         """Unmap; the memory is free once the worker's mappings are gone too."""
-        self._inputs.close()
-        self._outputs.close()
+        try:
+            self._inputs.close()
+        finally:
+            self._outputs.close()
+
+
+def why_not_shared() -> str:
+    """Why a GPU's memory can't be shared with workers here, or ""."""
+    try:
+        with GpuMemory(1, 1):
+            return ""
+    except GpuMemoryError as error:
+        return str(error)
 
 
 def reset_persisting_l2() -> None:
@@ -80,11 +116,7 @@ class _Allocation:
     """One physical allocation, mapped here, with a descriptor for others."""
 
     def __init__(self, length: int, device: int) -> None:
-        try:
-            from cuda.bindings import driver
-        except ImportError:
-            raise GpuMemoryError(MISSING) from None
-        self._driver = driver
+        self._driver = driver = _driver()
         wanted = _properties(driver, device)
         minimum = driver.CUmemAllocationGranularity_flags.CU_MEM_ALLOC_GRANULARITY_MINIMUM
         step = checked(
@@ -93,19 +125,60 @@ class _Allocation:
         self.length = -(-max(length, 1) // step) * step
         self._handle = checked(driver.cuMemCreate(self.length, wanted, 0), f"{length} bytes")
         posix = driver.CUmemAllocationHandleType.CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
-        self.descriptor = int(
-            checked(driver.cuMemExportToShareableHandle(self._handle, posix, 0), "exporting")
-        )
-        self._address = map_allocation(driver, self._handle, self.length, device, writable=True)
-        self.tensor = tensor_at(self._address, self.length, device)
+        try:
+            self.descriptor = int(
+                checked(driver.cuMemExportToShareableHandle(self._handle, posix, 0), "exporting")
+            )
+        except GpuMemoryError:
+            driver.cuMemRelease(self._handle)
+            raise
+        try:
+            address = map_allocation(driver, self._handle, self.length, device, writable=True)
+            with _told("a tensor over shared memory"):
+                self.tensor = tensor_at(address, self.length, device)
+        except GpuMemoryError:
+            driver.cuMemRelease(self._handle)
+            os.close(self.descriptor)
+            raise
+        self._address = address
 
     def close(self) -> None:
         del self.tensor
-        torch.cuda.synchronize()
+        os.close(self.descriptor)
+        with _told("waiting for the GPU"):
+            torch.cuda.synchronize()
         checked(self._driver.cuMemUnmap(self._address, self.length), "unmapping")
         checked(self._driver.cuMemAddressFree(self._address, self.length), "freeing addresses")
         checked(self._driver.cuMemRelease(self._handle), "releasing")
-        os.close(self.descriptor)
+
+
+def _driver() -> Any:
+    try:
+        from cuda.bindings import driver
+    except ImportError:
+        raise GpuMemoryError(MISSING) from None
+    return driver
+
+
+def _expect_default_mode(driver: Any, device: int) -> None:
+    """Raises GpuMemoryError where a context of ours would keep workers from having theirs."""
+    checked(driver.cuInit(0), "starting CUDA")
+    number = checked(driver.cuDeviceGet(device), "finding the GPU")
+    asked = driver.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_MODE
+    mode = checked(driver.cuDeviceGetAttribute(asked, number), "asking for the compute mode")
+    if mode != int(driver.CUcomputemode.CU_COMPUTEMODE_DEFAULT):
+        raise GpuMemoryError("the GPU's compute mode lets one process use it, and no other")
+
+
+@contextlib.contextmanager
+def _told(doing: str) -> Iterator[None]:
+    """What torch and cuda-bindings raise, in a line."""
+    try:
+        yield
+    except GpuMemoryError:
+        raise
+    except (RuntimeError, AssertionError) as error:  # the latter of a torch without CUDA
+        raise GpuMemoryError(f"{doing}: {str(error).partition(chr(10))[0]}") from None
 
 
 def _properties(driver: Any, device: int) -> Any:

@@ -1,0 +1,82 @@
+"""A pair of sealed memfds: memory that a worker has mapped too, the first for reading only.
+
+Sealing follows memfd_create(2) and fcntl(2): without F_SEAL_SHRINK a truncate in the worker would
+kill the grader by SIGBUS; without F_SEAL_FUTURE_WRITE a read-only mapping can be made writable.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import mmap
+import os
+
+import torch
+
+_F_ADD_SEALS = 1033
+_F_SEAL_SEAL, _F_SEAL_SHRINK, _F_SEAL_GROW, _F_SEAL_FUTURE_WRITE = 1, 2, 4, 16
+
+
+class Memfds:
+    """Two sealed memfds."""
+
+    on_gpu = False
+
+    def __init__(self, input_bytes: int, output_bytes: int) -> None:
+        self._inputs = _Memfd("inputs", input_bytes, seal_writes=True)
+        self._outputs = _Memfd("outputs", output_bytes, seal_writes=False)
+
+    @property
+    def buffers(self) -> list[tuple[int, int, bool]]:
+        """For the worker: descriptor, length in bytes, whether it may write."""
+        return [
+            (self._inputs.descriptor, self._inputs.length, False),
+            (self._outputs.descriptor, self._outputs.length, True),
+        ]
+
+    @property
+    def inputs(self) -> torch.Tensor:
+        """uint8: what the worker can only read."""
+        return self._inputs.tensor
+
+    @property
+    def outputs(self) -> torch.Tensor:
+        """uint8: what it can write."""
+        return self._outputs.tensor
+
+    def put(self, buffer: int, start: int, values: torch.Tensor) -> None:
+        """Copy bytes to a place in a buffer."""
+        (self.inputs, self.outputs)[buffer][start : start + len(values)].copy_(values)
+
+    def finish(self) -> None:
+        """What was put is there."""
+
+    def take(self, buffer: int, start: int, length: int) -> torch.Tensor:
+        """uint8[length], private to this process."""
+        return (self.inputs, self.outputs)[buffer][start : start + length].clone()
+
+    def close(self) -> None:
+        """Give the memory back (once the worker's mappings are gone too)."""
+        self._inputs.close()
+        self._outputs.close()
+
+
+class _Memfd:
+    """Memory behind a descriptor, mapped writable here before it is sealed."""
+
+    def __init__(self, name: str, length: int, seal_writes: bool) -> None:
+        pages = -(-max(length, 1) // mmap.PAGESIZE)  # a size of zero can't be mapped
+        self.length = pages * mmap.PAGESIZE
+        self.descriptor = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        os.ftruncate(self.descriptor, self.length)
+        self._map = mmap.mmap(self.descriptor, self.length)
+        seals = _F_SEAL_SHRINK | _F_SEAL_GROW | _F_SEAL_SEAL
+        if seal_writes:
+            seals |= _F_SEAL_FUTURE_WRITE
+        fcntl.fcntl(self.descriptor, _F_ADD_SEALS, seals)
+        self.tensor = torch.frombuffer(self._map, dtype=torch.uint8)
+
+    def close(self) -> None:
+        os.close(self.descriptor)
+        # Unmapped with the last tensor over it, of which a caller may hold one: torch keeps the
+        # object alive, but not the buffer exported, so that closing would pull it from under it.
+        del self.tensor, self._map
