@@ -36,8 +36,8 @@ COMPILE_SECONDS = 180.0
 # Of each buffer, so that growing sizes rarely mean a new worker: with a worker goes the list of
 # what it would have compiled. Memory that isn't touched costs nothing.
 ARENA_BYTES = 256 << 20
-# Whether tensors of cases lie on the GPU for grader and worker both. This hasn't been tried on a GPU
-# yet; until it has, a worker copies them there and back.
+# Whether tensors of cases lie on the GPU for grader and worker both. This hasn't been tried on one
+# yet: until it has, a worker copies them there and back.
 SHARES_GPU_MEMORY = False
 GPU_ARENA_BYTES = 32 << 20  # there it costs, touched or not
 MAX_DETAIL = 4000  # characters
