@@ -115,9 +115,12 @@ def test_what_runs_at_the_end_is_stopped_in_an_orderly_way(tmp_path):
 def test_the_processes_end_with_the_one_that_made_them(tmp_path, how):
     began, ended = tmp_path / "began", tmp_path / "ended"
     program = f"""
+import signal
 from grader.pool import Pool
 from tests.grader.test_pool import wait_for_ever
 if __name__ == "__main__":
+    # A shell starts what runs in the background with this signal ignored.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     with Pool(1) as processes:
         processes.submit(wait_for_ever, {str(began)!r}, {str(ended)!r}).result()
 """
@@ -125,9 +128,12 @@ if __name__ == "__main__":
     line = [sys.executable, str(tmp_path / "program.py")]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     with subprocess.Popen(line, env=environment, stderr=subprocess.DEVNULL) as started:
-        wait_for(lambda: began.exists() and began.read_text())
-        started.send_signal(how)
-        started.wait(SECONDS)
+        try:
+            wait_for(lambda: began.exists() and began.read_text())
+            started.send_signal(how)
+            started.wait(SECONDS)
+        finally:
+            started.kill()
     wait_for(ended.exists)
     wait_for(lambda: has_ended(int(began.read_text())))
 
