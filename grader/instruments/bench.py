@@ -9,8 +9,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import torch
-
 from grader import breaches, machine, nvml, race, roofs
 from grader.cases import Case, fixed_case
 from grader.evidence import PerformanceEvidence
@@ -23,7 +21,6 @@ from grader.spec import Exercise, Variant
 from grader.status import Status
 from grader.timing.measure import measure_case
 from grader.timing.worker import TimingFailed
-from grader.worker.gpu_mapping import GpuMemoryError
 
 NO_GPU = (
     "No NVIDIA GPU that torch can use: there is nothing to time. `grader check` says on any "
@@ -140,25 +137,9 @@ def _timed(
     # its budget allows.
     asks_nothing = variant.performance.model_copy(update={"thresholds": ()})
     variant = variant.model_copy(update={"performance": asks_nothing})
-    try:
-        return measure_case(
-            sandbox,
-            trusted,
-            exercise,
-            variant,
-            path,
-            case,
-            also=YARDSTICKS,
-            roofs=known,
-            budget=budget,
-        )
-    except (torch.cuda.OutOfMemoryError, GpuMemoryError):
-        # Of the grader's own process, which judges the outputs in float64.
-        reason = "the GPU has too little memory for this size"
-        return PerformanceEvidence(Status.not_measured, reason, case=str(case))
-    finally:
-        if sandbox.device == "cuda":
-            torch.cuda.empty_cache()  # or the next case's buffers would find less
+    return measure_case(
+        sandbox, trusted, exercise, variant, path, case, also=YARDSTICKS, roofs=known, budget=budget
+    )
 
 
 def roofs_here() -> Roofs | None:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from grader import race
 from grader.arena import Arena
 from grader.cases import fixed_case
 from grader.gpu_memory import GpuMemory
@@ -19,6 +20,7 @@ from grader.inputs import blank_argument
 from grader.sandbox import Sandbox
 from grader.spec import load_all
 from grader.supervision import Limits
+from grader.timing import lanes, measure, pairs
 from grader.timing.graded_sets import GradedSets
 from grader.timing.pairs import TimedPairs
 from grader.timing.request_page import RequestPage
@@ -37,6 +39,18 @@ def silu(x, out):
     out.copy_(F.silu(x))
 """
 numbers = itertools.count()
+
+
+def without_doubts(monkeypatch: pytest.MonkeyPatch, pairs_wanted: int) -> None:
+    """Over the CPU, beside other tests, no two clocks agree, no request costs what another does,
+    and how long a yardstick takes in the calm is chance."""
+    monkeypatch.setattr(lanes, "SETS", (4,))
+    monkeypatch.setattr(measure, "CALM_PAIRS", 1)
+    monkeypatch.setattr(measure, "MOST_APART", 1e9)
+    monkeypatch.setattr(pairs, "SLACK_SECONDS", 60.0)
+    monkeypatch.setattr(race, "MOST_VOID", 1.0)
+    monkeypatch.setattr(race, "CALM", 1e9)
+    monkeypatch.setattr(race, "MIN_PAIRS", pairs_wanted)
 
 
 @contextlib.contextmanager

@@ -25,8 +25,9 @@ from grader.roofline import Roofs, peaks
 from grader.session import selected
 from grader.spec import Exercise, load_all
 from grader.status import Status
-from grader.timing import lanes, measure, pairs
+from grader.timing import lanes
 from grader.timing.worker import TimingFailed
+from tests.grader.clocked import without_doubts
 from tests.grader.small_exercise import ROOT
 
 EXERCISES = load_all()
@@ -172,13 +173,7 @@ def test_what_a_grade_would_not_run_is_not_timed(tmp_path, monkeypatch, source, 
 @pytest.fixture
 def small(monkeypatch) -> Iterator[dict[str, Exercise]]:
     """rmsnorm with a small case, few buffers, and nothing void beside other tests."""
-    monkeypatch.setattr(lanes, "SETS", (4,))
-    monkeypatch.setattr(measure, "CALM_PAIRS", 1)
-    monkeypatch.setattr(measure, "MOST_APART", 1e9)
-    monkeypatch.setattr(pairs, "SLACK_SECONDS", 60.0)
-    monkeypatch.setattr(race, "MOST_VOID", 1.0)
-    monkeypatch.setattr(race, "CALM", 1e9)
-    monkeypatch.setattr(race, "MIN_PAIRS", 2)
+    without_doubts(monkeypatch, 2)
     monkeypatch.setattr(bench, "YARDSTICKS", ("copy", "torch"))  # compiling takes long
     exercise, variant = variant_of("rmsnorm/triton")
     case = {"rows": 2, "cols": 64, "dtype": "float32"}
@@ -390,23 +385,19 @@ def test_roofs_are_the_measured_ones_where_they_are_kept_else_the_data_sheets(mo
     assert bench.roofs_here() is None
 
 
-def test_a_size_that_the_gpu_has_no_memory_for_is_told_and_the_next_one_timed(
+def test_a_size_that_the_gpu_has_no_memory_for_is_told_and_the_next_one_tried(
     small, shared_sandbox, tmp_path, monkeypatch
 ):
-    answers = iter([torch.cuda.OutOfMemoryError("no"), TIMED.evidence])
+    def refused(*_: object) -> None:
+        raise torch.cuda.OutOfMemoryError("no")
 
-    def measure_case(*_: object, **__: object) -> PerformanceEvidence:
-        answer = next(answers)
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
-
-    monkeypatch.setattr(bench, "measure_case", measure_case)
+    monkeypatch.setattr(lanes, "candidate", refused)
+    monkeypatch.setattr(bench, "YARDSTICKS", ())
     folder = submission(tmp_path / "mine", SOLUTION)
     with Session(folder, small, device="interpreter", sandbox=shared_sandbox) as session:
         seen = list(bench.run(session, shared_sandbox, selected(small), [32]))
-    assert [each.evidence.status for each in seen] == [Status.not_measured, Status.passed]
-    assert "too little memory" in seen[0].evidence.reason
+    assert [each.evidence.status for each in seen] == [Status.not_measured] * 2
+    assert all("too little memory" in each.evidence.reason for each in seen)
 
 
 def test_a_failure_of_one_variant_is_the_last_timing_of_it(small, shared_sandbox, tmp_path):

@@ -18,10 +18,11 @@ from grader.sandbox import Sandbox
 from grader.session import Session
 from grader.spec import Variant, load_all
 from grader.status import Status
-from grader.timing import kernels, lanes, measure, pairs, programs
+from grader.timing import kernels, lanes, measure, programs
 from grader.timing.pairs import TimedPairs
 from grader.timing.worker import TimingFailed, expect_ok
 from grader.worker.protocol import Code, Reply
+from tests.grader.clocked import without_doubts
 
 EXERCISE = load_all()["silu"]
 SOLUTION = Path(__file__).resolve().parents[2] / "reference" / "silu.cu"
@@ -188,12 +189,7 @@ def test_a_reference_that_does_not_compile_is_nobodys_fault(monkeypatch, tmp_pat
 @pytest.fixture
 def noisy(monkeypatch) -> None:
     """Over the CPU no two clocks agree, and no request costs what another does."""
-    monkeypatch.setattr(lanes, "SETS", (4,))
-    monkeypatch.setattr(measure, "CALM_PAIRS", 1)
-    monkeypatch.setattr(measure, "MOST_APART", 1e9)
-    monkeypatch.setattr(pairs, "SLACK_SECONDS", 60.0)
-    monkeypatch.setattr(race, "MOST_VOID", 1.0)
-    monkeypatch.setattr(race, "MIN_PAIRS", 2)
+    without_doubts(monkeypatch, 2)
 
 
 @needs_emulator

@@ -13,11 +13,11 @@ from grader.sandbox import Sandbox
 from grader.spec import load_all
 from grader.status import Status
 from grader.supervision import Cause, Death
-from grader.timing import kernels, lanes, measure, pairs
+from grader.timing import kernels, measure
 from grader.timing.kernels import listed
 from grader.timing.worker import TimingFailed
 from grader.worker.protocol import Code, Reply
-from tests.grader.clocked import HONEST, timed
+from tests.grader.clocked import HONEST, timed, without_doubts
 from tests.grader.test_timing_measure import Lane, asking, measured
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -130,13 +130,7 @@ def test_what_ran_is_asked_after_the_last_pair(monkeypatch, path):
 
 
 def test_in_the_interpreter_there_is_no_kernel_to_list(shared_sandbox, monkeypatch):
-    monkeypatch.setattr(lanes, "SETS", (4,))
-    monkeypatch.setattr(measure, "CALM_PAIRS", 1)
-    monkeypatch.setattr(measure, "MOST_APART", 1e9)
-    monkeypatch.setattr(pairs, "SLACK_SECONDS", 60.0)
-    monkeypatch.setattr(race, "MOST_VOID", 1.0)
-    monkeypatch.setattr(race, "CALM", 1e9)
-    monkeypatch.setattr(race, "MIN_PAIRS", 1)
+    without_doubts(monkeypatch, 1)
     variant = asking(COPY, exercise="silu")
     performance = variant.performance.model_copy(update={"case": {"n": 5000, "dtype": "float32"}})
     variant = variant.model_copy(update={"performance": performance})
