@@ -13,7 +13,6 @@ from dataclasses import replace
 
 from grader.arena import Arena
 from grader.cases import fixed_case
-from grader.confinement import Level
 from grader.evidence import MemoryEvidence, Metric
 from grader.runner import YARDSTICKS, Runner
 from grader.sandbox import Sandbox
@@ -27,18 +26,24 @@ MEBIBYTE = 1 << 20
 
 
 def look(
-    runner: Runner, exercise: Exercise, variant: Variant, seed: int, seen: MemoryEvidence
+    trusted: Sandbox,
+    runner: Runner,
+    exercise: Exercise,
+    variant: Variant,
+    seed: int,
+    seen: MemoryEvidence,
 ) -> MemoryEvidence:
     """What was seen of a variant's memory, and how it fares under the ballast its spec names.
 
-    `runner` runs the variant on a GPU. Raises SandboxError where no ballast can be taken.
+    `runner` runs the variant on a GPU; who takes the rest runs in `trusted`, which is started if it
+    isn't yet. Raises SandboxError where no ballast can be taken.
     """
     ballast = variant.memory.ballast
     small = fixed_case(exercise, variant, variant.memory.case, seed)
     case = fixed_case(exercise, variant, ballast.case, seed)
     leaves = int(ballast.leaves.evaluate({**dict(case.sizes), "itemsize": ITEMSIZE[case.dtype]}))
     with contextlib.ExitStack() as held:
-        result = runner.run_after(small, case, lambda: _take(leaves, held))
+        result = runner.run_after(small, case, lambda: _take(trusted, leaves, held))
     if result.verdict.passed:
         taken = Metric("ballast", leaves, f"bytes that were free on the GPU, for {case}")
         return replace(seen, metrics=(*seen.metrics, taken))
@@ -50,9 +55,8 @@ def look(
     return MemoryEvidence(Status.target_missed if out_of_memory else result.status, told, str(case))
 
 
-def _take(leaves: int, held: contextlib.ExitStack) -> None:
+def _take(sandbox: Sandbox, leaves: int, held: contextlib.ExitStack) -> None:
     """Let a process of our own take the GPU's memory, but for so many bytes, while `held` is."""
-    sandbox = held.enter_context(Sandbox("cuda", Level.limits))
     sandbox.start()
     arena = held.enter_context(Arena(MEBIBYTE, MEBIBYTE))
     worker = sandbox.worker(YARDSTICKS, "ballast", arena.buffers, LIMITS)

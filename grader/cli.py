@@ -140,7 +140,7 @@ def grade(
             only=names,
             require_sandbox=require_sandbox,
             lifted=lifted,
-            jobs=jobs or pool.default_jobs(on_gpu=machine.device() == "cuda"),
+            jobs=jobs or pool.default_jobs(machine.gpu_bytes()),
             on_step=on_step,
         )
     if evidence is not None:

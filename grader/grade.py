@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from grader import gpu_memory, gpu_turns, machine, pool, runner
+from grader import gpu_memory, gpu_turns, machine, pool
 from grader.allowed_paths import DeviceName
 from grader.correctness import Effort
 from grader.evidence import (
@@ -84,6 +84,8 @@ def grade(
         options = replace(options, device=session.device)
         try:
             if jobs > 1 and len(asked_for) > 1:
+                if session.device == gpu_turns.ON_GPU:  # what takes seconds, meanwhile
+                    session.stopwatch.begin()
                 for index, seen in _side_by_side(session, options, asked_for, jobs, on_step):
                     checked[index] = seen
             for index, seen in _on_each_gpu(session, options, asked_for, checked, on_step):
@@ -118,8 +120,6 @@ def grade(
 
 def how_memory_reaches_workers(refused: str) -> str:
     """How tensors come to kernels on the GPU, for the evidence; `refused` is why not shared."""
-    if not runner.SHARES_GPU_MEMORY:
-        return "copied by the worker"
     refused = refused or gpu_memory.why_not_shared()
     return f"copied: {refused}" if refused else "shared with workers"
 
@@ -177,9 +177,11 @@ def _side_by_side(
 ) -> Iterator[tuple[int, VariantEvidence]]:
     """What `Session.beside` shows of each variant, by its place in `pairs`, as they come.
 
-    Those worth most, which take longest, come first, so that none of them is left for last.
+    Exercises worth most, which take longest, come first, and in each the variants worth most, so
+    that none of them is left for last.
     """
-    places = sorted(range(len(pairs)), key=lambda i: -pairs[i][1].max_points)
+    worth = [(exercise.max_points, variant.max_points) for exercise, variant in pairs]
+    places = sorted(range(len(pairs)), key=worth.__getitem__, reverse=True)
     shares = [each for index in places for each in _shares(index, pairs[index][1], options.device)]
     with pool.Pool(min(jobs, len(shares))) as processes:
         checking = _Checking(session, options, pairs, processes, on_step)

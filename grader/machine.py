@@ -57,6 +57,12 @@ def gpu_properties() -> GpuProperties | None:
     )
 
 
+def gpu_bytes() -> int:
+    """The memory of the device that `gpu_name` names; 0 where there is none."""
+    found = gpu_properties()
+    return found.memory_bytes if found else 0
+
+
 def device() -> DeviceName:
     """Where kernels are run: on the GPU if there is one."""
     return "cuda" if gpu_name() else "interpreter"

@@ -35,7 +35,8 @@ Lost = pebble.ProcessExpired  # a future's exception where its process was kille
 
 T = TypeVar("T")
 
-MOST_BY_DEFAULT, MOST_BY_DEFAULT_ON_GPU = 4, 12
+MOST_BY_DEFAULT, MOST_BY_DEFAULT_ON_GPU = 4, 16
+GPU_BYTES_EACH = 3 << 30  # a context of its own, its worker's, and the tensors of both
 _LONGEST_MESSAGE = 2048  # bytes; a pipe takes as many at once or none, whoever else writes
 _FIRST = 100  # of multiprocessing's own clean-up, which is called from the highest number down
 
@@ -43,13 +44,15 @@ _writer: Connection | None = None  # in a process of the pool, to the one that m
 _number = 0  # of the task that it works on
 
 
-def default_jobs(on_gpu: bool = False) -> int:
+def default_jobs(gpu_bytes: int = 0) -> int:
     """As many as there are cores to use, up to four: each needs some 1.5 GB of memory.
 
-    On a GPU up to twelve, each with a context there: most of the time is the compiler's, and
-    machines with one have the memory.
+    On a GPU that has `gpu_bytes` up to sixteen, if they fit there: most of the time is the
+    compiler's, and machines with one have the memory.
     """
-    most = MOST_BY_DEFAULT_ON_GPU if on_gpu else MOST_BY_DEFAULT
+    most = MOST_BY_DEFAULT
+    if gpu_bytes:
+        most = max(1, min(MOST_BY_DEFAULT_ON_GPU, gpu_bytes // GPU_BYTES_EACH))
     return min(len(os.sched_getaffinity(0)), most)
 
 

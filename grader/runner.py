@@ -36,9 +36,6 @@ COMPILE_SECONDS = 180.0
 # Of each buffer, so that growing sizes rarely mean a new worker: with a worker goes the list of
 # what it would have compiled. Memory that isn't touched costs nothing.
 ARENA_BYTES = 256 << 20
-# Whether tensors of cases lie on the GPU for grader and worker both. This hasn't been tried on one
-# yet: until it has, a worker copies them there and back.
-SHARES_GPU_MEMORY = False
 GPU_ARENA_BYTES = 32 << 20  # there it costs, touched or not
 MAX_DETAIL = 4000  # characters
 GPU_TIME_FACTOR = 6.0  # kernels are compiled and tuned as they are first launched there
@@ -353,8 +350,7 @@ class Runner:
         itself they must: only what it brings back is seen.
         """
         copies = self._sandbox.device == "cuda"
-        shares = SHARES_GPU_MEMORY and not self.not_shared
-        if copies and shares and all(s.space == "device" for s in made.slots):
+        if copies and not self.not_shared and all(s.space == "device" for s in made.slots):
             try:
                 self._fit(made, inputs_writable, on_gpu=True)
                 return inputs_writable

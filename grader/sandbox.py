@@ -2,7 +2,8 @@
 
 One forking parent per submission (worker/zygote.py), never shared; each worker is a fork of it.
 
-    Sandbox.start()        the forking parent, about a second
+    Sandbox.begin()        the forking parent is on its way
+    Sandbox.start()        it is there, about a second later
     Sandbox.worker(...)    a worker, milliseconds
 """
 
@@ -72,6 +73,7 @@ class Sandbox:
         self._kills_known = 0
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
+        self._log: IO[bytes] | None = None  # while the forking parent is on its way
         self._exits: dict[int, int] = {}
         self._next_id = 0
         self._workers: list[Worker] = []
@@ -91,7 +93,7 @@ class Sandbox:
     @property
     def is_started(self) -> bool:
         """Whether there is a forking parent (or was: a submission may have ended it)."""
-        return self._process is not None
+        return self._process is not None and self._log is None
 
     @property
     def scratch(self) -> Path:
@@ -111,19 +113,33 @@ class Sandbox:
             path.chmod(0o500)
         return path
 
+    def begin(self) -> None:
+        """Have the forking parent started without waiting for it; nothing where there is one.
+
+        It is tied to the calling thread, and ends with it. Raises SandboxError when it can't be
+        started at all.
+        """
+        if self._process is not None:
+            return
+        self._make_folders()
+        processes.adopt_orphans()  # of a worker whose parent was killed
+        self._control, theirs = socket_pair()
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115 (`start` and `close` close it)
+        with theirs:  # closed here, so that its end is the parent's end
+            self._process = self._launch(theirs, self._log)
+        _parents.add(self._process.pid)
+
     def start(self) -> None:
         """Start the forking parent and wait until it has imported torch and triton.
 
         Raises SandboxError when it doesn't get there.
         """
-        self._make_folders()
-        processes.adopt_orphans()  # of a worker whose parent was killed
-        self._control, theirs = socket_pair()
-        with tempfile.TemporaryFile() as log:
-            with theirs:  # closed here, so that its end is the parent's end
-                self._process = self._launch(theirs, log)
-            _parents.add(self._process.pid)
-            message = self._hear(START_SECONDS)
+        self.begin()
+        if self._log is None:
+            return
+        message = self._hear(START_SECONDS)
+        with self._log as log:
+            self._log = None
             if not message or message.get("ready") is not True:
                 self.close()
                 log.seek(0)
@@ -371,6 +387,7 @@ class Sandbox:
             processes.end_adopted(str(self.scratch), _parents)
         if self._group is not None:
             self._group.close()
-        if self._control is not None:
-            self._control.close()
-        self._process = self._control = self._group = None
+        for opened in (self._control, self._log):
+            if opened is not None:
+                opened.close()
+        self._process = self._control = self._log = self._group = None

@@ -286,7 +286,7 @@ class Session:
     ) -> MemoryEvidence:
         try:
             runner = self.runners.triton(exercise, variant)
-            return ballast.look(runner, exercise, variant, self.seed, seen)
+            return ballast.look(self.stopwatch.trusted, runner, exercise, variant, self.seed, seen)
         except Exception:
             reason = traceback.format_exc(limit=-6)
             return MemoryEvidence(Status.grader_error, reason, seen.case)

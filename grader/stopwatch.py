@@ -43,8 +43,13 @@ class Stopwatch:
 
     def close(self) -> None:
         """End the yardsticks' sandbox."""
-        if "_trusted" in vars(self):
-            self._trusted.close()
+        if "trusted" in vars(self):
+            self.trusted.close()
+
+    def begin(self) -> None:
+        """Have the sandboxes on their way that the first variant to be timed needs."""
+        self._sandbox.begin()
+        self.trusted.begin()
 
     def time(
         self, exercise: Exercise, variant: Variant, turn: Callable[[], AbstractContextManager[None]]
@@ -62,7 +67,7 @@ class Stopwatch:
                     roofs=self._roofs.roofs() if self._roofs else None,
                     usual_sm_mhz=self._roofs.sm_mhz if self._roofs else None,
                     profile=not self._may_use_libraries(exercise, variant),
-                    trusted=self._trusted,
+                    trusted=self.trusted,
                 )
         except TimingFailed as failed:
             return PerformanceEvidence(failed.status, str(failed))
@@ -90,8 +95,8 @@ class Stopwatch:
         return self._sandbox, self._held(variant)
 
     @cached_property
-    def _trusted(self) -> Sandbox:
-        """Where yardsticks run, and nothing of a submission; the clock starts it."""
+    def trusted(self) -> Sandbox:
+        """Where yardsticks run, and nothing of a submission; who uses it starts it."""
         return trusted_sandbox(self._device)
 
     @cached_property

@@ -239,9 +239,11 @@ class CudaDevice:
         Raises what the work raises, and what the profiler does.
         """
         from torch.autograd import DeviceType
-        from torch.profiler import ProfilerActivity, profile
 
-        with profile(activities=[ProfilerActivity.CUDA]) as seen:
+        # Not torch.profiler's, which is this and imports the compiler first, for 5 s.
+        from torch.autograd.profiler import profile
+
+        with profile(use_cpu=False, use_device="cuda", use_kineto=True) as seen:
             work()
         return [each.name for each in seen.events() if each.device_type == DeviceType.CUDA]
 

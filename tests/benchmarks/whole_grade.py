@@ -53,7 +53,7 @@ def main() -> None:
     parser.add_argument("--submission", type=Path, default=Path("reference"))
     given = parser.parse_args()
     on_gpu = machine.device() == "cuda"
-    jobs = given.jobs or pool.default_jobs(on_gpu)
+    jobs = given.jobs or pool.default_jobs(machine.gpu_bytes())
     watch = Watch()
     seen = grade(given.submission, load_all(), only=given.only, jobs=jobs, on_step=watch)
     ended = time.monotonic()

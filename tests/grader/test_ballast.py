@@ -34,13 +34,13 @@ class Runner:
 @pytest.fixture
 def taken(monkeypatch):
     sizes = []
-    monkeypatch.setattr(ballast, "_take", lambda leaves, held: sizes.append(leaves))
+    monkeypatch.setattr(ballast, "_take", lambda _, leaves, held: sizes.append(leaves))
     return sizes
 
 
 def test_what_runs_under_ballast_keeps_what_was_counted(taken):
     runner = Runner(Status.passed)
-    found = ballast.look(runner, FLASH, VARIANT, 7, SEEN)
+    found = ballast.look(None, runner, FLASH, VARIANT, 7, SEEN)
     assert (found.status, found.case) == (Status.passed, "counted")
     assert [each.name for each in found.metrics] == ["growth.tile", "ballast"]
     assert taken == [8192 * 8192]
@@ -57,13 +57,13 @@ def test_the_memory_left_is_less_than_the_scores_would_take():
 
 def test_running_out_of_memory_misses_the_target(taken):
     runner = Runner(Status.out_of_memory, "the GPU has no memory left.")
-    found = ballast.look(runner, FLASH, VARIANT, 7, SEEN)
+    found = ballast.look(None, runner, FLASH, VARIANT, 7, SEEN)
     assert found.status is Status.target_missed
     assert found.reason.startswith("on a GPU with 64 MiB free: the GPU has no memory left. ")
 
 
 def test_another_failure_stays_what_it_is(taken):
-    found = ballast.look(Runner(Status.wrong_values, "out is 1."), FLASH, VARIANT, 7, SEEN)
+    found = ballast.look(None, Runner(Status.wrong_values, "out is 1."), FLASH, VARIANT, 7, SEEN)
     assert found.status is Status.wrong_values
 
 

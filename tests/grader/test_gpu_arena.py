@@ -39,17 +39,6 @@ ILLEGAL = {"type": "DeviceLost", "message": "an illegal memory access was encoun
 STORE_TO_INPUT = "tl.store(x_ptr + offs, x + 1, mask={mask})"
 
 
-@pytest.fixture(autouse=True)
-def sharing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As it is to be, once it was tried on a GPU."""
-    monkeypatch.setattr(runner, "SHARES_GPU_MEMORY", True)
-
-
-def test_until_it_was_tried_on_a_gpu_nothing_is_shared(monkeypatch) -> None:
-    monkeypatch.setattr(runner, "SHARES_GPU_MEMORY", False)
-    assert grade.how_memory_reaches_workers("") == "copied by the worker"
-
-
 def case(n: int) -> Case:
     return Case((("n", n),), "float32", seed=1)
 

@@ -291,4 +291,6 @@ def test_more_processes_than_cores_are_not_started_by_default(monkeypatch):
     for cores, jobs in ((1, 1), (2, 2), (64, 4)):
         monkeypatch.setattr(os, "sched_getaffinity", lambda _, cores=cores: set(range(cores)))
         assert pool.default_jobs() == jobs
-        assert pool.default_jobs(on_gpu=True) == min(cores, 12)
+        assert pool.default_jobs(gpu_bytes=80 << 30) == min(cores, 16)
+        assert pool.default_jobs(gpu_bytes=8 << 30) == min(cores, 2)
+        assert pool.default_jobs(gpu_bytes=2 << 30) == 1

@@ -121,6 +121,28 @@ DEATHS = {
 }
 
 
+def test_what_has_begun_is_started_once_and_needs_waiting_for() -> None:
+    with contextlib.ExitStack() as opened:
+        begun = Sandbox(level=Level.limits)
+        opened.callback(begun.close)
+        begun.begin()
+        assert not begun.is_started
+        [child] = [each for each in psutil.Process().children() if each.pid == begun._process.pid]
+        begun.begin()
+        begun.start()
+        assert begun.is_started and begun._process.pid == child.pid
+        begun.start()
+        assert begun._process.pid == child.pid
+
+
+def test_what_has_only_begun_is_ended_too() -> None:
+    begun = Sandbox(level=Level.limits)
+    begun.begin()
+    child = psutil.Process(begun._process.pid)
+    begun.close()
+    assert not child.is_running() and not begun.is_started
+
+
 def test_a_worker_collects_its_garbage_though_the_parent_imported_without(start):
     worker = start("import gc\ndef entry(): assert gc.isenabled() and gc.get_freeze_count()")
     answer = worker.ask(RUN)
