@@ -206,12 +206,14 @@ class _Share:
 def _shares(index: int, variant: Variant, device: str | None) -> list[_Share]:
     """How the parts of a variant are shared out.
 
-    On a GPU, where checking is compiling, those of a Triton variant are checked side by side; in
-    the interpreter and of CUDA C++, which is compiled once, a variant is one process's work.
+    On a GPU, where checking is compiling, the size classes of a Triton variant are checked side by
+    side, each with all its dtypes: to start a worker there takes seconds. In the interpreter and of
+    CUDA C++, which is compiled once, a variant is one process's work.
     """
     keys = keys_of(variant)
     if device == gpu_turns.ON_GPU and variant.language == "triton":
-        return [_Share(index, (key,)) for key in keys]
+        classes = dict.fromkeys(size_class for _, size_class in keys)
+        return [_Share(index, tuple(k for k in keys if k[1] == each)) for each in classes]
     return [_Share(index, tuple(keys))]
 
 

@@ -245,7 +245,8 @@ class CudaDevice:
 
         with profile(use_cpu=False, use_device="cuda", use_kineto=True) as seen:
             work()
-        return [each.name for each in seen.events() if each.device_type == DeviceType.CUDA]
+        events = seen.function_events or ()
+        return [each.name for each in events if each.device_type == DeviceType.CUDA]
 
     @cached_property
     def _events(self) -> list[torch.cuda.Event]:

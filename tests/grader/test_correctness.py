@@ -297,8 +297,20 @@ def test_when_time_is_over_the_search_ends_and_says_so_and_nothing_fails(monkeyp
     space, runner = space_of(), FakeRunner(lambda case: clock.tick(PASSED))
     part = check(space, runner, Effort(drawn=100, seconds=seconds))
     assert part.status is Status.passed
-    assert len(runner.asked) == seconds + 1
-    assert part.reason == f"stopped after {int(seconds) + 1} cases: {seconds:g} s were over"
+    assert len(runner.asked) == 1 + seconds + 1  # the first one is not counted
+    assert part.reason == f"stopped after {int(seconds) + 2} cases: {seconds:g} s were over"
+
+
+def test_a_first_case_that_has_to_wait_for_its_worker_costs_the_others_nothing(monkeypatch):
+    clock = Clock(monkeypatch, 1.0)
+    delays = iter([60.0])
+
+    def answer(case):
+        clock.now += next(delays, 0.0)
+        return clock.tick(PASSED)
+
+    part = check(space_of(), FakeRunner(answer), Effort(drawn=100, seconds=5.0))
+    assert part.cases_run == 1 + 5 + 1
 
 
 def test_one_case_runs_however_little_time_there_is(monkeypatch):
