@@ -194,13 +194,18 @@ def _side_by_side(
 
 @dataclass(frozen=True)
 class _Share:
-    """Some of the work on the variant at `index`: a few of its parts, or, with the evidence of all
-    of them, counting its accesses to memory."""
+    """Some of the work on the variant at `index`: all of it; or a few of its parts; or, with the
+    evidence of all of them, counting its accesses to memory."""
 
     index: int
     keys: tuple[tuple[str, str], ...] = ()
     evidence: VariantEvidence | None = None
     is_again: bool = False  # the process that had it before was lost
+
+    @property
+    def is_part(self) -> bool:
+        """Whether there is more to do on the variant than this."""
+        return bool(self.keys)
 
 
 def _shares(index: int, variant: Variant, device: str | None) -> list[_Share]:
@@ -210,11 +215,11 @@ def _shares(index: int, variant: Variant, device: str | None) -> list[_Share]:
     side, each with all its dtypes: to start a worker there takes seconds. In the interpreter and of
     CUDA C++, which is compiled once, a variant is one process's work.
     """
-    keys = keys_of(variant)
     if device == gpu_turns.ON_GPU and variant.language == "triton":
+        keys = keys_of(variant)
         classes = dict.fromkeys(size_class for _, size_class in keys)
         return [_Share(index, tuple(k for k in keys if k[1] == each)) for each in classes]
-    return [_Share(index, tuple(keys))]
+    return [_Share(index)]
 
 
 class _Checking:
@@ -238,8 +243,10 @@ class _Checking:
         """Have a share done."""
         exercise, variant = self._pairs[share.index]
         arguments = (*self._given, exercise.name, variant.name)
-        if share.evidence is None:
+        if share.is_part:
             work = (_check, *arguments, share.keys)
+        elif share.evidence is None:
+            work = (_check_all, *arguments)
         else:
             work = (_count, *arguments, share.evidence)
         self.waiting[self._processes.submit(*work, told=self._on_step)] = share
@@ -253,8 +260,8 @@ class _Checking:
             if not share.is_again:
                 self.submit(replace(share, is_again=True))
                 return
-            found = _lost(share)
-        if share.evidence is not None:
+            found = self._lost(share)
+        if not share.is_part:
             yield share.index, found
             return
         parts = self._parts.setdefault(share.index, {})
@@ -271,12 +278,16 @@ class _Checking:
         else:
             yield share.index, evidence
 
-
-def _lost(share: _Share) -> VariantEvidence | list[PartEvidence]:
-    """In place of what a process would have found that was lost twice."""
-    if share.evidence is not None:
-        return replace(share.evidence, memory=MemoryEvidence(Status.grader_error, LOST))
-    return [PartEvidence(*key, Status.grader_error, reason=LOST) for key in share.keys]
+    def _lost(self, share: _Share) -> VariantEvidence | list[PartEvidence]:
+        """In place of what a process would have found that was lost twice."""
+        if share.evidence is not None:
+            return replace(share.evidence, memory=MemoryEvidence(Status.grader_error, LOST))
+        exercise, variant = self._pairs[share.index]
+        keys = share.keys or keys_of(variant)
+        parts = [PartEvidence(*key, Status.grader_error, reason=LOST) for key in keys]
+        if share.is_part:
+            return parts
+        return replace(self._session.unseen(exercise, variant), parts=tuple(parts))
 
 
 _kept: dict[str, Session] = {}  # in a process of the pool: the session of the grading it works for
@@ -295,6 +306,19 @@ def _check(
     session, spec = _opened(kept_as, submission, files, options), options.exercises[exercise]
     pool.tell(Step(exercise, variant))
     return session.parts(spec, spec.variants[variant], keys, pool.tell)
+
+
+def _check_all(
+    kept_as: str,
+    submission: Path,
+    files: Mapping[str, bytes | str],
+    options: _Options,
+    exercise: str,
+    variant: str,
+) -> VariantEvidence:
+    """All of a variant but what needs a GPU for itself."""
+    session, spec = _opened(kept_as, submission, files, options), options.exercises[exercise]
+    return session.beside(spec, spec.variants[variant], pool.tell)
 
 
 def _count(

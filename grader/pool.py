@@ -23,7 +23,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from itertools import count
-from multiprocessing import connection, util
+from multiprocessing import connection, forkserver, util
 from multiprocessing.connection import Connection
 from typing import Any, TypeVar
 
@@ -37,6 +37,7 @@ T = TypeVar("T")
 
 MOST_BY_DEFAULT, MOST_BY_DEFAULT_ON_GPU = 4, 16
 GPU_BYTES_EACH = 3 << 30  # a context of its own, its worker's, and the tensors of both
+PRELOADED = ["grader.preloaded"]
 _LONGEST_MESSAGE = 2048  # bytes; a pipe takes as many at once or none, whoever else writes
 _FIRST = 100  # of multiprocessing's own clean-up, which is called from the highest number down
 
@@ -56,6 +57,13 @@ def default_jobs(gpu_bytes: int = 0) -> int:
     return min(len(os.sched_getaffinity(0)), most)
 
 
+def expect() -> None:
+    """Have the process that a pool's come from on its way: it imports for seconds."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(PRELOADED)
+    forkserver.ensure_running()
+
+
 class Pool:
     """A context manager; what hasn't run when it ends is cancelled, what runs is stopped.
 
@@ -67,7 +75,7 @@ class Pool:
         # Unless its parent's end is noticed, a sandbox's processes would come to nobody.
         processes.adopt_orphans()
         context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload(["grader.preloaded"])
+        context.set_forkserver_preload(PRELOADED)
         self._reader, self._to_us = context.Pipe(duplex=False)
         self._pool = pebble.ProcessPool(
             jobs, initializer=_begin, initargs=(self._to_us,), context=context

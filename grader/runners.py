@@ -127,8 +127,7 @@ class Runners:
 
     def triton(self, exercise: Exercise, variant: Variant) -> TritonRunner:
         """The runner of a Triton variant. Raises SandboxError."""
-        if not self._sandbox.is_started:
-            self._sandbox.start()
+        self._sandbox.begin()  # a worker waits for it: until then there are inputs to make
         return self._open(
             (exercise.name, variant.name, "triton"),
             lambda: self._triton_runner(self._sandbox, exercise, variant),

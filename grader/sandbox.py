@@ -190,6 +190,8 @@ class Sandbox:
         buffers: Sequence[tuple[int, int, bool]],
         limits: Limits,
     ) -> Worker:
+        if self._log is not None:
+            self.start()
         with contextlib.suppress(OSError, SandboxError):
             return self._fork(wanted, buffers, limits)
         self._stop_parent()  # a submission may have killed or stopped it

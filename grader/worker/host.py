@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from . import memory, stand_by
+from . import memory, quick_build, stand_by
 from .devices import Device, DeviceLost, causes, make_device, text_of
 from .library_calls import LibraryCalls
 from .protocol import (
@@ -85,6 +85,8 @@ def serve(
 ) -> None:
     """Answer requests until the grader closes the socket or the device is lost."""
     session = Session(path, entry, make_device(device, path), buffers, page=page)
+    if device == "cuda" and page is None:
+        quick_build.install()
     requests.send(Reply(0, Code.ok).pack())  # ready
     while True:
         try:

@@ -14,6 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from grader import __main__ as command
 from grader import grade as grading
 from grader import pool
 from grader.correctness import Effort
@@ -182,15 +183,15 @@ class Scripted:
 
     def __exit__(self, *_: object) -> None: ...
 
-    def submit(self, function, kept_as, submission, files, options, exercise, variant, keys, told):
-        future: Future[tuple[PartEvidence, ...]] = Future()
+    def submit(self, function, kept_as, submission, files, options, exercise, variant, told):
+        future: Future[VariantEvidence] = Future()
         end = self.left[exercise].pop(0)
         if isinstance(end, KeyboardInterrupt):
             raise end
         if end is not None:
             future.set_exception(end)
         else:
-            future.set_result(())
+            future.set_result(VariantEvidence(exercise, variant, ""))
         return future
 
 
@@ -221,20 +222,23 @@ class Shares:
     """Stands in for a pool: does what it is given at once, and remembers what that was."""
 
     def __init__(self, lost: int = 0) -> None:
-        self.done: list[tuple[str, object]] = []
-        self._lost = lost  # shares of a memory count
+        self.done: list[object] = []  # functions
+        self._lost = lost  # shares of a memory count, or of a whole variant
 
     def submit(self, function, *arguments, told):
-        *_, exercise, variant, what = arguments
-        self.done.append((f"{exercise}/{variant}", what))
+        self.done.append(function)
         future: Future = Future()
         if function is grading._check:
-            future.set_result([PartEvidence(*key, Status.passed) for key in what])
+            future.set_result([PartEvidence(*key, Status.passed) for key in arguments[-1]])
         elif self._lost:
             self._lost -= 1
             future.set_exception(Lost("killed"))
+        elif function is grading._count:
+            future.set_result(replace(arguments[-1], memory=MemoryEvidence(Status.passed)))
         else:
-            future.set_result(replace(what, memory=MemoryEvidence(Status.passed)))
+            assert function is grading._check_all
+            part = PartEvidence("float32", "aligned", Status.passed)
+            future.set_result(VariantEvidence(*arguments[-2:], "", parts=(part,)))
         return future
 
 
@@ -267,15 +271,25 @@ def test_on_a_gpu_the_size_classes_of_a_triton_variant_are_shared_out_and_put_to
     assert len(variant.dtypes) > 1
     assert [(part.dtype, part.size_class) for part in evidence.parts] == keys
     assert evidence.memory.status is Status.passed
-    assert isinstance(processes.done[-1][1], VariantEvidence)  # counted once all parts are right
+    assert processes.done == [grading._check] * len(shares) + [grading._count]
 
 
 @pytest.mark.parametrize(
     ("name", "device"), [("softmax/online", "interpreter"), ("transpose/cuda_v3", "cuda")]
 )
 def test_what_is_compiled_once_or_not_at_all_is_one_share(name, device):
-    shares, evidence = shared_out(name, device, Shares())
-    assert len(shares) == 1 and len(evidence.parts) == len(shares[0].keys)
+    processes = Shares()
+    shares, evidence = shared_out(name, device, processes)
+    assert len(shares) == 1 and processes.done == [grading._check_all]
+    assert evidence.correctness is Status.passed
+
+
+def test_a_variant_lost_twice_is_the_graders_failure_in_each_of_its_parts():
+    _, evidence = shared_out("transpose/cuda_v3", "cuda", Shares(lost=2))
+    variant = load_all()["transpose"].variants["cuda_v3"]
+    assert len(evidence.parts) == len(variant.dtypes) * len(variant.size_classes)
+    assert {each.status for each in evidence.parts} == {Status.grader_error}
+    assert evidence.file == "transpose.cu"
 
 
 @pytest.mark.parametrize("times", [1, 2])
@@ -298,3 +312,24 @@ def test_more_processes_than_cores_are_not_started_by_default(monkeypatch):
         assert pool.default_jobs(gpu_bytes=80 << 30) == min(cores, 16)
         assert pool.default_jobs(gpu_bytes=8 << 30) == min(cores, 2)
         assert pool.default_jobs(gpu_bytes=2 << 30) == 1
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("grade", True),
+        ("grade reference --html report.html", True),
+        ("grade --only silu", False),
+        ("grade --gpus=0,1", False),
+        ("grade --help", False),
+        ("doctor", False),
+        ("", False),
+    ],
+)
+def test_the_process_that_others_come_from_starts_with_the_command_that_needs_it(
+    monkeypatch, line, expected
+):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+    assert command._will_have_a_pool(line.split()) is expected
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0})
+    assert not command._will_have_a_pool(line.split())
