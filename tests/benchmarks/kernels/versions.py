@@ -1,0 +1,127 @@
+"""The graded solutions and the expert's: loaded by path, and tried before anything is timed.
+
+Each is called once in a process of its own kind, several at a time: what Triton compiles there is
+in its cache afterwards, and a kernel that fails or never ends doesn't take the run with it.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import time
+import warnings
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
+from pathlib import Path
+
+import torch
+
+from lecture.kernels import REFERENCE, Missing, cuda_entry, cuda_library, triton_entry
+from tests.benchmarks.kernels.goals import EXPERT, GRADED, SHORT, VERSIONS, Case
+from tests.benchmarks.kernels.kernels import KERNELS, Call
+
+FOLDERS = {GRADED: REFERENCE, EXPERT: REFERENCE / "expert"}
+PROCESSES = 10  # that compile side by side: each holds a CUDA context and a case's tensors
+SECONDS = 90.0  # for all of them: what takes longer hangs
+
+Tried = dict[tuple[Case, str], str]  # "" where a version ran, or why it didn't
+
+
+def is_there(case: Case, version: str) -> bool:
+    """Whether there is a file for it. CUDA C++ is graded in float32 alone."""
+    kernel = KERNELS[case.kernel]
+    if kernel.is_cuda and version == GRADED and case.dtype != "float32":
+        return False
+    return source(case, version).is_file()
+
+
+def source(case: Case, version: str) -> Path:
+    """Where a version's file is, or would be."""
+    kernel = KERNELS[case.kernel]
+    return FOLDERS[version] / f"{kernel.stem}{'.cu' if kernel.is_cuda else '.py'}"
+
+
+def load(case: Case, version: str, built: Path) -> Call:
+    """A version as a function of inputs and outputs. `built` holds what nvcc made. Raises Missing.
+
+    A C++ entry has its dtype in its name where that isn't float32: transpose_v4_bf16.
+    """
+    kernel = KERNELS[case.kernel]
+    end = f"_{SHORT[case.dtype]}" if kernel.is_cuda and case.dtype != "float32" else ""
+    entry = _entry(source(case, version), f"{kernel.entry}{end}", built / version)
+    return lambda given, outputs: entry(*kernel.arguments(given, outputs))
+
+
+@lru_cache(maxsize=64)
+def _entry(file: Path, entry: str, built: Path) -> Callable[..., None]:
+    if file.suffix == ".cu":
+        return cuda_entry(file, entry, built)
+    return triton_entry(file.stem, entry, file.parent)
+
+
+def build(cases: Iterable[Case], built: Path) -> None:
+    """Compile the CUDA files, side by side. One that doesn't compile is missing later on."""
+    files = {
+        (source(case, version), built / version)
+        for case in cases
+        for version in VERSIONS
+        if KERNELS[case.kernel].is_cuda and is_there(case, version)
+    }
+    for version in VERSIONS:
+        (built / version).mkdir(parents=True, exist_ok=True)
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(_built, files))
+
+
+def _built(pair: tuple[Path, Path]) -> None:
+    try:
+        cuda_library(*pair)
+    except Missing:
+        return  # it is said where the entry is asked for
+
+
+def tried(cases: Iterable[Case], built: Path, seconds: float = SECONDS) -> Tried:
+    """Call every version that is there once, in other processes. `seconds` are for all of them."""
+    wanted = [(case, name) for case in cases for name in VERSIONS if is_there(case, name)]
+    found: Tried = dict.fromkeys(wanted, f"it had not ended after {seconds:g} s")
+    if not wanted:
+        return found
+    processes = min(PROCESSES, os.cpu_count() or 1, len(wanted))
+    until = time.monotonic() + seconds
+    pool = multiprocessing.get_context("spawn").Pool(processes)
+    try:
+        # The longest to compile first: attention and products come last in the table.
+        asked = [(pair, pool.apply_async(_try, (*pair, built))) for pair in reversed(wanted)]
+        for pair, answer in asked:
+            try:
+                found[pair] = answer.get(max(0.0, until - time.monotonic()))
+            except multiprocessing.TimeoutError:
+                continue
+    finally:
+        pool.terminate()  # also what hangs
+        pool.join()
+    return found
+
+
+def _try(case: Case, version: str, built: Path) -> str:
+    """In a process of the pool."""
+    kernel = KERNELS[case.kernel]
+    try:
+        with torch.no_grad(), warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            given, outputs = kernel.given(case, "cuda"), kernel.outputs(case, "cuda")
+            load(case, version, built)(given, outputs)
+            torch.cuda.synchronize()
+        for each in told:
+            if "expert" in each.filename:
+                print(f"{case.kernel} {case.label} {version}: {each.message}", flush=True)
+    except Exception as error:
+        return reason(error)
+    return ""
+
+
+def reason(error: BaseException) -> str:
+    """An exception in a line."""
+    text = next(iter(str(error).strip().splitlines()), "")
+    return f"{type(error).__name__}: {text}"[:200]
