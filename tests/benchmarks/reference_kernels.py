@@ -126,6 +126,7 @@ def report(found: list[Outcome], about: dict[str, Any], console: Console) -> str
         console.print(Text(table.ABOUT, "dim"))
         for each in table.tables(found):
             console.print(each)
+            console.print()
         for mean in table.means(found):
             console.print(Text(str(mean)))
         for line in table.missed(found):

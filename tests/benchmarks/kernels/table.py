@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from rich import box
 from rich.table import Table
 from rich.text import Text
 
@@ -23,7 +22,7 @@ from tests.benchmarks.kernels.judging import (
 )
 
 WIDTH = 100
-MOST_PEERS_WITH_RATE = 4  # columns of peers beside which there is room for GB/s
+ROOMY = 4  # columns of peers beside which there is room for a rate and a verdict
 ABOUT = (
     "Ratio: the peer's time over the kernel's, the median of paired rounds, above 1 the kernel is "
     "faster; then p10-p90 in %. A goal that isn't reached is marked <."
@@ -52,24 +51,26 @@ def tables(outcomes: Sequence[Outcome]) -> Iterator[Table]:
 
 def _table(kernel: str, outcomes: Sequence[Outcome]) -> Table:
     peers = peers_timed(outcomes)
-    has_rate = len(peers) <= MOST_PEERS_WITH_RATE
-    made = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), title=None, pad_edge=False)
+    is_roomy = len(peers) <= ROOMY
+    made = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="bold")
     made.add_column(kernel, no_wrap=True)
     made.add_column("", no_wrap=True)
     made.add_column("us", justify="right", no_wrap=True)
-    if has_rate:
+    if is_roomy:
         unit = "TFLOP" if outcomes[0].flops else "GB/s"
         made.add_column(unit, justify="right", no_wrap=True)
     for name in peers:
         made.add_column(name, no_wrap=True)
-    made.add_column("goal", no_wrap=True)
+    if is_roomy:
+        made.add_column("goal", no_wrap=True)
     for outcome in outcomes:
         label = outcome.case.label
         for version in (name for name in VERSIONS if name in outcome.times):
             took = outcome.time(version).median
-            rate = [_rate(outcome, took)] if has_rate else []
             cells = [_cell(outcome, version, name) for name in peers]
-            made.add_row(label, version, _us(took), *rate, *cells, _verdict(outcome, version))
+            if is_roomy:
+                cells = [_rate(outcome, took), *cells, _verdict(outcome, version)]
+            made.add_row(label, version, _us(took), *cells)
             label = ""
         if label:
             made.add_row(label, "-")
