@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import io
 import json
+import math
+import os
 import sys
+import time
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -26,7 +29,8 @@ from tests.benchmarks.kernels.judging import (
     overall,
     verdict,
 )
-from tests.benchmarks.kernels.kernels import KERNELS, SLOW, peers_of
+from tests.benchmarks.kernels.kernels import KERNELS
+from tests.benchmarks.kernels.peers import PEERS, SLOW, peers_of
 
 CASES = list(every_case())
 RIGHT = Checked(1e-4, 2e-4, 1e-4)
@@ -48,13 +52,13 @@ def outcome(case: Case, times: dict[str, float], missing: dict[str, str] | None 
 def test_every_case_has_a_goal_and_a_label_of_its_own():
     assert all(case.aims for case in CASES)
     assert len({(case.kernel, case.label) for case in CASES}) == len(CASES)
-    assert {case.kernel for case in CASES} == set(KERNELS)
+    assert {case.kernel for case in CASES} == set(KERNELS) == set(PEERS)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.kernel}-{case.label}")
 def test_a_goal_names_a_peer_that_is_timed_unless_it_counts_only_where_it_is(case):
-    by_default = {name for name, _ in peers_of(case, slow=False)}
-    every = {name for name, _ in peers_of(case, slow=True)}
+    by_default = set(peers_of(case, slow=False))
+    every = set(peers_of(case, slow=True))
     for aim in case.aims:
         for goal in aim.goals:
             assert goal.peer in (every if goal.if_there else by_default)
@@ -306,6 +310,33 @@ def test_the_files_of_a_version_and_which_are_there():
             assert versions.is_there(case, GRADED)
 
 
+class Asked:
+    """A result that is there after so many looks."""
+
+    def __init__(self, looks: float) -> None:
+        self.looks = looks
+
+    def ready(self):
+        return self.looks <= 0
+
+    def wait(self, seconds):
+        self.looks -= 1
+
+    def get(self):
+        return "what it said"
+
+
+def test_what_hangs_is_given_up_and_what_was_not_begun_is_not_blamed(monkeypatch, tmp_path):
+    mark = tmp_path / "begun"
+    now = time.time()
+    assert versions._answer(Asked(3), mark, now + 60) == "what it said"
+    assert versions._answer(Asked(math.inf), mark, now - 1) == ""
+    mark.touch()
+    assert versions._answer(Asked(3), mark, now - 1) == "what it said"
+    os.utime(mark, (now - 100, now - 100))
+    assert versions._answer(Asked(math.inf), mark, now + 60) == "it had not ended after 60 s"
+
+
 # --- the table ------------------------------------------------------------------------------------
 
 
@@ -320,7 +351,7 @@ def printed(tables) -> str:
 def test_the_table_fits_100_columns_whatever_the_numbers():
     found = []
     for case in CASES:
-        peers = {name: 2345.6 for name, _ in peers_of(case, slow=True)}
+        peers = dict.fromkeys(peers_of(case, slow=True), 2345.6)
         found.append(outcome(case, {"graded": 1234.5, "expert": 12345.6, **peers}))
     lines = printed(table.tables(found)).splitlines()
     assert max(len(line.rstrip()) for line in lines) <= 100

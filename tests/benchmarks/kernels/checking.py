@@ -15,7 +15,7 @@ import torch
 
 from lecture.kernels import REFERENCE
 from tests.benchmarks.kernels.judging import Checked
-from tests.benchmarks.kernels.kernels import Call, Given, Outputs
+from tests.benchmarks.kernels.peers import Call, Given, Outputs
 
 AGAIN = 4  # calls that must give the first one's bits
 # Beside twice torch's error, in units of the dtype's epsilon: exp by the hardware's exp2 is off by

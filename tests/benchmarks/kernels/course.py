@@ -13,11 +13,10 @@ from tests.benchmarks.kernels import rounds
 from tests.benchmarks.kernels.checking import Truth, check
 from tests.benchmarks.kernels.goals import VERSIONS, Case
 from tests.benchmarks.kernels.judging import Checked, Outcome
-from tests.benchmarks.kernels.kernels import KERNELS, Call, Given, Make, Outputs, peers_of
+from tests.benchmarks.kernels.kernels import KERNELS
+from tests.benchmarks.kernels.peers import Call, Given, Make, Outputs, peers_of
 from tests.benchmarks.kernels.rounds import Contender, Effort
-from tests.benchmarks.kernels.versions import is_there, load, reason
-
-DEVICE = "cuda"
+from tests.benchmarks.kernels.versions import DEVICE, is_there, load, reason
 
 
 @torch.no_grad()
@@ -99,7 +98,8 @@ def _peers(
     missing: dict[str, str],
 ) -> dict[str, Call]:
     calls: dict[str, Call] = {}
-    for name, make in peers_of(case, slow):
+    torch.compiler.reset()  # else what it compiled for other cases counts towards its limit
+    for name, make in peers_of(case, slow).items():
         try:
             calls[name] = _peer(name, make, case, buffers, truth)
         except ImportError:
