@@ -32,6 +32,7 @@ from rich.console import Console  # noqa: E402
 from rich.text import Text  # noqa: E402
 
 from grader import gpu_state, machine, nvml  # noqa: E402
+from grader.roofline import peaks  # noqa: E402
 from tests.benchmarks.kernels import table, versions  # noqa: E402
 from tests.benchmarks.kernels.course import outcome  # noqa: E402
 from tests.benchmarks.kernels.goals import Case, every_case  # noqa: E402
@@ -169,7 +170,9 @@ def environment() -> dict[str, Any]:
 def leave(folder: Path, found: list[Outcome], about: dict[str, Any], text: str) -> None:
     """kernels.json and kernels.txt. Raises OSError."""
     folder.mkdir(parents=True, exist_ok=True)
-    document = {**about, "cases": [table.as_dict(each) for each in found]}
+    known = peaks(about["gpu"])
+    roofs = known and known.roofs()
+    document = {**about, "cases": [table.as_dict(each, roofs) for each in found]}
     (folder / "kernels.json").write_text(json.dumps(document, indent=1), encoding="utf-8")
     (folder / "kernels.txt").write_text(text, encoding="utf-8")
 

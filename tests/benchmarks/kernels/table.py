@@ -10,6 +10,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
+from grader.roofline import Roofs
 from tests.benchmarks.kernels.goals import MEANS, VERSIONS, Aim, Goal
 from tests.benchmarks.kernels.judging import (
     Outcome,
@@ -213,7 +214,18 @@ def errors(outcomes: Sequence[Outcome]) -> str:
     )
 
 
-def as_dict(outcome: Outcome) -> dict[str, Any]:
+def least(outcome: Outcome, roofs: Roofs | None) -> dict[str, float]:
+    """The two numbers: what the bytes and what the operations take at least at these roofs."""
+    rate = roofs and roofs.flops.get(outcome.case.dtype)
+    if not rate:
+        return {}
+    return {
+        "memory": round(1e6 * outcome.moved / roofs.bandwidth, 2),
+        "compute": round(1e6 * outcome.flops / rate, 2),
+    }
+
+
+def as_dict(outcome: Outcome, roofs: Roofs | None = None) -> dict[str, Any]:
     """For JSON: everything, the single rounds included."""
     versions = [name for name in VERSIONS if name in outcome.times]
     case = outcome.case
@@ -225,6 +237,7 @@ def as_dict(outcome: Outcome) -> dict[str, Any]:
         "causal": case.causal,
         "bytes": outcome.moved,
         "flops": outcome.flops,
+        "least_microseconds": least(outcome, roofs),
         "calls_of_a_stretch": outcome.calls,
         "sets_of_buffers": outcome.sets,
         "microseconds": {name: asdict(Spread.of(v)) for name, v in outcome.times.items()},

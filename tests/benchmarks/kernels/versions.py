@@ -19,7 +19,7 @@ from pathlib import Path
 import torch
 
 from lecture.kernels import REFERENCE, Missing, cuda_entry, cuda_library, triton_entry
-from tests.benchmarks.kernels.goals import EXPERT, GRADED, SHORT, VERSIONS, Case
+from tests.benchmarks.kernels.goals import EXPERT, GRADED, VERSIONS, Case
 from tests.benchmarks.kernels.kernels import KERNELS
 from tests.benchmarks.kernels.peers import Call
 
@@ -50,10 +50,10 @@ def source(case: Case, version: str) -> Path:
 def load(case: Case, version: str, built: Path) -> Call:
     """A version as a function of inputs and outputs. `built` holds what nvcc made. Raises Missing.
 
-    A C++ entry has its dtype in its name where that isn't float32: transpose_v4_bf16.
+    A C++ entry that moves elements of two bytes has it in its name: transpose_v4_16bit.
     """
     kernel = KERNELS[case.kernel]
-    end = f"_{SHORT[case.dtype]}" if kernel.is_cuda and case.dtype != "float32" else ""
+    end = "_16bit" if kernel.is_cuda and case.dtype != "float32" else ""
     entry = _entry(source(case, version), f"{kernel.entry}{end}", built / version)
     return lambda given, outputs: entry(*kernel.arguments(given, outputs))
 
