@@ -42,7 +42,7 @@ $(READY): pyproject.toml constraints.txt
 EXTRAS := [dev]
 JOBS ?= 2
 SECONDS ?= 60
-.PHONY: test stubs handout release bench gpu lecture attacks fuzz batch class lint
+.PHONY: test stubs handout release bench bench-reference gpu lecture attacks fuzz batch class lint
 
 test: $(READY)  ## the grader's own tests
 	$(BIN)/python -m pytest tests/grader -n $(JOBS) --dist worksteal $(ARGS)
@@ -59,6 +59,10 @@ release: $(READY)  ## what students get, into OUT: a new folder or a .zip; ARGS=
 
 bench: $(READY)  ## where the time of grading goes
 	@$(BIN)/python tests/benchmarks/grading.py $(ARGS)
+
+bench-reference: OUT ?= results/reference
+bench-reference: $(READY)  ## the reference kernels beside their peers on this GPU; ARGS='--only gemm'
+	@$(BIN)/python tests/benchmarks/reference_kernels.py --out $(OUT) $(ARGS)
 
 gpu: $(READY)  ## everything that needs a GPU, in one go: a table; ARGS='clock reference'
 	@$(BIN)/python tests/benchmarks/gpu.py $(ARGS)

@@ -20,9 +20,9 @@ class Missing(RuntimeError):
     """A kernel can't be had on this machine: one line says why."""
 
 
-def triton_entry(name: str, entry: str) -> Callable[..., None]:
+def triton_entry(name: str, entry: str, folder: Path = REFERENCE) -> Callable[..., None]:
     """A function of a solution, `reference/NAME.py`. Raises Missing."""
-    path = REFERENCE / f"{name}.py"
+    path = folder / f"{name}.py"
     if not path.is_file():
         raise Missing(f"there is no {path.relative_to(ROOT)}")
     spec = importlib.util.spec_from_file_location(f"lecture_{name}", path)
@@ -31,15 +31,37 @@ def triton_entry(name: str, entry: str) -> Callable[..., None]:
         spec.loader.exec_module(module)
     except ImportError as error:
         raise Missing(str(error)) from None
+    if not hasattr(module, entry):
+        raise Missing(f"{path.relative_to(ROOT)} has no {entry}")
     return getattr(module, entry)
 
 
 def cuda_entry(source: Path, entry: str, folder: Path) -> Callable[..., None]:
     """A launcher of a .cu, built into `folder`; called with tensors and ints. Raises Missing."""
+    if not source.is_file():
+        raise Missing(f"there is no {source}")
+    library = cuda_library(source, folder)
+    try:
+        function = getattr(ctypes.CDLL(str(library)), entry)
+    except AttributeError:
+        raise Missing(f"{source.name} has no {entry}") from None
+    function.restype = None
+
+    def call(*arguments: torch.Tensor | int) -> None:
+        # On the default stream, which is torch's too.
+        function(*(_as_c(each) for each in arguments))
+
+    return call
+
+
+def cuda_library(source: Path, folder: Path) -> Path:
+    """A .cu as a shared library in `folder`, unless one of this name is there. Raises Missing."""
+    library = folder / f"{source.stem}.so"
+    if library.exists():
+        return library
     nvcc = shutil.which("nvcc")
     if nvcc is None:
         raise Missing("there is no nvcc")
-    library = folder / f"{source.stem}.so"
     flags = ["-O3", "-arch=native", "-shared", "-Xcompiler", "-fPIC"]
     try:
         built = subprocess.run(
@@ -53,14 +75,7 @@ def cuda_entry(source: Path, entry: str, folder: Path) -> Callable[..., None]:
     if built.returncode:
         first = next(iter(built.stderr.strip().splitlines()), "it said nothing")
         raise Missing(f"nvcc doesn't compile {source.name}: {first[:200]}")
-    function = getattr(ctypes.CDLL(str(library)), entry)
-    function.restype = None
-
-    def call(*arguments: torch.Tensor | int) -> None:
-        # On the default stream, which is torch's too.
-        function(*(_as_c(each) for each in arguments))
-
-    return call
+    return library
 
 
 def _as_c(value: torch.Tensor | int) -> ctypes.c_void_p | ctypes.c_int:

@@ -64,6 +64,7 @@ STEPS = (
     Step("agreement", (PYTHON, "tests/benchmarks/clock_agreement.py"), 180.0),
     Step("costs", (PYTHON, "tests/benchmarks/timing_costs.py"), 180.0),
     Step("repeated", (PYTHON, "tests/benchmarks/repeated_grades.py"), 600.0),
+    Step("kernels", (PYTHON, "tests/benchmarks/reference_kernels.py"), 300.0),
     tests("host", *folder_of("native_gpu", "confinement", "ballast", "batch_gpus")),
     Step("reference", (PYTHON, "tests/benchmarks/whole_grade.py"), 300.0),
     tests("submissions", *folder_of("submissions"), seconds=500.0),

@@ -1,0 +1,101 @@
+"""Softmax at the speed of a copy, whatever the width: exp(x - max of the row) / sum of the same.
+
+What limits it: memory, as in rmsnorm.py beside this, and the rest is that file's too: a row is read
+once and held in registers, several narrow rows make a program, and of a row that is too wide a part
+stays in registers while the rest is read a second time, backwards, from L2 cache.
+
+A wide row's maximum isn't known until its end. Its sum is kept as softmax_online does, relative to
+the largest so far; but each thread sums its own columns, and only the maximum is agreed on with the
+others, once for each block: half of the barriers. The next block is loaded before that.
+"""
+
+import torch
+import triton
+import triton.language as tl
+
+KEPT = 32768  # columns that 32 warps hold in registers, 32 for each thread
+FEWEST = 2048  # elements of a program: narrower rows are put together
+
+
+@triton.jit
+def softmax_kernel(
+    x_ptr, out_ptr, stride_xm, stride_om, n_rows, n_cols,
+    ROWS: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """One program normalises ROWS rows, each of them in one block (n_cols <= BLOCK)."""
+    offs_m = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
+    offs_n = tl.arange(0, BLOCK)
+    inside = offs_n[None, :] < n_cols
+    # Rows beyond the last one are read as the last one: -inf in all of a row would give nan, which
+    # nobody stores, but which needn't be.
+    rows = tl.minimum(offs_m, n_rows - 1)[:, None]
+
+    # exp(-inf) is 0: one value serves the maximum and the sum.
+    x = tl.load(x_ptr + rows * stride_xm + offs_n[None, :], mask=inside, other=-float("inf"))
+    x = x.to(tl.float32)
+    y = tl.exp(x - tl.max(x, axis=1)[:, None])
+    scale = 1.0 / tl.sum(y, axis=1)
+    out_ptrs = out_ptr + offs_m[:, None] * stride_om + offs_n[None, :]
+    tl.store(out_ptrs, y * scale[:, None], mask=inside & (offs_m[:, None] < n_rows))
+
+
+@triton.jit
+def softmax_wide_kernel(
+    x_ptr, out_ptr, stride_xm, stride_om, n_cols,
+    KEPT: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """One program normalises one row: KEPT < n_cols columns are read once, the others twice."""
+    row = tl.program_id(0).to(tl.int64)
+    x_ptr += row * stride_xm
+    out_ptr += row * stride_om
+    kept_n = tl.arange(0, KEPT)
+    offs = tl.arange(0, BLOCK)
+    blocks = tl.cdiv(n_cols - KEPT, BLOCK)
+
+    kept = tl.load(x_ptr + kept_n).to(tl.float32)
+    offs_n = KEPT + offs
+    coming = tl.load(x_ptr + offs_n, mask=offs_n < n_cols, other=-float("inf"))
+    m_i = tl.max(kept, axis=0)
+    l_i = tl.sum(tl.exp(kept - m_i), axis=0)
+    # One partial sum for each place in a block, all of them relative to m_i.
+    acc = tl.zeros([BLOCK], dtype=tl.float32)
+    for _ in range(blocks):
+        x = coming.to(tl.float32)
+        offs_n += BLOCK
+        coming = tl.load(x_ptr + offs_n, mask=offs_n < n_cols, other=-float("inf"))
+        m_new = tl.maximum(m_i, tl.max(x, axis=0))
+        alpha = tl.exp(m_i - m_new)
+        acc = acc * alpha + tl.exp(x - m_new)
+        l_i *= alpha
+        m_i = m_new
+    scale = 1.0 / (l_i + tl.sum(acc, axis=0))
+
+    for i in range(blocks):
+        offs_n = KEPT + (blocks - 1 - i) * BLOCK + offs
+        mask = offs_n < n_cols
+        x = tl.load(x_ptr + offs_n, mask=mask, other=0.0).to(tl.float32)
+        tl.store(out_ptr + offs_n, tl.exp(x - m_i) * scale, mask=mask)
+    # After the loop: what is in registers can wait, what is in the cache can't.
+    tl.store(out_ptr + kept_n, tl.exp(kept - m_i) * scale)
+
+
+def softmax(x: torch.Tensor, out: torch.Tensor) -> None:
+    """Write the softmax of each row of x to out.
+
+    x, out: shape (rows, cols), the elements of a row side by side, rows any distance apart
+    (x.stride(0) and out.stride(0), which can differ). One dtype of float32, float16, bfloat16.
+    """
+    rows, cols = x.shape
+    if cols > KEPT:
+        softmax_wide_kernel[(rows,)](
+            x, out, x.stride(0), out.stride(0), cols, KEPT=KEPT, BLOCK=4096, num_warps=32
+        )
+        return
+    BLOCK = triton.next_power_of_2(cols)
+    ROWS = max(1, FEWEST // BLOCK)
+    # A warp for each KiB of x: two 16-byte loads for each of its threads.
+    num_warps = min(max(ROWS * BLOCK * x.element_size() // 1024, 1), 32)
+    softmax_kernel[(triton.cdiv(rows, ROWS),)](
+        x, out, x.stride(0), out.stride(0), rows, cols,
+        ROWS=ROWS, BLOCK=BLOCK, num_warps=num_warps,
+    )  # fmt: skip

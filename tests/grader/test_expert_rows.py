@@ -1,0 +1,109 @@
+"""The expert's RMSNorm and softmax are right for rows of any width, also beyond the specs'."""
+
+from __future__ import annotations
+
+import importlib.util
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from grader.oracle import load
+from tests.grader.interpreted import Laboratory
+from tests.grader.small_exercise import ROOT
+
+FOLDER = ROOT / "reference" / "expert"
+EPS = 1e-6
+# rows, columns, dtype: several rows in a program, the widest row that is held whole, one column
+# more, whole blocks, and a last block that isn't.
+SHAPES = [
+    (37, 100, "bfloat16"),
+    (3, 32768, "float32"),
+    (2, 32769, "float16"),
+    (1, 65536, "bfloat16"),
+    (2, 50001, "float32"),
+]
+CALL = {"rmsnorm": "x, torch.ones_like(x[0]) * 1.5, out, 1e-6", "softmax": "x, out"}
+
+
+@pytest.fixture(scope="module")
+def interpreted(tmp_path_factory):
+    laboratory = Laboratory("mended", tmp_path_factory.mktemp("expert"))
+    yield laboratory
+    laboratory.close()
+
+
+@pytest.mark.parametrize("name", ["rmsnorm", "softmax"])
+def test_rows_of_any_width_and_any_distance(interpreted, name):
+    found = interpreted(
+        (FOLDER / f"{name}.py").read_text(),
+        f"""
+        result = []
+        for rows, cols, dtype in {SHAPES!r}:
+            torch.manual_seed(5)
+            x = (4 * torch.randn(rows, cols + 3)).to(getattr(torch, dtype))[:, :cols]
+            around = torch.full((rows, cols + 5), 7.0, dtype=x.dtype)
+            out = around[:, :cols]
+            k.{name}({CALL[name]})
+            wide = x.double()
+            if {name!r} == "softmax":
+                truth = torch.softmax(wide, 1)
+            else:
+                truth = wide * torch.rsqrt(wide.square().mean(1, keepdim=True) + 1e-6) * 1.5
+            error = (out.double() - truth).norm() / truth.norm()
+            result.append([error.item(), bool((around[:, cols:] == 7).all())])
+        """,
+        header="",
+    )
+    for (_, _, dtype), (error, kept) in zip(SHAPES, found, strict=True):
+        assert error < 2 * torch.finfo(getattr(torch, dtype)).eps
+        assert kept, "wrote beyond a row"
+
+
+def on_gpu(name: str):
+    spec = importlib.util.spec_from_file_location(f"expert_{name}", FOLDER / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return getattr(module, name)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", ["rmsnorm", "softmax"])
+def test_on_a_gpu_any_shape_is_right_and_the_same_each_time(name):
+    entry, oracle = on_gpu(name), load(name).definition
+    widths = st.one_of(
+        st.integers(1, 3000),
+        st.sampled_from([8192, 32768, 32769, 40960, 65536]),
+        st.integers(1, 70000),
+    )
+
+    @settings(max_examples=150, deadline=None)
+    @given(
+        rows=st.integers(1, 300),
+        cols=widths,
+        dtype=st.sampled_from([torch.float32, torch.float16, torch.bfloat16]),
+        apart=st.tuples(st.integers(0, 9), st.integers(0, 9)),
+        scale=st.sampled_from([0.01, 1.0, 30.0]),
+        seed=st.integers(0, 9),
+    )
+    def holds(rows, cols, dtype, apart, scale, seed):
+        torch.manual_seed(seed)
+        rows = min(rows, 4_000_000 // cols + 1)
+        x = (scale * torch.randn(rows, cols + apart[0], device="cuda")).to(dtype)[:, :cols]
+        weight = torch.randn(cols, device="cuda").to(dtype)
+        inputs = {"x": x, "weight": weight, "eps": EPS} if name == "rmsnorm" else {"x": x}
+        around = [
+            torch.full((rows, cols + apart[1]), 7.0, dtype=dtype, device="cuda") for _ in "ab"
+        ]
+        for each in around:
+            out = each[:, :cols]
+            entry(x, weight, out, EPS) if name == "rmsnorm" else entry(x, out)
+            assert (each[:, cols:] == 7).all(), "wrote beyond a row"
+        assert torch.equal(*around), "not the same each time"
+        wide = {n: v.double() if isinstance(v, torch.Tensor) else v for n, v in inputs.items()}
+        truth = oracle(**wide)
+        error = (out.double() - truth).norm() / truth.norm()
+        assert error < (32 if dtype is torch.float32 else 2) * torch.finfo(dtype).eps
+
+    holds()
