@@ -1,36 +1,42 @@
 """GEMM beyond the lessons: out = a @ b at the speed of the vendor's library, on a Hopper GPU.
 
 What limits it. A product of 4096 x 4096 matrices is 137 GFLOP on 100 MB: the tensor cores' time, by
-far. A block computes a tile of 128 x 256 sums, which its two warpgroups hold in registers (128
-float32 each thread, all there is room for). Each step of 64 along K keeps the tensor cores busy for
-1024 cycles and wants 48 KB of a and b: loading has to be far ahead, and cost no instructions.
+far. A block computes a tile of 128 x 256 sums, which its two warpgroups hold in registers: 128 of
+each thread's. Each step of 64 along K keeps the tensor cores busy for 1024 cycles and wants 48 KB
+of a and b. So loading has to be far ahead, and should take no turn from those who multiply.
 
 The schedule, of `gemm_hopper_kernel`, written in Gluon, the layer of Triton where warps and shared
 memory are laid out by hand:
 
     warp 8      asks the copy engine (TMA) for tiles of a and b, up to four steps ahead
-    warps 0-3   wait for a step, multiply (wgmma, straight from shared memory) the upper half
-    warps 4-7   the same, the lower half
+    warps 0-3   wait for a step and multiply (wgmma, straight from shared memory) the upper half
+    warps 4-7   the same with the lower half
 
 They meet only at barriers in shared memory: `filled` of a slot counts the bytes that have arrived,
-`drained` the warpgroups that are done with it. A warpgroup issues the next step's products before it
-waits for those of the last, so the tensor cores never run dry. As many blocks as the GPU has
-multiprocessors run, each over several tiles; while one tile is converted and stored, the loads for the
-next are under way. The tiles in work at one time form a near-square of out, which shares most in L2.
+`drained` the warpgroups that are done with it. A warpgroup issues the next step's products before
+it waits for those of the last, so the tensor cores always have some. As many blocks as the GPU has
+multiprocessors run, each over several tiles; while one tile is converted and stored, the loads for
+the next are under way. The tiles in work at one time lie close together, and share in L2.
 
 What else is here, and when:
 
-    a and b may be transposed views          the tiles are loaded turned, wgmma takes either order
-    rows that don't begin on 16 bytes        TMA can't: `align_kernel` copies that matrix first, into
-                                             rows that do, which costs 1/8 of what it saves
-    out's rows don't                         its tiles are stored by plain, masked stores
-    few tiles, K long                        K in parts, float32 sums of each, added in a fixed order
-    which tile, 128 x 256 or 256 x 128       what needs fewer rounds: 4095 x 4097 is 33 x 17 tiles of
-                                             the one (five rounds of 132), 16 x 33 of the other (four)
-    M or N up to 64, small matrices,         `gemm_plain_kernel`: memory or the launch is what limits,
-    float32, other GPUs, no GPU              or there is no TMA
-    a few rows (M <= 64)                     all is in reading b once: tiles 64 columns wide, one or
-                                             more for every multiprocessor, 64 KB under way in each
+    a, b transposed views       tiles are loaded turned: wgmma takes either order
+    rows of a or b that don't   TMA can't: `align_kernel` first copies that matrix into rows that
+    begin on 16 bytes           do. It moves 2 numbers for each of M * K, the product 2 * N for each
+    rows of out that don't      tiles are stored by masked stores instead of TMA
+    few tiles, and K long       K in parts, float32 sums of each, added in a fixed order
+    a tile of 256 x 128         where fewer rounds are needed: 4095 x 4097 is 32 x 17 tiles of
+                                128 x 256, five rounds of 132, but 16 x 33 of 256 x 128, four
+    M or N up to 64             `gemm_plain_kernel`: all is in reading the large matrix once. Tiles
+                                64 columns wide, 64 KB under way in each
+    small products, float32,    the same kernel: the launch takes longer than the work, or there is
+    other GPUs, no GPU          nothing that TMA and wgmma would gain
+
+What each trick bought, in speed over cuBLAS, float16 and bfloat16, 4096^3 and 8192^3, one H100:
+
+    tiles in groups, 128 x 256 x 64, 8 warps (the lesson's v3 and v4)     0.95 to 1.00
+    as many programs as multiprocessors, TMA, the compiler's pipeline     0.98 to 1.02
+    a loading warp and two warpgroups that multiply (Gluon)               0.985 to 1.02
 
 Nothing depends on timing or on atomics: the same inputs give the same bits.
 
@@ -52,6 +58,11 @@ from triton.experimental.gluon.language.nvidia.hopper import (
     warpgroup_mma_wait,
 )
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
+
+# Triton 3.6's names of the copy engine's two directions, and later ones'.
+later = hasattr(tma, "async_load")
+load_tile = tma.async_load if later else tma.async_copy_global_to_shared
+store_tile = tma.async_store if later else tma.async_copy_shared_to_global
 
 # --- Hopper: a warp that loads, two warpgroups that multiply --------------------------------------
 
@@ -100,19 +111,15 @@ def load_tiles(
             mbarrier.expect(full, 2 * a_desc.block_type.nbytes + b_desc.block_type.nbytes)
             # What lies beyond an edge arrives as zeros, which add nothing.
             if A_TURNED:
-                tma.async_copy_global_to_shared(a_desc, [k, row], full, a_slots.index(slot * 2))
-                tma.async_copy_global_to_shared(
-                    a_desc, [k, row + HALF], full, a_slots.index(slot * 2 + 1)
-                )
+                load_tile(a_desc, [k, row], full, a_slots.index(slot * 2))
+                load_tile(a_desc, [k, row + HALF], full, a_slots.index(slot * 2 + 1))
             else:
-                tma.async_copy_global_to_shared(a_desc, [row, k], full, a_slots.index(slot * 2))
-                tma.async_copy_global_to_shared(
-                    a_desc, [row + HALF, k], full, a_slots.index(slot * 2 + 1)
-                )
+                load_tile(a_desc, [row, k], full, a_slots.index(slot * 2))
+                load_tile(a_desc, [row + HALF, k], full, a_slots.index(slot * 2 + 1))
             if B_TURNED:
-                tma.async_copy_global_to_shared(b_desc, [col, k], full, b_slots.index(slot))
+                load_tile(b_desc, [col, k], full, b_slots.index(slot))
             else:
-                tma.async_copy_global_to_shared(b_desc, [k, col], full, b_slots.index(slot))
+                load_tile(b_desc, [k, col], full, b_slots.index(slot))
             turn += 1
 
 
@@ -134,7 +141,7 @@ def store_piece(
         tma.store_wait(1)
         staging.index(number % 2).store(piece.to(out.dtype))
         fence_async_shared()
-        tma.async_copy_shared_to_global(out, [row, col], staging.index(number % 2))
+        store_tile(out, [row, col], staging.index(number % 2))
     else:
         dtype: gl.constexpr = out.dtype.element_ty
         if dtype == gl.float32:
@@ -148,7 +155,7 @@ def store_piece(
         r = gl.arange(0, rows, layout=gl.SliceLayout(1, layout))
         c = gl.arange(0, columns, layout=gl.SliceLayout(0, layout))
         start = out + row.to(gl.int64) * stride_om + col
-        offsets = r[:, None] * stride_om + c[None, :]
+        offsets = r[:, None] * stride_om + c[None, :]  # from there, in 32 bits: registers are dear
         gl.store(start + offsets, value, mask=(r < M - row)[:, None] & (c < N - col)[None, :])
 
 
@@ -220,10 +227,10 @@ def gemm_hopper_kernel(
     """
     dtype: gl.constexpr = a_desc.dtype
     HALF: gl.constexpr = BLOCK_M // 2
-    a_slots = gl.allocate_shared_memory(
-        dtype, [STAGES * 2] + a_desc.block_type.shape, a_desc.layout
-    )
-    b_slots = gl.allocate_shared_memory(dtype, [STAGES] + b_desc.block_type.shape, b_desc.layout)
+    a_shape: gl.constexpr = a_desc.block_type.shape
+    b_shape: gl.constexpr = b_desc.block_type.shape
+    a_slots = gl.allocate_shared_memory(dtype, [STAGES * 2, a_shape[0], a_shape[1]], a_desc.layout)
+    b_slots = gl.allocate_shared_memory(dtype, [STAGES, b_shape[0], b_shape[1]], b_desc.layout)
     staging_0 = a_slots
     staging_1 = a_slots
     if BY_TMA:
@@ -351,7 +358,7 @@ def gemm_plain_kernel(
     tl.store(out_ptrs, acc, mask=(offs_m[:, None] < M) & (offs_n[None, :] < N))
 
 
-# --- which of them ---------------------------------------------------------------------------------
+# --- which of them --------------------------------------------------------------------------------
 
 BLOCK_K = 64
 STAGES = 4
@@ -368,7 +375,8 @@ def gemm_v4(a: torch.Tensor, b: torch.Tensor, out: torch.Tensor) -> None:
     """
     (M, K), N = a.shape, b.shape[1]
     large = min(M, N) > FEW and M * N * K >= SMALLEST
-    if large and a.element_size() == 2 and out.stride(1) == 1 and has_hopper(a):
+    rows_fit = out.stride(1) == 1 and out.stride(0) < 2**24  # a tile's offsets in 32 bits
+    if large and rows_fit and a.element_size() == 2 and has_hopper(a):
         gemm_hopper(a, b, out)
     else:
         gemm_plain(a, b, out)
@@ -417,7 +425,7 @@ def multiprocessors(a: torch.Tensor) -> int:
 
 
 def gemm_hopper(a: torch.Tensor, b: torch.Tensor, out: torch.Tensor) -> None:
-    """a @ b by the Gluon kernel: 16-bit floats, out's columns contiguous, compute capability 9.0."""
+    """a @ b by the Gluon kernel: 16-bit floats, out.stride(1) == 1, compute capability 9.0."""
     (M, K), N = a.shape, b.shape[1]
     programs = multiprocessors(a)
     (block_m, block_n), parts = tile_and_parts(M, N, K, programs)
@@ -446,9 +454,9 @@ def gemm_hopper(a: torch.Tensor, b: torch.Tensor, out: torch.Tensor) -> None:
 def tile_and_parts(M: int, N: int, K: int, programs: int) -> tuple[tuple[int, int], int]:
     """The tile, and into how many parts K is cut, so that it should take the least time.
 
-    In steps of a tile along K, which take 0.6 us on an H100: each round of `programs` tiles has its
-    steps, and some three more to begin and to store. Parts are written and read again as float32,
-    which takes as long as memory does, and a launch more.
+    Counted in steps of a tile along K, 1024 cycles of the tensor cores: each round of `programs`
+    tiles has its steps, and some three more to begin and to store. Parts are written and read again
+    as float32, which takes as long as memory does (1.5 MB in a step), and a launch more.
     """
     steps = triton.cdiv(K, BLOCK_K)
     best, least = (TILES[0], 1), float("inf")
@@ -472,7 +480,7 @@ def is_aligned(x: torch.Tensor, contiguous: int) -> bool:
 
 
 def describe(x: torch.Tensor, shape: list[int], stride: int, block: list[int]) -> TensorDescriptor:
-    """What the copy engine is told: a matrix of `shape`, rows `stride` apart, in tiles of `block`."""
+    """What the copy engine is told: a matrix of `shape`, rows `stride` apart, tiles of `block`."""
     dtype = gl.bfloat16 if x.dtype == torch.bfloat16 else gl.float16
     layout = gl.NVMMASharedLayout.get_default_for(block, dtype)
     return TensorDescriptor(x, shape, [stride, 1], block, layout)
