@@ -514,6 +514,7 @@ evades("part_of_torch_not_loaded", "torch", "torch.contrib.x")
 # modules, and what they bring along
 evades("star", "import", "mul(x, 2)", top="from torch import *")
 evades("builtins_module", "import", "b.eval('1')", top="import builtins as b")
+evades("module_of_warnings", "import", "pass", top="from warnings import sys")
 evades("import_os", "import", "pass", top="import os")
 evades("import_sys", "import", "pass", top="import sys")
 evades("import_ctypes", "import", "pass", top="import ctypes")
@@ -822,6 +823,15 @@ HONEST = {
         "from triton.tools.tensor_descriptor import TensorDescriptor\n"
         "TensorDescriptor(x, x.shape, x.stride(), [64])\nTensorDescriptor.from_tensor(x, [64])"
     ),
+    "gluon": (
+        "from triton.experimental import gluon\n"
+        "from triton.experimental.gluon import language as gl\n"
+        "from triton.experimental.gluon.language.nvidia.hopper import mbarrier, tma\n"
+        "from triton.experimental.gluon.nvidia.hopper import TensorDescriptor\n"
+        "layout = gl.NVMMASharedLayout.get_default_for([64, 64], gl.float16)\n"
+        "TensorDescriptor(x, [x.shape[1], x.shape[0]], [x.stride(1), 1], [64, 64], layout)"
+    ),
+    "warning": "import warnings\nwarnings.warn(f'slower on {x.device}', stacklevel=2)",
     "own_underscores": (
         "class C:\n    def __init__(self):\n        self._n = 1\n"
         "    def _m(self):\n        return self._n\nC()._m()"
