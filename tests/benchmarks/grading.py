@@ -11,6 +11,7 @@ on this machine; repeated figures are medians.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib.util
 import json
 import os
@@ -63,6 +64,11 @@ def main() -> None:
     _boundary(console, exercises, given.submission, given.repeats)
 
 
+def triton_variants(exercises: dict[str, Exercise]) -> list[tuple[Exercise, Variant]]:
+    """What the interpreter runs; the first of an exercise stands for it below."""
+    return [pair for pair in selected(exercises) if pair[1].language == "triton"]
+
+
 def _whole(console: Console, exercises: dict[str, Exercise], submission: Path) -> None:
     """One grade, as `grader grade` does it."""
     started = time.perf_counter()
@@ -70,7 +76,7 @@ def _whole(console: Console, exercises: dict[str, Exercise], submission: Path) -
         session.sandbox.start()
         ready = time.perf_counter()
         rows = []
-        for exercise, variant in selected(exercises):
+        for exercise, variant in triton_variants(exercises):
             before = time.perf_counter()
             seen = session.variant(exercise, variant)
             took = time.perf_counter() - before
@@ -102,7 +108,7 @@ def _split(times: Times) -> tuple[str, ...]:
 
 def _workers(console: Console, exercises, submission: Path, repeats: int) -> None:
     """What a further worker costs: fork, load the file, answer the first case."""
-    exercise, variant = selected(exercises)[0]
+    exercise, variant = triton_variants(exercises)[0]
     case = Space(exercise, variant, variant.dtypes[0], variant.size_classes[0], 1).edges()[0]
     with (
         Sandbox() as sandbox,
@@ -125,24 +131,27 @@ def _workers(console: Console, exercises, submission: Path, repeats: int) -> Non
 
 
 def _boundary(console: Console, exercises, submission: Path, repeats: int) -> None:
-    """The same cases through the boundary, and by calling the entry in one process."""
+    """The same cases through the boundary, and by calling the entry in one process.
+
+    There, as it is and watched: what a worker looks at on the way (where kernels load and store,
+    what torch computes for them) it would have to look at without a boundary too.
+    """
     title = "Per case, milliseconds (medians, averaged over cases)"
     table = Table(title=title, title_justify="left")
-    columns = ("", "cases", "in one process", "through the boundary", "judged", "boundary's share")
-    for column in columns:
+    columns = ("", "cases", "alone", "watched", "crossing", "judged")
+    for column in (*columns, "watching", "boundary (goal 15 %)"):
         table.add_column(column, justify="left" if not column else "right")
-    for exercise, variant in selected(exercises):
+    for exercise, variant in triton_variants(exercises):
         alone = _alone(exercise, submission / variant.file, repeats)
         through, judged = _through(exercise, variant, submission, repeats)
-        kernel, crossed, whole = (1e3 * statistics.mean(t) for t in (alone, through, judged))
-        share = (crossed - kernel) / whole
+        told = (*zip(*alone, strict=True), through, judged)
+        kernel, watched, crossed, whole = (1e3 * statistics.mean(times) for times in told)
         table.add_row(
             f"{exercise.name}/{variant.name}",
             str(len(alone)),
-            f"{kernel:.2f}",
-            f"{crossed:.2f}",
-            f"{whole:.2f}",
-            f"{share:.1%} (goal 15 %)",
+            *(f"{each:.2f}" for each in (kernel, watched, crossed, whole)),
+            f"{(watched - kernel) / whole:.1%}",
+            f"{(crossed - watched) / whole:.1%}",
         )
     console.print(table)
 
@@ -198,8 +207,8 @@ def _median(repeats: int, work: Callable[[], object]) -> float:
     return statistics.median(seconds)
 
 
-def _alone(exercise: Exercise, path: Path, repeats: int) -> list[float]:
-    """Seconds per case of calling the entry in a process that does nothing else."""
+def _alone(exercise: Exercise, path: Path, repeats: int) -> list[tuple[float, float]]:
+    """Seconds per case of calling the entry in a process that does nothing else; and watched."""
     environment = {**os.environ, "TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1"}
     command = [sys.executable, __file__, "--repeats", str(repeats), "--inner"]
     done = subprocess.run(
@@ -211,14 +220,24 @@ def _alone(exercise: Exercise, path: Path, repeats: int) -> list[float]:
 
 
 def _time_in_one_process(name: str, path: Path, repeats: int) -> None:
-    from grader.worker import interpreter
+    from grader.worker import devices, host, interpreter
 
     interpreter.install()
     spec = importlib.util.spec_from_file_location("submission", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    exercise, variant = next(p for p in selected(load_all()) if p[0].name == name)
+    exercise, variant = next(p for p in triton_variants(load_all()) if p[0].name == name)
     entry = getattr(module, variant.entry)
+    device = devices.make_device("interpreter", str(path))
+    device.loaded(module)
+    session = host.Session(str(path), variant.entry, device, [], entry)
+
+    def watched(*values):
+        seen = device.guard(values)
+        with seen.watching() if seen else contextlib.nullcontext(), session.library_calls:
+            entry(*values)
+        session.library_calls.take()
+
     seconds = []
     for case in _cases(exercise, variant):
         made = inputs_of_case.make(exercise, variant, case)
@@ -228,13 +247,8 @@ def _time_in_one_process(name: str, path: Path, repeats: int) -> None:
                 values.append(_laid_out(each))
             else:
                 values.append(each.scalar)
-        once = []
-        for _ in range(repeats):
-            before = time.perf_counter()
-            entry(*values)
-            once.append(time.perf_counter() - before)
+        seconds.append([_median(repeats, lambda: call(*values)) for call in (entry, watched)])  # noqa: B023
         interpreter.launches.take()
-        seconds.append(statistics.median(once))
     print(json.dumps(seconds))
 
 
