@@ -36,6 +36,7 @@ MODULES: dict[str, frozenset[str]] = {
     "collections.abc": frozenset(collections.abc.__all__),
     "abc": frozenset({"ABC", "abstractmethod"}),
     "contextlib": frozenset({"contextmanager", "nullcontext", "suppress"}),
+    "warnings": frozenset({"warn"}),
     "__future__": frozenset({"annotations"}),
 }
 
