@@ -46,7 +46,7 @@ def flash_attention_kernel(
     #| # TODO: out = acc / l_i and lse = m_i + log(l_i), but 0 and -inf for a row without keys.
     pid = tl.program_id(0)
     blocks_m = tl.cdiv(N_CTX, BLOCK_M)
-    first_m = (blocks_m - 1 - pid % blocks_m) * BLOCK_M  # causal: the longest start first
+    first_m = (blocks_m - 1 - pid % blocks_m) * BLOCK_M  # causal: the longest programs start first
     # In int64, so that an index times a stride is right beyond 2**31 elements too.
     head = (pid // blocks_m).to(tl.int64)
     z, h = head // H, head % H
@@ -57,34 +57,34 @@ def flash_attention_kernel(
     k_ptrs = k_ptr + z * stride_kz + h * stride_kh + rows_n * stride_kn + offs_d[None, :]
     v_ptrs = v_ptr + z * stride_vz + h * stride_vh + rows_n * stride_vn + offs_d[None, :]
 
+    rows = offs_m[:, None] < N_CTX
     q_ptrs = q_ptr + z * stride_qz + h * stride_qh + rows_m * stride_qm + offs_d[None, :]
-    q = tl.load(q_ptrs, mask=offs_m[:, None] < N_CTX, other=0.0)
-    scale = sm_scale * LOG2_E  # exp(x) is exp2(x * log2(e)) in hardware
+    q = tl.load(q_ptrs, mask=rows, other=0.0)
+    # exp(x) is exp2(x * log2(e)) in hardware: multiplied into the scale, it costs nothing.
+    scale = sm_scale * LOG2_E
 
     m_i = tl.full([BLOCK_M], -float("inf"), dtype=tl.float32)
     l_i = tl.zeros([BLOCK_M], dtype=tl.float32)
     acc = tl.zeros([BLOCK_M, HEAD_DIM], dtype=tl.float32)
-    end_n = offs_m * 0 + N_KV  # the key behind the last one that a row sees
+    end_n = offs_m * 0 + N_KV  # each row sees the keys before this one
     end = N_KV
     seen_by_all = N_KV
-    if IS_CAUSAL:  # none is above 0 where no row sees a key
+    if IS_CAUSAL:  # none of them above 0 where no row sees a key
         end_n = tl.minimum(N_KV, offs_m + 1 + N_KV - N_CTX)
         end = tl.minimum(N_KV, first_m + BLOCK_M + N_KV - N_CTX)
         seen_by_all = tl.minimum(N_KV, first_m + 1 + N_KV - N_CTX)
+    # A mask is half as many instructions again: only the last blocks have one.
     unmasked = tl.maximum(seen_by_all, 0) // BLOCK_N * BLOCK_N
     for MASKED in tl.static_range(2):
         for start in range(unmasked if MASKED else 0, end if MASKED else unmasked, BLOCK_N):
             first_n = tl.cast(start, tl.int64)
-            if MASKED:
-                keys = start + offs_n[:, None] < N_KV
-                k = tl.load(k_ptrs + first_n * stride_kn, mask=keys, other=0.0)
-                v = tl.load(v_ptrs + first_n * stride_vn, mask=keys, other=0.0)
-            else:
-                k = tl.load(k_ptrs + first_n * stride_kn)
-                v = tl.load(v_ptrs + first_n * stride_vn)
+            keys = (start + offs_n[:, None] < N_KV) if MASKED else True
+            k = tl.load(k_ptrs + first_n * stride_kn, mask=keys, other=0.0)
+            v = tl.load(v_ptrs + first_n * stride_vn, mask=keys, other=0.0)
+
             scores = tl.dot(q, tl.trans(k), input_precision="ieee")
             if MASKED:
-                visible = offs_n[None, :] < (end_n - start)[:, None]
+                visible = start + offs_n[None, :] < end_n[:, None]
                 scores = tl.where(visible, scores, -float("inf"))
 
             m_new = tl.maximum(m_i, tl.max(scores, axis=1) * scale)
@@ -100,8 +100,8 @@ def flash_attention_kernel(
     some = l_i > 0.0
     out = acc / tl.where(some, l_i, 1.0)[:, None]
     out_ptrs = out_ptr + z * stride_oz + h * stride_oh + rows_m * stride_om
-    tl.store(out_ptrs + offs_d[None, :], out, mask=offs_m[:, None] < N_CTX)
-    lse = tl.where(some, (m_i + tl.log2(tl.where(some, l_i, 1.0))) * LN_2, -float("inf"))
+    tl.store(out_ptrs + offs_d[None, :], out, mask=rows)
+    lse = tl.where(some, m_i * LN_2 + tl.log(tl.where(some, l_i, 1.0)), -float("inf"))
     tl.store(lse_ptr + head * N_CTX + offs_m, lse, mask=offs_m < N_CTX)
     # END SOLUTION
 
