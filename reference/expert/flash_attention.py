@@ -1,0 +1,582 @@
+"""Flash attention, forward: out = softmax(q @ k^T * sm_scale) @ v, and each row's log-sum-exp.
+
+What limits it. Every score takes HEAD_DIM multiplications on the tensor cores twice, in q @ k^T and
+in p @ v, and one exponential on the special function unit, which makes 16 in a cycle where the
+tensor cores make 2048 multiplications. At HEAD_DIM 64 both are busy equally long, at 128 the tensor
+cores twice as long: a kernel that waits for one while it uses the other takes twice, or 1.5 times,
+what it must. The work is to have both busy at once.
+
+The schedule, for Hopper (compute capability 9.0), written in Gluon:
+- One warp, the producer, does nothing but start TMA copies: q once for each tile of rows, and k and
+  v block by block into rings of STAGES buffers. Barriers in shared memory say `full` (the copy has
+  landed) and `empty` (every consumer has read it).
+- Two or three consumer warpgroups have 64 rows of q each, so that while one takes exponentials
+  another one multiplies. The registers go to them: the producer keeps 24.
+- Inside a consumer the tensor cores run beside the softmax as well: q @ k^T of the next block is
+  issued, then p @ v of this one; the scores are waited for first, and their softmax runs while
+  p @ v is still going on.
+- p goes from the registers of the one product to those of the other: the layouts fit.
+- Blocks of keys are taken from the last to the first. The diagonal of a causal tile then is the
+  first block, outside of the loop, and the loop has no mask. A consumer passes over the blocks of
+  its tile that none of its rows sees.
+- The grid is persistent: a program per multiprocessor, which goes from tile to tile, so that copies
+  for the next tile start while this one is computed. Causal tiles differ in length: they are dealt
+  out from long to short, forth and back, in groups of heads whose keys and values fit in the L2
+  cache. Which size of group evens out the programs' work is tried out on the host, once a shape.
+- Tensor maps have four dimensions. A copy that crosses the end of a head fills up with zeros (or,
+  storing, stops there): with heads stacked into one matrix it would read, and store to, the next.
+
+What it reaches: the time of cuDNN's kernel over this one's on an H100, bfloat16, at (Z, H, N_CTX,
+HEAD_DIM). These figures are a draft's, without the last three steps of the second table.
+
+| | full | causal |
+|---|---|---|
+| (4, 16, 4096, 128) | 1.06 | 1.08 |
+| (2, 16, 16384, 128) | 1.07 | 1.07 |
+| (16, 16, 1024, 128) | 1.01 | 1.01 |
+| (4, 16, 4096, 64) | 1.10 | 1.00 |
+| (8, 16, 2048, 64) | 1.08 | 0.89 |
+
+What a step brings:
+
+| step | gain |
+|---|---|
+| consumers take turns at issuing products (PING_PONG), HEAD_DIM 64 | 1-3 %, measured |
+| the same, HEAD_DIM 128, causal, 4096 keys; elsewhere it costs | 2-3 %, measured |
+| causal tiles dealt out evenly: a bad size of group gives one program 1.1 to 1.6 times the mean | |
+| p from step to step in float32: in 16 bits, 32 of 455 instructions move halves, and it spills | |
+| last block first: one masked block a consumer, where the draft had two or three | |
+
+Where TMA can't go (bases or strides that aren't multiples of 16 bytes), for other head dimensions,
+float32, other GPUs, and where the launch would take longer than the work (four tensor maps made on
+the host cost some 15 us), the plain Triton kernel below runs.
+"""
+
+import functools
+import warnings
+
+import torch
+import triton
+import triton.language as tl
+from triton.experimental import gluon
+from triton.experimental.gluon import language as gl
+from triton.experimental.gluon.language.nvidia.hopper import (
+    fence_async_shared,
+    mbarrier,
+    tma,
+    warpgroup_mma,
+    warpgroup_mma_wait,
+)
+from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
+
+# The hardware has exp2 and no exp: exp(x) = exp2(x * LOG2_E), and log(y) = log2(y) * LN_2.
+LOG2_E = tl.constexpr(1.4426950408889634)
+LN_2 = tl.constexpr(0.6931471805599453)
+
+# Triton 3.9 calls them so; before, they had longer names.
+copy_in = tma.async_load if hasattr(tma, "async_load") else tma.async_copy_global_to_shared
+copy_out = tma.async_store if hasattr(tma, "async_store") else tma.async_copy_shared_to_global
+
+ROWS = gl.constexpr(64)  # of q for one warpgroup: what one wgmma instruction takes
+
+
+# --- Hopper: which tiles a program computes -----------------------------------------------------
+
+
+@gluon.jit
+def _number_of_tiles(n_tiles):
+    """How many of the tiles are this program's, by the order of _nth_tile."""
+    programs = gl.num_programs(0)
+    pid = gl.program_id(0)
+    rounds = n_tiles // programs
+    place = gl.where((rounds & 1) == 1, programs - 1 - pid, pid)  # in the last, unfinished round
+    return rounds + gl.where(place < n_tiles % programs, 1, 0)
+
+
+@gluon.jit
+def _nth_tile(n, H, n_heads, blocks_m, group, IS_CAUSAL: gl.constexpr):
+    """(block of rows, batch, head) of this program's tile number n.
+
+    Programs take tiles in rounds, every other round in reverse: whoever got the longest tile of one
+    round gets the shortest of the next.
+    """
+    programs = gl.num_programs(0)
+    pid = gl.program_id(0)
+    tile = n * programs + gl.where((n & 1) == 1, programs - 1 - pid, pid)
+    if IS_CAUSAL:  # a group of heads at a time; in it the last rows, the longest tiles, first
+        first_head = tile // (group * blocks_m) * group
+        rest = tile - first_head * blocks_m
+        heads = gl.minimum(group, n_heads - first_head)
+        head = first_head + rest % heads
+        m = blocks_m - 1 - rest // heads
+    else:
+        head = tile // blocks_m
+        m = tile % blocks_m
+    return m, head // H, head % H
+
+
+@gluon.jit
+def _blocks_seen(end_m, N_CTX, N_KV, BLOCK_N: gl.constexpr, IS_CAUSAL: gl.constexpr):
+    """How many blocks of keys the rows below end_m see; at least 1, be it masked altogether."""
+    end_n = N_KV
+    if IS_CAUSAL:
+        end_n = gl.minimum(N_KV, gl.minimum(end_m, N_CTX) + N_KV - N_CTX)
+    return (gl.maximum(end_n, 1) + BLOCK_N - 1) // BLOCK_N
+
+
+# --- Hopper: the producer -----------------------------------------------------------------------
+
+
+@gluon.jit
+def _producer(
+    q_desc, k_desc, v_desc, buffers, barriers, sizes, IS_CAUSAL: gl.constexpr
+):  # fmt: skip
+    """Copies q, k and v of one tile after the other to shared memory, as buffers come free."""
+    q_s, k_s, v_s, out_s = buffers
+    q_full, q_empty, k_full, k_empty, v_full, v_empty, _ = barriers
+    H, N_CTX, N_KV, n_heads, blocks_m, group = sizes
+    CONSUMERS: gl.constexpr = out_s.shape[0]
+    Q_STAGES: gl.constexpr = q_s.shape[0] // CONSUMERS
+    STAGES: gl.constexpr = k_s.shape[0]
+    BLOCK_N: gl.constexpr = k_s.shape[1]
+    BLOCK_M: gl.constexpr = CONSUMERS * ROWS
+    block = 0  # of keys, counted over all tiles
+    for n in range(_number_of_tiles(blocks_m * n_heads)):
+        m, z, h = _nth_tile(n, H, n_heads, blocks_m, group, IS_CAUSAL)
+        q_slot = n % Q_STAGES
+        # A barrier's phase flips each time it completes. Waiting for the phase before the first
+        # one passes at once: all buffers are empty at the start.
+        mbarrier.wait(q_empty.index(q_slot), (n // Q_STAGES & 1) ^ 1)
+        mbarrier.expect(q_full.index(q_slot), CONSUMERS * q_desc.block_type.nbytes)
+        for i in gl.static_range(CONSUMERS):
+            row = m * BLOCK_M + i * ROWS
+            q_to = q_s.index(q_slot * CONSUMERS + i)
+            copy_in(q_desc, [z, h, row, 0], q_full.index(q_slot), q_to)
+        blocks = _blocks_seen((m + 1) * BLOCK_M, N_CTX, N_KV, BLOCK_N, IS_CAUSAL)
+        for i in range(blocks):
+            start = (blocks - 1 - i) * BLOCK_N
+            slot = block % STAGES
+            before = (block // STAGES & 1) ^ 1
+            mbarrier.wait(k_empty.index(slot), before)
+            mbarrier.expect(k_full.index(slot), k_desc.block_type.nbytes)
+            copy_in(k_desc, [z, h, start, 0], k_full.index(slot), k_s.index(slot))
+            mbarrier.wait(v_empty.index(slot), before)
+            mbarrier.expect(v_full.index(slot), v_desc.block_type.nbytes)
+            copy_in(v_desc, [z, h, start, 0], v_full.index(slot), v_s.index(slot))
+            block += 1
+
+
+# --- Hopper: the consumers ----------------------------------------------------------------------
+
+
+@gluon.jit
+def _softmax(s, m_i, l_i, qk_scale, last_seen, start, MASKED: gl.constexpr):
+    """The online softmax of one block of scores: p in float32, and the factor for what was before.
+
+    last_seen: the last key that each row sees. m_i is the largest score before scaling.
+    """
+    if MASKED:
+        SCORES: gl.constexpr = s.type.layout
+        keys = gl.arange(0, s.shape[1], layout=gl.SliceLayout(0, SCORES))
+        s = gl.where(keys[None, :] <= (last_seen - start)[:, None], s, -float("inf"))
+    m_new = gl.maximum(m_i, gl.max(s, 1))
+    base = m_new * qk_scale
+    if MASKED:  # a row that has seen no key: relative to 0, its exponentials are all 0
+        base = gl.where(m_new == -float("inf"), 0.0, base)
+    alpha = gl.exp2(m_i * qk_scale - base)
+    p = gl.exp2(s * qk_scale - base[:, None])
+    return p, m_new, l_i * alpha + gl.sum(p, 1), alpha
+
+
+@gluon.jit
+def _step(
+    q, p, o, m_i, l_i, buffers, barriers, block, turn, qk_scale, last_seen, start,
+    MY_TURN: gl.constexpr, NEXT_TURN: gl.constexpr, MASKED: gl.constexpr, PING_PONG: gl.constexpr,
+):  # fmt: skip
+    """q @ k^T of this block, beside p @ v of the block before; then this block's softmax."""
+    _, k_s, v_s, _ = buffers
+    _, _, k_full, k_empty, v_full, v_empty, turns = barriers
+    STAGES: gl.constexpr = k_s.shape[0]
+    SCORES: gl.constexpr = p.type.layout
+    OUT: gl.constexpr = o.type.layout
+    slot = block % STAGES
+    phase = block // STAGES & 1
+    old_slot = (block - 1) % STAGES
+    old_phase = (block - 1) // STAGES & 1
+    # p comes here in float32: as 16-bit numbers it would be taken apart and put together again
+    # between the loops.
+    p_16 = gl.convert_layout(p.to(v_s.dtype), gl.DotOperandLayout(0, OUT, k_width=2))
+    mbarrier.wait(k_full.index(slot), phase)
+    if PING_PONG:
+        mbarrier.wait(turns.index(MY_TURN), turn & 1)
+    zeros = gl.zeros(p.shape, gl.float32, SCORES)
+    s = warpgroup_mma(q, k_s.index(slot).permute((1, 0)), zeros, use_acc=False, is_async=True)
+    mbarrier.wait(v_full.index(old_slot), old_phase)
+    o = warpgroup_mma(p_16, v_s.index(old_slot), o, is_async=True)
+    if PING_PONG:
+        mbarrier.arrive(turns.index(NEXT_TURN), count=1)
+    s = warpgroup_mma_wait(1, deps=[s])
+    mbarrier.arrive(k_empty.index(slot), count=1)
+    p, m_i, l_i, alpha = _softmax(s, m_i, l_i, qk_scale, last_seen, start, MASKED)
+    o = warpgroup_mma_wait(0, deps=[o])
+    mbarrier.arrive(v_empty.index(old_slot), count=1)
+    o = o * gl.convert_layout(alpha, gl.SliceLayout(1, OUT))[:, None]
+    return p, o, m_i, l_i
+
+
+@gluon.jit
+def _consumer(
+    NUMBER: gl.constexpr, shared, IS_CAUSAL: gl.constexpr, CROSSES: gl.constexpr,
+    PING_PONG: gl.constexpr,
+):  # fmt: skip
+    """The 64 rows number NUMBER of each tile."""
+    out_desc, lse_ptr, buffers, barriers, sizes, qk_scale = shared
+    q_s, k_s, v_s, out_s = buffers
+    q_full, q_empty, k_full, k_empty, v_full, v_empty, turns = barriers
+    H, N_CTX, N_KV, n_heads, blocks_m, group = sizes
+    CONSUMERS: gl.constexpr = out_s.shape[0]
+    Q_STAGES: gl.constexpr = q_s.shape[0] // CONSUMERS
+    STAGES: gl.constexpr = k_s.shape[0]
+    BLOCK_N: gl.constexpr = k_s.shape[1]
+    HEAD_DIM: gl.constexpr = k_s.shape[2]
+    BLOCK_M: gl.constexpr = CONSUMERS * ROWS
+    NEXT: gl.constexpr = (NUMBER + 1) % CONSUMERS
+    # The registers of the accumulators: a warp has 16 of the rows, four threads share a row.
+    SCORES: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, BLOCK_N, 16])
+    OUT: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, HEAD_DIM, 16])
+    block = 0  # of keys, counted over all tiles
+    turn = 0
+    for n in range(_number_of_tiles(blocks_m * n_heads)):
+        m, z, h = _nth_tile(n, H, n_heads, blocks_m, group, IS_CAUSAL)
+        first_m = m * BLOCK_M + NUMBER * ROWS
+        rows = first_m + gl.arange(0, ROWS, layout=gl.SliceLayout(1, SCORES))
+        last_seen = rows * 0 + N_KV - 1
+        blocks = _blocks_seen((m + 1) * BLOCK_M, N_CTX, N_KV, BLOCK_N, IS_CAUSAL)
+        mine = _blocks_seen(first_m + ROWS, N_CTX, N_KV, BLOCK_N, IS_CAUSAL)
+        if IS_CAUSAL:
+            last_seen = rows + N_KV - N_CTX
+        mine = gl.where(first_m < N_CTX, mine, 1)  # past the end, where nothing is stored
+
+        for _ in range(blocks - mine):  # these are for consumers with later rows
+            slot = block % STAGES
+            phase = block // STAGES & 1
+            mbarrier.wait(k_full.index(slot), phase)
+            mbarrier.arrive(k_empty.index(slot), count=1)
+            mbarrier.wait(v_full.index(slot), phase)
+            mbarrier.arrive(v_empty.index(slot), count=1)
+            if PING_PONG:
+                mbarrier.wait(turns.index(NUMBER), turn & 1)
+                mbarrier.arrive(turns.index(NEXT), count=1)
+                turn += 1
+            block += 1
+
+        q_slot = n % Q_STAGES
+        q = q_s.index(q_slot * CONSUMERS + NUMBER)
+        mbarrier.wait(q_full.index(q_slot), n // Q_STAGES & 1)
+        slot = block % STAGES
+        mbarrier.wait(k_full.index(slot), block // STAGES & 1)
+        zeros = gl.zeros([ROWS, BLOCK_N], gl.float32, SCORES)
+        s = warpgroup_mma(q, k_s.index(slot).permute((1, 0)), zeros, use_acc=False, is_async=True)
+        s = warpgroup_mma_wait(0, deps=[s])
+        mbarrier.arrive(k_empty.index(slot), count=1)
+        block += 1
+        m_i = gl.full([ROWS], -float("inf"), gl.float32, gl.SliceLayout(1, SCORES))
+        l_i = gl.zeros([ROWS], gl.float32, gl.SliceLayout(1, SCORES))
+        start = (mine - 1) * BLOCK_N
+        p, m_i, l_i, _ = _softmax(s, m_i, l_i, qk_scale, last_seen, start, True)
+        o = gl.zeros([ROWS, HEAD_DIM], gl.float32, OUT)
+
+        done = 1
+        if CROSSES:  # the diagonal may go through two blocks
+            done = gl.minimum(mine, 2)
+            for i in range(1, done):
+                p, o, m_i, l_i = _step(
+                    q, p, o, m_i, l_i, buffers, barriers, block, turn, qk_scale, last_seen,
+                    start - i * BLOCK_N, NUMBER, NEXT, True, PING_PONG,
+                )  # fmt: skip
+                block += 1
+                turn += 1
+        for _ in range(done, mine):
+            p, o, m_i, l_i = _step(
+                q, p, o, m_i, l_i, buffers, barriers, block, turn, qk_scale, last_seen, 0,
+                NUMBER, NEXT, False, PING_PONG,
+            )  # fmt: skip
+            block += 1
+            turn += 1
+
+        mbarrier.arrive(q_empty.index(q_slot), count=1)
+        slot = (block - 1) % STAGES
+        p_16 = gl.convert_layout(p.to(v_s.dtype), gl.DotOperandLayout(0, OUT, k_width=2))
+        mbarrier.wait(v_full.index(slot), (block - 1) // STAGES & 1)
+        o = warpgroup_mma(p_16, v_s.index(slot), o, is_async=True)
+        lse = gl.where(l_i > 0.0, (m_i * qk_scale + gl.log2(l_i)) * LN_2, -float("inf"))
+        lse_ptrs = lse_ptr + (z * H + h).to(gl.int64) * N_CTX + rows
+        gl.store(lse_ptrs, lse, mask=rows < N_CTX)
+        factor = gl.where(l_i > 0.0, 1.0 / l_i, 0.0)
+        o = warpgroup_mma_wait(0, deps=[o])
+        mbarrier.arrive(v_empty.index(slot), count=1)
+        o = o * gl.convert_layout(factor, gl.SliceLayout(1, OUT))[:, None]
+        tma.store_wait(0)  # until the last tile's rows have been read
+        out_s.index(NUMBER).store(o.to(out_s.dtype))
+        fence_async_shared()
+        copy_out(out_desc, [z, h, first_m, 0], out_s.index(NUMBER))
+    tma.store_wait(0)
+
+
+@gluon.jit
+def _ring(n: gl.constexpr, count: gl.constexpr):
+    """n barriers, each of which completes when `count` arrivals have come."""
+    barriers = gl.allocate_shared_memory(gl.int64, [n, 1], mbarrier.MBarrierLayout())
+    for i in gl.static_range(n):
+        mbarrier.init(barriers.index(i), count=count)
+    return barriers
+
+
+# Numbers that are 1 or divisible by 16 would each make another kernel, seconds to compile.
+@gluon.jit(do_not_specialize=["H", "N_CTX", "N_KV", "n_heads", "blocks_m", "group"])
+def flash_attention_hopper_kernel(
+    q_desc, k_desc, v_desc, out_desc, lse_ptr, H, N_CTX, N_KV, n_heads, blocks_m, group, qk_scale,
+    HEAD_DIM: gl.constexpr, CONSUMERS: gl.constexpr, BLOCK_N: gl.constexpr, STAGES: gl.constexpr,
+    Q_STAGES: gl.constexpr, IS_CAUSAL: gl.constexpr, CROSSES: gl.constexpr,
+    PING_PONG: gl.constexpr, REGISTERS: gl.constexpr,
+):  # fmt: skip
+    """Sets up shared memory, then each warp goes its way: one producer, 2 or 3 consumer groups."""
+    dtype: gl.constexpr = q_desc.dtype
+    Q_TILE: gl.constexpr = gl.NVMMASharedLayout.get_default_for([ROWS, HEAD_DIM], dtype)
+    KV_TILE: gl.constexpr = gl.NVMMASharedLayout.get_default_for([BLOCK_N, HEAD_DIM], dtype)
+    buffers = (
+        gl.allocate_shared_memory(dtype, [Q_STAGES * CONSUMERS, ROWS, HEAD_DIM], Q_TILE),
+        gl.allocate_shared_memory(dtype, [STAGES, BLOCK_N, HEAD_DIM], KV_TILE),
+        gl.allocate_shared_memory(dtype, [STAGES, BLOCK_N, HEAD_DIM], KV_TILE),
+        gl.allocate_shared_memory(dtype, [CONSUMERS, ROWS, HEAD_DIM], Q_TILE),
+    )
+    turns = _ring(CONSUMERS, 1)
+    barriers = (
+        _ring(Q_STAGES, 1), _ring(Q_STAGES, CONSUMERS), _ring(STAGES, 1), _ring(STAGES, CONSUMERS),
+        _ring(STAGES, 1), _ring(STAGES, CONSUMERS), turns,
+    )  # fmt: skip
+    if PING_PONG:
+        mbarrier.arrive(turns.index(0), count=1)  # the first consumer begins
+    sizes = (H, N_CTX, N_KV, n_heads, blocks_m, group)
+    shared = (out_desc, lse_ptr, buffers, barriers, sizes, qk_scale)
+    # Functions, then how many warps and registers a thread has; the first function's are left over.
+    if CONSUMERS == 2:
+        gl.warp_specialize([
+            (_consumer, (0, shared, IS_CAUSAL, CROSSES, PING_PONG)),
+            (_consumer, (1, shared, IS_CAUSAL, CROSSES, PING_PONG)),
+            (_producer, (q_desc, k_desc, v_desc, buffers, barriers, sizes, IS_CAUSAL)),
+        ], [4, 1], [REGISTERS, 24])  # fmt: skip
+    else:
+        gl.warp_specialize([
+            (_consumer, (0, shared, IS_CAUSAL, CROSSES, PING_PONG)),
+            (_consumer, (1, shared, IS_CAUSAL, CROSSES, PING_PONG)),
+            (_consumer, (2, shared, IS_CAUSAL, CROSSES, PING_PONG)),
+            (_producer, (q_desc, k_desc, v_desc, buffers, barriers, sizes, IS_CAUSAL)),
+        ], [4, 4, 1], [REGISTERS, REGISTERS, 24])  # fmt: skip
+
+
+# --- every other case: a plain Triton kernel ----------------------------------------------------
+
+
+@triton.jit
+def flash_attention_kernel(
+    q_ptr, k_ptr, v_ptr, out_ptr, lse_ptr, sm_scale, H, N_CTX, N_KV,
+    stride_qz, stride_qh, stride_qm, stride_kz, stride_kh, stride_kn,
+    stride_vz, stride_vh, stride_vn, stride_oz, stride_oh, stride_om,
+    HEAD_DIM: tl.constexpr, IS_CAUSAL: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+):  # fmt: skip
+    """One program computes BLOCK_M rows of out, and their log-sum-exp, for one head.
+
+    Any shape, stride and dtype. The blocks of keys that every row sees come first, without a mask.
+    """
+    pid = tl.program_id(0)
+    blocks_m = tl.cdiv(N_CTX, BLOCK_M)
+    first_m = (blocks_m - 1 - pid % blocks_m) * BLOCK_M  # causal: the longest programs start first
+    # In int64, so that an index times a stride is right beyond 2**31 elements too.
+    head = (pid // blocks_m).to(tl.int64)
+    z, h = head // H, head % H
+    offs_m = first_m + tl.arange(0, BLOCK_M)
+    offs_n = tl.arange(0, BLOCK_N)
+    offs_d = tl.arange(0, HEAD_DIM)
+    rows_m, rows_n = offs_m[:, None].to(tl.int64), offs_n[:, None].to(tl.int64)
+    k_ptrs = k_ptr + z * stride_kz + h * stride_kh + rows_n * stride_kn + offs_d[None, :]
+    v_ptrs = v_ptr + z * stride_vz + h * stride_vh + rows_n * stride_vn + offs_d[None, :]
+
+    rows = offs_m[:, None] < N_CTX
+    q_ptrs = q_ptr + z * stride_qz + h * stride_qh + rows_m * stride_qm + offs_d[None, :]
+    q = tl.load(q_ptrs, mask=rows, other=0.0)
+    # exp(x) is exp2(x * log2(e)) in hardware: multiplied into the scale, it costs nothing.
+    scale = sm_scale * LOG2_E
+
+    m_i = tl.full([BLOCK_M], -float("inf"), dtype=tl.float32)
+    l_i = tl.zeros([BLOCK_M], dtype=tl.float32)
+    acc = tl.zeros([BLOCK_M, HEAD_DIM], dtype=tl.float32)
+    end_n = offs_m * 0 + N_KV  # each row sees the keys before this one
+    end = N_KV
+    seen_by_all = N_KV
+    if IS_CAUSAL:  # none of them above 0 where no row sees a key
+        end_n = tl.minimum(N_KV, offs_m + 1 + N_KV - N_CTX)
+        end = tl.minimum(N_KV, first_m + BLOCK_M + N_KV - N_CTX)
+        seen_by_all = tl.minimum(N_KV, first_m + 1 + N_KV - N_CTX)
+    # A mask is half as many instructions again: only the last blocks have one.
+    unmasked = tl.maximum(seen_by_all, 0) // BLOCK_N * BLOCK_N
+    for MASKED in tl.static_range(2):
+        for start in range(unmasked if MASKED else 0, end if MASKED else unmasked, BLOCK_N):
+            first_n = tl.cast(start, tl.int64)
+            keys = (start + offs_n[:, None] < N_KV) if MASKED else True
+            k = tl.load(k_ptrs + first_n * stride_kn, mask=keys, other=0.0)
+            v = tl.load(v_ptrs + first_n * stride_vn, mask=keys, other=0.0)
+
+            scores = tl.dot(q, tl.trans(k), input_precision="ieee")
+            if MASKED:
+                visible = start + offs_n[None, :] < end_n[:, None]
+                scores = tl.where(visible, scores, -float("inf"))
+
+            m_new = tl.maximum(m_i, tl.max(scores, axis=1) * scale)
+            base = m_new
+            if MASKED:  # a row that has seen no key: relative to 0, its exponentials are all 0
+                base = tl.where(m_new == -float("inf"), 0.0, m_new)
+            p = tl.exp2(scores * scale - base[:, None])
+            alpha = tl.exp2(m_i - base)
+            l_i = l_i * alpha + tl.sum(p, axis=1)
+            acc = tl.dot(p.to(v.dtype), v, acc * alpha[:, None], input_precision="ieee")
+            m_i = m_new
+
+    some = l_i > 0.0
+    out = acc / tl.where(some, l_i, 1.0)[:, None]
+    out_ptrs = out_ptr + z * stride_oz + h * stride_oh + rows_m * stride_om
+    tl.store(out_ptrs + offs_d[None, :], out, mask=rows)
+    lse = tl.where(some, m_i * LN_2 + tl.log(tl.where(some, l_i, 1.0)), -float("inf"))
+    tl.store(lse_ptr + head * N_CTX + offs_m, lse, mask=offs_m < N_CTX)
+
+
+# --- on the host --------------------------------------------------------------------------------
+
+BLOCK_N = 128  # keys at a time, in the kernel for Hopper
+LEAST_WORK = 2**34  # FLOP, some 30 us of an H100: below, the launch with tensor maps takes longer
+L2_SHARE = 24 * 2**20  # bytes of keys and values that programs may have in use at the same time
+MOST_TILES = 1 << 14  # whose dealing out is tried; with more, no way to do it is far from even
+
+
+@functools.lru_cache(maxsize=8)
+def _multiprocessors(device: int) -> int:
+    """How many the GPU has, if it can run the kernel for Hopper; else 0, and a warning, once."""
+    properties = torch.cuda.get_device_properties(device)
+    if (properties.major, properties.minor) == (9, 0):
+        return properties.multi_processor_count
+    warnings.warn(
+        f"flash_attention: {properties.name} has no wgmma instructions (compute capability 9.0 "
+        f"has, this is {properties.major}.{properties.minor}): the plain Triton kernel is used",
+        stacklevel=3,
+    )
+    return 0
+
+
+@functools.lru_cache(maxsize=256)
+def _heads_in_a_group(
+    n_heads: int, blocks_m: int, block_m: int, n_ctx: int, n_kv: int, most: int, programs: int
+) -> int:
+    """The size of group with which causal tiles come out most evenly, not above `most`.
+
+    Follows _nth_tile. A tile's length: its blocks of keys, and one for what else there is to do.
+    """
+    most = max(1, min(most, n_heads))
+    if n_heads * blocks_m > MOST_TILES:
+        return most
+    lengths = [
+        1 + max(1, triton.cdiv(n_kv - n_ctx + min((m + 1) * block_m, n_ctx), BLOCK_N))
+        for m in reversed(range(blocks_m))
+    ]
+
+    def longest(group: int) -> int:
+        """The length of all tiles of the program that has most."""
+        sizes = [min(group, n_heads - first) for first in range(0, n_heads, group)]
+        tiles = [length for size in sizes for length in lengths for _ in range(size)]
+        loads = [0] * programs
+        for first in range(0, len(tiles), programs):
+            taken = tiles[first : first + programs]
+            backwards = first // programs % 2 == 1
+            for place, length in enumerate(taken):
+                loads[programs - 1 - place if backwards else place] += length
+        return max(loads)
+
+    longests = [longest(group) for group in range(1, most + 1)]
+    # Of those nearly as even as the best, the smallest: it has the fewest keys and values in use.
+    return next(i for i, each in enumerate(longests, 1) if each <= 1.01 * min(longests))
+
+
+def _launch_hopper(q, k, v, out, lse, sm_scale: float, causal: bool, programs: int) -> bool:
+    """Whether TMA can reach all four tensors; if so, the kernel for Hopper has been launched."""
+    Z, H, N_CTX, HEAD_DIM = q.shape
+    N_KV = k.shape[2]
+    dtype = gl.bfloat16 if q.dtype == torch.bfloat16 else gl.float16
+    q_tile, kv_tile = [1, 1, 64, HEAD_DIM], [1, 1, BLOCK_N, HEAD_DIM]
+    q_layout = gl.NVMMASharedLayout.get_default_for(q_tile, dtype)
+    kv_layout = gl.NVMMASharedLayout.get_default_for(kv_tile, dtype)
+    try:
+        q_desc = TensorDescriptor(q, list(q.shape), list(q.stride()), q_tile, q_layout)
+        k_desc = TensorDescriptor(k, list(k.shape), list(k.stride()), kv_tile, kv_layout)
+        v_desc = TensorDescriptor(v, list(v.shape), list(v.stride()), kv_tile, kv_layout)
+        out_desc = TensorDescriptor(out, list(out.shape), list(out.stride()), q_tile, q_layout)
+    except AssertionError:  # a base or a stride that isn't a multiple of 16 bytes
+        return False
+    # Rows start at multiples of 64 and blocks of keys at multiples of 128: between the two lies at
+    # most one edge, and the diagonal of 64 rows stays in one block, unless it is shifted.
+    crosses = causal and (N_KV - N_CTX) % 64 != 0
+    consumers = 3 if HEAD_DIM == 64 and not crosses else 2
+    block_m = 64 * consumers
+    blocks_m = triton.cdiv(N_CTX, block_m)
+    programs = min(programs, blocks_m * Z * H)
+    group = 1
+    if causal:
+        most = L2_SHARE // (2 * N_KV * HEAD_DIM * q.element_size())
+        group = _heads_in_a_group(Z * H, blocks_m, block_m, N_CTX, N_KV, most, programs)
+    flash_attention_hopper_kernel[(programs,)](
+        q_desc, k_desc, v_desc, out_desc, lse, H, N_CTX, N_KV, Z * H, blocks_m, group,
+        sm_scale * LOG2_E.value, HEAD_DIM=HEAD_DIM, CONSUMERS=consumers, BLOCK_N=BLOCK_N,
+        STAGES=2, Q_STAGES=2, IS_CAUSAL=causal, CROSSES=crosses,
+        PING_PONG=HEAD_DIM == 64 or (causal and N_KV <= 4096),
+        REGISTERS=240 if consumers == 2 else 160, num_warps=4,
+        maxnreg=168 if consumers == 2 else 128,
+    )  # fmt: skip
+    return True
+
+
+def flash_attention(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    out: torch.Tensor,
+    lse: torch.Tensor,
+    sm_scale: float,
+    causal: bool,
+) -> None:
+    """Write attention of q over k and v to out, and each row's log-sum-exp of scores to lse.
+
+    q, out: shape (Z, H, N_CTX, HEAD_DIM); k, v: shape (Z, H, N_KV, HEAD_DIM), one dtype of float32,
+    float16, bfloat16; HEAD_DIM one of 16, 32, 64, 128. The elements of a row lie side by side, the
+    other strides are each tensor's own. lse: shape (Z, H, N_CTX), float32, contiguous. sm_scale is
+    above 0. causal: query i sees the keys up to i + N_KV - N_CTX only. One that sees none: 0, -inf.
+    """
+    Z, H, N_CTX, HEAD_DIM = q.shape
+    N_KV = k.shape[2]
+    fits = HEAD_DIM in (64, 128) and q.dtype in (torch.float16, torch.bfloat16)
+    if fits and q.is_cuda and 4 * Z * H * N_CTX * N_KV * HEAD_DIM >= LEAST_WORK:
+        programs = _multiprocessors(q.get_device())
+        if programs and _launch_hopper(q, k, v, out, lse, sm_scale, causal, programs):
+            return
+    if q.element_size() == 4:  # twice the shared memory for each element
+        BLOCK_M, BLOCK_KV, num_warps, num_stages = 64, 32, 4, 2
+    elif HEAD_DIM == 128:
+        BLOCK_M, BLOCK_KV, num_warps, num_stages = 128, 64, 8, 3
+    else:
+        BLOCK_M, BLOCK_KV, num_warps, num_stages = 64, 128, 4, 2
+    grid = (triton.cdiv(N_CTX, BLOCK_M) * Z * H,)
+    flash_attention_kernel[grid](
+        q, k, v, out, lse, sm_scale, H, N_CTX, N_KV,
+        q.stride(0), q.stride(1), q.stride(2), k.stride(0), k.stride(1), k.stride(2),
+        v.stride(0), v.stride(1), v.stride(2), out.stride(0), out.stride(1), out.stride(2),
+        HEAD_DIM=HEAD_DIM, IS_CAUSAL=causal, BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_KV,
+        num_warps=num_warps, num_stages=num_stages,
+    )  # fmt: skip

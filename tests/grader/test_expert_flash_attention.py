@@ -1,0 +1,137 @@
+"""The expert's flash attention is right for any shape and stride, by either of its two kernels."""
+
+from __future__ import annotations
+
+import importlib.util
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.grader.interpreted import Laboratory
+from tests.grader.small_exercise import ROOT
+
+FILE = ROOT / "reference" / "expert" / "flash_attention.py"
+PROGRAMS = 132  # an H100's multiprocessors
+TRUTH = """
+def truth(q, k, v, sm_scale, causal):
+    scores = q.double() @ k.double().transpose(-1, -2) * sm_scale
+    n_ctx, n_kv = scores.shape[-2:]
+    if causal:
+        keys = torch.arange(n_kv, device=q.device)
+        rows = torch.arange(n_ctx, device=q.device)[:, None]
+        scores = scores.masked_fill(keys > rows + n_kv - n_ctx, -float("inf"))
+    lse = torch.logsumexp(scores, -1)
+    p = torch.exp(scores - torch.where(lse == -float("inf"), 0.0, lse)[..., None])
+    return p @ v.double(), lse
+"""
+
+
+@pytest.fixture(scope="module")
+def expert():
+    spec = importlib.util.spec_from_file_location("expert_flash_attention", FILE)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_without_a_gpu_any_number_of_queries_and_keys_is_right(tmp_path):
+    laboratory = Laboratory("mended", tmp_path)
+    shapes = [(70, 70, True), (65, 130, True), (130, 65, True), (33, 140, False), (64, 128, False)]
+    found = laboratory(
+        FILE.read_text(),
+        TRUTH
+        + f"""
+entry = k.flash_attention
+result = []
+for n_ctx, n_kv, causal in {shapes!r}:
+    torch.manual_seed(3)
+    q, keys, v = (torch.randn(1, 2, n, 32).half() for n in (n_ctx, n_kv, n_kv))
+    out, lse = torch.empty_like(q), torch.empty(1, 2, n_ctx)
+    entry(q, keys, v, out, lse, 0.125, causal)
+    true_out, true_lse = truth(q, keys, v, 0.125, causal)
+    close = torch.allclose(lse.double(), true_lse, atol=1e-4)
+    result.append([((out - true_out).norm() / true_out.norm()).item(), close])
+""",
+        header="",
+    )
+    laboratory.close()
+    for shape, (error, lse_is_close) in zip(shapes, found, strict=True):
+        assert error < 2e-3, shape
+        assert lse_is_close, shape
+
+
+@pytest.mark.parametrize(
+    ("n_heads", "n", "block_m", "most"),
+    [(64, 4096, 192, 24), (128, 2048, 192, 48), (32, 16384, 192, 6), (64, 4096, 128, 12)],
+)
+def test_causal_tiles_are_dealt_out_evenly(expert, n_heads, n, block_m, most):
+    blocks_m = -(-n // block_m)
+    group = expert._heads_in_a_group(n_heads, blocks_m, block_m, n, n, most, PROGRAMS)
+    assert 1 <= group <= most
+    # As _nth_tile deals them out: forth and back, in each group the longest first.
+    loads = [0] * PROGRAMS
+    tile = 0
+    for first in range(0, n_heads, group):
+        for m in reversed(range(blocks_m)):
+            for _ in range(min(group, n_heads - first)):
+                turn, place = divmod(tile, PROGRAMS)
+                length = 1 + -(-min((m + 1) * block_m, n) // expert.BLOCK_N)
+                loads[PROGRAMS - 1 - place if turn % 2 else place] += length
+                tile += 1
+    assert max(loads) < 1.06 * sum(loads) / PROGRAMS
+
+
+@pytest.mark.gpu
+def test_on_a_gpu_any_shape_is_right_and_the_same_each_time(expert, monkeypatch):
+    monkeypatch.setattr(expert, "LEAST_WORK", 0)  # so that small shapes take Hopper's kernel too
+    names: dict = {"torch": torch}
+    exec(TRUTH, names)
+    numbers = st.one_of(st.integers(1, 700), st.sampled_from([64, 128, 192, 256, 384, 512]))
+
+    @settings(max_examples=120, deadline=None)
+    @given(
+        heads=st.tuples(st.integers(1, 3), st.integers(1, 5)),
+        n_ctx=numbers,
+        n_kv=numbers,
+        alike=st.booleans(),
+        head_dim=st.sampled_from([32, 64, 64, 128, 128]),
+        dtype=st.sampled_from([torch.float16, torch.bfloat16]),
+        causal=st.booleans(),
+        apart=st.sampled_from([0, 0, 8, 3]),  # a row's distance; after 3, TMA can't go
+        scale=st.sampled_from([0.01, 1.0, 10.0]),
+        seed=st.integers(0, 9),
+    )
+    def holds(heads, n_ctx, n_kv, alike, head_dim, dtype, causal, apart, scale, seed):
+        torch.manual_seed(seed)
+        n_kv = n_ctx if alike else n_kv
+
+        def behind(n: int, filler: float) -> torch.Tensor:
+            """A whole tensor whose first n rows of each head are the argument."""
+            shape = (*heads, n + 20, head_dim + apart)
+            return torch.full(shape, filler, device="cuda", dtype=dtype)
+
+        # What lies behind the end of a head is nan: whoever reads it and uses it shows.
+        q, k, v = (
+            behind(n, float("nan"))[:, :, :n, :head_dim].copy_(
+                scale * torch.randn(*heads, n, head_dim)
+            )
+            for n in (n_ctx, n_kv, n_kv)
+        )
+        found = []
+        for _ in range(2):
+            whole = behind(n_ctx, 7.0)
+            out = whole[:, :, :n_ctx, :head_dim]
+            lse = torch.full((*heads, n_ctx), 7.0, device="cuda")
+            expert.flash_attention(q, k, v, out, lse, 0.125, causal)
+            found.append((out.clone(), lse))
+            out.fill_(7.0)
+            assert (whole == 7).all(), "wrote beyond a row or a head"
+        assert all(torch.equal(*each) for each in zip(*found, strict=True)), "not the same"
+        true_out, true_lse = names["truth"](q, k, v, 0.125, causal)
+        error = (found[0][0] - true_out).norm()
+        assert error <= 2 * torch.finfo(dtype).eps * true_out.norm()
+        torch.testing.assert_close(found[0][1].double(), true_lse, rtol=1e-5, atol=1e-3)
+
+    holds()
