@@ -27,7 +27,7 @@ from grader.status import Status, worst
 
 # Of a part, on a GPU. There the time is the compiler's, which makes a kernel anew for each way in
 # which sizes and strides divide by 16: a matrix product of any layout has dozens of them.
-GPU_SECONDS = 5.0
+GPU_SECONDS = 4.0
 RERUNS = 10  # of the smallest failing case: does it fail each time?
 SLOW = frozenset({Status.timed_out, Status.out_of_memory})
 # The same for every case, so one is enough.

@@ -68,15 +68,15 @@ class GradedSets(Sets):
             for slot, view in self._views(number, "input"):
                 view.copy_(values[slot.name])
             self._set_bytes(OUTPUTS, number).copy_(self._poison)
-            changed = {name: tensor.clone() for name, tensor in values.items()}
+            before = self._own(values)
             for slot, view in self._views(number, "input"):
-                places, bits = self._patch_of(slot, view, changed[slot.name], values[slot.name])
+                places, bits = self._patch_of(slot, view, values[slot.name])
                 patched.append(places)
                 patches.append(bits)
             # Of each set as many, whatever the run: the rest of the sample is only read, so that
             # a long run's costs what a short one's does.
             share = max(1, SAMPLED // self.count)
-            sampled.append(self._sample_of(number, values, changed, share))
+            sampled.append(self._sample_of(number, before, self._own(values), share))
         judged = torch.cat(sampled)
         elsewhere = self._some(self._memory.outputs.numel() // UNIT.itemsize, SAMPLED - len(judged))
         self._plan = Plan(
@@ -103,27 +103,38 @@ class GradedSets(Sets):
             elif dtype is torch.bool:
                 bits.bitwise_or_(2)
 
+    def _own(self, values: dict[str, torch.Tensor]) -> list[torch.Tensor]:
+        """torch's results, none of which lies in what it was given."""
+        given = {each.untyped_storage().data_ptr() for each in values.values()}
+        return [
+            each.clone() if each.untyped_storage().data_ptr() in given else each
+            for each in self._oracle.own(values, self._layout.inputs.scalars)
+        ]
+
     def _patch_of(
-        self, slot: Slot, view: torch.Tensor, changed: torch.Tensor, before: torch.Tensor
+        self, slot: Slot, view: torch.Tensor, values: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Units of the input buffer and their new bits; `changed` gets the same values.
+        """Units of the input buffer and their new bits; `values` gets them at once.
 
         Where an element is a single byte, nothing is patched.
         """
-        itemsize = changed.dtype.itemsize
-        device = changed.device
-        if itemsize == 1 or not changed.dtype.is_floating_point:
+        itemsize = values.dtype.itemsize
+        device = values.device
+        if itemsize == 1 or not values.dtype.is_floating_point:
             nothing = torch.empty(0, dtype=torch.int64, device=device)
             return nothing, nothing.to(UNIT)
-        count = min(PATCHED, changed.numel())
-        places = torch.randint(
-            changed.numel(), (count,), generator=self._random, device=device
-        ).unique()
-        fresh = inputs.draw((len(places),), slot.dtype, "normal", self._random)
+        # One of each of so many stretches, from a random place on: they are different ones, which
+        # nobody has to wait for the device to say.
+        size = values.numel()
+        count = min(PATCHED, size)
+        stretch = size // count
+        places = torch.arange(count, device=device) * stretch + self._some(stretch, count)
+        places = (places + self._some(size, 1)) % size
+        fresh = inputs.draw((count,), slot.dtype, "normal", self._random)
         # Of the size that the values have, so that a difference is neither lost nor infinite.
-        scale = before.flatten()[places].double().abs().clamp_min(1e-6)
-        new = (fresh.double().sign() * scale * (1.5 + fresh.double().abs())).to(changed.dtype)
-        changed.view(-1)[places] = new
+        scale = values.view(-1)[places].double().abs().clamp_min(1e-6)
+        new = (fresh.double().sign() * scale * (1.5 + fresh.double().abs())).to(values.dtype)
+        values.view(-1)[places] = new
         first = elements(places, slot) + view.storage_offset()
         per_element = itemsize // UNIT.itemsize
         spread = torch.arange(per_element, device=device)
@@ -131,19 +142,12 @@ class GradedSets(Sets):
         return units, new.view(UNIT)
 
     def _sample_of(
-        self,
-        number: int,
-        before: dict[str, torch.Tensor],
-        after: dict[str, torch.Tensor],
-        count: int,
+        self, number: int, before: list[torch.Tensor], after: list[torch.Tensor], count: int
     ) -> torch.Tensor:
         """Units of the output buffer: most of elements that the patch changes, in torch's eyes."""
         found = []
-        scalars = self._layout.inputs.scalars
         slots = list(self._views(number, "output"))
-        for (slot, view), old, new in zip(
-            slots, self._oracle.own(before, scalars), self._oracle.own(after, scalars), strict=True
-        ):
+        for (slot, view), old, new in zip(slots, before, after, strict=True):
             share = max(1, count // len(slots))
             differ = (old != new).flatten().nonzero()[:, 0]
             chosen = self._some(len(differ), share - share // AT_RANDOM if len(differ) else 0)

@@ -129,7 +129,7 @@ class _AsTorch:
         sizes = self._oracle.magnitudes(inputs, inputs, scalars, own, self._tolerance.magnitude)
         return [
             # In the output's own dtype: float32 for what isn't bfloat16.
-            Bound(each, _unit(size, kind).mul_(AS_TORCH_ROOM * units).to(_work(kind)))
+            Bound(each, _units(AS_TORCH_ROOM * units, size, kind).to(_work(kind)))
             for each, size, kind, units in zip(own, sizes, self._kinds, self._units, strict=True)
         ]
 
@@ -153,7 +153,7 @@ class _InFloat32:
             units = _allowed_units(truth, kind, self._tolerance)
             if not units < float("inf"):
                 return None
-            allowed = _unit(truth.magnitude, kind).mul_(FLOAT32_ROOM * units)
+            allowed = _units(FLOAT32_ROOM * units, truth.magnitude, kind)
             found.append(Bound(truth.expected, allowed))
         return found
 
@@ -165,18 +165,18 @@ def _allowed_units(truth: Truth, kind: torch.dtype, tolerance: Tolerance) -> flo
     own = 0.0
     if truth.own is not None:
         work = truth.expected.dtype
-        error = (truth.own.to(work) - truth.expected).abs_() / _unit(truth.magnitude, kind)
+        error = (truth.own.to(work) - truth.expected).abs_() / _units(1.0, truth.magnitude, kind)
         own = float(error.max()) if error.numel() else 0.0
         if not own <= MAX_OWN_ERROR / limits.eps:
             return float("inf")
     return tolerance.factor * own + tolerance.floor(str(kind).removeprefix("torch."))
 
 
-def _unit(magnitude: torch.Tensor, kind: torch.dtype) -> torch.Tensor:
-    """As compare.py's, in the dtype of the magnitude."""
+def _units(number: float, magnitude: torch.Tensor, kind: torch.dtype) -> torch.Tensor:
+    """So many units as compare.py's, in the dtype of the magnitude."""
     limits = torch.finfo(kind)
-    smallest = limits.smallest_normal * limits.eps
-    return (magnitude.abs() * limits.eps).clamp_(smallest, limits.max * limits.eps)
+    unit = number * limits.eps  # of 1; each pass over the elements would take as long as a kernel
+    return magnitude.abs().mul_(unit).clamp_(limits.smallest_normal * unit, limits.max * unit)
 
 
 def _work(kind: torch.dtype) -> torch.dtype:

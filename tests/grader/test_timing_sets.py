@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -11,7 +13,7 @@ from grader.cases import Case
 from grader.spec import Scalar, load_all
 from grader.status import Status
 from grader.timing.graded_sets import GradedSets
-from grader.timing.sets import SAMPLED, Layout, Sets, sets_that_fit
+from grader.timing.sets import PATCHED, SAMPLED, UNIT, Layout, Sets, sets_that_fit
 
 EXERCISES = load_all()
 SIZES = {
@@ -96,6 +98,24 @@ def test_what_was_computed_before_the_request_is_wrong_and_the_sample_shows_it(
     late = bench.sets.read_sample()
     assert bench.sets.judge(late).status is Status.passed
     assert (early != late).float().mean() > 0.25  # a sample of places that hang on the patch
+
+
+def test_elements_to_be_patched_are_different_ones_and_may_be_any(bench):
+    weight = next(s for s, _ in bench.sets._views(0, "input") if s.name == "weight")
+    seen = set()
+    for _ in range(60):
+        places = bench.sets._patch_of(weight, torch.zeros(()), torch.ones(weight.shape))[0]
+        assert len(set(places.tolist())) == len(places) == min(PATCHED, 130) * (4 // UNIT.itemsize)
+        seen |= {place * UNIT.itemsize // 4 for place in places.tolist()}
+    assert seen == set(range(130))
+
+
+def test_what_torch_gives_back_as_it_is_still_shows_what_a_patch_changes(bench):
+    bench.sets._oracle = replace(bench.sets._oracle, torch_own=lambda x, eps: x.t())
+    x = torch.zeros(40, 130)
+    before = bench.sets._own({"x": x})
+    x[3, 4] = 1.0
+    assert (before[0] != bench.sets._own({"x": x})[0]).nonzero().tolist() == [[4, 3]]
 
 
 def test_a_set_that_was_left_out_is_seen(bench):
