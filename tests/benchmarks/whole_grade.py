@@ -3,8 +3,8 @@
     python tests/benchmarks/whole_grade.py [--only NAME]... [--jobs N] [--submission FOLDER]
 
 Variants are checked side by side (seconds of all processes together, and cases), then timed one
-after the other (seconds on the wall). On a GPU the whole has a goal of 120 s, with imports, compiling
-and tuning: exit status 1 where it takes longer, and where something isn't right.
+after the other (seconds on the wall). On a GPU the whole has a goal of 120 s, with imports,
+compiling and tuning: exit status 1 where it takes longer, and where something isn't right.
 """
 
 from __future__ import annotations
