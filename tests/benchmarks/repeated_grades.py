@@ -4,8 +4,8 @@
 
 Three submissions for rmsnorm/triton: a good one (the solution), a middling one (it reads x twice),
 and one whose speed lies at a threshold: the solution again, where the threshold is the ratio that
-it was measured to have. Each is timed so many times by itself, with processes that load every core,
-and with one that loads the GPU. By itself and beside loaded cores its points must be the same each
+it was measured to have. Each is timed so many times by itself, with processes that load every other
+core, and with one that loads the GPU. By itself and beside loaded cores its points must be the same each
 time; beside a loaded GPU they must be those, or 'not measured'.
 
 With --cpu, and where there is no GPU, sizes are tiny and the clock's own doubts are switched off:
@@ -74,9 +74,10 @@ def _spin() -> None:
 
 @contextlib.contextmanager
 def loaded_cores() -> Iterator[None]:
-    """A process for every core, each of which computes without end."""
+    """A process for every other core, each of which computes without end."""
     fork = multiprocessing.get_context("fork")
-    spinning = [fork.Process(target=_spin, daemon=True) for _ in range(os.cpu_count() or 1)]
+    cores = max(1, (os.cpu_count() or 1) // 2)
+    spinning = [fork.Process(target=_spin, daemon=True) for _ in range(cores)]
     for each in spinning:
         each.start()
     try:
