@@ -5,8 +5,8 @@
 Three submissions for rmsnorm/triton: a good one (the solution), a middling one (it reads x twice),
 and one whose speed lies at a threshold: the solution again, where the threshold is the ratio that
 it was measured to have. Each is timed so many times by itself, with processes that load every other
-core, and with one that loads the GPU. By itself and beside loaded cores its points must be the same each
-time; beside a loaded GPU they must be those, or 'not measured'.
+core, and with one that loads the GPU. By itself and beside loaded cores its points must be the same
+each time; beside a loaded GPU they must be those, or 'not measured'.
 
 With --cpu, and where there is no GPU, sizes are tiny and the clock's own doubts are switched off:
 that shows that the parts fit together, and claims nothing.
