@@ -62,7 +62,7 @@ def look(
 
 @contextlib.contextmanager
 def _every_core() -> Iterator[None]:
-    """Let torch use them all: nothing runs beside this, and the definition takes 10 s on one."""
+    """Let torch use them all: nothing runs beside this, and on one the definition took 19 s."""
     before = torch.get_num_threads()
     torch.set_num_threads(len(os.sched_getaffinity(0)))
     try:

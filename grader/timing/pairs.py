@@ -34,7 +34,8 @@ SHORT = 8  # a short run has an eighth of a long one's calls: most of what is co
 HONEST_SECONDS = 60e-6
 # And by how much it may be in a single pair, noise and all: it is mostly the short run's, whose few
 # launches wait for a processor. This gains a worker that sleeps there nothing, since what it is
-# credited with allows for HONEST_SECONDS alone. (Honest ones on two H100s: up to 270 us and 350.)
+# credited with allows for HONEST_SECONDS alone. (Honest ones on two H100s: nearly all up to 280 us
+# and 360.)
 SLACK_SECONDS = 150e-6
 SLACK_SHARE = 0.05  # of the long run
 TIMES_EXPECTED = 50.0  # a run that takes so many times as long as it should has hung
