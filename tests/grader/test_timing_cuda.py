@@ -327,7 +327,7 @@ def test_on_a_gpu_the_solution_is_as_fast_as_itself_and_torch():
     ratios = {each.name: each.ratio for each in seen.yardsticks}
     assert set(ratios) == {"copy", "torch", "reference"}
     assert ratios["reference"] == pytest.approx(1.0, abs=0.03), seen
-    # The lesson's kernel loads 4 bytes per thread: on an H100 it had 0.75 of torch's speed, which is
-    # a copy's there.
+    # The lesson's kernel loads 4 bytes per thread: on an H100 it had 0.75 of torch's speed, which
+    # is a copy's there.
     assert 0.6 < ratios["torch"] < 1.1 and 0.6 < ratios["copy"] < 1.1, seen
     assert seen.kernels == () and "are not listed" in seen.unlisted
