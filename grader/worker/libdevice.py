@@ -75,7 +75,7 @@ def install() -> None:
     InterpreterBuilder.create_extern_elementwise = _create_extern_elementwise
     InterpreterBuilder.create_inline_asm = _create_inline_asm
     for name, function in inspect.getmembers(cuda, inspect.isfunction):
-        if "_semantic" in function.signature.parameters:
+        if "_semantic" in inspect.signature(function).parameters:
             setattr(cuda, name, _with_semantic(function, function))
             if name in vars(stubs):
                 setattr(stubs, name, _with_semantic(vars(stubs)[name], function))

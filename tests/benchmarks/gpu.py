@@ -1,6 +1,6 @@
 """Everything that needs a GPU, in one go: a table of what ran, how long it took and how it ended.
 
-    python tests/benchmarks/gpu.py [STEP]... [--out FOLDER] [--jobs N] [--list]
+    python tests/benchmarks/gpu.py [STEP]... [--out FOLDER] [--jobs N] [--limit S] [--list]
 
 Each step is a process of its own with a limit; its output goes to FOLDER/STEP.txt, and a step that
 fails doesn't keep the next from running. Exit status 1 where one did.
@@ -14,7 +14,7 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rich.console import Console
@@ -25,7 +25,9 @@ from grader import machine
 ROOT = Path(__file__).resolve().parents[2]
 PYTHON = sys.executable
 COPIES = "{jobs}"
-PYTEST = [PYTHON, "-m", "pytest", "-q", "-m", "gpu", "-n", COPIES, "--dist", "worksteal"]
+# -v: where a step is cut off, its output says which tests had failed by then.
+PYTEST = [PYTHON, "-m", "pytest", "-v", "--tb=short", "--durations=12", "-m", "gpu"]
+PYTEST += ["-n", COPIES, "--dist", "worksteal"]
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,7 @@ def main() -> None:
     parser.add_argument("steps", nargs="*", metavar="STEP", help=", ".join(names))
     parser.add_argument("--out", type=Path, default=Path("gpu-checks"))
     parser.add_argument("--jobs", type=int, default=12, help="tests side by side")
+    parser.add_argument("--limit", type=float, metavar="S", help="seconds for each step, at most")
     parser.add_argument("--list", action="store_true", help="print the steps, and run nothing")
     given = parser.parse_args()
     if unknown := [each for each in given.steps if each not in names]:
@@ -94,6 +97,8 @@ def main() -> None:
         return
     if machine.gpu_name() is None:
         raise SystemExit("No NVIDIA GPU that torch can use: there is nothing to check here.")
+    if given.limit:
+        chosen = [replace(step, seconds=min(step.seconds, given.limit)) for step in chosen]
     raise SystemExit(run(chosen, given.out, given.jobs))
 
 

@@ -1,6 +1,7 @@
 """The reference kernels beside their peers on this GPU, and the goals they reach: a table.
 
-    python tests/benchmarks/reference_kernels.py [--only KERNEL]... [--out FOLDER] [--slow-peers]
+    python tests/benchmarks/reference_kernels.py [--only KERNEL]... [--out FOLDER] [--seconds S]
+                                                 [--slow-peers]
 
 Each kernel as it is graded (reference/) and, where there is one, as the expert has it
 (reference/expert/); beside them a copy of the same bytes, torch, torch.compile, cuBLAS (torch.mm),
@@ -83,6 +84,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--out", type=Path, metavar="FOLDER", help="kernels.json and kernels.txt")
     parser.add_argument("--slow-peers", action="store_true", help="also max-autotune: minutes")
     parser.add_argument("--rounds", type=int, default=Effort.rounds, metavar="N", help="at most")
+    parser.add_argument("--seconds", type=float, metavar="S", help="begin no case after so many")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--list", action="store_true", help="print cases and goals; needs no GPU")
     given = parser.parse_args()
@@ -112,11 +114,20 @@ def timed(
     unfit = versions.tried(cases, folder)
     effort = Effort(given.rounds, fewest=min(Effort.fewest, given.rounds))
     found: list[Outcome] = []
-    for case in cases:
-        # No progress bar: what draws it would run while something is timed.
-        if not found or found[-1].case.kernel != case.kernel:
-            said.print(f"{time.monotonic() - began:3.0f} s  {case.kernel} ...", style="dim")
-        found.append(outcome(case, folder, unfit, given.slow_peers, effort, given.seed))
+    try:
+        for case in cases:
+            so_far = time.monotonic() - began
+            if given.seconds and so_far > given.seconds:
+                break
+            # No progress bar: what draws it would run while something is timed.
+            if not found or found[-1].case.kernel != case.kernel:
+                said.print(f"{so_far:3.0f} s  {case.kernel} ...", style="dim")
+            found.append(outcome(case, folder, unfit, given.slow_peers, effort, given.seed))
+    except KeyboardInterrupt:
+        said.print("interrupted", style="yellow")
+    if len(found) < len(cases):
+        first = cases[len(found)]
+        said.print(f"not timed: {first.kernel} {first.label} and what follows it", style="yellow")
     said.print(f"{time.monotonic() - began:3.0f} s  done", style="dim")
     return found
 

@@ -16,3 +16,10 @@ def shared_sandbox() -> Iterator[Sandbox]:
     """One for submissions that mean no harm: to start one takes longer than most of them run."""
     with Sandbox("interpreter") as sandbox:
         yield sandbox
+
+
+@pytest.fixture(scope="session")
+def shared_gpu_sandbox() -> Iterator[Sandbox]:
+    """The same for workers on a GPU, each of which is a process with a CUDA context of its own."""
+    with Sandbox("cuda") as sandbox:
+        yield sandbox

@@ -35,10 +35,6 @@ BRIEF = Effort(
 )
 FOR_WHAT_PASSES = replace(BRIEF, edges=5, drawn=1)
 FOR_THE_HONEST = replace(BRIEF, edges=8, drawn=3)
-# On a GPU every new size is compiled anew, for as long as many cases take in the interpreter.
-BRIEF_ON_GPU = replace(
-    BRIEF, edges=20, drawn=8, shrink_runs=10, probe_seconds=0.3, reruns=10, enough=None
-)
 FOR_THE_RARE = replace(BRIEF, edges=20, drawn=8, reruns=10, enough=None)
 
 
@@ -73,12 +69,12 @@ def observe(
     """
     submission.write(folder)
     exercise = EXERCISES[submission.exercise]
-    effort = BRIEF_ON_GPU if device == "cuda" else BRIEF
-    rare = submission.rare or submission.status is Status.nondeterministic
-    if rare and device != "cuda":
+    effort = BRIEF
+    if submission.rare or submission.status is Status.nondeterministic:
         effort = FOR_THE_RARE
-    if submission.kind == "honest" and device != "cuda":
-        effort = FOR_THE_HONEST
+    if submission.kind == "honest":
+        # On a GPU every new size is compiled anew, for as long as many cases are interpreted.
+        effort = FOR_WHAT_PASSES if device == "cuda" else FOR_THE_HONEST
     if not every_dtype and submission.status is not Status.compile_error:
         effort = replace(effort, compile_ahead=False)
     if submission.status is Status.timed_out:
@@ -115,8 +111,6 @@ def _observed_in_part(
 ) -> VariantEvidence:
     """What the submission says must fail, looked for with all effort; what must pass, with less."""
     asked = submission.asked_of(variant)
-    if session.device == "cuda":
-        return session.variant(exercise, asked)
     effort = session.effort
     less = replace(FOR_WHAT_PASSES, compile_ahead=effort.compile_ahead)
     failing = {k: v for k, v in asked.points.items() if k in submission.classes}
@@ -208,17 +202,17 @@ def test_an_honest_submission_earns_everything(
 @pytest.mark.gpu
 @pytest.mark.parametrize("submission", WRONG, ids=lambda s: s.id)
 def test_on_a_gpu_a_wrong_submission_gets_its_status(
-    submission: corpus.Submission, folder: Path
+    submission: corpus.Submission, folder: Path, shared_gpu_sandbox: Sandbox
 ) -> None:
     if submission.only_observed:
         pytest.skip("a GPU that isn't watched may say anything")
-    seen = observe(submission, folder, "cuda", every_dtype=False)
+    seen = observe(submission, folder, "cuda", sandbox=shared_gpu_sandbox, every_dtype=False)
     check_wrong(submission, seen, gpu=True)
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("submission", HONEST, ids=lambda s: s.id)
 def test_on_a_gpu_an_honest_submission_earns_everything(
-    submission: corpus.Submission, folder: Path
+    submission: corpus.Submission, folder: Path, shared_gpu_sandbox: Sandbox
 ) -> None:
-    check_honest(observe(submission, folder, "cuda"))
+    check_honest(observe(submission, folder, "cuda", sandbox=shared_gpu_sandbox))
