@@ -267,7 +267,7 @@ def _explain(search: _Search, submission: str) -> tuple[Failure, ...]:
     result = search.smallest[primary]
     flaky, separation = None, None
     if primary not in AS_FOUND:
-        flaky = _flakiness(search, result)
+        flaky = _flakiness(search, result, 2, at_last_afresh=False)
         if flaky is None:
             _shrink(search, primary)
             result = search.smallest[primary]
@@ -280,18 +280,21 @@ def _explain(search: _Search, submission: str) -> tuple[Failure, ...]:
     return tuple(failures)
 
 
-def _flakiness(search: _Search, result: CaseResult, runs: int = 2) -> tuple[int, int] | None:
+def _flakiness(
+    search: _Search, result: CaseResult, runs: int, at_last_afresh: bool = True
+) -> tuple[int, int] | None:
     """(failed, run) when the case fails on some runs only, else None.
 
     `runs` counts the first one, which failed. Where one of them passes, there are RERUNS in all.
-    The last run meets a fresh worker, so that what depends on earlier calls shows as well.
+    With `at_last_afresh` the last run meets a fresh worker, so that what depends on earlier calls
+    shows as well: on a GPU that is a new CUDA context, which takes longer than all the others.
     """
     if result.status in SLOW | AS_FOUND | PROVEN:
         return None
     failed, total = 1, 1
     until = time.monotonic() + search.effort.shrink_seconds
     while total < runs and time.monotonic() < until:
-        if total == runs - 1:
+        if at_last_afresh and total == runs - 1:
             search.runner.fresh_worker()
         failed += not search.runner.run(result.case).verdict.passed
         total += 1

@@ -72,6 +72,9 @@ def observe(
     effort = BRIEF
     if submission.rare or submission.status is Status.nondeterministic:
         effort = FOR_THE_RARE
+    elif device == "cuda":
+        # What fails in a fresh process too is seen in the interpreter: here each is a CUDA context.
+        effort = replace(BRIEF, reruns=1)
     if submission.kind == "honest":
         # On a GPU every new size is compiled anew, for as long as many cases are interpreted.
         effort = FOR_WHAT_PASSES if device == "cuda" else FOR_THE_HONEST
@@ -93,6 +96,8 @@ def observe(
         sandbox=sandbox,
     ) as session:
         variant = exercise.variants[submission.variant]
+        if device == "cuda":  # the clock has tests of its own, and wants the GPU for itself
+            variant = variant.model_copy(update={"performance": None})
         if every_dtype:
             return session.variant(exercise, variant)
         dtypes = dtypes_tried(submission, variant.dtypes)
