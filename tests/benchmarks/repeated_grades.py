@@ -1,12 +1,13 @@
 """Does the same submission get the same points every time? A table; exit status 1 where not.
 
-    python tests/benchmarks/repeated_grades.py [--times 10] [--only alone|cpu|gpu] [--cpu]
+    python tests/benchmarks/repeated_grades.py [--times 10] [--loaded N] [--only CONDITION] [--cpu]
 
 Three submissions for rmsnorm/triton: a good one (the solution), a middling one (it reads x twice),
 and one whose speed lies at a threshold: the solution again, where the threshold is the ratio that
-it was measured to have. Each is timed so many times by itself, with processes that load every other
-core, and with one that loads the GPU. By itself and beside loaded cores its points must be the same
-each time; beside a loaded GPU they must be those, or 'not measured'.
+it was measured to have. Each is timed so many times alone, and as often (or --loaded times) with
+processes that load every other core (cpu), and with one that loads the GPU (gpu). Alone and beside
+loaded cores its points must be the same each time; beside a loaded GPU they must be those, or 'not
+measured'.
 
 With --cpu, and where there is no GPU, sizes are tiny and the clock's own doubts are switched off:
 that shows that the parts fit together, and claims nothing.
@@ -180,6 +181,7 @@ def main() -> None:
     """Print the table; exit status 1 where the same submission got other points."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--times", type=int, default=10)
+    parser.add_argument("--loaded", type=int, metavar="N", help="times beside each load")
     parser.add_argument("--only", choices=CONDITIONS, action="append")
     parser.add_argument("--cpu", action="store_true", help="tiny sizes in the interpreter")
     given = parser.parse_args()
@@ -203,9 +205,11 @@ def main() -> None:
         found = subjects(exercise, timed, None if on_gpu else TINY)
         table = Table("submission", "beside", "points each time", "ratios to copy", box=None)
         for condition in chosen:
+            times = given.times if condition == "alone" else given.loaded or given.times
             for each in found:
                 with CONDITIONS[condition]():
-                    seen = [timed(each.variant, each.source) for _ in range(given.times)]
+                    seen = [timed(each.variant, each.source) for _ in range(times)]
+                    console.print(f"{time.monotonic() - started:.0f} s: {each.name}, {condition}")
                 each.points[condition] = [points_of(each.variant, one) for one in seen]
                 ratios = [y.ratio for one in seen for y in one.yardsticks if y.name == "copy"]
                 spread = f"{min(ratios):.4f} to {max(ratios):.4f}" if ratios else ""
