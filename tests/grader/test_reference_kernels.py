@@ -16,7 +16,7 @@ import torch
 from rich.console import Console
 
 from tests.benchmarks import reference_kernels as program
-from tests.benchmarks.kernels import checking, course, rounds, table, versions
+from tests.benchmarks.kernels import checking, course, document, rounds, table, versions
 from tests.benchmarks.kernels.checking import Truth, check
 from tests.benchmarks.kernels.goals import EXPERT, GRADED, VERSIONS, Aim, Case, Goal, every_case
 from tests.benchmarks.kernels.judging import (
@@ -412,6 +412,40 @@ def test_all_of_it_is_left_as_json_and_text(tmp_path, capsys):
         100.0,
     ]
     assert (tmp_path / "out" / "kernels.txt").read_text() == text
+
+
+# --- the page in docs/ ----------------------------------------------------------------------------
+
+
+def test_the_page_gets_its_tables_from_what_was_measured(tmp_path):
+    times = {"graded": 100.0, "copy": 97.0, "torch": 120.0, "compile": 101.0}
+    about = {
+        "gpu": "NVIDIA H100 80GB HBM3",
+        "packages": {"torch": "2.11.0"},
+        "gpu_before": {"driver": "580"},
+        "gpu_after": {"sm_mhz": 1965, "watts": 551.1},
+        "seconds": 12.0,
+    }
+    program.leave(tmp_path, [outcome(SILU, times)], about, "")
+    measured = json.loads((tmp_path / "kernels.json").read_text())
+    marks = "a\n<!-- measured: {} -->\nold\n<!-- end -->\nb\n"
+    text = "".join(marks.format(name) for name in ("silu", "gemm", "about"))
+    once = document.written(text, measured)
+    assert document.written(once, measured) == once
+    silu, gemm, machine, _ = once.split("<!-- end -->")
+    head, _, row = silu.strip().splitlines()[2:]
+    peers = "/ copy | / torch | / compile"
+    assert head == f"| case | version | us | GB/s | of the floor | {peers} | goal |"
+    cells = "| 8192x8192 f32 | graded | 100.0 | 5369 | 1.60 | 0.970 | 1.200 | 1.010 |"
+    assert row == f"{cells} not 0.98 of copy |"
+    assert gemm.endswith("-->\nold\n"), "it wasn't timed"
+    assert "HBM3, driver 580, 1965 MHz and 551 W at the end; torch 2.11.0. 12 s." in machine
+    assert "Of 1 goals 0 are reached. 1 of 1 results are right" in machine
+
+
+def test_the_page_has_a_place_for_every_kernel():
+    named = {found[1] for found in document.PART.finditer(document.DOCUMENT.read_text())}
+    assert named == {case.kernel for case in CASES} | {"about"}
 
 
 # --- the command ----------------------------------------------------------------------------------
