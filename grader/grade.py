@@ -183,6 +183,7 @@ def _side_by_side(
     worth = [(exercise.max_points, variant.max_points) for exercise, variant in pairs]
     places = sorted(range(len(pairs)), key=worth.__getitem__, reverse=True)
     shares = [each for index in places for each in _shares(index, pairs[index][1], options.device)]
+    shares.sort(key=lambda share: share.counts)  # when there is nothing else to begin with
     with pool.Pool(min(jobs, len(shares))) as processes:
         checking = _Checking(session, options, pairs, processes, on_step)
         for share in shares:
@@ -194,31 +195,34 @@ def _side_by_side(
 
 @dataclass(frozen=True)
 class _Share:
-    """Some of the work on the variant at `index`: all of it; or a few of its parts; or, with the
-    evidence of all of them, counting its accesses to memory."""
+    """Some of the work on the variant at `index`: all of it; or a few of its parts; or counting
+    its accesses to memory."""
 
     index: int
     keys: tuple[tuple[str, str], ...] = ()
-    evidence: VariantEvidence | None = None
+    counts: bool = False
     is_again: bool = False  # the process that had it before was lost
 
     @property
-    def is_part(self) -> bool:
-        """Whether there is more to do on the variant than this."""
-        return bool(self.keys)
+    def is_all(self) -> bool:
+        """Whether there is no more to do on the variant than this."""
+        return not self.keys and not self.counts
 
 
 def _shares(index: int, variant: Variant, device: str | None) -> list[_Share]:
     """How the parts of a variant are shared out.
 
     On a GPU, where checking is compiling, the size classes of a Triton variant are checked side by
-    side, each with all its dtypes: to start a worker there takes seconds. In the interpreter and of
-    CUDA C++, which is compiled once, a variant is one process's work.
+    side, each with all its dtypes: to start a worker there takes seconds. Its accesses are counted
+    in the interpreter meanwhile: that takes an idle core, and of a variant that turns out to be
+    wrong they are forgotten. In the interpreter and of CUDA C++, which is compiled once, a variant
+    is one process's work.
     """
     if device == gpu_turns.ON_GPU and variant.language == "triton":
         keys = keys_of(variant)
         classes = dict.fromkeys(size_class for _, size_class in keys)
-        return [_Share(index, tuple(k for k in keys if k[1] == each)) for each in classes]
+        parts = [_Share(index, tuple(k for k in keys if k[1] == each)) for each in classes]
+        return parts + [_Share(index, counts=True)] * (variant.memory is not None)
     return [_Share(index)]
 
 
@@ -238,17 +242,16 @@ class _Checking:
         self._on_step = on_step
         self._given = (uuid4().hex, session.submission, session.files, options)
         self._parts: dict[int, dict[tuple[str, str], PartEvidence]] = {}
+        self._memory: dict[int, MemoryEvidence | None] = {}
 
     def submit(self, share: _Share) -> None:
         """Have a share done."""
         exercise, variant = self._pairs[share.index]
         arguments = (*self._given, exercise.name, variant.name)
-        if share.is_part:
-            work = (_check, *arguments, share.keys)
-        elif share.evidence is None:
+        if share.is_all:
             work = (_check_all, *arguments)
         else:
-            work = (_count, *arguments, share.evidence)
+            work = (_count, *arguments) if share.counts else (_check, *arguments, share.keys)
         self.waiting[self._processes.submit(*work, told=self._on_step)] = share
 
     def take(self, future: Future[Any]) -> Iterator[tuple[int, VariantEvidence]]:
@@ -261,31 +264,35 @@ class _Checking:
                 self.submit(replace(share, is_again=True))
                 return
             found = self._lost(share)
-        if not share.is_part:
+        if share.is_all:
             yield share.index, found
             return
-        parts = self._parts.setdefault(share.index, {})
-        parts.update(
-            ((part.dtype, part.size_class), part) for part in found
-        )  # none where there is no file
-        if any(each.index == share.index for each in self.waiting.values()):
-            return
-        exercise, variant = self._pairs[share.index]
+        if share.counts:
+            self._memory[share.index] = found
+        else:  # none where there is no file
+            parts = self._parts.setdefault(share.index, {})
+            parts.update(((part.dtype, part.size_class), part) for part in found)
+        if all(each.index != share.index for each in self.waiting.values()):
+            yield share.index, self._put_together(share.index)
+
+    def _put_together(self, index: int) -> VariantEvidence:
+        """A variant's evidence from that of its shares."""
+        exercise, variant = self._pairs[index]
+        parts = self._parts.get(index, {})
         ordered = tuple(parts[key] for key in keys_of(variant) if key in parts)
         evidence = replace(self._session.unseen(exercise, variant), parts=ordered)
-        if variant.memory is not None and evidence.correctness is Status.passed:
-            self.submit(_Share(share.index, evidence=evidence))
-        else:
-            yield share.index, evidence
+        if evidence.correctness is not Status.passed:
+            return evidence
+        return replace(evidence, memory=self._memory.get(index))
 
-    def _lost(self, share: _Share) -> VariantEvidence | list[PartEvidence]:
+    def _lost(self, share: _Share) -> VariantEvidence | MemoryEvidence | list[PartEvidence]:
         """In place of what a process would have found that was lost twice."""
-        if share.evidence is not None:
-            return replace(share.evidence, memory=MemoryEvidence(Status.grader_error, LOST))
+        if share.counts:
+            return MemoryEvidence(Status.grader_error, LOST)
         exercise, variant = self._pairs[share.index]
         keys = share.keys or keys_of(variant)
         parts = [PartEvidence(*key, Status.grader_error, reason=LOST) for key in keys]
-        if share.is_part:
+        if not share.is_all:
             return parts
         return replace(self._session.unseen(exercise, variant), parts=tuple(parts))
 
@@ -328,11 +335,12 @@ def _count(
     options: _Options,
     exercise: str,
     variant: str,
-    evidence: VariantEvidence,
-) -> VariantEvidence:
-    """What a variant does to memory, added to the evidence of its parts."""
+) -> MemoryEvidence | None:
+    """What a variant does to memory, whether or not it is right; None where it has no file."""
     session, spec = _opened(kept_as, submission, files, options), options.exercises[exercise]
-    return session.counted(spec, spec.variants[variant], evidence, pool.tell)
+    if session.not_attempted(spec.variants[variant]):
+        return None
+    return session.count(spec, spec.variants[variant], pool.tell)
 
 
 def _opened(

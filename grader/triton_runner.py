@@ -12,7 +12,7 @@ from grader.runner import CaseResult, Runner
 from grader.status import Status
 from grader.worker.protocol import Operation, Reply
 
-OLDEST_INTERPRETED = (3, 7)  # of Triton's releases, whose interpreter the worker's patches fit
+OLDEST_INTERPRETED = (3, 6)  # of Triton's releases, whose interpreter the worker's patches fit
 
 
 def why_not_counted() -> str:

@@ -105,10 +105,10 @@ def _check_upstream() -> None:
             if not hasattr(owner, name):
                 raise RuntimeError(
                     f"triton {version}: {owner.__name__}.{name} is gone; grader/worker was "
-                    "written for 3.7.1 to 3.9"
+                    "written for 3.6 to 3.9"
                 )
     if trouble := bounds.upstream_trouble():
-        raise RuntimeError(f"triton {version}: {trouble}; written for 3.7.1 to 3.9")
+        raise RuntimeError(f"triton {version}: {trouble}; written for 3.6 to 3.9")
     if not isinstance(tl.sum, upstream.InterpretedFunction):
         raise RuntimeError(f"triton {version} was imported without TRITON_INTERPRET=1")
 

@@ -221,20 +221,23 @@ def test_lost_twice_is_the_graders_failure_and_nobody_elses(monkeypatch):
 class Shares:
     """Stands in for a pool: does what it is given at once, and remembers what that was."""
 
-    def __init__(self, lost: int = 0) -> None:
+    def __init__(self, lost: int = 0, wrong: str = "") -> None:
         self.done: list[object] = []  # functions
         self._lost = lost  # shares of a memory count, or of a whole variant
+        self._wrong = wrong  # a size class
 
     def submit(self, function, *arguments, told):
         self.done.append(function)
         future: Future = Future()
         if function is grading._check:
-            future.set_result([PartEvidence(*key, Status.passed) for key in arguments[-1]])
+            statuses = {self._wrong: Status.wrong_values}
+            found = [PartEvidence(*k, statuses.get(k[1], Status.passed)) for k in arguments[-1]]
+            future.set_result(found)
         elif self._lost:
             self._lost -= 1
             future.set_exception(Lost("killed"))
         elif function is grading._count:
-            future.set_result(replace(arguments[-1], memory=MemoryEvidence(Status.passed)))
+            future.set_result(MemoryEvidence(Status.passed))
         else:
             assert function is grading._check_all
             part = PartEvidence("float32", "aligned", Status.passed)
@@ -264,14 +267,22 @@ def test_on_a_gpu_the_size_classes_of_a_triton_variant_are_shared_out_and_put_to
     shares, evidence = shared_out("softmax/online", "cuda", processes)
     variant = load_all()["softmax"].variants["online"]
     keys = [(dtype, name) for dtype in variant.dtypes for name in variant.size_classes]
-    assert [{name for _, name in each.keys} for each in shares] == [
+    *of_parts, counting = shares
+    assert [{name for _, name in each.keys} for each in of_parts] == [
         {name} for name in variant.size_classes
     ]
+    assert counting.counts and not counting.keys
     assert sorted(key for each in shares for key in each.keys) == sorted(keys)
     assert len(variant.dtypes) > 1
     assert [(part.dtype, part.size_class) for part in evidence.parts] == keys
     assert evidence.memory.status is Status.passed
-    assert processes.done == [grading._check] * len(shares) + [grading._count]
+    assert processes.done == [grading._check] * len(of_parts) + [grading._count]
+
+
+def test_what_was_counted_of_a_variant_that_is_wrong_is_forgotten():
+    _, evidence = shared_out("softmax/online", "cuda", Shares(wrong="ragged"))
+    assert evidence.correctness is Status.wrong_values
+    assert evidence.memory is None
 
 
 @pytest.mark.parametrize(
