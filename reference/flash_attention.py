@@ -44,19 +44,21 @@ def flash_attention_kernel(
     #| #     the dtype of v).
     #| # TODO: causal programs may stop early: which is the last key that any of their rows sees?
     #| # TODO: out = acc / l_i and lse = m_i + log(l_i), but 0 and -inf for a row without keys.
-    # In int64, so that an index times a stride is right beyond 2**31 elements too.
-    pid = tl.program_id(0).to(tl.int64)
+    pid = tl.program_id(0)
     blocks_m = tl.cdiv(N_CTX, BLOCK_M)
-    first_m = pid % blocks_m * BLOCK_M
-    head = pid // blocks_m
+    first_m = (blocks_m - 1 - pid % blocks_m) * BLOCK_M  # causal: the longest programs start first
+    # In int64, so that an index times a stride is right beyond 2**31 elements too.
+    head = (pid // blocks_m).to(tl.int64)
     z, h = head // H, head % H
     offs_m = first_m + tl.arange(0, BLOCK_M)
+    offs_n = tl.arange(0, BLOCK_N)
     offs_d = tl.arange(0, HEAD_DIM)
-    k_ptr += z * stride_kz + h * stride_kh
-    v_ptr += z * stride_vz + h * stride_vh
+    rows_m, rows_n = offs_m[:, None].to(tl.int64), offs_n[:, None].to(tl.int64)
+    k_ptrs = k_ptr + z * stride_kz + h * stride_kh + rows_n * stride_kn + offs_d[None, :]
+    v_ptrs = v_ptr + z * stride_vz + h * stride_vh + rows_n * stride_vn + offs_d[None, :]
 
     rows = offs_m[:, None] < N_CTX
-    q_ptrs = q_ptr + z * stride_qz + h * stride_qh + offs_m[:, None] * stride_qm + offs_d[None, :]
+    q_ptrs = q_ptr + z * stride_qz + h * stride_qh + rows_m * stride_qm + offs_d[None, :]
     q = tl.load(q_ptrs, mask=rows, other=0.0)
     # exp(x) is exp2(x * log2(e)) in hardware: multiplied into the scale, it costs nothing.
     scale = sm_scale * LOG2_E
@@ -64,34 +66,40 @@ def flash_attention_kernel(
     m_i = tl.full([BLOCK_M], -float("inf"), dtype=tl.float32)
     l_i = tl.zeros([BLOCK_M], dtype=tl.float32)
     acc = tl.zeros([BLOCK_M, HEAD_DIM], dtype=tl.float32)
+    end_n = offs_m * 0 + N_KV  # each row sees the keys before this one
     end = N_KV
-    if IS_CAUSAL:  # the last row's last key; not above 0 where no row has one
+    seen_by_all = N_KV
+    if IS_CAUSAL:  # none of them above 0 where no row sees a key
+        end_n = tl.minimum(N_KV, offs_m + 1 + N_KV - N_CTX)
         end = tl.minimum(N_KV, first_m + BLOCK_M + N_KV - N_CTX)
-    for start in range(0, end, BLOCK_N):
-        offs_n = start + tl.arange(0, BLOCK_N)
-        keys = offs_n[:, None] < N_KV
-        rows_n = offs_n[:, None].to(tl.int64)
-        k = tl.load(k_ptr + rows_n * stride_kn + offs_d[None, :], mask=keys, other=0.0)
-        v = tl.load(v_ptr + rows_n * stride_vn + offs_d[None, :], mask=keys, other=0.0)
+        seen_by_all = tl.minimum(N_KV, first_m + 1 + N_KV - N_CTX)
+    # A mask is half as many instructions again: only the last blocks have one.
+    unmasked = tl.maximum(seen_by_all, 0) // BLOCK_N * BLOCK_N
+    for MASKED in tl.static_range(2):
+        for start in range(unmasked if MASKED else 0, end if MASKED else unmasked, BLOCK_N):
+            first_n = tl.cast(start, tl.int64)
+            keys = (start + offs_n[:, None] < N_KV) if MASKED else True
+            k = tl.load(k_ptrs + first_n * stride_kn, mask=keys, other=0.0)
+            v = tl.load(v_ptrs + first_n * stride_vn, mask=keys, other=0.0)
 
-        scores = tl.dot(q, tl.trans(k), input_precision="ieee") * scale
-        visible = offs_n[None, :] < N_KV
-        if IS_CAUSAL:
-            visible = visible & (offs_n[None, :] <= offs_m[:, None] + N_KV - N_CTX)
-        scores = tl.where(visible, scores, -float("inf"))
+            scores = tl.dot(q, tl.trans(k), input_precision="ieee")
+            if MASKED:
+                visible = start + offs_n[None, :] < end_n[:, None]
+                scores = tl.where(visible, scores, -float("inf"))
 
-        m_new = tl.maximum(m_i, tl.max(scores, axis=1))
-        # A row that has seen no key has no maximum: relative to 0, its exponentials are all 0.
-        base = tl.where(m_new == -float("inf"), 0.0, m_new)
-        p = tl.exp2(scores - base[:, None])
-        alpha = tl.exp2(m_i - base)
-        l_i = l_i * alpha + tl.sum(p, axis=1)
-        acc = tl.dot(p.to(v.dtype), v, acc * alpha[:, None], input_precision="ieee")
-        m_i = m_new
+            m_new = tl.maximum(m_i, tl.max(scores, axis=1) * scale)
+            base = m_new
+            if MASKED:  # a row that has seen no key: relative to 0, its exponentials are all 0
+                base = tl.where(m_new == -float("inf"), 0.0, m_new)
+            p = tl.exp2(scores * scale - base[:, None])
+            alpha = tl.exp2(m_i - base)
+            l_i = l_i * alpha + tl.sum(p, axis=1)
+            acc = tl.dot(p.to(v.dtype), v, acc * alpha[:, None], input_precision="ieee")
+            m_i = m_new
 
     some = l_i > 0.0
     out = acc / tl.where(some, l_i, 1.0)[:, None]
-    out_ptrs = out_ptr + z * stride_oz + h * stride_oh + offs_m[:, None] * stride_om
+    out_ptrs = out_ptr + z * stride_oz + h * stride_oh + rows_m * stride_om
     tl.store(out_ptrs + offs_d[None, :], out, mask=rows)
     lse = tl.where(some, m_i * LN_2 + tl.log(tl.where(some, l_i, 1.0)), -float("inf"))
     tl.store(lse_ptr + head * N_CTX + offs_m, lse, mask=offs_m < N_CTX)
@@ -121,18 +129,18 @@ def flash_attention(
     #| raise NotImplementedError("flash_attention: launch flash_attention_kernel here")
     Z, H, N_CTX, HEAD_DIM = q.shape
     N_KV = k.shape[2]
+    # A program waits for each product, and others on its multiprocessor must have work: hence small
+    # blocks, and with maxnreg no more registers for each thread than let four of them fit.
     if q.element_size() == 4:  # twice the shared memory for each element
-        BLOCK_M, BLOCK_N, num_warps, num_stages = 64, 32, 4, 2
-    elif HEAD_DIM == 128:
-        BLOCK_M, BLOCK_N, num_warps, num_stages = 128, 64, 8, 3
+        BLOCK_M, BLOCK_N, num_stages, maxnreg = 64, 32, 2, None
     else:
-        BLOCK_M, BLOCK_N, num_warps, num_stages = 64, 128, 4, 2
+        BLOCK_M, BLOCK_N, num_stages, maxnreg = 64, 64, 3, 128 if HEAD_DIM <= 64 else None
     grid = (triton.cdiv(N_CTX, BLOCK_M) * Z * H,)
     flash_attention_kernel[grid](
         q, k, v, out, lse, sm_scale, H, N_CTX, N_KV,
         q.stride(0), q.stride(1), q.stride(2), k.stride(0), k.stride(1), k.stride(2),
         v.stride(0), v.stride(1), v.stride(2), out.stride(0), out.stride(1), out.stride(2),
         HEAD_DIM=HEAD_DIM, IS_CAUSAL=causal, BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N,
-        num_warps=num_warps, num_stages=num_stages,
+        num_warps=4, num_stages=num_stages, maxnreg=maxnreg,
     )  # fmt: skip
     # END SOLUTION

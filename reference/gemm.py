@@ -218,10 +218,10 @@ def gemm_v3(a: torch.Tensor, b: torch.Tensor, out: torch.Tensor) -> None:
 #| SMALL = {"BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 32, "GROUP_SIZE_M": 8}
 #| CONFIGS = [triton.Config(SMALL, num_warps=4, num_stages=3)]
 TILES = [  # BLOCK_M, BLOCK_N, BLOCK_K, num_warps, num_stages
-    (128, 256, 64, 8, 3),
-    (128, 128, 64, 8, 3),
-    (128, 64, 64, 4, 4),
-    (64, 128, 64, 4, 4),
+    (128, 256, 64, 8, 3),  # large squares
+    (128, 128, 128, 8, 3),  # rows that don't begin at 16 bytes: long runs, by narrow loads
+    (64, 128, 128, 4, 4),  # a long sum for a small result
+    (16, 64, 128, 4, 5),  # a few rows
     (64, 64, 64, 4, 4),
 ]
 CONFIGS = [

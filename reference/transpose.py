@@ -187,7 +187,8 @@ def transpose_v4(input: torch.Tensor, output: torch.Tensor) -> None:
     #| # TODO: launch transpose_v4_kernel; try tile sizes and num_warps, and measure.
     #| raise NotImplementedError("transpose_v4: launch transpose_v4_kernel here")
     rows, cols = input.shape
-    BLOCK_M, BLOCK_N = 128, 64
+    # A row of the tile is 256 bytes, of float32 and of 16-bit elements.
+    BLOCK_M, BLOCK_N = 128, 256 // input.element_size()
     grid = (triton.cdiv(rows, BLOCK_M) * triton.cdiv(cols, BLOCK_N),)
     transpose_v4_kernel[grid](
         input, output, input.stride(0), output.stride(0), rows, cols,

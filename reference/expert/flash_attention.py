@@ -27,21 +27,28 @@ The schedule, for Hopper (compute capability 9.0), written in Gluon:
   storing, stops there): with heads stacked into one matrix it would read, and store to, the next.
 
 What it reaches: the time of cuDNN's kernel over this one's on an H100, bfloat16, at (Z, H, N_CTX,
-HEAD_DIM). These figures are a draft's, without the last three steps of the second table.
+HEAD_DIM), in turn with it; docs/performance.md has more.
 
 | | full | causal |
 |---|---|---|
-| (4, 16, 4096, 128) | 1.06 | 1.08 |
-| (2, 16, 16384, 128) | 1.07 | 1.07 |
-| (16, 16, 1024, 128) | 1.01 | 1.01 |
-| (4, 16, 4096, 64) | 1.10 | 1.00 |
-| (8, 16, 2048, 64) | 1.08 | 0.89 |
+| (16, 16, 1024, 128) | 1.02 | 1.08 |
+| (8, 16, 2048, 128) | 1.04 | 1.12 |
+| (4, 16, 4096, 128) | 1.05 | 1.12 |
+| (2, 16, 16384, 128) | 1.06 | 1.09 |
+| (16, 16, 1024, 64) | 0.98 | 1.00 |
+| (8, 16, 2048, 64) | 1.04 | 1.08 |
+| (4, 16, 4096, 64) | 1.06 | 1.12 |
+| (2, 16, 16384, 64) | 1.11 | 1.14 |
 
 What a step brings:
 
 | step | gain |
 |---|---|
+| 1024 rows, HEAD_DIM 64, causal: two consumers, not three | 0.927 to 0.996, measured |
+| the same, full: three heads' short last tiles side by side | 0.942 to 0.981, measured |
+| 2048 and 4096 rows, HEAD_DIM 64: three consumers, not two | 4-10 %, measured |
 | consumers take turns at issuing products (PING_PONG), HEAD_DIM 64 | 1-3 %, measured |
+| the same with two consumers, 1024 rows | 2 and 8 %, measured |
 | the same, HEAD_DIM 128, causal, 4096 keys; elsewhere it costs | 2-3 %, measured |
 | causal tiles dealt out evenly: a bad size of group gives one program 1.1 to 1.6 times the mean | |
 | p from step to step in float32: in 16 bits, 32 of 455 instructions move halves, and it spills | |
@@ -103,15 +110,14 @@ def _nth_tile(n, H, n_heads, blocks_m, group, IS_CAUSAL: gl.constexpr):
     programs = gl.num_programs(0)
     pid = gl.program_id(0)
     tile = n * programs + gl.where((n & 1) == 1, programs - 1 - pid, pid)
-    if IS_CAUSAL:  # a group of heads at a time; in it the last rows, the longest tiles, first
-        first_head = tile // (group * blocks_m) * group
-        rest = tile - first_head * blocks_m
-        heads = gl.minimum(group, n_heads - first_head)
-        head = first_head + rest % heads
-        m = blocks_m - 1 - rest // heads
-    else:
-        head = tile // blocks_m
-        m = tile % blocks_m
+    # A group of heads at a time; in it the longest tiles first.
+    first_head = tile // (group * blocks_m) * group
+    rest = tile - first_head * blocks_m
+    heads = gl.minimum(group, n_heads - first_head)
+    head = first_head + rest % heads
+    m = rest // heads
+    if IS_CAUSAL:
+        m = blocks_m - 1 - m
     return m, head // H, head % H
 
 
@@ -524,11 +530,15 @@ def _launch_hopper(q, k, v, out, lse, sm_scale: float, causal: bool, programs: i
     # Rows start at multiples of 64 and blocks of keys at multiples of 128: between the two lies at
     # most one edge, and the diagonal of 64 rows stays in one block, unless it is shifted.
     crosses = causal and (N_KV - N_CTX) % 64 != 0
-    consumers = 3 if HEAD_DIM == 64 and not crosses else 2
+    # Three consumers take 192 rows, of which a short head has no whole number: the last tile leaves
+    # consumers idle. Causal, two are better; else the last tiles of three heads side by side, that
+    # spread over the programs: one head after the other, the same programs got all of them.
+    is_short = N_CTX <= 1024
+    consumers = 3 if HEAD_DIM == 64 and not crosses and not (causal and is_short) else 2
     block_m = 64 * consumers
     blocks_m = triton.cdiv(N_CTX, block_m)
     programs = min(programs, blocks_m * Z * H)
-    group = 1
+    group = 3 if consumers == 3 and is_short and blocks_m * block_m - N_CTX >= 64 else 1
     if causal:
         most = L2_SHARE // (2 * N_KV * HEAD_DIM * q.element_size())
         group = _heads_in_a_group(Z * H, blocks_m, block_m, N_CTX, N_KV, most, programs)

@@ -10,16 +10,31 @@
 //   128 x 128 sums in a block   a comes N / 128 times from global memory, b M / 128 times
 //   two buffers                 while one step along K is multiplied, the next is on its way: global
 //                               memory to registers before the products, registers to shared memory
-//                               after them; one barrier for each step, instead of two
+//                               amid them; one barrier for each step, instead of two
 //   fragments of k + 1          are read before the products of k, for the same reason
 //   As is stored turned         so that a thread's rows lie side by side, 16 bytes at a time
 //   tiles in groups             of 8 tile rows, which share b in the L2 cache
 //
-// A warp's 32 threads form 4 rows of 8. Each has its 8 rows as two runs of 4, 16 apart, and its 8
-// columns as two runs of 4, 32 apart: so 8 neighbouring threads read 128 bytes side by side, from 32
-// different banks.
+// Then what is left beside multiply-adds in the loop, and what makes one of those take two cycles:
 //
-// Together: 0.91 of cuBLAS's speed at 4096^3 (a draft of this kernel, one H100).
+//   no bounds in the loop       what K leaves over of whole steps comes first, before the loop, and
+//                               rows and columns beyond the matrix are read as the last one: nobody
+//                               stores what they give. Addresses only move on: of 572 instructions
+//                               512 are multiply-adds (cuobjdump -sass), with bounds 512 of 612
+//   products column by column,  a multiply-add reads three registers, and each of the two banks, of
+//   to and fro                  odd and of even ones, gives one in a cycle. A register of b serves
+//                               8 products running, out of the operand cache (SASS: .reuse);
+//                               at the turn the one of a does. 16 of 100 still take two of a bank,
+//                               by blocks of 4 x 4 it was 73
+//
+// Measured at 4096^3, of cuBLAS's speed (one H100, 25 rounds in turn with it): 0.72 with bounds in the
+// loop and blocks of 4 x 4, 0.98 like this. The order of the products alone is worth 1 to 5 %: where
+// half of them take two of a bank 0.975 for 0.983, where two thirds do 0.926 for 0.976. Two steps in
+// the loop, or 16 deep, or 8 x 16 sums in a thread: 0.98, 0.98 and 0.93. With a warp's lanes in rows
+// of 8, instead of two by two, 1 % faster here and 5 % slower at 4095 x 4097 x 4093.
+//
+// Each thread has its 8 rows as two runs of 4, 16 apart, and its 8 columns as two runs of 4, 32
+// apart: so a warp reads 128 bytes side by side, from 32 different banks.
 //
 // Small matrices have too few tiles of 128 x 128 for all multiprocessors. They get tiles of 64 x 64,
 // by the same code.
@@ -31,6 +46,7 @@
 constexpr int GROUP = 8;       // tile rows of a group
 constexpr int LANES_DOWN = 4;  // the threads of a warp: 4 rows
 constexpr int LANES_ACROSS = 8;
+constexpr int NEXT_AT = 4;  // before which k of a step the next one's tiles go to shared memory
 
 // Says where a CUDA call failed, and why. A kernel launch returns nothing; it leaves its error to
 // cudaPeekAtLastError(), which keeps it for whoever called us (cudaGetLastError() would clear it).
@@ -60,6 +76,21 @@ __device__ __forceinline__ float4 load4(const float* row, int first, int end) {
     return four;
 }
 
+// Four neighbouring columns that may lie beyond the last: then they are the last ones, once more.
+template <bool VECTOR>
+struct Columns {
+    int at[4] = {0, 1, 2, 3};
+    Columns() = default;
+    __device__ Columns(int first, int end) {
+        #pragma unroll
+        for (int i = 0; i < 4; ++i) at[i] = min(first + i, VECTOR ? end - 4 + i : end - 1);
+    }
+    __device__ __forceinline__ float4 of(const float* row) const {
+        if constexpr (VECTOR) return *reinterpret_cast<const float4*>(row + at[0]);
+        return {row[at[0]], row[at[1]], row[at[2]], row[at[3]]};
+    }
+};
+
 template <bool VECTOR>
 __device__ __forceinline__ void store4(float* row, int first, int end, const float* four) {
     if constexpr (VECTOR) {
@@ -82,6 +113,8 @@ struct Tile {
     static constexpr int A_FOURS = BM * BK / 4 / THREADS;  // of a, what each thread brings at a step
     static constexpr int B_FOURS = BK * BN / 4 / THREADS;
     static constexpr int A_PITCH = BM + 4;  // turned: columns of a tile's row lie on banks 4 apart
+    static constexpr int A_SIZE = BK * A_PITCH;
+    static constexpr int BUFFER = A_SIZE + BK * BN;  // floats: a's, then b's
     static_assert(BM % WARP_M == 0 && BN % WARP_N == 0, "whole warps");
     static_assert(BM * BK == A_FOURS * 4 * THREADS && BK * BN == B_FOURS * 4 * THREADS, "whole loads");
 };
@@ -91,8 +124,7 @@ __global__ void __launch_bounds__(Tile<BM, BN, BK, RUNS_M, RUNS_N>::THREADS, BLO
 gemm_tiled_kernel(const float* __restrict__ a, const float* __restrict__ b,
                   float* __restrict__ out, int M, int N, int K) {
     using T = Tile<BM, BN, BK, RUNS_M, RUNS_N>;
-    __shared__ __align__(16) float As[2][BK][T::A_PITCH];
-    __shared__ __align__(16) float Bs[2][BK][BN];
+    __shared__ __align__(16) float buffers[2 * T::BUFFER];
 
     // Which tile: down the columns of a group of tile rows; the last group may have fewer.
     const int tiles_down = ceil_div(M, BM);
@@ -104,94 +136,106 @@ gemm_tiled_kernel(const float* __restrict__ a, const float* __restrict__ b,
     const int tile_col = in_group / rows_of_group * BN;
 
     // What this thread brings. Of a, two neighbours share a row: 16 rows by 8 columns in a warp,
-    // which turned lie on 32 different banks.
+    // which turned lie on 32 different banks. First what K leaves over of whole steps, or one.
     constexpr int ACROSS = T::A_FOURS * T::THREADS / BM >= 2 ? 2 : 1;
     constexpr int ROWS_AT_ONCE = T::THREADS / ACROSS;
+    constexpr int B_ROWS_AT_ONCE = T::THREADS / (BN / 4);
+    const int rest = (K - 1) % BK + 1;
+    const float* from_a[T::A_FOURS];
     float4 next_a[T::A_FOURS], next_b[T::B_FOURS];
-    auto fetch = [&](int step) {
+    #pragma unroll
+    for (int i = 0; i < T::A_FOURS; ++i) {
+        const int place = threadIdx.x / ACROSS + i * ROWS_AT_ONCE;
+        const int col = (place / BM * ACROSS + threadIdx.x % ACROSS) * 4;
+        from_a[i] = a + static_cast<size_t>(min(tile_row + place % BM, M - 1)) * K;
+        next_a[i] = load4<VECTOR>(from_a[i], col, rest);
+        from_a[i] += rest + col;
+    }
+    const int b_row = threadIdx.x / (BN / 4);
+    const int b_col = tile_col + threadIdx.x % (BN / 4) * 4;
+    #pragma unroll
+    for (int i = 0; i < T::B_FOURS; ++i) {
+        const int k = b_row + i * B_ROWS_AT_ONCE;
+        next_b[i] = load4<VECTOR>(b + static_cast<size_t>(k) * N, b_col, k < rest ? N : 0);
+    }
+    const Columns<VECTOR> columns(b_col, N);
+    const float* from_b = b + static_cast<size_t>(rest + b_row) * N;
+    auto fetch = [&]() {
         #pragma unroll
         for (int i = 0; i < T::A_FOURS; ++i) {
-            const int place = threadIdx.x / ACROSS + i * ROWS_AT_ONCE;
-            const int row = tile_row + place % BM;
-            const int col = step + (place / BM * ACROSS + threadIdx.x % ACROSS) * 4;
-            next_a[i] = load4<VECTOR>(a + static_cast<size_t>(row) * K, col, row < M ? K : 0);
+            next_a[i] = Columns<VECTOR>().of(from_a[i]);
+            from_a[i] += BK;
         }
         #pragma unroll
-        for (int i = 0; i < T::B_FOURS; ++i) {
-            const int place = threadIdx.x + i * T::THREADS;
-            const int row = step + place / (BN / 4);
-            const int col = tile_col + place % (BN / 4) * 4;
-            next_b[i] = load4<VECTOR>(b + static_cast<size_t>(row) * N, col, row < K ? N : 0);
-        }
+        for (int i = 0; i < T::B_FOURS; ++i)
+            next_b[i] = columns.of(from_b + static_cast<size_t>(i * B_ROWS_AT_ONCE) * N);
+        from_b += static_cast<size_t>(BK) * N;
     };
     auto keep = [&](int buffer) {
         #pragma unroll
         for (int i = 0; i < T::A_FOURS; ++i) {
             const int place = threadIdx.x / ACROSS + i * ROWS_AT_ONCE;
-            const int row = place % BM;
             const int col = (place / BM * ACROSS + threadIdx.x % ACROSS) * 4;
-            As[buffer][col][row] = next_a[i].x;
-            As[buffer][col + 1][row] = next_a[i].y;
-            As[buffer][col + 2][row] = next_a[i].z;
-            As[buffer][col + 3][row] = next_a[i].w;
+            float* to = buffers + buffer + col * T::A_PITCH + place % BM;
+            to[0] = next_a[i].x;
+            to[T::A_PITCH] = next_a[i].y;
+            to[2 * T::A_PITCH] = next_a[i].z;
+            to[3 * T::A_PITCH] = next_a[i].w;
         }
         #pragma unroll
         for (int i = 0; i < T::B_FOURS; ++i) {
             const int place = threadIdx.x + i * T::THREADS;
-            *reinterpret_cast<float4*>(&Bs[buffer][place / (BN / 4)][place % (BN / 4) * 4]) =
-                next_b[i];
+            *reinterpret_cast<float4*>(buffers + buffer + T::A_SIZE + place * 4) = next_b[i];
         }
     };
 
     // What this thread computes: from these on, its runs of 4 rows and 4 columns.
     const int warp = threadIdx.x / 32;
     const int lane = threadIdx.x % 32;
-    const int row = warp / (BN / T::WARP_N) * T::WARP_M + lane / LANES_ACROSS * 4;
-    const int col = warp % (BN / T::WARP_N) * T::WARP_N + lane % LANES_ACROSS * 4;
+    const int row = warp / (BN / T::WARP_N) * T::WARP_M + (lane / 16 * 2 + lane % 2) * 4;
+    const int col = warp % (BN / T::WARP_N) * T::WARP_N + lane / 2 % LANES_ACROSS * 4;
     float sums[4 * RUNS_M][4 * RUNS_N] = {};
-    float4 of_a[2][RUNS_M], of_b[2][RUNS_N];
+    float of_a[2][4 * RUNS_M], of_b[2][4 * RUNS_N];
     auto read = [&](int buffer, int k) {
+        const float* a_row = buffers + buffer + k * T::A_PITCH + row;
+        const float* b_row = buffers + buffer + T::A_SIZE + k * BN + col;
         #pragma unroll
         for (int i = 0; i < RUNS_M; ++i)
-            of_a[k % 2][i] =
-                *reinterpret_cast<const float4*>(&As[buffer][k][row + i * 4 * LANES_DOWN]);
+            *reinterpret_cast<float4*>(&of_a[k % 2][4 * i]) =
+                *reinterpret_cast<const float4*>(a_row + i * 4 * LANES_DOWN);
         #pragma unroll
         for (int j = 0; j < RUNS_N; ++j)
-            of_b[k % 2][j] =
-                *reinterpret_cast<const float4*>(&Bs[buffer][k][col + j * 4 * LANES_ACROSS]);
+            *reinterpret_cast<float4*>(&of_b[k % 2][4 * j]) =
+                *reinterpret_cast<const float4*>(b_row + j * 4 * LANES_ACROSS);
     };
-
-    fetch(0);
-    keep(0);
-    __syncthreads();
-    int buffer = 0;
-    for (int step = 0; step < K; step += BK) {
-        const bool more = K - step > BK;
-        if (more) fetch(step + BK);
+    auto step = [&](int buffer, bool more) {
+        if (more) fetch();
         read(buffer, 0);
         #pragma unroll
         for (int k = 0; k < BK; ++k) {
+            // Nobody reads the other buffer: all that did are past the last barrier.
+            if (k == NEXT_AT && more) keep(T::BUFFER - buffer);
             if (k + 1 < BK) read(buffer, k + 1);
             #pragma unroll
-            for (int i = 0; i < RUNS_M; ++i) {
-                const float4 x4 = of_a[k % 2][i];
-                const float x[4] = {x4.x, x4.y, x4.z, x4.w};
+            for (int j = 0; j < 4 * RUNS_N; ++j)
                 #pragma unroll
-                for (int j = 0; j < RUNS_N; ++j) {
-                    const float4 y4 = of_b[k % 2][j];
-                    const float y[4] = {y4.x, y4.y, y4.z, y4.w};
-                    #pragma unroll
-                    for (int m = 0; m < 4; ++m)
-                        #pragma unroll
-                        for (int n = 0; n < 4; ++n) sums[4 * i + m][4 * j + n] += x[m] * y[n];
+                for (int i = 0; i < 4 * RUNS_M; ++i) {
+                    const int m = j % 2 ? 4 * RUNS_M - 1 - i : i;  // down, then up
+                    sums[m][j] += of_a[k % 2][m] * of_b[k % 2][j];
                 }
-            }
         }
-        // Nobody reads the other buffer: all that did are past the last barrier.
-        if (more) keep(buffer ^ 1);
+    };
+
+    keep(0);
+    __syncthreads();
+    int buffer = 0;  // where it begins: at 0 or BUFFER
+    #pragma unroll 1
+    for (int left = ceil_div(K, BK) - 1; left > 0; --left) {
+        step(buffer, true);
         __syncthreads();
-        buffer ^= 1;
+        buffer = T::BUFFER - buffer;
     }
+    step(buffer, false);
 
     #pragma unroll
     for (int i = 0; i < 4 * RUNS_M; ++i) {

@@ -2,32 +2,44 @@
 
 What limits it: memory. The least is to read x once and to write out once, 2 * rows * cols *
 itemsize bytes, with some four operations for each element: nothing else can show. A row that a
-program holds in registers between the sum and the store reaches it, and a little more than it: all
-loads of a row come before the first store, and DRAM likes long stretches of reads and of writes
-better than the mixture of a copy. So what is left is the two ends:
+program holds in registers between the sum and the store reaches it. So what is left is the ends:
 
-narrow rows   A program for a row of 1024 columns loads little and is over soon. Several rows make a
-              larger program, which loads its weights once for all of them.
+narrow rows   A program for a row of 1024 columns is over soon, and what counts is how many of them
+              are under way: one 16-byte load for each thread, 8 warps in float32 and 4 in 16 bits,
+              are 1 to 2 % faster than two loads each, and 2 % faster than two rows in a program.
+              Narrower rows are put together.
 wide rows     65536 columns in float32 are as large as all registers of an SM. The first KEPT stay
               in registers; the others are read twice, the second time backwards, so that what was
               read last, and is in L2 cache most surely, comes first. 132 SMs times half a row of
               256 KiB are 17 MB, and the cache has 50.
+launches      A kernel starts about a microsecond after the one ahead of it has ended, of 90. A
+              programmatic dependent launch (Hopper) has its programs in place by then: they wait in
+              gdc_wait until all that was written before them is visible, and only then read. Each
+              program says in gdc_launch_dependents, once its own loads are under way, that whoever
+              comes next may get into place. At 8192 x 8192: 0.5 % in float32, 1.5 % in bfloat16.
+
+Measured in turn with a copy and the peers, one H100. Without effect or worse: loads that leave L2
+first (evict_first, 3 to 4 % slower), stores past it (.cs), half the warps, persistent programs that
+load the next row before they store this one (4 to 7 % slower).
 
 The sum of squares is kept in float32, in each thread for its own columns, and added up once.
 """
 
+import functools
+
 import torch
 import triton
 import triton.language as tl
+from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
 KEPT = 32768  # columns that 32 warps hold in registers, 32 for each thread
-FEWEST = 2048  # elements of a program: narrower rows are put together
+FEWEST = 2048  # bytes of a program: narrower rows are put together
 
 
 @triton.jit
 def rmsnorm_kernel(
     x_ptr, w_ptr, out_ptr, stride_xm, stride_om, n_rows, n_cols, eps,
-    ROWS: tl.constexpr, BLOCK: tl.constexpr,
+    ROWS: tl.constexpr, BLOCK: tl.constexpr, PDL: tl.constexpr,
 ):  # fmt: skip
     """One program normalises ROWS rows, each of them in one block (n_cols <= BLOCK)."""
     offs_m = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
@@ -35,9 +47,13 @@ def rmsnorm_kernel(
     mask = (offs_m[:, None] < n_rows) & (offs_n[None, :] < n_cols)
 
     # Masked elements are 0, which adds nothing to the sum.
+    if PDL:
+        gdc_wait()
     x_ptrs = x_ptr + offs_m[:, None] * stride_xm + offs_n[None, :]
     x = tl.load(x_ptrs, mask=mask, other=0.0).to(tl.float32)
     w = tl.load(w_ptr + offs_n, mask=offs_n < n_cols, other=0.0).to(tl.float32)
+    if PDL:
+        gdc_launch_dependents()
 
     rstd = 1.0 / tl.sqrt(tl.sum(x * x, axis=1) / n_cols + eps)
     out_ptrs = out_ptr + offs_m[:, None] * stride_om + offs_n[None, :]
@@ -47,7 +63,7 @@ def rmsnorm_kernel(
 @triton.jit
 def rmsnorm_wide_kernel(
     x_ptr, w_ptr, out_ptr, stride_xm, stride_om, n_cols, eps,
-    KEPT: tl.constexpr, BLOCK: tl.constexpr,
+    KEPT: tl.constexpr, BLOCK: tl.constexpr, PDL: tl.constexpr,
 ):  # fmt: skip
     """One program normalises one row: KEPT < n_cols columns are read once, the others twice."""
     row = tl.program_id(0).to(tl.int64)
@@ -59,7 +75,11 @@ def rmsnorm_wide_kernel(
     # One partial sum for each place in a block. They are added up once, after the loop.
     acc = tl.zeros([BLOCK], dtype=tl.float32)
     blocks = tl.cdiv(n_cols - KEPT, BLOCK)
+    if PDL:
+        gdc_wait()
     kept = tl.load(x_ptr + kept_n).to(tl.float32)
+    if PDL:
+        gdc_launch_dependents()
     for i in range(blocks):
         offs_n = KEPT + i * BLOCK + offs
         x = tl.load(x_ptr + offs_n, mask=offs_n < n_cols, other=0.0).to(tl.float32)
@@ -77,6 +97,19 @@ def rmsnorm_wide_kernel(
     tl.store(out_ptr + kept_n, kept * rstd * w)
 
 
+@functools.cache
+def can_follow(device: torch.device) -> bool:
+    """Whether kernels on this device may be launched before the one ahead of them has ended."""
+    is_compiled = isinstance(rmsnorm_kernel, triton.JITFunction)  # and not interpreted
+    return is_compiled and torch.cuda.get_device_capability(device) >= (9, 0)
+
+
+def launching(x: torch.Tensor) -> dict[str, bool]:
+    """How a kernel that works on x is launched: early, where the GPU knows how."""
+    early = x.is_cuda and can_follow(x.device)
+    return {"PDL": True, "launch_pdl": True} if early else {"PDL": False}
+
+
 def rmsnorm(x: torch.Tensor, weight: torch.Tensor, out: torch.Tensor, eps: float) -> None:
     """Write each row of x, over its root mean square and times weight, to out.
 
@@ -88,14 +121,15 @@ def rmsnorm(x: torch.Tensor, weight: torch.Tensor, out: torch.Tensor, eps: float
     if cols > KEPT:
         rmsnorm_wide_kernel[(rows,)](
             x, weight, out, x.stride(0), out.stride(0), cols, eps,
-            KEPT=KEPT, BLOCK=8192, num_warps=32,
+            KEPT=KEPT, BLOCK=8192, num_warps=32, **launching(x),
         )  # fmt: skip
         return
     BLOCK = triton.next_power_of_2(cols)
-    ROWS = max(1, FEWEST // BLOCK)
-    # A warp for each KiB of x: two 16-byte loads for each of its threads.
-    num_warps = min(max(ROWS * BLOCK * x.element_size() // 1024, 1), 32)
+    ROWS = max(1, FEWEST // (BLOCK * x.element_size()))
+    # A thread has one 16-byte load where the program is small, two where it is larger.
+    size = ROWS * BLOCK * x.element_size()
+    num_warps = min(max(size // (512 if size <= 4096 else 1024), 1), 32)
     rmsnorm_kernel[(triton.cdiv(rows, ROWS),)](
         x, weight, out, x.stride(0), out.stride(0), rows, cols, eps,
-        ROWS=ROWS, BLOCK=BLOCK, num_warps=num_warps,
+        ROWS=ROWS, BLOCK=BLOCK, num_warps=num_warps, **launching(x),
     )  # fmt: skip

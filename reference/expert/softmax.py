@@ -7,20 +7,25 @@ stays in registers while the rest is read a second time, backwards, from L2 cach
 A wide row's maximum isn't known until its end. Its sum is kept as softmax_online does, relative to
 the largest so far; but each thread sums its own columns, and only the maximum is agreed on with the
 others, once for each block: half of the barriers. The next block is loaded before that.
+
+How a kernel is launched early, and waits, is in that file too.
 """
+
+import functools
 
 import torch
 import triton
 import triton.language as tl
+from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
 KEPT = 32768  # columns that 32 warps hold in registers, 32 for each thread
-FEWEST = 2048  # elements of a program: narrower rows are put together
+FEWEST = 2048  # bytes of a program: narrower rows are put together
 
 
 @triton.jit
 def softmax_kernel(
     x_ptr, out_ptr, stride_xm, stride_om, n_rows, n_cols,
-    ROWS: tl.constexpr, BLOCK: tl.constexpr,
+    ROWS: tl.constexpr, BLOCK: tl.constexpr, PDL: tl.constexpr,
 ):  # fmt: skip
     """One program normalises ROWS rows, each of them in one block (n_cols <= BLOCK)."""
     offs_m = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
@@ -31,7 +36,11 @@ def softmax_kernel(
     rows = tl.minimum(offs_m, n_rows - 1)[:, None]
 
     # exp(-inf) is 0: one value serves the maximum and the sum.
+    if PDL:
+        gdc_wait()
     x = tl.load(x_ptr + rows * stride_xm + offs_n[None, :], mask=inside, other=-float("inf"))
+    if PDL:
+        gdc_launch_dependents()
     x = x.to(tl.float32)
     y = tl.exp(x - tl.max(x, axis=1)[:, None])
     scale = 1.0 / tl.sum(y, axis=1)
@@ -42,7 +51,7 @@ def softmax_kernel(
 @triton.jit
 def softmax_wide_kernel(
     x_ptr, out_ptr, stride_xm, stride_om, n_cols,
-    KEPT: tl.constexpr, BLOCK: tl.constexpr,
+    KEPT: tl.constexpr, BLOCK: tl.constexpr, PDL: tl.constexpr,
 ):  # fmt: skip
     """One program normalises one row: KEPT < n_cols columns are read once, the others twice."""
     row = tl.program_id(0).to(tl.int64)
@@ -52,7 +61,11 @@ def softmax_wide_kernel(
     offs = tl.arange(0, BLOCK)
     blocks = tl.cdiv(n_cols - KEPT, BLOCK)
 
+    if PDL:
+        gdc_wait()
     kept = tl.load(x_ptr + kept_n).to(tl.float32)
+    if PDL:
+        gdc_launch_dependents()
     offs_n = KEPT + offs
     coming = tl.load(x_ptr + offs_n, mask=offs_n < n_cols, other=-float("inf"))
     m_i = tl.max(kept, axis=0)
@@ -79,6 +92,19 @@ def softmax_wide_kernel(
     tl.store(out_ptr + kept_n, tl.exp(kept - m_i) * scale)
 
 
+@functools.cache
+def can_follow(device: torch.device) -> bool:
+    """Whether kernels on this device may be launched before the one ahead of them has ended."""
+    is_compiled = isinstance(softmax_kernel, triton.JITFunction)  # and not interpreted
+    return is_compiled and torch.cuda.get_device_capability(device) >= (9, 0)
+
+
+def launching(x: torch.Tensor) -> dict[str, bool]:
+    """How a kernel that works on x is launched: early, where the GPU knows how."""
+    early = x.is_cuda and can_follow(x.device)
+    return {"PDL": True, "launch_pdl": True} if early else {"PDL": False}
+
+
 def softmax(x: torch.Tensor, out: torch.Tensor) -> None:
     """Write the softmax of each row of x to out.
 
@@ -88,14 +114,16 @@ def softmax(x: torch.Tensor, out: torch.Tensor) -> None:
     rows, cols = x.shape
     if cols > KEPT:
         softmax_wide_kernel[(rows,)](
-            x, out, x.stride(0), out.stride(0), cols, KEPT=KEPT, BLOCK=4096, num_warps=32
-        )
+            x, out, x.stride(0), out.stride(0), cols,
+            KEPT=KEPT, BLOCK=4096, num_warps=32, **launching(x),
+        )  # fmt: skip
         return
     BLOCK = triton.next_power_of_2(cols)
-    ROWS = max(1, FEWEST // BLOCK)
-    # A warp for each KiB of x: two 16-byte loads for each of its threads.
-    num_warps = min(max(ROWS * BLOCK * x.element_size() // 1024, 1), 32)
+    ROWS = max(1, FEWEST // (BLOCK * x.element_size()))
+    # A thread has one 16-byte load where the program is small, two where it is larger.
+    size = ROWS * BLOCK * x.element_size()
+    num_warps = min(max(size // (512 if size <= 4096 else 1024), 1), 32)
     softmax_kernel[(triton.cdiv(rows, ROWS),)](
         x, out, x.stride(0), out.stride(0), rows, cols,
-        ROWS=ROWS, BLOCK=BLOCK, num_warps=num_warps,
+        ROWS=ROWS, BLOCK=BLOCK, num_warps=num_warps, **launching(x),
     )  # fmt: skip
