@@ -329,7 +329,6 @@ EXEMPT = {
         "tests/grader/test_performance_benchmarks.py::"
         "test_rounds_are_compared_stored_and_written_as_json"
     ),
-    r"pytest tests/grader(/\w+\.py)?( -m gpu)?": "the grader's own tests, of which this is one",
 }
 CASES = {"rmsnorm": "rows=1 cols=3 dtype=float32"}  # for a '…' in a command
 
