@@ -1,11 +1,11 @@
 """Where the time of grading goes (no GPU used): `make bench`.
 
-Prints, for the reference solutions of every Triton exercise graded in the interpreter: the whole
-time and its parts, cases per second, the cost of a further worker, and what the boundary between
-the two processes costs a case, beside calling the kernel in one process. Times are wall seconds
-on this machine; repeated figures are medians.
+Prints, for the reference solutions of SiLU and RMSNorm (or of other Triton exercises, or of all of
+them: minutes), graded in the interpreter: the whole time and its parts, cases per second, the cost
+of a further worker, and what the boundary between the two processes costs a case, beside calling
+the kernel in one process. Times are wall seconds on this machine; repeated figures are medians.
 
-    python tests/benchmarks/grading.py [--submission DIR] [--repeats N]
+    python tests/benchmarks/grading.py [--submission DIR] [--repeats N] [--only EXERCISE]... [--all]
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
 STARTED = time.perf_counter()
+DEFAULT = ("silu", "rmsnorm")
 
 from rich.console import Console  # noqa: E402
 from rich.table import Table  # noqa: E402
@@ -50,6 +51,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--submission", type=Path, default=ROOT / "reference")
     parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("--only", action="append", metavar="EXERCISE", help="not silu and rmsnorm")
+    parser.add_argument("--all", action="store_true", help="every exercise: minutes")
     parser.add_argument("--inner", nargs=2, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.inner:
@@ -59,6 +62,10 @@ def main() -> None:
     python = platform.python_version()
     console.print(f"{platform.machine()}, {os.cpu_count()} CPUs, Python {python}")
     exercises = load_all()
+    if unknown := sorted({*(given.only or ())} - exercises.keys()):
+        parser.error(f"--only: expected one of {', '.join(exercises)}, got {', '.join(unknown)}")
+    if not given.all:
+        exercises = {name: exercises[name] for name in given.only or DEFAULT}
     _whole(console, exercises, given.submission)
     _workers(console, exercises, given.submission, given.repeats)
     _boundary(console, exercises, given.submission, given.repeats)
