@@ -22,6 +22,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
@@ -29,19 +30,20 @@ sys.path.insert(0, str(ROOT))
 STARTED = time.perf_counter()
 DEFAULT = ("silu", "rmsnorm")
 
+import torch  # noqa: E402
 from rich.console import Console  # noqa: E402
 from rich.table import Table  # noqa: E402
 
 from grader import inputs as inputs_of_case  # noqa: E402
-from grader.arena import Arena, required_bytes  # noqa: E402
+from grader import oracle  # noqa: E402
+from grader.arena import Outcome, Slot  # noqa: E402
 from grader.cases import Case, Space  # noqa: E402
+from grader.compare import judge  # noqa: E402
 from grader.grade import PUBLIC_SEED, Session, selected  # noqa: E402
 from grader.inputs import Inputs  # noqa: E402
 from grader.runner import Runner, Times  # noqa: E402
 from grader.sandbox import Sandbox  # noqa: E402
 from grader.spec import Exercise, Variant, load_all  # noqa: E402
-from grader.supervision import Limits, Worker  # noqa: E402
-from grader.worker.protocol import Operation  # noqa: E402
 
 IMPORTED = time.perf_counter()
 
@@ -138,27 +140,28 @@ def _workers(console: Console, exercises, submission: Path, repeats: int) -> Non
 
 
 def _boundary(console: Console, exercises, submission: Path, repeats: int) -> None:
-    """The same cases through the boundary, and by calling the entry in one process.
+    """The same cases through the boundary, and made, called and judged in one process.
 
-    There, as it is and watched: what a worker looks at on the way (where kernels load and store,
-    what torch computes for them) it would have to look at without a boundary too.
+    There, the kernel by itself as well, and watched: what a worker looks at on the way (where
+    kernels load and store, what torch computes for them) it would have to look at without a
+    boundary too. The kernel alone says little of a case: called again and again it finds all that
+    it needs in the cache, where a case's other work comes in between.
     """
     title = "Per case, milliseconds (medians, averaged over cases)"
     table = Table(title=title, title_justify="left")
-    columns = ("", "cases", "alone", "watched", "crossing", "judged")
+    columns = ("", "cases", "kernel", "watched", "case in one process", "case in two")
     for column in (*columns, "watching", "boundary (goal 15 %)"):
         table.add_column(column, justify="left" if not column else "right")
     for exercise, variant in triton_variants(exercises):
-        alone = _alone(exercise, submission / variant.file, repeats)
-        through, judged = _through(exercise, variant, submission, repeats)
-        told = (*zip(*alone, strict=True), through, judged)
-        kernel, watched, crossed, whole = (1e3 * statistics.mean(times) for times in told)
+        here = _in_one(exercise, submission / variant.file, repeats)
+        told = (*zip(*here, strict=True), _in_two(exercise, variant, submission, repeats))
+        kernel, watched, one, two = (1e3 * statistics.mean(times) for times in told)
         table.add_row(
             f"{exercise.name}/{variant.name}",
-            str(len(alone)),
-            *(f"{each:.2f}" for each in (kernel, watched, crossed, whole)),
-            f"{(watched - kernel) / whole:.1%}",
-            f"{(crossed - watched) / whole:.1%}",
+            str(len(here)),
+            *(f"{each:.2f}" for each in (kernel, watched, one, two)),
+            f"{(watched - kernel) / two:.1%}",
+            f"{(two - one) / two:.1%}",
         )
     console.print(table)
 
@@ -176,33 +179,15 @@ def _cases(exercise: Exercise, variant: Variant) -> list[Case]:
     return cases
 
 
-def _through(exercise, variant, submission: Path, repeats: int):
-    """Seconds per case: laid out, asked for and copied out; and as `Runner.run` does all of it."""
-    crossed, whole = [], []
-    cases = _cases(exercise, variant)
-    made = [inputs_of_case.make(exercise, variant, case) for case in cases]
-    reading = max(required_bytes([s for s in m.slots if s.role == "input"]) for m in made)
-    writing = max(required_bytes([s for s in m.slots if s.role != "input"]) for m in made)
+def _in_two(exercise, variant, submission: Path, repeats: int) -> list[float]:
+    """Seconds per case, as a grade runs it."""
     with (
         Sandbox() as sandbox,
-        Arena(reading, writing) as arena,
         Runner(sandbox, exercise, variant, _held(sandbox, submission, variant)) as runner,
     ):
+        cases = _cases(exercise, variant)
         assert runner.run(cases[0]).verdict.passed
-        worker = sandbox.worker(runner.path, variant.entry, arena.buffers, Limits())
-        blank = inputs_of_case.blank_argument()
-        worker.ask(Operation.load, [blank] * len(made[0].order))
-        for inputs in made:
-            crossed.append(_median(repeats, lambda: _cross(worker, arena, inputs)))  # noqa: B023
-        for case in cases:  # in a loop of its own: two workers in turn would cool each other down
-            whole.append(_median(repeats, lambda: runner.run(case)))  # noqa: B023
-    return crossed, whole
-
-
-def _cross(worker: Worker, arena: Arena, inputs: Inputs) -> None:
-    placed = arena.place(inputs.slots)
-    worker.ask(Operation.run, inputs.arguments([item.argument for item in placed]))
-    arena.collect(placed)
+        return [_median(repeats, lambda: runner.run(case)) for case in cases]  # noqa: B023
 
 
 def _median(repeats: int, work: Callable[[], object]) -> float:
@@ -214,8 +199,8 @@ def _median(repeats: int, work: Callable[[], object]) -> float:
     return statistics.median(seconds)
 
 
-def _alone(exercise: Exercise, path: Path, repeats: int) -> list[tuple[float, float]]:
-    """Seconds per case of calling the entry in a process that does nothing else; and watched."""
+def _in_one(exercise: Exercise, path: Path, repeats: int) -> list[tuple[float, float, float]]:
+    """Seconds per case in a process that does nothing else: the kernel, watched, the whole case."""
     environment = {**os.environ, "TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1"}
     command = [sys.executable, __file__, "--repeats", str(repeats), "--inner"]
     done = subprocess.run(
@@ -245,24 +230,37 @@ def _time_in_one_process(name: str, path: Path, repeats: int) -> None:
             entry(*values)
         session.library_calls.take()
 
+    truth_of, tolerance = oracle.load(exercise.oracle), exercise.tolerance_of(variant)
+
+    def whole(case: Case) -> None:
+        made = inputs_of_case.make(exercise, variant, case)
+        values = _values(made)
+        watched(*values)
+        nothing: dict[str, Any] = {"outside": (), "outside_count": 0, "changed": True}
+        outcomes = [
+            Outcome(slot, value, torch.zeros(slot.shape, dtype=torch.bool), **nothing)
+            for slot, value in zip(made.order, values, strict=True)
+            if isinstance(slot, Slot) and slot.role != "input"
+        ]
+        truths = truth_of.truths(made.tensors, made.scalars, tolerance.magnitude)
+        assert judge(outcomes, truths, tolerance).passed
+        interpreter.launches.take()
+
     seconds = []
     for case in _cases(exercise, variant):
-        made = inputs_of_case.make(exercise, variant, case)
-        values = []
-        for each in made.order:
-            if hasattr(each, "strides") and hasattr(each, "extent"):
-                values.append(_laid_out(each))
-            else:
-                values.append(each.scalar)
-        seconds.append([_median(repeats, lambda: call(*values)) for call in (entry, watched)])  # noqa: B023
+        values = _values(inputs_of_case.make(exercise, variant, case))
+        alone = [_median(repeats, lambda: call(*values)) for call in (entry, watched)]  # noqa: B023
         interpreter.launches.take()
+        seconds.append([*alone, _median(repeats, lambda: whole(case))])  # noqa: B023
     print(json.dumps(seconds))
 
 
-def _laid_out(slot):
-    """The slot's tensor in memory of its own."""
-    import torch
+def _values(made: Inputs) -> list[Any]:
+    """The entry's arguments, tensors in memory of their own."""
+    return [_laid_out(each) if isinstance(each, Slot) else each.scalar for each in made.order]
 
+
+def _laid_out(slot: Slot) -> torch.Tensor:
     memory = torch.zeros(slot.first + slot.extent, dtype=getattr(torch, slot.dtype))
     view = memory.as_strided(slot.shape, slot.strides, slot.first)
     if slot.values is not None:
