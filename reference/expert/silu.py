@@ -9,7 +9,7 @@ that whoever comes next may get into place.
 
 In bfloat16, 8192 x 8192, it is 1.010 of a copy's speed, where the lesson's is 0.999 and 4 warps
 without the early launch 1.001 (one H100, 32 rounds in turn). Two loads for each thread are 2 %
-slower, and so are loads that leave L2 first.
+slower, loads that leave L2 first 1 %.
 """
 
 import functools
