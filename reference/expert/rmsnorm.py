@@ -63,7 +63,7 @@ def rmsnorm_kernel(
 @triton.jit
 def rmsnorm_wide_kernel(
     x_ptr, w_ptr, out_ptr, stride_xm, stride_om, n_cols, eps,
-    KEPT: tl.constexpr, BLOCK: tl.constexpr, PDL: tl.constexpr,
+    KEPT: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """One program normalises one row: KEPT < n_cols columns are read once, the others twice."""
     row = tl.program_id(0).to(tl.int64)
@@ -75,11 +75,7 @@ def rmsnorm_wide_kernel(
     # One partial sum for each place in a block. They are added up once, after the loop.
     acc = tl.zeros([BLOCK], dtype=tl.float32)
     blocks = tl.cdiv(n_cols - KEPT, BLOCK)
-    if PDL:
-        gdc_wait()
     kept = tl.load(x_ptr + kept_n).to(tl.float32)
-    if PDL:
-        gdc_launch_dependents()
     for i in range(blocks):
         offs_n = KEPT + i * BLOCK + offs
         x = tl.load(x_ptr + offs_n, mask=offs_n < n_cols, other=0.0).to(tl.float32)
@@ -121,7 +117,7 @@ def rmsnorm(x: torch.Tensor, weight: torch.Tensor, out: torch.Tensor, eps: float
     if cols > KEPT:
         rmsnorm_wide_kernel[(rows,)](
             x, weight, out, x.stride(0), out.stride(0), cols, eps,
-            KEPT=KEPT, BLOCK=8192, num_warps=32, **launching(x),
+            KEPT=KEPT, BLOCK=8192, num_warps=32,
         )  # fmt: skip
         return
     BLOCK = triton.next_power_of_2(cols)

@@ -51,7 +51,7 @@ def softmax_kernel(
 @triton.jit
 def softmax_wide_kernel(
     x_ptr, out_ptr, stride_xm, stride_om, n_cols,
-    KEPT: tl.constexpr, BLOCK: tl.constexpr, PDL: tl.constexpr,
+    KEPT: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """One program normalises one row: KEPT < n_cols columns are read once, the others twice."""
     row = tl.program_id(0).to(tl.int64)
@@ -61,11 +61,7 @@ def softmax_wide_kernel(
     offs = tl.arange(0, BLOCK)
     blocks = tl.cdiv(n_cols - KEPT, BLOCK)
 
-    if PDL:
-        gdc_wait()
     kept = tl.load(x_ptr + kept_n).to(tl.float32)
-    if PDL:
-        gdc_launch_dependents()
     offs_n = KEPT + offs
     coming = tl.load(x_ptr + offs_n, mask=offs_n < n_cols, other=-float("inf"))
     m_i = tl.max(kept, axis=0)
@@ -115,7 +111,7 @@ def softmax(x: torch.Tensor, out: torch.Tensor) -> None:
     if cols > KEPT:
         softmax_wide_kernel[(rows,)](
             x, out, x.stride(0), out.stride(0), cols,
-            KEPT=KEPT, BLOCK=4096, num_warps=32, **launching(x),
+            KEPT=KEPT, BLOCK=4096, num_warps=32,
         )  # fmt: skip
         return
     BLOCK = triton.next_power_of_2(cols)
