@@ -25,8 +25,6 @@ load the next row before they store this one (4 to 6 % slower).
 The sum of squares is kept in float32, in each thread for its own columns, and added up once.
 """
 
-import functools
-
 import torch
 import triton
 import triton.language as tl
@@ -93,16 +91,10 @@ def rmsnorm_wide_kernel(
     tl.store(out_ptr + kept_n, kept * rstd * w)
 
 
-@functools.cache
-def can_follow(device: torch.device) -> bool:
-    """Whether kernels on this device may be launched before the one ahead of them has ended."""
-    is_compiled = isinstance(rmsnorm_kernel, triton.JITFunction)  # and not interpreted
-    return is_compiled and torch.cuda.get_device_capability(device) >= (9, 0)
-
-
 def launching(x: torch.Tensor) -> dict[str, bool]:
     """How a kernel that works on x is launched: early, where the GPU knows how."""
-    early = x.is_cuda and can_follow(x.device)
+    is_compiled = isinstance(rmsnorm_kernel, triton.JITFunction)  # and not interpreted
+    early = x.is_cuda and is_compiled and torch.cuda.get_device_capability(x.device) >= (9, 0)
     return {"PDL": True, "launch_pdl": True} if early else {"PDL": False}
 
 

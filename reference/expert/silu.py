@@ -12,8 +12,6 @@ without the early launch 1.001 (one H100, 32 rounds in turn). Two loads for each
 slower, loads that leave L2 first 1 %.
 """
 
-import functools
-
 import torch
 import triton
 import triton.language as tl
@@ -36,16 +34,10 @@ def silu_kernel(x_ptr, out_ptr, n_elements, BLOCK: tl.constexpr, PDL: tl.constex
     tl.store(out_ptr + offs, x / (1.0 + tl.exp(-x)), mask=mask)
 
 
-@functools.cache
-def can_follow(device: torch.device) -> bool:
-    """Whether kernels on this device may be launched before the one ahead of them has ended."""
-    is_compiled = isinstance(silu_kernel, triton.JITFunction)  # and not interpreted
-    return is_compiled and torch.cuda.get_device_capability(device) >= (9, 0)
-
-
 def launching(x: torch.Tensor) -> dict[str, bool]:
     """How a kernel that works on x is launched: early, where the GPU knows how."""
-    early = x.is_cuda and can_follow(x.device)
+    is_compiled = isinstance(silu_kernel, triton.JITFunction)  # and not interpreted
+    early = x.is_cuda and is_compiled and torch.cuda.get_device_capability(x.device) >= (9, 0)
     return {"PDL": True, "launch_pdl": True} if early else {"PDL": False}
 
 

@@ -11,8 +11,6 @@ others, once for each block: half of the barriers. The next block is loaded befo
 How a kernel is launched early, and waits, is in that file too.
 """
 
-import functools
-
 import torch
 import triton
 import triton.language as tl
@@ -88,16 +86,10 @@ def softmax_wide_kernel(
     tl.store(out_ptr + kept_n, tl.exp(kept - m_i) * scale)
 
 
-@functools.cache
-def can_follow(device: torch.device) -> bool:
-    """Whether kernels on this device may be launched before the one ahead of them has ended."""
-    is_compiled = isinstance(softmax_kernel, triton.JITFunction)  # and not interpreted
-    return is_compiled and torch.cuda.get_device_capability(device) >= (9, 0)
-
-
 def launching(x: torch.Tensor) -> dict[str, bool]:
     """How a kernel that works on x is launched: early, where the GPU knows how."""
-    early = x.is_cuda and can_follow(x.device)
+    is_compiled = isinstance(softmax_kernel, triton.JITFunction)  # and not interpreted
+    early = x.is_cuda and is_compiled and torch.cuda.get_device_capability(x.device) >= (9, 0)
     return {"PDL": True, "launch_pdl": True} if early else {"PDL": False}
 
 

@@ -90,6 +90,8 @@ def main() -> None:
     given = parser.parse_args()
     if unknown := [each for each in given.steps if each not in names]:
         parser.error(f"expected steps among {', '.join(names)}, got {', '.join(unknown)}")
+    if given.limit is not None and given.limit <= 0:
+        parser.error(f"--limit: expected seconds above 0, got {given.limit:g}")
     chosen = [step for step in STEPS if not given.steps or step.name in given.steps]
     if given.list:
         for step in chosen:

@@ -90,6 +90,8 @@ def _arguments() -> argparse.Namespace:
     given = parser.parse_args()
     if given.rounds < 2:
         parser.error(f"--rounds: expected 2 or more, got {given.rounds}")
+    if given.seconds is not None and given.seconds <= 0:
+        parser.error(f"--seconds: expected above 0, got {given.seconds:g}")
     return given
 
 
@@ -148,19 +150,10 @@ def report(found: list[Outcome], about: dict[str, Any], console: Console) -> str
         for line in about["troubles"]:
             console.print(Text(line, "yellow"))
         console.print(Text(table.errors(found)))
-        console.print(Text(f"{table.tally(found)}. {described(about)}"))
+        console.print(Text(f"{table.tally(found)}. {table.described(about)}"))
     text = captured.get()
     print(text, end="")
     return text
-
-
-def described(about: dict[str, Any]) -> str:
-    """What it was measured on, in a sentence or two."""
-    state = about["gpu_after"]
-    clock = f", {state['sm_mhz']} MHz after it" if "sm_mhz" in state else ""
-    packages = ", ".join(f"{name} {version}" for name, version in about["packages"].items())
-    driver = f", driver {state['driver']}" if "driver" in state else ""
-    return f"{about['gpu']}{driver}{clock}; {packages}; {about['seconds']:.0f} s."
 
 
 def environment() -> dict[str, Any]:

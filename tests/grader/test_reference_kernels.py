@@ -422,8 +422,7 @@ def test_the_page_gets_its_tables_from_what_was_measured(tmp_path):
     about = {
         "gpu": "NVIDIA H100 80GB HBM3",
         "packages": {"torch": "2.11.0"},
-        "gpu_before": {"driver": "580"},
-        "gpu_after": {"sm_mhz": 1965, "watts": 551.1},
+        "gpu_after": {"driver": "580", "sm_mhz": 1965},
         "seconds": 12.0,
     }
     program.leave(tmp_path, [outcome(SILU, times)], about, "")
@@ -439,8 +438,8 @@ def test_the_page_gets_its_tables_from_what_was_measured(tmp_path):
     cells = "| 8192x8192 f32 | graded | 100.0 | 5369 | 1.60 | 0.970 | 1.200 | 1.010 |"
     assert row == f"{cells} not 0.98 of copy |"
     assert gemm.endswith("-->\nold\n"), "it wasn't timed"
-    assert "HBM3, driver 580, 1965 MHz and 551 W at the end; torch 2.11.0. 12 s." in machine
-    assert "Of 1 goals 0 are reached. 1 of 1 results are right" in machine
+    assert "HBM3, driver 580, 1965 MHz after it; torch 2.11.0; 12 s." in machine
+    assert "Of 1 goals of single cases 0 are reached. 1 of 1 results are right" in machine
 
 
 def test_the_page_has_a_place_for_every_kernel():
@@ -456,6 +455,29 @@ def run(monkeypatch, *words: str) -> None:
     program.main()
 
 
+@pytest.mark.parametrize("ended_by", ["seconds", "ctrl-c"])
+def test_what_was_timed_is_kept_when_it_ends_early(monkeypatch, tmp_path, ended_by):
+    monkeypatch.setattr(program.versions, "build", lambda cases, folder: None)
+    monkeypatch.setattr(program.versions, "tried", lambda cases, folder: {})
+    clock = iter(range(0, 1000, 10))
+    monkeypatch.setattr(program.time, "monotonic", lambda: float(next(clock)))
+
+    def one(case, *_):
+        if case is CASES[1] and ended_by == "ctrl-c":
+            raise KeyboardInterrupt
+        return outcome(case, {"graded": 100.0})
+
+    monkeypatch.setattr(program, "outcome", one)
+    seconds = 15.0 if ended_by == "seconds" else None
+    given = SimpleNamespace(seconds=seconds, rounds=40, slow_peers=False, seed=1)
+    said = Console(file=io.StringIO(), width=100)
+    found = program.timed(CASES, tmp_path, given, said)
+    assert [each.case for each in found] == CASES[:1]
+    told = " ".join(said.file.getvalue().split())
+    assert f"not timed: {CASES[1].kernel} {CASES[1].label} and what follows it" in told
+    assert ("interrupted" in told) == (ended_by == "ctrl-c")
+
+
 def test_cases_and_goals_are_listed_without_a_gpu(monkeypatch, capsys):
     run(monkeypatch, "--list", "--only", "gemm_cuda", "--only", "silu")
     lines = capsys.readouterr().out.splitlines()
@@ -469,7 +491,7 @@ def test_without_a_gpu_nothing_runs_and_it_is_said(monkeypatch):
         run(monkeypatch)
 
 
-@pytest.mark.parametrize("words", [("--only", "nothing"), ("--rounds", "1")])
+@pytest.mark.parametrize("words", [("--only", "nothing"), ("--rounds", "1"), ("--seconds", "0")])
 def test_a_wrong_command_line_is_one_line(monkeypatch, capsys, words):
     with pytest.raises(SystemExit) as ended:
         run(monkeypatch, *words)

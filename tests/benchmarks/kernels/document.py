@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.benchmarks.kernels.goals import VERSIONS
+from tests.benchmarks.kernels.table import described
 
 DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "performance.md"
 PART = re.compile(r"<!-- measured: (\w+) -->\n.*?<!-- end -->", re.DOTALL)
@@ -45,16 +46,13 @@ def _between(name: str, text: str) -> str:
 
 def about(measured: Measured) -> str:
     """The machine, the packages and how the goals stand, in a few sentences."""
-    before, after = measured["gpu_before"], measured["gpu_after"]
-    packages = ", ".join(f"{name} {version}" for name, version in measured["packages"].items())
     verdicts = [goal["verdict"] for each in measured["cases"] for goal in each["goals"]]
     checked = [c for each in measured["cases"] for c in each["checked"].values()]
     right = sum(not each["wrong"] for each in checked)
     return (
-        f"One {measured['gpu']}, driver {before['driver']}, {after['sm_mhz']} MHz and "
-        f"{after['watts']:.0f} W at the end; {packages}. {measured['seconds']:.0f} s. Of "
-        f"{len(verdicts)} goals {verdicts.count('yes')} are reached. {right} of {len(checked)} "
-        "results are right against float64, and bitwise the same in five calls."
+        f"{described(measured)} Of {len(verdicts)} goals of single cases {verdicts.count('yes')} "
+        f"are reached. {right} of {len(checked)} results are right against float64, and bitwise "
+        "the same in five calls."
     )
 
 

@@ -214,6 +214,15 @@ def errors(outcomes: Sequence[Outcome]) -> str:
     )
 
 
+def described(about: dict[str, Any]) -> str:
+    """What it was measured on, in a sentence or two."""
+    state = about["gpu_after"]
+    clock = f", {state['sm_mhz']} MHz after it" if "sm_mhz" in state else ""
+    packages = ", ".join(f"{name} {version}" for name, version in about["packages"].items())
+    driver = f", driver {state['driver']}" if "driver" in state else ""
+    return f"{about['gpu']}{driver}{clock}; {packages}; {about['seconds']:.0f} s."
+
+
 def least(outcome: Outcome, roofs: Roofs | None) -> dict[str, float]:
     """The two numbers: what the bytes and what the operations take at least at these roofs."""
     rate = roofs and roofs.flops.get(outcome.case.dtype)
