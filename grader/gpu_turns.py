@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import IO
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
+FOLDER = "warpgrade-gpus"  # of the locks, with the user's number; it stays
 ON_GPU = "cuda"  # of the devices that kernels run on, the one that turns are taken on
 
 _NAME = re.compile(r"\d+|(GPU|MIG)-[0-9A-Za-z-]+")
@@ -178,6 +179,11 @@ def alone_on(device: str, waiting: Callable[[], None] = lambda: None) -> Iterato
         yield
 
 
+def is_alone_on(device: str) -> bool:
+    """Whether this process holds its GPU with nobody beside."""
+    return device == ON_GPU and bool(_held.setdefault(here(), _Held()).times_alone)
+
+
 @contextmanager
 def beside_on(device: str) -> Iterator[Callable[[], None]]:
     """As `beside`, for this process's GPU; where kernels run on none there are no turns."""
@@ -212,7 +218,7 @@ def _take(lock: IO[str], waiting: Callable[[], None]) -> None:
 
 
 def _open(name: str, what: str) -> IO[str]:
-    folder = Path(tempfile.gettempdir()) / f"warpgrade-gpus-{os.getuid()}"
+    folder = Path(tempfile.gettempdir()) / f"{FOLDER}-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():

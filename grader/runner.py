@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 import torch
 
-from grader import hostile, oracle
+from grader import gpu_turns, hostile, oracle
 from grader import inputs as inputs_of_case
 from grader.arena import Arena, Placed, Slot, required_bytes
 from grader.cases import Case
@@ -169,6 +169,8 @@ class Runner:
         if refused:
             self._stop_sharing(trouble)
             result = self._run_and_explain(case, made)
+        if result.status is Status.out_of_memory and self._sandbox.device == gpu_turns.ON_GPU:
+            result = self._run_with_all_memory(case, made, result)
         self.times.runs += 1
         self.times.cases += time.perf_counter() - started
         return result
@@ -248,6 +250,31 @@ class Runner:
         if (faulted and result.status is Status.crashed) or result.refused_by_gpu:
             return self._explain_fault(case, made, result)
         return result
+
+    def _run_with_all_memory(self, case: Case, made: Inputs, first: CaseResult) -> CaseResult:
+        """A case that found too little memory on a GPU, run again with nobody beside.
+
+        There may have been too little because another kernel had taken it: side by side with this
+        one runs what other students wrote. What the case may count on is what the spec allows it.
+        """
+        self._drop_worker()  # and with it what its allocator keeps
+        if gpu_turns.is_alone_on(self._sandbox.device):
+            return first
+        with gpu_turns.alone_on(self._sandbox.device):
+            self._load_failure = None  # a context needs memory too
+            again = self._run_and_explain(case, made)
+            if again.status is not Status.out_of_memory:
+                return again
+            self._drop_worker()
+            free = _free_gpu_bytes()
+        if free >= self._limits.memory_bytes:
+            return again
+        allowed = self._limits.memory_bytes
+        what = (
+            f"only {free >> 20} MiB of the GPU's memory are free, {allowed >> 20} are allowed: "
+            "other programs hold the rest."
+        )
+        return CaseResult(case, Verdict(Status.not_measured, what))
 
     def _run(self, case: Case, made: Inputs, inputs_writable: bool) -> CaseResult:
         inputs_writable = self._make_room(made, inputs_writable)
@@ -551,6 +578,14 @@ _INTRODUCTION = {
     Code.compile_failed: "the kernel can't be compiled: ",
     Code.not_modelled: "the interpreter can't do this as a GPU would: ",
 }
+
+
+def _free_gpu_bytes() -> int:
+    """What nobody holds of the GPU's memory; 0 where there isn't even enough to ask."""
+    try:
+        return torch.cuda.mem_get_info()[0]
+    except RuntimeError:
+        return 0
 
 
 def _hint_for_exception(kind: str, message: str, code: Code) -> str:

@@ -60,7 +60,7 @@ STEPS = (
     tests(
         "clock",
         *folder_of("timing_pairs", "timing_kernels", "timing_cuda", "roof_timing", "gpu_doctor"),
-        *folder_of("calibration", "ballast"),
+        *folder_of("calibration", "ballast", "gpu_memory_shortage"),
         beside=False,
     ),
     tests("cheats", *folder_of("clock_cheats"), beside=False),

@@ -22,6 +22,8 @@ from typing import Any
 
 import psutil
 
+from grader.gpu_turns import FOLDER
+
 _IPC_RMID = 0
 _VICTIM_SECONDS = "600"
 _REAPING_SECONDS = 10.0  # for what was killed to be gone, on a busy machine
@@ -216,7 +218,9 @@ class Machine:
 
     def _look(self) -> dict[str, str]:
         """What there is, by what it stays known by: a process may sleep now and run later."""
-        found = {f"file {each.name}" for each in self._folder.iterdir()}
+        # The locks of the GPUs stay, for all commands of a user.
+        names = {each.name for each in self._folder.iterdir()} - {f"{FOLDER}-{os.getuid()}"}
+        found = {f"file {each}" for each in names}
         for folder in (Path("/dev/shm"), Path("/dev/mqueue")):
             with contextlib.suppress(OSError):  # semaphores of multiprocessing come and go
                 found |= {str(each) for each in folder.iterdir() if "sem.mp-" not in each.name}
