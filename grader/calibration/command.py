@@ -21,6 +21,7 @@ from grader.console import (
     OnlyOption,
     bar,
     console,
+    errors,
     have_oracles,
     known_names,
     tell,
@@ -35,15 +36,19 @@ from grader.session import PUBLIC_SEED, selected
 from grader.spec import EXERCISES, Exercise, SpecError, Variant, load, load_all
 from grader.spec_reading import read_document
 from grader.timing import programs
-from grader.timing.measure import measure
+from grader.timing.measure import measure, trusted_sandbox
 from grader.timing.worker import TimingFailed
 
 
 def command(
     only: OnlyOption = None,
     out: Annotated[
-        FilePath | None, typer.Option(metavar="FILE", help="Write what was timed here, as JSON.")
+        FilePath | None,
+        typer.Option(metavar="FILE", help="Write what was timed here, as JSON, after each timing."),
     ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with what --out has by now.")
+    ] = False,
     taken: Annotated[
         FilePath | None,
         typer.Option("--readings", metavar="FILE", help="Time nothing: take what --out wrote."),
@@ -57,9 +62,13 @@ def command(
     names = known_names(exercises, only or [])
     have_oracles(exercises, names)
     writable(out)
-    found = _of_these(readings.read(taken), exercises, names) if taken else _timed(exercises, names)
-    if out is not None:
-        write(out, readings.to_json(found))
+    if taken is None:
+        found = _timed(exercises, names, out, resume)
+    else:
+        found = readings.read(taken)
+        if out is not None:
+            write(out, readings.to_json(found))
+    found = _of_these(found, exercises, names)
     show(exercises, found)
     if write_specs:
         for path in written(exercises, found):
@@ -171,25 +180,44 @@ def _of_these(found: Readings, exercises: Mapping[str, Exercise], names: list[st
 # --- on this GPU ----------------------------------------------------------------------------------
 
 
-def _timed(exercises: Mapping[str, Exercise], names: list[str]) -> Readings:
+def _timed(
+    exercises: Mapping[str, Exercise], names: list[str], out: FilePath | None, resume: bool
+) -> Readings:
     device = machine.gpu_name()
     if device is None:
         raise CalibrationError("expected an NVIDIA GPU to calibrate on, found none")
+    if resume and out is None:
+        raise CalibrationError("--resume: expected --out too, the file to go on with")
+    known = readings.read(out) if resume and out.exists() else None
     with bar() as line, clock() as timer:
         task = line.add_task("starting", total=None)
+
+        def told(text: str) -> None:
+            line.update(task, description=text)
+            if not errors.is_terminal:  # there is no bar, and this takes minutes
+                errors.print(text, markup=False, highlight=False)
+
+        def kept(so_far: Readings) -> None:
+            if out is not None:
+                _replace(out, readings.to_json(so_far))
+
         return readings.take(
-            device,
-            selected(exercises, names),
-            timer,
-            lambda text: line.update(task, description=text),
+            device, selected(exercises, names), timer, told, known=known, kept=kept
         )
+
+
+def _replace(path: FilePath, text: str) -> None:
+    """Write a file so that at each moment there is either the old one or the new one."""
+    beside = path.with_name(f".{path.name}.new")
+    write(beside, text)
+    beside.replace(path)
 
 
 @contextmanager
 def clock(device: str = "cuda") -> Iterator[Measure]:
     """The clock, over files that the staff wrote."""
     kept = _kept_roofs()
-    with Sandbox(device) as sandbox:
+    with Sandbox(device) as sandbox, trusted_sandbox(device) as trusted:
 
         def timer(exercise: Exercise, variant: Variant, source: str) -> PerformanceEvidence:
             with contextlib.ExitStack() as opened:
@@ -201,7 +229,15 @@ def clock(device: str = "cuda") -> Iterator[Measure]:
                         return PerformanceEvidence(failed.status, str(failed))
                 else:
                     started = sandbox, sandbox.hold(variant.file, source.encode())
-                return measure(started[0], exercise, variant, started[1], PUBLIC_SEED, roofs=kept)
+                return measure(
+                    started[0],
+                    exercise,
+                    variant,
+                    started[1],
+                    PUBLIC_SEED,
+                    roofs=kept,
+                    trusted=trusted,
+                )
 
         yield timer
 

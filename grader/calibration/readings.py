@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pydantic
@@ -21,6 +21,7 @@ _RUNG = re.compile(r"(?P<ladder>\w+)_v(?P<number>\d+)")
 
 Measure = Callable[[Exercise, Variant, str], PerformanceEvidence]  # the text of the file handed in
 Told = Callable[[str], None]
+Kept = Callable[["Readings"], None]
 
 
 class CalibrationError(ValueError):
@@ -79,21 +80,86 @@ def take(
     chosen: Sequence[tuple[Exercise, Variant]],
     measure: Measure,
     told: Told = lambda line: None,
+    *,
+    known: Readings | None = None,
+    kept: Kept = lambda so_far: None,
 ) -> Readings:
     """Time what the thresholds of the variants rest on, and every ladder they belong to.
 
-    `told` hears what is being timed. Raises CorpusError, and what `measure` raises.
+    `told` hears what is being timed, `kept` all there is after each timing. What is among `known`
+    is not timed again. Raises CorpusError, CalibrationError, and what `measure` raises.
     """
+    if known is not None and known.device != device:
+        raise CalibrationError(f"expected timings taken on {device}, got {known.device}'s")
+    taking = _Taking(known or Readings(device), measure, told, kept)
     slow = corpus.load("wrong")
-    variants = tuple(
-        _of_variant(exercise, variant, slow, measure, told)
-        for exercise, variant in chosen
-        if variant.performance is not None
-    )
-    ladders = tuple(
-        _of_ladder(exercise, rungs, measure, told) for exercise, rungs in _ladders(chosen)
-    )
-    return Readings(device, variants, ladders)
+    for exercise, variant in chosen:
+        if variant.performance is not None:
+            taking.variant(exercise, variant, slow)
+    for exercise, rungs in _ladders(chosen):
+        taking.ladder(exercise, rungs)
+    return taking.found
+
+
+class _Taking:
+    """A calibration under way: `found` is what there is so far."""
+
+    def __init__(self, known: Readings, measure: Measure, told: Told, kept: Kept) -> None:
+        self.found = known
+        self._measure, self._told, self._kept = measure, told, kept
+
+    def variant(
+        self, exercise: Exercise, variant: Variant, submissions: Sequence[Submission]
+    ) -> None:
+        """The solution and what is slow."""
+        place = f"{exercise.name}/{variant.name}"
+        key = (exercise.name, variant.name)
+        seen = next((v for v in self.found.variants if (v.exercise, v.variant) == key), None)
+        if seen is None:
+            timed = self._timed(f"{place} reference", exercise, variant, _solution(variant))
+            seen = VariantReadings(*key, timed)
+            self._keep(seen)
+        named = {name for each in variant.performance.thresholds for name in each.missed_by}
+        for each in slow_submissions(exercise, variant, submissions):
+            wanted = each.check == "performance" or each.name in named
+            if wanted and each.name not in seen.edits:
+                timed = self._timed(f"{place} {each.name}", exercise, variant, each.text())
+                seen = replace(seen, edits={**seen.edits, each.name: timed})
+                self._keep(seen)
+
+    def ladder(self, exercise: Exercise, rungs: Sequence[Variant]) -> None:
+        """The solutions of its rungs, all on one case."""
+        known = (each for each in self.found.ladders if each.exercise == exercise.name)
+        names = {each.name for each in rungs}
+        seen = next((each for each in known if names & set(each.rungs)), None)
+        seen = seen or LadderReadings(exercise.name, {})
+        for each in on_one_case(rungs):
+            if each.name not in seen.rungs:
+                place = f"{exercise.name}/{each.name} as a rung"
+                timed = self._timed(place, exercise, each, _solution(each))
+                seen = replace(seen, rungs={**seen.rungs, each.name: timed})
+                self._keep(seen)
+
+    def _timed(
+        self, place: str, exercise: Exercise, variant: Variant, source: str
+    ) -> PerformanceEvidence:
+        self._told(place)
+        return self._measure(exercise, variant, source)
+
+    def _keep(self, seen: VariantReadings | LadderReadings) -> None:
+        """Put it in place of what was there of the same variant or ladder."""
+        if isinstance(seen, VariantReadings):
+            key = (seen.exercise, seen.variant)
+            variants = {(v.exercise, v.variant): v for v in self.found.variants} | {key: seen}
+            self.found = replace(self.found, variants=tuple(variants.values()))
+        else:
+            others = (each for each in self.found.ladders if not _is_same(each, seen))
+            self.found = replace(self.found, ladders=(*others, seen))
+        self._kept(self.found)
+
+
+def _is_same(one: LadderReadings, other: LadderReadings) -> bool:
+    return one.exercise == other.exercise and bool(set(one.rungs) & set(other.rungs))
 
 
 def slow_submissions(
@@ -113,25 +179,6 @@ def against(timed: PerformanceEvidence, name: str) -> Yardstick | None:
     if not timed.yardsticks or None in found:
         return None
     return min(found, key=lambda each: (each.at_best, each.ratio))
-
-
-def _of_variant(
-    exercise: Exercise,
-    variant: Variant,
-    slow: Sequence[Submission],
-    measure: Measure,
-    told: Told,
-) -> VariantReadings:
-    place = f"{exercise.name}/{variant.name}"
-    told(f"{place} reference")
-    reference = measure(exercise, variant, _solution(variant))
-    named = {name for each in variant.performance.thresholds for name in each.missed_by}
-    edits = {}
-    for each in slow_submissions(exercise, variant, slow):
-        if each.check == "performance" or each.name in named:
-            told(f"{place} {each.name}")
-            edits[each.name] = measure(exercise, variant, each.text())
-    return VariantReadings(exercise.name, variant.name, reference, edits)
 
 
 # --- ladders --------------------------------------------------------------------------------------
@@ -160,16 +207,6 @@ def _ladders(
         highest = [each.name for each in rungs if each.performance is not None][-1:]
         if len(rungs) > 1 and highest == [timed.name]:
             yield exercise, rungs
-
-
-def _of_ladder(
-    exercise: Exercise, rungs: Sequence[Variant], measure: Measure, told: Told
-) -> LadderReadings:
-    found = {}
-    for each in on_one_case(rungs):
-        told(f"{exercise.name}/{each.name} as a rung")
-        found[each.name] = measure(exercise, each, _solution(each))
-    return LadderReadings(exercise.name, found)
 
 
 def on_one_case(rungs: Sequence[Variant]) -> list[Variant]:

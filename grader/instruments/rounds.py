@@ -107,7 +107,7 @@ def stand_by(
 
     def yardstick(name: str, until: contextlib.ExitStack) -> TimedPairs:
         moved = lanes.moved_bytes(variant, case)
-        lane = lanes.yardstick(trusted, name, exercise, variant, case, moved, until)
+        lane = lanes.yardstick(trusted, name, exercise, variant, case, moved, until).ready()
         lane.settle()
         return lane
 

@@ -28,7 +28,7 @@ from grader.inputs import Inputs, blank_argument
 from grader.runner import YARDSTICKS
 from grader.sandbox import Sandbox
 from grader.spec import ITEMSIZE, Exercise, Scalar, Tensor, Variant
-from grader.supervision import Limits
+from grader.supervision import Limits, Worker
 from grader.timing import programs
 from grader.timing.graded_sets import GradedSets
 from grader.timing.pairs import TimedPairs
@@ -66,6 +66,23 @@ class _Entry:
         return cls(sandbox, path, variant.entry, options)
 
 
+@dataclass(frozen=True)
+class Starting:
+    """A worker that loads its code: on a GPU that takes a second, which several may share."""
+
+    _worker: Worker
+    _page: RequestPage
+    _sets: Sets
+    _opened: contextlib.ExitStack
+
+    def ready(self) -> TimedPairs:
+        """The worker, once it stands by. Raises TimingFailed where it doesn't load."""
+        expect_ok(self._worker.wait())
+        placed = [self._sets.arguments(number) for number in range(self._sets.count)]
+        standing_by = TimedWorker(self._worker, self._page, placed)
+        return TimedPairs(self._opened.enter_context(standing_by), self._sets)
+
+
 def candidate(
     sandbox: Sandbox,
     exercise: Exercise,
@@ -87,7 +104,7 @@ def candidate(
         layout,
         lambda memory, count: GradedSets(memory, exercise, variant, case, count),
         opened,
-    )
+    ).ready()
 
 
 def yardstick(
@@ -98,7 +115,7 @@ def yardstick(
     case: Case,
     moved_bytes: int,
     opened: contextlib.ExitStack,
-) -> TimedPairs:
+) -> Starting:
     """What a candidate is timed against, by name. Raises as `candidate` does; KeyError for a name.
 
     `moved_bytes` is what the case must move: half of it is read, half written, by `copy`.
@@ -121,10 +138,10 @@ def trusted(
     sandbox: Sandbox, path: Path, entry: str, layout: Layout, opened: contextlib.ExitStack
 ) -> TimedPairs:
     """Python code of our own, whose outputs nobody judges. Raises as `candidate` does."""
-    return _ours(_Entry(sandbox, path, entry), layout, opened)
+    return _ours(_Entry(sandbox, path, entry), layout, opened).ready()
 
 
-def _ours(entry: _Entry, layout: Layout, opened: contextlib.ExitStack) -> TimedPairs:
+def _ours(entry: _Entry, layout: Layout, opened: contextlib.ExitStack) -> Starting:
     return _lane(
         entry,
         layout,
@@ -171,7 +188,7 @@ def _lane(
     layout: Layout,
     make_sets: Callable[[Memory, int], Sets],
     opened: contextlib.ExitStack,
-) -> TimedPairs:
+) -> Starting:
     on_gpu = entry.sandbox.device == "cuda"
     count = sets_that_fit(layout, _room(on_gpu), SETS)
     if not count:
@@ -192,9 +209,9 @@ def _lane(
         on_gpu=on_gpu,
     )
     opened.callback(worker.close)
-    expect_ok(worker.ask(Operation.load, [blank_argument()] * len(layout.inputs.order)))
-    placed = [sets.arguments(number) for number in range(count)]
-    return TimedPairs(opened.enter_context(TimedWorker(worker, page, placed)), sets)
+    if died := worker.post(Operation.load, [blank_argument()] * len(layout.inputs.order)):
+        expect_ok(died)
+    return Starting(worker, page, sets, opened)
 
 
 def _room(on_gpu: bool) -> int:

@@ -12,7 +12,7 @@ import contextlib
 import math
 import statistics
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -219,17 +219,19 @@ class _Measurement:
         self, base: PerformanceEvidence, state: Observed | None, opened: contextlib.ExitStack
     ) -> PerformanceEvidence:
         fixed = FixedCost()
+        starting: dict[str, lanes.Starting] = {}
         yardsticks: list[_Yardstick] = []
         calm: dict[str, race.Calm] = {}
+        left_out: list[str] = []
         for name in self._names:
-            try:
-                each = _Yardstick(name, self._yardstick(name, opened), fixed)
-                calm[name] = each.calm()
-                yardsticks.append(each)
-            except (TimingFailed, lanes.TooLittleMemory) as error:
-                if name in self._needed | {CONTROL}:
-                    raise
-                base = replace(base, reason=f"{base.reason} {name} is left out: {error}.".strip())
+            with self._noted(name, left_out):
+                starting[name] = self._yardstick(name, opened)
+        for name, each in starting.items():
+            with self._noted(name, left_out):
+                yardstick = _Yardstick(name, each.ready(), fixed)
+                calm[name] = yardstick.calm()
+                yardsticks.append(yardstick)
+        base = replace(base, reason=" ".join(left_out))
         if found := self._watch.others(self._watch.look(state)):
             reason = f"GPU too noisy. {' '.join(found)}"
             return replace(base, status=Status.not_measured, reason=reason)
@@ -263,6 +265,16 @@ class _Measurement:
             return _not_measured(base, reason, outcome)
         told = _told(base, outcome)
         return self._with_kernels(told, candidate) if self.profile else told
+
+    @contextlib.contextmanager
+    def _noted(self, name: str, left_out: list[str]) -> Iterator[None]:
+        """A yardstick that no threshold asks for may fail: it is left out, and that is noted."""
+        try:
+            yield
+        except (TimingFailed, lanes.TooLittleMemory) as error:
+            if name in self._needed | {CONTROL}:
+                raise
+            left_out.append(f"{name} is left out: {error}.")
 
     def _with_kernels(
         self, told: PerformanceEvidence, candidate: _Candidate
@@ -332,7 +344,7 @@ class _Measurement:
                 lines.setdefault(each.speed_vs, []).append(each.at_least)
         return lines
 
-    def _yardstick(self, name: str, opened: contextlib.ExitStack) -> TimedPairs:
+    def _yardstick(self, name: str, opened: contextlib.ExitStack) -> lanes.Starting:
         moved = self._moved
         if name == CONTROL and CONTROL not in self._needed and self.sandbox.device == "cuda":
             moved = max(moved, CONTROL_BYTES)  # nothing is held against it: only long enough

@@ -76,7 +76,7 @@ def measured(device, exercise, variant, yardstick, given, pairs):
     case = fixed_case(exercise, variant, given, 7)
     moved = 2 * 4 * given.get("n", 1 << 20)
     with Sandbox(device, Level.limits) as sandbox, contextlib.ExitStack() as opened:
-        lane = lanes.yardstick(sandbox, yardstick, exercise, variant, case, moved, opened)
+        lane = lanes.yardstick(sandbox, yardstick, exercise, variant, case, moved, opened).ready()
         lane.settle()
         seen = [lane.pair() for _ in range(pairs)]
     outside = statistics.median(pair.slope for pair in seen)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import replace
 from types import SimpleNamespace
@@ -298,6 +299,33 @@ def test_readings_are_json_in_and_out(everything, tmp_path):
         readings.read(tmp_path / "none.json")
 
 
+def test_what_was_timed_is_kept_at_once_and_not_timed_again(everything):
+    rmsnorm = [(RMSNORM, RMSNORM.variants["triton"])]
+    gemm = [(EXERCISES["gemm"], EXERCISES["gemm"].variants["triton_v4"])]
+
+    class Interrupted(Clock):
+        def __call__(self, *given) -> PerformanceEvidence:
+            if len(self.seen) == 6:
+                raise KeyboardInterrupt
+            return super().__call__(*given)
+
+    clock, so_far = Interrupted(), []
+    with pytest.raises(KeyboardInterrupt):
+        readings.take(GPU, [*rmsnorm, *gemm], clock, kept=so_far.append)
+    assert len(so_far) == 6 == len(clock.seen)
+    assert len(so_far[-1].variants) == 2 and not so_far[-1].ladders
+
+    rest = Clock()
+    whole = readings.take(GPU, [*rmsnorm, *gemm], rest, known=so_far[-1], kept=so_far.append)
+    assert whole == readings.take(GPU, [*rmsnorm, *gemm], Clock()) == so_far[-1]
+    [ladder] = whole.ladders
+    assert len(ladder.rungs) == 4 and len(rest.seen) == 4
+    again = Clock()
+    assert readings.take(GPU, [*rmsnorm, *gemm], again, known=whole) == whole and not again.seen
+    with pytest.raises(CalibrationError, match="expected timings taken on A100, got NVIDIA H100"):
+        readings.take("A100", rmsnorm, Clock(), known=whole)
+
+
 # --- into the specs -------------------------------------------------------------------------------
 
 TEXT = """\
@@ -406,6 +434,34 @@ def test_without_a_gpu_there_is_nothing_to_calibrate_on(capsys, monkeypatch):
     seen = run(capsys, monkeypatch)
     assert (seen.status, seen.out) == (2, "")
     assert seen.err.strip() == "expected an NVIDIA GPU to calibrate on, found none"
+
+
+@pytest.fixture
+def made_up(monkeypatch) -> Clock:
+    """A GPU that isn't here, and its clock."""
+    made = Clock()
+    monkeypatch.setattr(command.machine, "gpu_name", lambda: GPU)
+    monkeypatch.setattr(command, "clock", lambda: contextlib.nullcontext(made))
+    return made
+
+
+def test_a_calibration_tells_each_timing_and_goes_on_where_it_was(
+    capsys, monkeypatch, tmp_path, made_up
+):
+    path = tmp_path / "readings.json"
+    only = ("--only", "rmsnorm", "--out", path)
+    seen = run(capsys, monkeypatch, *only)
+    assert seen.status == 0, seen
+    assert seen.err.splitlines()[0] == "rmsnorm/triton reference"
+    assert readings.read(path).variants[0].exercise == "rmsnorm"
+    timed = len(made_up.seen)
+    run(capsys, monkeypatch, *only, "--resume")
+    assert len(made_up.seen) == timed > 2
+    run(capsys, monkeypatch, *only)
+    assert len(made_up.seen) == 2 * timed
+    assert [each.name for each in tmp_path.iterdir()] == ["readings.json"]
+    refused = run(capsys, monkeypatch, "--resume")
+    assert refused.status == 2 and "expected --out too" in refused.err
 
 
 @pytest.mark.gpu

@@ -171,7 +171,7 @@ def test_its_kernels_are_not_listed_and_it_is_said_why(built, monkeypatch):
 def test_it_has_the_yardsticks_that_a_python_file_has(name, shared_sandbox, monkeypatch):
     monkeypatch.setattr(lanes, "SETS", (4,))
     with contextlib.ExitStack() as opened:
-        lane = lanes.yardstick(shared_sandbox, name, EXERCISE, VARIANT, CASE, MOVED, opened)
+        lane = lanes.yardstick(shared_sandbox, name, EXERCISE, VARIANT, CASE, MOVED, opened).ready()
         lane.settle()
         pair = lane.pair()
     assert 0 < pair.inside_seconds < pair.long_seconds

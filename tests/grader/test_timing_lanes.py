@@ -27,7 +27,7 @@ def opened():
 
 @pytest.mark.parametrize("name", ["copy", "torch", "reference"])
 def test_a_yardstick_gives_pairs(shared_sandbox, opened, name):
-    lane = lanes.yardstick(shared_sandbox, name, EXERCISE, VARIANT, CASE, MOVED, opened)
+    lane = lanes.yardstick(shared_sandbox, name, EXERCISE, VARIANT, CASE, MOVED, opened).ready()
     lane.settle()
     pair = lane.pair()
     assert pair.long_seconds > 0 and 0 < pair.inside_seconds < pair.long_seconds
@@ -44,7 +44,7 @@ def test_the_solution_is_a_candidate_like_any_other(shared_sandbox, opened):
 def test_where_too_little_is_free_it_is_said(shared_sandbox, opened, monkeypatch):
     monkeypatch.setattr(lanes, "_room", lambda on_gpu: 4096)
     with pytest.raises(lanes.TooLittleMemory, match=r"4 sets of buffers have \d+ MiB"):
-        lanes.yardstick(shared_sandbox, "torch", EXERCISE, VARIANT, CASE, MOVED, opened)
+        lanes.yardstick(shared_sandbox, "torch", EXERCISE, VARIANT, CASE, MOVED, opened).ready()
 
 
 def test_where_students_work_there_is_no_reference(monkeypatch, tmp_path):

@@ -33,6 +33,9 @@ class Lane:
         self._taken = 0
         self.settled = False
 
+    def ready(self) -> Lane:
+        return self
+
     def settle(self) -> None:
         self.settled = True
 
@@ -119,11 +122,41 @@ def test_the_control_runs_though_no_threshold_names_it(monkeypatch):
     assert {each.name for each in seen.yardsticks} == {"copy", "torch"}
 
 
-def test_a_yardstick_that_is_only_asked_for_may_fail(monkeypatch):
-    def yardstick(sandbox, name, *_: object) -> Lane:
-        if name == "compile":
-            raise TimingFailed("the timed run failed: no compiler", Status.crashed)
-        return Lane(95.0)
+class Failing:
+    """A yardstick that fails as it is begun, or as it is waited for."""
+
+    def __init__(self, at_once: bool) -> None:
+        if at_once:
+            self.ready()
+
+    def ready(self) -> Lane:
+        raise TimingFailed("the timed run failed: no compiler", Status.crashed)
+
+
+def test_yardsticks_load_side_by_side(monkeypatch):
+    order: list[str] = []
+
+    class Starting(Lane):
+        def ready(self) -> Lane:
+            order.append("ready")
+            return self
+
+    def yardstick(*_: object) -> Starting:
+        order.append("begun")
+        return Starting(95.0)
+
+    monkeypatch.setattr(lanes, "yardstick", yardstick)
+    monkeypatch.setattr(lanes, "candidate", lambda *_: Lane(100.0))
+    variant = asking({"speed_vs": "torch", "at_least": 1.0, "points": 2})
+    seen = measure.measure(Sandboxes(), EXERCISES["rmsnorm"], variant, Path("x"), 7)
+    assert seen.status is Status.passed
+    assert order == ["begun", "begun", "ready", "ready"]
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_a_yardstick_that_is_only_asked_for_may_fail(monkeypatch, at_once):
+    def yardstick(sandbox, name, *_: object) -> Lane | Failing:
+        return Failing(at_once) if name == "compile" else Lane(95.0)
 
     monkeypatch.setattr(lanes, "yardstick", yardstick)
     monkeypatch.setattr(lanes, "candidate", lambda *_: Lane(100.0))
