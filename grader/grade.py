@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, as_completed
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -86,8 +88,9 @@ def grade(
             if jobs > 1 and len(asked_for) > 1:
                 if session.device == gpu_turns.ON_GPU:  # what takes seconds, meanwhile
                     session.stopwatch.begin()
-                for index, seen in _side_by_side(session, options, asked_for, jobs, on_step):
-                    checked[index] = seen
+                with _compiling_ahead(session, asked_for, checked):
+                    for index, seen in _side_by_side(session, options, asked_for, jobs, on_step):
+                        checked[index] = seen
             for index, seen in _on_each_gpu(session, options, asked_for, checked, on_step):
                 done[index] = seen
             for index, pair in enumerate(asked_for):
@@ -177,11 +180,9 @@ def _side_by_side(
 ) -> Iterator[tuple[int, VariantEvidence]]:
     """What `Session.beside` shows of each variant, by its place in `pairs`, as they come.
 
-    Exercises worth most, which take longest, come first, and in each the variants worth most, so
-    that none of them is left for last.
+    Exercises worth most, which take longest, come first, so that none of them is left for last.
     """
-    worth = [(exercise.max_points, variant.max_points) for exercise, variant in pairs]
-    places = sorted(range(len(pairs)), key=worth.__getitem__, reverse=True)
+    places = _by_worth(pairs)
     shares = [each for index in places for each in _shares(index, pairs[index][1], options.device)]
     shares.sort(key=lambda share: share.counts)  # when there is nothing else to begin with
     with pool.Pool(min(jobs, len(shares))) as processes:
@@ -191,6 +192,42 @@ def _side_by_side(
         while checking.waiting:
             for future in as_completed(list(checking.waiting)):
                 yield from checking.take(future)
+
+
+@contextmanager
+def _compiling_ahead(
+    session: Session, pairs: Sequence[_Pair], checked: Mapping[int, VariantEvidence]
+) -> Iterator[None]:
+    """Compile what will be timed, on a GPU, while nothing else is to do in this process.
+
+    What is `checked` by then and wrong will not be timed.
+    """
+    if session.device != gpu_turns.ON_GPU:
+        yield
+        return
+    over = threading.Event()
+
+    def compile_each() -> None:
+        for index in _by_worth(pairs):
+            seen = checked.get(index)
+            if seen is None or seen.correctness is Status.passed:
+                session.compile_ahead(*pairs[index], over.is_set)
+
+    compiling = threading.Thread(target=compile_each, daemon=True)
+    compiling.start()
+    try:
+        yield
+    except BaseException:  # nobody waits: with its sandbox ends what it waits for
+        over.set()
+        raise
+    over.set()
+    compiling.join()
+
+
+def _by_worth(pairs: Sequence[_Pair]) -> list[int]:
+    """Their places: exercises worth most first, and in each the variants worth most."""
+    worth = [(exercise.max_points, variant.max_points) for exercise, variant in pairs]
+    return sorted(range(len(pairs)), key=worth.__getitem__, reverse=True)
 
 
 @dataclass(frozen=True)

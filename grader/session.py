@@ -243,6 +243,21 @@ class Session:
         self.runners.close_variant(exercise, variant)
         return evidence
 
+    def compile_ahead(
+        self, exercise: Exercise, variant: Variant, is_over: Callable[[], bool]
+    ) -> None:
+        """Compile what the clock will time, while others check it; until `is_over`."""
+        if variant.performance is None or variant.language != "triton":
+            return
+        if not self.not_attempted(variant) and not self._breaches(exercise, variant):
+            with self._share(lambda step: None) as stepped:
+
+                def is_over_by_now() -> bool:
+                    stepped(Step(exercise.name, variant.name, "timing"))
+                    return is_over()
+
+                self.stopwatch.compile_ahead(exercise, variant, is_over_by_now)
+
     def unseen(self, exercise: Exercise, variant: Variant) -> VariantEvidence:
         """The evidence of a variant before anything of it has run."""
         data = self._file(variant.file)

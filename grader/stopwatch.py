@@ -6,6 +6,7 @@ made of it, the yardsticks' sandbox that serves all its variants, the roofs of t
 
 from __future__ import annotations
 
+import contextlib
 import traceback
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -14,14 +15,18 @@ from pathlib import Path
 
 from grader import machine, native, nvml, roofs
 from grader.allowed_paths import DeviceName
+from grader.cases import fixed_case
 from grader.evidence import PerformanceEvidence
 from grader.runners import Runners
 from grader.sandbox import Sandbox
 from grader.spec import Exercise, Variant
 from grader.status import Status
+from grader.timing import lanes
 from grader.timing.measure import measure, trusted_sandbox
 from grader.timing.programs import backend_on
 from grader.timing.worker import TimingFailed
+
+AHEAD_SECONDS = 20.0  # for a call that only compiles; what takes longer has its time later
 
 
 class Stopwatch:
@@ -50,6 +55,22 @@ class Stopwatch:
         """Have the sandboxes on their way that the first variant to be timed needs."""
         self._sandbox.begin()
         self.trusted.begin()
+
+    def compile_ahead(
+        self, exercise: Exercise, variant: Variant, is_over: Callable[[], bool]
+    ) -> None:
+        """Have a variant's kernels compiled for what is timed later: the compiler keeps them.
+
+        Until `is_over`. Nothing is timed or told here: what goes wrong does so again in time.
+        """
+        for given in variant.performance.every_case:
+            if is_over():
+                return
+            case = fixed_case(exercise, variant, given, self._seed)
+            with contextlib.suppress(Exception), contextlib.ExitStack() as opened:
+                sandbox, path = self.file(exercise, variant)
+                what = (sandbox, exercise, variant, case, path, opened)
+                lanes.candidate(*what, most_sets=1).first_call(AHEAD_SECONDS)
 
     def time(
         self, exercise: Exercise, variant: Variant, turn: Callable[[], AbstractContextManager[None]]

@@ -90,10 +90,12 @@ def candidate(
     case: Case,
     path: Path,
     opened: contextlib.ExitStack,
+    most_sets: int | None = None,
 ) -> TimedPairs:
     """A stranger's entry, every output of which will be judged.
 
-    `path` is the file, or of CUDA C++ the program made of it, in a sandbox that is native.
+    `path` is the file, or of CUDA C++ the program made of it, in a sandbox that is native. For
+    what isn't timed `most_sets` of buffers may be enough.
 
     Raises TimingFailed where it doesn't load, TooLittleMemory, and ValueError where an argument
     can't be timed.
@@ -104,6 +106,7 @@ def candidate(
         layout,
         lambda memory, count: GradedSets(memory, exercise, variant, case, count),
         opened,
+        SETS if most_sets is None else (most_sets,),
     ).ready()
 
 
@@ -147,6 +150,7 @@ def _ours(entry: _Entry, layout: Layout, opened: contextlib.ExitStack) -> Starti
         layout,
         lambda memory, count: Sets(memory, layout, count),
         opened,
+        SETS,
     )
 
 
@@ -188,12 +192,13 @@ def _lane(
     layout: Layout,
     make_sets: Callable[[Memory, int], Sets],
     opened: contextlib.ExitStack,
+    wanted: Sequence[int],
 ) -> Starting:
     on_gpu = entry.sandbox.device == "cuda"
-    count = sets_that_fit(layout, _room(on_gpu), SETS)
+    count = sets_that_fit(layout, _room(on_gpu), wanted)
     if not count:
         raise TooLittleMemory(
-            f"{SETS[-1]} sets of buffers have {sum(layout.bytes(SETS[-1])) >> 20} MiB, "
+            f"{wanted[-1]} sets of buffers have {sum(layout.bytes(wanted[-1])) >> 20} MiB, "
             f"and {_room(on_gpu) >> 20} MiB may be used"
         )
     memory = opened.enter_context((GpuMemory if on_gpu else Arena)(*layout.bytes(count)))

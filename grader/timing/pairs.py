@@ -40,6 +40,7 @@ SLACK_SECONDS = 150e-6
 SLACK_SHARE = 0.05  # of the long run
 TIMES_EXPECTED = 50.0  # a run that takes so many times as long as it should has hung
 SHORTEST_LIMIT_SECONDS = 10.0
+FIRST_LIMIT_SECONDS = 60.0  # of the first call, which may compile and tune
 
 
 @dataclass(frozen=True)
@@ -107,6 +108,7 @@ class TimedPairs:
         self._sets = sets
         self._random = random.SystemRandom()
         self._seconds_per_call = math.inf  # unknown yet
+        self._first_limit = FIRST_LIMIT_SECONDS
         self.calls = min(FEWEST_CALLS, sets.count)
 
     @property
@@ -114,9 +116,14 @@ class TimedPairs:
         """How many calls a run can have: one for each set of buffers."""
         return self._sets.count
 
+    def first_call(self, limit_seconds: float = FIRST_LIMIT_SECONDS) -> None:
+        """A call that nobody times: it compiles, and may tune. Raises TimingFailed."""
+        self._first_limit = limit_seconds
+        self._run(1)
+
     def settle(self) -> None:
         """Warm up, and choose how many calls a long run has. Raises TimingFailed."""
-        self._run(1)  # compiles, and may tune
+        self.first_call()
         one, few = self._run(1).seconds, self._run(self.calls).seconds
         # Without what a request costs, which may be more than the calls; but noise isn't to make
         # it nothing.
@@ -175,5 +182,5 @@ class TimedPairs:
 
     def _limit(self, count: int) -> float:
         if math.isinf(self._seconds_per_call):
-            return 60.0  # the first call may compile and tune
+            return self._first_limit
         return max(SHORTEST_LIMIT_SECONDS, TIMES_EXPECTED * self._seconds_per_call * count)

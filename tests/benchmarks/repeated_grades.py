@@ -209,11 +209,13 @@ def main() -> None:
             for each in found:
                 with CONDITIONS[condition]():
                     seen = [timed(each.variant, each.source) for _ in range(times)]
-                    console.print(f"{time.monotonic() - started:.0f} s: {each.name}, {condition}")
                 each.points[condition] = [points_of(each.variant, one) for one in seen]
                 ratios = [y.ratio for one in seen for y in one.yardsticks if y.name == "copy"]
                 spread = f"{min(ratios):.4f} to {max(ratios):.4f}" if ratios else ""
-                table.add_row(each.name, condition, " ".join(each.points[condition]), spread)
+                row = (each.name, condition, " ".join(each.points[condition]), spread)
+                table.add_row(*row)
+                # At once: where this is cut off, so much is known.
+                console.print(f"{time.monotonic() - started:.0f} s: {'; '.join(filter(None, row))}")
     console.print(f"{machine.gpu_name() if on_gpu else 'no GPU'}, {given.times} times each")
     console.print(table)
     console.print(f"{time.monotonic() - started:.0f} s in all")

@@ -1,0 +1,157 @@
+"""While parts are checked on a GPU, what will be timed is compiled: it is there when needed."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from grader import gpu_turns, grade
+from grader.evidence import PartEvidence, VariantEvidence
+from grader.session import Session
+from grader.spec import Variant, load_all
+from grader.status import Status
+from grader.timing import lanes
+from grader.timing.worker import TimingFailed
+from tests.grader.small_exercise import ROOT
+
+EXERCISES = load_all()
+RMSNORM = EXERCISES["rmsnorm"]
+SMALL = {"rows": 16, "cols": 512, "dtype": "float32"}
+REFERENCE = ROOT / "reference"
+
+
+@pytest.fixture(autouse=True)
+def own_locks(tmp_path, monkeypatch):
+    """Locks of this test's own, on a GPU that isn't there."""
+    monkeypatch.setattr(gpu_turns.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr(gpu_turns, "_held", {})
+    monkeypatch.setenv(gpu_turns.VISIBLE, "0")
+
+
+def on_cases(*cases: dict) -> Variant:
+    """rmsnorm in Triton, timed on small cases."""
+    before = RMSNORM.variants["triton"]
+    changed = before.performance.model_copy(update={"case": cases[0], "cases": cases})
+    return before.model_copy(update={"performance": changed})
+
+
+@pytest.fixture
+def first_calls(monkeypatch) -> list[str]:
+    """The cases of the candidates that were called, once each and in a single set of buffers."""
+    seen: list[str] = []
+    real = lanes.candidate
+
+    class Lane:
+        def __init__(self, lane, case) -> None:
+            self._lane, self._case = lane, case
+
+        def first_call(self, limit_seconds: float) -> None:
+            assert self._lane.most_calls == 1 and limit_seconds < 60
+            self._lane.first_call(limit_seconds)
+            seen.append(str(self._case))
+
+    def candidate(sandbox, exercise, variant, case, path, opened, most_sets):
+        lane = real(sandbox, exercise, variant, case, path, opened, most_sets=most_sets)
+        return Lane(lane, case)
+
+    monkeypatch.setattr(lanes, "candidate", candidate)
+    return seen
+
+
+def compiled(submission: Path, variant: Variant, is_over=lambda: False) -> None:
+    with Session(submission, EXERCISES, device="interpreter") as session:
+        session.compile_ahead(RMSNORM, variant, is_over)
+
+
+def test_each_case_that_is_timed_is_called_once(first_calls):
+    compiled(REFERENCE, on_cases(SMALL, {**SMALL, "cols": 100}))
+    assert [case.split(" seed")[0] for case in first_calls] == [
+        "rows=16 cols=512 dtype=float32",
+        "rows=16 cols=100 dtype=float32",
+    ]
+
+
+def test_it_ends_when_the_clock_is_to_begin(first_calls):
+    over = iter([False, True])
+    compiled(REFERENCE, on_cases(SMALL, {**SMALL, "cols": 100}), lambda: next(over))
+    assert len(first_calls) == 1
+
+
+def test_nothing_is_run_of_what_is_not_attempted_or_breaks_a_rule(first_calls, tmp_path):
+    compiled(ROOT / "assignment", on_cases(SMALL))
+    text = (REFERENCE / "rmsnorm.py").read_text()
+    (tmp_path / "rmsnorm.py").write_text(f"import os\n{text}\nos.system('true')\n")
+    compiled(tmp_path, on_cases(SMALL))
+    assert not first_calls
+
+
+def test_what_goes_wrong_is_told_by_the_clock_later(first_calls, tmp_path, monkeypatch):
+    text = (REFERENCE / "rmsnorm.py").read_text()
+    (tmp_path / "rmsnorm.py").write_text(text.replace("rows, cols = x.shape", "rows, cols = None"))
+    compiled(tmp_path, on_cases(SMALL))
+
+    def failing(*_: object, **__: object) -> None:
+        raise TimingFailed("it hung", Status.timed_out)
+
+    monkeypatch.setattr(lanes, "candidate", failing)
+    compiled(REFERENCE, on_cases(SMALL))
+    assert not first_calls
+
+
+# --- beside the checks ----------------------------------------------------------------------------
+
+
+def evidence(status: Status) -> VariantEvidence:
+    part = PartEvidence("float32", "ragged", status)
+    return VariantEvidence("rmsnorm", "triton", "rmsnorm.py", parts=(part,))
+
+
+@pytest.fixture
+def session(monkeypatch) -> Session:
+    """A session on a GPU that isn't there, which notes what it is to compile."""
+    made = Session(REFERENCE, EXERCISES, device="cuda")
+    made.asked = []
+    made.going_on = threading.Event()
+
+    def compile_ahead(exercise, variant, is_over) -> None:
+        made.asked.append(f"{exercise.name}/{variant.name}")
+        made.going_on.wait(10.0)
+        made.over = is_over()
+
+    monkeypatch.setattr(made, "compile_ahead", compile_ahead)
+    return made
+
+
+def test_it_goes_on_beside_the_checks_and_the_clock_waits_for_its_end(session):
+    pairs = [(e, v) for e in (RMSNORM, EXERCISES["gemm"]) for v in e.variants.values()]
+    before = threading.active_count()
+    with grade._compiling_ahead(session, pairs, {}):
+        assert threading.active_count() == before + 1
+        session.going_on.set()
+    assert threading.active_count() == before
+    assert session.asked[0] == "gemm/cuda_tiled" and len(session.asked) == len(pairs)
+
+
+def test_what_was_found_wrong_is_left_out(session):
+    pairs = [(RMSNORM, variant) for variant in RMSNORM.variants.values()]
+    session.going_on.set()
+    wrong = {0: evidence(Status.wrong_values), 1: evidence(Status.passed)}
+    with grade._compiling_ahead(session, pairs, wrong):
+        pass
+    assert "rmsnorm/triton" not in session.asked and len(session.asked) == len(pairs) - 1
+
+
+def test_who_interrupts_a_grade_does_not_wait(session):
+    pairs = [(RMSNORM, RMSNORM.variants["triton"])]
+    with pytest.raises(KeyboardInterrupt), grade._compiling_ahead(session, pairs, {}):
+        raise KeyboardInterrupt
+    session.going_on.set()  # the end of its sandbox, in a grade
+
+
+def test_without_a_gpu_nothing_is_compiled_ahead():
+    with Session(REFERENCE, EXERCISES, device="interpreter") as session:
+        before = threading.active_count()
+        with grade._compiling_ahead(session, [(RMSNORM, RMSNORM.variants["triton"])], {}):
+            assert threading.active_count() == before
