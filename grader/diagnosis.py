@@ -87,6 +87,12 @@ def hint(
             text = rule(verdict, condition, language)
             if text:
                 return text
+    all_wrong = verdict.status is Status.wrong_values and verdict.pattern == "all"
+    if all_wrong and shrunk is not None and not all(_power_of_two(n) for _, n in shrunk.sizes):
+        return (
+            "Does what lies past the end of a partly filled block, masked off, enter a maximum or "
+            "a sum? Work this case out by hand with the definition in reference/oracles.py."
+        )
     return ""
 
 
@@ -297,6 +303,12 @@ def _hint_from_status(verdict: Verdict, condition: Condition | None, language: s
     if verdict.status is Status.wrote_out_of_bounds:
         if "between the rows" in verdict.what:
             return "Is the store masked with the number of columns, and are out's strides used?"
+        if condition is not None and condition.kind == "layout":
+            name = condition.subject
+            return (
+                f"The strides of {name} are not the output's here: is each tensor reached by its "
+                "own?"
+            )
         return "Is the store masked with the number of elements, or does a block run past the end?"
     if verdict.status is Status.modified_input:
         return "Which pointer does the store use? Inputs must stay as they are."

@@ -309,6 +309,25 @@ def test_where_nothing_is_likely_nothing_is_said(status, pattern, condition):
     assert said(status, pattern, condition) == ""
 
 
+def test_where_a_block_is_partly_filled_and_all_is_wrong_what_is_masked_is_asked_about():
+    space = space_of("softmax")
+    ragged, whole = (
+        parse(f"rows=1 cols={cols}", space.exercise, space.variant, 4) for cols in (3, 4)
+    )
+    assert "masked off" in hint(Verdict(WRONG, "", "all"), None, "triton", ragged)
+    assert hint(Verdict(WRONG, "", "all"), None, "triton", whole) == ""
+    assert hint(Verdict(WRONG, "", "scattered"), None, "triton", ragged) == ""
+
+
+def test_stray_stores_where_a_layout_matters_ask_for_strides():
+    space = space_of("softmax")
+    text = "rows=2 cols=1 x.layout=row_padded"
+    strided = parse(text, space.exercise, space.variant, 4)
+    stray = Verdict(Status.wrote_out_of_bounds, "1 element was overwritten past the end", "outside")
+    assert "strides of x are not the output's" in hint(stray, None, "triton", strided)
+    assert "masked" in hint(stray, None, "triton", replace(strided, layouts=()))
+
+
 def test_a_hint_for_cuda_does_not_speak_of_triton():
     for status in Status:
         for pattern in ("", "all", "tail", "row", "rows_tail", "every_kth", "nothing", "one"):
