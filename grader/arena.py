@@ -267,9 +267,9 @@ def _outcome(item: Placed, after: torch.Tensor) -> Outcome:
     bits = _BITS[getattr(torch, slot.dtype).itemsize]
     changed = after.view(bits) != item.before.view(bits)
     inside = _strided(changed, slot)
-    unwritten = ~inside.clone()
+    unwritten = ~inside  # a copy
     values = _view(after, slot).clone(memory_format=torch.contiguous_format)
-    any_change = bool((~unwritten).any())
+    any_change = not bool(unwritten.all())
     inside.fill_(False)
     outside_count = int(changed.count_nonzero())
     outside: tuple[int, ...] = ()

@@ -302,10 +302,11 @@ class Runner:
         outcomes = self._arena.collect(placed)
         truths = self._oracle.truths(made.tensors, made.scalars, self._tolerance.magnitude)
         verdict = judge(outcomes, truths, self._tolerance)
-        returned = hostile.text(hostile.fields(answer), "returned")
+        fields = hostile.fields(answer)
+        returned = hostile.text(fields, "returned")
         if verdict.status is Status.not_written and returned:
             return self._returned_instead(case, returned)
-        unsound = self._unsound(case, hostile.fields(answer)) if verdict.passed else None
+        unsound = self._unsound(case, fields) if verdict.passed else None
         return unsound or CaseResult(case, verdict)
 
     def _modified(
