@@ -334,9 +334,10 @@ def test_the_tally_counts_groups_once_and_tells_statuses(book, text):
 
 
 def test_a_strip_gives_each_submission_the_points_of_its_score():
+    full = TRITON.performance.thresholds[0].at_least
     entries = [
-        entry("Ada", timed("a", 0.95, 1.2)),  # 2 points
-        entry("Bob", timed("b", 0.89999, 1.0)),  # 1
+        entry("Ada", timed("a", full, 1.2)),  # 2 points
+        entry("Bob", timed("b", full - 1e-5, 1.0)),  # 1
         entry("Cyd", timed("c", 0.5, 0.9)),  # none
         entry("Dan", attempt("d", [variant_evidence(RMSNORM, TRITON, {("*", "*"): failure()})])),
         entry("Eve", attempt("e", [untouched(RMSNORM, TRITON)])),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from grader import gpu_turns, grade
+from grader import gpu_turns, side_by_side
 from grader.evidence import PartEvidence, VariantEvidence
 from grader.session import Session
 from grader.spec import Variant, load_all
@@ -127,7 +127,7 @@ def session(monkeypatch) -> Session:
 def test_it_goes_on_beside_the_checks_and_the_clock_waits_for_its_end(session):
     pairs = [(e, v) for e in (RMSNORM, EXERCISES["gemm"]) for v in e.variants.values()]
     before = threading.active_count()
-    with grade._compiling_ahead(session, pairs, {}):
+    with side_by_side.compiling_ahead(session, pairs, {}):
         assert threading.active_count() == before + 1
         session.going_on.set()
     assert threading.active_count() == before
@@ -138,14 +138,14 @@ def test_what_was_found_wrong_is_left_out(session):
     pairs = [(RMSNORM, variant) for variant in RMSNORM.variants.values()]
     session.going_on.set()
     wrong = {0: evidence(Status.wrong_values), 1: evidence(Status.passed)}
-    with grade._compiling_ahead(session, pairs, wrong):
+    with side_by_side.compiling_ahead(session, pairs, wrong):
         pass
     assert "rmsnorm/triton" not in session.asked and len(session.asked) == len(pairs) - 1
 
 
 def test_who_interrupts_a_grade_does_not_wait(session):
     pairs = [(RMSNORM, RMSNORM.variants["triton"])]
-    with pytest.raises(KeyboardInterrupt), grade._compiling_ahead(session, pairs, {}):
+    with pytest.raises(KeyboardInterrupt), side_by_side.compiling_ahead(session, pairs, {}):
         raise KeyboardInterrupt
     session.going_on.set()  # the end of its sandbox, in a grade
 
@@ -153,5 +153,5 @@ def test_who_interrupts_a_grade_does_not_wait(session):
 def test_without_a_gpu_nothing_is_compiled_ahead():
     with Session(REFERENCE, EXERCISES, device="interpreter") as session:
         before = threading.active_count()
-        with grade._compiling_ahead(session, [(RMSNORM, RMSNORM.variants["triton"])], {}):
+        with side_by_side.compiling_ahead(session, [(RMSNORM, RMSNORM.variants["triton"])], {}):
             assert threading.active_count() == before

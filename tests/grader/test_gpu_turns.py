@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from grader import cli, gpu_turns, grade, machine
+from grader import cli, gpu_turns, machine, side_by_side
 from grader.evidence import PartEvidence, PerformanceEvidence, VariantEvidence
 from grader.gpu_turns import GpuError
 from grader.session import PUBLIC_SEED, Session, Step
@@ -203,7 +203,7 @@ def test_the_clock_takes_the_gpu_for_all_of_a_measurement(monkeypatch):
 
 
 def test_where_there_is_one_gpu_or_one_variant_nothing_is_timed_elsewhere(session, monkeypatch):
-    options = grade._Options(EXERCISES, PUBLIC_SEED, "cuda", None, False, ())
+    options = side_by_side.Options(EXERCISES, PUBLIC_SEED, "cuda", None, False, ())
     both = [(SILU, TRITON), (EXERCISES["rmsnorm"], EXERCISES["rmsnorm"].variants["triton"])]
     asked: list[tuple] = []
 
@@ -213,10 +213,10 @@ def test_where_there_is_one_gpu_or_one_variant_nothing_is_timed_elsewhere(sessio
 
     def told(gpus: str, checked: dict[int, VariantEvidence]) -> list[int]:
         monkeypatch.setenv(gpu_turns.VISIBLE, gpus)
-        list(grade._on_each_gpu(session, options, both, checked, lambda step: None))
+        list(side_by_side.timed_on_each_gpu(session, options, both, checked, lambda step: None))
         return [index for call in asked for index in call[4]]
 
-    monkeypatch.setattr(grade, "_timed_in_pool", in_pool)
+    monkeypatch.setattr(side_by_side, "_timed_in_pool", in_pool)
     wrong = VariantEvidence(
         "silu", "triton", "silu.py", parts=(PartEvidence("float32", "ragged", Status.crashed),)
     )
@@ -229,7 +229,7 @@ def test_where_there_is_one_gpu_or_one_variant_nothing_is_timed_elsewhere(sessio
 
 def test_variants_are_timed_in_processes_of_their_own():
     """Over the interpreter, where each says that it needs a GPU."""
-    options = grade._Options(EXERCISES, PUBLIC_SEED, "interpreter", None, False, ())
+    options = side_by_side.Options(EXERCISES, PUBLIC_SEED, "interpreter", None, False, ())
     pairs = [(SILU, TRITON), (EXERCISES["rmsnorm"], EXERCISES["rmsnorm"].variants["triton"])]
     checked = {
         index: VariantEvidence(exercise.name, variant.name, variant.file, parts=RIGHT.parts)
@@ -237,7 +237,9 @@ def test_variants_are_timed_in_processes_of_their_own():
     }
     with Session(ROOT / "reference", EXERCISES, device="interpreter") as session:
         found = dict(
-            grade._timed_in_pool(session, options, pairs, checked, [0, 1], 2, lambda step: None)
+            side_by_side._timed_in_pool(
+                session, options, pairs, checked, [0, 1], 2, lambda step: None
+            )
         )
     for index, (exercise, variant) in enumerate(pairs):
         seen = found[index]
