@@ -15,8 +15,7 @@ import psutil
 import pytest
 
 from grader import __main__ as command
-from grader import grade as grading
-from grader import pool
+from grader import pool, side_by_side
 from grader.correctness import Effort
 from grader.evidence import MemoryEvidence, PartEvidence, VariantEvidence
 from grader.grade import grade
@@ -183,21 +182,21 @@ class Scripted:
 
     def __exit__(self, *_: object) -> None: ...
 
-    def submit(self, function, kept_as, submission, files, options, exercise, variant, told):
+    def submit(self, function, task, told):
         future: Future[VariantEvidence] = Future()
-        end = self.left[exercise].pop(0)
+        end = self.left[task.exercise].pop(0)
         if isinstance(end, KeyboardInterrupt):
             raise end
         if end is not None:
             future.set_exception(end)
         else:
-            future.set_result(VariantEvidence(exercise, variant, ""))
+            future.set_result(VariantEvidence(task.exercise, task.variant, ""))
         return future
 
 
 def graded(monkeypatch, **ends):
     monkeypatch.setattr(Scripted, "ends", ends, raising=False)
-    monkeypatch.setattr(grading.pool, "Pool", Scripted)
+    monkeypatch.setattr(side_by_side.pool, "Pool", Scripted)
     return grade(ROOT / "reference", EXERCISES, jobs=2, **OPTIONS)
 
 
@@ -229,29 +228,31 @@ class Shares:
     def submit(self, function, *arguments, told):
         self.done.append(function)
         future: Future = Future()
-        if function is grading._check:
+        if function is side_by_side._check:
             statuses = {self._wrong: Status.wrong_values}
             found = [PartEvidence(*k, statuses.get(k[1], Status.passed)) for k in arguments[-1]]
             future.set_result(found)
         elif self._lost:
             self._lost -= 1
             future.set_exception(Lost("killed"))
-        elif function is grading._count:
+        elif function is side_by_side._count:
             future.set_result(MemoryEvidence(Status.passed))
         else:
-            assert function is grading._check_all
+            assert function is side_by_side._check_all
             part = PartEvidence("float32", "aligned", Status.passed)
-            future.set_result(VariantEvidence(*arguments[-2:], "", parts=(part,)))
+            [task] = arguments
+            made = VariantEvidence(task.exercise, task.variant, "", parts=(part,))
+            future.set_result(made)
         return future
 
 
 def shared_out(name: str, device: str, processes: Shares):
     exercise, variant = name.split("/")
     pair = (load_all()[exercise], load_all()[exercise].variants[variant])
-    options = grading._Options(load_all(), 7, device, None, False, ())
+    options = side_by_side.Options(load_all(), 7, device, None, False, ())
     with Session(ROOT / "reference", load_all(), device="interpreter") as session:
-        checking = grading._Checking(session, options, [pair], processes, lambda step: None)
-        shares = grading._shares(0, pair[1], device)
+        checking = side_by_side._Checking(session, options, [pair], processes, lambda step: None)
+        shares = side_by_side._shares(0, pair[1], device)
         for share in shares:
             checking.submit(share)
         seen = []
@@ -276,7 +277,7 @@ def test_on_a_gpu_the_size_classes_of_a_triton_variant_are_shared_out_and_put_to
     assert len(variant.dtypes) > 1
     assert [(part.dtype, part.size_class) for part in evidence.parts] == keys
     assert evidence.memory.status is Status.passed
-    assert processes.done == [grading._check] * len(of_parts) + [grading._count]
+    assert processes.done == [side_by_side._check] * len(of_parts) + [side_by_side._count]
 
 
 def test_what_was_counted_of_a_variant_that_is_wrong_is_forgotten():
@@ -291,7 +292,7 @@ def test_what_was_counted_of_a_variant_that_is_wrong_is_forgotten():
 def test_what_is_compiled_once_or_not_at_all_is_one_share(name, device):
     processes = Shares()
     shares, evidence = shared_out(name, device, processes)
-    assert len(shares) == 1 and processes.done == [grading._check_all]
+    assert len(shares) == 1 and processes.done == [side_by_side._check_all]
     assert evidence.correctness is Status.passed
 
 
