@@ -22,13 +22,12 @@ from typing import Protocol
 import psutil
 
 from grader import processes
-from grader.worker import protocol, spinning
+from grader.worker import protocol
 from grader.worker.protocol import Code, Operation, ProtocolError, Reply, Request
 
 LOG_BYTES = 64 * 1024
 WALL_PER_CPU = 3.0  # wall seconds allowed per second of the CPU limit
 WATCH_INTERVAL = 0.1  # seconds between looks at what a worker uses
-SPIN_SECONDS = 0.002  # before the grader sleeps: many a case's answer comes sooner
 MEASURE_INTERVAL = 0.3  # seconds between looks at the scratch folder
 MOST_PROCESSES = 64  # of one worker at a time
 INHERITED_BYTES = 1 << 30  # resident, but the forking parent's: torch and triton
@@ -207,10 +206,8 @@ class Worker:
             self.pid, lambda: processes.without(self._sandbox.processes_of(self), self._twins)
         )
         looked = measured = started
-        found = spinning.soon(poller, SPIN_SECONDS)
         while True:
-            events = dict(found or poller.poll(WATCH_INTERVAL * 1000))
-            found = []
+            events = dict(poller.poll(WATCH_INTERVAL * 1000))
             if self._log in events:
                 self._drain()
                 if events[self._log] & select.POLLHUP:

@@ -16,7 +16,6 @@ import contextlib
 import inspect
 import json
 import linecache
-import select
 import socket
 import sys
 import traceback
@@ -28,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from . import memory, quick_build, spinning, stand_by
+from . import memory, quick_build, stand_by
 from .devices import Device, DeviceLost, causes, make_device, text_of
 from .library_calls import LibraryCalls
 from .protocol import (
@@ -47,7 +46,6 @@ if TYPE_CHECKING:  # it imports the interpreter
 
 MODULE_NAME = "submission"
 MOST_KERNELS = 128  # names told of one call
-SPIN_SECONDS = 0.002  # after an answer: the next case's request mostly comes sooner
 MOST_LETTERS = 300  # of each: of C++ they have thousands, and what tells them apart comes first
 
 
@@ -90,10 +88,7 @@ def serve(
     if device == "cuda" and page is None:
         quick_build.install()
     requests.send(Reply(0, Code.ok).pack())  # ready
-    poller = select.poll()
-    poller.register(requests, select.POLLIN)
     while True:
-        spinning.soon(poller, SPIN_SECONDS)
         try:
             data, descriptors, _, _ = socket.recv_fds(requests, REQUEST_BYTES, 1)
         except ConnectionError:
