@@ -267,7 +267,7 @@ def _outcome(item: Placed, after: torch.Tensor) -> Outcome:
     bits = _BITS[getattr(torch, slot.dtype).itemsize]
     changed = after.view(bits) != item.before.view(bits)
     inside = _strided(changed, slot)
-    unwritten = ~inside  # a copy
+    unwritten = ~inside  # of its own: what it is taken from is cleared below
     values = _view(after, slot).clone(memory_format=torch.contiguous_format)
     any_change = not bool(unwritten.all())
     inside.fill_(False)

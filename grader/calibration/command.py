@@ -62,6 +62,10 @@ def command(
     names = known_names(exercises, only or [])
     have_oracles(exercises, names)
     writable(out)
+    if resume and out is None:
+        raise CalibrationError("--resume: expected --out too, the file to go on with")
+    if resume and taken is not None:
+        raise CalibrationError("--resume: expected to time something, and --readings times nothing")
     if taken is None:
         found = _timed(exercises, names, out, resume)
     else:
@@ -186,9 +190,7 @@ def _timed(
     device = machine.gpu_name()
     if device is None:
         raise CalibrationError("expected an NVIDIA GPU to calibrate on, found none")
-    if resume and out is None:
-        raise CalibrationError("--resume: expected --out too, the file to go on with")
-    known = readings.read(out) if resume and out.exists() else None
+    known = readings.read(out) if resume and out is not None and out.exists() else None
     with bar() as line, clock() as timer:
         task = line.add_task("starting", total=None)
 

@@ -461,8 +461,15 @@ def test_a_calibration_tells_each_timing_and_goes_on_where_it_was(
     run(capsys, monkeypatch, *only)
     assert len(made_up.seen) == 2 * timed
     assert [each.name for each in tmp_path.iterdir()] == ["readings.json"]
+
+
+def test_going_on_needs_a_file_and_something_to_time(capsys, monkeypatch, tmp_path):
+    path = tmp_path / "readings.json"
+    path.write_text(readings.to_json(Readings(GPU)))
     refused = run(capsys, monkeypatch, "--resume")
     assert refused.status == 2 and "expected --out too" in refused.err
+    refused = run(capsys, monkeypatch, "--readings", path, "--out", path, "--resume")
+    assert refused.status == 2 and "--readings times nothing" in refused.err
 
 
 @pytest.mark.gpu

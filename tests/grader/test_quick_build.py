@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import shutil
 import subprocess
 import sysconfig
@@ -77,12 +76,6 @@ def test_only_what_is_not_timed_is_compiled_in_a_hurry(monkeypatch, device, page
 
         def recv_fds(self, *_): ...
 
-        def fileno(self) -> int:
-            return readable
-
-    readable, writing = os.pipe()
-    os.close(writing)
     monkeypatch.setattr(host.socket, "recv_fds", lambda *_: (b"", [], 0, None))
     host.serve(Ended(), [], "x.py", "x", device, page=page)
-    os.close(readable)
     assert done == [True] * hurries
