@@ -75,6 +75,7 @@ from triton.experimental.gluon.language.nvidia.hopper import (
     warpgroup_mma_wait,
 )
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
+from triton.tools.tensor_descriptor import TensorDescriptor as PlainDescriptor
 
 # The hardware has exp2 and no exp: exp(x) = exp2(x * LOG2_E), and log(y) = log2(y) * LN_2.
 LOG2_E = tl.constexpr(1.4426950408889634)
@@ -386,15 +387,17 @@ def flash_attention_hopper_kernel(
 
 @triton.jit
 def flash_attention_kernel(
-    q_ptr, k_ptr, v_ptr, out_ptr, lse_ptr, sm_scale, H, N_CTX, N_KV,
+    q_ptr, keys, values, out_ptr, lse_ptr, sm_scale, H, N_CTX, N_KV,
     stride_qz, stride_qh, stride_qm, stride_kz, stride_kh, stride_kn,
     stride_vz, stride_vh, stride_vn, stride_oz, stride_oh, stride_om,
     HEAD_DIM: tl.constexpr, IS_CAUSAL: tl.constexpr,
-    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, TMA: tl.constexpr,
 ):  # fmt: skip
     """One program computes BLOCK_M rows of out, and their log-sum-exp, for one head.
 
-    Any shape, stride and dtype. The blocks of keys that every row sees come first, without a mask.
+    keys and values: tensor descriptors with TMA, where one instruction of one thread fetches a
+    block; without, pointers, for any shape, stride and dtype. The blocks of keys that every row
+    sees come first, without a mask.
     """
     pid = tl.program_id(0)
     blocks_m = tl.cdiv(N_CTX, BLOCK_M)
@@ -406,8 +409,11 @@ def flash_attention_kernel(
     offs_n = tl.arange(0, BLOCK_N)
     offs_d = tl.arange(0, HEAD_DIM)
     rows_m, rows_n = offs_m[:, None].to(tl.int64), offs_n[:, None].to(tl.int64)
-    k_ptrs = k_ptr + z * stride_kz + h * stride_kh + rows_n * stride_kn + offs_d[None, :]
-    v_ptrs = v_ptr + z * stride_vz + h * stride_vh + rows_n * stride_vn + offs_d[None, :]
+    if TMA:
+        z_32, h_32 = z.to(tl.int32), h.to(tl.int32)
+    else:
+        k_ptrs = keys + z * stride_kz + h * stride_kh + rows_n * stride_kn + offs_d[None, :]
+        v_ptrs = values + z * stride_vz + h * stride_vh + rows_n * stride_vn + offs_d[None, :]
 
     rows = offs_m[:, None] < N_CTX
     q_ptrs = q_ptr + z * stride_qz + h * stride_qh + rows_m * stride_qm + offs_d[None, :]
@@ -429,10 +435,14 @@ def flash_attention_kernel(
     unmasked = tl.maximum(seen_by_all, 0) // BLOCK_N * BLOCK_N
     for MASKED in tl.static_range(2):
         for start in range(unmasked if MASKED else 0, end if MASKED else unmasked, BLOCK_N):
-            first_n = tl.cast(start, tl.int64)
-            keys = (start + offs_n[:, None] < N_KV) if MASKED else True
-            k = tl.load(k_ptrs + first_n * stride_kn, mask=keys, other=0.0)
-            v = tl.load(v_ptrs + first_n * stride_vn, mask=keys, other=0.0)
+            if TMA:  # past the end of a head come zeros
+                k = keys.load([z_32, h_32, start, 0]).reshape(BLOCK_N, HEAD_DIM)
+                v = values.load([z_32, h_32, start, 0]).reshape(BLOCK_N, HEAD_DIM)
+            else:
+                first_n = tl.cast(start, tl.int64)
+                there = (start + offs_n[:, None] < N_KV) if MASKED else True
+                k = tl.load(k_ptrs + first_n * stride_kn, mask=there, other=0.0)
+                v = tl.load(v_ptrs + first_n * stride_vn, mask=there, other=0.0)
 
             scores = tl.dot(q, tl.trans(k), input_precision="ieee")
             if MASKED:
@@ -462,6 +472,7 @@ def flash_attention_kernel(
 BLOCK_N = 128  # keys at a time, in the kernel for Hopper
 LEAST_WORK = 2**34  # FLOP, some 30 us of an H100: below, the launch with tensor maps takes longer
 L2_SHARE = 24 * 2**20  # bytes of keys and values that programs may have in use at the same time
+SHARED_MEMORY = 230400  # bytes: what plain Triton takes at HEAD_DIM 128 with TMA
 MOST_TILES = 1 << 14  # whose dealing out is tried; with more, no way to do it is far from even
 
 
@@ -569,24 +580,54 @@ def flash_attention(
     other strides are each tensor's own. lse: shape (Z, H, N_CTX), float32, contiguous. sm_scale is
     above 0. causal: query i sees the keys up to i + N_KV - N_CTX only. One that sees none: 0, -inf.
     """
-    Z, H, N_CTX, HEAD_DIM = q.shape
-    N_KV = k.shape[2]
-    fits = HEAD_DIM in (64, 128) and q.dtype in (torch.float16, torch.bfloat16)
-    if fits and q.is_cuda and 4 * Z * H * N_CTX * N_KV * HEAD_DIM >= LEAST_WORK:
+    if _is_large(q, k):
         programs = _multiprocessors(q.get_device())
         if programs and _launch_hopper(q, k, v, out, lse, sm_scale, causal, programs):
             return
+    flash_attention_plain(q, k, v, out, lse, sm_scale, causal)
+
+
+def flash_attention_plain(q, k, v, out, lse, sm_scale: float, causal: bool) -> None:
+    """The same in plain Triton; with TMA where the launch is worth it, and it can go."""
+    Z, H, N_CTX, HEAD_DIM = q.shape
+    N_KV = k.shape[2]
+    maxnreg = None
     if q.element_size() == 4:  # twice the shared memory for each element
         BLOCK_M, BLOCK_KV, num_warps, num_stages = 64, 32, 4, 2
     elif HEAD_DIM == 128:
         BLOCK_M, BLOCK_KV, num_warps, num_stages = 128, 64, 8, 3
     else:
         BLOCK_M, BLOCK_KV, num_warps, num_stages = 64, 128, 4, 2
+    keys, values = k, v
+    if _is_large(q, k) and _has_tma(q.get_device()):
+        try:
+            keys, values = (PlainDescriptor.from_tensor(t, [1, 1, 128, HEAD_DIM]) for t in (k, v))
+        except AssertionError:  # a base or a stride that isn't a multiple of 16 bytes
+            keys, values = k, v
+    tma = keys is not k
+    if tma:  # no addresses in registers: 128 keys fit at any HEAD_DIM, and at 64 three programs
+        BLOCK_KV = 128
+        maxnreg = 168 if HEAD_DIM == 64 else None
     grid = (triton.cdiv(N_CTX, BLOCK_M) * Z * H,)
     flash_attention_kernel[grid](
-        q, k, v, out, lse, sm_scale, H, N_CTX, N_KV,
+        q, keys, values, out, lse, sm_scale, H, N_CTX, N_KV,
         q.stride(0), q.stride(1), q.stride(2), k.stride(0), k.stride(1), k.stride(2),
         v.stride(0), v.stride(1), v.stride(2), out.stride(0), out.stride(1), out.stride(2),
-        HEAD_DIM=HEAD_DIM, IS_CAUSAL=causal, BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_KV,
-        num_warps=num_warps, num_stages=num_stages,
+        HEAD_DIM=HEAD_DIM, IS_CAUSAL=causal, BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_KV, TMA=tma,
+        num_warps=num_warps, num_stages=num_stages, maxnreg=maxnreg,
     )  # fmt: skip
+
+
+@functools.lru_cache(maxsize=8)
+def _has_tma(device: int) -> bool:
+    """Whether the GPU has TMA, and shared memory for tiles of 128 keys in three stages."""
+    properties = torch.cuda.get_device_properties(device)
+    return properties.major >= 9 and properties.shared_memory_per_block_optin >= SHARED_MEMORY
+
+
+def _is_large(q: torch.Tensor, k: torch.Tensor) -> bool:
+    """Whether tensor maps are worth their launch, and the tiles are ones that they are made for."""
+    Z, H, N_CTX, HEAD_DIM = q.shape
+    work = 4 * Z * H * N_CTX * k.shape[2] * HEAD_DIM
+    fits = HEAD_DIM in (64, 128) and q.dtype in (torch.float16, torch.bfloat16)
+    return fits and q.is_cuda and work >= LEAST_WORK

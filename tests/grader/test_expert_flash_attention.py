@@ -1,4 +1,4 @@
-"""The expert's flash attention is right for any shape and stride, by either of its two kernels."""
+"""The expert's flash attention is right for any shape and stride, by each of its three ways."""
 
 from __future__ import annotations
 
@@ -62,6 +62,38 @@ for n_ctx, n_kv, causal in {shapes!r}:
         assert lse_is_close, shape
 
 
+def test_without_a_gpu_the_blocks_that_tma_would_bring_are_right(tmp_path):
+    laboratory = Laboratory("mended", tmp_path)
+    shapes = [(70, 70, True), (65, 300, True), (300, 65, True), (33, 140, False), (64, 256, False)]
+    found = laboratory(
+        FILE.read_text(),
+        TRUTH
+        + f"""
+k._is_large = k._has_tma = lambda *_: True  # as if on a GPU: the interpreter has descriptors
+launched = []
+kernel = k.flash_attention_kernel
+class Told:
+    def __getitem__(self, grid):
+        return lambda *args, **named: (launched.append(named["TMA"]), kernel[grid](*args, **named))
+k.flash_attention_kernel = Told()
+result = []
+for n_ctx, n_kv, causal in {shapes!r}:
+    torch.manual_seed(3)
+    q, keys, v = (torch.randn(1, 2, n, 64).half() for n in (n_ctx, n_kv, n_kv))
+    out, lse = torch.empty_like(q), torch.empty(1, 2, n_ctx)
+    k.flash_attention_plain(q, keys, v, out, lse, 0.125, causal)
+    true_out, true_lse = truth(q, keys, v, 0.125, causal)
+    close = torch.allclose(lse.double(), true_lse, atol=1e-4)
+    result.append([((out - true_out).norm() / true_out.norm()).item(), close, launched.pop()])
+""",
+        header="",
+    )
+    laboratory.close()
+    for shape, (error, lse_is_close, with_tma) in zip(shapes, found, strict=True):
+        assert error < 2e-3, shape
+        assert lse_is_close and with_tma, shape
+
+
 @pytest.mark.parametrize(
     ("n_heads", "n", "block_m", "most"),
     [(64, 4096, 192, 24), (128, 2048, 192, 48), (32, 16384, 192, 6), (64, 4096, 128, 12)],
@@ -84,8 +116,9 @@ def test_causal_tiles_are_dealt_out_evenly(expert, n_heads, n, block_m, most):
 
 
 @pytest.mark.gpu
-def test_on_a_gpu_any_shape_is_right_and_the_same_each_time(expert, monkeypatch):
-    monkeypatch.setattr(expert, "LEAST_WORK", 0)  # so that small shapes take Hopper's kernel too
+@pytest.mark.parametrize("entry", ["flash_attention", "flash_attention_plain"])
+def test_on_a_gpu_any_shape_is_right_and_the_same_each_time(expert, monkeypatch, entry):
+    monkeypatch.setattr(expert, "LEAST_WORK", 0)  # so that small shapes go by TMA too
     names: dict = {"torch": torch}
     exec(TRUTH, names)
     numbers = st.one_of(st.integers(1, 700), st.sampled_from([64, 128, 192, 256, 384, 512]))
@@ -124,7 +157,7 @@ def test_on_a_gpu_any_shape_is_right_and_the_same_each_time(expert, monkeypatch)
             whole = behind(n_ctx, 7.0)
             out = whole[:, :, :n_ctx, :head_dim]
             lse = torch.full((*heads, n_ctx), 7.0, device="cuda")
-            expert.flash_attention(q, k, v, out, lse, 0.125, causal)
+            getattr(expert, entry)(q, k, v, out, lse, 0.125, causal)
             found.append((out.clone(), lse))
             out.fill_(7.0)
             assert (whole == 7).all(), "wrote beyond a row or a head"

@@ -18,7 +18,16 @@ from rich.console import Console
 from tests.benchmarks import reference_kernels as program
 from tests.benchmarks.kernels import checking, course, document, rounds, table, versions
 from tests.benchmarks.kernels.checking import Truth, check
-from tests.benchmarks.kernels.goals import EXPERT, GRADED, VERSIONS, Aim, Case, Goal, every_case
+from tests.benchmarks.kernels.goals import (
+    EXPERT,
+    GRADED,
+    PLAIN,
+    VERSIONS,
+    Aim,
+    Case,
+    Goal,
+    every_case,
+)
 from tests.benchmarks.kernels.judging import (
     Checked,
     Outcome,
@@ -74,6 +83,7 @@ def test_attention_asks_more_of_the_expert_and_of_long_sequences():
         if (aim := case.aim_of(version))
     }
     assert asked[(4096, 128), GRADED] == 0.80 and asked[(4096, 64), GRADED] == 0.97
+    assert asked[(4096, 128), PLAIN] == 0.80 and asked[(4096, 64), PLAIN] == 0.97
     assert asked[(16384, 64), EXPERT] == 1.05 and asked[(2048, 64), EXPERT] == 1.00
     assert ((1024, 64), GRADED) not in asked
 
@@ -308,6 +318,20 @@ def test_the_files_of_a_version_and_which_are_there():
     for case in CASES:
         if not KERNELS[case.kernel].is_cuda:
             assert versions.is_there(case, GRADED)
+        assert versions.is_there(case, PLAIN) == (case.kernel == "flash_attention")
+
+
+def test_the_plain_version_is_another_entry_of_the_experts_file(monkeypatch, tmp_path):
+    asked = []
+    monkeypatch.setattr(versions, "_entry", lambda *of: asked.append(of))
+    attention = next(case for case in CASES if case.kernel == "flash_attention")
+    for version in VERSIONS:
+        versions.load(attention, version, tmp_path)
+    assert [(file.parent.name, entry) for file, entry, _ in asked] == [
+        ("reference", "flash_attention"),
+        ("expert", "flash_attention_plain"),
+        ("expert", "flash_attention"),
+    ]
 
 
 class Asked:

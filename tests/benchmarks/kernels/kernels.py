@@ -27,6 +27,7 @@ class Kernel:
     moved: Callable[[Case], float]
     flops: Callable[[Case], float] = lambda case: 0.0
     is_cuda: bool = False
+    has_plain: bool = False  # the expert's file has ENTRY_plain beside ENTRY
 
 
 def dtype_of(case: Case) -> torch.dtype:
@@ -174,5 +175,6 @@ KERNELS: dict[str, Kernel] = {
         _attention_arguments,
         _attention_moved,
         _attention_flops,
+        has_plain=True,
     ),
 }

@@ -19,11 +19,11 @@ from pathlib import Path
 import torch
 
 from lecture.kernels import REFERENCE, Missing, cuda_entry, cuda_library, triton_entry
-from tests.benchmarks.kernels.goals import EXPERT, GRADED, VERSIONS, Case
+from tests.benchmarks.kernels.goals import EXPERT, GRADED, PLAIN, VERSIONS, Case
 from tests.benchmarks.kernels.kernels import KERNELS
 from tests.benchmarks.kernels.peers import Call
 
-FOLDERS = {GRADED: REFERENCE, EXPERT: REFERENCE / "expert"}
+FOLDERS = {GRADED: REFERENCE, PLAIN: REFERENCE / "expert", EXPERT: REFERENCE / "expert"}
 PROCESSES = 10  # that compile side by side: each holds a CUDA context and a case's tensors
 SECONDS = 75.0  # for all of them; what was not begun by then is tried when it is timed
 OF_ONE = 60.0  # seconds in which a version compiles and runs once, or it hangs
@@ -38,6 +38,8 @@ def is_there(case: Case, version: str) -> bool:
     kernel = KERNELS[case.kernel]
     if kernel.is_cuda and version == GRADED and case.dtype != "float32":
         return False
+    if version == PLAIN and not kernel.has_plain:
+        return False
     return source(case, version).is_file()
 
 
@@ -50,10 +52,13 @@ def source(case: Case, version: str) -> Path:
 def load(case: Case, version: str, built: Path) -> Call:
     """A version as a function of inputs and outputs. `built` holds what nvcc made. Raises Missing.
 
-    A C++ entry that moves elements of two bytes has it in its name: transpose_v4_16bit.
+    A C++ entry that moves elements of two bytes has it in its name: transpose_v4_16bit; one that is
+    the expert's in plain Triton, too: flash_attention_plain.
     """
     kernel = KERNELS[case.kernel]
     end = "_16bit" if kernel.is_cuda and case.dtype != "float32" else ""
+    if version == PLAIN:
+        end = "_plain"
     entry = _entry(source(case, version), f"{kernel.entry}{end}", built / version)
     return lambda given, outputs: entry(*kernel.arguments(given, outputs))
 
