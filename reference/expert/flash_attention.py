@@ -23,6 +23,9 @@ The schedule, for Hopper (compute capability 9.0), written in Gluon:
   for the next tile start while this one is computed. Causal tiles differ in length: they are dealt
   out from long to short, forth and back, in groups of heads whose keys and values fit in the L2
   cache. Which size of group evens out the programs' work is tried out on the host, once a shape.
+- Not causal, the tiles that whole rounds leave over are shared out by blocks of keys, where that
+  is worth it (stream-K: Osama et al., PPoPP 2023). Who has the last keys of a tile adds what others
+  left in memory, always in the same order: the bits are the same in each run.
 - Tensor maps have four dimensions. A copy that crosses the end of a head fills up with zeros (or,
   storing, stops there): with heads stacked into one matrix it would read, and store to, the next.
 
@@ -36,9 +39,9 @@ HEAD_DIM), in turn with it; docs/performance.md has more.
 | (4, 16, 4096, 128) | 1.05 | 1.12 |
 | (2, 16, 16384, 128) | 1.06 | 1.09 |
 | (16, 16, 1024, 64) | 0.98 | 1.00 |
-| (8, 16, 2048, 64) | 1.04 | 1.08 |
-| (4, 16, 4096, 64) | 1.06 | 1.12 |
-| (2, 16, 16384, 64) | 1.11 | 1.14 |
+| (8, 16, 2048, 64) | 1.05 | 1.08 |
+| (4, 16, 4096, 64) | 1.08 | 1.12 |
+| (2, 16, 16384, 64) | 1.15 | 1.14 |
 
 What a step brings:
 
@@ -50,6 +53,8 @@ What a step brings:
 | consumers take turns at issuing products (PING_PONG), HEAD_DIM 64 | 1-3 %, measured |
 | the same with two consumers, 1024 rows | 2 and 8 %, measured |
 | the same, HEAD_DIM 128, causal, 4096 keys; elsewhere it costs | 2-3 %, measured |
+| tiles left over in parts, HEAD_DIM 64: 2048, 4096, 16384 rows | 1.2, 2.1, 2.5 %, measured |
+| the same, HEAD_DIM 128, 16384 rows; with fewer it costs | 1 %, measured |
 | causal tiles dealt out evenly: a bad size of group gives one program 1.1 to 1.6 times the mean | |
 | p from step to step in float32: in 16 bits, 32 of 455 instructions move halves, and it spills | |
 | last block first: one masked block a consumer, where the draft had two or three | |
@@ -83,6 +88,7 @@ LN_2 = tl.constexpr(0.6931471805599453)
 
 # Triton 3.9 calls them so; before, they had longer names.
 copy_in = tma.async_load if hasattr(tma, "async_load") else tma.async_copy_global_to_shared
+barrier = gl.barrier if hasattr(gl, "barrier") else gl.thread_barrier
 copy_out = tma.async_store if hasattr(tma, "async_store") else tma.async_copy_shared_to_global
 
 ROWS = gl.constexpr(64)  # of q for one warpgroup: what one wgmma instruction takes
@@ -92,25 +98,60 @@ ROWS = gl.constexpr(64)  # of q for one warpgroup: what one wgmma instruction ta
 
 
 @gluon.jit
-def _number_of_tiles(n_tiles):
-    """How many of the tiles are this program's, by the order of _nth_tile."""
+def _share(pid, sizes):
+    """The part of program pid of the last tiles, with SPLIT: its first block of keys, and its end.
+
+    Counted through the tiles that whole rounds leave over. As even as whole blocks go, at least one
+    and at most a tile's: a program has the last blocks of one tile, the first of the next, or both.
+    """
+    _, _, _, _, blocks, n_tiles, _, _ = sizes
     programs = gl.num_programs(0)
-    pid = gl.program_id(0)
-    rounds = n_tiles // programs
-    place = gl.where((rounds & 1) == 1, programs - 1 - pid, pid)  # in the last, unfinished round
-    return rounds + gl.where(place < n_tiles % programs, 1, 0)
+    left = (n_tiles % programs * blocks).to(gl.int64)
+    return (pid * left // programs).to(gl.int32), ((pid + 1) * left // programs).to(gl.int32)
 
 
 @gluon.jit
-def _nth_tile(n, H, n_heads, blocks_m, group, IS_CAUSAL: gl.constexpr):
-    """(block of rows, batch, head) of this program's tile number n.
+def _number_of_items(sizes, SPLIT: gl.constexpr):
+    """How many tiles, or parts of one, are this program's, by the order of _nth_item."""
+    _, _, _, _, blocks, n_tiles, _, _ = sizes
+    programs = gl.num_programs(0)
+    pid = gl.program_id(0)
+    number = n_tiles // programs
+    if SPLIT:
+        first, end = _share(pid, sizes)
+        number += (end - 1) // blocks - first // blocks + 1
+    else:
+        # The place in the last, unfinished round.
+        place = gl.where((number & 1) == 1, programs - 1 - pid, pid)
+        number += gl.where(place < n_tiles % programs, 1, 0)
+    return number
+
+
+@gluon.jit
+def _nth_item(
+    n, sizes, BLOCK_M: gl.constexpr, BLOCK_N: gl.constexpr, IS_CAUSAL: gl.constexpr,
+    SPLIT: gl.constexpr,
+):  # fmt: skip
+    """This program's item number n: block of rows, batch, head, first and end block of keys.
 
     Programs take tiles in rounds, every other round in reverse: whoever got the longest tile of one
-    round gets the shortest of the next.
+    round gets the shortest of the next. With SPLIT the last round is for parts of tiles. A program
+    begins with its last part: see _gather.
     """
+    H, N_CTX, N_KV, n_heads, blocks, n_tiles, blocks_m, group = sizes
     programs = gl.num_programs(0)
     pid = gl.program_id(0)
     tile = n * programs + gl.where((n & 1) == 1, programs - 1 - pid, pid)
+    first = 0
+    end = blocks
+    if SPLIT:
+        whole = n_tiles // programs
+        if n >= whole:
+            share, share_end = _share(pid, sizes)
+            part = (share_end - 1) // blocks - (n - whole)
+            tile = whole * programs + part
+            first = gl.maximum(share - part * blocks, 0)
+            end = gl.minimum(share_end - part * blocks, blocks)
     # A group of heads at a time; in it the longest tiles first.
     first_head = tile // (group * blocks_m) * group
     rest = tile - first_head * blocks_m
@@ -119,7 +160,8 @@ def _nth_tile(n, H, n_heads, blocks_m, group, IS_CAUSAL: gl.constexpr):
     m = rest // heads
     if IS_CAUSAL:
         m = blocks_m - 1 - m
-    return m, head // H, head % H
+        end = _blocks_seen((m + 1) * BLOCK_M, N_CTX, N_KV, BLOCK_N, IS_CAUSAL)
+    return m, head // H, head % H, first, end
 
 
 @gluon.jit
@@ -136,20 +178,20 @@ def _blocks_seen(end_m, N_CTX, N_KV, BLOCK_N: gl.constexpr, IS_CAUSAL: gl.conste
 
 @gluon.jit
 def _producer(
-    q_desc, k_desc, v_desc, buffers, barriers, sizes, IS_CAUSAL: gl.constexpr
+    q_desc, k_desc, v_desc, buffers, barriers, sizes, IS_CAUSAL: gl.constexpr,
+    SPLIT: gl.constexpr,
 ):  # fmt: skip
     """Copies q, k and v of one tile after the other to shared memory, as buffers come free."""
     q_s, k_s, v_s, out_s = buffers
     q_full, q_empty, k_full, k_empty, v_full, v_empty, _ = barriers
-    H, N_CTX, N_KV, n_heads, blocks_m, group = sizes
     CONSUMERS: gl.constexpr = out_s.shape[0]
     Q_STAGES: gl.constexpr = q_s.shape[0] // CONSUMERS
     STAGES: gl.constexpr = k_s.shape[0]
     BLOCK_N: gl.constexpr = k_s.shape[1]
     BLOCK_M: gl.constexpr = CONSUMERS * ROWS
     block = 0  # of keys, counted over all tiles
-    for n in range(_number_of_tiles(blocks_m * n_heads)):
-        m, z, h = _nth_tile(n, H, n_heads, blocks_m, group, IS_CAUSAL)
+    for n in range(_number_of_items(sizes, SPLIT)):
+        m, z, h, first, end = _nth_item(n, sizes, BLOCK_M, BLOCK_N, IS_CAUSAL, SPLIT)
         q_slot = n % Q_STAGES
         # A barrier's phase flips each time it completes. Waiting for the phase before the first
         # one passes at once: all buffers are empty at the start.
@@ -159,9 +201,8 @@ def _producer(
             row = m * BLOCK_M + i * ROWS
             q_to = q_s.index(q_slot * CONSUMERS + i)
             copy_in(q_desc, [z, h, row, 0], q_full.index(q_slot), q_to)
-        blocks = _blocks_seen((m + 1) * BLOCK_M, N_CTX, N_KV, BLOCK_N, IS_CAUSAL)
-        for i in range(blocks):
-            start = (blocks - 1 - i) * BLOCK_N
+        for i in range(end - first):
+            start = (end - 1 - i) * BLOCK_N
             slot = block % STAGES
             before = (block // STAGES & 1) ^ 1
             mbarrier.wait(k_empty.index(slot), before)
@@ -232,15 +273,79 @@ def _step(
 
 
 @gluon.jit
+def _give(m_i, l_i, o, parts, NUMBER: gl.constexpr, CONSUMERS: gl.constexpr):
+    """Leave the sums over some of a tile's keys for the program that has its last ones."""
+    flags, numbers = parts
+    at = gl.program_id(0) * CONSUMERS + NUMBER
+    m_ptrs, l_ptrs, o_ptrs = _places(numbers, at, m_i, o)
+    gl.store(m_ptrs, m_i)
+    gl.store(l_ptrs, l_i)
+    gl.store(o_ptrs, o)
+    barrier()  # of this warpgroup: then the flag stands for what all of its threads have stored
+    gl.atomic_xchg(flags + at, 1, sem="release", scope="gpu")
+
+
+@gluon.jit
+def _gather(
+    m_i, l_i, o, parts, sizes, qk_scale, NUMBER: gl.constexpr, CONSUMERS: gl.constexpr
+):  # fmt: skip
+    """Add what other programs have summed over the keys before, in the order of programs.
+
+    They are of lower numbers, and so have begun; and it is the first of their parts that they give,
+    the last that is waited for: so whoever waits, waits for somebody who doesn't.
+    """
+    flags, numbers = parts
+    _, _, _, _, blocks, n_tiles, _, _ = sizes
+    programs = gl.num_programs(0)
+    pid = gl.program_id(0)
+    share, _ = _share(pid, sizes)
+    before = share // blocks * blocks  # the tile's first block
+    left = (n_tiles % programs * blocks).to(gl.int64)
+    # Whose share goes beyond that: (p + 1) * left // programs > before.
+    first_pid = (((before + 1).to(gl.int64) * programs + left - 1) // left).to(gl.int32) - 1
+    for p in range(first_pid, pid):
+        at = p * CONSUMERS + NUMBER
+        given = 0
+        while given == 0:  # the flag is taken back as it is found: for the next launch it is 0
+            given = gl.atomic_cas(flags + at, 1, 0, sem="acquire", scope="gpu")
+        m_ptrs, l_ptrs, o_ptrs = _places(numbers, at, m_i, o)
+        m_part = gl.load(m_ptrs)
+        m_new = gl.maximum(m_i, m_part)
+        base = gl.where(m_new == -float("inf"), 0.0, m_new * qk_scale)
+        alpha = gl.exp2(m_i * qk_scale - base)
+        beta = gl.exp2(m_part * qk_scale - base)
+        l_i = l_i * alpha + gl.load(l_ptrs) * beta
+        OF_ROWS: gl.constexpr = gl.SliceLayout(1, o.type.layout)
+        o = o * gl.convert_layout(alpha, OF_ROWS)[:, None]
+        o += gl.load(o_ptrs) * gl.convert_layout(beta, OF_ROWS)[:, None]
+        m_i = m_new
+    return m_i, l_i, o
+
+
+@gluon.jit
+def _places(numbers, at, m_i, o):
+    """Where the largest scores, the sums and the rows of out of part number `at` are."""
+    HEAD_DIM: gl.constexpr = o.shape[1]
+    OUT: gl.constexpr = o.type.layout
+    first = numbers + at.to(gl.int64) * (ROWS * (HEAD_DIM + 2))
+    rows = gl.arange(0, ROWS, layout=m_i.type.layout)
+    out_rows = gl.arange(0, ROWS, layout=gl.SliceLayout(1, OUT))
+    out_cols = gl.arange(0, HEAD_DIM, layout=gl.SliceLayout(0, OUT))
+    out = first + out_rows[:, None] * HEAD_DIM + out_cols[None, :]
+    sums = first + ROWS * HEAD_DIM
+    return sums + rows, sums + ROWS + rows, out
+
+
+@gluon.jit
 def _consumer(
     NUMBER: gl.constexpr, shared, IS_CAUSAL: gl.constexpr, CROSSES: gl.constexpr,
-    PING_PONG: gl.constexpr,
+    PING_PONG: gl.constexpr, SPLIT: gl.constexpr,
 ):  # fmt: skip
     """The 64 rows number NUMBER of each tile."""
-    out_desc, lse_ptr, buffers, barriers, sizes, qk_scale = shared
+    out_desc, lse_ptr, buffers, barriers, sizes, qk_scale, parts = shared
     q_s, k_s, v_s, out_s = buffers
     q_full, q_empty, k_full, k_empty, v_full, v_empty, turns = barriers
-    H, N_CTX, N_KV, n_heads, blocks_m, group = sizes
+    H, N_CTX, N_KV, _, blocks, _, _, _ = sizes
     CONSUMERS: gl.constexpr = out_s.shape[0]
     Q_STAGES: gl.constexpr = q_s.shape[0] // CONSUMERS
     STAGES: gl.constexpr = k_s.shape[0]
@@ -253,18 +358,20 @@ def _consumer(
     OUT: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, HEAD_DIM, 16])
     block = 0  # of keys, counted over all tiles
     turn = 0
-    for n in range(_number_of_tiles(blocks_m * n_heads)):
-        m, z, h = _nth_tile(n, H, n_heads, blocks_m, group, IS_CAUSAL)
+    for n in range(_number_of_items(sizes, SPLIT)):
+        m, z, h, first, end = _nth_item(n, sizes, BLOCK_M, BLOCK_N, IS_CAUSAL, SPLIT)
         first_m = m * BLOCK_M + NUMBER * ROWS
         rows = first_m + gl.arange(0, ROWS, layout=gl.SliceLayout(1, SCORES))
         last_seen = rows * 0 + N_KV - 1
-        blocks = _blocks_seen((m + 1) * BLOCK_M, N_CTX, N_KV, BLOCK_N, IS_CAUSAL)
-        mine = _blocks_seen(first_m + ROWS, N_CTX, N_KV, BLOCK_N, IS_CAUSAL)
+        end_seen = end
         if IS_CAUSAL:
             last_seen = rows + N_KV - N_CTX
-        mine = gl.where(first_m < N_CTX, mine, 1)  # past the end, where nothing is stored
+            end_seen = _blocks_seen(first_m + ROWS, N_CTX, N_KV, BLOCK_N, IS_CAUSAL)
+        # One block past the end, where nothing is stored.
+        end_seen = gl.where(first_m < N_CTX, end_seen, first + 1)
+        mine = end_seen - first
 
-        for _ in range(blocks - mine):  # these are for consumers with later rows
+        for _ in range(end - end_seen):  # these are for consumers with later rows
             slot = block % STAGES
             phase = block // STAGES & 1
             mbarrier.wait(k_full.index(slot), phase)
@@ -289,7 +396,7 @@ def _consumer(
         block += 1
         m_i = gl.full([ROWS], -float("inf"), gl.float32, gl.SliceLayout(1, SCORES))
         l_i = gl.zeros([ROWS], gl.float32, gl.SliceLayout(1, SCORES))
-        start = (mine - 1) * BLOCK_N
+        start = (end_seen - 1) * BLOCK_N
         p, m_i, l_i, _ = _softmax(s, m_i, l_i, qk_scale, last_seen, start, True)
         o = gl.zeros([ROWS, HEAD_DIM], gl.float32, OUT)
 
@@ -316,17 +423,29 @@ def _consumer(
         p_16 = gl.convert_layout(p.to(v_s.dtype), gl.DotOperandLayout(0, OUT, k_width=2))
         mbarrier.wait(v_full.index(slot), (block - 1) // STAGES & 1)
         o = warpgroup_mma(p_16, v_s.index(slot), o, is_async=True)
-        lse = gl.where(l_i > 0.0, (m_i * qk_scale + gl.log2(l_i)) * LN_2, -float("inf"))
-        lse_ptrs = lse_ptr + (z * H + h).to(gl.int64) * N_CTX + rows
-        gl.store(lse_ptrs, lse, mask=rows < N_CTX)
-        factor = gl.where(l_i > 0.0, 1.0 / l_i, 0.0)
-        o = warpgroup_mma_wait(0, deps=[o])
-        mbarrier.arrive(v_empty.index(slot), count=1)
-        o = o * gl.convert_layout(factor, gl.SliceLayout(1, OUT))[:, None]
-        tma.store_wait(0)  # until the last tile's rows have been read
-        out_s.index(NUMBER).store(o.to(out_s.dtype))
-        fence_async_shared()
-        copy_out(out_desc, [z, h, first_m, 0], out_s.index(NUMBER))
+        is_last: gl.constexpr = True  # part of a tile, or all of it
+        if SPLIT:
+            o = warpgroup_mma_wait(0, deps=[o])
+            mbarrier.arrive(v_empty.index(slot), count=1)
+            is_last = end == blocks
+            if is_last:
+                if first > 0:
+                    m_i, l_i, o = _gather(m_i, l_i, o, parts, sizes, qk_scale, NUMBER, CONSUMERS)
+            else:
+                _give(m_i, l_i, o, parts, NUMBER, CONSUMERS)
+        if is_last:
+            lse = gl.where(l_i > 0.0, (m_i * qk_scale + gl.log2(l_i)) * LN_2, -float("inf"))
+            lse_ptrs = lse_ptr + (z * H + h).to(gl.int64) * N_CTX + rows
+            gl.store(lse_ptrs, lse, mask=rows < N_CTX)
+            factor = gl.where(l_i > 0.0, 1.0 / l_i, 0.0)
+            if not SPLIT:
+                o = warpgroup_mma_wait(0, deps=[o])
+                mbarrier.arrive(v_empty.index(slot), count=1)
+            o = o * gl.convert_layout(factor, gl.SliceLayout(1, OUT))[:, None]
+            tma.store_wait(0)  # until the last tile's rows have been read
+            out_s.index(NUMBER).store(o.to(out_s.dtype))
+            fence_async_shared()
+            copy_out(out_desc, [z, h, first_m, 0], out_s.index(NUMBER))
     tma.store_wait(0)
 
 
@@ -342,10 +461,11 @@ def _ring(n: gl.constexpr, count: gl.constexpr):
 # Numbers that are 1 or divisible by 16 would each make another kernel, seconds to compile.
 @gluon.jit(do_not_specialize=["H", "N_CTX", "N_KV", "n_heads", "blocks_m", "group"])
 def flash_attention_hopper_kernel(
-    q_desc, k_desc, v_desc, out_desc, lse_ptr, H, N_CTX, N_KV, n_heads, blocks_m, group, qk_scale,
+    q_desc, k_desc, v_desc, out_desc, lse_ptr, flags, numbers, H, N_CTX, N_KV, n_heads, blocks_m,
+    group, qk_scale,
     HEAD_DIM: gl.constexpr, CONSUMERS: gl.constexpr, BLOCK_N: gl.constexpr, STAGES: gl.constexpr,
     Q_STAGES: gl.constexpr, IS_CAUSAL: gl.constexpr, CROSSES: gl.constexpr,
-    PING_PONG: gl.constexpr, REGISTERS: gl.constexpr,
+    PING_PONG: gl.constexpr, SPLIT: gl.constexpr, REGISTERS: gl.constexpr,
 ):  # fmt: skip
     """Sets up shared memory, then each warp goes its way: one producer, 2 or 3 consumer groups."""
     dtype: gl.constexpr = q_desc.dtype
@@ -364,21 +484,22 @@ def flash_attention_hopper_kernel(
     )  # fmt: skip
     if PING_PONG:
         mbarrier.arrive(turns.index(0), count=1)  # the first consumer begins
-    sizes = (H, N_CTX, N_KV, n_heads, blocks_m, group)
-    shared = (out_desc, lse_ptr, buffers, barriers, sizes, qk_scale)
+    blocks = _blocks_seen(N_CTX, N_CTX, N_KV, BLOCK_N, False)
+    sizes = (H, N_CTX, N_KV, n_heads, blocks, n_heads * blocks_m, blocks_m, group)
+    shared = (out_desc, lse_ptr, buffers, barriers, sizes, qk_scale, (flags, numbers))
     # Functions, then how many warps and registers a thread has; the first function's are left over.
     if CONSUMERS == 2:
         gl.warp_specialize([
-            (_consumer, (0, shared, IS_CAUSAL, CROSSES, PING_PONG)),
-            (_consumer, (1, shared, IS_CAUSAL, CROSSES, PING_PONG)),
-            (_producer, (q_desc, k_desc, v_desc, buffers, barriers, sizes, IS_CAUSAL)),
+            (_consumer, (0, shared, IS_CAUSAL, CROSSES, PING_PONG, SPLIT)),
+            (_consumer, (1, shared, IS_CAUSAL, CROSSES, PING_PONG, SPLIT)),
+            (_producer, (q_desc, k_desc, v_desc, buffers, barriers, sizes, IS_CAUSAL, SPLIT)),
         ], [4, 1], [REGISTERS, 24])  # fmt: skip
     else:
         gl.warp_specialize([
-            (_consumer, (0, shared, IS_CAUSAL, CROSSES, PING_PONG)),
-            (_consumer, (1, shared, IS_CAUSAL, CROSSES, PING_PONG)),
-            (_consumer, (2, shared, IS_CAUSAL, CROSSES, PING_PONG)),
-            (_producer, (q_desc, k_desc, v_desc, buffers, barriers, sizes, IS_CAUSAL)),
+            (_consumer, (0, shared, IS_CAUSAL, CROSSES, PING_PONG, SPLIT)),
+            (_consumer, (1, shared, IS_CAUSAL, CROSSES, PING_PONG, SPLIT)),
+            (_consumer, (2, shared, IS_CAUSAL, CROSSES, PING_PONG, SPLIT)),
+            (_producer, (q_desc, k_desc, v_desc, buffers, barriers, sizes, IS_CAUSAL, SPLIT)),
         ], [4, 4, 1], [REGISTERS, REGISTERS, 24])  # fmt: skip
 
 
@@ -473,6 +594,9 @@ BLOCK_N = 128  # keys at a time, in the kernel for Hopper
 LEAST_WORK = 2**34  # FLOP, some 30 us of an H100: below, the launch with tensor maps takes longer
 L2_SHARE = 24 * 2**20  # bytes of keys and values that programs may have in use at the same time
 SHARED_MEMORY = 230400  # bytes: what plain Triton takes at HEAD_DIM 128 with TMA
+# Blocks of keys in whose time a part is begun, ended, left and read again, by HEAD_DIM: above, parts
+# gained on an H100, below they cost. At 128 that is more than the work in them explains.
+PART_COST = {64: 4, 128: 16}
 MOST_TILES = 1 << 14  # whose dealing out is tried; with more, no way to do it is far from even
 
 
@@ -523,6 +647,27 @@ def _heads_in_a_group(
     return next(i for i, each in enumerate(longests, 1) if each <= 1.01 * min(longests))
 
 
+def _is_worth_splitting(n_tiles: int, blocks: int, programs: int, head_dim: int) -> bool:
+    """Whether the tiles that whole rounds leave over take less time in parts than one by one.
+
+    With less than a block for each program some would have nothing to do, and others wait for it.
+    """
+    left = n_tiles % programs * blocks
+    return left >= programs and left / programs + PART_COST[head_dim] < blocks
+
+
+@functools.lru_cache(maxsize=16)
+def _parts(device: int, stream: int, programs: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Where the programs of a stream's launches leave parts of tiles for each other: flags, sums.
+
+    Launches of one stream come one after the other, and each leaves all flags at 0.
+    """
+    rows, most_rows = 64, 3 * 64
+    flags = torch.zeros(programs * most_rows // rows, dtype=torch.int32, device=f"cuda:{device}")
+    most = max(most_rows * (64 + 2), 2 * rows * (128 + 2))  # three consumers at HEAD_DIM 64 alone
+    return flags, torch.empty(programs * most, dtype=torch.float32, device=f"cuda:{device}")
+
+
 def _launch_hopper(q, k, v, out, lse, sm_scale: float, causal: bool, programs: int) -> bool:
     """Whether TMA can reach all four tensors; if so, the kernel for Hopper has been launched."""
     Z, H, N_CTX, HEAD_DIM = q.shape
@@ -553,11 +698,17 @@ def _launch_hopper(q, k, v, out, lse, sm_scale: float, causal: bool, programs: i
     if causal:
         most = L2_SHARE // (2 * N_KV * HEAD_DIM * q.element_size())
         group = _heads_in_a_group(Z * H, blocks_m, block_m, N_CTX, N_KV, most, programs)
+    blocks = triton.cdiv(N_KV, BLOCK_N)
+    split = not causal and _is_worth_splitting(blocks_m * Z * H, blocks, programs, HEAD_DIM)
+    flags = numbers = lse  # not used without
+    if split:
+        stream = torch.cuda.current_stream(q.device).cuda_stream
+        flags, numbers = _parts(q.get_device(), stream, programs)
     flash_attention_hopper_kernel[(programs,)](
-        q_desc, k_desc, v_desc, out_desc, lse, H, N_CTX, N_KV, Z * H, blocks_m, group,
-        sm_scale * LOG2_E.value, HEAD_DIM=HEAD_DIM, CONSUMERS=consumers, BLOCK_N=BLOCK_N,
+        q_desc, k_desc, v_desc, out_desc, lse, flags, numbers, H, N_CTX, N_KV, Z * H, blocks_m,
+        group, sm_scale * LOG2_E.value, HEAD_DIM=HEAD_DIM, CONSUMERS=consumers, BLOCK_N=BLOCK_N,
         STAGES=2, Q_STAGES=2, IS_CAUSAL=causal, CROSSES=crosses,
-        PING_PONG=HEAD_DIM == 64 or (causal and N_KV <= 4096),
+        PING_PONG=HEAD_DIM == 64 or (causal and N_KV <= 4096), SPLIT=split,
         REGISTERS=240 if consumers == 2 else 160, num_warps=4,
         maxnreg=168 if consumers == 2 else 128,
     )  # fmt: skip

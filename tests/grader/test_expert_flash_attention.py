@@ -1,4 +1,4 @@
-"""The expert's flash attention is right for any shape and stride, by each of its three ways."""
+"""The expert's flash attention is right for any shape and stride, by each of its ways."""
 
 from __future__ import annotations
 
@@ -116,14 +116,27 @@ def test_causal_tiles_are_dealt_out_evenly(expert, n_heads, n, block_m, most):
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("entry", ["flash_attention", "flash_attention_plain"])
-def test_on_a_gpu_any_shape_is_right_and_the_same_each_time(expert, monkeypatch, entry):
+@pytest.mark.parametrize(
+    ("entry", "programs"),
+    [
+        ("flash_attention", PROGRAMS),
+        ("flash_attention", 5),  # whole rounds leave tiles over, which are then taken in parts
+        ("flash_attention_plain", PROGRAMS),
+    ],
+)
+def test_on_a_gpu_any_shape_is_right_and_the_same_each_time(expert, monkeypatch, entry, programs):
     monkeypatch.setattr(expert, "LEAST_WORK", 0)  # so that small shapes go by TMA too
+    monkeypatch.setattr(expert, "_multiprocessors", lambda device: programs)
+    monkeypatch.setattr(expert, "PART_COST", {64: 0, 128: 0})
+    worth, in_parts = expert._is_worth_splitting, []
+    monkeypatch.setattr(
+        expert, "_is_worth_splitting", lambda *of: in_parts.append(worth(*of)) or in_parts[-1]
+    )
     names: dict = {"torch": torch}
     exec(TRUTH, names)
     numbers = st.one_of(st.integers(1, 700), st.sampled_from([64, 128, 192, 256, 384, 512]))
 
-    @settings(max_examples=120, deadline=None)
+    @settings(max_examples=80, deadline=None)
     @given(
         heads=st.tuples(st.integers(1, 3), st.integers(1, 5)),
         n_ctx=numbers,
@@ -168,3 +181,13 @@ def test_on_a_gpu_any_shape_is_right_and_the_same_each_time(expert, monkeypatch,
         torch.testing.assert_close(found[0][1].double(), true_lse, rtol=1e-5, atol=1e-3)
 
     holds()
+    assert any(in_parts) == (programs == 5)
+
+
+def test_tiles_are_taken_in_parts_where_that_ends_sooner(expert):
+    worth = expert._is_worth_splitting
+    assert worth(1408, 32, PROGRAMS, 64)  # 88 tiles left for 132 programs: 21.3 blocks, not 32
+    assert not worth(1536, 8, PROGRAMS, 64)  # 5.1 of 8: beginning and ending takes longer
+    assert not worth(2048, 32, PROGRAMS, 128) and worth(4096, 128, PROGRAMS, 128)
+    assert not worth(PROGRAMS * 7, 128, PROGRAMS, 64)  # none is left over
+    assert not worth(PROGRAMS + 1, PROGRAMS - 1, PROGRAMS, 64)  # a block short of one for each
