@@ -6,7 +6,7 @@ import importlib.util
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.grader.interpreted import Laboratory
@@ -136,7 +136,22 @@ def test_on_a_gpu_any_shape_is_right_and_the_same_each_time(expert, monkeypatch,
     exec(TRUTH, names)
     numbers = st.one_of(st.integers(1, 700), st.sampled_from([64, 128, 192, 256, 384, 512]))
 
+    # Five programs leave a tile of the 16 over at HEAD_DIM 64, and four of the 24 at 128.
+    left_over = {
+        "heads": (2, 4),
+        "n_ctx": 384,
+        "n_kv": 700,
+        "alike": False,
+        "dtype": torch.bfloat16,
+        "causal": False,
+        "apart": 0,
+        "scale": 1.0,
+        "seed": 0,
+    }
+
     @settings(max_examples=80, deadline=None)
+    @example(**left_over, head_dim=64)
+    @example(**left_over, head_dim=128)
     @given(
         heads=st.tuples(st.integers(1, 3), st.integers(1, 5)),
         n_ctx=numbers,
