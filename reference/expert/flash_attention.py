@@ -15,6 +15,8 @@ The schedule, for Hopper (compute capability 9.0), written in Gluon:
 - Inside a consumer the tensor cores run beside the softmax as well: q @ k^T of the next block is
   issued, then p @ v of this one; the scores are waited for first, and their softmax runs while
   p @ v is still going on.
+- While the first scores of a tile are computed, the tile before is stored: where registers suffice,
+  so not causal, at HEAD_DIM 128, and with parts of tiles (below) at 64.
 - p goes from the registers of the one product to those of the other: the layouts fit.
 - Blocks of keys are taken from the last to the first. The diagonal of a causal tile then is the
   first block, outside of the loop, and the loop has no mask. A consumer passes over the blocks of
@@ -23,8 +25,8 @@ The schedule, for Hopper (compute capability 9.0), written in Gluon:
   for the next tile start while this one is computed. Causal tiles differ in length: they are dealt
   out from long to short, forth and back, in groups of heads whose keys and values fit in the L2
   cache. Which size of group evens out the programs' work is tried out on the host, once a shape.
-- Not causal, the tiles that whole rounds leave over are shared out by blocks of keys, where that
-  is worth it (stream-K: Osama et al., PPoPP 2023). Who has the last keys of a tile adds what others
+- At HEAD_DIM 64, not causal, the tiles that whole rounds leave over are shared out by blocks of keys
+  where that is worth it (stream-K: Osama et al., PPoPP 2023). Who has the last keys of a tile adds what others
   left in memory, always in the same order: the bits are the same in each run.
 - Tensor maps have four dimensions. A copy that crosses the end of a head fills up with zeros (or,
   storing, stops there): with heads stacked into one matrix it would read, and store to, the next.
@@ -53,8 +55,8 @@ What a step brings:
 | consumers take turns at issuing products (PING_PONG), HEAD_DIM 64 | 1-3 %, measured |
 | the same with two consumers, 1024 rows | 2 and 8 %, measured |
 | the same, HEAD_DIM 128, causal, 4096 keys; elsewhere it costs | 2-3 %, measured |
-| tiles left over in parts, HEAD_DIM 64, 4096 and 16384 rows | 1-2 and 2.5 %, measured |
-| the same, HEAD_DIM 128, 16384 rows; with fewer it costs | 1 %, measured |
+| HEAD_DIM 64, full: tiles left over in parts, and storing late; from 2048 rows | 4-7 %, measured |
+| HEAD_DIM 128, full: storing late, no mask where keys come in whole blocks; 1024 rows | 3 %, measured |
 | causal tiles dealt out evenly: a bad size of group gives one program 1.1 to 1.6 times the mean | |
 | p from step to step in float32: in 16 bits, 32 of 455 instructions move halves, and it spills | |
 | last block first: one masked block a consumer, where the draft had two or three | |
@@ -337,15 +339,38 @@ def _places(numbers, at, m_i, o):
 
 
 @gluon.jit
+def _store_lse(m_i, l_i, z, h, first_m, shared):
+    """Write the log-sum-exp of 64 rows; returns what their rows of out are to be multiplied by."""
+    _, lse_ptr, _, _, sizes, qk_scale, _ = shared
+    H, N_CTX, _, _, _, _, _, _ = sizes
+    rows = first_m + gl.arange(0, ROWS, layout=m_i.type.layout)
+    lse = gl.where(l_i > 0.0, (m_i * qk_scale + gl.log2(l_i)) * LN_2, -float("inf"))
+    gl.store(lse_ptr + (z * H + h).to(gl.int64) * N_CTX + rows, lse, mask=rows < N_CTX)
+    return gl.where(l_i > 0.0, 1.0 / l_i, 0.0)
+
+
+@gluon.jit
+def _store_out(o, factor, z, h, first_m, shared, NUMBER: gl.constexpr):
+    """Write 64 rows of out, by TMA."""
+    out_desc, _, buffers, _, _, _, _ = shared
+    _, _, _, out_s = buffers
+    o = o * gl.convert_layout(factor, gl.SliceLayout(1, o.type.layout))[:, None]
+    tma.store_wait(0)  # until the last tile's rows have been read
+    out_s.index(NUMBER).store(o.to(out_s.dtype))
+    fence_async_shared()
+    copy_out(out_desc, [z, h, first_m, 0], out_s.index(NUMBER))
+
+
+@gluon.jit
 def _consumer(
     NUMBER: gl.constexpr, shared, IS_CAUSAL: gl.constexpr, CROSSES: gl.constexpr,
-    PING_PONG: gl.constexpr, SPLIT: gl.constexpr,
+    HAS_EDGE: gl.constexpr, PING_PONG: gl.constexpr, LATE: gl.constexpr, SPLIT: gl.constexpr,
 ):  # fmt: skip
     """The 64 rows number NUMBER of each tile."""
-    out_desc, lse_ptr, buffers, barriers, sizes, qk_scale, parts = shared
+    _, _, buffers, barriers, sizes, qk_scale, parts = shared
     q_s, k_s, v_s, out_s = buffers
     q_full, q_empty, k_full, k_empty, v_full, v_empty, turns = barriers
-    H, N_CTX, N_KV, _, blocks, _, _, _ = sizes
+    _, N_CTX, N_KV, _, blocks, _, _, _ = sizes
     CONSUMERS: gl.constexpr = out_s.shape[0]
     Q_STAGES: gl.constexpr = q_s.shape[0] // CONSUMERS
     STAGES: gl.constexpr = k_s.shape[0]
@@ -358,6 +383,14 @@ def _consumer(
     OUT: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, HEAD_DIM, 16])
     block = 0  # of keys, counted over all tiles
     turn = 0
+    if LATE:  # the item before is stored while the first scores of the next are computed
+        o = gl.zeros([ROWS, HEAD_DIM], gl.float32, OUT)
+        m_i = gl.full([ROWS], -float("inf"), gl.float32, gl.SliceLayout(1, SCORES))
+        l_i = gl.zeros([ROWS], gl.float32, gl.SliceLayout(1, SCORES))
+        is_done = 0
+        old_z = 0
+        old_h = 0
+        old_m = 0
     for n in range(_number_of_items(sizes, SPLIT)):
         m, z, h, first, end = _nth_item(n, sizes, BLOCK_M, BLOCK_N, IS_CAUSAL, SPLIT)
         first_m = m * BLOCK_M + NUMBER * ROWS
@@ -391,13 +424,16 @@ def _consumer(
         mbarrier.wait(k_full.index(slot), block // STAGES & 1)
         zeros = gl.zeros([ROWS, BLOCK_N], gl.float32, SCORES)
         s = warpgroup_mma(q, k_s.index(slot).permute((1, 0)), zeros, use_acc=False, is_async=True)
+        if LATE and is_done == 1:
+            factor = _store_lse(m_i, l_i, old_z, old_h, old_m, shared)
+            _store_out(o, factor, old_z, old_h, old_m, shared, NUMBER)
         s = warpgroup_mma_wait(0, deps=[s])
         mbarrier.arrive(k_empty.index(slot), count=1)
         block += 1
         m_i = gl.full([ROWS], -float("inf"), gl.float32, gl.SliceLayout(1, SCORES))
         l_i = gl.zeros([ROWS], gl.float32, gl.SliceLayout(1, SCORES))
         start = (end_seen - 1) * BLOCK_N
-        p, m_i, l_i, _ = _softmax(s, m_i, l_i, qk_scale, last_seen, start, True)
+        p, m_i, l_i, _ = _softmax(s, m_i, l_i, qk_scale, last_seen, start, HAS_EDGE)
         o = gl.zeros([ROWS, HEAD_DIM], gl.float32, OUT)
 
         done = 1
@@ -423,29 +459,27 @@ def _consumer(
         p_16 = gl.convert_layout(p.to(v_s.dtype), gl.DotOperandLayout(0, OUT, k_width=2))
         mbarrier.wait(v_full.index(slot), (block - 1) // STAGES & 1)
         o = warpgroup_mma(p_16, v_s.index(slot), o, is_async=True)
-        is_last: gl.constexpr = True  # part of a tile, or all of it
-        if SPLIT:
+        if LATE:
             o = warpgroup_mma_wait(0, deps=[o])
             mbarrier.arrive(v_empty.index(slot), count=1)
-            is_last = end == blocks
-            if is_last:
-                if first > 0:
+            is_done = 1
+            old_z = z
+            old_h = h
+            old_m = first_m
+            if SPLIT:
+                if end < blocks:
+                    _give(m_i, l_i, o, parts, NUMBER, CONSUMERS)
+                    is_done = 0
+                elif first > 0:
                     m_i, l_i, o = _gather(m_i, l_i, o, parts, sizes, qk_scale, NUMBER, CONSUMERS)
-            else:
-                _give(m_i, l_i, o, parts, NUMBER, CONSUMERS)
-        if is_last:
-            lse = gl.where(l_i > 0.0, (m_i * qk_scale + gl.log2(l_i)) * LN_2, -float("inf"))
-            lse_ptrs = lse_ptr + (z * H + h).to(gl.int64) * N_CTX + rows
-            gl.store(lse_ptrs, lse, mask=rows < N_CTX)
-            factor = gl.where(l_i > 0.0, 1.0 / l_i, 0.0)
-            if not SPLIT:
-                o = warpgroup_mma_wait(0, deps=[o])
-                mbarrier.arrive(v_empty.index(slot), count=1)
-            o = o * gl.convert_layout(factor, gl.SliceLayout(1, OUT))[:, None]
-            tma.store_wait(0)  # until the last tile's rows have been read
-            out_s.index(NUMBER).store(o.to(out_s.dtype))
-            fence_async_shared()
-            copy_out(out_desc, [z, h, first_m, 0], out_s.index(NUMBER))
+        else:
+            factor = _store_lse(m_i, l_i, z, h, first_m, shared)
+            o = warpgroup_mma_wait(0, deps=[o])
+            mbarrier.arrive(v_empty.index(slot), count=1)
+            _store_out(o, factor, z, h, first_m, shared, NUMBER)
+    if LATE and is_done == 1:
+        factor = _store_lse(m_i, l_i, old_z, old_h, old_m, shared)
+        _store_out(o, factor, old_z, old_h, old_m, shared, NUMBER)
     tma.store_wait(0)
 
 
@@ -465,7 +499,8 @@ def flash_attention_hopper_kernel(
     group, qk_scale,
     HEAD_DIM: gl.constexpr, CONSUMERS: gl.constexpr, BLOCK_N: gl.constexpr, STAGES: gl.constexpr,
     Q_STAGES: gl.constexpr, IS_CAUSAL: gl.constexpr, CROSSES: gl.constexpr,
-    PING_PONG: gl.constexpr, SPLIT: gl.constexpr, REGISTERS: gl.constexpr,
+    HAS_EDGE: gl.constexpr, PING_PONG: gl.constexpr, LATE: gl.constexpr, SPLIT: gl.constexpr,
+    REGISTERS: gl.constexpr,
 ):  # fmt: skip
     """Sets up shared memory, then each warp goes its way: one producer, 2 or 3 consumer groups."""
     dtype: gl.constexpr = q_desc.dtype
@@ -490,15 +525,15 @@ def flash_attention_hopper_kernel(
     # Functions, then how many warps and registers a thread has; the first function's are left over.
     if CONSUMERS == 2:
         gl.warp_specialize([
-            (_consumer, (0, shared, IS_CAUSAL, CROSSES, PING_PONG, SPLIT)),
-            (_consumer, (1, shared, IS_CAUSAL, CROSSES, PING_PONG, SPLIT)),
+            (_consumer, (0, shared, IS_CAUSAL, CROSSES, HAS_EDGE, PING_PONG, LATE, SPLIT)),
+            (_consumer, (1, shared, IS_CAUSAL, CROSSES, HAS_EDGE, PING_PONG, LATE, SPLIT)),
             (_producer, (q_desc, k_desc, v_desc, buffers, barriers, sizes, IS_CAUSAL, SPLIT)),
         ], [4, 1], [REGISTERS, 24])  # fmt: skip
     else:
         gl.warp_specialize([
-            (_consumer, (0, shared, IS_CAUSAL, CROSSES, PING_PONG, SPLIT)),
-            (_consumer, (1, shared, IS_CAUSAL, CROSSES, PING_PONG, SPLIT)),
-            (_consumer, (2, shared, IS_CAUSAL, CROSSES, PING_PONG, SPLIT)),
+            (_consumer, (0, shared, IS_CAUSAL, CROSSES, HAS_EDGE, PING_PONG, LATE, SPLIT)),
+            (_consumer, (1, shared, IS_CAUSAL, CROSSES, HAS_EDGE, PING_PONG, LATE, SPLIT)),
+            (_consumer, (2, shared, IS_CAUSAL, CROSSES, HAS_EDGE, PING_PONG, LATE, SPLIT)),
             (_producer, (q_desc, k_desc, v_desc, buffers, barriers, sizes, IS_CAUSAL, SPLIT)),
         ], [4, 4, 1], [REGISTERS, REGISTERS, 24])  # fmt: skip
 
@@ -594,9 +629,7 @@ BLOCK_N = 128  # keys at a time, in the kernel for Hopper
 LEAST_WORK = 2**34  # FLOP, some 30 us of an H100: below, the launch with tensor maps takes longer
 L2_SHARE = 24 * 2**20  # bytes of keys and values that programs may have in use at the same time
 SHARED_MEMORY = 230400  # bytes: what plain Triton takes at HEAD_DIM 128 with TMA
-# What parts cost, in the time of a block of keys, by HEAD_DIM: they are begun and ended, left and
-# read again. As measured on an H100; at 128 it is more than that work explains.
-PART_COST = {64: 6, 128: 16}
+PART_COST = 4  # blocks of keys in whose time a part is begun, ended, left and read again
 MOST_TILES = 1 << 14  # whose dealing out is tried; with more, no way to do it is far from even
 
 
@@ -647,25 +680,24 @@ def _heads_in_a_group(
     return next(i for i, each in enumerate(longests, 1) if each <= 1.01 * min(longests))
 
 
-def _is_worth_splitting(n_tiles: int, blocks: int, programs: int, head_dim: int) -> bool:
+def _is_worth_splitting(n_tiles: int, blocks: int, programs: int) -> bool:
     """Whether the tiles that whole rounds leave over take less time in parts than one by one.
 
     With less than a block for each program some would have nothing to do, and others wait for it.
     """
     left = n_tiles % programs * blocks
-    return left >= programs and left / programs + PART_COST[head_dim] < blocks
+    return left >= programs and left / programs + PART_COST < blocks
 
 
 @functools.lru_cache(maxsize=16)
-def _parts(device: int, stream: int, programs: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Where the programs of a stream's launches leave parts of tiles for each other: flags, sums.
+def _parts(device: int, stream: int, size: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Where the programs of a stream's launches leave `size` parts for each other: flags, sums.
 
     Launches of one stream come one after the other, and each leaves all flags at 0.
     """
-    rows, most_rows = 64, 3 * 64
-    flags = torch.zeros(programs * most_rows // rows, dtype=torch.int32, device=f"cuda:{device}")
-    most = max(most_rows * (64 + 2), 2 * rows * (128 + 2))  # three consumers at HEAD_DIM 64 alone
-    return flags, torch.empty(programs * most, dtype=torch.float32, device=f"cuda:{device}")
+    flags = torch.zeros(size, dtype=torch.int32, device=f"cuda:{device}")
+    sums = torch.empty(size * 64 * (64 + 2), dtype=torch.float32, device=f"cuda:{device}")
+    return flags, sums
 
 
 def _launch_hopper(q, k, v, out, lse, sm_scale: float, causal: bool, programs: int) -> bool:
@@ -698,16 +730,21 @@ def _launch_hopper(q, k, v, out, lse, sm_scale: float, causal: bool, programs: i
     if causal:
         most = L2_SHARE // (2 * N_KV * HEAD_DIM * q.element_size())
         group = _heads_in_a_group(Z * H, blocks_m, block_m, N_CTX, N_KV, most, programs)
+    # At HEAD_DIM 128 parts cost more than they bring: the code for them spills registers. At 64 the
+    # code that stores late, without parts, does.
     blocks = triton.cdiv(N_KV, BLOCK_N)
-    split = not causal and _is_worth_splitting(blocks_m * Z * H, blocks, programs, HEAD_DIM)
+    may_split = HEAD_DIM == 64 and not causal
+    split = may_split and _is_worth_splitting(blocks_m * Z * H, blocks, programs)
+    late = split or (HEAD_DIM == 128 and not causal)
     flags = numbers = lse  # not used without
     if split:
         stream = torch.cuda.current_stream(q.device).cuda_stream
-        flags, numbers = _parts(q.get_device(), stream, programs)
+        flags, numbers = _parts(q.get_device(), stream, programs * consumers)
     flash_attention_hopper_kernel[(programs,)](
         q_desc, k_desc, v_desc, out_desc, lse, flags, numbers, H, N_CTX, N_KV, Z * H, blocks_m,
         group, sm_scale * LOG2_E.value, HEAD_DIM=HEAD_DIM, CONSUMERS=consumers, BLOCK_N=BLOCK_N,
         STAGES=2, Q_STAGES=2, IS_CAUSAL=causal, CROSSES=crosses,
+        HAS_EDGE=not late or N_KV % BLOCK_N != 0, LATE=late,
         PING_PONG=HEAD_DIM == 64 or (causal and N_KV <= 4096), SPLIT=split,
         REGISTERS=240 if consumers == 2 else 160, num_warps=4,
         maxnreg=168 if consumers == 2 else 128,

@@ -108,9 +108,12 @@ def softmax(x: torch.Tensor, out: torch.Tensor) -> None:
         return
     BLOCK = triton.next_power_of_2(cols)
     ROWS = max(1, FEWEST // (BLOCK * x.element_size()))
-    # A thread has one 16-byte load where the program is small, two where it is larger.
+    # A thread has one 16-byte load where the program is small, two where it is larger; and four in
+    # rows of 1024 float32, whose two reductions then go through two warps.
     size = ROWS * BLOCK * x.element_size()
     num_warps = min(max(size // (512 if size <= 4096 else 1024), 1), 32)
+    if size == 4096 and x.element_size() == 4:
+        num_warps = 2
     softmax_kernel[(triton.cdiv(rows, ROWS),)](
         x, out, x.stride(0), out.stride(0), rows, cols,
         ROWS=ROWS, BLOCK=BLOCK, num_warps=num_warps, **launching(x),
