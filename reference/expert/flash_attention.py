@@ -25,9 +25,9 @@ The schedule, for Hopper (compute capability 9.0), written in Gluon:
   for the next tile start while this one is computed. Causal tiles differ in length: they are dealt
   out from long to short, forth and back, in groups of heads whose keys and values fit in the L2
   cache. Which size of group evens out the programs' work is tried out on the host, once a shape.
-- At HEAD_DIM 64, not causal, the tiles that whole rounds leave over are shared out by blocks of keys
-  where that is worth it (stream-K: Osama et al., PPoPP 2023). Who has the last keys of a tile adds what others
-  left in memory, always in the same order: the bits are the same in each run.
+- At HEAD_DIM 64, not causal, tiles that whole rounds leave over are shared out by blocks of keys,
+  where that is worth it (stream-K: Osama et al., PPoPP 2023). Who has the last keys of a tile adds
+  what others left in memory, always in the same order: the bits are the same in each run.
 - Tensor maps have four dimensions. A copy that crosses the end of a head fills up with zeros (or,
   storing, stops there): with heads stacked into one matrix it would read, and store to, the next.
 
@@ -56,7 +56,7 @@ What a step brings:
 | the same with two consumers, 1024 rows | 2 and 8 %, measured |
 | the same, HEAD_DIM 128, causal, 4096 keys; elsewhere it costs | 2-3 %, measured |
 | HEAD_DIM 64, full: tiles left over in parts, and storing late; from 2048 rows | 4-7 %, measured |
-| HEAD_DIM 128, full: storing late, no mask where keys come in whole blocks; 1024 rows | 3 %, measured |
+| HEAD_DIM 128, full: storing late, and no mask on whole blocks of keys | 2-3 %, measured |
 | causal tiles dealt out evenly: a bad size of group gives one program 1.1 to 1.6 times the mean | |
 | p from step to step in float32: in 16 bits, 32 of 455 instructions move halves, and it spills | |
 | last block first: one masked block a consumer, where the draft had two or three | |
