@@ -466,6 +466,22 @@ def test_the_page_gets_its_tables_from_what_was_measured(tmp_path):
     assert "Of 1 goals of single cases 0 are reached. 1 of 1 results are right" in machine
 
 
+def test_of_several_runs_the_page_has_a_kernels_last():
+    def run(took: float, kernels: tuple[str, ...], seconds: float) -> document.Measured:
+        about = {"gpu": "H100", "packages": {}, "gpu_after": {}, "seconds": seconds}
+        cases = [next(case for case in CASES if case.kernel == each) for each in kernels]
+        found = [outcome(case, {"graded": took, "torch": 100.0}) for case in cases]
+        return {**about, "cases": [table.as_dict(each) for each in found]}
+
+    marks = "<!-- measured: {} -->\nold\n<!-- end -->\n"
+    text = "".join(marks.format(name) for name in ("silu", "softmax", "about"))
+    runs = run(100.0, ("silu", "softmax"), 7.0), run(50.0, ("softmax",), 3.0)
+    silu, softmax, machine, _ = document.written(text, *runs).split("<!-- end -->")
+    assert "| 100.0 |" in silu and "| 50.0 |" in softmax
+    assert "H100; ; 7 s. In another run (softmax): H100; ; 3 s. Of 2 goals" in machine
+    assert "2 of 2 results" in machine
+
+
 def test_the_page_has_a_place_for_every_kernel():
     named = {found[1] for found in document.PART.finditer(document.DOCUMENT.read_text())}
     assert named == {case.kernel for case in CASES} | {"about"}

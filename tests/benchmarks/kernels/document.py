@@ -3,7 +3,8 @@
     python -m tests.benchmarks.kernels.document results/reference/kernels.json [--document FILE]
 
 A table stands between `<!-- measured: KERNEL -->` and `<!-- end -->`; `about` is the machine.
-What stands between them is replaced; a kernel that wasn't timed keeps what it has.
+What stands between them is replaced; a kernel that wasn't timed keeps what it has. Of several runs
+a kernel has the figures of the last in which it was timed.
 """
 
 from __future__ import annotations
@@ -24,17 +25,17 @@ MATH = frozenset({"gemm", "gemm_cuda", "flash_attention"})  # whose rate is in o
 Measured = dict[str, Any]  # kernels.json
 
 
-def written(text: str, measured: Measured) -> str:
+def written(text: str, *runs: Measured) -> str:
     """The document with its tables brought up to date."""
-    known = {each["kernel"] for each in measured["cases"]}
+    last = {each["kernel"]: run for run in runs for each in run["cases"]}
 
     def part(found: re.Match[str]) -> str:
         name = found[1]
         if name == "about":
-            return _between(name, about(measured))
-        if name not in known:
+            return _between(name, about(*runs))
+        if name not in last:
             return found[0]
-        cases = [each for each in measured["cases"] if each["kernel"] == name]
+        cases = [each for each in last[name]["cases"] if each["kernel"] == name]
         return _between(name, table(cases))
 
     return PART.sub(part, text)
@@ -44,13 +45,19 @@ def _between(name: str, text: str) -> str:
     return f"<!-- measured: {name} -->\n{text}\n<!-- end -->"
 
 
-def about(measured: Measured) -> str:
+def about(*runs: Measured) -> str:
     """The machine, the packages and how the goals stand, in a few sentences."""
-    verdicts = [goal["verdict"] for each in measured["cases"] for goal in each["goals"]]
-    checked = [c for each in measured["cases"] for c in each["checked"].values()]
+    last = {each["kernel"]: run for run in runs for each in run["cases"]}
+    cases = [each for run in runs for each in run["cases"] if last[each["kernel"]] is run]
+    verdicts = [goal["verdict"] for each in cases for goal in each["goals"]]
+    checked = [c for each in cases for c in each["checked"].values()]
     right = sum(not each["wrong"] for each in checked)
+    told = [described(runs[0])]
+    for run in runs[1:]:
+        kernels = ", ".join(dict.fromkeys(each["kernel"] for each in run["cases"]))
+        told.append(f"In another run ({kernels}): {described(run)}")
     return (
-        f"{described(measured)} Of {len(verdicts)} goals of single cases {verdicts.count('yes')} "
+        f"{' '.join(told)} Of {len(verdicts)} goals of single cases {verdicts.count('yes')} "
         f"are reached. {right} of {len(checked)} results are right against float64, and bitwise "
         "the same in five calls."
     )
@@ -108,16 +115,17 @@ def _goal(case: Measured, version: str) -> str:
 def main() -> None:
     """Rewrite the document."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("measured", type=Path, metavar="KERNELS.JSON")
+    parser.add_argument("measured", type=Path, nargs="+", metavar="KERNELS.JSON")
     parser.add_argument("--document", type=Path, default=DOCUMENT)
     given = parser.parse_args()
     try:
-        measured = json.loads(given.measured.read_text(encoding="utf-8"))
-        text = written(given.document.read_text(encoding="utf-8"), measured)
+        runs = [json.loads(each.read_text(encoding="utf-8")) for each in given.measured]
+        text = written(given.document.read_text(encoding="utf-8"), *runs)
     except OSError as error:
         parser.error(f"{error.filename}: {error.strerror}")
     except (ValueError, KeyError) as error:
-        parser.error(f"{given.measured}: expected what reference_kernels.py leaves, got {error!r}")
+        files = ", ".join(map(str, given.measured))
+        parser.error(f"{files}: expected what reference_kernels.py leaves, got {error!r}")
     given.document.write_text(text, encoding="utf-8")
 
 
