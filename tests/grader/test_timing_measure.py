@@ -122,6 +122,45 @@ def test_the_control_runs_though_no_threshold_names_it(monkeypatch):
     assert {each.name for each in seen.yardsticks} == {"copy", "torch"}
 
 
+def test_a_control_that_copies_more_than_the_case_moves_counts_for_its_bytes(monkeypatch):
+    copied: list[int] = []
+
+    def yardstick(sandbox, name, exercise, variant, case, moved, opened) -> Lane:
+        copied.append(moved)
+        return Lane(95.0)
+
+    monkeypatch.setattr(lanes, "yardstick", yardstick)
+    monkeypatch.setattr(lanes, "candidate", lambda *_: Lane(100.0))
+    monkeypatch.setattr(watch.Watch, "look", lambda *_: None)
+    rows = EXERCISES["rmsnorm"]
+    small = {"rows": 2048, "cols": 2048, "dtype": "bfloat16"}  # 16 MiB in all: a sixteenth
+    for thresholds, device, ratio in [
+        ((), "cuda", 0.95 / 16),
+        ((COPY,), "cuda", 0.95),
+        ((), "interpreter", 0.95),
+    ]:
+        variant = asking(*thresholds)
+        case = fixed_case(rows, variant, small, 7)
+        both = (Sandboxes(), Sandboxes(), rows, variant, Path("x"), case)
+        monkeypatch.setattr(both[0], "device", device)
+        seen = measure.measure_case(*both)
+        assert copied.pop() == (16 << 20 if ratio == 0.95 else measure.CONTROL_BYTES)
+        [copy] = seen.yardsticks
+        assert copy.ratio == pytest.approx(ratio, abs=1e-4) and seen.bytes == 16 << 20
+
+
+def test_where_no_points_depend_on_it_a_disturbed_round_counts(monkeypatch):
+    monkeypatch.setattr(lanes, "yardstick", lambda *_: Lane(95.0, later=110.0))
+    monkeypatch.setattr(lanes, "candidate", lambda *_: Lane(100.0))
+    rows, variant = EXERCISES["rmsnorm"], asking()
+    case = fixed_case(rows, variant, variant.performance.case, 7)
+    both = (Sandboxes(), Sandboxes(), rows, variant, Path("x"), case)
+    assert measure.measure_case(*both).status is Status.not_measured
+    seen = measure.measure_case(*both, held_to_calm=False)
+    assert seen.status is Status.passed and not seen.voids
+    assert seen.yardsticks[0].ratio == pytest.approx(1.1)
+
+
 class Failing:
     """A yardstick that fails as it is begun, or as it is waited for."""
 
