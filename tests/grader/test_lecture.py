@@ -16,7 +16,7 @@ from grader.instruments import plots
 from grader.oracle import load
 from grader.roofline import peaks
 from lecture import __main__ as program
-from lecture import comparisons, kernels, operators, results
+from lecture import comparisons, handout, kernels, operators, results
 from lecture.clock import WARM_UP, Clock
 from lecture.comparisons import Comparison, Sizes, Timing
 from tests.grader.emulated import ELEMENTS, NEEDS_COMPILER, Program
@@ -188,3 +188,49 @@ def test_time_grows_upwards_in_a_plot_of_times(tmp_path: Path, monkeypatch):
     line = drawn[0].lines[0]
     assert list(line.get_xdata()) == [2, 4] and list(line.get_ydata()) == [2.0, 4.0]
     assert drawn[0].get_ylabel() == "ms"
+
+
+def of_handout(monkeypatch, *words: str) -> None:
+    monkeypatch.setattr(sys, "argv", ["lecture.handout", *words])
+    handout.main()
+
+
+def test_the_handout_gets_its_tables_from_what_was_measured(monkeypatch, tmp_path):
+    def timing(line: str, x: int, took: float) -> Timing:
+        return Timing(line, x, Interval(took, took - 1, took + 1, 9), 8, None)
+
+    timed = (timing("torch", 64, 12.34), timing("CUDA", 64, 5.0), timing("torch", 128, 2500.0))
+    found = Comparison("gelu", "GELU", "elements", timed)
+    (tmp_path / "lecture.json").write_text(results.to_json([found], "H100", "Medians."))
+    text = "a\n<!-- lecture: {} -->\nold\n<!-- /lecture -->\nb\n"
+    page = tmp_path / "handout.md"
+    page.write_text(text.format("gelu") + text.format("mlp"))
+    of_handout(monkeypatch, str(tmp_path / "lecture.json"), "--handout", str(page))
+    gelu, mlp, _ = page.read_text().split("<!-- /lecture -->")
+    assert gelu.splitlines()[2:] == [
+        "**GELU** on H100:",
+        "",
+        "| elements | torch | CUDA |",
+        "| --: | --: | --: |",
+        "| 64 | 12.3 us | 5.0 us |",
+        "| 128 | 2.50 ms | - |",
+    ]
+    assert mlp.endswith("-->\nold\n"), "it wasn't measured"
+
+
+def test_what_is_no_result_of_the_lecture_is_told_in_a_line(monkeypatch, tmp_path, capsys):
+    (tmp_path / "other.json").write_text("[]")
+    for file, told in [
+        ("other.json", "expected what `make lecture` leaves"),
+        ("none.json", "No such"),
+    ]:
+        with pytest.raises(SystemExit):
+            of_handout(monkeypatch, str(tmp_path / file))
+        assert told in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_the_handout_has_a_table_of_every_comparison():
+    parts = handout.PART.finditer(handout.HANDOUT.read_text(encoding="utf-8"))
+    tables = {found[1]: found[0] for found in parts}
+    assert set(tables) == set(program.EVERY)
+    assert all(" us |" in table or " ms |" in table for table in tables.values())
