@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import torch
 
@@ -56,9 +56,10 @@ class Buffer:
         if wanted == self._exposed:
             return
         protection = mmap.PROT_READ | (mmap.PROT_WRITE if self.writable else 0)
-        for start, end in self._exposed:
+        # The differences only: from case to case most pages stay as they are.
+        for start, end in _beyond(self._exposed, wanted):
             _mprotect(self.address + start, end - start, _PROT_NONE)
-        for start, end in wanted:
+        for start, end in _beyond(wanted, self._exposed):
             _mprotect(self.address + start, end - start, protection)
         self._exposed = wanted
 
@@ -73,7 +74,7 @@ class Buffer:
         """
         if offset < 0 or length <= 0 or offset + length > self.length:
             raise ValueError(f"bytes {offset}..{offset + length} of a buffer of {self.length}")
-        return torch.frombuffer(self._memory[offset : offset + length], dtype=torch.uint8)
+        return torch.frombuffer(self._memory, dtype=torch.uint8, count=length, offset=offset)
 
 
 def map_buffer(descriptor: int, length: int, writable: bool) -> Buffer:
@@ -106,11 +107,27 @@ def allocation(argument: Argument, buffers: list[Buffer]) -> torch.Tensor:
 def view(argument: Argument, allocated: torch.Tensor) -> torch.Tensor:
     """The strided tensor an argument describes, on its allocation (or a copy of that)."""
     dtype = getattr(torch, argument.dtype.name)
-    usable = allocated.numel() - allocated.numel() % dtype.itemsize
-    typed = allocated[:usable].view(dtype)
+    if beyond := allocated.numel() % dtype.itemsize:
+        allocated = allocated[:-beyond]
+    typed = allocated.view(dtype)
     # as_strided counts from the start of the storage, of which this may be a part.
     first = typed.storage_offset() + (argument.offset - argument.allocation[0]) // dtype.itemsize
     return typed.as_strided(argument.shape, argument.strides, first)
+
+
+def _beyond(
+    ranges: Iterable[tuple[int, int]], others: Sequence[tuple[int, int]]
+) -> Iterator[tuple[int, int]]:
+    """What of the ranges lies in none of the others; all are (first, end), the others sorted."""
+    for start, end in ranges:
+        for first, last in others:
+            if first >= end:
+                break
+            if start < first:
+                yield start, first
+            start = max(start, last)
+        if start < end:
+            yield start, end
 
 
 def _whole_pages(length: int) -> int:
