@@ -1,8 +1,8 @@
 """What the boundary between grader and worker costs a case: the same cases in one process, in two.
 
-    python tests/benchmarks/boundary.py [EXERCISE]... [--rounds N] [--processes N]
+    python tests/benchmarks/boundary.py [EXERCISE]... [--rounds N] [--sets N]
 
-`make bench` prints the same, for silu and rmsnorm. There are five ways with a case, of which each
+`make bench` prints the same, for silu and rmsnorm. There are six ways with a case, of which each
 does what the one before it does, and more:
 
     kernel    the entry is called
@@ -10,15 +10,20 @@ does what the one before it does, and more:
     bare      inputs are made before, and outputs compared with the truth afterwards
     checked   tensors lie in an arena, with guard zones and poison, and are judged from a copy
     two       the entry is called in a confined worker: Runner.run, as a grade calls it
+    apart     the same, with CPUs to spare: grader and worker take one each
 
-What `two` takes longer than `checked` is the boundary's: one process does all the rest as well.
+What `two` takes longer than `checked` is the boundary's: one process does all the rest as well. All
+but `apart` have one CPU, one and the same, as a grader and its worker have in a grade, which runs
+as many such pairs side by side as there are CPUs. Apart, each of the two sleeps while the other
+works, and on a virtual machine waking a CPU that has gone to sleep takes a tenth of a millisecond.
 
-A virtual machine's core may be half as fast while its neighbour on the physical one computes, for
-tenths of a second to many seconds. Which way meets such a phase is chance, and so is the ratio of
-any two medians. Therefore each way has its process at the same time, they take turns part by part
-(tens of milliseconds), and of each case the shortest of all rounds counts: what it takes where
-nothing else is in the way. Rounds are spread over several pairs of processes, for memory lies
-differently in each; beside the share of all stand the least and the largest of a single pair.
+A virtual machine's CPU may be half as fast while its neighbour on the physical core computes, for
+tenths of a second to minutes. Which way meets such a phase is chance, and so is the ratio of any
+two medians; and of two CPUs, which `apart` needs, one or the other is often in such a phase.
+Therefore the ways have their processes at the same time, take turns part by part (tens of
+milliseconds), and of each case the shortest of all rounds counts: what it takes where nothing else
+is in the way. Rounds are spread over several sets of processes, each on the next CPU, for memory
+lies differently in each; beside the share of all stand the least and the largest of a single set.
 """
 
 from __future__ import annotations
@@ -55,35 +60,38 @@ from grader.sandbox import Sandbox  # noqa: E402
 from grader.spec import Exercise, Variant, load_all  # noqa: E402
 
 IN_ONE = ("kernel", "watched", "bare", "checked")
-WAYS = (*IN_ONE, "two")
+WAYS = (*IN_ONE, "two", "apart")
 GOAL = 0.15
-# 60 looks at each case. With fewer a case may meet no moment in which nothing is in its way.
-PROCESSES = 3
-ROUNDS = 20
-SELDOM = 4  # the ways that the boundary isn't read from are taken once in so many rounds
+# 48 looks at each case. With fewer a case may meet no moment in which nothing is in its way.
+SETS = 3
+ROUNDS = 16
+OFTEN = ("checked", "two", "apart")  # the others are only taken once in so many rounds:
+SELDOM = 4
 
 Times = list[list[float]]  # seconds of each case, by round
 
 
 @dataclass(frozen=True)
 class Seen:
-    """Seconds of each case by way, round by round, from one pair of processes after the other."""
+    """Seconds of each case by way, round by round, from one set of processes after the other."""
 
     cases: int
-    pairs: list[dict[str, Times]]
+    sets: list[dict[str, Times]]
 
-    def of(self, way: str, pairs: Sequence[dict[str, Times]] | None = None) -> float:
+    def of(self, way: str, sets: Sequence[dict[str, Times]] | None = None) -> float:
         """Seconds per case: of each the shortest, averaged over cases."""
-        rounds = [each for pair in pairs or self.pairs for each in pair[way]]
+        rounds = [each for one in sets or self.sets for each in one[way]]
         return statistics.mean(map(min, zip(*rounds, strict=True)))
 
-    def share(self, way: str, pairs: Sequence[dict[str, Times]] | None = None) -> float:
-        """What of a case in two processes is beyond `way`."""
-        return 1 - self.of(way, pairs) / self.of("two", pairs)
+    def share(
+        self, way: str, of: str = "two", sets: Sequence[dict[str, Times]] | None = None
+    ) -> float:
+        """What of a case in two processes (`of`: two or apart) is beyond `way`."""
+        return 1 - self.of(way, sets) / self.of(of, sets)
 
-    def span(self, way: str) -> tuple[float, float]:
-        """The least and the largest share of a single pair of processes."""
-        shares = [self.share(way, [pair]) for pair in self.pairs]
+    def span(self, way: str, of: str = "two") -> tuple[float, float]:
+        """The least and the largest share of a single set of processes."""
+        shares = [self.share(way, of, [one]) for one in self.sets]
         return min(shares), max(shares)
 
 
@@ -91,27 +99,34 @@ def measure(
     exercise: Exercise,
     variant: Variant,
     submission: Path,
-    processes: int = PROCESSES,
+    sets: int = SETS,
     rounds: int = ROUNDS,
 ) -> Seen:
     """All ways with the cases of a Triton variant, in turn."""
     parts = parts_of(exercise, variant)
-    pairs = []
-    for _ in range(processes):
+    cpus = sorted(os.sched_getaffinity(0))
+    seen = []
+    for turn in range(sets):
+        cpu = cpus[turn % len(cpus)]
         told: dict[str, Times] = {way: [] for way in WAYS}
-        servers = [_Server(kind, exercise, variant, submission) for kind in ("one", "two")]
-        with servers[0] as one, servers[1] as two:
+        with contextlib.ExitStack() as opened:
+            servers = {
+                kind: _Server(kind, exercise, variant, submission, None if kind == "apart" else cpu)
+                for kind in ("one", "two", "apart")
+            }
+            for server in servers.values():
+                opened.enter_context(server)
             for number in range(rounds):
-                ways = WAYS if number % SELDOM == 0 else ("checked", "two")
+                ways = WAYS if number % SELDOM == 0 else OFTEN
                 seconds: dict[str, list[float]] = {way: [] for way in ways}
                 for part in range(len(parts)):
-                    turn = (number + part) % len(ways)
-                    for way in (*ways[turn:], *ways[:turn]):
-                        seconds[way] += (two if way == "two" else one).ask(way, part)
+                    first = (number + part) % len(ways)
+                    for way in (*ways[first:], *ways[:first]):
+                        seconds[way] += servers[way if way in servers else "one"].ask(way, part)
                 for way in ways:
                     told[way].append(seconds[way])
-        pairs.append(told)
-    return Seen(sum(map(len, parts)), pairs)
+        seen.append(told)
+    return Seen(sum(map(len, parts)), seen)
 
 
 def parts_of(exercise: Exercise, variant: Variant) -> list[list[Case]]:
@@ -126,7 +141,15 @@ def parts_of(exercise: Exercise, variant: Variant) -> list[list[Case]]:
 class _Server:
     """A process that runs parts of a variant's cases when asked to."""
 
-    def __init__(self, kind: str, exercise: Exercise, variant: Variant, submission: Path) -> None:
+    def __init__(
+        self,
+        kind: str,
+        exercise: Exercise,
+        variant: Variant,
+        submission: Path,
+        cpu: int | None,
+    ) -> None:
+        """`kind`: one, two or apart; `cpu`: the only one that it may use, None for any."""
         environment = {**os.environ, "OMP_NUM_THREADS": "1"}
         if kind == "one":
             environment["TRITON_INTERPRET"] = "1"
@@ -138,6 +161,8 @@ class _Server:
             stdout=subprocess.PIPE,
             text=True,
         )
+        if cpu is not None:
+            os.sched_setaffinity(self._process.pid, {cpu})  # and all that it starts
 
     def __enter__(self) -> _Server:
         self._answer()  # it is ready
@@ -170,7 +195,7 @@ def _serve(kind: str, name: str, submission: Path) -> None:
         if kind == "one":
             ways = _in_one(exercise, variant, submission / variant.file)
         else:
-            ways = {"two": _in_two(exercise, variant, submission, opened)}
+            ways = {kind: _in_two(exercise, variant, submission, opened)}
         for prepare in ways.values():
             for case in (case for part in parts for case in part):
                 prepare(case)()
@@ -295,7 +320,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("exercises", nargs="*", default=["silu", "rmsnorm"])
     parser.add_argument("--submission", type=Path, default=ROOT / "reference")
-    parser.add_argument("--processes", type=int, default=PROCESSES)
+    parser.add_argument("--sets", type=int, default=SETS)
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--serve", nargs=3, help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -308,14 +333,16 @@ def main() -> None:
     for name in given.exercises:
         exercise = every[name]
         variant = next(v for v in exercise.variants.values() if v.language == "triton")
-        seen = measure(exercise, variant, given.submission, given.processes, given.rounds)
+        seen = measure(exercise, variant, given.submission, given.sets, given.rounds)
         ways = ", ".join(f"{way} {1e3 * seen.of(way):.2f}" for way in WAYS)
-        low, high = seen.span("checked")
-        print(
-            f"{name}/{variant.name}: {seen.cases} cases, ms each: {ways}; "
-            f"boundary {seen.share('checked'):.1%} ({low:.1%} to {high:.1%})",
-            flush=True,
-        )
+        shares = (f"{_told(seen, of)} {of}" for of in ("two", "apart"))
+        print(f"{name}/{variant.name}: {seen.cases} cases, ms each: {ways}", flush=True)
+        print(f"  the boundary's share: {', '.join(shares)}", flush=True)
+
+
+def _told(seen: Seen, of: str) -> str:
+    least, most = seen.span("checked", of)
+    return f"{seen.share('checked', of):.1%} ({least:.1%} to {most:.1%})"
 
 
 if __name__ == "__main__":

@@ -132,40 +132,35 @@ def _workers(console: Console, exercises, submission: Path, repeats: int) -> Non
 
 def _boundary(console: Console, exercises, submission: Path, rounds: int) -> None:
     """The same cases in one process and in two: boundary.py."""
+    told = []
     table = Table(title="Per case, milliseconds", title_justify="left")
-    columns = (
-        "",
-        "cases",
-        "kernel",
-        "watched",
-        "bare",
-        "checked",
-        "in two",
-        "boundary",
-        "of a pair",
-    )
-    for column in (*columns, "beside bare"):
+    for column in ("", "cases", *boundary.WAYS):
         table.add_column(column, justify="left" if not column else "right", no_wrap=True)
     for exercise, variant in triton_variants(exercises):
+        name = f"{exercise.name}/{variant.name}"
         seen = boundary.measure(exercise, variant, submission, rounds=rounds)
-        least, most = seen.span("checked")
         table.add_row(
-            f"{exercise.name}/{variant.name}",
-            str(seen.cases),
-            *(f"{1e3 * seen.of(way):.2f}" for way in boundary.WAYS),
-            f"{seen.share('checked'):.1%}",
-            f"{least:.0%} to {most:.0%}",
-            f"{seen.share('bare'):.1%}",
+            name, str(seen.cases), *(f"{1e3 * seen.of(way):.2f}" for way in boundary.WAYS)
         )
+        told += [_shares(name, seen, of) for of in ("two", "apart")]
     console.print(table)
     console.print(
         "The shortest that each case took, averaged over cases: of "
-        f"{boundary.PROCESSES} x {rounds} rounds, in which a\n"
-        "process that does it all and one with a worker take turns, in "
-        f"{boundary.PROCESSES} pairs of processes; of a pair:\n"
-        "the least and the most that one of them shows. The goal for the boundary is "
-        f"{boundary.GOAL:.0%}."
+        f"{boundary.SETS} x {rounds} rounds, in which\nthe ways take turns, in "
+        f"{boundary.SETS} sets of processes. All on one CPU, but for `apart`, which has all.\n"
     )
+    shares = Table(title=f"The boundary (goal {boundary.GOAL:.0%})", title_justify="left")
+    for column in ("", "", "beside checked", "of a single set", "beside bare"):
+        shares.add_column(column, justify="right" if column else "left", no_wrap=True)
+    for row in told:
+        shares.add_row(*row)
+    console.print(shares)
+
+
+def _shares(name: str, seen: boundary.Seen, of: str) -> tuple[str, ...]:
+    least, most = seen.span("checked", of)
+    checked, bare = (f"{seen.share(way, of):.1%}" for way in ("checked", "bare"))
+    return name, of, checked, f"{least:.1%} to {most:.1%}", bare
 
 
 def _held(sandbox: Sandbox, submission: Path, variant: Variant) -> Path:
