@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 import torch
 
@@ -56,10 +56,9 @@ class Buffer:
         if wanted == self._exposed:
             return
         protection = mmap.PROT_READ | (mmap.PROT_WRITE if self.writable else 0)
-        # The differences only: from case to case most pages stay as they are.
-        for start, end in _beyond(self._exposed, wanted):
+        for start, end in self._exposed:
             _mprotect(self.address + start, end - start, _PROT_NONE)
-        for start, end in _beyond(wanted, self._exposed):
+        for start, end in wanted:
             _mprotect(self.address + start, end - start, protection)
         self._exposed = wanted
 
@@ -113,21 +112,6 @@ def view(argument: Argument, allocated: torch.Tensor) -> torch.Tensor:
     # as_strided counts from the start of the storage, of which this may be a part.
     first = typed.storage_offset() + (argument.offset - argument.allocation[0]) // dtype.itemsize
     return typed.as_strided(argument.shape, argument.strides, first)
-
-
-def _beyond(
-    ranges: Iterable[tuple[int, int]], others: Sequence[tuple[int, int]]
-) -> Iterator[tuple[int, int]]:
-    """What of the ranges lies in none of the others; all are (first, end), the others sorted."""
-    for start, end in ranges:
-        for first, last in others:
-            if first >= end:
-                break
-            if start < first:
-                yield start, first
-            start = max(start, last)
-        if start < end:
-            yield start, end
 
 
 def _whole_pages(length: int) -> int:
