@@ -21,6 +21,8 @@ _UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff
 
 def fields(reply: Reply) -> dict[str, Any]:
     """The reply's text as a JSON object; {} where it is none. Hostile: check what you take."""
+    if not reply.text:  # most answers: there was nothing to tell
+        return {}
     with contextlib.suppress(ValueError, RecursionError):
         read = json.loads(reply.text)
         if isinstance(read, dict):

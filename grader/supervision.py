@@ -110,6 +110,11 @@ class Worker:
         self._sequence = 0
         self._twins: list[psutil.Process] = []  # they compile; what they use is no case's
         self._pidfd = _open_pidfd(pid)
+        self._poller = select.poll()
+        # The socket first: where an answer is seen, so is what was printed before it.
+        for source in (requests.fileno(), log, self._pidfd):
+            if source is not None:
+                self._poller.register(source, select.POLLIN)
 
     def ask(
         self,
@@ -145,11 +150,10 @@ class Worker:
 
     def answered(self) -> Reply | Death | None:
         """The answer to what was posted, or the worker's end, if one of them is there by now."""
-        self._drain()
         sources = [self._requests, *([] if self._pidfd is None else [self._pidfd])]
-        if not any(is_readable(source, 0.0) for source in sources):
-            return None
-        return self._read(time.monotonic())
+        is_over = any(is_readable(source, 0.0) for source in sources)
+        self._drain()
+        return self._read(time.monotonic()) if is_over else None
 
     def wait(self, limits: Limits | None = None) -> Reply | Death:
         """Wait, within the limits, for the answer to what was posted."""
@@ -198,20 +202,16 @@ class Worker:
         self._forget()
 
     def _await(self, limits: Limits, started: float) -> Reply | Death:
-        poller = select.poll()
-        for source in (self._requests.fileno(), self._log, self._pidfd):
-            if source is not None:
-                poller.register(source, select.POLLIN)
         usage = processes.Usage(
             self.pid, lambda: processes.without(self._sandbox.processes_of(self), self._twins)
         )
         looked = measured = started
         while True:
-            events = dict(poller.poll(WATCH_INTERVAL * 1000))
+            events = dict(self._poller.poll(WATCH_INTERVAL * 1000))
             if self._log in events:
                 self._drain()
                 if events[self._log] & select.POLLHUP:
-                    poller.unregister(self._log)
+                    self._poller.unregister(self._log)
             # Its end is watched too: a process it left may keep the socket open.
             if self._requests.fileno() in events or self._pidfd in events:
                 return self._read(started)
@@ -228,6 +228,7 @@ class Worker:
                     return self._bury(started, cause)
 
     def _read(self, started: float) -> Reply | Death:
+        """The answer that is there, or the end; what was printed before it is read already."""
         try:
             # No room for ancillary data: descriptors a worker sends are dropped by the kernel.
             data = self._requests.recv(protocol.MAX_REPLY_BYTES + 1)
@@ -241,7 +242,6 @@ class Worker:
             return self._bury(started, Cause.misbehaved)
         if reply.sequence != self._sequence:
             return self._bury(started, Cause.misbehaved)
-        self._drain()
         return reply
 
     def _bury(self, started: float, cause: Cause | None = None) -> Death:

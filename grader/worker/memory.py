@@ -73,7 +73,7 @@ class Buffer:
         """
         if offset < 0 or length <= 0 or offset + length > self.length:
             raise ValueError(f"bytes {offset}..{offset + length} of a buffer of {self.length}")
-        return torch.frombuffer(self._memory[offset : offset + length], dtype=torch.uint8)
+        return torch.frombuffer(self._memory, dtype=torch.uint8, count=length, offset=offset)
 
 
 def map_buffer(descriptor: int, length: int, writable: bool) -> Buffer:
@@ -106,8 +106,9 @@ def allocation(argument: Argument, buffers: list[Buffer]) -> torch.Tensor:
 def view(argument: Argument, allocated: torch.Tensor) -> torch.Tensor:
     """The strided tensor an argument describes, on its allocation (or a copy of that)."""
     dtype = getattr(torch, argument.dtype.name)
-    usable = allocated.numel() - allocated.numel() % dtype.itemsize
-    typed = allocated[:usable].view(dtype)
+    if beyond := allocated.numel() % dtype.itemsize:
+        allocated = allocated[:-beyond]
+    typed = allocated.view(dtype)
     # as_strided counts from the start of the storage, of which this may be a part.
     first = typed.storage_offset() + (argument.offset - argument.allocation[0]) // dtype.itemsize
     return typed.as_strided(argument.shape, argument.strides, first)

@@ -15,7 +15,6 @@ Standard library only: the worker loads this file by path.
 
 from __future__ import annotations
 
-import itertools
 import operator
 import struct
 from dataclasses import dataclass
@@ -166,25 +165,30 @@ class Argument:
         """Read the struct back. Raises ProtocolError on a size or a field that can't be."""
         if len(data) != ARGUMENT.size:
             raise ProtocolError(f"an argument has {ARGUMENT.size} bytes, got {len(data)}")
-        kind, dtype, space, rank, buffer, offset, *rest = ARGUMENT.unpack(data)
-        start, length, bits, *dims = rest
+        return cls._of_fields(ARGUMENT.unpack(data))
+
+    @classmethod
+    def _of_fields(cls, fields: tuple[int, ...]) -> Argument:
+        """The argument of an unpacked struct. Raises ProtocolError on a field that can't be."""
+        kind, dtype, space, rank, buffer, offset, start, length, bits = fields[:9]
         if rank > MAX_RANK:
             raise ProtocolError(f"rank {rank}")
         try:
-            kind = Kind(kind)
+            # Looked up, not called: an enum's call takes longer than unpacking the struct.
+            known = _KINDS[kind]
             return cls(
-                kind=kind,
-                dtype=DType(dtype) if kind is Kind.tensor else None,
-                space=Space(space),
-                buffer=buffer,
-                offset=offset,
-                allocation=(start, length),
-                shape=tuple(dims[:rank]),
-                strides=tuple(dims[MAX_RANK : MAX_RANK + rank]),
-                scalar=_scalar_value(kind, bits),
+                known,
+                _DTYPES[dtype] if known is Kind.tensor else None,
+                _SPACES[space],
+                buffer,
+                offset,
+                (start, length),
+                fields[9 : 9 + rank],
+                fields[9 + MAX_RANK : 9 + MAX_RANK + rank],
+                0 if known is Kind.tensor else _scalar_value(known, bits),
             )
-        except ValueError as error:
-            raise ProtocolError(str(error)) from None
+        except KeyError as error:
+            raise ProtocolError(f"kind {kind}, dtype {dtype}, space {space}: {error}") from None
 
 
 @dataclass(frozen=True)
@@ -217,8 +221,8 @@ class Request:
         magic, version, operation, sequence, count, repeat = REQUEST.unpack_from(data)
         if magic != MAGIC or version != VERSION or count > MAX_ARGS:
             raise ProtocolError("not a request of this version")
-        cut = [REQUEST.size + i * ARGUMENT.size for i in range(count + 1)]
-        arguments = tuple(Argument.unpack(data[a:b]) for a, b in itertools.pairwise(cut))
+        packed = memoryview(data)[REQUEST.size : REQUEST.size + count * ARGUMENT.size]
+        arguments = tuple(map(Argument._of_fields, ARGUMENT.iter_unpack(packed)))
         try:
             return cls(Operation(operation), sequence, arguments, repeat)
         except ValueError as error:
@@ -263,3 +267,8 @@ def _scalar_value(kind: Kind, bits: int) -> float | int | bool:
         return struct.unpack("<d", struct.pack("<Q", bits))[0]
     value = struct.unpack("<q", struct.pack("<Q", bits))[0]
     return bool(value) if kind is Kind.boolean else value
+
+
+_KINDS = {int(each): each for each in Kind}
+_DTYPES = {int(each): each for each in DType}
+_SPACES = {int(each): each for each in Space}

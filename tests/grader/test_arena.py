@@ -289,6 +289,23 @@ def test_a_store_beside_the_view_is_seen_and_placed(arena: Arena, dtype: str, of
     assert not outcome.changed
 
 
+def test_a_scalar_is_judged_like_any_tensor(arena: Arena) -> None:
+    slot = Slot("out", "float32", (), (), role="output")
+    placed = arena.place([slot])
+    assert bool(arena.collect(placed)[0].unwritten)
+    seen(arena, placed[0]).fill_(2.0)
+    outcome = arena.collect(placed)[0]
+    assert (float(outcome.values), bool(outcome.unwritten), outcome.changed) == (2.0, False, True)
+
+
+def test_poison_of_padded_rows_is_drawn_anew_for_every_element(arena: Arena) -> None:
+    slot = Slot("out", "float32", (64, 60), (67, 1), role="output")
+    first, second = (seen(arena, arena.place([slot])[0]).clone() for _ in range(2))
+    assert len(set(first.view(torch.int32).flatten().tolist())) > 3800
+    same = first.view(torch.int32) == second.view(torch.int32)
+    assert int(same.count_nonzero()) < 60
+
+
 def test_a_store_between_padded_rows_is_outside(arena: Arena) -> None:
     placed = arena.place([padded_slot()])
     view = seen(arena, placed[0])
@@ -426,7 +443,15 @@ def test_memory_beside_a_mapped_buffer_is_inaccessible(arena: Arena) -> None:
 def test_only_allocations_are_accessible_to_a_kernel(arena: Arena) -> None:
     """Else what is read elsewhere is a harmless 0, and what is written there goes unseen."""
     with mapped(arena) as buffers:
-        for slots in ([input_slot(), output_slot(), output_slot("int8")], [output_slot(count=9)]):
+        two, far_apart = [output_slot(), output_slot()], [output_slot(count=3 << 20), output_slot()]
+        for slots in (
+            [input_slot(), output_slot(), output_slot("int8")],
+            [output_slot(count=9)],
+            two,
+            far_apart,  # the first reaches over where the second was
+            two,
+            [input_slot(count=1 << 16)],
+        ):
             placed = [each.argument for each in arena.place(slots)]
             memory.expose(placed, buffers)
             for index, (buffer, usual) in enumerate(zip(buffers, ("r--", "rw-"), strict=True)):
