@@ -36,14 +36,14 @@ HEAD_DIM), in turn with it; docs/performance.md has more.
 
 | | full | causal |
 |---|---|---|
-| (16, 16, 1024, 128) | 0.98 | 1.07 |
-| (8, 16, 2048, 128) | 1.01 | 1.12 |
-| (4, 16, 4096, 128) | 1.03 | 1.13 |
-| (2, 16, 16384, 128) | 1.06 | 1.12 |
-| (16, 16, 1024, 64) | 0.98 | 0.99 |
-| (8, 16, 2048, 64) | 1.03 | 1.08 |
-| (4, 16, 4096, 64) | 1.06 | 1.12 |
-| (2, 16, 16384, 64) | 1.13 | 1.15 |
+| (16, 16, 1024, 128) | 1.01 | 1.08 |
+| (8, 16, 2048, 128) | 1.03 | 1.13 |
+| (4, 16, 4096, 128) | 1.03 | 1.12 |
+| (2, 16, 16384, 128) | 1.06 | 1.13 |
+| (16, 16, 1024, 64) | 0.995 | 0.996 |
+| (8, 16, 2048, 64) | 1.08 | 1.08 |
+| (4, 16, 4096, 64) | 1.12 | 1.12 |
+| (2, 16, 16384, 64) | 1.19 | 1.15 |
 
 What a step brings:
 
@@ -63,7 +63,8 @@ What a step brings:
 
 Where TMA can't go (bases or strides that aren't multiples of 16 bytes), for other head dimensions,
 float32, other GPUs, and where the launch would take longer than the work (four tensor maps made on
-the host cost some 15 us), the plain Triton kernel below runs.
+the host cost some 15 us), the plain Triton kernel below runs. By itself, with TMA for k and v where
+the GPU has it, it reaches 0.90 to 1.00 of cuDNN's speed at HEAD_DIM 64, 0.74 to 0.89 at 128.
 """
 
 import functools
@@ -653,7 +654,7 @@ def _heads_in_a_group(
 ) -> int:
     """The size of group with which causal tiles come out most evenly, not above `most`.
 
-    Follows _nth_tile. A tile's length: its blocks of keys, and one for what else there is to do.
+    Follows _nth_item. A tile's length: its blocks of keys, and one for what else there is to do.
     """
     most = max(1, min(most, n_heads))
     if n_heads * blocks_m > MOST_TILES:

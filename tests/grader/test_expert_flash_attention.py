@@ -102,7 +102,7 @@ def test_causal_tiles_are_dealt_out_evenly(expert, n_heads, n, block_m, most):
     blocks_m = -(-n // block_m)
     group = expert._heads_in_a_group(n_heads, blocks_m, block_m, n, n, most, PROGRAMS)
     assert 1 <= group <= most
-    # As _nth_tile deals them out: forth and back, in each group the longest first.
+    # As _nth_item deals them out: forth and back, in each group the longest first.
     loads = [0] * PROGRAMS
     tile = 0
     for first in range(0, n_heads, group):
