@@ -10,8 +10,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
-# torch with CUDA brings the triton that fits it; the CPU build brings none, and gets this one.
+# torch with CUDA brings the triton that fits it; the CPU build brings none, and gets this one. The
+# second is the last for Python 3.10.
 TRITON := 3.9.0
+TRITON_310 := 3.8.0
 INDEX := $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX))
 
 .PHONY: setup grade check clean
@@ -34,7 +36,7 @@ $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit("Python 3.10 or newer is needed, this is " + sys.version.split()[0]) if sys.version_info < (3, 10) else None'
 	@$(PYTHON) -m venv $(VENV)
 	@$(PIP) $(INDEX) torch
-	@$(BIN)/python -c 'import importlib.util as u, sys; sys.exit(u.find_spec("triton") is None)' || $(PIP) triton==$(TRITON)
+	@$(BIN)/python -c 'import importlib.util as u, sys; sys.exit(u.find_spec("triton") is None)' || $(PIP) "triton==$(TRITON); python_version > '3.10'" "triton==$(TRITON_310); python_version <= '3.10'"
 	@$(PIP) --editable '.$(EXTRAS)'
 	@touch $@
 
@@ -93,4 +95,5 @@ lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
+	$(BIN)/vermin --quiet --no-tips --violations -t=3.10- grader lecture reference assignment tests
 # END STAFF

@@ -84,7 +84,9 @@ def make(
     files[CONFIG] = config.to_json().encode()
     files["run_autograder"] = (_FOLDER / "run_autograder.py").read_bytes()
     setup = (_FOLDER / "setup.sh").read_text(encoding="utf-8")
-    files["setup.sh"] = setup.replace("@TRITON@", _triton(project)).encode()
+    for name in ("TRITON", "TRITON_310"):
+        setup = setup.replace(f"@{name}@", _version(project, name))
+    files["setup.sh"] = setup.encode()
     programs = frozenset({"run_autograder", "setup.sh"})
     return Release(dict(sorted(files.items())), folder="", programs=programs)
 
@@ -96,12 +98,12 @@ def write(made: Release, out: Path) -> None:
     release.write(made, out)
 
 
-def _triton(project: Path) -> str:
-    """The version that the Makefile installs beside the CPU build of torch."""
+def _version(project: Path, name: str) -> str:
+    """Of the triton that the Makefile installs beside the CPU build of torch."""
     text = (project / "Makefile").read_text(encoding="utf-8")
-    found = re.search(r"^TRITON := (\S+)$", text, re.MULTILINE)
+    found = re.search(rf"^{name} := (\S+)$", text, re.MULTILINE)
     if found is None:
-        raise ReleaseError(f"{project / 'Makefile'}: expected a line TRITON := VERSION")
+        raise ReleaseError(f"{project / 'Makefile'}: expected a line {name} := VERSION")
     return found[1]
 
 

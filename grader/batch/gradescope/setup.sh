@@ -6,7 +6,7 @@ source="$root/source"
 export DEBIAN_FRONTEND=noninteractive
 
 newest() {  # the newest Python that the grader's pinned dependencies exist for
-  for each in python3.13 python3.12 python3.11; do
+  for each in python3.13 python3.12 python3.11 python3.10; do
     if command -v "$each" >/dev/null && "$each" -c 'import ensurepip' 2>/dev/null; then
       echo "$each"
       return
@@ -26,7 +26,7 @@ for version in 3.12 3.11; do
   fi
 done
 if [ -z "$python" ]; then
-  echo "Python 3.11 or newer is needed and apt has none: choose a newer base image (Ubuntu 24.04)." >&2
+  echo "Python 3.10 or newer is needed and apt has none: choose a newer base image (Ubuntu 24.04)." >&2
   exit 1
 fi
 # Triton compiles a small C module, which needs Python's headers.
@@ -35,6 +35,6 @@ apt-get install -y --no-install-recommends "$(basename "$python")-dev" || true
 "$python" -m venv "$root/env"
 install() { "$root/env/bin/python" -m pip install --no-cache-dir --constraint "$source/constraints.txt" "$@"; }
 install --index-url "${TORCH_INDEX:-https://download.pytorch.org/whl/cpu}" torch
-install "triton==@TRITON@"
+install "triton==@TRITON@; python_version > '3.10'" "triton==@TRITON_310@; python_version <= '3.10'"
 install --editable "$source"
 "$root/env/bin/python" -m grader doctor || true
