@@ -70,6 +70,8 @@ def main() -> None:
     whole = ended - watch.started
     print(f"{machine.gpu_name() or 'no GPU'}, {jobs} processes")
     print(f"checking {checking:.0f} s, alone on the GPU {whole - checking:.0f} s: {whole:.0f} s")
+    for line in untimed(seen):
+        print(line)
     wrong = [each for each in seen.variants if not is_right(each)]
     for each in wrong:
         print(f"not right: {each.exercise}/{each.variant}")
@@ -84,6 +86,16 @@ def is_right(variant: VariantEvidence) -> bool:
     return variant.correctness is Status.passed and (
         timed is None or all(each.status in fine for each in timed.every)
     )
+
+
+def untimed(seen: Evidence) -> list[str]:
+    """Of what could not be timed, why; only where there was a GPU to time on."""
+    return [
+        f"not timed: {each.exercise}/{each.variant}, {case.case}: {case.reason}"
+        for each in seen.variants
+        for case in (each.performance.every if each.performance else ())
+        if case.status is Status.not_measured and case.device
+    ]
 
 
 def table(seen: Evidence, alone: dict[tuple[str, str], float]) -> Table:

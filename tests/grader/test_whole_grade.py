@@ -1,0 +1,34 @@
+"""The table of a whole grade says what could not be timed, and why."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from grader.evidence import Evidence, PerformanceEvidence
+from grader.spec import load_all
+from grader.status import Status
+from tests.benchmarks.whole_grade import is_right, untimed
+from tests.grader.gradebooks import variant_evidence
+
+EXERCISE = load_all()["rmsnorm"]
+TIMED = PerformanceEvidence(Status.passed, device="H100", case="rows=8192", samples=9)
+NOISY = replace(TIMED, status=Status.not_measured, reason="GPU too noisy. It is shared.")
+
+
+@pytest.mark.parametrize(
+    ("performance", "lines"),
+    [
+        (TIMED, []),
+        (NOISY, ["not timed: rmsnorm/triton, rows=8192: GPU too noisy. It is shared."]),
+        (replace(TIMED, further=(replace(NOISY, case="rows=16"),)), ["rows=16: GPU too noisy"]),
+        (replace(NOISY, device=""), []),  # there was no GPU
+    ],
+)
+def test_what_was_not_timed_on_a_gpu_is_told_with_its_reason(performance, lines):
+    seen = variant_evidence(EXERCISE, EXERCISE.variants["triton"], performance=performance)
+    told = untimed(Evidence("reference", 7, (seen,)))
+    assert len(told) == len(lines) and all(b in a for a, b in zip(told, lines, strict=True))
+    assert is_right(seen)
+    assert not is_right(replace(seen, performance=replace(performance, status=Status.crashed)))
