@@ -95,6 +95,8 @@ class Submission(_Model):
     check: Literal["sizes", "memory", "performance"] = "sizes"  # what must fail
     rare: bool = False  # few cases show it: tests look at more of them
     only_observed: bool = False  # a GPU that isn't watched may say anything, `passed` too
+    # "3.9": the first version of Triton that takes notice of the mistake.
+    since_triton: str = pydantic.Field("", pattern=r"^(\d+\.\d+)?$")
 
     @pydantic.field_validator("line", mode="before")
     @classmethod
@@ -132,6 +134,12 @@ class Submission(_Model):
         """Where the entry stands, as messages name it."""
         suffix = "_cuda" if self.language == "cuda" else ""
         return f"{self.kind}/{self.exercise}{suffix}.yaml: {self.name}"
+
+    def unnoticed_by(self, triton: str) -> str:
+        """Why this version of Triton lets it pass; "" where it doesn't."""
+        if not self.since_triton or _minor(triton) >= _minor(self.since_triton):
+            return ""
+        return f"Triton {triton} takes no notice of it, {self.since_triton} does"
 
     def status_on(self, gpu: bool) -> Status:
         """The status that a machine with or without a GPU must find."""
@@ -243,6 +251,12 @@ def _behind(after: str, text: str, place: str) -> int:
     if after and text.count(after) != 1:
         raise CorpusError(f"{place}: after: expected {after!r} once, got {text.count(after)}")
     return text.index(after) + len(after)
+
+
+def _minor(version: str) -> tuple[int, int]:
+    """(3, 9) of 3.9.0."""
+    major, minor = version.split(".")[:2]
+    return int(major), int(minor)
 
 
 def _applied(edit: Edit, text: str, after: str, place: str) -> str:

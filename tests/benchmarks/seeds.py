@@ -14,6 +14,7 @@ import argparse
 import sys
 import tempfile
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from importlib.metadata import version
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -44,6 +45,7 @@ def main() -> None:
         for kind in ("wrong", "honest")
         for entry in corpus.load(kind)
         if entry.status is not Status.not_attempted
+        and not entry.unnoticed_by(version("triton"))
         and (not given.only or any(part in entry.id for part in given.only))
     ]
     runs, disagreed = 0, 0

@@ -72,6 +72,13 @@ def test_expectations_speak_of_classes_and_dtypes_that_exist(submission):
     assert {*submission.dtypes, *submission.passes_dtypes} <= {*variant.dtypes}
 
 
+def test_what_only_newer_versions_of_triton_notice_is_not_asked_of_older_ones():
+    [late] = [each for each in WRONG if each.since_triton]
+    assert late.id == "gemm-triton_v4-key_misspelt"
+    assert not late.unnoticed_by("3.9.0") and not late.unnoticed_by("3.10.1")
+    assert late.unnoticed_by("3.8.0") == "Triton 3.8.0 takes no notice of it, 3.9 does"
+
+
 def test_the_statuses_a_triton_kernel_can_earn_without_a_gpu_all_occur():
     expected = {
         Status.import_error,

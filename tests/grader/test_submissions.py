@@ -5,6 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterator
 from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -185,12 +186,18 @@ def folder(tmp_path: Path) -> Iterator[Path]:
     yield tmp_path / "submission"
 
 
+def skip_unless_noticed(submission: corpus.Submission) -> None:
+    if reason := submission.unnoticed_by(version("triton")):
+        pytest.skip(reason)
+
+
 @pytest.mark.parametrize("submission", WRONG, ids=lambda s: s.id)
 def test_a_wrong_submission_gets_its_status(
     submission: corpus.Submission, folder: Path, shared_sandbox: Sandbox
 ) -> None:
     if submission.status is Status.not_attempted:
         pytest.skip("runs nothing: test_attempt.py")
+    skip_unless_noticed(submission)
     seen = observe(submission, folder, "interpreter", sandbox=shared_sandbox, every_dtype=False)
     check_wrong(submission, seen, gpu=False)
 
@@ -211,6 +218,7 @@ def test_on_a_gpu_a_wrong_submission_gets_its_status(
 ) -> None:
     if submission.only_observed:
         pytest.skip("a GPU that isn't watched may say anything")
+    skip_unless_noticed(submission)
     seen = observe(submission, folder, "cuda", sandbox=shared_gpu_sandbox, every_dtype=False)
     check_wrong(submission, seen, gpu=True)
 
