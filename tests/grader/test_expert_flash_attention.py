@@ -36,62 +36,65 @@ def expert():
     return module
 
 
-def test_without_a_gpu_any_number_of_queries_and_keys_is_right(tmp_path):
-    laboratory = Laboratory("mended", tmp_path)
-    shapes = [(70, 70, True), (65, 130, True), (130, 65, True), (33, 140, False), (64, 128, False)]
-    found = laboratory(
-        FILE.read_text(),
-        TRUTH
-        + f"""
-entry = k.flash_attention
-result = []
-for n_ctx, n_kv, causal in {shapes!r}:
-    torch.manual_seed(3)
-    q, keys, v = (torch.randn(1, 2, n, 32).half() for n in (n_ctx, n_kv, n_kv))
-    out, lse = torch.empty_like(q), torch.empty(1, 2, n_ctx)
-    entry(q, keys, v, out, lse, 0.125, causal)
-    true_out, true_lse = truth(q, keys, v, 0.125, causal)
-    close = torch.allclose(lse.double(), true_lse, atol=1e-4)
-    result.append([((out - true_out).norm() / true_out.norm()).item(), close])
-""",
-        header="",
-    )
-    laboratory.close()
-    for shape, (error, lse_is_close) in zip(shapes, found, strict=True):
-        assert error < 2e-3, shape
-        assert lse_is_close, shape
-
-
-def test_without_a_gpu_the_blocks_that_tma_would_bring_are_right(tmp_path):
-    laboratory = Laboratory("mended", tmp_path)
-    shapes = [(70, 70, True), (65, 300, True), (300, 65, True), (33, 140, False), (64, 256, False)]
-    found = laboratory(
-        FILE.read_text(),
-        TRUTH
-        + f"""
-k._is_large = k._has_tma = lambda *_: True  # as if on a GPU: the interpreter has descriptors
-launched = []
+# The interpreter has descriptors: as if on a GPU, and what the kernel was launched with.
+WITH_TMA = """
+k._is_large = k._has_tma = lambda *_: True
 kernel = k.flash_attention_kernel
 class Told:
     def __getitem__(self, grid):
         return lambda *args, **named: (launched.append(named["TMA"]), kernel[grid](*args, **named))
 k.flash_attention_kernel = Told()
+"""
+
+
+@pytest.mark.parametrize(
+    ("entry", "before", "head_dim", "shapes", "launched"),
+    [
+        (
+            "flash_attention",
+            "",
+            32,
+            [(70, 70, True), (65, 130, True), (130, 65, True), (33, 140, False), (64, 128, False)],
+            [],
+        ),
+        (
+            "flash_attention_plain",
+            WITH_TMA,
+            64,
+            [(70, 70, True), (65, 300, True), (300, 65, True), (33, 140, False), (64, 256, False)],
+            [True],
+        ),
+    ],
+    ids=["by pointers", "by TMA"],
+)
+def test_without_a_gpu_any_number_of_queries_and_keys_is_right(
+    tmp_path, entry, before, head_dim, shapes, launched
+):
+    laboratory = Laboratory("mended", tmp_path)
+    found = laboratory(
+        FILE.read_text(),
+        TRUTH
+        + f"""
+launched = []
+{before}
 result = []
 for n_ctx, n_kv, causal in {shapes!r}:
     torch.manual_seed(3)
-    q, keys, v = (torch.randn(1, 2, n, 64).half() for n in (n_ctx, n_kv, n_kv))
+    q, keys, v = (torch.randn(1, 2, n, {head_dim}).half() for n in (n_ctx, n_kv, n_kv))
     out, lse = torch.empty_like(q), torch.empty(1, 2, n_ctx)
-    k.flash_attention_plain(q, keys, v, out, lse, 0.125, causal)
+    launched.clear()
+    k.{entry}(q, keys, v, out, lse, 0.125, causal)
     true_out, true_lse = truth(q, keys, v, 0.125, causal)
     close = torch.allclose(lse.double(), true_lse, atol=1e-4)
-    result.append([((out - true_out).norm() / true_out.norm()).item(), close, launched.pop()])
+    error = ((out - true_out).norm() / true_out.norm()).item()
+    result.append([error, close, list(launched)])
 """,
         header="",
     )
     laboratory.close()
-    for shape, (error, lse_is_close, with_tma) in zip(shapes, found, strict=True):
+    for shape, (error, lse_is_close, seen) in zip(shapes, found, strict=True):
         assert error < 2e-3, shape
-        assert lse_is_close and with_tma, shape
+        assert lse_is_close and seen == launched, shape
 
 
 @pytest.mark.parametrize(
