@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -143,6 +144,53 @@ def test_the_scripts_are_valid_and_install_what_the_makefile_does(packed, tmp_pa
         assert f"\"triton=={versions[name]}; python_version {sign} '3.10'\"" in setup
     assert "constraints.txt" in setup
     assert "bubblewrap" in setup
+
+
+@pytest.mark.parametrize(
+    ("there", "in_apt", "chosen"),
+    [
+        (("3.10", "3.12"), (), "3.12"),
+        (("3.10",), ("3.11",), "3.11"),
+        (("3.10",), (), "3.10"),
+        (("3.9",), (), None),
+    ],
+)
+def test_the_image_gets_the_newest_python_and_3_10_only_where_there_is_no_other(
+    packed, tmp_path, there, in_apt, chosen
+):
+    with zipfile.ZipFile(packed) as archive:
+        archive.extract("setup.sh", tmp_path)
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name in ("bash", "basename", "cp", "chmod", "mkdir"):
+        (programs / name).symlink_to(shutil.which(name))
+    python = tmp_path / "python"  # it notes who makes the environment, and does nothing else
+    python.write_text(
+        '#!/usr/bin/env -S bash -e\n[ "$2" != venv ] && exit\n'
+        f'mkdir -p "$3/bin"\ncp {tmp_path}/python "$3/bin/python"\n'
+        f'basename "$0" > {tmp_path}/chosen\n'
+    )
+    python.chmod(0o755)
+    for version in there:
+        (programs / f"python{version}").symlink_to(python)
+    apt = programs / "apt-get"  # installs what it has
+    apt.write_text(
+        "#!/usr/bin/env bash\nfor each; do case $each in "
+        + "".join(f"python{v}) cp {python} {programs}/python{v};; " for v in in_apt)
+        + "esac; done\n"
+    )
+    apt.chmod(0o755)
+    ran = subprocess.run(
+        [programs / "bash", tmp_path / "setup.sh"],
+        env={"PATH": str(programs), "AUTOGRADER": str(tmp_path)},
+        capture_output=True,
+        text=True,
+    )
+    if chosen is None:
+        assert ran.returncode == 1 and "Python 3.10 or newer is needed" in ran.stderr
+    else:
+        assert ran.returncode == 0, ran.stderr
+        assert (tmp_path / "chosen").read_text() == f"python{chosen}\n"
 
 
 @pytest.mark.parametrize(

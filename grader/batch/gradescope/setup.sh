@@ -5,10 +5,10 @@ root="${AUTOGRADER:-/autograder}"
 source="$root/source"
 export DEBIAN_FRONTEND=noninteractive
 
-newest() {  # the newest Python that the grader's pinned dependencies exist for
-  for each in python3.13 python3.12 python3.11 python3.10; do
-    if command -v "$each" >/dev/null && "$each" -c 'import ensurepip' 2>/dev/null; then
-      echo "$each"
+newest() {  # the first of these that is there and can make an environment
+  for each in "$@"; do
+    if command -v "python$each" >/dev/null && "python$each" -c 'import ensurepip' 2>/dev/null; then
+      echo "python$each"
       return
     fi
   done
@@ -18,13 +18,14 @@ apt-get update
 apt-get install -y --no-install-recommends g++ make libseccomp2 ca-certificates python3-venv
 # The sandbox: where the container allows no namespaces it is of no use, and Landlock is tried.
 apt-get install -y --no-install-recommends bubblewrap || echo "no bubblewrap here"
-python="$(newest)"
+python="$(newest 3.13 3.12 3.11)"
 for version in 3.12 3.11; do
   if [ -z "$python" ]; then
     apt-get install -y "python$version" "python$version-venv" "python$version-dev" || true
-    python="$(newest)"
+    python="$(newest "$version")"
   fi
 done
+python="${python:-$(newest 3.10)}"  # with older packages: where there is no other
 if [ -z "$python" ]; then
   echo "Python 3.10 or newer is needed and apt has none: choose a newer base image (Ubuntu 24.04)." >&2
   exit 1
