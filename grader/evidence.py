@@ -109,6 +109,7 @@ class PerformanceEvidence:
     voids: dict[str, int] = field(default_factory=dict)  # pairs that don't, by reason
     budget_ended: bool = False  # before every threshold was decided
     disturbed: str = ""
+    attempts: int = 1  # made: of those before the last one, noise is all there is to tell
     accepted: bool = False
     machine: dict[str, str | float | int] = field(default_factory=dict)  # the GPU's state then
     kernels: tuple[str, ...] = ()  # what the device ran in an untimed call, by its worker's word

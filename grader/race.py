@@ -135,6 +135,7 @@ class Outcome:
     seconds: Interval | None = None  # of the candidate, per call, never narrower than REPEATS
     yardsticks: tuple[Compared, ...] = ()
     disturbed: str = ""  # which yardsticks ran slower than in the calm; evidence for a person
+    is_disturbed: bool = False  # no measurement, mostly for rounds in which yardsticks were slower
 
 
 @dataclass
@@ -148,6 +149,7 @@ class _Race:
     calm: Mapping[str, Calm] = field(default_factory=dict)
     beside: dict[str, list[float]] = field(default_factory=dict)  # in rounds that are void too
     voids: Counter[str] = field(default_factory=Counter)
+    disturbed_rounds: int = 0
     rounds: int = 0
     looks: int = 0
 
@@ -199,6 +201,7 @@ class _Race:
         if name in self.calm:
             self.beside[name].append(seconds)
             if seconds > self.calm[name].limit:
+                self.disturbed_rounds += 1
                 return Void(f"{name} ran slower beside the kernel than before it")
         return seconds
 
@@ -289,8 +292,14 @@ def run(
     )
     reason, budget_ended = race.run()
     if reason:
-        voids = dict(race.voids)
-        return Outcome(reason, race.pairs, voids, budget_ended, disturbed=race.disturbed)
+        return Outcome(
+            reason,
+            race.pairs,
+            dict(race.voids),
+            budget_ended,
+            disturbed=race.disturbed,
+            is_disturbed=2 * race.disturbed_rounds > race.voids.total(),
+        )
     own = interval(race.times[candidate.name], race.confidence)
     return Outcome(
         pairs=race.pairs,

@@ -2,6 +2,11 @@
 
 The yardsticks are timed in the calm first, before the candidate's worker exists: what they pay for
 a request is the measure of a fixed cost, and a yardstick that is slower afterwards was disturbed.
+In turn, as they are later: what ran before it, at which clock, is part of a kernel's time. Where
+they were disturbed most of the time, or the control disagrees with the device, it all begins anew,
+in fresh workers: that was noise that may have passed, and if it was the candidate's doing, it comes
+again.
+
 In every race runs `copy`, asked for or not. It is the control: its calls are short and steady, and
 its time by the device's own clock says whether this one can be believed.
 """
@@ -39,6 +44,7 @@ CONTROL = "copy"
 CANDIDATE = "candidate"
 ROOFLINE = "roofline"
 CALM_PAIRS = 9
+ATTEMPTS = 3  # while the GPU is too noisy
 MOST_APART = 0.03  # the control's time by this clock and by the device's
 CONTROL_BYTES = 256 << 20  # moved by a control at least: some 90 us on an H100
 
@@ -59,11 +65,6 @@ class _Yardstick:
         self.seen.append(pair)
         self.fixed.add(pair)
         return self.share * seconds_per_call(pair, self.fixed.seconds)
-
-    def calm(self) -> race.Calm:
-        """How long a call takes while nobody else is there."""
-        self.pairs.settle()
-        return race.Calm.of([self.seconds() for _ in range(CALM_PAIRS)])
 
     @property
     def apart(self) -> float:
@@ -190,6 +191,7 @@ class _Measurement:
 
     def __post_init__(self) -> None:
         self._watch = Watch(self.sandbox.device, self.usual_sm_mhz)
+        self._was_noise = False  # what kept the last attempt from a result, and may have passed
 
     def evidence(self) -> PerformanceEvidence:
         base = PerformanceEvidence(
@@ -203,6 +205,16 @@ class _Measurement:
         if found := self._watch.setting(state):  # workers could not even start
             reason, told = " ".join(found), state.as_dict()
             return replace(base, status=Status.not_measured, reason=reason, machine=told)
+        for attempt in range(1, ATTEMPTS + 1):
+            seen = replace(self._attempt(base, state), attempts=attempt)
+            if not self._was_noise:
+                break
+            state = self._watch.look()
+        return seen
+
+    def _attempt(self, base: PerformanceEvidence, state: Observed | None) -> PerformanceEvidence:
+        """One measurement from the start, in workers of its own."""
+        self._was_noise = False
         try:
             with contextlib.ExitStack() as opened:
                 return self._timed(base, state, opened)
@@ -226,7 +238,6 @@ class _Measurement:
         fixed = FixedCost()
         starting: dict[str, lanes.Starting] = {}
         yardsticks: list[_Yardstick] = []
-        calm: dict[str, race.Calm] = {}
         left_out: list[str] = []
         for name in self._names:
             with self._noted(name, left_out):
@@ -235,8 +246,9 @@ class _Measurement:
             with self._noted(name, left_out):
                 share = self._moved / self._moved_by(name)
                 yardstick = _Yardstick(name, each.ready(), fixed, share)
-                calm[name] = yardstick.calm()
+                yardstick.pairs.settle()
                 yardsticks.append(yardstick)
+        calm = self._calm(yardsticks, left_out)
         base = replace(base, reason=" ".join(left_out))
         if found := self._watch.others(self._watch.look(state)):
             reason = f"GPU too noisy. {' '.join(found)}"
@@ -263,14 +275,27 @@ class _Measurement:
             reason = f"GPU too noisy. {' '.join(found)}"
             return _not_measured(base, reason, outcome)
         [control] = [each for each in yardsticks if each.name == CONTROL]
-        if control.apart > MOST_APART:
+        self._was_noise = control.apart > MOST_APART
+        if self._was_noise:
             reason = (
                 f"GPU too noisy: a copy's time and what the device says of it are "
                 f"{control.apart:.1%} apart"
             )
             return _not_measured(base, reason, outcome)
+        self._was_noise = outcome.is_disturbed
         told = _told(base, outcome)
         return self._with_kernels(told, candidate) if self.profile else told
+
+    def _calm(self, yardsticks: list[_Yardstick], left_out: list[str]) -> dict[str, race.Calm]:
+        """How long a call of each takes before the candidate exists; who fails is taken out."""
+        times: dict[str, list[float]] = {each.name: [] for each in yardsticks}
+        for done in range(CALM_PAIRS):
+            for each in [*yardsticks]:
+                with self._noted(each.name, left_out):
+                    times[each.name].append(each.seconds())
+                if len(times[each.name]) == done:
+                    yardsticks.remove(each)
+        return {each.name: race.Calm.of(times[each.name]) for each in yardsticks}
 
     @contextlib.contextmanager
     def _noted(self, name: str, left_out: list[str]) -> Iterator[None]:

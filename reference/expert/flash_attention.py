@@ -25,9 +25,11 @@ The schedule, for Hopper (compute capability 9.0), written in Gluon:
   for the next tile start while this one is computed. Causal tiles differ in length: they are dealt
   out from long to short, forth and back, in groups of heads whose keys and values fit in the L2
   cache. Which size of group evens out the programs' work is tried out on the host, once a shape.
-- At HEAD_DIM 64, not causal, tiles that whole rounds leave over are shared out by blocks of keys,
-  where that is worth it (stream-K: Osama et al., PPoPP 2023). Who has the last keys of a tile adds
-  what others left in memory, always in the same order: the bits are the same in each run.
+- Not causal, tiles that whole rounds leave over are shared out by blocks of keys, where that is
+  worth it (stream-K: Osama et al., PPoPP 2023). Who has the last keys of a tile adds what others
+  left in memory, always in the same order: the bits are the same in each run. At HEAD_DIM 128 that
+  is a launch of its own, whose programs follow each on its multiprocessor (programmatic dependent
+  launch): in one kernel with the whole tiles it costs these as much as it brings.
 - Tensor maps have four dimensions. A copy that crosses the end of a head fills up with zeros (or,
   storing, stops there): with heads stacked into one matrix it would read, and store to, the next.
 
@@ -36,14 +38,14 @@ HEAD_DIM), in turn with it; docs/performance.md has more.
 
 | | full | causal |
 |---|---|---|
-| (16, 16, 1024, 128) | 1.01 | 1.08 |
-| (8, 16, 2048, 128) | 1.03 | 1.13 |
-| (4, 16, 4096, 128) | 1.03 | 1.12 |
-| (2, 16, 16384, 128) | 1.06 | 1.13 |
-| (16, 16, 1024, 64) | 0.995 | 0.996 |
+| (16, 16, 1024, 128) | 1.00 | 1.09 |
+| (8, 16, 2048, 128) | 1.02 | 1.12 |
+| (4, 16, 4096, 128) | 1.045 | 1.12 |
+| (2, 16, 16384, 128) | 1.07 | 1.12 |
+| (16, 16, 1024, 64) | 1.00 | 1.00 |
 | (8, 16, 2048, 64) | 1.08 | 1.08 |
-| (4, 16, 4096, 64) | 1.12 | 1.12 |
-| (2, 16, 16384, 64) | 1.19 | 1.15 |
+| (4, 16, 4096, 64) | 1.11 | 1.12 |
+| (2, 16, 16384, 64) | 1.19 | 1.14 |
 
 What a step brings:
 
@@ -57,6 +59,9 @@ What a step brings:
 | the same, HEAD_DIM 128, causal, 4096 keys; elsewhere it costs | 2-3 %, measured |
 | HEAD_DIM 64, full: tiles left over in parts, and storing late; from 2048 rows | 4-7 %, measured |
 | HEAD_DIM 128, full: storing late, and no mask on whole blocks of keys | 2-3 %, measured |
+| the same, tiles left over in parts, launched apart; from 4096 rows | 1.6-2 %, measured |
+| 1024 rows, HEAD_DIM 64, full: a third stage for keys and values | 0.7 %, measured |
+| 1024 rows, causal: launched beside the kernel before | 0.6-0.9 %, measured |
 | causal tiles dealt out evenly: a bad size of group gives one program 1.1 to 1.6 times the mean | |
 | p from step to step in float32: in 16 bits, 32 of 455 instructions move halves, and it spills | |
 | last block first: one masked block a consumer, where the draft had two or three | |
@@ -64,7 +69,7 @@ What a step brings:
 Where TMA can't go (bases or strides that aren't multiples of 16 bytes), for other head dimensions,
 float32, other GPUs, and where the launch would take longer than the work (four tensor maps made on
 the host cost some 15 us), the plain Triton kernel below runs. By itself, with TMA for k and v where
-the GPU has it, it reaches 0.90 to 1.00 of cuDNN's speed at HEAD_DIM 64, 0.74 to 0.89 at 128.
+the GPU has it, it reaches 0.90 to 1.00 of cuDNN's speed at HEAD_DIM 64, 0.75 to 0.90 at 128.
 """
 
 import functools
@@ -83,6 +88,7 @@ from triton.experimental.gluon.language.nvidia.hopper import (
     warpgroup_mma_wait,
 )
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
+from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 from triton.tools.tensor_descriptor import TensorDescriptor as PlainDescriptor
 
 # The hardware has exp2 and no exp: exp(x) = exp2(x * LOG2_E), and log(y) = log2(y) * LN_2.
@@ -114,16 +120,16 @@ def _share(pid, sizes):
 
 
 @gluon.jit
-def _number_of_items(sizes, SPLIT: gl.constexpr):
+def _number_of_items(sizes, TILES: gl.constexpr, SPLIT: gl.constexpr):
     """How many tiles, or parts of one, are this program's, by the order of _nth_item."""
     _, _, _, _, blocks, n_tiles, _, _ = sizes
     programs = gl.num_programs(0)
     pid = gl.program_id(0)
-    number = n_tiles // programs
+    number = n_tiles // programs if TILES != "none" else 0
     if SPLIT:
         first, end = _share(pid, sizes)
         number += (end - 1) // blocks - first // blocks + 1
-    else:
+    if TILES == "all":
         # The place in the last, unfinished round.
         place = gl.where((number & 1) == 1, programs - 1 - pid, pid)
         number += gl.where(place < n_tiles % programs, 1, 0)
@@ -133,13 +139,14 @@ def _number_of_items(sizes, SPLIT: gl.constexpr):
 @gluon.jit
 def _nth_item(
     n, sizes, BLOCK_M: gl.constexpr, BLOCK_N: gl.constexpr, IS_CAUSAL: gl.constexpr,
-    SPLIT: gl.constexpr,
+    TILES: gl.constexpr, SPLIT: gl.constexpr,
 ):  # fmt: skip
     """This program's item number n: block of rows, batch, head, first and end block of keys.
 
     Programs take tiles in rounds, every other round in reverse: whoever got the longest tile of one
-    round gets the shortest of the next. With SPLIT the last round is for parts of tiles. A program
-    begins with its last part: see _gather.
+    round gets the shortest of the next. TILES says which are computed: "all", those of whole
+    "rounds", or "none". With SPLIT the tiles left over follow, in parts. A program begins with its
+    last part: see _gather.
     """
     H, N_CTX, N_KV, n_heads, blocks, n_tiles, blocks_m, group = sizes
     programs = gl.num_programs(0)
@@ -149,9 +156,10 @@ def _nth_item(
     end = blocks
     if SPLIT:
         whole = n_tiles // programs
-        if n >= whole:
+        before = whole if TILES == "rounds" else 0
+        if n >= before:
             share, share_end = _share(pid, sizes)
-            part = (share_end - 1) // blocks - (n - whole)
+            part = (share_end - 1) // blocks - (n - before)
             tile = whole * programs + part
             first = gl.maximum(share - part * blocks, 0)
             end = gl.minimum(share_end - part * blocks, blocks)
@@ -182,7 +190,7 @@ def _blocks_seen(end_m, N_CTX, N_KV, BLOCK_N: gl.constexpr, IS_CAUSAL: gl.conste
 @gluon.jit
 def _producer(
     q_desc, k_desc, v_desc, buffers, barriers, sizes, IS_CAUSAL: gl.constexpr,
-    SPLIT: gl.constexpr,
+    TILES: gl.constexpr, SPLIT: gl.constexpr,
 ):  # fmt: skip
     """Copies q, k and v of one tile after the other to shared memory, as buffers come free."""
     q_s, k_s, v_s, out_s = buffers
@@ -193,8 +201,9 @@ def _producer(
     BLOCK_N: gl.constexpr = k_s.shape[1]
     BLOCK_M: gl.constexpr = CONSUMERS * ROWS
     block = 0  # of keys, counted over all tiles
-    for n in range(_number_of_items(sizes, SPLIT)):
-        m, z, h, first, end = _nth_item(n, sizes, BLOCK_M, BLOCK_N, IS_CAUSAL, SPLIT)
+    for n in range(_number_of_items(sizes, TILES, SPLIT)):
+        item = _nth_item(n, sizes, BLOCK_M, BLOCK_N, IS_CAUSAL, TILES, SPLIT)
+        m, z, h, first, end = item
         q_slot = n % Q_STAGES
         # A barrier's phase flips each time it completes. Waiting for the phase before the first
         # one passes at once: all buffers are empty at the start.
@@ -365,7 +374,8 @@ def _store_out(o, factor, z, h, first_m, shared, NUMBER: gl.constexpr):
 @gluon.jit
 def _consumer(
     NUMBER: gl.constexpr, shared, IS_CAUSAL: gl.constexpr, CROSSES: gl.constexpr,
-    HAS_EDGE: gl.constexpr, PING_PONG: gl.constexpr, LATE: gl.constexpr, SPLIT: gl.constexpr,
+    HAS_EDGE: gl.constexpr, PING_PONG: gl.constexpr, LATE: gl.constexpr, TILES: gl.constexpr,
+    SPLIT: gl.constexpr,
 ):  # fmt: skip
     """The 64 rows number NUMBER of each tile."""
     _, _, buffers, barriers, sizes, qk_scale, parts = shared
@@ -392,8 +402,9 @@ def _consumer(
         old_z = 0
         old_h = 0
         old_m = 0
-    for n in range(_number_of_items(sizes, SPLIT)):
-        m, z, h, first, end = _nth_item(n, sizes, BLOCK_M, BLOCK_N, IS_CAUSAL, SPLIT)
+    for n in range(_number_of_items(sizes, TILES, SPLIT)):
+        item = _nth_item(n, sizes, BLOCK_M, BLOCK_N, IS_CAUSAL, TILES, SPLIT)
+        m, z, h, first, end = item
         first_m = m * BLOCK_M + NUMBER * ROWS
         rows = first_m + gl.arange(0, ROWS, layout=gl.SliceLayout(1, SCORES))
         last_seen = rows * 0 + N_KV - 1
@@ -500,10 +511,15 @@ def flash_attention_hopper_kernel(
     group, qk_scale,
     HEAD_DIM: gl.constexpr, CONSUMERS: gl.constexpr, BLOCK_N: gl.constexpr, STAGES: gl.constexpr,
     Q_STAGES: gl.constexpr, IS_CAUSAL: gl.constexpr, CROSSES: gl.constexpr,
-    HAS_EDGE: gl.constexpr, PING_PONG: gl.constexpr, LATE: gl.constexpr, SPLIT: gl.constexpr,
-    REGISTERS: gl.constexpr,
+    HAS_EDGE: gl.constexpr, PING_PONG: gl.constexpr, LATE: gl.constexpr, TILES: gl.constexpr,
+    SPLIT: gl.constexpr, OVERLAPS: gl.constexpr, REGISTERS: gl.constexpr,
 ):  # fmt: skip
-    """Sets up shared memory, then each warp goes its way: one producer, 2 or 3 consumer groups."""
+    """Sets up shared memory, then each warp goes its way: one producer, 2 or 3 consumer groups.
+
+    OVERLAPS: programs of the next launch, if it allows that, may take their places as these leave.
+    A launch that has parts only waits for the one before, of whole tiles, at its end: only then may
+    what follows believe that all of out is written.
+    """
     dtype: gl.constexpr = q_desc.dtype
     Q_TILE: gl.constexpr = gl.NVMMASharedLayout.get_default_for([ROWS, HEAD_DIM], dtype)
     KV_TILE: gl.constexpr = gl.NVMMASharedLayout.get_default_for([BLOCK_N, HEAD_DIM], dtype)
@@ -520,23 +536,30 @@ def flash_attention_hopper_kernel(
     )  # fmt: skip
     if PING_PONG:
         mbarrier.arrive(turns.index(0), count=1)  # the first consumer begins
+    if OVERLAPS and TILES != "none":
+        gdc_wait()
+        gdc_launch_dependents()
     blocks = _blocks_seen(N_CTX, N_CTX, N_KV, BLOCK_N, False)
     sizes = (H, N_CTX, N_KV, n_heads, blocks, n_heads * blocks_m, blocks_m, group)
     shared = (out_desc, lse_ptr, buffers, barriers, sizes, qk_scale, (flags, numbers))
     # Functions, then how many warps and registers a thread has; the first function's are left over.
     if CONSUMERS == 2:
         gl.warp_specialize([
-            (_consumer, (0, shared, IS_CAUSAL, CROSSES, HAS_EDGE, PING_PONG, LATE, SPLIT)),
-            (_consumer, (1, shared, IS_CAUSAL, CROSSES, HAS_EDGE, PING_PONG, LATE, SPLIT)),
-            (_producer, (q_desc, k_desc, v_desc, buffers, barriers, sizes, IS_CAUSAL, SPLIT)),
+            (_consumer, (0, shared, IS_CAUSAL, CROSSES, HAS_EDGE, PING_PONG, LATE, TILES, SPLIT)),
+            (_consumer, (1, shared, IS_CAUSAL, CROSSES, HAS_EDGE, PING_PONG, LATE, TILES, SPLIT)),
+            (_producer,
+             (q_desc, k_desc, v_desc, buffers, barriers, sizes, IS_CAUSAL, TILES, SPLIT)),
         ], [4, 1], [REGISTERS, 24])  # fmt: skip
     else:
         gl.warp_specialize([
-            (_consumer, (0, shared, IS_CAUSAL, CROSSES, HAS_EDGE, PING_PONG, LATE, SPLIT)),
-            (_consumer, (1, shared, IS_CAUSAL, CROSSES, HAS_EDGE, PING_PONG, LATE, SPLIT)),
-            (_consumer, (2, shared, IS_CAUSAL, CROSSES, HAS_EDGE, PING_PONG, LATE, SPLIT)),
-            (_producer, (q_desc, k_desc, v_desc, buffers, barriers, sizes, IS_CAUSAL, SPLIT)),
+            (_consumer, (0, shared, IS_CAUSAL, CROSSES, HAS_EDGE, PING_PONG, LATE, TILES, SPLIT)),
+            (_consumer, (1, shared, IS_CAUSAL, CROSSES, HAS_EDGE, PING_PONG, LATE, TILES, SPLIT)),
+            (_consumer, (2, shared, IS_CAUSAL, CROSSES, HAS_EDGE, PING_PONG, LATE, TILES, SPLIT)),
+            (_producer,
+             (q_desc, k_desc, v_desc, buffers, barriers, sizes, IS_CAUSAL, TILES, SPLIT)),
         ], [4, 4, 1], [REGISTERS, REGISTERS, 24])  # fmt: skip
+    if OVERLAPS and TILES == "none":
+        gdc_wait()
 
 
 # --- every other case: a plain Triton kernel ----------------------------------------------------
@@ -630,7 +653,9 @@ BLOCK_N = 128  # keys at a time, in the kernel for Hopper
 LEAST_WORK = 2**34  # FLOP, some 30 us of an H100: below, the launch with tensor maps takes longer
 L2_SHARE = 24 * 2**20  # bytes of keys and values that programs may have in use at the same time
 SHARED_MEMORY = 230400  # bytes: what plain Triton takes at HEAD_DIM 128 with TMA
-PART_COST = 4  # blocks of keys in whose time a part is begun, ended, left and read again
+# Blocks of keys in whose time parts are begun, ended, left and read again, by HEAD_DIM; at 128 they
+# are launched too.
+PART_COST = {64: 4, 128: 8}
 MOST_TILES = 1 << 14  # whose dealing out is tried; with more, no way to do it is far from even
 
 
@@ -681,23 +706,24 @@ def _heads_in_a_group(
     return next(i for i, each in enumerate(longests, 1) if each <= 1.01 * min(longests))
 
 
-def _is_worth_splitting(n_tiles: int, blocks: int, programs: int) -> bool:
+def _is_worth_splitting(n_tiles: int, blocks: int, programs: int, head_dim: int) -> bool:
     """Whether the tiles that whole rounds leave over take less time in parts than one by one.
 
     With less than a block for each program some would have nothing to do, and others wait for it.
     """
     left = n_tiles % programs * blocks
-    return left >= programs and left / programs + PART_COST < blocks
+    return left >= programs and left / programs + PART_COST[head_dim] < blocks
 
 
 @functools.lru_cache(maxsize=16)
-def _parts(device: int, stream: int, size: int) -> tuple[torch.Tensor, torch.Tensor]:
+def _parts(device: int, stream: int, size: int, head_dim: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Where the programs of a stream's launches leave `size` parts for each other: flags, sums.
 
     Launches of one stream come one after the other, and each leaves all flags at 0.
     """
     flags = torch.zeros(size, dtype=torch.int32, device=f"cuda:{device}")
-    sums = torch.empty(size * 64 * (64 + 2), dtype=torch.float32, device=f"cuda:{device}")
+    size *= 64 * (head_dim + 2)
+    sums = torch.empty(size, dtype=torch.float32, device=f"cuda:{device}")
     return flags, sums
 
 
@@ -731,25 +757,33 @@ def _launch_hopper(q, k, v, out, lse, sm_scale: float, causal: bool, programs: i
     if causal:
         most = L2_SHARE // (2 * N_KV * HEAD_DIM * q.element_size())
         group = _heads_in_a_group(Z * H, blocks_m, block_m, N_CTX, N_KV, most, programs)
-    # At HEAD_DIM 128 parts cost more than they bring: the code for them spills registers. At 64 the
-    # code that stores late, without parts, does.
     blocks = triton.cdiv(N_KV, BLOCK_N)
-    may_split = HEAD_DIM == 64 and not causal
-    split = may_split and _is_worth_splitting(blocks_m * Z * H, blocks, programs)
-    late = split or (HEAD_DIM == 128 and not causal)
+    split = not causal and _is_worth_splitting(blocks_m * Z * H, blocks, programs, HEAD_DIM)
     flags = numbers = lse  # not used without
     if split:
         stream = torch.cuda.current_stream(q.device).cuda_stream
-        flags, numbers = _parts(q.get_device(), stream, programs * consumers)
-    flash_attention_hopper_kernel[(programs,)](
-        q_desc, k_desc, v_desc, out_desc, lse, flags, numbers, H, N_CTX, N_KV, Z * H, blocks_m,
-        group, sm_scale * LOG2_E.value, HEAD_DIM=HEAD_DIM, CONSUMERS=consumers, BLOCK_N=BLOCK_N,
-        STAGES=2, Q_STAGES=2, IS_CAUSAL=causal, CROSSES=crosses,
-        HAS_EDGE=not late or N_KV % BLOCK_N != 0, LATE=late,
-        PING_PONG=HEAD_DIM == 64 or (causal and N_KV <= 4096), SPLIT=split,
-        REGISTERS=240 if consumers == 2 else 160, num_warps=4,
-        maxnreg=168 if consumers == 2 else 128,
-    )  # fmt: skip
+        flags, numbers = _parts(q.get_device(), stream, programs * consumers, HEAD_DIM)
+    # At HEAD_DIM 64 the code that stores late, without parts, spills registers.
+    late = not causal and (split or HEAD_DIM == 128)
+    in_two = split and HEAD_DIM == 128
+    overlaps = in_two or (causal and is_short)
+
+    def launch(tiles: str, parts: bool, follows: bool) -> None:
+        flash_attention_hopper_kernel[(programs,)](
+            q_desc, k_desc, v_desc, out_desc, lse, flags, numbers, H, N_CTX, N_KV, Z * H, blocks_m,
+            group, sm_scale * LOG2_E.value, HEAD_DIM=HEAD_DIM, CONSUMERS=consumers, BLOCK_N=BLOCK_N,
+            STAGES=3 if consumers == 3 and is_short else 2, Q_STAGES=2, IS_CAUSAL=causal,
+            CROSSES=crosses, HAS_EDGE=not late or N_KV % BLOCK_N != 0, LATE=late,
+            PING_PONG=HEAD_DIM == 64 or (causal and N_KV <= 4096), TILES=tiles, SPLIT=parts,
+            OVERLAPS=overlaps, launch_pdl=follows, REGISTERS=240 if consumers == 2 else 160,
+            num_warps=4, maxnreg=168 if consumers == 2 else 128,
+        )  # fmt: skip
+
+    if in_two:
+        launch("rounds", parts=False, follows=False)
+        launch("none", parts=True, follows=True)
+    else:
+        launch("rounds" if split else "all", parts=split, follows=overlaps)
     return True
 
 

@@ -60,7 +60,7 @@ STEPS = (
     tests(
         "clock",
         *folder_of("timing_pairs", "timing_kernels", "timing_cuda", "roof_timing", "gpu_doctor"),
-        *folder_of("calibration", "ballast", "gpu_memory_shortage"),
+        *folder_of("calibration", "ballast", "gpu_memory_shortage", "batch_gpus"),
         beside=False,
     ),
     tests("cheats", *folder_of("clock_cheats"), beside=False),
@@ -68,7 +68,7 @@ STEPS = (
     Step("costs", (PYTHON, "tests/benchmarks/timing_costs.py"), 180.0),
     Step("repeated", (PYTHON, "tests/benchmarks/repeated_grades.py"), 600.0),
     Step("kernels", (PYTHON, "tests/benchmarks/reference_kernels.py"), 300.0),
-    tests("host", *folder_of("native_gpu", "gpu_arena", "confinement", "batch_gpus")),
+    tests("host", *folder_of("native_gpu", "gpu_arena", "confinement")),
     tests("experts", *folder_of("expert_silu", "expert_rows", "expert_flash_attention")),
     Step("reference", (PYTHON, "tests/benchmarks/whole_grade.py"), 300.0),
     tests("submissions", *folder_of("submissions"), seconds=500.0),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -80,13 +81,13 @@ def measured(
 
     def yardstick(sandbox, name, *_: object) -> Lane:
         order.append(name)
-        return yardsticks[name]
+        return copy.copy(yardsticks[name])  # a worker of its own in each attempt
 
     def made(*_: object) -> object:
         order.append("candidate")
         if isinstance(candidate, Exception):
             raise candidate
-        return candidate
+        return copy.copy(candidate)
 
     monkeypatch.setattr(measure, "Sandbox", Sandboxes)
     monkeypatch.setattr(lanes, "yardstick", yardstick)
@@ -223,8 +224,77 @@ def test_a_yardstick_that_is_slower_beside_the_candidate_is_told(monkeypatch):
     seen = measured(monkeypatch, asking(COPY), Lane(100.0), {"copy": Lane(95.0, later=99.0)})
     assert seen.status is Status.not_measured and "copy ran slower beside" in seen.reason
     assert "copy took 4.2% longer beside the kernel than before it" in seen.disturbed
+    assert seen.attempts == measure.ATTEMPTS
     quiet = measured(monkeypatch, asking(COPY), Lane(100.0), {"copy": Lane(95.0, later=96.0)})
-    assert not quiet.disturbed
+    assert not quiet.disturbed and quiet.attempts == 1
+
+
+class Disturbed(Lane):
+    """A yardstick that is slower beside the candidate, or disagrees with the device, for once."""
+
+    made = 0
+
+    def __copy__(self) -> Lane:
+        Disturbed.made += 1
+        return Lane(*self._as if Disturbed.made == 1 else (95.0,))
+
+    def __init__(self, *first: float) -> None:
+        super().__init__(*first)
+        self._as = first
+        Disturbed.made = 0
+
+
+@pytest.mark.parametrize("noise", [(95.0, 99.0), (95.0, 95.0, 1.06)])
+def test_after_noise_it_begins_anew_in_fresh_workers(monkeypatch, noise):
+    copied = Disturbed(*noise)
+    seen = measured(monkeypatch, asking(COPY), Lane(100.0), {"copy": copied})
+    assert (seen.status, seen.attempts, copied.made) == (Status.passed, 2, 2)
+    assert not seen.voids and not seen.disturbed and not seen.reason
+    assert seen.yardsticks[0].ratio == pytest.approx(0.95)
+
+
+def test_yardsticks_take_turns_in_the_calm_too(monkeypatch):
+    order: list[str] = []
+
+    class Told(Lane):
+        def __init__(self, name: str) -> None:
+            super().__init__(95.0)
+            self._name = name
+
+        def pair(self) -> Pair:
+            order.append(self._name)
+            return super().pair()
+
+    variant = asking({"speed_vs": "torch", "at_least": 1.0, "points": 2})
+    measured(monkeypatch, variant, Told("candidate"), {n: Told(n) for n in ("copy", "torch")})
+    calm = 2 * measure.CALM_PAIRS
+    assert order[:calm] == ["copy", "torch"] * measure.CALM_PAIRS
+    assert order.index("candidate") > calm
+
+
+class Slacker(Lane):
+    """It fails in its third pair."""
+
+    def pair(self) -> Pair:
+        if self._taken == 2:
+            raise TimingFailed("the timed run ended: timed out", Status.timed_out)
+        return super().pair()
+
+
+def test_a_yardstick_that_fails_in_the_calm_is_left_out_or_ends_it(monkeypatch):
+    monkeypatch.setattr(
+        lanes, "yardstick", lambda _, name, *__: (Slacker if name == "compile" else Lane)(95.0)
+    )
+    monkeypatch.setattr(lanes, "candidate", lambda *_: Lane(100.0))
+    rows, variant = EXERCISES["rmsnorm"], asking(COPY)
+    case = fixed_case(rows, variant, variant.performance.case, 7)
+    both = (Sandboxes(), Sandboxes(), rows)
+    seen = measure.measure_case(*both, variant, Path("x"), case, also=("compile",))
+    assert seen.status is Status.passed and [each.name for each in seen.yardsticks] == ["copy"]
+    assert seen.reason == "compile is left out: the timed run ended: timed out."
+    needed = asking({"speed_vs": "compile", "at_least": 1.0, "points": 2})
+    seen = measure.measure_case(*both, needed, Path("x"), case)
+    assert (seen.status, seen.attempts) == (Status.timed_out, 1)
 
 
 def looked_at(monkeypatch, *looks: GpuState) -> PerformanceEvidence:
@@ -281,6 +351,7 @@ def test_a_candidate_that_sleeps_in_short_runs_is_not_measured(monkeypatch):
     seen = measured(monkeypatch, asking(COPY), Sleeper(100.0), {"copy": Lane(95.0)})
     assert seen.status is Status.not_measured
     assert "void" in seen.reason and "than a trusted worker's" in seen.reason
+    assert seen.attempts == 1  # that was no noise
 
 
 def test_what_fails_under_the_clock_is_the_evidence(monkeypatch):
