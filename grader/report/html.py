@@ -100,11 +100,11 @@ def _how_measured(timed: PerformanceEvidence) -> str:
     if not timed.samples:
         return ""
     told = f" From {timed.samples} pairs"
+    if timed.attempts > 1:
+        told += f" of attempt {timed.attempts} (before, the GPU was too noisy)"
     if timed.voids:
         reasons = "; ".join(f"{reason}, {count}" for reason, count in timed.voids.items())
         told += f"; {sum(timed.voids.values())} more were void ({reasons})"
-    if timed.attempts > 1:
-        told += f", at attempt {timed.attempts}: before, the GPU was too noisy"
     if timed.budget_ended:
         told += "; the time for it ended before everything was decided"
     return f"{told}." + (f" {timed.disturbed}." if timed.disturbed else "")

@@ -208,9 +208,9 @@ class _Measurement:
         for attempt in range(1, ATTEMPTS + 1):
             seen = replace(self._attempt(base, state), attempts=attempt)
             if not self._was_noise:
-                break
+                return seen
             state = self._watch.look()
-        return seen
+        return replace(seen, reason=f"{seen.reason}; {ATTEMPTS} attempts ended so")
 
     def _attempt(self, base: PerformanceEvidence, state: Observed | None) -> PerformanceEvidence:
         """One measurement from the start, in workers of its own."""
