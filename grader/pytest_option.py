@@ -1,4 +1,6 @@
-"""`pytest --submission DIR`: which folder the tests students run look at; and what they measured.
+"""`pytest --submission DIR`: which folder the tests students run look at; and what there is to say.
+
+At the end of a run: what was measured, and what a `-k` that selects no test may have meant.
 
 Loaded by name (`-p`, in pyproject.toml), because an option of a conftest.py is known too late:
 pytest would take DIR for a folder of tests.
@@ -6,8 +8,10 @@ pytest would take DIR for a folder of tests.
 
 from __future__ import annotations
 
+import difflib
 import gc
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -28,6 +32,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 _MEASURED = pytest.StashKey[list[str]]()
+_DESELECTED = pytest.StashKey[list[str]]()
+_SELECTED = pytest.StashKey[int]()
+_OPERATORS = {"and", "or", "not", "True", "False"}
 
 
 @pytest.fixture
@@ -43,15 +50,48 @@ def pytest_collection() -> Iterator[None]:
         yield
 
 
+def pytest_deselected(items: Sequence[pytest.Item]) -> None:
+    """Remember what was left out by its name."""
+    for item in items:
+        item.config.stash.setdefault(_DESELECTED, []).append(item.name)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Remember how many tests are to run."""
+    session.config.stash[_SELECTED] = len(session.items)
+
+
 def pytest_unconfigure() -> None:
     """Let the interpreter end without looking through all that torch imported, half a second."""
     gc.freeze()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Tell what was measured."""
-    told = terminalreporter.config.stash.get(_MEASURED, [])
+    """Tell what was measured; and of a `-k` that nothing answers to, what is near it."""
+    config = terminalreporter.config
+    left_out = config.stash.get(_DESELECTED, [])
+    if config.option.keyword and left_out and not config.stash.get(_SELECTED, 1):
+        terminalreporter.write_line(none_selected(config.option.keyword, left_out))
+    told = config.stash.get(_MEASURED, [])
     if told:
         terminalreporter.section("memory")
     for sentence in told:
         terminalreporter.write_line(sentence)
+
+
+def none_selected(expression: str, names: Sequence[str]) -> str:
+    """What to tell of a `-k` that selects none of the tests `names`, in a sentence or two.
+
+    Names are like `test_assignment[rmsnorm-triton-float32-aligned]`.
+    """
+    parts = [found[1].split("-") for each in names if (found := re.search(r"\[(.+)\]$", each))]
+    words = [each for each in re.findall(r"\w+", expression) if each not in _OPERATORS]
+    strange = [w for w in words if not any(w.lower() in each.lower() for each in names)]
+    if not strange:
+        return f"-k {expression!r}: every word is in a test's name, but no test answers to it all."
+    told = f"-k {expression!r}: no test has {strange[0]!r} in its name."
+    known = list(dict.fromkeys(part for each in parts for part in each))
+    if near := difflib.get_close_matches(strange[0].lower(), known):
+        return f"{told} Did you mean {' or '.join(near)}?"
+    exercises = list(dict.fromkeys(each[0] for each in parts))
+    return f"{told} Exercises: {', '.join(exercises)}." if exercises else told

@@ -58,6 +58,25 @@ def test_memory_has_a_test_of_its_own():
     ]
 
 
+@pytest.mark.parametrize(
+    ("expression", "told"),
+    [
+        ("rmsnrm", "no test has 'rmsnrm' in its name. Did you mean rmsnorm?"),
+        ("silu and triton_v44", "no test has 'triton_v44' in its name. Did you mean triton_v4 or"),
+        ("xyz", "no test has 'xyz' in its name. Exercises: copy_first_column, flash_attention,"),
+        ("silu and cuda_v1", "every word is in a test's name, but no test answers to it all."),
+    ],
+)
+def test_a_k_that_selects_nothing_is_told_what_is_near_it(expression, told):
+    ran = run("-k", expression, width=200)
+    assert ran.returncode == pytest.ExitCode.NO_TESTS_COLLECTED
+    assert f"-k {expression!r}: {told}" in ran.stdout
+
+
+def test_a_k_that_selects_something_is_told_nothing():
+    assert "-k '" not in run("--collect-only", "-k", "rmsnorm or xyz", width=200).stdout
+
+
 def test_what_was_not_attempted_is_skipped_with_its_reason_shown(tmp_path):
     folder = submission(tmp_path / "sub", STUB)
     ran = run(f"--submission={folder}", width=200)

@@ -693,7 +693,8 @@ def test_every_report_says_how_surely_it_was_measured():
     assert "roofline: 80.1 us; this kernel reaches 0.860 (0.850 to 0.870) of it." in text
     assert (
         "From 27 pairs of attempt 2 (before, the GPU was too noisy); 3 more were void (slept in "
-        "the short run, 2; a time that is not above 0, 1); the time for it ended before everything was decided. torch took 4.0% longer"
+        "the short run, 2; a time that is not above 0, 1); the time for it ended before everything "
+        "was decided. torch took 4.0% longer"
     ) in text
     check = in_json(evidence)["exercises"][0]["variants"][0]["checks"][-1]
     assert check["message"].startswith(f"0.895 of torch's speed {doubt}")
