@@ -282,9 +282,11 @@ class _Measurement:
                 f"{control.apart:.1%} apart"
             )
             return _not_measured(base, reason, outcome)
-        self._was_noise = outcome.is_disturbed
         told = _told(base, outcome)
-        return self._with_kernels(told, candidate) if self.profile else told
+        if self.profile:
+            told = self._with_kernels(told, candidate)
+        self._was_noise = outcome.is_disturbed
+        return told
 
     def _calm(self, yardsticks: list[_Yardstick], left_out: list[str]) -> dict[str, race.Calm]:
         """How long a call of each takes before the candidate exists; who fails is taken out."""

@@ -253,6 +253,20 @@ def test_after_noise_it_begins_anew_in_fresh_workers(monkeypatch, noise):
     assert seen.yardsticks[0].ratio == pytest.approx(0.95)
 
 
+class OfALibrary(Lane):
+    """A candidate whose profile shows a kernel of cuBLAS."""
+
+    def profiled(self) -> None:
+        raise TimingFailed("it ran a kernel of cuBLAS", Status.policy_violation)
+
+
+def test_what_is_found_beside_noise_ends_it_all_the_same(monkeypatch):
+    noisy = {"copy": Lane(95.0, later=99.0)}
+    seen = measured(monkeypatch, asking(COPY), OfALibrary(100.0), noisy, profile=True)
+    assert (seen.status, seen.attempts) == (Status.policy_violation, 1)
+    assert seen.reason == "it ran a kernel of cuBLAS"
+
+
 def test_yardsticks_take_turns_in_the_calm_too(monkeypatch):
     order: list[str] = []
 
