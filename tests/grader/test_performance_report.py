@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import pytest
 from rich.console import Console
 
-from grader.evidence import PerformanceEvidence, VariantEvidence
+from grader.evidence import PerformanceEvidence, VariantEvidence, Yardstick
 from grader.report import performance
 from grader.report.performance import duration, sentences
 from grader.report.terminal import _timing
@@ -47,6 +47,31 @@ def test_memory_bound_is_told_in_gb_per_second():
         "by memory. Next: only fewer bytes make it faster now: fuse it with the kernel before or "
         "after it."
     ]
+
+
+@pytest.mark.parametrize(
+    ("microseconds", "ratio", "told"),
+    [
+        (93.1, 0.98, "86 % of what this GPU's memory gives at most, where a copy beside it reaches "
+         "88 %; bound by memory. Next: only fewer bytes"),
+        (93.1, 0.90, "where a copy beside it reaches 96 %; bound by memory. Next: keep more bytes"),
+        (105.0, 0.99, "where a copy beside it reaches 77 %; bound by memory. Next: only fewer"),
+    ],
+)  # fmt: skip
+def test_how_near_to_the_roof_is_near_is_what_a_copy_beside_it_reached(microseconds, ratio, told):
+    beside = (Yardstick("torch", 99.0, 0.5), Yardstick("copy", ratio * microseconds, ratio))
+    timed = replace(ROWS, microseconds=microseconds, yardsticks=beside)
+    assert told in sentences(timed)[0]
+    roofs = Roofs(2957e9, {"bfloat16": 792e12}, is_measured=True)
+    assert "a copy beside it" not in sentences(timed, roofs)[0]
+    product = replace(PRODUCT, yardsticks=beside)
+    assert sentences(product) == sentences(PRODUCT)
+
+
+@pytest.mark.parametrize("ratio", [0.0, -1.0, float("nan"), float("inf")])
+def test_a_copys_ratio_that_is_none_is_left_out(ratio):
+    timed = replace(ROWS, yardsticks=(Yardstick("copy", 90.0, ratio),))
+    assert sentences(timed) == sentences(ROWS)
 
 
 def test_compute_bound_is_told_in_tflop_per_second():
