@@ -12,9 +12,10 @@ The schedule, for Hopper (compute capability 9.0), written in Gluon:
   landed) and `empty` (every consumer has read it).
 - Two or three consumer warpgroups have 64 rows of q each, so that while one takes exponentials
   another one multiplies. The registers go to them: the producer keeps 24.
-- Inside a consumer the tensor cores run beside the softmax as well: q @ k^T of the next block is
-  issued, then p @ v of this one; the scores are waited for first, and their softmax runs while
-  p @ v is still going on.
+- Inside a consumer q @ k^T of the next block is issued, then p @ v of this one, and the scores are
+  waited for first. Their softmax should run while p @ v is still going on; but the assembler moves
+  the wait for p @ v up, before the exponentials (in the SASS, with CUDA 12.8's ptxas), so that only
+  the row maxima run beside it, and the other consumers' work.
 - While the first scores of a tile are computed, the tile before is stored: where registers suffice,
   so not causal, at HEAD_DIM 128, and with parts of tiles (below) at 64.
 - p goes from the registers of the one product to those of the other: the layouts fit.
