@@ -157,6 +157,11 @@ class _Race:
     def pairs(self) -> int:
         return len(self.times[self.candidate.name])
 
+    @property
+    def is_void(self) -> bool:
+        """Whether more rounds are void than a measurement may have."""
+        return self.voids.total() > MOST_VOID * self.rounds
+
     def run(self) -> tuple[str, bool]:
         """Measure. Returns why there is no measurement, or "", and whether the budget ended."""
         end = self.now() + self.budget.seconds
@@ -170,9 +175,9 @@ class _Race:
             if self.pairs >= self.budget.pairs or self.now() >= end:
                 break
             self._round()
-            void = self.voids.total()
-            if self.rounds >= MIN_PAIRS and void > MOST_VOID * self.rounds:
+            if self.rounds >= MIN_PAIRS and self.is_void:
                 often = ", ".join(f"{reason} ({n})" for reason, n in self.voids.most_common(3))
+                void = self.voids.total()
                 return f"{void} of {self.rounds} timed pairs are void: {often}", False
         self.looks += 1
         if self.pairs < MIN_PAIRS:
@@ -298,7 +303,7 @@ def run(
             dict(race.voids),
             budget_ended,
             disturbed=race.disturbed,
-            is_disturbed=2 * race.disturbed_rounds > race.voids.total(),
+            is_disturbed=race.is_void and 2 * race.disturbed_rounds > race.voids.total(),
         )
     own = interval(race.times[candidate.name], race.confidence)
     return Outcome(

@@ -309,6 +309,18 @@ def test_rounds_in_which_a_yardstick_is_slower_than_in_the_calm_are_void_and_tol
     assert now_and_then.disturbed == ""
 
 
+def test_a_race_is_disturbed_where_yardsticks_void_most_rounds_and_more_than_others_do():
+    calm = {"copy": Calm(1e-4)}
+    assert raced([1e-4], [1.05e-4], calm=calm).is_disturbed
+    assert not raced([1e-4], [1e-4], calm=calm).is_disturbed
+    asleep = Void("slept in the short run")
+    assert not raced([asleep], [1.0e-4], calm=calm).is_disturbed
+    # Too slow for the budget, and one round in eight disturbed: trying again would be no better.
+    slow = Clock(step=race.MAX_SECONDS / 10)
+    few = raced([1e-4], [1e-4] * 7 + [1.5e-4], calm=calm, now=slow)
+    assert few.reason.startswith("only") and few.voids and not few.is_disturbed
+
+
 def test_what_is_noise_in_the_calm_is_noise_afterwards():
     rough = Calm.of([1e-4, 1.04e-4, 0.96e-4, 1.08e-4, 0.92e-4, 1.0e-4, 3e-4])
     assert rough.seconds == 1e-4 and 0.03e-4 < rough.spread < 0.12e-4
