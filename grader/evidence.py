@@ -92,8 +92,9 @@ class PerformanceEvidence:
     """Timings of one variant on a performance case; medians of paired runs.
 
     Where the spec has several cases, `further` holds those of the second and so on. `disturbed`
-    names yardsticks that ran slower beside the candidate than before it; `accepted` is a person's
-    word on a time that the hardware's published figures don't allow.
+    names yardsticks that ran slower beside the candidate than before it, and `earlier` what was
+    seen of them in tries that came to nothing; `accepted` is a person's word on a time that the
+    hardware's published figures don't allow.
     """
 
     status: Status  # passed = timed; not_measured; or how the timed run failed
@@ -109,7 +110,7 @@ class PerformanceEvidence:
     voids: dict[str, int] = field(default_factory=dict)  # pairs that don't, by reason
     budget_ended: bool = False  # before every threshold was decided
     disturbed: str = ""
-    attempts: int = 1  # made: of those before the last one, noise is all there is to tell
+    earlier: tuple[str, ...] = ()  # why it was timed anew: noise, which is evidence for a person
     accepted: bool = False
     machine: dict[str, str | float | int] = field(default_factory=dict)  # the GPU's state then
     kernels: tuple[str, ...] = ()  # what the device ran in an untimed call, by its worker's word

@@ -100,14 +100,13 @@ def _how_measured(timed: PerformanceEvidence) -> str:
     if not timed.samples:
         return ""
     told = f" From {timed.samples} pairs"
-    if timed.attempts > 1:
-        told += f" of attempt {timed.attempts} (before, the GPU was too noisy)"
     if timed.voids:
         reasons = "; ".join(f"{reason}, {count}" for reason, count in timed.voids.items())
         told += f"; {sum(timed.voids.values())} more were void ({reasons})"
     if timed.budget_ended:
         told += "; the time for it ended before everything was decided"
-    return f"{told}." + (f" {timed.disturbed}." if timed.disturbed else "")
+    told += f". {timed.disturbed}." if timed.disturbed else "."
+    return told + "".join(f" Timed anew after noise: {noise}." for noise in timed.earlier)
 
 
 @lru_cache(maxsize=2)

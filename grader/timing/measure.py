@@ -44,7 +44,7 @@ CONTROL = "copy"
 CANDIDATE = "candidate"
 ROOFLINE = "roofline"
 CALM_PAIRS = 9
-ATTEMPTS = 3  # while the GPU is too noisy
+TRIES = 3  # while the GPU is too noisy
 MOST_APART = 0.03  # the control's time by this clock and by the device's
 CONTROL_BYTES = 256 << 20  # moved by a control at least: some 90 us on an H100
 
@@ -191,7 +191,7 @@ class _Measurement:
 
     def __post_init__(self) -> None:
         self._watch = Watch(self.sandbox.device, self.usual_sm_mhz)
-        self._was_noise = False  # what kept the last attempt from a result, and may have passed
+        self._was_noise = False  # what kept the last try from a result, and may have passed
 
     def evidence(self) -> PerformanceEvidence:
         base = PerformanceEvidence(
@@ -205,14 +205,17 @@ class _Measurement:
         if found := self._watch.setting(state):  # workers could not even start
             reason, told = " ".join(found), state.as_dict()
             return replace(base, status=Status.not_measured, reason=reason, machine=told)
-        for attempt in range(1, ATTEMPTS + 1):
-            seen = replace(self._attempt(base, state), attempts=attempt)
+        earlier: list[str] = []
+        while True:
+            seen = replace(self._tried(base, state), earlier=tuple(earlier))
             if not self._was_noise:
                 return seen
+            if len(earlier) == TRIES - 1:
+                return replace(seen, reason=f"{seen.reason} (the last of {TRIES} tries)")
+            earlier.append("; ".join(filter(None, (seen.reason, seen.disturbed))))
             state = self._watch.look()
-        return replace(seen, reason=f"{seen.reason}; {ATTEMPTS} attempts ended so")
 
-    def _attempt(self, base: PerformanceEvidence, state: Observed | None) -> PerformanceEvidence:
+    def _tried(self, base: PerformanceEvidence, state: Observed | None) -> PerformanceEvidence:
         """One measurement from the start, in workers of its own."""
         self._was_noise = False
         try:

@@ -91,7 +91,8 @@ def is_right(variant: VariantEvidence) -> bool:
 def untimed(seen: Evidence) -> list[str]:
     """Of what could not be timed, why; only where there was a GPU to time on."""
     return [
-        f"not timed: {each.exercise}/{each.variant}, {case.case}: {case.reason} {case.disturbed}"
+        f"not timed: {each.exercise}/{each.variant}, {case.case}: {case.reason}"
+        + (f"; {case.disturbed}" if case.disturbed else "")
         for each in seen.variants
         for case in (each.performance.every if each.performance else ())
         if case.status is Status.not_measured and case.device

@@ -23,6 +23,7 @@ NOISY = replace(TIMED, status=Status.not_measured, reason="GPU too noisy. It is 
         (TIMED, []),
         (NOISY, ["not timed: rmsnorm/triton, rows=8192: GPU too noisy. It is shared."]),
         (replace(TIMED, further=(replace(NOISY, case="rows=16"),)), ["rows=16: GPU too noisy"]),
+        (replace(NOISY, disturbed="copy took 4% longer"), ["It is shared.; copy took 4% longer"]),
         (replace(NOISY, device=""), []),  # there was no GPU
     ],
 )
