@@ -194,11 +194,12 @@ def _producer(
     TILES: gl.constexpr, SPLIT: gl.constexpr,
 ):  # fmt: skip
     """Copies q, k and v of one tile after the other to shared memory, as buffers come free."""
-    q_s, k_s, v_s, out_s = buffers
+    q_s, k_s, v_s, _ = buffers
     q_full, q_empty, k_full, k_empty, v_full, v_empty, _ = barriers
-    CONSUMERS: gl.constexpr = out_s.shape[0]
-    Q_STAGES: gl.constexpr = q_s.shape[0] // CONSUMERS
-    STAGES: gl.constexpr = k_s.shape[0]
+    Q_STAGES: gl.constexpr = q_full.shape[0]
+    CONSUMERS: gl.constexpr = q_s.shape[0] // Q_STAGES
+    K_STAGES: gl.constexpr = k_s.shape[0]
+    V_STAGES: gl.constexpr = v_s.shape[0]
     BLOCK_N: gl.constexpr = k_s.shape[1]
     BLOCK_M: gl.constexpr = CONSUMERS * ROWS
     block = 0  # of keys, counted over all tiles
@@ -216,12 +217,12 @@ def _producer(
             copy_in(q_desc, [z, h, row, 0], q_full.index(q_slot), q_to)
         for i in range(end - first):
             start = (end - 1 - i) * BLOCK_N
-            slot = block % STAGES
-            before = (block // STAGES & 1) ^ 1
-            mbarrier.wait(k_empty.index(slot), before)
+            slot = block % K_STAGES
+            mbarrier.wait(k_empty.index(slot), (block // K_STAGES & 1) ^ 1)
             mbarrier.expect(k_full.index(slot), k_desc.block_type.nbytes)
             copy_in(k_desc, [z, h, start, 0], k_full.index(slot), k_s.index(slot))
-            mbarrier.wait(v_empty.index(slot), before)
+            slot = block % V_STAGES
+            mbarrier.wait(v_empty.index(slot), (block // V_STAGES & 1) ^ 1)
             mbarrier.expect(v_full.index(slot), v_desc.block_type.nbytes)
             copy_in(v_desc, [z, h, start, 0], v_full.index(slot), v_s.index(slot))
             block += 1
@@ -250,6 +251,43 @@ def _softmax(s, m_i, l_i, qk_scale, last_seen, start, MASKED: gl.constexpr):
 
 
 @gluon.jit
+def _half_masked_softmax(
+    s, qk_scale, last_seen, start, EDGE: gl.constexpr, SCORES: gl.constexpr
+):  # fmt: skip
+    """The softmax of a tile's first block, of whose keys one half only is seen by some of the rows.
+
+    EDGE "left": s are the left 64 scores; nobody sees the right ones, whose p is 0. "right": s are
+    all 128; everybody sees the left ones. Each row sees a key.
+    """
+    HALF: gl.constexpr = SCORES.instr_shape[1] // 2
+    if EDGE == "left":
+        edge = s
+    else:
+        left, edge = s.reshape([ROWS, 2, HALF]).permute((0, 2, 1)).split()
+    keys = gl.arange(0, HALF, layout=gl.SliceLayout(0, edge.type.layout))
+    if EDGE == "right":
+        keys += HALF
+    last = gl.convert_layout(last_seen - start, gl.SliceLayout(1, edge.type.layout))
+    edge = gl.where(keys[None, :] <= last[:, None], edge, -float("inf"))
+    m_i = gl.max(edge, 1)
+    if EDGE == "right":
+        m_i = gl.maximum(m_i, gl.max(left, 1))
+    base = (m_i * qk_scale)[:, None]
+    p_edge = gl.exp2(edge * qk_scale - base)
+    l_i = gl.sum(p_edge, 1)
+    if EDGE == "right":
+        p_left = gl.exp2(left * qk_scale - base)
+        l_i += gl.sum(p_left, 1)
+        p = gl.join(p_left, p_edge)
+    else:
+        p = gl.join(p_edge, gl.zeros_like(p_edge))
+    # A thread has the same columns of both halves: nothing moves.
+    p = gl.convert_layout(p.permute((0, 2, 1)).reshape([ROWS, 2 * HALF]), SCORES, True)
+    OF_ROWS: gl.constexpr = gl.SliceLayout(1, SCORES)
+    return p, gl.convert_layout(m_i, OF_ROWS, True), gl.convert_layout(l_i, OF_ROWS, True)
+
+
+@gluon.jit
 def _step(
     q, p, o, m_i, l_i, buffers, barriers, block, turn, qk_scale, last_seen, start,
     MY_TURN: gl.constexpr, NEXT_TURN: gl.constexpr, MASKED: gl.constexpr, PING_PONG: gl.constexpr,
@@ -257,13 +295,14 @@ def _step(
     """q @ k^T of this block, beside p @ v of the block before; then this block's softmax."""
     _, k_s, v_s, _ = buffers
     _, _, k_full, k_empty, v_full, v_empty, turns = barriers
-    STAGES: gl.constexpr = k_s.shape[0]
+    K_STAGES: gl.constexpr = k_s.shape[0]
+    V_STAGES: gl.constexpr = v_s.shape[0]
     SCORES: gl.constexpr = p.type.layout
     OUT: gl.constexpr = o.type.layout
-    slot = block % STAGES
-    phase = block // STAGES & 1
-    old_slot = (block - 1) % STAGES
-    old_phase = (block - 1) // STAGES & 1
+    slot = block % K_STAGES
+    phase = block // K_STAGES & 1
+    old_slot = (block - 1) % V_STAGES
+    old_phase = (block - 1) // V_STAGES & 1
     # p comes here in float32: as 16-bit numbers it would be taken apart and put together again
     # between the loops.
     p_16 = gl.convert_layout(p.to(v_s.dtype), gl.DotOperandLayout(0, OUT, k_width=2))
@@ -361,31 +400,32 @@ def _store_lse(m_i, l_i, z, h, first_m, shared):
 
 
 @gluon.jit
-def _store_out(o, factor, z, h, first_m, shared, NUMBER: gl.constexpr):
-    """Write 64 rows of out, by TMA."""
+def _store_out(o, factor, z, h, first_m, shared, at):
+    """Write 64 rows of out, by TMA, from buffer number `at`."""
     out_desc, _, buffers, _, _, _, _ = shared
     _, _, _, out_s = buffers
     o = o * gl.convert_layout(factor, gl.SliceLayout(1, o.type.layout))[:, None]
     tma.store_wait(0)  # until the last tile's rows have been read
-    out_s.index(NUMBER).store(o.to(out_s.dtype))
+    out_s.index(at).store(o.to(out_s.dtype))
     fence_async_shared()
-    copy_out(out_desc, [z, h, first_m, 0], out_s.index(NUMBER))
+    copy_out(out_desc, [z, h, first_m, 0], out_s.index(at))
 
 
 @gluon.jit
 def _consumer(
     NUMBER: gl.constexpr, shared, IS_CAUSAL: gl.constexpr, CROSSES: gl.constexpr,
-    HAS_EDGE: gl.constexpr, PING_PONG: gl.constexpr, LATE: gl.constexpr, TILES: gl.constexpr,
+    EDGE: gl.constexpr, PING_PONG: gl.constexpr, LATE: gl.constexpr, TILES: gl.constexpr,
     SPLIT: gl.constexpr,
 ):  # fmt: skip
     """The 64 rows number NUMBER of each tile."""
     _, _, buffers, barriers, sizes, qk_scale, parts = shared
-    q_s, k_s, v_s, out_s = buffers
+    q_s, k_s, v_s, _ = buffers
     q_full, q_empty, k_full, k_empty, v_full, v_empty, turns = barriers
     _, N_CTX, N_KV, _, blocks, _, _, _ = sizes
-    CONSUMERS: gl.constexpr = out_s.shape[0]
-    Q_STAGES: gl.constexpr = q_s.shape[0] // CONSUMERS
-    STAGES: gl.constexpr = k_s.shape[0]
+    Q_STAGES: gl.constexpr = q_full.shape[0]
+    CONSUMERS: gl.constexpr = q_s.shape[0] // Q_STAGES
+    K_STAGES: gl.constexpr = k_s.shape[0]
+    V_STAGES: gl.constexpr = v_s.shape[0]
     BLOCK_N: gl.constexpr = k_s.shape[1]
     HEAD_DIM: gl.constexpr = k_s.shape[2]
     BLOCK_M: gl.constexpr = CONSUMERS * ROWS
@@ -418,11 +458,11 @@ def _consumer(
         mine = end_seen - first
 
         for _ in range(end - end_seen):  # these are for consumers with later rows
-            slot = block % STAGES
-            phase = block // STAGES & 1
-            mbarrier.wait(k_full.index(slot), phase)
+            slot = block % K_STAGES
+            mbarrier.wait(k_full.index(slot), block // K_STAGES & 1)
             mbarrier.arrive(k_empty.index(slot), count=1)
-            mbarrier.wait(v_full.index(slot), phase)
+            slot = block % V_STAGES
+            mbarrier.wait(v_full.index(slot), block // V_STAGES & 1)
             mbarrier.arrive(v_empty.index(slot), count=1)
             if PING_PONG:
                 mbarrier.wait(turns.index(NUMBER), turn & 1)
@@ -433,21 +473,34 @@ def _consumer(
         q_slot = n % Q_STAGES
         q = q_s.index(q_slot * CONSUMERS + NUMBER)
         mbarrier.wait(q_full.index(q_slot), n // Q_STAGES & 1)
-        slot = block % STAGES
-        mbarrier.wait(k_full.index(slot), block // STAGES & 1)
-        zeros = gl.zeros([ROWS, BLOCK_N], gl.float32, SCORES)
-        s = warpgroup_mma(q, k_s.index(slot).permute((1, 0)), zeros, use_acc=False, is_async=True)
+        slot = block % K_STAGES
+        mbarrier.wait(k_full.index(slot), block // K_STAGES & 1)
+        # Where the edge lies in the left half of the block, nobody sees the right one.
+        KEYS: gl.constexpr = BLOCK_N // 2 if EDGE == "left" else BLOCK_N
+        FIRST: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, KEYS, 16])
+        k = k_s.index(slot).slice(0, KEYS)
+        zeros = gl.zeros([ROWS, KEYS], gl.float32, FIRST)
+        s = warpgroup_mma(q, k.permute((1, 0)), zeros, use_acc=False, is_async=True)
         if LATE and is_done == 1:
             factor = _store_lse(m_i, l_i, old_z, old_h, old_m, shared)
-            _store_out(o, factor, old_z, old_h, old_m, shared, NUMBER)
+            at = (n - 1) % Q_STAGES * CONSUMERS + NUMBER
+            _store_out(o, factor, old_z, old_h, old_m, shared, at)
         s = warpgroup_mma_wait(0, deps=[s])
         mbarrier.arrive(k_empty.index(slot), count=1)
         block += 1
         m_i = gl.full([ROWS], -float("inf"), gl.float32, gl.SliceLayout(1, SCORES))
         l_i = gl.zeros([ROWS], gl.float32, gl.SliceLayout(1, SCORES))
         start = (end_seen - 1) * BLOCK_N
-        p, m_i, l_i, _ = _softmax(s, m_i, l_i, qk_scale, last_seen, start, HAS_EDGE)
+        if EDGE == "left" or EDGE == "right":
+            p, m_i, l_i = _half_masked_softmax(s, qk_scale, last_seen, start, EDGE, SCORES)
+        else:
+            p, m_i, l_i, _ = _softmax(s, m_i, l_i, qk_scale, last_seen, start, EDGE == "anywhere")
         o = gl.zeros([ROWS, HEAD_DIM], gl.float32, OUT)
+        if LATE and n > 0:
+            # The item before is on its way out by now: the one after the next may come.
+            tma.store_wait(0)
+            barrier()  # it is one thread that stored and waited
+            mbarrier.arrive(q_empty.index((n - 1) % Q_STAGES), count=1)
 
         done = 1
         if CROSSES:  # the diagonal may go through two blocks
@@ -467,10 +520,11 @@ def _consumer(
             block += 1
             turn += 1
 
-        mbarrier.arrive(q_empty.index(q_slot), count=1)
-        slot = (block - 1) % STAGES
+        if not LATE:
+            mbarrier.arrive(q_empty.index(q_slot), count=1)
+        slot = (block - 1) % V_STAGES
         p_16 = gl.convert_layout(p.to(v_s.dtype), gl.DotOperandLayout(0, OUT, k_width=2))
-        mbarrier.wait(v_full.index(slot), (block - 1) // STAGES & 1)
+        mbarrier.wait(v_full.index(slot), (block - 1) // V_STAGES & 1)
         o = warpgroup_mma(p_16, v_s.index(slot), o, is_async=True)
         if LATE:
             o = warpgroup_mma_wait(0, deps=[o])
@@ -492,7 +546,8 @@ def _consumer(
             _store_out(o, factor, z, h, first_m, shared, NUMBER)
     if LATE and is_done == 1:
         factor = _store_lse(m_i, l_i, old_z, old_h, old_m, shared)
-        _store_out(o, factor, old_z, old_h, old_m, shared, NUMBER)
+        at = (_number_of_items(sizes, TILES, SPLIT) - 1) % Q_STAGES * CONSUMERS + NUMBER
+        _store_out(o, factor, old_z, old_h, old_m, shared, at)
     tma.store_wait(0)
 
 
@@ -510,13 +565,17 @@ def _ring(n: gl.constexpr, count: gl.constexpr):
 def flash_attention_hopper_kernel(
     q_desc, k_desc, v_desc, out_desc, lse_ptr, flags, numbers, H, N_CTX, N_KV, n_heads, blocks_m,
     group, qk_scale,
-    HEAD_DIM: gl.constexpr, CONSUMERS: gl.constexpr, BLOCK_N: gl.constexpr, STAGES: gl.constexpr,
-    Q_STAGES: gl.constexpr, IS_CAUSAL: gl.constexpr, CROSSES: gl.constexpr,
-    HAS_EDGE: gl.constexpr, PING_PONG: gl.constexpr, LATE: gl.constexpr, TILES: gl.constexpr,
-    SPLIT: gl.constexpr, OVERLAPS: gl.constexpr, REGISTERS: gl.constexpr,
+    HEAD_DIM: gl.constexpr, CONSUMERS: gl.constexpr, BLOCK_N: gl.constexpr,
+    K_STAGES: gl.constexpr, V_STAGES: gl.constexpr, Q_STAGES: gl.constexpr, IS_CAUSAL: gl.constexpr,
+    CROSSES: gl.constexpr, EDGE: gl.constexpr, ODD_EDGE: gl.constexpr, PING_PONG: gl.constexpr,
+    LATE: gl.constexpr, TILES: gl.constexpr, SPLIT: gl.constexpr, OVERLAPS: gl.constexpr,
+    REGISTERS: gl.constexpr,
 ):  # fmt: skip
     """Sets up shared memory, then each warp goes its way: one producer, 2 or 3 consumer groups.
 
+    EDGE: where in the first block of a tile, which has its last keys, is the last one that a row
+    sees: "left" or "right" half, "anywhere" in it, or at its end for all rows: "none". ODD_EDGE:
+    the same for consumers of odd numbers.
     OVERLAPS: programs of the next launch, if it allows that, may take their places as these leave.
     A launch that has parts only waits for the one before, of whole tiles, at its end: only then may
     what follows believe that all of out is written.
@@ -524,16 +583,20 @@ def flash_attention_hopper_kernel(
     dtype: gl.constexpr = q_desc.dtype
     Q_TILE: gl.constexpr = gl.NVMMASharedLayout.get_default_for([ROWS, HEAD_DIM], dtype)
     KV_TILE: gl.constexpr = gl.NVMMASharedLayout.get_default_for([BLOCK_N, HEAD_DIM], dtype)
+    q_s = gl.allocate_shared_memory(dtype, [Q_STAGES * CONSUMERS, ROWS, HEAD_DIM], Q_TILE)
+    out_s = q_s  # stored late, rows of out go where the q that they are of was
+    if not LATE:
+        out_s = gl.allocate_shared_memory(dtype, [CONSUMERS, ROWS, HEAD_DIM], Q_TILE)
     buffers = (
-        gl.allocate_shared_memory(dtype, [Q_STAGES * CONSUMERS, ROWS, HEAD_DIM], Q_TILE),
-        gl.allocate_shared_memory(dtype, [STAGES, BLOCK_N, HEAD_DIM], KV_TILE),
-        gl.allocate_shared_memory(dtype, [STAGES, BLOCK_N, HEAD_DIM], KV_TILE),
-        gl.allocate_shared_memory(dtype, [CONSUMERS, ROWS, HEAD_DIM], Q_TILE),
+        q_s,
+        gl.allocate_shared_memory(dtype, [K_STAGES, BLOCK_N, HEAD_DIM], KV_TILE),
+        gl.allocate_shared_memory(dtype, [V_STAGES, BLOCK_N, HEAD_DIM], KV_TILE),
+        out_s,
     )
     turns = _ring(CONSUMERS, 1)
     barriers = (
-        _ring(Q_STAGES, 1), _ring(Q_STAGES, CONSUMERS), _ring(STAGES, 1), _ring(STAGES, CONSUMERS),
-        _ring(STAGES, 1), _ring(STAGES, CONSUMERS), turns,
+        _ring(Q_STAGES, 1), _ring(Q_STAGES, CONSUMERS), _ring(K_STAGES, 1),
+        _ring(K_STAGES, CONSUMERS), _ring(V_STAGES, 1), _ring(V_STAGES, CONSUMERS), turns,
     )  # fmt: skip
     if PING_PONG:
         mbarrier.arrive(turns.index(0), count=1)  # the first consumer begins
@@ -546,16 +609,16 @@ def flash_attention_hopper_kernel(
     # Functions, then how many warps and registers a thread has; the first function's are left over.
     if CONSUMERS == 2:
         gl.warp_specialize([
-            (_consumer, (0, shared, IS_CAUSAL, CROSSES, HAS_EDGE, PING_PONG, LATE, TILES, SPLIT)),
-            (_consumer, (1, shared, IS_CAUSAL, CROSSES, HAS_EDGE, PING_PONG, LATE, TILES, SPLIT)),
+            (_consumer, (0, shared, IS_CAUSAL, CROSSES, EDGE, PING_PONG, LATE, TILES, SPLIT)),
+            (_consumer, (1, shared, IS_CAUSAL, CROSSES, ODD_EDGE, PING_PONG, LATE, TILES, SPLIT)),
             (_producer,
              (q_desc, k_desc, v_desc, buffers, barriers, sizes, IS_CAUSAL, TILES, SPLIT)),
         ], [4, 1], [REGISTERS, 24])  # fmt: skip
     else:
         gl.warp_specialize([
-            (_consumer, (0, shared, IS_CAUSAL, CROSSES, HAS_EDGE, PING_PONG, LATE, TILES, SPLIT)),
-            (_consumer, (1, shared, IS_CAUSAL, CROSSES, HAS_EDGE, PING_PONG, LATE, TILES, SPLIT)),
-            (_consumer, (2, shared, IS_CAUSAL, CROSSES, HAS_EDGE, PING_PONG, LATE, TILES, SPLIT)),
+            (_consumer, (0, shared, IS_CAUSAL, CROSSES, EDGE, PING_PONG, LATE, TILES, SPLIT)),
+            (_consumer, (1, shared, IS_CAUSAL, CROSSES, ODD_EDGE, PING_PONG, LATE, TILES, SPLIT)),
+            (_consumer, (2, shared, IS_CAUSAL, CROSSES, EDGE, PING_PONG, LATE, TILES, SPLIT)),
             (_producer,
              (q_desc, k_desc, v_desc, buffers, barriers, sizes, IS_CAUSAL, TILES, SPLIT)),
         ], [4, 4, 1], [REGISTERS, REGISTERS, 24])  # fmt: skip
@@ -716,6 +779,21 @@ def _is_worth_splitting(n_tiles: int, blocks: int, programs: int, head_dim: int)
     return left >= programs and left / programs + PART_COST[head_dim] < blocks
 
 
+def _edges(
+    shift: int | None, n_kv: int, crosses: bool, late: bool, consumers: int
+) -> tuple[str, str]:
+    """EDGE and ODD_EDGE of flash_attention_hopper_kernel. Causal, query i sees key i + shift."""
+    if shift is not None:
+        if crosses or consumers == 3:  # 192 rows: from tile to tile in the other half
+            return "anywhere", "anywhere"
+        return ("left", "right") if shift % BLOCK_N == 0 else ("right", "left")
+    if late:  # all rows of one kind: a part of a tile, which may end with any block, has no half
+        edge = "anywhere" if n_kv % BLOCK_N else "none"
+    else:  # without any mask the assembler spills registers here
+        edge = "left" if 0 < n_kv % BLOCK_N <= BLOCK_N // 2 else "right"
+    return edge, edge
+
+
 @functools.lru_cache(maxsize=16)
 def _parts(device: int, stream: int, size: int, head_dim: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Where the programs of a stream's launches leave `size` parts for each other: flags, sums.
@@ -744,8 +822,9 @@ def _launch_hopper(q, k, v, out, lse, sm_scale: float, causal: bool, programs: i
     except AssertionError:  # a base or a stride that isn't a multiple of 16 bytes
         return False
     # Rows start at multiples of 64 and blocks of keys at multiples of 128: between the two lies at
-    # most one edge, and the diagonal of 64 rows stays in one block, unless it is shifted.
-    crosses = causal and (N_KV - N_CTX) % 64 != 0
+    # most one edge, and the diagonal of 64 rows stays in one half of a block, unless it is shifted
+    # (or begins above the first key, where rows see none).
+    crosses = causal and ((N_KV - N_CTX) % 64 != 0 or N_KV < N_CTX)
     # Three consumers take 192 rows, of which a short head has no whole number: the last tile leaves
     # consumers idle. Causal, two are better; else the last tiles of three heads side by side, that
     # spread over the programs: one head after the other, the same programs got all of them.
@@ -768,14 +847,18 @@ def _launch_hopper(q, k, v, out, lse, sm_scale: float, causal: bool, programs: i
     late = not causal and (split or HEAD_DIM == 128)
     in_two = split and HEAD_DIM == 128
     overlaps = in_two or (causal and is_short)
+    edge, odd_edge = _edges(N_KV - N_CTX if causal else None, N_KV, crosses, late, consumers)
+    k_stages = 3 if HEAD_DIM == 64 and is_short else 2
+    # Stored late, out needs no memory of its own: at HEAD_DIM 128 that is a third block of values.
+    v_stages = 3 if HEAD_DIM == 128 and late else k_stages
+    ping_pong = HEAD_DIM == 64 or N_KV <= 2048 or (causal and N_KV <= 4096)
 
     def launch(tiles: str, parts: bool, follows: bool) -> None:
         flash_attention_hopper_kernel[(programs,)](
             q_desc, k_desc, v_desc, out_desc, lse, flags, numbers, H, N_CTX, N_KV, Z * H, blocks_m,
             group, sm_scale * LOG2_E.value, HEAD_DIM=HEAD_DIM, CONSUMERS=consumers, BLOCK_N=BLOCK_N,
-            STAGES=3 if consumers == 3 and is_short else 2, Q_STAGES=2, IS_CAUSAL=causal,
-            CROSSES=crosses, HAS_EDGE=not late or N_KV % BLOCK_N != 0, LATE=late,
-            PING_PONG=HEAD_DIM == 64 or (causal and N_KV <= 4096), TILES=tiles, SPLIT=parts,
+            K_STAGES=k_stages, V_STAGES=v_stages, Q_STAGES=2, IS_CAUSAL=causal, CROSSES=crosses,
+            EDGE=edge, ODD_EDGE=odd_edge, PING_PONG=ping_pong, LATE=late, TILES=tiles, SPLIT=parts,
             OVERLAPS=overlaps, launch_pdl=follows, REGISTERS=240 if consumers == 2 else 160,
             num_warps=4, maxnreg=168 if consumers == 2 else 128,
         )  # fmt: skip

@@ -139,22 +139,31 @@ def test_on_a_gpu_any_shape_is_right_and_the_same_each_time(expert, monkeypatch,
     exec(TRUTH, names)
     numbers = st.one_of(st.integers(1, 700), st.sampled_from([64, 128, 192, 256, 384, 512]))
 
-    # Five programs leave one tile of the 16 over, or four of the 24.
-    left_over = {
-        "heads": (2, 4),
-        "n_ctx": 384,
-        "n_kv": 700,
-        "alike": False,
-        "dtype": torch.bfloat16,
-        "causal": False,
-        "apart": 0,
-        "scale": 1.0,
-        "seed": 0,
-    }
+    def case(n_ctx: int, n_kv: int, head_dim: int, causal: bool, heads: tuple = (2, 2)):
+        """An example of shapes that drawn ones may miss."""
+        others = {"alike": False, "dtype": torch.bfloat16, "apart": 0, "scale": 1.0, "seed": 0}
+        return example(
+            heads=heads, n_ctx=n_ctx, n_kv=n_kv, head_dim=head_dim, causal=causal, **others
+        )
 
     @settings(max_examples=80, deadline=None)
-    @example(**left_over, head_dim=64)
-    @example(**left_over, head_dim=128)
+    # Five programs leave one tile of the 16 over, or four of the 24.
+    @case(384, 700, 64, False, heads=(2, 4))
+    @case(384, 700, 128, False, heads=(2, 4))
+    # The last key in the left half of its block, in the right one, and at its end.
+    @case(200, 300, 64, False)
+    @case(200, 360, 64, False)
+    @case(200, 384, 64, False)
+    # The diagonal in the left half for the first consumer, in the right one, and above all keys.
+    @case(330, 330, 64, True)
+    @case(330, 330, 128, True)
+    @case(330, 394, 64, True)
+    @case(330, 394, 128, True)
+    @case(330, 266, 64, True)
+    @case(330, 202, 128, True)
+    # Three consumers.
+    @case(1100, 1100, 64, True, heads=(1, 2))
+    @case(1100, 1164, 64, True, heads=(1, 2))
     @given(
         heads=st.tuples(st.integers(1, 3), st.integers(1, 5)),
         n_ctx=numbers,
@@ -200,6 +209,30 @@ def test_on_a_gpu_any_shape_is_right_and_the_same_each_time(expert, monkeypatch,
 
     holds()
     assert any(in_parts) == (programs == 5)
+
+
+@pytest.mark.parametrize("n_kv", [128, 129, 191, 192, 193, 255, 256, 320])
+@pytest.mark.parametrize("shift", [None, 0, 64, 128])
+@pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize("consumers", [2, 3])
+def test_the_half_that_has_no_mask_is_one_that_all_rows_see(expert, n_kv, shift, late, consumers):
+    n_ctx = 500 if shift is None else n_kv - shift
+    edges = expert._edges(shift, n_kv, False, late and shift is None, consumers)
+    assert set(edges) <= {"left", "right", "anywhere", "none"}
+    for first in range(0, n_ctx, 64):  # the rows of one consumer
+        edge = edges[first // 64 % consumers % 2]
+        last_keys = {
+            n_kv - 1 if shift is None else row + shift
+            for row in range(first, min(first + 64, n_ctx))
+        }
+        start = max(last_keys) // expert.BLOCK_N * expert.BLOCK_N
+        seen = [key - start for key in last_keys]
+        if edge == "left":  # none of the right half, and by each row a key of the left
+            assert min(seen) >= 0 and max(seen) < 64
+        elif edge == "right":
+            assert min(seen) >= 63
+        elif edge == "none":
+            assert min(seen) == 127
 
 
 def test_tiles_are_taken_in_parts_where_that_ends_sooner(expert):
