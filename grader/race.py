@@ -10,10 +10,11 @@ is void counts for nothing and is counted with its reason.
 **The same submission gets the same points every time.** What stands between a measurement and that
 promise is noise, and what is done about each kind:
 
-- *Noise within a run* is averaged away. Intervals are at CONFIDENCE over all looks of a race
-  together: looking again and again for an interval that is clear of a threshold would find one by
-  chance, so the k-th look may err with 1/(k (k + 1)) of what the race may (these shares add up to
-  1 for any number of looks; by the union bound the race errs no more often than it says).
+- *Noise within a run* is averaged away; what leaves a ratio wider than WIDEST is no measurement.
+  Intervals are at CONFIDENCE over all looks of a race together: looking again and again for an
+  interval that is clear of a threshold would find one by chance, so the k-th look may err with
+  1/(k (k + 1)) of what the race may (these shares add up to 1 for any number of looks; by the union
+  bound the race errs no more often than it says).
 - *What differs from run to run* (where buffers lie, which clock the GPU settles on) is the same in
   all pairs of a race: more of them don't show it. Measured on an H100, paired ratios repeat within
   1 %. So no interval that is reported is narrower than REPEATS to both sides of its median.
@@ -51,6 +52,9 @@ MAX_SECONDS = 20.0
 GROWTH = 1.5  # pairs at a look over those at the one before
 NARROW = 0.01  # half width, as a share: enough where no threshold asks for more
 FINEST = 0.002  # half width, as a share: more pairs tell nothing that would repeat
+# Half width, as a share, of a ratio that points depend on. One that is known no better is none:
+# what makes it so (another load on the GPU) doesn't do the same to kernels of different lengths.
+WIDEST = 0.1
 # Of all rounds. A candidate that could void the slower half of its rounds would look better by two
 # thirds of the noise's standard deviation; more than half is no measurement.
 MOST_VOID = 0.5
@@ -135,7 +139,7 @@ class Outcome:
     seconds: Interval | None = None  # of the candidate, per call, never narrower than REPEATS
     yardsticks: tuple[Compared, ...] = ()
     disturbed: str = ""  # which yardsticks ran slower than in the calm; evidence for a person
-    is_disturbed: bool = False  # no measurement, mostly for rounds in which yardsticks were slower
+    is_disturbed: bool = False  # no measurement, mostly for what yardsticks did: noise
 
 
 @dataclass
@@ -182,6 +186,12 @@ class _Race:
         self.looks += 1
         if self.pairs < MIN_PAIRS:
             return f"only {self.pairs} pairs were timed in {self.budget.seconds:g} s", True
+        if name := self._unknown():
+            ratio = self.ratio(name)
+            return (
+                f"after {self.pairs} pairs the ratio to {name} may still be anything between "
+                f"{ratio.low:.3g} and {ratio.high:.3g}"
+            ), True
         return "", not self._is_decided()
 
     def _round(self) -> None:
@@ -236,8 +246,26 @@ class _Race:
             paired_ratios(self.times[self.candidate.name], self.times[name]), self.confidence
         )
 
+    def _unknown(self) -> str:
+        """The yardstick whose ratio is wider than WIDEST, with thresholds; "" where none is."""
+        wide = (each.name for each in self.yardsticks if self.ratio(each.name).half_width > WIDEST)
+        return next(wide, "") if any(self.lines.values()) else ""
+
+    @property
+    def is_disturbed(self) -> bool:
+        """Whether it is yardsticks that keep this from being a measurement.
+
+        They void more rounds than anything else does, or their own times differ as widely.
+        """
+        if self.is_void:
+            return 2 * self.disturbed_rounds > self.voids.total()
+        name = self._unknown() if self.pairs >= MIN_PAIRS else ""
+        return bool(name) and interval(self.times[name], self.confidence).half_width > WIDEST
+
     def _is_decided(self) -> bool:
         """Whether more pairs would change no points."""
+        if self._unknown():
+            return False
         if not any(self.lines.values()):
             own = interval(self.times[self.candidate.name], self.confidence)
             found = [self.ratio(each.name) for each in self.yardsticks] or [own]
@@ -303,7 +331,7 @@ def run(
             dict(race.voids),
             budget_ended,
             disturbed=race.disturbed,
-            is_disturbed=race.is_void and 2 * race.disturbed_rounds > race.voids.total(),
+            is_disturbed=race.is_disturbed,
         )
     own = interval(race.times[candidate.name], race.confidence)
     return Outcome(

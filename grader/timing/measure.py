@@ -3,9 +3,14 @@
 The yardsticks are timed in the calm first, before the candidate's worker exists: what they pay for
 a request is the measure of a fixed cost, and a yardstick that is slower afterwards was disturbed.
 In turn, as they are later: what ran before it, at which clock, is part of a kernel's time. Where
-they were disturbed most of the time, or the control disagrees with the device, it all begins anew,
-in fresh workers: that was noise that may have passed, and if it was the candidate's doing, it comes
-again.
+they were disturbed most of the time, the control disagrees with the device, or the calm is none, it
+all begins anew, in fresh workers: that was noise that may have passed, and if it was the
+candidate's doing, it comes again.
+
+The calm is looked at by itself, for a load that is there all the time makes no yardstick slower
+than before: it makes the control's times differ, as the GPU goes from one load to the other, and
+slower than this GPU is known to copy. Nobody else's load has to be visible for that, as it isn't in
+most containers.
 
 In every race runs `copy`, asked for or not. It is the control: its calls are short and steady, and
 its time by the device's own clock says whether this one can be believed.
@@ -46,6 +51,8 @@ ROOFLINE = "roofline"
 CALM_PAIRS = 9
 TRIES = 3  # while the GPU is too noisy
 MOST_APART = 0.03  # the control's time by this clock and by the device's
+MOST_SPREAD = 0.1  # standard deviation of the control's times in the calm, as a share
+LEAST_COPY = 0.75  # of the measured bandwidth, of the control in the calm
 CONTROL_BYTES = 256 << 20  # moved by a control at least: some 90 us on an H100
 
 
@@ -256,6 +263,10 @@ class _Measurement:
         if found := self._watch.others(self._watch.look(state)):
             reason = f"GPU too noisy. {' '.join(found)}"
             return replace(base, status=Status.not_measured, reason=reason)
+        if noise := self._is_no_calm(calm[CONTROL]):
+            self._was_noise = True
+            reason = f"GPU too noisy: before the kernel was there, {noise}"
+            return replace(base, status=Status.not_measured, reason=reason)
         candidate = _Candidate(
             lanes.candidate(
                 self.sandbox, self.exercise, self.variant, self.case, self.path, opened
@@ -301,6 +312,22 @@ class _Measurement:
                 if len(times[each.name]) == done:
                     yardsticks.remove(each)
         return {each.name: race.Calm.of(times[each.name]) for each in yardsticks}
+
+    def _is_no_calm(self, control: race.Calm) -> str:
+        """How the control's times show that there is a load already, or ""."""
+        if control.seconds <= 0:
+            return ""
+        spread = control.spread / control.seconds
+        if spread > MOST_SPREAD:
+            return f"a copy's times differed by {spread:.0%} from each other"
+        if self.roofs is not None and self.roofs.is_measured:
+            share = self._moved / control.seconds / self.roofs.bandwidth
+            if share < LEAST_COPY:
+                return (
+                    f"a copy reached {share:.0%} of the bandwidth that was measured on this GPU "
+                    "(if it always does: grader doctor --gpu --again)"
+                )
+        return ""
 
     @contextlib.contextmanager
     def _noted(self, name: str, left_out: list[str]) -> Iterator[None]:

@@ -7,7 +7,8 @@ and one whose speed lies at a threshold: the solution again, where the threshold
 it was measured to have. Each is timed so many times alone, and as often (or --loaded times) with
 processes that load every other core (cpu), and with one that loads the GPU (gpu). Alone and beside
 loaded cores its points must be the same each time; beside a loaded GPU they must be those, or 'not
-measured'.
+measured'. The load on the GPU is a process of this one's, which the clock takes for the grader's
+own: it has to notice by what is measured, as in a container that shows no one else's processes.
 
 With --cpu, and where there is no GPU, sizes are tiny and the clock's own doubts are switched off:
 that shows that the parts fit together, and claims nothing.
@@ -170,9 +171,11 @@ def without_doubts() -> None:
     """Over the CPU no two clocks agree, and no request costs what another does."""
     measure.MOST_APART = 1e9
     measure.CALM_PAIRS = 1
+    measure.MOST_SPREAD = 1e9
     pairs.SLACK_SECONDS = 60.0
     race.MOST_VOID = 1.0
     race.CALM = 1e9
+    race.WIDEST = 1e9
     race.MIN_PAIRS = 3
     lanes.SETS = (4,)
 
@@ -216,6 +219,8 @@ def main() -> None:
                 table.add_row(*row)
                 # At once: where this is cut off, so much is known.
                 console.print(f"{time.monotonic() - started:.0f} s: {'; '.join(filter(None, row))}")
+                for why in dict.fromkeys(one.reason for one in seen if one.reason):
+                    console.print(f"    {why}")
     console.print(f"{machine.gpu_name() if on_gpu else 'no GPU'}, {given.times} times each")
     console.print(table)
     console.print(f"{time.monotonic() - started:.0f} s in all")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -220,6 +221,48 @@ def test_where_the_control_disagrees_with_the_device_nothing_is_believed(monkeyp
     assert seen.microseconds is None
 
 
+class Uneven(Lane):
+    """A lane whose calls take as long as it is told, in turn."""
+
+    def __init__(self, *microseconds: float) -> None:
+        super().__init__(microseconds[0])
+        self._in_turn = itertools.cycle(microseconds)
+
+    def pair(self) -> Pair:
+        self._times = [next(self._in_turn) * 1e-6] * 2
+        return super().pair()
+
+
+def test_a_load_that_is_there_all_the_time_makes_a_copys_times_differ(monkeypatch):
+    # As beside a process that multiplies matrices without end, whose share of the GPU comes in
+    # slices as long as a few calls: the yardstick is as slow before the candidate as beside it.
+    seen = measured(
+        monkeypatch,
+        asking(COPY),
+        Lane(100.0),
+        {"copy": Uneven(120.0, 190.0, 260.0)},
+        is_timed=False,
+    )
+    assert seen.status is Status.not_measured and len(seen.earlier) == 2
+    assert "before the kernel was there, a copy's times differed by" in seen.reason
+    steady = measured(monkeypatch, asking(COPY), Lane(100.0), {"copy": Uneven(94.0, 95.0, 96.0)})
+    assert steady.status is Status.passed and not steady.earlier
+
+
+def test_a_copy_far_below_what_this_gpu_is_known_to_reach_is_noise(monkeypatch):
+    moved = 2 * 8192 * 8192 * 2
+    known = Roofs(moved / 90e-6, {}, is_measured=True)
+    half = {"copy": Lane(180.0)}
+    seen = measured(monkeypatch, asking(COPY), Lane(100.0), half, is_timed=False, roofs=known)
+    assert seen.status is Status.not_measured and "too noisy" in seen.reason
+    assert "a copy reached 50% of the bandwidth that was measured on this GPU" in seen.reason
+    # By a data sheet that only says what would be best, nothing is known of this GPU.
+    for roofs in (Roofs(moved / 90e-6, {}, is_measured=False), None):
+        assert measured(monkeypatch, asking(COPY), Lane(100.0), half, roofs=roofs).microseconds
+    near = {"copy": Lane(100.0)}
+    assert measured(monkeypatch, asking(COPY), Lane(100.0), near, roofs=known).microseconds
+
+
 def test_a_yardstick_that_is_slower_beside_the_candidate_is_told(monkeypatch):
     seen = measured(monkeypatch, asking(COPY), Lane(100.0), {"copy": Lane(95.0, later=99.0)})
     assert seen.status is Status.not_measured and "copy ran slower beside" in seen.reason
@@ -426,6 +469,7 @@ def test_the_solution_is_timed_from_the_request_to_the_evidence(shared_sandbox, 
     monkeypatch.setattr(pairs, "SLACK_SECONDS", 60.0)
     monkeypatch.setattr(race, "MOST_VOID", 1.0)
     monkeypatch.setattr(race, "CALM", 1e9)
+    monkeypatch.setattr(race, "WIDEST", 1e9)
     source = (ROOT / "reference" / small.file).read_bytes()
     path = shared_sandbox.hold(small.file, source)
     budget = race.Budget(seconds=60.0, pairs=race.MIN_PAIRS)
