@@ -8,20 +8,24 @@ what it must. The work is to have both busy at once.
 
 The schedule, for Hopper (compute capability 9.0), written in Gluon:
 - One warp, the producer, does nothing but start TMA copies: q once for each tile of rows, and k and
-  v block by block into rings of STAGES buffers. Barriers in shared memory say `full` (the copy has
+  v block by block into a ring of buffers each. Barriers in shared memory say `full` (the copy has
   landed) and `empty` (every consumer has read it).
 - Two or three consumer warpgroups have 64 rows of q each, so that while one takes exponentials
   another one multiplies. The registers go to them: the producer keeps 24.
 - Inside a consumer q @ k^T of the next block is issued, then p @ v of this one, and the scores are
-  waited for first. Their softmax should run while p @ v is still going on; but the assembler moves
-  the wait for p @ v up, before the exponentials (in the SASS, with CUDA 12.8's ptxas), so that only
-  the row maxima run beside it, and the other consumers' work.
+  waited for first. By the source their softmax runs while p @ v is still going on; the assembler
+  moves the wait for p @ v up, before the exponentials (in the SASS, with CUDA 12.8's ptxas), so that
+  only the row maxima run beside it, and the other consumers' work. Held where it is written, by a
+  store that never happens, it gains nothing.
 - While the first scores of a tile are computed, the tile before is stored: where registers suffice,
-  so not causal, at HEAD_DIM 128, and with parts of tiles (below) at 64.
+  so not causal, at HEAD_DIM 128, and with parts of tiles (below) at 64. By way of the buffers that
+  its q has left: at HEAD_DIM 128 the memory that out would need holds a third block of values.
 - p goes from the registers of the one product to those of the other: the layouts fit.
 - Blocks of keys are taken from the last to the first. The diagonal of a causal tile then is the
-  first block, outside of the loop, and the loop has no mask. A consumer passes over the blocks of
-  its tile that none of its rows sees.
+  first block, outside of the loop, and the loop has no mask. In that block a mask takes two
+  instructions for each score: only the half that has the edge gets one, and the other half is not
+  computed where nobody sees it. A consumer passes over the blocks of its tile that none of its rows
+  sees.
 - The grid is persistent: a program per multiprocessor, which goes from tile to tile, so that copies
   for the next tile start while this one is computed. Causal tiles differ in length: they are dealt
   out from long to short, forth and back, in groups of heads whose keys and values fit in the L2
@@ -39,14 +43,14 @@ HEAD_DIM), in turn with it; docs/performance.md has more.
 
 | | full | causal |
 |---|---|---|
-| (16, 16, 1024, 128) | 1.00 | 1.09 |
-| (8, 16, 2048, 128) | 1.02 | 1.12 |
-| (4, 16, 4096, 128) | 1.045 | 1.12 |
-| (2, 16, 16384, 128) | 1.07 | 1.12 |
-| (16, 16, 1024, 64) | 1.00 | 1.00 |
-| (8, 16, 2048, 64) | 1.08 | 1.08 |
+| (16, 16, 1024, 128) | 1.05 | 1.10 |
+| (8, 16, 2048, 128) | 1.04 | 1.13 |
+| (4, 16, 4096, 128) | 1.06 | 1.13 |
+| (2, 16, 16384, 128) | 1.08 | 1.10 |
+| (16, 16, 1024, 64) | 1.04 | 1.06 |
+| (8, 16, 2048, 64) | 1.07 | 1.08 |
 | (4, 16, 4096, 64) | 1.11 | 1.12 |
-| (2, 16, 16384, 64) | 1.19 | 1.14 |
+| (2, 16, 16384, 64) | 1.18 | 1.15 |
 
 What a step brings:
 
@@ -57,11 +61,16 @@ What a step brings:
 | 2048 and 4096 rows, HEAD_DIM 64: three consumers, not two | 4-10 %, measured |
 | consumers take turns at issuing products (PING_PONG), HEAD_DIM 64 | 1-3 %, measured |
 | the same with two consumers, 1024 rows | 2 and 8 %, measured |
-| the same, HEAD_DIM 128, causal, 4096 keys; elsewhere it costs | 2-3 %, measured |
+| the same, HEAD_DIM 128, causal, to 4096 keys; beyond it costs | 2-3 %, measured |
 | HEAD_DIM 64, full: tiles left over in parts, and storing late; from 2048 rows | 4-7 %, measured |
 | HEAD_DIM 128, full: storing late, and no mask on whole blocks of keys | 2-3 %, measured |
 | the same, tiles left over in parts, launched apart; from 4096 rows | 1.6-2 %, measured |
+| the same, a third block of values, in the place of out | 1.3-2.3 %, measured |
+| the same, and turns, to 2048 rows | 4.5 % at 1024, 2.7-3.2 % at 2048, measured |
 | 1024 rows, HEAD_DIM 64, full: a third stage for keys and values | 0.7 %, measured |
+| the same, full: a mask on half of the last block of keys, not on all of it | 3.5 %, measured |
+| the same, causal: half of the diagonal's block, and a third stage | 6 %, measured |
+| HEAD_DIM 128, causal: half of the diagonal's block | 1.7 % at 1024 rows, 0.5 % at 2048, measured |
 | 1024 rows, causal: launched beside the kernel before | 0.6-0.9 %, measured |
 | causal tiles dealt out evenly: a bad size of group gives one program 1.1 to 1.6 times the mean | |
 | p from step to step in float32: in 16 bits, 32 of 455 instructions move halves, and it spills | |
@@ -843,7 +852,7 @@ def _launch_hopper(q, k, v, out, lse, sm_scale: float, causal: bool, programs: i
     if split:
         stream = torch.cuda.current_stream(q.device).cuda_stream
         flags, numbers = _parts(q.get_device(), stream, programs * consumers, HEAD_DIM)
-    # At HEAD_DIM 64 the code that stores late, without parts, spills registers.
+    # At HEAD_DIM 64 storing late pays with parts only, be it that no registers are spilled.
     late = not causal and (split or HEAD_DIM == 128)
     in_two = split and HEAD_DIM == 128
     overlaps = in_two or (causal and is_short)
