@@ -161,7 +161,8 @@ def measure_case(
     The yardsticks run in `trusted`, where no submission may run. `also` names more of them
     (`torch`, `compile`, `reference`) that no threshold asks for: one that isn't here is left out,
     and so is one that fails, as `reason` then says. Where no points depend on it, rounds may count
-    in which a yardstick was slower than before the candidate was there: not `held_to_calm`.
+    in which a yardstick was slower than before the candidate was there, and that calm may have been
+    none: not `held_to_calm`.
     """
     return _Measurement(
         sandbox,
@@ -263,7 +264,7 @@ class _Measurement:
         if found := self._watch.others(self._watch.look(state)):
             reason = f"GPU too noisy. {' '.join(found)}"
             return replace(base, status=Status.not_measured, reason=reason)
-        if noise := self._is_no_calm(calm[CONTROL]):
+        if self.held_to_calm and (noise := self._is_no_calm(calm[CONTROL])):
             self._was_noise = True
             reason = f"GPU too noisy: before the kernel was there, {noise}"
             return replace(base, status=Status.not_measured, reason=reason)
@@ -320,7 +321,8 @@ class _Measurement:
         spread = control.spread / control.seconds
         if spread > MOST_SPREAD:
             return f"a copy's times differed by {spread:.0%} from each other"
-        if self.roofs is not None and self.roofs.is_measured:
+        is_long = self._moved_by(CONTROL) >= CONTROL_BYTES // 2  # as long as the bandwidth asks for
+        if self.roofs is not None and self.roofs.is_measured and is_long:
             share = self._moved / control.seconds / self.roofs.bandwidth
             if share < LEAST_COPY:
                 return (

@@ -172,6 +172,7 @@ def without_doubts() -> None:
     measure.MOST_APART = 1e9
     measure.CALM_PAIRS = 1
     measure.MOST_SPREAD = 1e9
+    measure.LEAST_COPY = 0.0
     pairs.SLACK_SECONDS = 60.0
     race.MOST_VOID = 1.0
     race.CALM = 1e9

@@ -47,6 +47,7 @@ def without_doubts(monkeypatch: pytest.MonkeyPatch, pairs_wanted: int) -> None:
     monkeypatch.setattr(lanes, "SETS", (4,))
     monkeypatch.setattr(measure, "CALM_PAIRS", 1)
     monkeypatch.setattr(measure, "MOST_APART", 1e9)
+    monkeypatch.setattr(measure, "LEAST_COPY", 0.0)
     monkeypatch.setattr(pairs, "SLACK_SECONDS", 60.0)
     monkeypatch.setattr(race, "MOST_VOID", 1.0)
     monkeypatch.setattr(race, "CALM", 1e9)

@@ -263,6 +263,24 @@ def test_a_copy_far_below_what_this_gpu_is_known_to_reach_is_noise(monkeypatch):
     assert measured(monkeypatch, asking(COPY), Lane(100.0), near, roofs=known).microseconds
 
 
+def test_a_short_copy_need_not_reach_what_a_long_one_does_nor_hold_still_for_no_points(monkeypatch):
+    monkeypatch.setattr(lanes, "yardstick", lambda *_: Lane(180.0))
+    monkeypatch.setattr(lanes, "candidate", lambda *_: Lane(100.0))
+    rows, variant = EXERCISES["rmsnorm"], asking(COPY)
+    for cols, held_to_calm, status in [
+        (8192, True, Status.not_measured),
+        (512, True, Status.passed),
+        (8192, False, Status.passed),
+    ]:
+        case = fixed_case(rows, variant, {"rows": 8192, "cols": cols, "dtype": "bfloat16"}, 7)
+        known = Roofs(2 * 8192 * cols * 2 / 90e-6, {}, is_measured=True)
+        seen = measure.measure_case(
+            Sandboxes(), Sandboxes(), rows, variant, Path("x"), case,
+            roofs=known, held_to_calm=held_to_calm,
+        )  # fmt: skip
+        assert seen.status is status, (cols, held_to_calm)
+
+
 def test_a_yardstick_that_is_slower_beside_the_candidate_is_told(monkeypatch):
     seen = measured(monkeypatch, asking(COPY), Lane(100.0), {"copy": Lane(95.0, later=99.0)})
     assert seen.status is Status.not_measured and "copy ran slower beside" in seen.reason
@@ -466,6 +484,7 @@ def small(monkeypatch) -> Iterator[Variant]:
 def test_the_solution_is_timed_from_the_request_to_the_evidence(shared_sandbox, small, monkeypatch):
     # Over the CPU, beside other tests, no two clocks agree, and no request costs what another does.
     monkeypatch.setattr(measure, "MOST_APART", 1e9)
+    monkeypatch.setattr(measure, "LEAST_COPY", 0.0)
     monkeypatch.setattr(pairs, "SLACK_SECONDS", 60.0)
     monkeypatch.setattr(race, "MOST_VOID", 1.0)
     monkeypatch.setattr(race, "CALM", 1e9)
