@@ -852,7 +852,7 @@ def _launch_hopper(q, k, v, out, lse, sm_scale: float, causal: bool, programs: i
     if split:
         stream = torch.cuda.current_stream(q.device).cuda_stream
         flags, numbers = _parts(q.get_device(), stream, programs * consumers, HEAD_DIM)
-    # At HEAD_DIM 64 storing late pays with parts only, be it that no registers are spilled.
+    # At HEAD_DIM 64 storing late pays with parts only, even where no registers are spilled.
     late = not causal and (split or HEAD_DIM == 128)
     in_two = split and HEAD_DIM == 128
     overlaps = in_two or (causal and is_short)
