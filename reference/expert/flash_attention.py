@@ -14,9 +14,9 @@ The schedule, for Hopper (compute capability 9.0), written in Gluon:
   another one multiplies. The registers go to them: the producer keeps 24.
 - Inside a consumer q @ k^T of the next block is issued, then p @ v of this one, and the scores are
   waited for first. By the source their softmax runs while p @ v is still going on; the assembler
-  moves the wait for p @ v up, before the exponentials (in the SASS, with CUDA 12.8's ptxas), so that
-  only the row maxima run beside it, and the other consumers' work. Held where it is written, by a
-  store that never happens, it gains nothing.
+  moves the wait for p @ v up, before the exponentials (in the SASS, with CUDA 12.8's ptxas), so
+  that only the row maxima run beside it, and the other consumers' work. Held where it is written,
+  by a store that never happens, it gains nothing.
 - While the first scores of a tile are computed, the tile before is stored: where registers suffice,
   so not causal, at HEAD_DIM 128, and with parts of tiles (below) at 64. By way of the buffers that
   its q has left: at HEAD_DIM 128 the memory that out would need holds a third block of values.

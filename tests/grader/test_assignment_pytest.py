@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from grader.pytest_option import none_selected
+from grader.spec import load_all
 from tests.grader.small_exercise import GRID_ROUNDS_DOWN, RIGHT, ROOT, STUB, submission
 
 WIDTH = 60
@@ -62,15 +64,25 @@ def test_memory_has_a_test_of_its_own():
     ("expression", "told"),
     [
         ("rmsnrm", "no test has 'rmsnrm' in its name. Did you mean rmsnorm?"),
+        ("RMSnrm or xyz", "no test has 'RMSnrm' in its name. Did you mean rmsnorm?"),
         ("silu and triton_v44", "no test has 'triton_v44' in its name. Did you mean triton_v4 or"),
         ("xyz", "no test has 'xyz' in its name. Exercises: copy_first_column, flash_attention,"),
         ("silu and cuda_v1", "every word is in a test's name, but no test answers to it all."),
     ],
 )
 def test_a_k_that_selects_nothing_is_told_what_is_near_it(expression, told):
-    ran = run("-k", expression, width=200)
+    names = [
+        f"test_assignment[{name}-{variant}-float32-aligned]"
+        for name, exercise in sorted(load_all().items())
+        for variant in exercise.variants
+    ]
+    assert none_selected(expression, names).startswith(f"-k {expression!r}: {told}")
+
+
+def test_pytest_says_what_is_near_a_misspelt_k():
+    ran = run("-k", "rmsnrm", width=200)
     assert ran.returncode == pytest.ExitCode.NO_TESTS_COLLECTED
-    assert f"-k {expression!r}: {told}" in ran.stdout
+    assert "-k 'rmsnrm': no test has 'rmsnrm' in its name. Did you mean rmsnorm?" in ran.stdout
 
 
 def test_a_k_that_selects_something_is_told_nothing():
