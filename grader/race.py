@@ -10,7 +10,7 @@ is void counts for nothing and is counted with its reason.
 **The same submission gets the same points every time.** What stands between a measurement and that
 promise is noise, and what is done about each kind:
 
-- *Noise within a run* is averaged away; what leaves a ratio wider than WIDEST is no measurement.
+- *Noise within a run* is averaged away; where yardsticks drown in it (WIDEST), nothing is measured.
   Intervals are at CONFIDENCE over all looks of a race together: looking again and again for an
   interval that is clear of a threshold would find one by chance, so the k-th look may err with
   1/(k (k + 1)) of what the race may (these shares add up to 1 for any number of looks; by the union
@@ -52,9 +52,10 @@ MAX_SECONDS = 20.0
 GROWTH = 1.5  # pairs at a look over those at the one before
 NARROW = 0.01  # half width, as a share: enough where no threshold asks for more
 FINEST = 0.002  # half width, as a share: more pairs tell nothing that would repeat
-# Half width, as a share, of a ratio that points depend on. One that is known no better is none:
-# what makes it so (another load on the GPU) doesn't do the same to kernels of different lengths.
-WIDEST = 0.1
+# Half width, as a share, of a yardstick's time and of the ratio to it: where both are known no
+# better, that is noise, and another load on the GPU doesn't do the same to kernels of different
+# lengths. A candidate whose own times differ has the doubt, and a drift of both cancels.
+WIDEST = 0.15
 # Of all rounds. A candidate that could void the slower half of its rounds would look better by two
 # thirds of the noise's standard deviation; more than half is no measurement.
 MOST_VOID = 0.5
@@ -186,11 +187,11 @@ class _Race:
         self.looks += 1
         if self.pairs < MIN_PAIRS:
             return f"only {self.pairs} pairs were timed in {self.budget.seconds:g} s", True
-        if name := self._unknown():
+        if name := self._drowned():
             ratio = self.ratio(name)
             return (
-                f"after {self.pairs} pairs the ratio to {name} may still be anything between "
-                f"{ratio.low:.3g} and {ratio.high:.3g}"
+                f"after {self.pairs} pairs the ratio to {name}, whose times differ, may still be "
+                f"anything between {ratio.low:.3g} and {ratio.high:.3g}"
             ), True
         return "", not self._is_decided()
 
@@ -246,25 +247,29 @@ class _Race:
             paired_ratios(self.times[self.candidate.name], self.times[name]), self.confidence
         )
 
-    def _unknown(self) -> str:
-        """The yardstick whose ratio is wider than WIDEST, with thresholds; "" where none is."""
-        wide = (each.name for each in self.yardsticks if self.ratio(each.name).half_width > WIDEST)
-        return next(wide, "") if any(self.lines.values()) else ""
+    def _drowned(self) -> str:
+        """A yardstick that noise leaves wider than WIDEST, where there are thresholds; or ""."""
+        if not any(self.lines.values()):
+            return ""
+        for each in self.yardsticks:
+            own = interval(self.times[each.name], self.confidence)
+            if min(own.half_width, self.ratio(each.name).half_width) > WIDEST:
+                return each.name
+        return ""
 
     @property
     def is_disturbed(self) -> bool:
         """Whether it is yardsticks that keep this from being a measurement.
 
-        They void more rounds than anything else does, or their own times differ as widely.
+        They void more rounds than anything else does, or drown in noise.
         """
         if self.is_void:
             return 2 * self.disturbed_rounds > self.voids.total()
-        name = self._unknown() if self.pairs >= MIN_PAIRS else ""
-        return bool(name) and interval(self.times[name], self.confidence).half_width > WIDEST
+        return self.pairs >= MIN_PAIRS and bool(self._drowned())
 
     def _is_decided(self) -> bool:
         """Whether more pairs would change no points."""
-        if self._unknown():
+        if self._drowned():
             return False
         if not any(self.lines.values()):
             own = interval(self.times[self.candidate.name], self.confidence)

@@ -264,7 +264,7 @@ class _Measurement:
         if found := self._watch.others(self._watch.look(state)):
             reason = f"GPU too noisy. {' '.join(found)}"
             return replace(base, status=Status.not_measured, reason=reason)
-        if self.held_to_calm and (noise := self._is_no_calm(calm[CONTROL])):
+        if self.held_to_calm and (noise := self._load_before(calm[CONTROL])):
             self._was_noise = True
             reason = f"GPU too noisy: before the kernel was there, {noise}"
             return replace(base, status=Status.not_measured, reason=reason)
@@ -314,9 +314,9 @@ class _Measurement:
                     yardsticks.remove(each)
         return {each.name: race.Calm.of(times[each.name]) for each in yardsticks}
 
-    def _is_no_calm(self, control: race.Calm) -> str:
+    def _load_before(self, control: race.Calm) -> str:
         """How the control's times show that there is a load already, or ""."""
-        if control.seconds <= 0:
+        if control.seconds <= 0:  # not a time: in the race, each such round is void
             return ""
         spread = control.spread / control.seconds
         if spread > MOST_SPREAD:

@@ -131,27 +131,34 @@ def test_what_is_far_from_every_threshold_takes_few_pairs():
 
 
 def test_more_noise_than_the_budget_can_average_away_is_the_students_gain():
-    outcomes, _ = simulated(0.98 * AT, 100, noise=0.1)
+    outcomes, _ = simulated(0.98 * AT, 100, noise=0.3)
     assert outcomes["holds"] <= 1
     assert outcomes["can't tell"] >= 90
 
 
-def test_a_ratio_that_stays_as_wide_as_this_is_no_measurement():
-    # It takes this long or three times as long, by chance: the ratio is 0.9, or 0.3.
+def test_a_yardstick_that_drowns_in_noise_is_none():
+    # It takes this long or three times as long, by chance: the ratio is 0.9, or 2.7.
     draws = np.random.default_rng(3)
-    own = [1e-4 * (3 if slow else 1) for slow in draws.random(race.MAX_PAIRS) < 0.5]
-    steady = raced(own, [0.9e-4], thresholds=[0.2])
-    assert (steady.pairs, steady.seconds, steady.yardsticks) == (race.MAX_PAIRS, None, ())
-    assert "the ratio to copy may still be anything between 0.3 and 0.9" in steady.reason
-    # That is the candidate's doing. Where the yardstick's times differ so, it is noise.
-    assert steady.budget_ended and not steady.is_disturbed
-    assert raced([0.9e-4], own, thresholds=[0.2]).is_disturbed
+    uneven = [0.9e-4 * (3 if slow else 1) for slow in draws.random(race.MAX_PAIRS) < 0.5]
+    noisy = raced([1e-4], uneven, thresholds=[0.2])
+    assert (noisy.pairs, noisy.seconds, noisy.yardsticks) == (race.MAX_PAIRS, None, ())
+    assert "copy, whose times differ, may still be anything between 0.9 and 2.7" in noisy.reason
+    assert noisy.budget_ended and noisy.is_disturbed
     # Where no points depend on it, the interval tells.
-    assert raced(own, [0.9e-4], thresholds=[]).yardsticks[0].ratio.half_width > race.WIDEST
+    assert raced([1e-4], uneven, thresholds=[]).yardsticks[0].ratio.half_width > race.WIDEST
+
+
+def test_times_that_differ_are_no_noise_where_they_are_the_candidates_or_of_both():
+    draws = np.random.default_rng(3)
+    uneven = [1e-4 * (3 if slow else 1) for slow in draws.random(race.MAX_PAIRS) < 0.5]
+    own = raced(uneven, [0.9e-4], thresholds=[0.5])
+    assert own.yardsticks[0].ratio.half_width > race.WIDEST and not own.is_disturbed
+    both = raced(uneven, [0.9 * each for each in uneven], thresholds=[0.5])
+    assert both.pairs == MIN_PAIRS and both.yardsticks[0].ratio.median == pytest.approx(0.9)
 
 
 def test_a_few_odd_times_cost_pairs_and_no_measurement():
-    outcome = raced([1e-4] * 10 + [1.4e-4], [0.95e-4], thresholds=[0.5])
+    outcome = raced([1e-4], [0.95e-4] * 10 + [1.4e-4], thresholds=[0.5])
     assert MIN_PAIRS < outcome.pairs <= 3 * MIN_PAIRS and not outcome.budget_ended
     assert outcome.yardsticks[0].ratio.half_width < race.WIDEST
 
