@@ -19,6 +19,7 @@ from grader.machine import GpuProperties
 from grader.roofline import Peaks
 from grader.roofs import MeasuredRoofs, RoofsError, SecondsOf
 from grader.supervision import SandboxError
+from grader.timing.onlooker import Onlooker, too_much
 
 NO_GPU = (
     "No NVIDIA GPU that torch can use: there is nothing to measure. `grader doctor` says what "
@@ -27,6 +28,12 @@ NO_GPU = (
 
 Look = Callable[[str | None, Observed | None], Observed]
 Timer = Callable[[], AbstractContextManager[SecondsOf]]
+Glance = Callable[[], float | None]
+
+
+def _glance() -> float | None:
+    """What others have of the GPU's time just now."""
+    return Onlooker("cuda").glance()
 
 
 def examine_gpu(
@@ -36,6 +43,7 @@ def examine_gpu(
     gpu: Callable[[], GpuProperties | None] = machine.gpu_properties,
     look: Look = nvml.observe,
     timer: Timer = roof_timing.timer,
+    glance: Glance = _glance,
 ) -> MeasuredRoofs | None:
     """Print the GPU's state and its roofs; measure them if they aren't kept yet, or `again`.
 
@@ -58,7 +66,9 @@ def examine_gpu(
     try:
         now = datetime.now(timezone.utc).isoformat(timespec="seconds")
         with timer() as seconds_of:
+            taken = [glance()]
             measured = roofs.measure(identity, seconds_of, found.memory_bytes, now, peaks)
+            taken.append(glance())
     except (RoofsError, SandboxError) as error:
         console.print(Text(f"The roofs can't be measured: {error}", "red"))
         return None
@@ -66,20 +76,16 @@ def examine_gpu(
     if isinstance(after, GpuState):
         measured = replace(measured, sm_mhz=after.sm_mhz)
     _show_roofs(measured, peaks, console)
-    _keep(measured, before, after, folder, console)
+    noise = troubles(before, after, {os.getpid()}) if isinstance(after, GpuState) else []
+    noise += [f"{told[0].upper()}{told[1:]}." for told in map(too_much, taken) if told]
+    _keep(measured, noise, folder, console)
     return measured
 
 
-def _keep(
-    measured: MeasuredRoofs,
-    before: Observed,
-    after: Observed,
-    folder: Path | None,
-    console: Console,
-) -> None:
+def _keep(measured: MeasuredRoofs, noise: list[str], folder: Path | None, console: Console) -> None:
     """Keep roofs that were measured in peace, and say where."""
-    if isinstance(after, GpuState) and (noise := troubles(before, after, {os.getpid()})):
-        for sentence in noise:
+    if noise:
+        for sentence in dict.fromkeys(noise):
             console.print(Text(sentence, "yellow"))
         _say("Not kept: measure again when nothing is in the way.", console)
         return

@@ -10,11 +10,10 @@ is void counts for nothing and is counted with its reason.
 **The same submission gets the same points every time.** What stands between a measurement and that
 promise is noise, and what is done about each kind:
 
-- *Noise within a run* is averaged away; where yardsticks drown in it (WIDEST), nothing is measured.
-  Intervals are at CONFIDENCE over all looks of a race together: looking again and again for an
-  interval that is clear of a threshold would find one by chance, so the k-th look may err with
-  1/(k (k + 1)) of what the race may (these shares add up to 1 for any number of looks; by the union
-  bound the race errs no more often than it says).
+- *Noise within a run* is averaged away. Intervals are at CONFIDENCE over all looks of a race
+  together: looking again and again for an interval that is clear of a threshold would find one by
+  chance, so the k-th look may err with 1/(k (k + 1)) of what the race may (these shares add up to
+  1 for any number of looks; by the union bound the race errs no more often than it says).
 - *What differs from run to run* (where buffers lie, which clock the GPU settles on) is the same in
   all pairs of a race: more of them don't show it. Measured on an H100, paired ratios repeat within
   1 %. So no interval that is reported is narrower than REPEATS to both sides of its median.
@@ -52,10 +51,6 @@ MAX_SECONDS = 20.0
 GROWTH = 1.5  # pairs at a look over those at the one before
 NARROW = 0.01  # half width, as a share: enough where no threshold asks for more
 FINEST = 0.002  # half width, as a share: more pairs tell nothing that would repeat
-# Half width, as a share, of a yardstick's time and of the ratio to it: where both are known no
-# better, that is noise, and another load on the GPU doesn't do the same to kernels of different
-# lengths. A candidate whose own times differ has the doubt, and a drift of both cancels.
-WIDEST = 0.15
 # Of all rounds. A candidate that could void the slower half of its rounds would look better by two
 # thirds of the noise's standard deviation; more than half is no measurement.
 MOST_VOID = 0.5
@@ -140,7 +135,7 @@ class Outcome:
     seconds: Interval | None = None  # of the candidate, per call, never narrower than REPEATS
     yardsticks: tuple[Compared, ...] = ()
     disturbed: str = ""  # which yardsticks ran slower than in the calm; evidence for a person
-    is_disturbed: bool = False  # no measurement, mostly for what yardsticks did: noise
+    is_disturbed: bool = False  # no measurement, mostly for rounds in which yardsticks were slower
 
 
 @dataclass
@@ -187,12 +182,6 @@ class _Race:
         self.looks += 1
         if self.pairs < MIN_PAIRS:
             return f"only {self.pairs} pairs were timed in {self.budget.seconds:g} s", True
-        if name := self._drowned():
-            ratio = self.ratio(name)
-            return (
-                f"after {self.pairs} pairs the ratio to {name}, whose times differ, may still be "
-                f"anything between {ratio.low:.3g} and {ratio.high:.3g}"
-            ), True
         return "", not self._is_decided()
 
     def _round(self) -> None:
@@ -247,30 +236,8 @@ class _Race:
             paired_ratios(self.times[self.candidate.name], self.times[name]), self.confidence
         )
 
-    def _drowned(self) -> str:
-        """A yardstick that noise leaves wider than WIDEST, where there are thresholds; or ""."""
-        if not any(self.lines.values()):
-            return ""
-        for each in self.yardsticks:
-            own = interval(self.times[each.name], self.confidence)
-            if min(own.half_width, self.ratio(each.name).half_width) > WIDEST:
-                return each.name
-        return ""
-
-    @property
-    def is_disturbed(self) -> bool:
-        """Whether it is yardsticks that keep this from being a measurement.
-
-        They void more rounds than anything else does, or drown in noise.
-        """
-        if self.is_void:
-            return 2 * self.disturbed_rounds > self.voids.total()
-        return self.pairs >= MIN_PAIRS and bool(self._drowned())
-
     def _is_decided(self) -> bool:
         """Whether more pairs would change no points."""
-        if self._drowned():
-            return False
         if not any(self.lines.values()):
             own = interval(self.times[self.candidate.name], self.confidence)
             found = [self.ratio(each.name) for each in self.yardsticks] or [own]
@@ -336,7 +303,7 @@ def run(
             dict(race.voids),
             budget_ended,
             disturbed=race.disturbed,
-            is_disturbed=race.is_disturbed,
+            is_disturbed=race.is_void and 2 * race.disturbed_rounds > race.voids.total(),
         )
     own = interval(race.times[candidate.name], race.confidence)
     return Outcome(

@@ -7,10 +7,11 @@ they were disturbed most of the time, the control disagrees with the device, or 
 all begins anew, in fresh workers: that was noise that may have passed, and if it was the
 candidate's doing, it comes again.
 
-The calm is looked at by itself, for a load that is there all the time makes no yardstick slower
-than before: it makes the control's times differ, as the GPU goes from one load to the other, and
-slower than this GPU is known to copy. Nobody else's load has to be visible for that, as it isn't in
-most containers.
+A load that is there all the time makes no yardstick slower than before. So before the calm and
+after the last pair a kernel sees whether somebody else has the GPU (onlooker.py); not between
+pairs, which it would disturb. Where it can't see, the calm is looked at by itself: a load makes the
+control's times differ, as the GPU goes from one process to the other, and slower than this GPU is
+known to copy. Nobody else's process has to be visible for either, as none is in most containers.
 
 In every race runs `copy`, asked for or not. It is the control: its calls are short and steady, and
 its time by the device's own clock says whether this one can be believed.
@@ -259,15 +260,19 @@ class _Measurement:
                 yardstick = _Yardstick(name, each.ready(), fixed, share)
                 yardstick.pairs.settle()
                 yardsticks.append(yardstick)
-        calm = self._calm(yardsticks, left_out)
+        noise = self._watch.taken()
+        calm = {} if noise else self._calm(yardsticks, left_out)
         base = replace(base, reason=" ".join(left_out))
         if found := self._watch.others(self._watch.look(state)):
             reason = f"GPU too noisy. {' '.join(found)}"
             return replace(base, status=Status.not_measured, reason=reason)
-        if self.held_to_calm and (noise := self._load_before(calm[CONTROL])):
+        if not noise and self.held_to_calm:
+            noise = self._load_before(calm[CONTROL])
+        if noise:
             self._was_noise = True
             reason = f"GPU too noisy: before the kernel was there, {noise}"
-            return replace(base, status=Status.not_measured, reason=reason)
+            told = self._watch.seen(state)
+            return replace(base, status=Status.not_measured, reason=reason, machine=told)
         candidate = _Candidate(
             lanes.candidate(
                 self.sandbox, self.exercise, self.variant, self.case, self.path, opened
@@ -285,10 +290,14 @@ class _Measurement:
             calm=calm if self.held_to_calm else None,
         )
         after = self._watch.look(before)
-        base = replace(base, machine=after.as_dict() if after else {})
+        taken = self._watch.taken()
+        base = replace(base, machine=self._watch.seen(after))
         if found := self._watch.troubles(before, after):
             reason = f"GPU too noisy. {' '.join(found)}"
             return _not_measured(base, reason, outcome)
+        if taken:
+            self._was_noise = True
+            return _not_measured(base, f"GPU too noisy: {taken}", outcome)
         [control] = [each for each in yardsticks if each.name == CONTROL]
         self._was_noise = control.apart > MOST_APART
         if self._was_noise:

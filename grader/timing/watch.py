@@ -10,6 +10,7 @@ import psutil
 
 from grader import machine, nvml
 from grader.gpu_state import GpuState, Observed, at_work, setting_troubles, troubles
+from grader.timing.onlooker import Onlooker, too_much
 
 
 class Watch:
@@ -19,6 +20,20 @@ class Watch:
         """`usual_sm_mhz` is the clock the GPU had when its roofs were measured."""
         self._on_gpu = device == "cuda"
         self._usual_sm_mhz = usual_sm_mhz
+        self._onlooker = Onlooker(device)
+        self._taken: float | None = None
+
+    def taken(self) -> str:
+        """That others have too much of the GPU's time just now, or ""; nobody of ours is to."""
+        self._taken = self._onlooker.glance()
+        return too_much(self._taken)
+
+    def seen(self, state: Observed | None) -> dict[str, str | float | int]:
+        """For the evidence: a state, and what others had of the GPU's time when last asked."""
+        told = state.as_dict() if state else {}
+        if self._taken is not None:
+            told["taken_by_others_percent"] = round(100 * self._taken, 1)
+        return told
 
     def look(self, since: Observed | None = None) -> Observed | None:
         """The state of the GPU, best while it is at work; None where there is none."""

@@ -59,7 +59,8 @@ STEPS = (
     Step("doctor", (PYTHON, "-m", "grader", "doctor", "--gpu", "--again"), 120.0),
     tests(
         "clock",
-        *folder_of("timing_pairs", "timing_kernels", "timing_cuda", "roof_timing", "gpu_doctor"),
+        *folder_of("onlooker", "timing_pairs", "timing_kernels", "timing_cuda", "roof_timing"),
+        "tests/grader/test_gpu_doctor.py",
         *folder_of("calibration", "ballast", "gpu_memory_shortage", "batch_gpus"),
         beside=False,
     ),

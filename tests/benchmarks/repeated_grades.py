@@ -43,6 +43,8 @@ TINY = {"rows": 8, "cols": 256, "dtype": "float32"}
 LOAD_GPU = """
 import torch
 a = torch.randn(4096, 4096, device="cuda", dtype=torch.bfloat16)
+a @ a  # loads the library
+torch.cuda.synchronize()
 print("ready", flush=True)
 while True:
     for _ in range(20):
@@ -176,7 +178,6 @@ def without_doubts() -> None:
     pairs.SLACK_SECONDS = 60.0
     race.MOST_VOID = 1.0
     race.CALM = 1e9
-    race.WIDEST = 1e9
     race.MIN_PAIRS = 3
     lanes.SETS = (4,)
 

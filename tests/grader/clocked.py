@@ -51,7 +51,6 @@ def without_doubts(monkeypatch: pytest.MonkeyPatch, pairs_wanted: int) -> None:
     monkeypatch.setattr(pairs, "SLACK_SECONDS", 60.0)
     monkeypatch.setattr(race, "MOST_VOID", 1.0)
     monkeypatch.setattr(race, "CALM", 1e9)
-    monkeypatch.setattr(race, "WIDEST", 1e9)
     monkeypatch.setattr(race, "MIN_PAIRS", pairs_wanted)
 
 

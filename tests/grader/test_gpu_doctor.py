@@ -58,11 +58,19 @@ class Clock:
         return workload.flops / RATES[workload.dtype]
 
 
-def examined(tmp_path, clock, again=False, gpu=GPU, states=(CALM, CALM)) -> str:
+def examined(tmp_path, clock, again=False, gpu=GPU, states=(CALM, CALM), taken=(0.0, None)) -> str:
     text = io.StringIO()
-    looks = iter(states)
+    looks, glances = iter(states), iter(taken)
     console = Console(file=text, width=100, color_system=None)
-    examine_gpu(console, again, tmp_path, lambda: gpu, lambda uuid, since: next(looks), clock)
+    examine_gpu(
+        console,
+        again,
+        tmp_path,
+        lambda: gpu,
+        lambda uuid, since: next(looks),
+        clock,
+        lambda: next(glances),
+    )
     return text.getvalue()
 
 
@@ -99,6 +107,15 @@ def test_what_was_measured_amid_noise_is_shown_and_not_kept(tmp_path):
     assert "shared with other processes: python3, pid 4123" in told
     assert "Not kept" in told
     assert load(IDENTITY, tmp_path) is None
+
+
+@pytest.mark.parametrize("taken", [(0.48, 0.0), (0.0, 0.48), (0.48, 0.48)])
+def test_roofs_beside_a_load_that_nobody_can_see_are_not_kept(tmp_path, taken):
+    told = examined(tmp_path, Clock(), taken=taken)
+    assert "Somebody else had 48% of the GPU's time." in told and "Not kept" in told
+    assert load(IDENTITY, tmp_path) is None
+    examined(tmp_path, Clock(), taken=(0.01, 0.0))
+    assert load(IDENTITY, tmp_path) is not None
 
 
 def test_a_clock_faster_than_physics_is_not_believed(tmp_path):

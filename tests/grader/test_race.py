@@ -136,33 +136,6 @@ def test_more_noise_than_the_budget_can_average_away_is_the_students_gain():
     assert outcomes["can't tell"] >= 90
 
 
-def test_a_yardstick_that_drowns_in_noise_is_none():
-    # It takes this long or three times as long, by chance: the ratio is 0.9, or 2.7.
-    draws = np.random.default_rng(3)
-    uneven = [0.9e-4 * (3 if slow else 1) for slow in draws.random(race.MAX_PAIRS) < 0.5]
-    noisy = raced([1e-4], uneven, thresholds=[0.2])
-    assert (noisy.pairs, noisy.seconds, noisy.yardsticks) == (race.MAX_PAIRS, None, ())
-    assert "copy, whose times differ, may still be anything between 0.9 and 2.7" in noisy.reason
-    assert noisy.budget_ended and noisy.is_disturbed
-    # Where no points depend on it, the interval tells.
-    assert raced([1e-4], uneven, thresholds=[]).yardsticks[0].ratio.half_width > race.WIDEST
-
-
-def test_times_that_differ_are_no_noise_where_they_are_the_candidates_or_of_both():
-    draws = np.random.default_rng(3)
-    uneven = [1e-4 * (3 if slow else 1) for slow in draws.random(race.MAX_PAIRS) < 0.5]
-    own = raced(uneven, [0.9e-4], thresholds=[0.5])
-    assert own.yardsticks[0].ratio.half_width > race.WIDEST and not own.is_disturbed
-    both = raced(uneven, [0.9 * each for each in uneven], thresholds=[0.5])
-    assert both.pairs == MIN_PAIRS and both.yardsticks[0].ratio.median == pytest.approx(0.9)
-
-
-def test_a_few_odd_times_cost_pairs_and_no_measurement():
-    outcome = raced([1e-4], [0.95e-4] * 10 + [1.4e-4], thresholds=[0.5])
-    assert MIN_PAIRS < outcome.pairs <= 3 * MIN_PAIRS and not outcome.budget_ended
-    assert outcome.yardsticks[0].ratio.half_width < race.WIDEST
-
-
 # --- when it ends ---------------------------------------------------------------------------------
 
 

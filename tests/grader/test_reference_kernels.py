@@ -166,6 +166,22 @@ def test_buffers_are_several_times_the_cache_and_a_stretch_is_long_enough():
     assert rounds.calls_for(1.0) == rounds.MOST_CALLS
 
 
+@pytest.mark.parametrize(("sets", "microseconds"), [(2, 1000.0), (2, 90.0), (9, 24.0), (4, 60.0)])
+def test_no_stretch_finds_what_the_one_before_it_left_in_the_cache(sets, microseconds):
+    used: list[int] = []
+
+    class Noted:
+        def stretch(self, first: int, calls: int) -> float:
+            used.extend((first + each) % sets for each in range(calls))
+            return microseconds
+
+    contenders = {name: Noted() for name in ("copy", "torch", "expert")}
+    _, calls = rounds.race(contenders, rounds.Effort(rounds=5, fewest=5), 7)
+    timed = used[-5 * len(contenders) * calls :]
+    for at, one in enumerate(timed):
+        assert one not in timed[max(0, at - sets + 1) : at]
+
+
 # --- checks ---------------------------------------------------------------------------------------
 
 

@@ -3,9 +3,9 @@
 A contender's turn is a stretch of calls between two CUDA events. While the GPU waits in a kernel
 that only counts clocks, the host launches the whole stretch, so that what is timed is the GPU's
 time alone, however long a launcher takes (Triton's 20 us, with tensor descriptors more). Calls
-rotate over sets of buffers which together are several times as large as the L2 cache: each finds
-none of its data there, and what it leaves there to be written back is written in the time of the
-next one. The order within a round is drawn anew for each.
+rotate over sets of buffers which together are several times as large as the L2 cache, from one
+contender to the next too: each finds none of its data there, and what it leaves there to be written
+back is written in the time of the next one. The order within a round is drawn anew for each.
 """
 
 from __future__ import annotations
@@ -100,6 +100,7 @@ def race(
     draw = random.Random(seed)
     times: dict[str, list[float]] = {name: [] for name in contenders}
     until = time.monotonic() + effort.seconds
+    first = 0  # the set that was used longest ago: never the one that was used last
     was_on = gc.isenabled()
     gc.disable()  # or it would run between launches
     try:
@@ -108,7 +109,8 @@ def race(
                 break
             draw.shuffle(order)
             for name in order:
-                times[name].append(contenders[name].stretch(number * calls, calls))
+                times[name].append(contenders[name].stretch(first, calls))
+                first += calls
     finally:
         if was_on:
             gc.enable()
