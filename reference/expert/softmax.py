@@ -8,7 +8,9 @@ A wide row's maximum isn't known until its end. Its sum is kept as softmax_onlin
 the largest so far; but each thread sums its own columns, and only the maximum is agreed on with the
 others, once for each block: half of the barriers. The next block is loaded before that.
 
-How a kernel is launched early, and waits, is in that file too.
+How a kernel is launched early, and waits, and what its loads are to keep in L2 cache is in that
+file too. That whoever comes next may get into place is said before anything else here: 0.1 % faster
+than behind the loads, 0.4 % in bfloat16.
 """
 
 import torch
@@ -23,7 +25,7 @@ FEWEST = 2048  # bytes of a program: narrower rows are put together
 @triton.jit
 def softmax_kernel(
     x_ptr, out_ptr, stride_xm, stride_om, n_rows, n_cols,
-    ROWS: tl.constexpr, BLOCK: tl.constexpr, PDL: tl.constexpr,
+    ROWS: tl.constexpr, BLOCK: tl.constexpr, EVICT: tl.constexpr, PDL: tl.constexpr,
 ):  # fmt: skip
     """One program normalises ROWS rows, each of them in one block (n_cols <= BLOCK)."""
     offs_m = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
@@ -33,13 +35,12 @@ def softmax_kernel(
     # nobody stores, but which needn't be.
     rows = tl.minimum(offs_m, n_rows - 1)[:, None]
 
-    # exp(-inf) is 0: one value serves the maximum and the sum.
-    if PDL:
-        gdc_wait()
-    x = tl.load(x_ptr + rows * stride_xm + offs_n[None, :], mask=inside, other=-float("inf"))
     if PDL:
         gdc_launch_dependents()
-    x = x.to(tl.float32)
+        gdc_wait()
+    # exp(-inf) is 0: one value serves the maximum and the sum.
+    x_ptrs = x_ptr + rows * stride_xm + offs_n[None, :]
+    x = tl.load(x_ptrs, mask=inside, other=-float("inf"), eviction_policy=EVICT).to(tl.float32)
     y = tl.exp(x - tl.max(x, axis=1)[:, None])
     scale = 1.0 / tl.sum(y, axis=1)
     out_ptrs = out_ptr + offs_m[:, None] * stride_om + offs_n[None, :]
@@ -49,7 +50,7 @@ def softmax_kernel(
 @triton.jit
 def softmax_wide_kernel(
     x_ptr, out_ptr, stride_xm, stride_om, n_cols,
-    KEPT: tl.constexpr, BLOCK: tl.constexpr,
+    KEPT: tl.constexpr, BLOCK: tl.constexpr, EVICT: tl.constexpr,
 ):  # fmt: skip
     """One program normalises one row: KEPT < n_cols columns are read once, the others twice."""
     row = tl.program_id(0).to(tl.int64)
@@ -61,7 +62,9 @@ def softmax_wide_kernel(
 
     kept = tl.load(x_ptr + kept_n).to(tl.float32)
     offs_n = KEPT + offs
-    coming = tl.load(x_ptr + offs_n, mask=offs_n < n_cols, other=-float("inf"))
+    coming = tl.load(
+        x_ptr + offs_n, mask=offs_n < n_cols, other=-float("inf"), eviction_policy=EVICT
+    )
     m_i = tl.max(kept, axis=0)
     l_i = tl.sum(tl.exp(kept - m_i), axis=0)
     # One partial sum for each place in a block, all of them relative to m_i.
@@ -69,7 +72,9 @@ def softmax_wide_kernel(
     for _ in range(blocks):
         x = coming.to(tl.float32)
         offs_n += BLOCK
-        coming = tl.load(x_ptr + offs_n, mask=offs_n < n_cols, other=-float("inf"))
+        coming = tl.load(
+            x_ptr + offs_n, mask=offs_n < n_cols, other=-float("inf"), eviction_policy=EVICT
+        )
         m_new = tl.maximum(m_i, tl.max(x, axis=0))
         alpha = tl.exp(m_i - m_new)
         acc = acc * alpha + tl.exp(x - m_new)
@@ -100,10 +105,11 @@ def softmax(x: torch.Tensor, out: torch.Tensor) -> None:
     (x.stride(0) and out.stride(0), which can differ). One dtype of float32, float16, bfloat16.
     """
     rows, cols = x.shape
+    EVICT = "evict_last" if x.element_size() == 4 else ""  # slower in 16 bits
     if cols > KEPT:
         softmax_wide_kernel[(rows,)](
             x, out, x.stride(0), out.stride(0), cols,
-            KEPT=KEPT, BLOCK=4096, num_warps=32,
+            KEPT=KEPT, BLOCK=4096, EVICT=EVICT, num_warps=32,
         )  # fmt: skip
         return
     BLOCK = triton.next_power_of_2(cols)
@@ -116,5 +122,5 @@ def softmax(x: torch.Tensor, out: torch.Tensor) -> None:
         num_warps = 2
     softmax_kernel[(triton.cdiv(rows, ROWS),)](
         x, out, x.stride(0), out.stride(0), rows, cols,
-        ROWS=ROWS, BLOCK=BLOCK, num_warps=num_warps, **launching(x),
+        ROWS=ROWS, BLOCK=BLOCK, EVICT=EVICT, num_warps=num_warps, **launching(x),
     )  # fmt: skip
