@@ -21,7 +21,7 @@ launches      A kernel starts about a microsecond after the one ahead of it has 
 L2 cache      Of a wide row it is to keep what is read again (evict_last), and neither what stays in
               registers nor what is written (evict_first): 1024 x 65536 rose from 0.845 to 0.927 of
               a copy in float32, from 0.888 to 0.914 in bfloat16. In float32 evict_last makes rows
-              that are read once 0.5 to 0.8 % faster as well; in bfloat16 as much slower. Why, isn't
+              that are read once 0.5 to 0.9 % faster as well; in bfloat16 0.5 % slower. Why, isn't
               known. Nothing is found again there: it gains as much where calls go round 3.8 GB, and
               two thirds of it where what is left to the next kernel counts too.
 
