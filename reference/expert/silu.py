@@ -9,7 +9,7 @@ that whoever comes next may get into place.
 
 In bfloat16, 8192 x 8192, it is 1.010 of a copy's speed, where the lesson's is 0.999 and 4 warps
 without the early launch 1.001 (one H100, 32 rounds in turn). Two loads for each thread are 2 %
-slower, loads that leave L2 first 1 %. Loads that leave it last are 0.8 % faster in float32, and 0.2 %
+slower, loads that leave L2 first 1 %. Loads that leave it last are 0.8 % faster in float32, 0.2 %
 slower in bfloat16: rmsnorm.py beside this has what is known of that.
 """
 
