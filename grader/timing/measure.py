@@ -297,7 +297,9 @@ class _Measurement:
             return _not_measured(base, reason, outcome)
         if taken:
             self._was_noise = True
-            return _not_measured(base, f"GPU too noisy: {taken}", outcome)
+            # Its worker may have left something running, which is for a person to see.
+            reason = f"GPU too noisy: after the last pair {taken}, or the kernel's worker itself"
+            return _not_measured(base, reason, outcome)
         [control] = [each for each in yardsticks if each.name == CONTROL]
         self._was_noise = control.apart > MOST_APART
         if self._was_noise:

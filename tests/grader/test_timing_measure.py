@@ -290,7 +290,8 @@ def test_a_load_that_nobody_can_see_is_noise_for_the_gpu_is_elsewhere(
     assert seen.status is Status.not_measured and seen.microseconds is None
     assert "GPU too noisy: " in seen.reason and len(seen.earlier) == measure.TRIES - 1
     assert "somebody else had 48% of the GPU's time" in seen.reason
-    assert ("before the kernel was there" in seen.reason) == bool(calm)
+    assert ("before the kernel was there, somebody" in seen.reason) == bool(calm)
+    assert ("after the last pair somebody" in seen.reason) == bool(beside)
     assert seen.machine["taken_by_others_percent"] == 48.0
     assert ("candidate" in order) == bool(beside)  # beside a load it isn't even begun
 
