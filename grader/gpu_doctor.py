@@ -19,7 +19,8 @@ from grader.machine import GpuProperties
 from grader.roofline import Peaks
 from grader.roofs import MeasuredRoofs, RoofsError, SecondsOf
 from grader.supervision import SandboxError
-from grader.timing.onlooker import Onlooker, too_much
+from grader.timing.onlooker import glance as glance_at_clock
+from grader.timing.onlooker import too_much
 
 NO_GPU = (
     "No NVIDIA GPU that torch can use: there is nothing to measure. `grader doctor` says what "
@@ -31,11 +32,6 @@ Timer = Callable[[], AbstractContextManager[SecondsOf]]
 Glance = Callable[[], float | None]
 
 
-def _glance() -> float | None:
-    """What others have of the GPU's time just now."""
-    return Onlooker("cuda").glance()
-
-
 def examine_gpu(
     console: Console,
     again: bool = False,
@@ -43,7 +39,7 @@ def examine_gpu(
     gpu: Callable[[], GpuProperties | None] = machine.gpu_properties,
     look: Look = nvml.observe,
     timer: Timer = roof_timing.timer,
-    glance: Glance = _glance,
+    glance: Glance = glance_at_clock,
 ) -> MeasuredRoofs | None:
     """Print the GPU's state and its roofs; measure them if they aren't kept yet, or `again`.
 

@@ -9,9 +9,10 @@ candidate's doing, it comes again.
 
 A load that is there all the time makes no yardstick slower than before. So before the calm and
 after the last pair a kernel sees whether somebody else has the GPU (onlooker.py); not between
-pairs, which it would disturb. Where it can't see, the calm is looked at by itself: a load makes the
-control's times differ, as the GPU goes from one process to the other, and slower than this GPU is
-known to copy. Nobody else's process has to be visible for either, as none is in most containers.
+pairs, which it would disturb. It can't see everywhere, so the calm is looked at by itself as well:
+a load makes the control's times differ, as the GPU goes from one process to the other, and slower
+than this GPU is known to copy. Nobody else's process has to be visible for either, as none is in
+most containers.
 
 In every race runs `copy`, asked for or not. It is the control: its calls are short and steady, and
 its time by the device's own clock says whether this one can be believed.

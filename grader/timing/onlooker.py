@@ -17,7 +17,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache
 
 import torch
 
@@ -87,36 +87,21 @@ class Seen:
     def share(self) -> float | None:
         """Of the GPU's time, what somebody else had; None where the clock doesn't tell."""
         at_work = self.seconds - self.away
-        if (
-            not self.seconds
-            or not self.steps
-            or at_work / self.steps > COARSEST_MICROSECONDS * 1e-6
-        ):
+        if not self.steps or at_work / self.steps > COARSEST_MICROSECONDS * 1e-6:
             return None
         return self.away / self.seconds
 
 
-class Onlooker:
-    """Looks at the GPU that this process works on; elsewhere, and where it can't, sees nothing."""
+def glance() -> float | None:
+    """What somebody else has just now of the time of the GPU that this process works on: a share.
 
-    def __init__(self, device: str) -> None:
-        """`device` is a sandbox's. The kernel is loaded when it is first used."""
-        self._on_gpu = device == "cuda"
-
-    def glance(self) -> float | None:
-        """What somebody else has of the GPU's time just now, as a share.
-
-        None where nobody can look, or the clock doesn't tell. Nobody of ours is to be at work on
-        the GPU meanwhile.
-        """
-        return self._kernel.watch(LOOK_SECONDS).share if self._kernel else None
-
-    @cached_property
-    def _kernel(self) -> _Kernel | None:
-        # The last of a torch without CUDA.
-        with contextlib.suppress(ImportError, GpuMemoryError, RuntimeError, AssertionError):
-            return _Kernel() if self._on_gpu else None
-        return None
+    None where nobody can look, or the clock doesn't tell. Nobody of ours is to be at work on the
+    GPU meanwhile.
+    """
+    # The last of a torch without CUDA.
+    with contextlib.suppress(ImportError, GpuMemoryError, RuntimeError, AssertionError):
+        return _kernel().watch(LOOK_SECONDS).share
+    return None
 
 
 def too_much(share: float | None) -> str:
@@ -127,7 +112,7 @@ def too_much(share: float | None) -> str:
 
 
 class _Kernel:
-    """The kernel, on this process's GPU and in torch's context. Raises where it can't be loaded."""
+    """The kernel, in torch's context. It raises what `glance` knows where it can't be had or run."""
 
     def __init__(self) -> None:
         from cuda.bindings import driver
@@ -153,3 +138,6 @@ class _Kernel:
         )
         watched, away, steps = self._found.tolist()  # waits for it
         return Seen(watched * 1e-9, away * 1e-9, steps)
+
+
+_kernel = cache(_Kernel)  # a process has one GPU; what raises is tried again

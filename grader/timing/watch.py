@@ -10,7 +10,7 @@ import psutil
 
 from grader import machine, nvml
 from grader.gpu_state import GpuState, Observed, at_work, setting_troubles, troubles
-from grader.timing.onlooker import Onlooker, too_much
+from grader.timing.onlooker import glance, too_much
 
 
 class Watch:
@@ -20,12 +20,11 @@ class Watch:
         """`usual_sm_mhz` is the clock the GPU had when its roofs were measured."""
         self._on_gpu = device == "cuda"
         self._usual_sm_mhz = usual_sm_mhz
-        self._onlooker = Onlooker(device)
         self._taken: float | None = None
 
     def taken(self) -> str:
         """That others have too much of the GPU's time just now, or ""; nobody of ours is to."""
-        self._taken = self._onlooker.glance()
+        self._taken = glance() if self._on_gpu else None
         return too_much(self._taken)
 
     def seen(self, state: Observed | None) -> dict[str, str | float | int]:

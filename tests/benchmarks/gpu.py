@@ -60,8 +60,7 @@ STEPS = (
     tests(
         "clock",
         *folder_of("onlooker", "timing_pairs", "timing_kernels", "timing_cuda", "roof_timing"),
-        "tests/grader/test_gpu_doctor.py",
-        *folder_of("calibration", "ballast", "gpu_memory_shortage", "batch_gpus"),
+        *folder_of("gpu_doctor", "calibration", "ballast", "gpu_memory_shortage", "batch_gpus"),
         beside=False,
     ),
     tests("cheats", *folder_of("clock_cheats"), beside=False),

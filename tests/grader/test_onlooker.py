@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +14,8 @@ from grader.sandbox import Sandbox
 from grader.spec import load_all
 from grader.status import Status
 from grader.timing import measure, onlooker
-from grader.timing.onlooker import COARSEST_MICROSECONDS, MOST_TAKEN, Onlooker, Seen, too_much
+from grader.timing.onlooker import COARSEST_MICROSECONDS, MOST_TAKEN, Seen, too_much
+from grader.worker.gpu_mapping import GpuMemoryError
 from tests.benchmarks.repeated_grades import loaded_gpu
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -39,15 +41,43 @@ def test_what_is_too_much_is_told_in_percent():
     assert too_much(0.475) == "somebody else had 48% of the GPU's time"
 
 
-def test_where_there_is_no_gpu_nothing_is_seen():
-    for device in ("interpreter", "emulator"):
-        assert Onlooker(device).glance() is None
+@pytest.fixture
+def no_kernel_yet():
+    onlooker._kernel.cache_clear()
+    yield
+    onlooker._kernel.cache_clear()
 
 
-def test_where_the_kernel_cannot_be_loaded_nothing_is_seen(monkeypatch):
+def test_where_the_kernel_cannot_be_loaded_nothing_is_seen(monkeypatch, no_kernel_yet):
     for module in ("cuda", "cuda.bindings"):
         monkeypatch.setitem(sys.modules, module, None)
-    assert Onlooker("cuda").glance() is None
+    assert onlooker.glance() is None
+
+
+def refused(*_: object) -> None:
+    raise GpuMemoryError("watching the GPU's clock: CUDA_ERROR_LAUNCH_FAILED")
+
+
+def test_where_the_driver_refuses_nothing_is_seen_and_the_kernel_is_loaded_once(
+    monkeypatch, no_kernel_yet
+):
+    made = []
+
+    class Kernel:
+        def __init__(self) -> None:
+            made.append(self)
+            if len(made) == 1:
+                refused()
+
+        def watch(self, seconds: float) -> Seen:
+            return Seen(seconds, seconds / 4, 1_000_000)
+
+    monkeypatch.setattr(onlooker, "_kernel", functools.cache(Kernel))
+    assert onlooker.glance() is None
+    assert [onlooker.glance() for _ in range(3)] == [pytest.approx(0.25)] * 3
+    assert len(made) == 2
+    monkeypatch.setattr(Kernel, "watch", refused)
+    assert onlooker.glance() is None
 
 
 @pytest.mark.skipif(not PTXAS.is_file(), reason="this Triton brings no ptxas")
@@ -62,9 +92,9 @@ def test_it_is_valid_for_what_the_grader_runs_on(tmp_path, architecture):
 
 @pytest.mark.gpu
 def test_alone_nobody_has_the_gpu_and_beside_a_load_somebody_does():
-    assert Onlooker("cuda").glance() == pytest.approx(0.0, abs=MOST_TAKEN / 3)
+    assert onlooker.glance() == pytest.approx(0.0, abs=MOST_TAKEN / 3)
     with loaded_gpu():
-        beside = Onlooker("cuda").glance()
+        beside = onlooker.glance()
     assert 0.2 < beside < 0.8
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import itertools
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -261,26 +261,37 @@ def test_a_load_that_is_there_all_the_time_makes_a_copys_times_differ(monkeypatc
     assert steady.status is Status.passed and not steady.earlier
 
 
-class Shared(watch.Onlooker):
-    """Sees that others have so much of the GPU: before the calm, and in the end."""
+@pytest.fixture
+def shared(monkeypatch) -> Callable[..., None]:
+    """As on a GPU of which others have so much: before the calm, and in the end."""
 
-    def __init__(self, order: list[str], calm: float | None, beside: float | None) -> None:
-        super().__init__("interpreter")
-        self._order, self._calm, self._beside = order, calm, beside
+    def share(order: list[str], calm: float, beside: float) -> None:
+        def glance() -> float:
+            is_calm = "candidate" not in order
+            order.append("glance")
+            return calm if is_calm else beside
 
-    def glance(self) -> float | None:
-        is_calm = "candidate" not in self._order
-        self._order.append("glance")
-        return self._calm if is_calm else self._beside
+        monkeypatch.setattr(watch, "glance", glance)
+        monkeypatch.setattr(watch.Watch, "__init__", lambda it, _, mhz: made(it, "cuda", mhz))
+        monkeypatch.setattr(watch.Watch, "look", lambda *_: None)
+
+    made = watch.Watch.__init__
+    return share
+
+
+def test_where_kernels_run_on_no_gpu_nobody_looks_at_one(monkeypatch):
+    monkeypatch.setattr(watch, "glance", None)
+    here = watch.Watch("interpreter", None)
+    assert here.taken() == "" and here.seen(None) == {}
 
 
 @pytest.mark.parametrize(("calm", "beside"), [(0.48, 0.0), (0.0, 0.48)])
 @pytest.mark.parametrize("held_to_calm", [True, False])
 def test_a_load_that_nobody_can_see_is_noise_for_the_gpu_is_elsewhere(
-    monkeypatch, calm, beside, held_to_calm
+    monkeypatch, shared, calm, beside, held_to_calm
 ):
     order: list[str] = []
-    monkeypatch.setattr(watch, "Onlooker", lambda _: Shared(order, calm, beside))
+    shared(order, calm, beside)
     monkeypatch.setattr(lanes, "yardstick", lambda *_: order.clear() or Told(order, "copy"))
     monkeypatch.setattr(lanes, "candidate", lambda *_: Told(order, "candidate"))
     rows, variant = EXERCISES["rmsnorm"], asking(COPY)
@@ -296,9 +307,9 @@ def test_a_load_that_nobody_can_see_is_noise_for_the_gpu_is_elsewhere(
     assert ("candidate" in order) == bool(beside)  # beside a load it isn't even begun
 
 
-def test_the_gpu_is_looked_at_around_all_pairs_and_not_between_them(monkeypatch):
+def test_the_gpu_is_looked_at_around_all_pairs_and_not_between_them(monkeypatch, shared):
     order: list[str] = []
-    monkeypatch.setattr(watch, "Onlooker", lambda _: Shared(order, 0.0, 0.01))
+    shared(order, 0.0, 0.01)
     seen = measured(
         monkeypatch, asking(COPY), Told(order, "candidate"), {"copy": Told(order, "copy")}
     )
