@@ -34,7 +34,8 @@ def told(module, **points: str) -> list[str]:
 
 
 def test_the_same_points_each_time_are_what_is_asked(benchmark_of_grades):
-    assert told(benchmark_of_grades, alone="2, 2, 2", cpu="2, 2", gpu="2, not measured") == []
+    assert told(benchmark_of_grades, alone="2, 2, 2", cpu="2, 2", gpu="too noisy, too noisy") == []
+    assert told(benchmark_of_grades, gpu="too noisy") == []
 
 
 @pytest.mark.parametrize(
@@ -43,7 +44,14 @@ def test_the_same_points_each_time_are_what_is_asked(benchmark_of_grades):
         ({"alone": "2, 1, 2"}, "the same points each time, got 2 (2), 1 (1)"),
         ({"alone": "2, 2", "cpu": "1, 1"}, "the same points each time"),
         ({"alone": "2, not measured"}, "the same points each time"),
-        ({"alone": "2, 2", "gpu": "not measured, 0"}, "or 'not measured', got not measured (1), 0"),
+        ({"alone": "too noisy, too noisy"}, "the same points each time"),
+        (
+            {"alone": "2, 2", "gpu": "too noisy, 0"},
+            "'too noisy' beside a loaded GPU, got too noisy",
+        ),
+        ({"alone": "2, 2", "gpu": "2, 2"}, "'too noisy' beside a loaded GPU, got 2 (2)"),
+        ({"gpu": "2, 2"}, "'too noisy' beside a loaded GPU, got 2 (2)"),
+        ({"gpu": "not measured"}, "'too noisy' beside a loaded GPU, got not measured (1)"),
     ],
 )
 def test_other_points_are_told(benchmark_of_grades, points, said):
@@ -60,7 +68,9 @@ def test_points_are_those_of_the_first_threshold_that_holds(benchmark_of_grades)
             Yardstick("torch", 90.0, torch, torch - 0.01, torch + 0.01),
         )
         assert points_of(VARIANT, replace(seen, yardsticks=yardsticks)) == points
-    noisy = PerformanceEvidence(Status.not_measured, "the GPU is too noisy")
-    assert points_of(VARIANT, noisy) == "not measured"
+    noisy = PerformanceEvidence(Status.not_measured, "GPU too noisy: somebody else had 48%")
+    assert points_of(VARIANT, noisy) == "too noisy"
+    little = PerformanceEvidence(Status.not_measured, "the GPU has too little memory")
+    assert points_of(VARIANT, little) == "not measured"
     crashed = PerformanceEvidence(Status.crashed, "it ended")
     assert points_of(VARIANT, crashed) == "crashed: it ended"
