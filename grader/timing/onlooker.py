@@ -112,7 +112,7 @@ def too_much(share: float | None) -> str:
 
 
 class _Kernel:
-    """The kernel, in torch's context. It raises what `glance` knows where it can't be had or run."""
+    """The kernel, in torch's context. Raises what `glance` knows where it can't be had or run."""
 
     def __init__(self) -> None:
         from cuda.bindings import driver
