@@ -69,7 +69,10 @@ STEPS = (
     Step("repeated", (PYTHON, "tests/benchmarks/repeated_grades.py"), 600.0),
     Step("kernels", (PYTHON, "tests/benchmarks/reference_kernels.py"), 300.0),
     tests("host", *folder_of("native_gpu", "gpu_arena", "confinement")),
-    tests("experts", *folder_of("expert_silu", "expert_rows", "expert_flash_attention")),
+    tests(
+        "experts",
+        *folder_of("expert_silu", "expert_rows", "expert_flash_attention", "experts_graded"),
+    ),
     Step("reference", (PYTHON, "tests/benchmarks/whole_grade.py"), 300.0),
     tests("submissions", *folder_of("submissions"), seconds=500.0),
     tests("cuda", *folder_of("cuda_submissions"), seconds=500.0),
