@@ -4,8 +4,8 @@
 
 torch's operators of different lengths, timed as yardsticks are: the slope from outside, with the
 sample read under the clock, beside CUDA events around the same calls inside. Kernels of 50 us and
-more must agree within 2 %. Without a GPU it compares the same with the worker's own clock, over
-smaller sizes: that says that the parts fit together, and nothing of a GPU.
+more, eight of them at least, must agree within 2 %. Without a GPU it compares the same with the
+worker's own clock, over smaller sizes: that says that the parts fit together, and nothing of a GPU.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ CASES = [  # exercise, variant, yardstick, sizes on a GPU, sizes without one
     ("silu", "triton", "torch", {"n": 2**25}, {"n": 2**17}),
     ("silu", "triton", "torch", {"n": 2**26}, {"n": 2**18}),
     ("silu", "triton", "copy", {"n": 2**26}, {"n": 2**18}),
+    ("silu", "triton", "torch", {"n": 2**27}, {"n": 2**19}),
     ("rmsnorm", "triton", "torch", {"rows": 4096, "cols": 8192}, {"rows": 64, "cols": 512}),
+    ("rmsnorm", "triton", "torch", {"rows": 8192, "cols": 8192}, {"rows": 128, "cols": 512}),
     ("softmax", "triton", "torch", {"rows": 8192, "cols": 8192}, {"rows": 128, "cols": 512}),
     ("transpose", "triton_v4", "torch", {"rows": 4096, "cols": 4096}, {"rows": 256, "cols": 256}),
     ("gemm", "triton_v3", "torch", {"M": 2048, "N": 2048, "K": 4096}, {"M": 96, "N": 96, "K": 96}),
@@ -42,6 +44,7 @@ CASES = [  # exercise, variant, yardstick, sizes on a GPU, sizes without one
     ),
 ]
 LEAST_SECONDS = 50e-6
+LEAST_KERNELS = 8  # of that length: what fewer show isn't enough
 MOST_APART = 0.02
 
 
@@ -52,7 +55,7 @@ def main() -> None:
     pairs = parser.parse_args().pairs
     device = machine.device()
     table = Table("kernel", "us outside", "us inside", "ratio", "fixed us", "calls")
-    apart = []
+    apart, long = [], 0
     for name, variant, yardstick, on_gpu, without in CASES:
         exercise = load_all()[name]
         sizes = on_gpu if device == "cuda" else without
@@ -62,6 +65,7 @@ def main() -> None:
             device, exercise, exercise.variants[variant], yardstick, given, pairs
         )
         table.add_row(f"{name} {yardstick} {sizes}", *row)
+        long += long_enough
         if long_enough and abs(ratio - 1) > MOST_APART:
             apart.append(name)
     console = Console()
@@ -69,6 +73,8 @@ def main() -> None:
     console.print(table)
     if apart:
         raise SystemExit(f"over {MOST_APART:.0%} apart: {', '.join(apart)}")
+    if device == "cuda" and long < LEAST_KERNELS:
+        raise SystemExit(f"only {long} kernels take {1e6 * LEAST_SECONDS:g} us or more here")
 
 
 def measured(device, exercise, variant, yardstick, given, pairs):
