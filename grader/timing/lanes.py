@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -68,19 +68,44 @@ class _Entry:
 
 @dataclass(frozen=True)
 class Starting:
-    """A worker that loads its code: on a GPU that takes a second, which several may share."""
+    """A worker that loads its code: on a GPU that takes a second, which several may share.
+
+    Or one that has, and is to serve other sets.
+    """
 
     _worker: Worker
     _page: RequestPage
+    _memory: Memory
     _sets: Sets
     _opened: contextlib.ExitStack
+    _has_loaded: bool = False
 
     def ready(self) -> TimedPairs:
         """The worker, once it stands by. Raises TimingFailed where it doesn't load."""
-        expect_ok(self._worker.wait())
+        if not self._has_loaded:
+            expect_ok(self._worker.wait())
         placed = [self._sets.arguments(number) for number in range(self._sets.count)]
         standing_by = TimedWorker(self._worker, self._page, placed)
         return TimedPairs(self._opened.enter_context(standing_by), self._sets)
+
+    def again(self, layout: Layout) -> Starting:
+        """The worker of our own for other sets, which takes no more pairs of those it had.
+
+        Raises TimingFailed where it has ended, TooLittleMemory where its buffers hold too few.
+        """
+        self._page.stop()
+        expect_ok(self._worker.wait())
+        self._page.begin_anew()
+        inputs, outputs = len(self._memory.inputs), len(self._memory.outputs)
+        lengths = {n: layout.bytes(n) for n in SETS}
+        fits = (n for n, (a, b) in lengths.items() if a <= inputs and b <= outputs)
+        count = next(fits, 0)
+        if not count:
+            raise TooLittleMemory(
+                f"{SETS[-1]} sets of buffers have {sum(lengths[SETS[-1]]) >> 20} MiB, "
+                f"and there are {(inputs + outputs) >> 20}"
+            )
+        return replace(self, _sets=Sets(self._memory, layout, count), _has_loaded=True)
 
 
 def candidate(
@@ -103,7 +128,7 @@ def candidate(
     layout = Layout.of(exercise, variant, case)
     return _lane(
         _Entry.of(sandbox, exercise, variant, path),
-        layout,
+        [layout],
         lambda memory, count: GradedSets(memory, exercise, variant, case, count),
         opened,
         SETS if most_sets is None else (most_sets,),
@@ -118,37 +143,46 @@ def yardstick(
     case: Case,
     moved_bytes: int,
     opened: contextlib.ExitStack,
+    others: Sequence[tuple[Case, int]] = (),
 ) -> Starting:
     """What a candidate is timed against, by name. Raises as `candidate` does; KeyError for a name.
 
-    `moved_bytes` is what the case must move: half of it is read, half written, by `copy`.
+    `moved_bytes` is what the case must move: half of it is read, half written, by `copy`. The
+    buffers hold `others` too, cases with what they must move, which it will serve afterwards.
     """
+    layouts = [layout_of(name, exercise, variant, *each) for each in ((case, moved_bytes), *others)]
     if name == "copy":
-        layout = Layout.of_inputs(_copied(moved_bytes // 2))
         entry = _Entry(sandbox, YARDSTICKS, "copy")
     elif name == "reference":
-        layout = Layout.of(exercise, variant, case)
         entry = _reference(sandbox, exercise, variant, opened)
     else:
-        layout = Layout.of(exercise, variant, case)
         source = _SOURCES[name](exercise, variant)
         path = sandbox.hold(f"{name}_{exercise.name}.py", source.encode())
         entry = _Entry(sandbox, path, "yardstick")
-    return _ours(entry, layout, opened)
+    return _ours(entry, layouts, opened)
+
+
+def layout_of(
+    name: str, exercise: Exercise, variant: Variant, case: Case, moved_bytes: int
+) -> Layout:
+    """What a set of a yardstick's holds. Raises ValueError where an argument can't be timed."""
+    if name == "copy":
+        return Layout.of_inputs(_copied(moved_bytes // 2))
+    return Layout.of(exercise, variant, case)
 
 
 def trusted(
     sandbox: Sandbox, path: Path, entry: str, layout: Layout, opened: contextlib.ExitStack
 ) -> TimedPairs:
     """Python code of our own, whose outputs nobody judges. Raises as `candidate` does."""
-    return _ours(_Entry(sandbox, path, entry), layout, opened).ready()
+    return _ours(_Entry(sandbox, path, entry), [layout], opened).ready()
 
 
-def _ours(entry: _Entry, layout: Layout, opened: contextlib.ExitStack) -> Starting:
+def _ours(entry: _Entry, layouts: Sequence[Layout], opened: contextlib.ExitStack) -> Starting:
     return _lane(
         entry,
-        layout,
-        lambda memory, count: Sets(memory, layout, count),
+        layouts,
+        lambda memory, count: Sets(memory, layouts[0], count),
         opened,
         SETS,
     )
@@ -189,19 +223,23 @@ def _reference(
 
 def _lane(
     entry: _Entry,
-    layout: Layout,
+    layouts: Sequence[Layout],
     make_sets: Callable[[Memory, int], Sets],
     opened: contextlib.ExitStack,
     wanted: Sequence[int],
 ) -> Starting:
+    """A worker for sets of the first layout, whose buffers hold sets of the others as well."""
     on_gpu = entry.sandbox.device == "cuda"
-    count = sets_that_fit(layout, _room(on_gpu), wanted)
+    layout, room = layouts[0], _room(on_gpu)
+    count = sets_that_fit(layout, room, wanted)
     if not count:
         raise TooLittleMemory(
             f"{wanted[-1]} sets of buffers have {sum(layout.bytes(wanted[-1])) >> 20} MiB, "
-            f"and {_room(on_gpu) >> 20} MiB may be used"
+            f"and {room >> 20} MiB may be used"
         )
-    memory = opened.enter_context((GpuMemory if on_gpu else Arena)(*layout.bytes(count)))
+    lengths = [each.bytes(sets_that_fit(each, room, wanted)) for each in layouts]
+    largest = max(inputs for inputs, _ in lengths), max(outputs for _, outputs in lengths)
+    memory = opened.enter_context((GpuMemory if on_gpu else Arena)(*largest))
     page = opened.enter_context(RequestPage())
     sets = make_sets(memory, count)
     worker = entry.sandbox.worker(
@@ -216,7 +254,7 @@ def _lane(
     opened.callback(worker.close)
     if died := worker.post(Operation.load, [blank_argument()] * len(layout.inputs.order)):
         expect_ok(died)
-    return Starting(worker, page, sets, opened)
+    return Starting(worker, page, memory, sets, opened)
 
 
 def _room(on_gpu: bool) -> int:

@@ -45,9 +45,9 @@ from grader.timing import kernels, lanes
 from grader.timing.pairs import FixedCost, Pair, TimedPairs, credited, seconds_per_call
 from grader.timing.watch import Watch
 from grader.timing.worker import TimingFailed
+from grader.timing.yardsticks import CONTROL, CONTROL_BYTES, Yardsticks
 from grader.worker.gpu_mapping import GpuMemoryError
 
-CONTROL = "copy"
 CANDIDATE = "candidate"
 ROOFLINE = "roofline"
 CALM_PAIRS = 9
@@ -55,7 +55,6 @@ TRIES = 3  # while the GPU is too noisy
 MOST_APART = 0.03  # the control's time by this clock and by the device's
 MOST_SPREAD = 0.1  # standard deviation of the control's times in the calm, as a share
 LEAST_COPY = 0.75  # of the measured bandwidth, of the control in the calm
-CONTROL_BYTES = 256 << 20  # moved by a control at least: some 90 us on an H100
 
 
 @dataclass
@@ -125,14 +124,24 @@ def measure(
             trusted = opened.enter_context(trusted_sandbox(sandbox.device))
         elif not trusted.is_started:
             trusted.start()
-        for given in variant.performance.every_case:
-            case = fixed_case(exercise, variant, given, seed)
-            what = (sandbox, trusted, exercise, variant, path, case)
-            timed.append(
-                measure_case(
-                    *what, roofs=roofs, usual_sm_mhz=usual_sm_mhz, budget=budget, profile=profile
-                )
+        cases = [
+            fixed_case(exercise, variant, given, seed) for given in variant.performance.every_case
+        ]
+        yardsticks = opened.enter_context(Yardsticks(trusted, exercise, variant, cases))
+        for case in cases:
+            measurement = _Measurement(
+                sandbox,
+                yardsticks,
+                exercise,
+                variant,
+                path,
+                case,
+                roofs=roofs,
+                usual_sm_mhz=usual_sm_mhz,
+                budget=budget,
+                profile=profile,
             )
+            timed.append(measurement.evidence())
             if timed[-1].status is not Status.passed:
                 return timed[-1]
     return replace(timed[0], further=tuple(timed[1:]))
@@ -166,20 +175,21 @@ def measure_case(
     in which a yardstick was slower than before the candidate was there, and that calm may have been
     none: not `held_to_calm`.
     """
-    return _Measurement(
-        sandbox,
-        trusted,
-        exercise,
-        variant,
-        path,
-        case,
-        frozenset(also),
-        roofs,
-        usual_sm_mhz,
-        budget,
-        profile,
-        held_to_calm,
-    ).evidence()
+    with Yardsticks(trusted, exercise, variant, [case]) as yardsticks:
+        return _Measurement(
+            sandbox,
+            yardsticks,
+            exercise,
+            variant,
+            path,
+            case,
+            frozenset(also),
+            roofs,
+            usual_sm_mhz,
+            budget,
+            profile,
+            held_to_calm,
+        ).evidence()
 
 
 @dataclass
@@ -187,17 +197,17 @@ class _Measurement:
     """One case of a variant."""
 
     sandbox: Sandbox
-    trusted: Sandbox
+    yardsticks: Yardsticks
     exercise: Exercise
     variant: Variant
     path: Path
     case: Case
-    also: frozenset[str]
-    roofs: Roofs | None
-    usual_sm_mhz: float | None
-    budget: race.Budget | None
-    profile: bool
-    held_to_calm: bool
+    also: frozenset[str] = frozenset()
+    roofs: Roofs | None = None
+    usual_sm_mhz: float | None = None
+    budget: race.Budget | None = None
+    profile: bool = False
+    held_to_calm: bool = True
 
     def __post_init__(self) -> None:
         self._watch = Watch(self.sandbox.device, self.usual_sm_mhz)
@@ -222,11 +232,12 @@ class _Measurement:
                 return seen
             if len(earlier) == TRIES - 1:
                 return replace(seen, reason=f"{seen.reason} (the last of {TRIES} tries)")
+            self.yardsticks.renew()
             earlier.append("; ".join(filter(None, (seen.reason, seen.disturbed))))
             state = self._watch.look()
 
     def _tried(self, base: PerformanceEvidence, state: Observed | None) -> PerformanceEvidence:
-        """One measurement from the start, in workers of its own."""
+        """One measurement from the start; the candidate's worker is a new one."""
         self._was_noise = False
         try:
             with contextlib.ExitStack() as opened:
@@ -254,10 +265,10 @@ class _Measurement:
         left_out: list[str] = []
         for name in self._names:
             with self._noted(name, left_out):
-                starting[name] = self._yardstick(name, opened)
+                starting[name] = self.yardsticks.begin(name, self.case, opened)
         for name, each in starting.items():
             with self._noted(name, left_out):
-                share = self._moved / self._moved_by(name)
+                share = self._moved / self.yardsticks.moved_by(name, self.case)
                 yardstick = _Yardstick(name, each.ready(), fixed, share)
                 yardstick.pairs.settle()
                 yardsticks.append(yardstick)
@@ -333,7 +344,8 @@ class _Measurement:
         spread = control.spread / control.seconds
         if spread > MOST_SPREAD:
             return f"a copy's times differed by {spread:.0%} from each other"
-        is_long = self._moved_by(CONTROL) >= CONTROL_BYTES // 2  # as long as the bandwidth asks for
+        # As long as the bandwidth asks for.
+        is_long = self.yardsticks.moved_by(CONTROL, self.case) >= CONTROL_BYTES // 2
         if self.roofs is not None and self.roofs.is_measured and is_long:
             share = self._moved / control.seconds / self.roofs.bandwidth
             if share < LEAST_COPY:
@@ -349,7 +361,7 @@ class _Measurement:
         try:
             yield
         except (TimingFailed, lanes.TooLittleMemory) as error:
-            if name in self._needed | {CONTROL}:
+            if name in self.yardsticks.needed | {CONTROL}:
                 raise
             left_out.append(f"{name} is left out: {error}.")
 
@@ -372,17 +384,12 @@ class _Measurement:
         return lanes.computed_flops(self.variant, self.case)
 
     @property
-    def _needed(self) -> set[str | None]:
-        """The yardsticks that thresholds name."""
-        return {each.speed_vs for each in self.variant.performance.steps}
-
-    @property
     def _names(self) -> list[str]:
         """The yardsticks that have a worker: those needed or asked for."""
         known = {CONTROL, "torch", "compile"}
         if lanes.has_reference(self.variant):
             known.add("reference")
-        return sorted((self._needed | self.also | {CONTROL}) & known)
+        return sorted((self.yardsticks.needed | self.also | {CONTROL}) & known)
 
     @property
     def _constants(self) -> list[race.Constant]:
@@ -420,18 +427,6 @@ class _Measurement:
             if each.speed_vs in lanes_here and each.at_least is not None:
                 lines.setdefault(each.speed_vs, []).append(each.at_least)
         return lines
-
-    def _moved_by(self, name: str) -> int:
-        """As the case, but for a control that no threshold names: it has to take long enough."""
-        if name == CONTROL and CONTROL not in self._needed and self.sandbox.device == "cuda":
-            return max(self._moved, CONTROL_BYTES)
-        return self._moved
-
-    def _yardstick(self, name: str, opened: contextlib.ExitStack) -> lanes.Starting:
-        moved = self._moved_by(name)
-        return lanes.yardstick(
-            self.trusted, name, self.exercise, self.variant, self.case, moved, opened
-        )
 
 
 def _not_measured(

@@ -51,6 +51,10 @@ class RequestPage:
         self.announce()
         self._put(STOP)
 
+    def begin_anew(self) -> None:
+        """Count what was asked so far as answered: a worker that has stopped may stand by again."""
+        self._words[Word.answer] = self._number
+
     @property
     def is_answered(self) -> bool:
         """Whether the worker says that it has done what was asked last."""

@@ -8,22 +8,30 @@ narrow rows   A program for a row of 1024 columns is over soon, and what counts 
               are under way: one 16-byte load for each thread, 8 warps in float32 and 4 in 16 bits,
               are 0.5 % faster than two loads each, and 3 % faster than two rows in a program
               (float32). Narrower rows are put together.
-wide rows     65536 columns in float32 are as large as all registers of an SM. The first KEPT stay
-              in registers; the others are read twice, the second time backwards, so that what was
-              read last, and is in L2 cache most surely, comes first. 132 SMs times half a row of
-              256 KiB are 17 MB, and the cache has 50.
+wide rows     65536 columns in float32 are as large as all registers of an SM, and spill. Shared
+              memory holds all of a wide row but its end, so that it is read once: it comes there by
+              cp.async, which needs no registers while it is under way. In 16 bits two such programs
+              share an SM, and one loads while the other stores. 1024 x 65536 in bfloat16 rose from
+              0.912 to 0.973 of a copy; in float32, where one program fills an SM, from 0.936 to
+              0.939, and 2048 x 32768, where two fit, from 0.805 to 0.979. This part is in Gluon:
+              in Triton what shared memory holds isn't one's own choice.
+wider ones    and rows that begin at no multiple of 16 bytes, which cp.async wants: the first KEPT
+              columns stay in registers, and the others are read twice, the second time backwards,
+              so that what was read last, and is in L2 cache most surely, comes first. 132 SMs times
+              half a row of 256 KiB are 17 MB, and the cache has 50.
 launches      A kernel starts about a microsecond after the one ahead of it has ended, of 90. A
               programmatic dependent launch (Hopper) has its programs in place by then: they wait in
               gdc_wait until all that was written before them is visible, and only then read. Each
               program says in gdc_launch_dependents, once its own loads are under way, that whoever
               comes next may get into place. At 8192 x 8192: 0.7 % in float32, 2 % in bfloat16.
 
-L2 cache      Of a wide row it is to keep what is read again (evict_last), and neither what stays in
-              registers nor what is written (evict_first): 1024 x 65536 rose from 0.845 to 0.927 of
-              a copy in float32, from 0.888 to 0.914 in bfloat16. In float32 evict_last makes rows
-              that are read once 0.5 to 0.9 % faster as well; in bfloat16 0.5 % slower. Why, isn't
-              known. Nothing is found again there: it gains as much where calls go round 3.8 GB, and
-              two thirds of it where what is left to the next kernel counts too.
+L2 cache      Of a row that is read twice it is to keep what is read again (evict_last), and neither
+              what stays in registers nor what is written (evict_first): 1024 x 65536, read so, rose
+              from 0.845 to 0.927 of a copy in float32, from 0.888 to 0.914 in bfloat16. In float32
+              evict_last makes rows that are read once and held in registers 0.5 to 0.9 % faster as
+              well; in bfloat16 0.5 % slower. Why, isn't known. Nothing is found again there: it
+              gains as much where calls go round 3.8 GB, and two thirds of it where what is left to
+              the next kernel counts too.
 
 Measured in turn with a copy and the peers, one H100. Without effect or worse: loads that leave L2
 first (evict_first, 3 to 4 % slower), stores past it (.cs), half the warps, persistent programs that
@@ -35,10 +43,18 @@ The sum of squares is kept in float32, in each thread for its own columns, and a
 import torch
 import triton
 import triton.language as tl
+from triton.experimental import gluon
+from triton.experimental.gluon import language as gl
+from triton.experimental.gluon.language.nvidia.ampere import async_copy
 from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
 KEPT = 32768  # columns that 32 warps hold in registers, 32 for each thread
+WIDE = 16384  # columns: wider rows are held in shared memory, too, where that can be
+HELD = 8192  # columns in registers, and in each block in shared memory
 FEWEST = 2048  # bytes of a program: narrower rows are put together
+
+# Triton 3.9 calls it async_load, and 3.6 by its long name.
+copy_in = getattr(async_copy, "async_load", None) or async_copy.async_copy_global_to_shared
 
 
 @triton.jit
@@ -63,6 +79,52 @@ def rmsnorm_kernel(
     rstd = 1.0 / tl.sqrt(tl.sum(x * x, axis=1) / n_cols + eps)
     out_ptrs = out_ptr + offs_m[:, None] * stride_om + offs_n[None, :]
     tl.store(out_ptrs, x * rstd[:, None] * w[None, :], mask=mask)
+
+
+@gluon.jit
+def rmsnorm_held_kernel(
+    x_ptr, w_ptr, out_ptr, stride_xm, stride_om, n_cols, eps,
+    BLOCKS: gl.constexpr, BLOCK: gl.constexpr, PDL: gl.constexpr,
+):  # fmt: skip
+    """One program normalises one row: BLOCKS blocks in shared memory, one in registers."""
+    LANES: gl.constexpr = 128 // x_ptr.dtype.element_ty.primitive_bitwidth  # in 16 bytes
+    LAYOUT: gl.constexpr = gl.BlockedLayout([LANES], [32], [gl.num_warps()], [0])
+    PLAIN: gl.constexpr = gl.SwizzledSharedLayout(1, 1, 1, [0])
+    row = gl.program_id(0).to(gl.int64)
+    x_ptr += row * stride_xm
+    out_ptr += row * stride_om
+    offs = gl.arange(0, BLOCK, LAYOUT)
+    rest_n = BLOCKS * BLOCK + offs
+    inside = rest_n < n_cols
+
+    if PDL:
+        gdc_wait()
+    blocks = gl.allocate_shared_memory(x_ptr.dtype.element_ty, [BLOCKS, BLOCK], PLAIN)
+    for i in gl.static_range(BLOCKS):
+        copy_in(blocks.index(i), x_ptr + i * BLOCK + offs)
+        async_copy.commit_group()
+    rest = gl.load(x_ptr + rest_n, mask=inside, other=0.0)
+    if PDL:
+        gdc_launch_dependents()
+
+    # One partial sum for each place in a block. They are added up once, after the loop.
+    acc = gl.zeros([BLOCK], gl.float32, LAYOUT)
+    for i in gl.static_range(BLOCKS):
+        async_copy.wait_group(BLOCKS - 1 - i)
+        x = blocks.index(i).load(LAYOUT).to(gl.float32)
+        acc += x * x
+    x_rest = rest.to(gl.float32)
+    acc += x_rest * x_rest
+    rstd = 1.0 / gl.sqrt(gl.sum(acc, axis=0) / n_cols + eps)
+
+    w_rest = gl.load(w_ptr + rest_n, mask=inside, other=0.0).to(gl.float32)
+    y_rest = x_rest * rstd * w_rest
+    gl.store(out_ptr + rest_n, y_rest.to(rest.dtype), mask=inside)
+    for i in range(BLOCKS):
+        offs_n = i * BLOCK + offs
+        w = gl.load(w_ptr + offs_n).to(gl.float32)
+        y = blocks.index(i).load(LAYOUT).to(gl.float32) * rstd * w
+        gl.store(out_ptr + offs_n, y.to(rest.dtype))
 
 
 @triton.jit
@@ -107,6 +169,34 @@ def launching(x: torch.Tensor) -> dict[str, bool]:
     return {"PDL": True, "launch_pdl": True} if early else {"PDL": False}
 
 
+def blocks_held(x: torch.Tensor) -> int:
+    """How many blocks of a wide row shared memory is to hold. 0: it can't hold them, or needn't.
+
+    cp.async (compute capability 8.0) copies 4 bytes or more, and 16 at best: a row begins at a
+    multiple of that.
+    """
+    cols = x.shape[1]
+    is_compiled = isinstance(rmsnorm_kernel, triton.JITFunction)  # and not interpreted
+    if cols <= WIDE or not (x.is_cuda and is_compiled):
+        return 0
+    blocks = triton.cdiv(cols - HELD, HELD)
+    properties = torch.cuda.get_device_properties(x.device)
+    fits = needed(x, blocks) <= properties.shared_memory_per_block_optin
+    is_aligned = (x.data_ptr() | x.stride(0)) % 16 == 0
+    return blocks if fits and is_aligned and properties.major >= 8 else 0
+
+
+def needed(x: torch.Tensor, blocks: int) -> int:
+    """Bytes of shared memory of a program: the blocks, and 1 KiB for sums and the system."""
+    return blocks * HELD * x.element_size() + 1024
+
+
+def two_fit(x: torch.Tensor, blocks: int) -> bool:
+    """Whether an SM has the shared memory for two programs."""
+    properties = torch.cuda.get_device_properties(x.device)
+    return 2 * needed(x, blocks) <= properties.shared_memory_per_multiprocessor
+
+
 def rmsnorm(x: torch.Tensor, weight: torch.Tensor, out: torch.Tensor, eps: float) -> None:
     """Write each row of x, over its root mean square and times weight, to out.
 
@@ -115,6 +205,13 @@ def rmsnorm(x: torch.Tensor, weight: torch.Tensor, out: torch.Tensor, eps: float
     of float32, float16, bfloat16. eps > 0 is added to the mean square.
     """
     rows, cols = x.shape
+    if blocks := blocks_held(x):
+        rmsnorm_held_kernel[(rows,)](
+            x, weight, out, x.stride(0), out.stride(0), cols, eps,
+            BLOCKS=blocks, BLOCK=HELD, num_warps=16 if two_fit(x, blocks) else 32, maxnreg=64,
+            **launching(x),
+        )  # fmt: skip
+        return
     if cols > KEPT:
         rmsnorm_wide_kernel[(rows,)](
             x, weight, out, x.stride(0), out.stride(0), cols, eps,

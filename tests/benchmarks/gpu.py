@@ -60,7 +60,14 @@ STEPS = (
     tests(
         "clock",
         *folder_of("onlooker", "timing_pairs", "timing_kernels", "timing_cuda", "roof_timing"),
-        *folder_of("gpu_doctor", "calibration", "ballast", "gpu_memory_shortage", "batch_gpus"),
+        *folder_of(
+            "timing_yardsticks",
+            "gpu_doctor",
+            "calibration",
+            "ballast",
+            "gpu_memory_shortage",
+            "batch_gpus",
+        ),
         beside=False,
     ),
     tests("cheats", *folder_of("clock_cheats"), beside=False),

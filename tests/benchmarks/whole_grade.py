@@ -3,8 +3,9 @@
     python tests/benchmarks/whole_grade.py [--only NAME]... [--jobs N] [--submission FOLDER]
 
 Variants are checked side by side (seconds of all processes together, and cases), then timed one
-after the other (seconds on the wall). On a GPU the whole has a goal of 120 s, with imports,
-compiling and tuning: exit status 1 where it takes longer, and where something isn't right.
+after the other (seconds on the wall). Checking ends with the parts named last. On a GPU the whole
+has a goal of 120 s, with imports, compiling and tuning: exit status 1 where it takes longer, and
+where something isn't right.
 """
 
 from __future__ import annotations
@@ -33,18 +34,32 @@ from grader.status import Status  # noqa: E402
 
 GOAL_SECONDS = 120.0
 ALONE = ("timing", "waiting for the GPU")
+LAST = 8  # parts that are named
 
 
 class Watch:
-    """When what is done alone began, by variant."""
+    """When what is done alone began, by variant, and when each part that is checked was at work."""
 
     def __init__(self) -> None:
         self.started = STARTED
         self.began: dict[tuple[str, str], float] = {}
+        self.checked: dict[str, tuple[float, float]] = {}  # first and last word of it
 
     def __call__(self, step: Step) -> None:
+        now = time.monotonic()
         if step.part in ALONE:
-            self.began.setdefault((step.exercise, step.variant), time.monotonic())
+            self.began.setdefault((step.exercise, step.variant), now)
+        elif step.part and not self.began:
+            name = f"{step.exercise}/{step.variant} {step.part}"
+            self.checked[name] = (self.checked.get(name, (now, now))[0], now)
+
+    def last(self, count: int) -> list[str]:
+        """The parts heard of last while the variants were checked: what the others waited for."""
+        order = sorted(self.checked.items(), key=lambda item: item[1][1])[-count:]
+        return [
+            f"{name}: {first - self.started:.0f} to {last - self.started:.0f} s"
+            for name, (first, last) in order
+        ]
 
     def alone(self, ended: float) -> dict[tuple[str, str], float]:
         """Seconds of each, until the next one began or the grade `ended`."""
@@ -69,6 +84,8 @@ def main() -> None:
     checking = min(watch.began.values(), default=ended) - watch.started
     whole = ended - watch.started
     print(f"{machine.gpu_name() or 'no GPU'}, {jobs} processes")
+    if jobs > 1:
+        print("checked last: " + "; ".join(watch.last(LAST)))
     print(f"checking {checking:.0f} s, alone on the GPU {whole - checking:.0f} s: {whole:.0f} s")
     for line in untimed(seen):
         print(line)

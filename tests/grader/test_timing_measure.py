@@ -38,6 +38,9 @@ class Lane:
     def ready(self) -> Lane:
         return self
 
+    def again(self, layout: object) -> Lane:
+        return copy.copy(self)
+
     def settle(self) -> None:
         self.settled = True
 
@@ -127,7 +130,7 @@ def test_the_control_runs_though_no_threshold_names_it(monkeypatch):
 def test_a_control_that_copies_more_than_the_case_moves_counts_for_its_bytes(monkeypatch):
     copied: list[int] = []
 
-    def yardstick(sandbox, name, exercise, variant, case, moved, opened) -> Lane:
+    def yardstick(sandbox, name, exercise, variant, case, moved, opened, *_: object) -> Lane:
         copied.append(moved)
         return Lane(95.0)
 
@@ -145,6 +148,7 @@ def test_a_control_that_copies_more_than_the_case_moves_counts_for_its_bytes(mon
         case = fixed_case(rows, variant, small, 7)
         both = (Sandboxes(), Sandboxes(), rows, variant, Path("x"), case)
         monkeypatch.setattr(both[0], "device", device)
+        monkeypatch.setattr(both[1], "device", device)
         seen = measure.measure_case(*both)
         assert copied.pop() == (16 << 20 if ratio == 0.95 else measure.CONTROL_BYTES)
         [copy] = seen.yardsticks
@@ -388,6 +392,32 @@ def test_after_noise_it_begins_anew_in_fresh_workers_and_the_noise_is_kept(
     assert told in seen.earlier[0]
     assert not seen.voids and not seen.disturbed and not seen.reason
     assert seen.yardsticks[0].ratio == pytest.approx(0.95)
+
+
+def test_cases_share_yardsticks_until_there_is_noise(monkeypatch):
+    variant = EXERCISES["gemm"].variants["triton_v4"]
+    monkeypatch.setitem(EXERCISES, "rmsnorm", EXERCISES["gemm"])
+    order: list[str] = []
+
+    class Noted(Lane):
+        def ready(self) -> Lane:
+            order.append("ready")
+            return self
+
+        def again(self, layout: object) -> Lane:
+            order.append("again")
+            is_second = order.count("again") == 2  # noise, in the third case
+            return Noted(95.0, later=99.0 if is_second else None)
+
+        def __copy__(self) -> Lane:
+            order.append("new")
+            return Noted(95.0)
+
+    lanes_ = {"copy": Noted(95.0), "torch": Lane(90.0)}
+    seen = measured(monkeypatch, variant, Lane(100.0), lanes_)
+    assert [len(each.earlier) for each in seen.every] == [0, 0, 1, *[0] * (len(seen.every) - 3)]
+    begun = ["new", "again", "again", "new", *["again"] * (len(seen.every) - 3)]
+    assert order == [word for each in begun for word in (each, "ready")]
 
 
 class OfALibrary(Lane):
