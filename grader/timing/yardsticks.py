@@ -3,7 +3,8 @@
 A worker on a GPU takes a second and more to start, and a variant may be timed on several cases. So
 `copy` and `torch` serve them all, one after the other, with buffers for the largest. What
 torch.compile makes depends on which sizes came before, and the staff's solution may keep something
-too: they start anew for each case. After noise all do.
+too: they start anew for each case. After noise all do. One of these that fails ends the timing of
+the variant, so that nobody asks it again.
 """
 
 from __future__ import annotations
