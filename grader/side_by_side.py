@@ -11,6 +11,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, as_completed
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -64,9 +65,7 @@ def checked_side_by_side(
 
     Exercises worth most, which take longest, come first, so that none of them is left for last.
     """
-    places = _by_worth(pairs)
-    shares = [each for index in places for each in _shares(index, pairs[index][1], options.device)]
-    shares.sort(key=lambda share: share.counts)  # when there is nothing else to begin with
+    shares = _shares(pairs, options.device)
     with pool.Pool(min(jobs, len(shares))) as processes:
         checking = _Checking(session, options, pairs, processes, on_step)
         for share in shares:
@@ -115,35 +114,53 @@ def _by_worth(pairs: Sequence[Pair]) -> list[int]:
 
 @dataclass(frozen=True)
 class _Share:
-    """Some of the work on the variant at `index`: all of it; or a few of its parts; or counting
-    its accesses to memory."""
+    """Some of the work: all there is on the variants at `indices`, one after the other; or, of a
+    single one, a few of its parts, or counting its accesses to memory."""
 
-    index: int
+    indices: tuple[int, ...]
     keys: tuple[tuple[str, str], ...] = ()
     counts: bool = False
     is_again: bool = False  # the process that had it before was lost
 
     @property
     def is_all(self) -> bool:
-        """Whether there is no more to do on the variant than this."""
+        """Whether there is no more to do on the variants than this."""
         return not self.keys and not self.counts
 
+    def again(self) -> list[_Share]:
+        """What is left to do where the process is lost: each variant alone, for one did it."""
+        return [replace(self, indices=(index,), is_again=True) for index in self.indices]
 
-def _shares(index: int, variant: Variant, device: str | None) -> list[_Share]:
-    """How the parts of a variant are shared out.
 
-    On a GPU, where checking is compiling, the size classes of a Triton variant are checked side by
-    side, each with all its dtypes: to start a worker there takes seconds. Its accesses are counted
-    in the interpreter meanwhile: that takes an idle core, and of a variant that turns out to be
-    wrong they are forgotten. In the interpreter and of CUDA C++, which is compiled once, a variant
-    is one process's work.
+def _shares(pairs: Sequence[Pair], device: str | None) -> list[_Share]:
+    """How the work on the variants is shared out, in the order in which it is to begin.
+
+    Without a GPU each variant is one process's work. On one, where checking is compiling, the size
+    classes of a Triton variant are checked side by side, each with all its dtypes: to start a
+    worker there takes seconds. Its accesses are counted in the interpreter meanwhile: that takes an
+    idle core, and of a variant that turns out to be wrong they are forgotten. The variants in one
+    file of CUDA C++ are one process's work: whoever gets one of them compiles it for all.
     """
-    if device == gpu_turns.ON_GPU and variant.language == "triton":
-        keys = keys_of(variant)
-        classes = dict.fromkeys(size_class for _, size_class in keys)
-        parts = [_Share(index, tuple(k for k in keys if k[1] == each)) for each in classes]
-        return parts + [_Share(index, counts=True)] * (variant.memory is not None)
-    return [_Share(index)]
+    by_worth = _by_worth(pairs)
+    if device != gpu_turns.ON_GPU:
+        return [_Share((index,)) for index in by_worth]
+    shares: dict[object, list[_Share]] = {}
+    for index in by_worth:
+        variant = pairs[index][1]
+        if variant.language == "cuda":
+            [before] = shares.get(variant.file, [_Share(())])
+            shares[variant.file] = [replace(before, indices=(*before.indices, index))]
+        else:
+            shares[index] = _shares_of_triton(index, variant)
+    # Counting comes when there is nothing else to begin with.
+    return sorted(chain.from_iterable(shares.values()), key=lambda share: share.counts)
+
+
+def _shares_of_triton(index: int, variant: Variant) -> list[_Share]:
+    keys = keys_of(variant)
+    classes = dict.fromkeys(size_class for _, size_class in keys)
+    parts = [_Share((index,), tuple(k for k in keys if k[1] == each)) for each in classes]
+    return parts + [_Share((index,), counts=True)] * (variant.memory is not None)
 
 
 class _Checking:
@@ -166,34 +183,36 @@ class _Checking:
 
     def submit(self, share: _Share) -> None:
         """Have a share done."""
-        exercise, variant = self._pairs[share.index]
-        task = _Task(*self._given, exercise.name, variant.name)
+        pairs = [self._pairs[index] for index in share.indices]
+        tasks = [_Task(*self._given, exercise.name, variant.name) for exercise, variant in pairs]
         if share.is_all:
-            work = (_check_all, task)
+            work = (_check_all, tasks)
         else:
-            work = (_count, task) if share.counts else (_check, task, share.keys)
+            work = (_count, *tasks) if share.counts else (_check, *tasks, share.keys)
         self.waiting[self._processes.submit(*work, told=self._on_step)] = share
 
     def take(self, future: Future[Any]) -> Iterator[tuple[int, VariantEvidence]]:
-        """Take in what a process found; the variant's evidence, where that was the last of it."""
+        """Take in what a process found; a variant's evidence, where that was the last of it."""
         share = self.waiting.pop(future)
         try:
             found = future.result()
         except pool.Lost:
             if not share.is_again:
-                self.submit(replace(share, is_again=True))
+                for each in share.again():
+                    self.submit(each)
                 return
             found = self._lost(share)
         if share.is_all:
-            yield share.index, found
+            yield from zip(share.indices, found, strict=True)
             return
+        [index] = share.indices
         if share.counts:
-            self._memory[share.index] = found
+            self._memory[index] = found
         else:  # none where there is no file
-            parts = self._parts.setdefault(share.index, {})
+            parts = self._parts.setdefault(index, {})
             parts.update(((part.dtype, part.size_class), part) for part in found)
-        if all(each.index != share.index for each in self.waiting.values()):
-            yield share.index, self._put_together(share.index)
+        if all(index not in each.indices for each in self.waiting.values()):
+            yield index, self._put_together(index)
 
     def _put_together(self, index: int) -> VariantEvidence:
         """A variant's evidence from that of its shares."""
@@ -205,16 +224,17 @@ class _Checking:
             return evidence
         return replace(evidence, memory=self._memory.get(index))
 
-    def _lost(self, share: _Share) -> VariantEvidence | MemoryEvidence | list[PartEvidence]:
+    def _lost(self, share: _Share) -> MemoryEvidence | list[PartEvidence] | list[VariantEvidence]:
         """In place of what a process would have found that was lost twice."""
         if share.counts:
             return MemoryEvidence(Status.grader_error, LOST)
-        exercise, variant = self._pairs[share.index]
+        [index] = share.indices
+        exercise, variant = self._pairs[index]
         keys = share.keys or keys_of(variant)
         parts = [PartEvidence(*key, Status.grader_error, reason=LOST) for key in keys]
         if not share.is_all:
             return parts
-        return replace(self._session.unseen(exercise, variant), parts=tuple(parts))
+        return [replace(self._session.unseen(exercise, variant), parts=tuple(parts))]
 
 
 _kept: dict[str, Session] = {}  # in a process of the pool: the session of the grading it works for
@@ -263,9 +283,9 @@ def _check(task: _Task, keys: Sequence[tuple[str, str]]) -> tuple[PartEvidence, 
     return session.parts(*task.pair(), keys, pool.tell)
 
 
-def _check_all(task: _Task) -> VariantEvidence:
-    """All of a variant but what needs a GPU for itself."""
-    return task.session().beside(*task.pair(), pool.tell)
+def _check_all(tasks: Sequence[_Task]) -> list[VariantEvidence]:
+    """All of each variant but what needs a GPU for itself."""
+    return [task.session().beside(*task.pair(), pool.tell) for task in tasks]
 
 
 def _count(task: _Task) -> MemoryEvidence | None:

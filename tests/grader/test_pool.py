@@ -21,7 +21,7 @@ from grader.evidence import MemoryEvidence, PartEvidence, VariantEvidence
 from grader.grade import grade
 from grader.native import why_not
 from grader.pool import Lost, Pool
-from grader.session import Session, Step
+from grader.session import Session, Step, selected
 from grader.spec import load_all
 from grader.status import Status
 
@@ -182,15 +182,16 @@ class Scripted:
 
     def __exit__(self, *_: object) -> None: ...
 
-    def submit(self, function, task, told):
-        future: Future[VariantEvidence] = Future()
+    def submit(self, function, tasks, told):
+        future: Future[list[VariantEvidence]] = Future()
+        [task] = tasks
         end = self.left[task.exercise].pop(0)
         if isinstance(end, KeyboardInterrupt):
             raise end
         if end is not None:
             future.set_exception(end)
         else:
-            future.set_result(VariantEvidence(task.exercise, task.variant, ""))
+            future.set_result([VariantEvidence(task.exercise, task.variant, "")])
         return future
 
 
@@ -222,11 +223,14 @@ class Shares:
 
     def __init__(self, lost: int = 0, wrong: str = "") -> None:
         self.done: list[object] = []  # functions
-        self._lost = lost  # shares of a memory count, or of a whole variant
+        self.together: list[list[str]] = []  # variants that one process has to do whole
+        self._lost = lost  # shares of a memory count, or of whole variants
         self._wrong = wrong  # a size class
 
     def submit(self, function, *arguments, told):
         self.done.append(function)
+        if function is side_by_side._check_all:
+            self.together.append([each.variant for each in arguments[0]])
         future: Future = Future()
         if function is side_by_side._check:
             statuses = {self._wrong: Status.wrong_values}
@@ -240,26 +244,35 @@ class Shares:
         else:
             assert function is side_by_side._check_all
             part = PartEvidence("float32", "aligned", Status.passed)
-            [task] = arguments
-            made = VariantEvidence(task.exercise, task.variant, "", parts=(part,))
+            [tasks] = arguments
+            made = [VariantEvidence(t.exercise, t.variant, "", parts=(part,)) for t in tasks]
             future.set_result(made)
         return future
 
 
-def shared_out(name: str, device: str, processes: Shares):
-    exercise, variant = name.split("/")
-    pair = (load_all()[exercise], load_all()[exercise].variants[variant])
-    options = side_by_side.Options(load_all(), 7, device, None, False, ())
-    with Session(ROOT / "reference", load_all(), device="interpreter") as session:
-        checking = side_by_side._Checking(session, options, [pair], processes, lambda step: None)
-        shares = side_by_side._shares(0, pair[1], device)
+def shared_out_among(processes: Shares, device: str, *names: str):
+    """The shares of some variants, and the evidence on each of them."""
+    exercises = load_all()
+    pairs = selected(exercises, names)
+    assert len(pairs) == len(names)
+    options = side_by_side.Options(exercises, 7, device, None, False, ())
+    with Session(ROOT / "reference", exercises, device="interpreter") as session:
+        checking = side_by_side._Checking(session, options, pairs, processes, lambda step: None)
+        shares = side_by_side._shares(pairs, device)
         for share in shares:
             checking.submit(share)
         seen = []
         while checking.waiting:
             # The last first: in what order they come is chance.
             seen += checking.take(list(checking.waiting)[-1])
-    [(_, evidence)] = seen
+    assert sorted(index for index, _ in seen) == list(range(len(pairs)))
+    for index, evidence in seen:
+        assert (evidence.exercise, evidence.variant) == (pairs[index][0].name, pairs[index][1].name)
+    return shares, [evidence for _, evidence in sorted(seen, key=lambda pair: pair[0])]
+
+
+def shared_out(name: str, device: str, processes: Shares):
+    shares, [evidence] = shared_out_among(processes, device, name)
     return shares, evidence
 
 
@@ -294,6 +307,29 @@ def test_what_is_compiled_once_or_not_at_all_is_one_share(name, device):
     shares, evidence = shared_out(name, device, processes)
     assert len(shares) == 1 and processes.done == [side_by_side._check_all]
     assert evidence.correctness is Status.passed
+
+
+@pytest.mark.parametrize("device", ["interpreter", "cuda"])
+def test_on_a_gpu_one_process_compiles_a_file_of_cuda_for_all_of_its_variants(device):
+    processes = Shares()
+    of_one_file = ("transpose/cuda_v1", "transpose/cuda_v3", "transpose/cuda_v4")
+    names = (*of_one_file, "rmsnorm/cuda_vector", "transpose/triton_v4")
+    shares, seen = shared_out_among(processes, device, *names)
+    assert [each.correctness for each in seen] == [Status.passed] * len(names)
+    assert ["cuda_vector"] in processes.together
+    # What is worth most comes first.
+    assert (["cuda_v3", "cuda_v4", "cuda_v1"] in processes.together) is (device == "cuda")
+    assert sum(len(each.indices) > 1 for each in shares) == (device == "cuda")
+
+
+@pytest.mark.parametrize(("times", "failed"), [(1, 0), (2, 1)])
+def test_where_a_process_is_lost_its_variants_are_tried_again_one_by_one(times, failed):
+    processes = Shares(lost=times)
+    _, seen = shared_out_among(processes, "cuda", "transpose/cuda_v1", "transpose/cuda_v3")
+    assert processes.together == [["cuda_v3", "cuda_v1"], ["cuda_v3"], ["cuda_v1"]]
+    statuses = [each.correctness for each in seen]
+    assert statuses.count(Status.grader_error) == failed
+    assert statuses.count(Status.passed) == len(seen) - failed
 
 
 def test_a_variant_lost_twice_is_the_graders_failure_in_each_of_its_parts():

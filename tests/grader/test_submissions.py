@@ -37,6 +37,8 @@ BRIEF = Effort(
 FOR_WHAT_PASSES = replace(BRIEF, edges=5, drawn=1)
 FOR_THE_HONEST = replace(BRIEF, edges=8, drawn=3)
 FOR_THE_RARE = replace(BRIEF, edges=20, drawn=8, reruns=10, enough=None)
+# A coin that shows the same side ten times in a row has failed this test once.
+FOR_CHANCE = replace(FOR_THE_RARE, reruns=30)
 
 
 LIMITS_OF_A_HANG = Limits(seconds=2.0)  # on a GPU times runner.GPU_TIME_FACTOR
@@ -71,7 +73,9 @@ def observe(
     submission.write(folder)
     exercise = EXERCISES[submission.exercise]
     effort = BRIEF
-    if submission.rare or submission.status is Status.nondeterministic:
+    if submission.status is Status.nondeterministic:
+        effort = FOR_CHANCE
+    elif submission.rare:
         effort = FOR_THE_RARE
     elif device == "cuda":
         # What fails in a fresh process too is seen in the interpreter: here each is a CUDA context.
