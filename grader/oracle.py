@@ -27,8 +27,6 @@ class OracleError(RuntimeError):
 class Truth:
     """One output: the float64 result, torch's own in the dtype, and the magnitude behind both.
 
-    Where `truths` was asked for another dtype than float64, in that one.
-
     All of the output's shape. `own` is None where torch couldn't compute it in that dtype.
     """
 
@@ -51,24 +49,35 @@ class Oracle:
         inputs: Mapping[str, torch.Tensor],
         scalars: Mapping[str, Any],
         magnitude: str,
-        dtype: torch.dtype = torch.float64,
     ) -> list[Truth]:
         """What every output must be, in the order of the outputs.
 
         `inputs` are in the dtype under test, by name. `magnitude` is the tolerance's: expected,
-        absolute_inputs or oracle. The definition works in `dtype`. Raises OracleError where a
-        function of the oracle fails.
+        absolute_inputs or oracle. Raises OracleError where a function of the oracle fails.
         """
-        wide = {name: _widened(tensor, dtype) for name, tensor in inputs.items()}
-        expected = self._call(self.definition, wide, scalars)
+        expected, sizes = self.in_dtype(inputs, scalars, magnitude, torch.float64)
         own = self._own(inputs, scalars, len(expected))
-        sizes = self.magnitudes(inputs, wide, scalars, expected, magnitude)
         if not len(expected) == len(own) == len(sizes):
             raise OracleError(f"{self.name}: its functions return different numbers of outputs")
         for e, o, s in zip(expected, own, sizes, strict=True):
             if e.shape != s.shape or (o is not None and e.shape != o.shape):
                 raise OracleError(f"{self.name}: its functions return outputs of different shapes")
         return [Truth(e, o, s.abs()) for e, o, s in zip(expected, own, sizes, strict=True)]
+
+    def in_dtype(
+        self,
+        inputs: Mapping[str, torch.Tensor],
+        scalars: Mapping[str, Any],
+        magnitude: str,
+        dtype: torch.dtype,
+    ) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+        """The definition's outputs, computed in `dtype`, and their magnitudes with any sign.
+
+        Raises OracleError where a function of the oracle fails.
+        """
+        wide = {name: _widened(tensor, dtype) for name, tensor in inputs.items()}
+        expected = self._call(self.definition, wide, scalars)
+        return expected, self.magnitudes(inputs, wide, scalars, expected, magnitude)
 
     def own(
         self, inputs: Mapping[str, torch.Tensor], scalars: Mapping[str, Any]

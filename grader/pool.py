@@ -29,7 +29,7 @@ from typing import Any, TypeVar
 
 import pebble
 
-from grader import processes
+from grader import gpu_turns, processes
 
 Lost = pebble.ProcessExpired  # a future's exception where its process was killed
 
@@ -144,6 +144,7 @@ def at_end(function: Callable[[], None]) -> None:
 def _begin(writer: Connection) -> None:
     global _writer
     _writer = writer
+    os.environ.update(gpu_turns.ONE_QUEUE)
     threading.Thread(target=_follow_our_maker, daemon=True).start()
 
 

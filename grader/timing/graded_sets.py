@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -22,6 +22,7 @@ from grader.spec import Exercise, Variant
 from grader.status import Status
 from grader.timing.screen import Screen
 from grader.timing.sets import (
+    INPUTS,
     OUTPUTS,
     PATCHED,
     SAMPLED,
@@ -39,6 +40,24 @@ from grader.timing.sets import (
 AT_RANDOM = 4  # one place in so many doesn't hang on a patched input, as far as we know
 
 BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}  # by bytes
+
+
+@dataclass(frozen=True)
+class _Patches:
+    """What is to change in an input of the sets of a run."""
+
+    places: torch.Tensor  # int64 (sets, n): flat indices into the contiguous tensor
+    factors: torch.Tensor  # float64 (sets, n): the new value, in units of the old one's size
+    units: torch.Tensor  # int64, flat: of the input buffer, in the order of `places`
+
+    def apply(self, values: torch.Tensor, index: int) -> torch.Tensor:
+        """Change the values of set `index`, contiguous; the new bits in the order of `units`."""
+        places, flat = self.places[index], values.view(-1)
+        # Of the size that the values have, so that a difference is neither lost nor infinite.
+        scale = flat[places].double().abs_().clamp_min_(1e-6)
+        new = scale.mul_(self.factors[index]).to(values.dtype)
+        flat[places] = new
+        return new.view(UNIT)
 
 
 class GradedSets(Sets):
@@ -62,28 +81,40 @@ class GradedSets(Sets):
     def fill(self, first: int, count: int) -> None:
         """New inputs and poison for a run over `count` sets from `first` on, and its sample."""
         self._draw_poison()
-        patched, patches, sampled = [], [], []
-        for number in range(first, first + count):
+        # What is small is done for all sets at once: a launch costs more than its work here.
+        patches = [
+            self._draw_patches(slot, view, count) for slot, view in self._views(first, "input")
+        ]
+        patched: list[list[torch.Tensor]] = [[] for _ in patches]
+        sampled: list[list[torch.Tensor]] = [[] for _ in self._outputs]
+        # Of each set as many, whatever the run: the rest of the sample is only read, so that
+        # a long run's costs what a short one's does.
+        share = max(1, SAMPLED // self.count // len(self._outputs))
+        for index in range(count):
+            number = first + index
             values = inputs.drawn(self._exercise, self._variant, self._case, self._random).tensors
             for slot, view in self._views(number, "input"):
                 view.copy_(values[slot.name])
             self._set_bytes(OUTPUTS, number).copy_(self._poison)
             before = self._own(values)
-            for slot, view in self._views(number, "input"):
-                places, bits = self._patch_of(slot, view, values[slot.name])
-                patched.append(places)
-                patches.append(bits)
-            # Of each set as many, whatever the run: the rest of the sample is only read, so that
-            # a long run's costs what a short one's does.
-            share = max(1, SAMPLED // self.count)
-            sampled.append(self._sample_of(number, before, self._own(values), share))
-        judged = torch.cat(sampled)
+            for (slot, _), each, new in zip(
+                self._views(number, "input"), patches, patched, strict=True
+            ):
+                new.append(each.apply(values[slot.name], index))
+            for old, new, places in zip(before, self._own(values), sampled, strict=True):
+                places.append(self._sample_of(old, new, share))
+        judged = torch.cat(
+            [
+                self._first_units(slot, view, torch.stack(places)).flatten()
+                for (slot, view), places in zip(self._views(first, "output"), sampled, strict=True)
+            ]
+        )
         elsewhere = self._some(self._memory.outputs.numel() // UNIT.itemsize, SAMPLED - len(judged))
         self._plan = Plan(
             first,
             count,
-            torch.cat(patched),
-            torch.cat(patches),
+            torch.cat([each.units for each in patches]),
+            torch.cat([bits for new in patched for bits in new]),
             torch.cat([judged, elsewhere]),
             len(judged),
         )
@@ -111,53 +142,47 @@ class GradedSets(Sets):
             for each in self._oracle.own(values, self._layout.inputs.scalars)
         ]
 
-    def _patch_of(
-        self, slot: Slot, view: torch.Tensor, values: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Units of the input buffer and their new bits; `values` gets them at once.
+    def _draw_patches(self, slot: Slot, view: torch.Tensor, count: int) -> _Patches:
+        """What is to change in a slot of `count` sets; `view` is its tensor in the first of them.
 
-        Where an element is a single byte, nothing is patched.
+        Where an element is a single byte, nothing is.
         """
-        itemsize = values.dtype.itemsize
-        device = values.device
-        if itemsize == 1 or not values.dtype.is_floating_point:
-            nothing = torch.empty(0, dtype=torch.int64, device=device)
-            return nothing, nothing.to(UNIT)
+        dtype, device = view.dtype, view.device
+        if dtype.itemsize == 1 or not dtype.is_floating_point:
+            nothing = torch.empty((count, 0), dtype=torch.int64, device=device)
+            return _Patches(nothing, nothing.double(), nothing.flatten())
         # One of each of so many stretches, from a random place on: they are different ones, which
         # nobody has to wait for the device to say.
-        size = values.numel()
-        count = min(PATCHED, size)
-        stretch = size // count
-        places = torch.arange(count, device=device) * stretch + self._some(stretch, count)
-        places = (places + self._some(size, 1)) % size
-        fresh = inputs.draw((count,), slot.dtype, "normal", self._random)
-        # Of the size that the values have, so that a difference is neither lost nor infinite.
-        scale = values.view(-1)[places].double().abs().clamp_min(1e-6)
-        new = (fresh.double().sign() * scale * (1.5 + fresh.double().abs())).to(values.dtype)
-        values.view(-1)[places] = new
-        first = elements(places, slot) + view.storage_offset()
-        per_element = itemsize // UNIT.itemsize
+        size = view.numel()
+        number = min(PATCHED, size)
+        stretch = size // number
+        places = torch.arange(number, device=device) * stretch
+        places = places + self._some(stretch, count, number) + self._some(size, count, 1)
+        places %= size
+        fresh = inputs.draw((count, number), slot.dtype, "normal", self._random).double()
+        per_element = dtype.itemsize // UNIT.itemsize
         spread = torch.arange(per_element, device=device)
-        units = (first[:, None] * per_element + spread).flatten()
-        return units, new.view(UNIT)
+        units = self._first_units(slot, view, places)[..., None] + spread
+        return _Patches(places, torch.copysign(fresh.abs() + 1.5, fresh), units.flatten())
 
-    def _sample_of(
-        self, number: int, before: list[torch.Tensor], after: list[torch.Tensor], count: int
-    ) -> torch.Tensor:
-        """Units of the output buffer: most of elements that the patch changes, in torch's eyes."""
-        found = []
-        slots = list(self._views(number, "output"))
-        for (slot, view), old, new in zip(slots, before, after, strict=True):
-            share = max(1, count // len(slots))
-            differ = (old != new).flatten().nonzero()[:, 0]
-            chosen = self._some(len(differ), share - share // AT_RANDOM if len(differ) else 0)
-            chosen = differ[chosen]
-            others = self._some(old.numel(), share - len(chosen))
-            places = torch.cat([chosen, others])
-            itemsize = itemsize_of(slot)
-            first = (elements(places, slot) + view.storage_offset()) * itemsize
-            found.append(first // UNIT.itemsize)
-        return torch.cat(found)
+    def _sample_of(self, before: torch.Tensor, after: torch.Tensor, count: int) -> torch.Tensor:
+        """So many flat indices into an output of a set: most of elements that the patch changes,
+        in torch's eyes."""
+        differ = (before != after).flatten().nonzero()[:, 0]
+        chosen = self._some(len(differ), count - count // AT_RANDOM if len(differ) else 0)
+        return torch.cat([differ[chosen], self._some(before.numel(), count - len(chosen))])
+
+    def _first_units(self, slot: Slot, view: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
+        """Of elements of sets, the units of the buffer at which they begin.
+
+        `places` are flat indices into the slot's tensor, shape (sets, any); `view` is that tensor
+        in the first of the sets.
+        """
+        buffer = INPUTS if slot.role == "input" else OUTPUTS
+        length = self._layout.lengths[buffer] // view.dtype.itemsize
+        starts = torch.arange(len(places), device=places.device)[:, None] * length
+        first = elements(places, slot) + (starts + view.storage_offset())
+        return first * view.dtype.itemsize // UNIT.itemsize
 
     # --- after it ---------------------------------------------------------------------------------
 

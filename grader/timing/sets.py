@@ -23,7 +23,7 @@ from grader import inputs
 from grader.arena import Slot
 from grader.cases import Case
 from grader.compare import Verdict
-from grader.inputs import Inputs
+from grader.inputs import Inputs, strides_of
 from grader.spec import Exercise, Variant
 from grader.status import Status
 from grader.worker.protocol import Argument, DType, Kind, Space
@@ -160,11 +160,12 @@ class Sets:
         """Nothing to say of our own."""
         return Verdict(Status.passed)
 
-    def _some(self, size: int, count: int) -> torch.Tensor:
+    def _some(self, size: int, *counts: int) -> torch.Tensor:
+        """Integers below `size`, of shape `counts`."""
         device = self._memory.inputs.device
-        if not count:
-            return torch.empty(0, dtype=torch.int64, device=device)
-        return torch.randint(size, (count,), generator=self._random, device=device)
+        if 0 in counts:
+            return torch.empty(counts, dtype=torch.int64, device=device)
+        return torch.randint(size, counts, generator=self._random, device=device)
 
     # --- where things are -------------------------------------------------------------------------
 
@@ -199,6 +200,8 @@ def strided(memory: torch.Tensor, slot: Slot, offset: int, as_bytes: bool = Fals
 
 def elements(places: torch.Tensor, slot: Slot) -> torch.Tensor:
     """Offsets of elements in the slot's memory, of flat indices into its contiguous form."""
+    if slot.strides == strides_of(slot.shape, "contiguous")[0]:
+        return places
     offsets = torch.zeros_like(places)
     for length, stride in zip(reversed(slot.shape), reversed(slot.strides), strict=True):
         offsets += places % length * stride

@@ -79,7 +79,7 @@ def _compilable() -> Iterator[None]:
     forwarders = {name: _forwarded(method) for name, method in vars(tl.tensor).items()}
     changed = {name: vars(tl.tensor)[name] for name, target in forwarders.items() if target}
     key = cache.triton_key
-    # The version instead of a hash over all of triton's files, which takes half a second.
+    # The version instead of a hash over all of triton's files: see compiler_warm_up.py.
     cache.triton_key = lambda: triton.__version__
     try:
         with triton.knobs.runtime.scope():

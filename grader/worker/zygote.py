@@ -95,6 +95,10 @@ def _import_frameworks() -> None:
         from . import warm_up
 
         warm_up.run()
+    else:
+        from . import compiler_warm_up
+
+        compiler_warm_up.run()
 
 
 def _spawn(control, children, poller, kind, plan) -> bool:

@@ -13,8 +13,10 @@ from pathlib import Path
 import pytest
 
 from grader import cli, gpu_turns, machine, side_by_side
+from grader.confinement import Level
 from grader.evidence import PartEvidence, PerformanceEvidence, VariantEvidence
 from grader.gpu_turns import GpuError
+from grader.sandbox import Sandbox
 from grader.session import PUBLIC_SEED, Session, Step
 from grader.spec import load_all
 from grader.status import Status
@@ -304,3 +306,10 @@ def test_a_sandbox_on_a_gpu_sees_the_gpus_that_were_chosen(session, monkeypatch)
     monkeypatch.setenv(gpu_turns.VISIBLE, "0,1")
     gpu_turns.choose("1")
     assert session.sandbox._environment()[gpu_turns.VISIBLE] == "1"
+
+
+@pytest.mark.parametrize("native", [False, True])
+def test_workers_on_a_gpu_have_one_queue_to_it(native):
+    environment = Sandbox("cuda", Level.limits, native=native)._environment()
+    assert environment.items() >= gpu_turns.ONE_QUEUE.items()
+    assert not Sandbox("interpreter", Level.limits)._environment().keys() & gpu_turns.ONE_QUEUE

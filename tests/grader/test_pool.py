@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from grader import __main__ as command
-from grader import pool, side_by_side
+from grader import gpu_turns, pool, side_by_side
 from grader.correctness import Effort
 from grader.evidence import MemoryEvidence, PartEvidence, VariantEvidence
 from grader.grade import grade
@@ -77,6 +77,11 @@ def test_tasks_run_side_by_side(two, tmp_path):
     futures = [two.submit(meet, *names), two.submit(meet, *reversed(names))]
     found = {future.result(SECONDS) for future in futures}
     assert len(found) == 2 and os.getpid() not in found
+
+
+def test_each_has_one_queue_to_a_gpu(two):
+    [(name, value)] = gpu_turns.ONE_QUEUE.items()
+    assert two.submit(os.environ.get, name).result(SECONDS) == value
 
 
 def test_what_a_task_raises_is_its_futures(two):

@@ -8,12 +8,12 @@ import pytest
 import torch
 
 from grader import oracle
-from grader.arena import Arena
+from grader.arena import Arena, Slot
 from grader.cases import Case
 from grader.spec import Scalar, load_all
 from grader.status import Status
 from grader.timing.graded_sets import GradedSets
-from grader.timing.sets import PATCHED, SAMPLED, UNIT, Layout, Sets, sets_that_fit
+from grader.timing.sets import PATCHED, SAMPLED, UNIT, Layout, Sets, elements, sets_that_fit
 
 EXERCISES = load_all()
 SIZES = {
@@ -101,13 +101,43 @@ def test_what_was_computed_before_the_request_is_wrong_and_the_sample_shows_it(
 
 
 def test_elements_to_be_patched_are_different_ones_and_may_be_any(bench):
-    weight = next(s for s, _ in bench.sets._views(0, "input") if s.name == "weight")
+    weight, view = next(each for each in bench.sets._views(1, "input") if each[0].name == "weight")
     seen = set()
     for _ in range(60):
-        places = bench.sets._patch_of(weight, torch.zeros(()), torch.ones(weight.shape))[0]
-        assert len(set(places.tolist())) == len(places) == min(PATCHED, 130) * (4 // UNIT.itemsize)
-        seen |= {place * UNIT.itemsize // 4 for place in places.tolist()}
+        patches = bench.sets._draw_patches(weight, view, 2)
+        for places in patches.places:
+            assert len(set(places.tolist())) == len(places) == min(PATCHED, 130)
+            seen |= set(places.tolist())
     assert seen == set(range(130))
+
+
+def test_patches_say_where_in_the_buffer_they_belong(bench):
+    views = list(bench.sets._views(1, "input"))
+    following = list(bench.sets._views(2, "input"))
+    buffer = bench.arena.inputs.view(UNIT)
+    for (slot, view), (_, after) in zip(views, following, strict=True):
+        view.copy_(torch.arange(view.numel()).reshape(view.shape))
+        after.copy_(-torch.arange(view.numel()).reshape(view.shape))
+        patches = bench.sets._draw_patches(slot, view, 2)
+        there = buffer[patches.units].view(torch.float32).reshape(patches.places.shape)
+        assert there[0].tolist() == patches.places[0].tolist()
+        assert there[1].tolist() == (-patches.places[1]).tolist()
+        values = view.clone()
+        bits = patches.apply(values, 0)
+        changed = (values != view).flatten().nonzero()[:, 0].tolist()
+        assert changed == sorted(patches.places[0].tolist())
+        buffer[patches.units.reshape(2, -1)[0]] = bits
+        assert torch.equal(view, values)
+
+
+@pytest.mark.parametrize("strides", [(40, 1), (44, 1), (1, 30)])
+def test_an_elements_offset_is_where_its_slot_has_it(strides):
+    slot = Slot("x", "float32", (30, 40), strides)
+    places = torch.randint(1200, (2, 50))
+    offsets = elements(places, slot)
+    memory = torch.zeros(slot.extent)
+    memory.as_strided(slot.shape, strides).copy_(torch.arange(1200.0).reshape(30, 40))
+    assert torch.equal(memory[offsets].long(), places)
 
 
 def test_what_torch_gives_back_as_it_is_still_shows_what_a_patch_changes(bench):

@@ -1,0 +1,41 @@
+"""What Triton's compiler does once in a process, done in the forking parent: for workers on a GPU.
+
+Before its first kernel a process imports the compiler, asks the assembler for its version, and
+hashes all of Triton's files, 400 MB, for the keys of its cache: one to two seconds, which each new
+worker would pay, a timed one too. A cache here serves one submission and one installation of
+Triton, whose version is key enough.
+
+No GPU is touched: a process that has used one can't be forked.
+"""
+
+from __future__ import annotations
+
+import contextlib
+
+import triton
+import triton.language as tl
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+from triton.runtime import cache
+
+CAPABILITY = 90  # whichever: what is imported and asked for is the same
+
+
+def key_by_version() -> None:
+    """Have the keys of Triton's cache made of its version instead of a hash over its files."""
+    cache.triton_key = lambda: triton.__version__
+
+
+@triton.jit
+def _copy(source, target, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(target + offsets, tl.load(source + offsets, mask=offsets < n), mask=offsets < n)
+
+
+def run() -> None:
+    """Compile a kernel of our own, into TRITON_CACHE_DIR. Where that fails, workers will tell."""
+    key_by_version()
+    signature = {"source": "*fp32", "target": "*fp32", "n": "i32", "BLOCK": "constexpr"}
+    with contextlib.suppress(Exception):
+        source = ASTSource(_copy, signature, {(3,): 64})
+        triton.compile(source, target=GPUTarget("cuda", CAPABILITY, 32))
