@@ -1,4 +1,4 @@
-"""What Triton's compiler does once in a process is done in the forking parent of a GPU's workers."""
+"""What Triton's compiler does once in a process is done before workers on a GPU are forked."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ def test_tasks_run_side_by_side(two, tmp_path):
 
 def test_each_has_one_queue_to_a_gpu(two):
     [(name, value)] = gpu_turns.ONE_QUEUE.items()
-    assert two.submit(os.environ.get, name).result(SECONDS) == value
+    assert two.submit(os.getenv, name).result(SECONDS) == value
 
 
 def test_what_a_task_raises_is_its_futures(two):
