@@ -23,7 +23,7 @@ from typing import IO, Any
 
 import psutil
 
-from grader import confinement, gpu_turns, processes
+from grader import confinement, processes
 from grader.allowed_paths import DeviceName
 from grader.cgroup import ProcessGroup
 from grader.confinement import Level
@@ -309,7 +309,6 @@ class Sandbox:
         else:
             keep = ("LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_VISIBLE_DEVICES", "TRITON_LIBCUDA_PATH")
             environment |= {name: os.environ[name] for name in keep if name in os.environ}
-            environment |= gpu_turns.ONE_QUEUE
         return environment
 
     def _fork(
