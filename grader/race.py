@@ -135,7 +135,7 @@ class Outcome:
     seconds: Interval | None = None  # of the candidate, per call, never narrower than REPEATS
     yardsticks: tuple[Compared, ...] = ()
     disturbed: str = ""  # which yardsticks ran slower than in the calm; evidence for a person
-    is_disturbed: bool = False  # no measurement, mostly for rounds in which yardsticks were slower
+    is_disturbed: bool = False  # no measurement, for rounds in which yardsticks were slower
 
 
 @dataclass
@@ -161,6 +161,16 @@ class _Race:
     def is_void(self) -> bool:
         """Whether more rounds are void than a measurement may have."""
         return self.voids.total() > MOST_VOID * self.rounds
+
+    @property
+    def is_disturbed(self) -> bool:
+        """Whether there is no measurement for rounds in which yardsticks were slower.
+
+        Most of the void ones are that, or without them few enough would be void.
+        """
+        others = self.voids.total() - self.disturbed_rounds
+        of = self.rounds - self.disturbed_rounds
+        return self.is_void and (others < self.disturbed_rounds or others <= MOST_VOID * of)
 
     def run(self) -> tuple[str, bool]:
         """Measure. Returns why there is no measurement, or "", and whether the budget ended."""
@@ -303,7 +313,7 @@ def run(
             dict(race.voids),
             budget_ended,
             disturbed=race.disturbed,
-            is_disturbed=race.is_void and 2 * race.disturbed_rounds > race.voids.total(),
+            is_disturbed=race.is_disturbed,
         )
     own = interval(race.times[candidate.name], race.confidence)
     return Outcome(

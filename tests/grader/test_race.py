@@ -309,6 +309,28 @@ def test_rounds_in_which_a_yardstick_is_slower_than_in_the_calm_are_void_and_tol
     assert now_and_then.disturbed == ""
 
 
+@pytest.mark.parametrize(
+    ("candidate", "is_void", "is_disturbed"),
+    [
+        ("..", False, False),  # a quarter of the rounds is void, by the yardstick
+        ("-.", True, True),  # half of the others too
+        ("--.", True, False),  # most of the others
+        ("-", True, False),
+    ],
+)
+def test_a_race_is_disturbed_where_it_would_stand_without_the_slower_yardstick(
+    candidate, is_void, is_disturbed
+):
+    asleep = Void("slept in the short run")
+    of = {"-": asleep, ".": 1e-4}
+    outcome = raced(
+        [of[each] for each in candidate],
+        [1.5e-4, 1e-4, 1e-4, 1e-4],
+        calm={"copy": Calm(1e-4)},
+    )
+    assert (outcome.seconds is None, outcome.is_disturbed) == (is_void, is_disturbed)
+
+
 def test_a_race_is_disturbed_where_yardsticks_void_most_rounds_and_more_than_others_do():
     calm = {"copy": Calm(1e-4)}
     assert raced([1e-4], [1.05e-4], calm=calm).is_disturbed
