@@ -137,7 +137,7 @@ def test_an_elements_offset_is_where_its_slot_has_it(strides):
     offsets = elements(places, slot)
     memory = torch.zeros(slot.extent)
     memory.as_strided(slot.shape, strides).copy_(torch.arange(1200.0).reshape(30, 40))
-    assert torch.equal(memory[offsets].long(), places)
+    assert torch.equal(memory[offsets].to(torch.int64), places)
 
 
 def test_what_torch_gives_back_as_it_is_still_shows_what_a_patch_changes(bench):
