@@ -25,10 +25,6 @@ from typing import IO
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 FOLDER = "warpgrade-gpus"  # of the locks, with the user's number; it stays
 ON_GPU = "cuda"  # of the devices that kernels run on, the one that turns are taken on
-# The environment of the grader's own processes, which are many on a GPU: one queue of work to it
-# each, not eight. Where sixteen start at once, that makes it 0.6 s until each is ready and not 2.2
-# (H100). Workers have eight: with one, a stream that nobody waits for would be waited for.
-ONE_QUEUE = {"CUDA_DEVICE_MAX_CONNECTIONS": "1"}
 
 _NAME = re.compile(r"\d+|(GPU|MIG)-[0-9A-Za-z-]+")
 _mine: tuple[str, IO[str] | None] | None = None  # this process's GPU; its lock where it owns it

@@ -3,9 +3,9 @@
 The yardsticks are timed in the calm first, before the candidate's worker exists: what they pay for
 a request is the measure of a fixed cost, and a yardstick that is slower afterwards was disturbed.
 In turn, as they are later: what ran before it, at which clock, is part of a kernel's time. Where
-they were disturbed most of the time, the control disagrees with the device, or the calm is none, it
-all begins anew, in fresh workers: that was noise that may have passed, and if it was the
-candidate's doing, it comes again.
+that they were disturbed kept a race from a result, the control disagrees with the device, or the
+calm is none, it all begins anew, in fresh workers: that was noise that may have passed, and if it
+was the candidate's doing, it comes again.
 
 A load that is there all the time makes no yardstick slower than before. So before the calm and
 after the last pair a kernel sees whether somebody else has the GPU (onlooker.py); not between

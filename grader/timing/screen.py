@@ -26,7 +26,10 @@ from grader.compare import MAX_OWN_ERROR, allowed_error
 from grader.oracle import Oracle, Truth
 from grader.spec import Tolerance
 
-AS_TORCH_ROOM = 0.6  # of what an element may be off by: torch's own may be off by the rest
+# Of what an element may be off by, as the first set has shown; other sets differ. Of 48 small sets
+# of each timed kernel (1500 to 5000 elements) the strictest allowed 0.85 of what the laxest did,
+# and the more elements there are the less they differ.
+AS_TORCH_ROOM = 0.6  # torch's own may be off by the rest
 FLOAT32_ROOM = 0.8
 FLOATS = (torch.float32, torch.float16, torch.bfloat16)
 

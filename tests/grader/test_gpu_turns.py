@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from grader import cli, gpu_turns, machine, side_by_side
+from grader import cli, gpu_turns, machine, pool, side_by_side
 from grader.confinement import Level
 from grader.evidence import PartEvidence, PerformanceEvidence, VariantEvidence
 from grader.gpu_turns import GpuError
@@ -310,7 +310,7 @@ def test_a_sandbox_on_a_gpu_sees_the_gpus_that_were_chosen(session, monkeypatch)
 
 @pytest.mark.parametrize("native", [False, True])
 def test_workers_have_as_many_queues_to_a_gpu_as_students_do(native, monkeypatch):
-    for name, value in gpu_turns.ONE_QUEUE.items():
+    for name, value in pool.ONE_QUEUE.items():
         monkeypatch.setenv(name, value)  # as in a process of a pool, which starts them
     environment = Sandbox("cuda", Level.limits, native=native)._environment()
-    assert not environment.keys() & gpu_turns.ONE_QUEUE
+    assert not environment.keys() & pool.ONE_QUEUE

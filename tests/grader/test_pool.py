@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from grader import __main__ as command
-from grader import gpu_turns, pool, side_by_side
+from grader import pool, side_by_side
 from grader.correctness import Effort
 from grader.evidence import MemoryEvidence, PartEvidence, VariantEvidence
 from grader.grade import grade
@@ -80,7 +80,7 @@ def test_tasks_run_side_by_side(two, tmp_path):
 
 
 def test_each_has_one_queue_to_a_gpu(two):
-    [(name, value)] = gpu_turns.ONE_QUEUE.items()
+    [(name, value)] = pool.ONE_QUEUE.items()
     assert two.submit(os.getenv, name).result(SECONDS) == value
 
 
