@@ -1,0 +1,28 @@
+"""Plans: what host code of a submission asks of the device, without any data.
+
+A planner (an untrusted process with neither data nor a GPU) writes one, `read` takes it as hostile
+bytes, `violations` holds it to the rules, an executor runs it.
+"""
+
+from grader.plan.model import Launch, Plan, Specialisation
+from grader.plan.reader import Limits, PlanError, read, to_json
+from grader.plan.rules import Allowed, Violation, allow, difference, violations
+from grader.plan.text import Line, lines, summary
+
+__all__ = [
+    "Allowed",
+    "Launch",
+    "Limits",
+    "Line",
+    "Plan",
+    "PlanError",
+    "Specialisation",
+    "Violation",
+    "allow",
+    "difference",
+    "lines",
+    "read",
+    "summary",
+    "to_json",
+    "violations",
+]

@@ -1,0 +1,382 @@
+"""What a plan is made of: buffers, steps and kernels, as frozen dataclasses with bounds.
+
+    Plan            one entry's work on arguments of given shapes
+      Buffer        an argument, or memory that host code allocated
+      Specialisation  a Triton kernel with its constants and options (KernelName for CUDA C++)
+      calls         the steps of the first call of the entry, and of a second one
+        Alloc Free Fill Copy Upload Launch Record Wait Synchronise    run by an executor
+        HostOp                                                        run where the spec allows it
+        Foreign Readback Refused                                      never run; for messages
+
+Every number has a range, so that what was parsed is small enough to keep, to print and to run.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import pydantic
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+VERSION = 1
+MAX_PLAN_BYTES = 4 << 20  # of its JSON
+MAX_BUFFERS = 4096
+MAX_STEPS = 20_000  # in each call
+MAX_SPECIALISATIONS = 256
+MAX_BUFFER_BYTES = 1 << 36
+MAX_RANK = 8
+MAX_UPLOAD_BYTES = 1 << 20
+MAX_PARAMETER_BYTES = 32764  # CUDA's limit for a kernel's parameters
+MAX_PRINTED = 16_384  # characters
+
+_CONFIG = pydantic.ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
+_Line = Annotated[int, Field(ge=0, lt=10_000_000)]
+_Number = Annotated[int, Field(ge=0, lt=MAX_BUFFERS)]
+_Offset = Annotated[int, Field(ge=-MAX_BUFFER_BYTES, le=MAX_BUFFER_BYTES)]
+_Integer = Annotated[int, Field(ge=-(2**63), lt=2**64)]
+_Size = Annotated[int, Field(ge=0, le=MAX_BUFFER_BYTES)]
+_Name = Annotated[str, Field(max_length=400)]
+_Base64 = Annotated[str, Field(max_length=4 * (MAX_UPLOAD_BYTES // 3 + 1))]
+_Stream = Annotated[int, Field(ge=0, lt=4096)]
+_Grid = Annotated[tuple[Annotated[int, Field(ge=-(2**31), lt=2**32)], ...], Field(max_length=3)]
+_Shape = Annotated[tuple[_Size, ...], Field(max_length=MAX_RANK)]
+_Strides = Annotated[tuple[_Offset, ...], Field(max_length=MAX_RANK)]
+_Pointer = tuple[_Number, _Offset]
+_Relocation = tuple[Annotated[int, Field(ge=0, le=MAX_UPLOAD_BYTES)], _Number, _Offset]
+_Relocations = Annotated[tuple[_Relocation, ...], Field(max_length=4096)]
+
+DType = Literal[
+    "float64",
+    "float32",
+    "float16",
+    "bfloat16",
+    "float8_e4m3fn",
+    "float8_e5m2",
+    "float8_e4m3fnuz",
+    "float8_e5m2fnuz",
+    "int64",
+    "int32",
+    "int16",
+    "int8",
+    "uint64",
+    "uint32",
+    "uint16",
+    "uint8",
+    "bool",
+]
+ITEM_BYTES: dict[str, int] = {
+    "float64": 8,
+    "int64": 8,
+    "uint64": 8,
+    "float32": 4,
+    "int32": 4,
+    "uint32": 4,
+    "float16": 2,
+    "bfloat16": 2,
+    "int16": 2,
+    "uint16": 2,
+}  # every other dtype has one byte
+
+
+@dataclass(frozen=True, config=_CONFIG)
+class Buffer:
+    """Memory that steps name by its number: `argument` is the place in the entry's signature."""
+
+    bytes: _Size
+    kind: Literal["argument", "device", "managed", "symbol", "pinned"]
+    argument: Annotated[int, Field(ge=0, lt=64)] | None = None
+    name: _Name = ""  # of a symbol
+    line: _Line = 0  # that allocated it
+
+
+@dataclass(frozen=True, config=_CONFIG)
+class View:
+    """A strided view on a buffer; strides and offset count elements."""
+
+    buffer: _Number
+    dtype: DType
+    shape: _Shape
+    strides: _Strides
+    offset: _Offset = 0
+
+    @pydantic.model_validator(mode="after")
+    def _has_a_stride_for_each_dimension(self) -> View:
+        if len(self.shape) != len(self.strides):
+            raise ValueError("a view needs one stride for each dimension")
+        return self
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of an element."""
+        return ITEM_BYTES.get(self.dtype, 1)
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """The first byte of the buffer that the view reaches, and the byte behind its last."""
+        if 0 in self.shape:
+            return (0, 0)
+        steps = [(n - 1) * s for n, s in zip(self.shape, self.strides, strict=True)]
+        low = self.offset + sum(step for step in steps if step < 0)
+        high = self.offset + sum(step for step in steps if step > 0)
+        return (low * self.itemsize, (high + 1) * self.itemsize)
+
+    @property
+    def elements(self) -> int:
+        """How many elements the view has."""
+        count = 1
+        for size in self.shape:
+            count *= size
+        return count
+
+
+@dataclass(frozen=True, config=_CONFIG)
+class Alloc:
+    """A buffer comes to be, uninitialised."""
+
+    do: Literal["alloc"]
+    buffer: _Number
+    line: _Line = 0
+
+
+@dataclass(frozen=True, config=_CONFIG)
+class Free:
+    """A buffer is given back."""
+
+    do: Literal["free"]
+    buffer: _Number
+    line: _Line = 0
+
+
+@dataclass(frozen=True, config=_CONFIG)
+class Fill:
+    """Every element of a view gets one value; `value` is text for what JSON has no number for."""
+
+    do: Literal["fill"]
+    to: View
+    value: bool | _Integer | float | Literal["nan", "inf", "-inf"]
+    line: _Line = 0
+
+
+@dataclass(frozen=True, config=pydantic.ConfigDict(_CONFIG, populate_by_name=True))
+class Copy:
+    """One view's elements go to another's, converted where the dtypes differ."""
+
+    do: Literal["copy"]
+    to: View
+    source: Annotated[View, Field(alias="from")]
+    line: _Line = 0
+
+
+@dataclass(frozen=True, config=_CONFIG)
+class Upload:
+    """Bytes that host code made go to a view; `pointers` are (byte, buffer, offset) in them."""
+
+    do: Literal["upload"]
+    to: View
+    data: _Base64
+    pointers: _Relocations = ()
+    line: _Line = 0
+
+
+@dataclass(frozen=True, config=_CONFIG)
+class Descriptor:
+    """A tensor descriptor (TMA) that an executor encodes; strides count elements."""
+
+    buffer: _Number
+    offset: _Offset
+    dtype: DType
+    shape: _Shape
+    strides: _Strides
+    block: _Shape
+    padding: Literal["zero", "nan"] = "zero"
+
+
+@dataclass(frozen=True, config=_CONFIG)
+class PointerArgument:
+    """An address: a buffer and a byte offset in it."""
+
+    pointer: _Pointer
+
+
+@dataclass(frozen=True, config=_CONFIG)
+class ScalarArgument:
+    """A number by value: its little-endian bytes in hexadecimal, and Triton's name of its type."""
+
+    scalar: Annotated[str, Field(max_length=32, pattern="^(?:[0-9a-f]{2})*$")]
+    type: Annotated[str, Field(max_length=16)]
+
+
+@dataclass(frozen=True, config=_CONFIG)
+class DescriptorArgument:
+    """A tensor descriptor made on the host."""
+
+    descriptor: Descriptor
+
+
+Argument = PointerArgument | ScalarArgument | DescriptorArgument
+
+
+@dataclass(frozen=True, config=_CONFIG)
+class Launch:
+    """A kernel on a grid.
+
+    Triton's arguments are listed one by one; CUDA's are the bytes of the parameters with the
+    places of the pointers in them. `trial` numbers the tuning that a launch belongs to, -1 for
+    one that is no trial. `refused` is the CUDA error that host code got instead, or "".
+    """
+
+    do: Literal["launch"]
+    specialisation: Annotated[int, Field(ge=0, lt=MAX_SPECIALISATIONS)]
+    grid: _Grid
+    block: _Grid = ()
+    shared: Annotated[int, Field(ge=0, lt=2**32)] = 0
+    arguments: Annotated[tuple[Argument, ...], Field(max_length=256)] = ()
+    parameters: Annotated[str, Field(max_length=4 * (MAX_PARAMETER_BYTES // 3 + 1))] = ""
+    pointers: _Relocations = ()
+    stream: _Stream = 0
+    cooperative: bool = False
+    cluster: _Grid = ()
+    attributes: Annotated[dict[_Name, int | str | bool], Field(max_length=32)] = Field(
+        default_factory=dict
+    )
+    scratch: _Size = 0
+    trial: Annotated[int, Field(ge=-1, lt=4096)] = -1
+    line: _Line = 0
+
+
+@dataclass(frozen=True, config=_CONFIG)
+class Record:
+    """An event is recorded on a stream."""
+
+    do: Literal["record"]
+    event: _Stream
+    stream: _Stream
+    line: _Line = 0
+
+
+@dataclass(frozen=True, config=_CONFIG)
+class Wait:
+    """A stream waits for an event."""
+
+    do: Literal["wait"]
+    event: _Stream
+    stream: _Stream
+    line: _Line = 0
+
+
+@dataclass(frozen=True, config=_CONFIG)
+class Synchronise:
+    """The host waits for the whole device."""
+
+    do: Literal["synchronise"]
+    line: _Line = 0
+
+
+@dataclass(frozen=True, config=_CONFIG)
+class HostOp:
+    """A torch operation that the spec allows by name; an executor computes it."""
+
+    do: Literal["host_op"]
+    operation: _Name
+    inputs: Annotated[tuple[View, ...], Field(max_length=16)]
+    outputs: Annotated[tuple[View, ...], Field(max_length=16)]
+    line: _Line = 0
+
+
+@dataclass(frozen=True, config=_CONFIG)
+class Foreign:
+    """A torch operation that computes what a kernel should; it is never run."""
+
+    do: Literal["foreign"]
+    operation: _Name
+    inputs: Annotated[tuple[View, ...], Field(max_length=64)]
+    outputs: Annotated[tuple[View, ...], Field(max_length=64)]
+    line: _Line = 0
+
+
+@dataclass(frozen=True, config=_CONFIG)
+class Readback:
+    """Host code asked for bytes of the device; it got none."""
+
+    do: Literal["readback"]
+    bytes: _Size
+    line: _Line = 0
+
+
+@dataclass(frozen=True, config=_CONFIG)
+class Refused:
+    """A launch that CUDA refuses, with CUDA's name for the error and the reason."""
+
+    do: Literal["refused"]
+    kernel: _Name
+    error: _Name
+    why: Annotated[str, Field(max_length=1000)]
+    line: _Line = 0
+
+
+Step = Annotated[
+    Alloc
+    | Free
+    | Fill
+    | Copy
+    | Upload
+    | Launch
+    | Record
+    | Wait
+    | Synchronise
+    | HostOp
+    | Foreign
+    | Readback
+    | Refused,
+    Field(discriminator="do"),
+]
+Steps = Annotated[tuple[Step, ...], Field(max_length=MAX_STEPS)]
+
+
+@dataclass(frozen=True, config=_CONFIG)
+class Specialisation:
+    """A Triton kernel, named by the text it is made from, with what it is compiled for.
+
+    `hash` is the SHA-256 of the function's source lines. `signature` gives each parameter's type
+    ("*fp32", "i32", "constexpr"), `constants` the values of those fixed at compile time,
+    `attributes` what is known of the others (divisibility), `bindings` what the free names of the
+    function lead to. The frontend that gets it believes none of this before it has checked it.
+    """
+
+    file: _Name
+    line: _Line
+    function: _Name
+    hash: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+    signature: Annotated[dict[_Name, Any], Field(max_length=256)]
+    constants: Annotated[dict[_Name, Any], Field(max_length=256)]
+    attributes: Annotated[dict[_Name, Any], Field(max_length=256)]
+    bindings: Annotated[dict[_Name, Any], Field(max_length=1024)]
+    options: Annotated[dict[_Name, Any], Field(max_length=64)]
+
+
+@dataclass(frozen=True, config=_CONFIG)
+class KernelName:
+    """A CUDA kernel, by the name that the executor's object has it under."""
+
+    kernel: Annotated[str, Field(max_length=4000)]
+    line: _Line = 0
+
+
+@dataclass(frozen=True, config=_CONFIG)
+class Plan:
+    """What an entry asks of the device, for arguments of given shapes and whatever values."""
+
+    version: Literal[1]
+    language: Literal["triton", "cuda"]
+    buffers: Annotated[tuple[Buffer, ...], Field(max_length=MAX_BUFFERS)]
+    specialisations: Annotated[
+        tuple[Specialisation | KernelName, ...], Field(max_length=MAX_SPECIALISATIONS)
+    ]
+    calls: Annotated[tuple[Steps, ...], Field(min_length=1, max_length=2)]
+    printed: Annotated[str, Field(max_length=MAX_PRINTED)] = ""
+
+    @property
+    def launches(self) -> list[Launch]:
+        """The launches of the first call that are no trials."""
+        return [each for each in self.calls[0] if isinstance(each, Launch) and each.trial < 0]

@@ -1,0 +1,251 @@
+"""The reader of plans: bytes from an untrusted process to a Plan, or a PlanError that says why not.
+
+Beyond the types it holds a plan to what an executor relies on: buffers that exist, views that stay
+inside them, memory that is used between its allocation and its release, arguments' buffers as the
+grader placed them, and sums (of allocated bytes, of uploaded bytes, of programs) within bounds.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import pydantic
+
+from grader.plan.model import (
+    MAX_BUFFER_BYTES,
+    MAX_PLAN_BYTES,
+    Alloc,
+    Copy,
+    DescriptorArgument,
+    Fill,
+    Foreign,
+    Free,
+    HostOp,
+    KernelName,
+    Launch,
+    Plan,
+    PointerArgument,
+    Specialisation,
+    Step,
+    Upload,
+    View,
+)
+
+
+class PlanError(ValueError):
+    """A plan that can't be: the message says where in it, and what was expected."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one plan may ask for in all."""
+
+    device_bytes: int = 2 << 30  # allocated at a time, beside the arguments
+    upload_bytes: int = 64 << 10  # parameters and symbols included
+    launches: int = 4096
+    programs: int = 1 << 32  # blocks, or Triton's programs, of one launch
+
+    def __post_init__(self) -> None:
+        """Raises ValueError for a limit beyond what the format can say."""
+        if self.device_bytes > MAX_BUFFER_BYTES:
+            raise ValueError(f"device_bytes: at most {MAX_BUFFER_BYTES}")
+
+
+_PLAN = pydantic.TypeAdapter(Plan)
+
+
+def read(data: bytes | str, arguments: Sequence[int | None], limits: Limits | None = None) -> Plan:
+    """The plan that `data` holds as JSON.
+
+    `arguments` are the bytes of each argument's memory in the order of the signature, None for a
+    scalar. Raises PlanError for anything that isn't a plan for these arguments, whatever it is.
+    """
+    if len(data) > MAX_PLAN_BYTES:
+        raise PlanError(f"a plan has at most {MAX_PLAN_BYTES:,} bytes, got {len(data):,}")
+    try:
+        plan = _PLAN.validate_json(data)  # whose parser bounds how deeply JSON is nested
+    except pydantic.ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(map(str, first["loc"]))[:200] or "top level"
+        raise PlanError(f"{place}: {first['msg'][:200]}") from None
+    _Check(plan, limits or Limits()).run(arguments)
+    return plan
+
+
+def to_json(plan: Plan) -> str:
+    """The plan as its reader takes it."""
+    return json.dumps(_PLAN.dump_python(plan, mode="json", by_alias=True))
+
+
+@dataclass
+class _Check:
+    """One pass over the steps, with what is allocated by then."""
+
+    plan: Plan
+    limits: Limits
+    live: set[int] = field(default_factory=set)
+    allocated: int = 0
+
+    def run(self, arguments: Sequence[int | None]) -> None:
+        self._arguments(arguments)
+        self._specialisations()
+        for number, buffer in enumerate(self.plan.buffers):
+            if buffer.kind in ("argument", "symbol"):
+                self.live.add(number)
+        for index, call in enumerate(self.plan.calls):
+            self._call(index, call)
+
+    def _arguments(self, arguments: Sequence[int | None]) -> None:
+        expected = [(index, size) for index, size in enumerate(arguments) if size is not None]
+        found = [
+            (buffer.argument, buffer.bytes)
+            for buffer in self.plan.buffers
+            if buffer.kind == "argument"
+        ]
+        if found != expected:
+            raise PlanError(
+                f"buffers: expected the arguments {expected} as (place, bytes), got {found}"
+            )
+        given = len(expected)
+        if any(buffer.kind == "argument" for buffer in self.plan.buffers[given:]):
+            raise PlanError("buffers: those of arguments come first")
+
+    def _specialisations(self) -> None:
+        kind = Specialisation if self.plan.language == "triton" else KernelName
+        for index, each in enumerate(self.plan.specialisations):
+            if not isinstance(each, kind):
+                raise PlanError(
+                    f"specialisations.{index}: not a kernel of a {self.plan.language} plan"
+                )
+
+    def _call(self, index: int, call: Sequence[Step]) -> None:
+        uploaded = launches = 0
+        for number, step in enumerate(call):
+            place = f"calls.{index}.{number}"
+            if isinstance(step, Alloc):
+                self._alloc(place, step.buffer)
+            elif isinstance(step, Free):
+                self._free(place, step.buffer)
+            elif isinstance(step, Fill):
+                self._view(place, step.to)
+            elif isinstance(step, Copy):
+                self._copy(place, step)
+            elif isinstance(step, Upload):
+                uploaded += self._upload(place, step)
+            elif isinstance(step, HostOp | Foreign):
+                for view in (*step.inputs, *step.outputs):
+                    self._view(place, view)
+            elif isinstance(step, Launch):
+                launches += 1
+                uploaded += self._launch(place, step)
+        if uploaded > self.limits.upload_bytes:
+            raise PlanError(
+                f"calls.{index}: {uploaded:,} bytes go from host code to the device; "
+                f"at most {self.limits.upload_bytes:,} may"
+            )
+        if launches > self.limits.launches:
+            raise PlanError(
+                f"calls.{index}: {launches:,} launches; at most {self.limits.launches:,} may be"
+            )
+
+    def _alloc(self, place: str, number: int) -> None:
+        buffer = self._buffer(place, number)
+        if number in self.live or buffer.kind in ("argument", "symbol"):
+            raise PlanError(f"{place}: buffer {number} is there already")
+        self.live.add(number)
+        self.allocated += buffer.bytes
+        if self.allocated > self.limits.device_bytes:
+            raise PlanError(
+                f"{place}: {self.allocated:,} bytes are allocated at a time; "
+                f"at most {self.limits.device_bytes:,} may be"
+            )
+
+    def _free(self, place: str, number: int) -> None:
+        self._alive(place, number)
+        if self.plan.buffers[number].kind in ("argument", "symbol"):
+            raise PlanError(f"{place}: buffer {number} was not allocated by host code")
+        self.live.discard(number)
+        self.allocated -= self.plan.buffers[number].bytes
+
+    def _copy(self, place: str, step: Copy) -> None:
+        self._view(place, step.to)
+        self._view(place, step.source)
+        if step.to.elements != step.source.elements:
+            raise PlanError(
+                f"{place}: {step.source.elements:,} elements are copied to {step.to.elements:,}"
+            )
+
+    def _upload(self, place: str, step: Upload) -> int:
+        self._view(place, step.to)
+        size = len(_decoded(place, step.data))
+        if size != step.to.elements * step.to.itemsize:
+            raise PlanError(
+                f"{place}: {size} bytes for a view of {step.to.elements * step.to.itemsize}"
+            )
+        self._relocations(place, step.pointers, size)
+        return size
+
+    def _launch(self, place: str, step: Launch) -> int:
+        if step.specialisation >= len(self.plan.specialisations):
+            raise PlanError(f"{place}: there is no specialisation {step.specialisation}")
+        of_cuda, of_triton = step.block or step.parameters, step.arguments
+        if of_cuda if self.plan.language == "triton" else of_triton:
+            raise PlanError(f"{place}: not a launch of a {self.plan.language} plan")
+        programs = 1
+        for extent in step.grid:
+            programs *= max(extent, 0)
+        if len(step.grid) != 3 or programs > self.limits.programs:
+            raise PlanError(
+                f"{place}: a grid of {step.grid}; expected three numbers whose product is at most "
+                f"{self.limits.programs:,}"
+            )
+        scalars = 0
+        for argument in step.arguments:
+            if isinstance(argument, PointerArgument):
+                self._alive(place, argument.pointer[0])
+            elif isinstance(argument, DescriptorArgument):
+                self._alive(place, argument.descriptor.buffer)
+            else:
+                scalars += len(argument.scalar) // 2
+        parameters = len(_decoded(place, step.parameters))
+        self._relocations(place, step.pointers, parameters)
+        return scalars + max(0, parameters - 8 * len(step.pointers))
+
+    def _relocations(self, place: str, pointers: Sequence[tuple[int, int, int]], size: int) -> None:
+        for at, number, _ in pointers:
+            if at + 8 > size:
+                raise PlanError(f"{place}: a pointer at byte {at} of {size}")
+            self._alive(place, number)
+
+    def _view(self, place: str, view: View) -> None:
+        self._alive(place, view.buffer)
+        if view.elements * view.itemsize > MAX_BUFFER_BYTES:
+            raise PlanError(f"{place}: a view of {view.elements:,} elements")
+        low, high = view.span
+        size = self.plan.buffers[view.buffer].bytes
+        if low < 0 or high > size:
+            raise PlanError(
+                f"{place}: a view from byte {low} to {high} of buffer {view.buffer}, "
+                f"which has {size}"
+            )
+
+    def _alive(self, place: str, number: int) -> None:
+        self._buffer(place, number)
+        if number not in self.live:
+            raise PlanError(f"{place}: buffer {number} is used before it is allocated, or after")
+
+    def _buffer(self, place: str, number: int):
+        if number >= len(self.plan.buffers):
+            raise PlanError(f"{place}: there is no buffer {number}")
+        return self.plan.buffers[number]
+
+
+def _decoded(place: str, data: str) -> bytes:
+    try:
+        return base64.b64decode(data, validate=True)
+    except (binascii.Error, ValueError):
+        raise PlanError(f"{place}: bytes that aren't base64") from None

@@ -1,0 +1,198 @@
+"""The rules on a plan: what a submission's host code may have asked for.
+
+1. Nothing that another torch operation computed reaches an argument or a launch.
+2. Elements of an output come from launches. Where the exercise is about moving data, a copy that
+   permutes, selects, repeats or casts is refused; elsewhere it costs traffic and time. At most
+   MAX_COPIES copies in a call.
+3. Each kernel, left out, changes an output (executors/triton.py, which runs the plan without it).
+4. Two fresh planners give the same plan for a case (`difference`).
+
+A spec lifts the first two by naming torch operations (`policy: {torch: [...]}`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+
+from grader.plan.model import Alloc, Copy, Foreign, HostOp, Launch, Plan, Step, View
+
+MAX_COPIES = 16
+_COPYING = frozenset({"copy_", "clone", "contiguous", "to"})
+
+
+@dataclass(frozen=True)
+class Allowed:
+    """What one variant may do beyond the rules.
+
+    `torch` are torch operations by name ("mm", "copy_"), "*" for all. `moves_data`: the exercise
+    is about layout or casts, so that a copy which changes them is the exercise itself.
+    """
+
+    torch: frozenset[str] = frozenset()
+    moves_data: bool = False
+
+
+@dataclass(frozen=True)
+class Violation:
+    """A rule that a plan breaks: `what` happened, at `line` of the file, and what to do instead."""
+
+    rule: str
+    what: str
+    line: int
+    instead: str
+
+
+_COMPUTE = "Compute it in your own kernel: torch is for allocating, shapes, strides and views here."
+_MOVE = "Move the elements in your own kernel: the exercise is about where each one goes."
+
+
+def allow(plan: Plan, allowed: Allowed) -> Plan:
+    """The plan with the torch operations that the spec allows as steps that are run."""
+    return replace(
+        plan, calls=tuple(tuple(_allowed(step, allowed) for step in call) for call in plan.calls)
+    )
+
+
+def _allowed(step: Step, allowed: Allowed) -> Step:
+    if isinstance(step, Foreign) and _names(step.operation, allowed.torch):
+        return HostOp("host_op", step.operation, step.inputs, step.outputs, step.line)
+    return step
+
+
+def _names(operation: str, torch: Collection[str]) -> bool:
+    """Whether a list of allowed names has this operation ("aten::mm", "aten::add_.Tensor")."""
+    name = operation.rpartition("::")[2].partition(".")[0]
+    return "*" in torch or name in torch or name.rstrip("_") in torch
+
+
+def violations(plan: Plan, allowed: Allowed) -> list[Violation]:
+    """What of the first two rules a plan breaks, in the order of its steps."""
+    broken: list[Violation] = []
+    tainted: dict[int, Foreign] = {}
+    for call in plan.calls:
+        broken += _foreign(plan, call, tainted)
+        broken += _copies(call, allowed)
+    return list(dict.fromkeys(broken))
+
+
+def _foreign(plan: Plan, call: tuple[Step, ...], tainted: dict[int, Foreign]) -> list[Violation]:
+    """Results of torch operations that reach an argument or a launch."""
+    broken = []
+    for step in call:
+        if isinstance(step, Foreign):
+            for view in step.outputs:
+                if plan.buffers[view.buffer].kind == "argument":
+                    broken.append(_computed(step, "an argument of the entry"))
+                else:
+                    tainted[view.buffer] = step
+        elif isinstance(step, Copy):
+            cause = tainted.get(step.source.buffer)
+            if cause is not None and plan.buffers[step.to.buffer].kind == "argument":
+                broken.append(_computed(cause, "an argument of the entry"))
+            elif cause is not None:
+                tainted[step.to.buffer] = cause
+        elif isinstance(step, Alloc):
+            tainted.pop(step.buffer, None)
+        elif isinstance(step, Launch):
+            for number in _pointed_to(step):
+                if number in tainted:
+                    broken.append(_computed(tainted[number], "a kernel"))
+        elif isinstance(step, HostOp):
+            causes = [tainted[v.buffer] for v in step.inputs if v.buffer in tainted]
+            if causes:
+                broken.append(_computed(causes[0], "an argument of the entry"))
+    return broken
+
+
+def _computed(step: Foreign, reached: str) -> Violation:
+    what = f"PyTorch computed {_shown(step.operation)}, and the result reaches {reached}"
+    return Violation("torch", what, step.line, _COMPUTE)
+
+
+def _shown(operation: str) -> str:
+    return operation.removeprefix("aten::")
+
+
+def _pointed_to(step: Launch) -> list[int]:
+    """The buffers that a launch has pointers to."""
+    numbers = [number for _, number, _ in step.pointers]
+    for argument in step.arguments:
+        if hasattr(argument, "pointer"):
+            numbers.append(argument.pointer[0])
+        elif hasattr(argument, "descriptor"):
+            numbers.append(argument.descriptor.buffer)
+    return numbers
+
+
+def _copies(call: tuple[Step, ...], allowed: Allowed) -> list[Violation]:
+    """Copies that do the exercise's work, or too many of them."""
+    if "*" in allowed.torch or _COPYING & allowed.torch:
+        return []
+    copies = [step for step in call if isinstance(step, Copy)]
+    broken = []
+    if allowed.moves_data:
+        for step in copies:
+            if change := change_of(step):
+                what = f"a copy by PyTorch or the CUDA runtime {change}, which is the exercise"
+                broken.append(Violation("copy", what, step.line, _MOVE))
+    if len(copies) > MAX_COPIES:
+        what = f"{len(copies)} copies in one call; at most {MAX_COPIES} may be"
+        broken.append(Violation("copy", what, copies[MAX_COPIES].line, _MOVE))
+    return broken
+
+
+def change_of(copy: Copy) -> str:
+    """What a copy does to the elements beside moving them, in words; "" where it does nothing.
+
+    A copy between dense views of one order leaves every element at its place among the others.
+    """
+    source, to = copy.source, copy.to
+    if source.dtype != to.dtype:
+        return f"casts {source.dtype} to {to.dtype}"
+    if source.elements <= 1:
+        return ""
+    for view in (source, to):
+        if any(stride == 0 for size, stride in _dimensions(view)):
+            return "repeats elements"
+    if _order(source) != _order(to):
+        return "permutes elements"
+    for view in (source, to):
+        if not _is_dense(view):
+            return "selects elements"
+    return ""
+
+
+def _dimensions(view: View) -> list[tuple[int, int]]:
+    """(size, stride) of the dimensions that have more than one element."""
+    return [(n, s) for n, s in zip(view.shape, view.strides, strict=True) if n != 1]
+
+
+def _order(view: View) -> list[tuple[int, int]]:
+    """(axis, size) of the dimensions in the order in which the elements lie in memory."""
+    dimensions = enumerate(_dimensions(view))
+    ordered = sorted(dimensions, key=lambda each: -abs(each[1][1]))
+    return [(axis, size if stride > 0 else -size) for axis, (size, stride) in ordered]
+
+
+def _is_dense(view: View) -> bool:
+    """Whether the view has no gaps within its rows: its innermost stride is one element."""
+    dimensions = _dimensions(view)
+    return not dimensions or min(abs(stride) for _, stride in dimensions) == 1
+
+
+def difference(first: Plan, again: Plan) -> str:
+    """What differs between two plans for the same case, in words; "" for nothing."""
+    for index, (before, after) in enumerate(zip(first.calls, again.calls, strict=False)):
+        for number, (one, other) in enumerate(zip(before, after, strict=False)):
+            if one != other:
+                line = getattr(one, "line", 0) or getattr(other, "line", 0)
+                at = f", line {line}" if line else ""
+                return f"step {number + 1} of call {index + 1} ({one.do}{at})"
+        if len(before) != len(after):
+            return f"call {index + 1} has {len(before)} steps in one and {len(after)} in the other"
+    if first.specialisations != again.specialisations:
+        return "the kernels' constants or options"
+    if first.buffers != again.buffers:
+        return "the memory that is allocated"
+    return ""

@@ -1,0 +1,23 @@
+"""Scalar arguments of Triton launches: little-endian bytes and Triton's names of their types."""
+
+from __future__ import annotations
+
+import struct
+
+from grader.plan.model import ScalarArgument
+
+_FORMATS = {"fp16": "<e", "fp32": "<f", "fp64": "<d"}
+
+
+def value_of(argument: ScalarArgument) -> int | float:
+    """The number that the bytes are; 0 where they are none of the type."""
+    data = bytes.fromhex(argument.scalar)
+    kind = argument.type
+    try:
+        if kind in _FORMATS:
+            return struct.unpack(_FORMATS[kind], data)[0]
+        if kind == "bf16":
+            return struct.unpack("<f", b"\0\0" + data)[0]
+    except struct.error:
+        return 0
+    return int.from_bytes(data, "little", signed=kind.startswith("i") and kind != "i1")

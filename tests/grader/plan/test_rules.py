@@ -1,0 +1,89 @@
+"""The rules on plans: which torch results and which copies cost a submission its points."""
+
+from __future__ import annotations
+
+import pytest
+
+from grader.plan import Allowed, allow, difference, read, violations
+
+from .plans import ARGUMENTS, launch, plan, view
+
+MUL = {"do": "foreign", "operation": "aten::mul.Tensor", "inputs": [], "line": 12}
+ALLOC = {"do": "alloc", "buffer": 2}
+
+
+def rules_broken(*steps, allowed: Allowed | None = None, scratch=(4096,)) -> list[str]:
+    made = read(plan(*steps, scratch=scratch), ARGUMENTS)
+    allowed = allowed or Allowed()
+    return [each.rule for each in violations(allow(made, allowed), allowed)]
+
+
+def test_a_torch_result_in_an_argument_is_a_violation() -> None:
+    assert rules_broken(MUL | {"outputs": [view(1, 4)]}, launch(0, 1)) == ["torch"]
+
+
+def test_a_torch_result_that_a_kernel_gets_is_a_violation() -> None:
+    assert rules_broken(ALLOC, MUL | {"outputs": [view(2, 4)]}, launch(2, 1)) == ["torch"]
+
+
+def test_a_torch_result_is_followed_through_copies() -> None:
+    copy = {"do": "copy", "to": view(1, 4), "from": view(2, 4)}
+    assert rules_broken(ALLOC, MUL | {"outputs": [view(2, 4)]}, copy) == ["torch"]
+
+
+def test_a_torch_result_that_goes_nowhere_is_none() -> None:
+    """A self-test, an assertion, a hint for a grid: it computes nothing that is handed in."""
+    assert rules_broken(ALLOC, MUL | {"outputs": [view(2, 4)]}, launch(0, 1)) == []
+
+
+def test_memory_allocated_anew_holds_no_result() -> None:
+    free = {"do": "free", "buffer": 2}
+    steps = [ALLOC, MUL | {"outputs": [view(2, 4)]}, free, ALLOC, launch(2, 1)]
+    assert rules_broken(*steps) == []
+
+
+@pytest.mark.parametrize("names", [{"mul"}, {"*"}])
+def test_a_spec_allows_operations_by_name(names) -> None:
+    allowed = Allowed(torch=frozenset(names))
+    assert rules_broken(MUL | {"outputs": [view(1, 4)]}, allowed=allowed) == []
+    assert rules_broken(MUL | {"outputs": [view(1, 4)]}, allowed=Allowed(frozenset({"mm"})))
+
+
+STRAIGHT = {"do": "copy", "to": view(1, 16, 4), "from": view(0, 16, 4), "line": 3}
+PADDED = {"do": "copy", "to": view(1, 16, 4), "from": view(0, 16, 4, strides=[11, 1])}
+TRANSPOSED = {"do": "copy", "to": view(1, 16, 4), "from": view(0, 16, 4, strides=[1, 16])}
+COLUMN = {"do": "copy", "to": view(1, 16), "from": view(0, 16, strides=[64])}
+REPEATED = {"do": "copy", "to": view(1, 16, 4), "from": view(0, 16, 4, strides=[1, 0])}
+REVERSED = {"do": "copy", "to": view(1, 16), "from": view(0, 16, strides=[-1], offset=15)}
+CAST = {"do": "copy", "to": view(1, 16, dtype="float16"), "from": view(0, 16)}
+ONE = {"do": "copy", "to": view(1, 1, 1), "from": view(0, 1, 1, strides=[9, 9])}
+
+
+@pytest.mark.parametrize("copy", [TRANSPOSED, COLUMN, REPEATED, REVERSED, CAST])
+def test_a_copy_that_changes_places_or_types_is_the_exercise_where_that_is_the_lesson(copy) -> None:
+    assert rules_broken(copy, allowed=Allowed(moves_data=True)) == ["copy"]
+    assert rules_broken(copy) == []
+    assert rules_broken(copy, allowed=Allowed(frozenset({"copy_"}), True)) == []
+
+
+@pytest.mark.parametrize("copy", [STRAIGHT, PADDED, ONE])
+def test_a_copy_that_keeps_places_is_none(copy) -> None:
+    assert rules_broken(copy, allowed=Allowed(moves_data=True)) == []
+
+
+def test_copies_are_counted() -> None:
+    assert rules_broken(*[STRAIGHT] * 16) == []
+    assert rules_broken(*[STRAIGHT] * 17) == ["copy"]
+
+
+def test_plans_that_differ_are_told_by_the_step() -> None:
+    one = read(plan(launch(0, 1)), ARGUMENTS)
+    assert difference(one, one) == ""
+    for other, said in [
+        (plan(launch(0, 1, grid=[2, 1, 1])), "step 1 of call 1 (launch, line 22)"),
+        (plan(launch(0, 1), launch(0, 1)), "1 steps in one and 2 in the other"),
+        (plan(launch(0, 1), specialisations=[]), None),
+        (plan(launch(0, 1), scratch=(64,)), "the memory that is allocated"),
+    ]:
+        if said is not None:
+            assert said in difference(one, read(other, ARGUMENTS))

@@ -1,0 +1,45 @@
+"""A plan is printed so that a student recognises their launcher in it."""
+
+from __future__ import annotations
+
+from grader.plan import lines, read, summary
+
+from .plans import ARGUMENTS, launch, plan, view
+
+NAMES = ("x", "out")
+
+
+def test_a_summary_is_one_sentence() -> None:
+    made = read(plan(launch(0, 1, grid=[512, 1, 1])), ARGUMENTS)
+    assert summary(made, NAMES, "silu.py") == "launches silu_kernel on 512 programs"
+    steps = [{"do": "alloc", "buffer": 2}, launch(0, 2, grid=[4, 8, 1])]
+    made = read(plan(*steps, scratch=(4096,)), ARGUMENTS)
+    assert summary(made, NAMES, "silu.py") == (
+        "allocates 4,096 bytes and launches silu_kernel on 4 x 8 programs"
+    )
+    assert summary(read(plan(), ARGUMENTS), NAMES, "silu.py") == "asks nothing of the device"
+
+
+def test_a_launch_names_arguments_constants_and_the_line() -> None:
+    [line] = lines(read(plan(launch(0, 1)), ARGUMENTS), NAMES, "silu.py")
+    assert (line.verb, line.place) == ("launch", "silu.py:22")
+    assert line.what == "silu_kernel on 1 program: x, out, 1024; BLOCK=1024, 4 warps"
+
+
+def test_a_copy_says_what_it_does_to_the_elements() -> None:
+    copy = {"do": "copy", "to": view(1, 16, 4), "from": view(0, 16, 4, strides=[1, 16])}
+    [line] = lines(read(plan(copy), ARGUMENTS), NAMES, "silu.py")
+    assert line.what == "x (16 x 4, float32) to out (16 x 4, float32): it permutes elements"
+
+
+def test_a_second_call_is_shown_where_it_differs() -> None:
+    made = read(plan(calls=[[launch(0, 1)], [launch(0, 1)]]), ARGUMENTS)
+    assert len(lines(made, NAMES, "silu.py")) == 1
+    made = read(plan(calls=[[launch(0, 1)], []]), ARGUMENTS)
+    assert [line.what for line in lines(made, NAMES, "silu.py")][-1] == "nothing at all"
+
+
+def test_a_long_plan_is_cut_and_says_so() -> None:
+    shown = lines(read(plan(*[launch(0, 1)] * 100), ARGUMENTS), NAMES, "silu.py")
+    assert len(shown) == 61
+    assert shown[-1].what == "and 40 more steps"
