@@ -13,6 +13,7 @@ Every number has a range, so that what was parsed is small enough to keep, to pr
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Any, Literal
 
 import pydantic
@@ -353,6 +354,18 @@ class Specialisation:
     attributes: Annotated[dict[_Name, Any], Field(max_length=256)]
     bindings: Annotated[dict[_Name, Any], Field(max_length=1024)]
     options: Annotated[dict[_Name, Any], Field(max_length=64)]
+
+    @pydantic.model_validator(mode="after")
+    def _is_json(self) -> Specialisation:
+        waiting: list[Any] = [self.signature, self.constants, self.attributes, self.bindings]
+        waiting.append(self.options)
+        while waiting:
+            value = waiting.pop()
+            if isinstance(value, float) and not math.isfinite(value):
+                raise ValueError('a number that JSON has no word for; expected {"float": "inf"}')
+            waiting += value.values() if isinstance(value, dict) else ()
+            waiting += value if isinstance(value, list) else ()
+        return self
 
 
 @dataclass(frozen=True, config=_CONFIG)
