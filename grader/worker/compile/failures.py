@@ -1,0 +1,29 @@
+"""What a compiler process answers instead of IR: a place in the submission and a reason."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+
+@dataclass
+class CompileFailure(Exception):
+    """A kernel that doesn't compile.
+
+    `kind` is "compile_error" (the compiler refuses the kernel), "not_modelled" (this grader can't
+    compile it; nobody's mistake), "forged" (a plan and the text disagree) or "machine" (a tool or
+    memory is missing). An autotuner passes over a configuration with `autotuner_skips`.
+    """
+
+    message: str
+    file: str = ""  # relative to the submission's folder
+    line: int = 0  # in `file`, 0 where unknown
+    excerpt: str = ""  # the source line, and a caret below the place in it
+    kind: str = "compile_error"
+    autotuner_skips: bool = False
+
+    def __post_init__(self) -> None:
+        super().__init__(self.message)
+
+    def to_json(self) -> dict:
+        """The fields, as the grader reads them."""
+        return asdict(self)

@@ -1,0 +1,130 @@
+"""The frontend process: a kernel's text and a specialisation of it to TTIR text.
+
+It believes nothing that the specialisation says before it has checked it: the planner that wrote
+it has run the submission's Python. What it compiles is the text in the submission's files, and the
+specialisation adds literals, types and names of the language (textual.py, guard.py).
+"""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from typing import Any
+
+from triton._C.libtriton import ir, passes
+from triton.compiler import ASTSource, make_backend
+
+from . import guard, literals, messages, options
+from .failures import CompileFailure
+from .source import SourceFolder
+from .textual import Namespace, TextFunction
+
+_DIVISIBILITY = 16  # the one that Triton specialises on
+MAX_TTIR = 8 << 20  # characters
+
+
+def compile_frontend(folder: str, specialisation: dict) -> dict:
+    """{"ttir": text, "name": of the kernel}, or {"error": ...} with CompileFailure's fields.
+
+    `folder` holds the submission's files; `specialisation` is a plan's, not yet checked.
+    """
+    _install()
+    namespace = Namespace(SourceFolder(folder))
+    with warnings.catch_warnings(), messages.captured_stderr() as diagnostics:
+        warnings.simplefilter("ignore")
+        try:
+            return _compile(namespace, specialisation)
+        except Exception as error:
+            functions = namespace.functions
+            return {"error": messages.failure(error, functions, diagnostics()).to_json()}
+
+
+@functools.cache
+def _install() -> None:
+    guard.install()
+
+
+def _compile(namespace: Namespace, specialisation: Any) -> dict:
+    if not isinstance(specialisation, dict):
+        raise CompileFailure("a specialisation that is none", kind="forged")
+    chosen = options.parsed(specialisation.get("options") or {})
+    kernel = namespace.kernel(specialisation, entry=True)
+    source = _source(namespace, kernel, specialisation)
+    module = lower(source, chosen)
+    text = str(module)
+    if len(text) > MAX_TTIR:
+        raise CompileFailure(f"{kernel.function.name} becomes {len(text):,} characters of TTIR")
+    return {"ttir": text, "name": module.get_entry_func_name()}
+
+
+def lower(source: ASTSource, chosen: Any) -> Any:
+    """Triton's frontend and the few passes after which every call is inlined."""
+    backend = make_backend(options.TARGET)
+    context = ir.context()
+    ir.load_dialects(context)
+    backend.load_dialects(context)
+    module = source.make_ir(
+        options.TARGET,
+        chosen,
+        backend.get_codegen_implementation(chosen),
+        backend.get_module_map(),
+        context,
+    )
+    manager = ir.pass_manager(context)
+    passes.common.add_inliner(manager)
+    passes.common.add_canonicalizer(manager)
+    passes.common.add_cse(manager)
+    passes.common.add_symbol_dce(manager)
+    manager.run(module, "frontend")
+    return module
+
+
+# --- the specialisation's arguments ---------------------------------------------------------------
+
+
+def _source(namespace: Namespace, kernel: TextFunction, specialisation: dict) -> ASTSource:
+    names = kernel.arg_names
+    signature = specialisation.get("signature")
+    if not isinstance(signature, dict) or list(signature) != names:
+        raise CompileFailure("a signature that is not the kernel's", kind="forged")
+    types = {name: _type(each) for name, each in signature.items()}
+    constants = {
+        _path(names, key): namespace.literal(literal)
+        for key, literal in _items(specialisation, "constants")
+    }
+    attributes = {
+        _path(names, key): [["tt.divisibility", _DIVISIBILITY]]
+        for key, each in _items(specialisation, "attributes")
+        if each == {"divisibility": _DIVISIBILITY}
+    }
+    return ASTSource(kernel, types, constants, attributes)
+
+
+def _items(specialisation: dict, key: str) -> Any:
+    value = specialisation.get(key) or {}
+    if not isinstance(value, dict):
+        raise CompileFailure(f"{key} of a specialisation that are none", kind="forged")
+    return value.items()
+
+
+def _type(described: Any, depth: int = 0) -> Any:
+    """The type of a parameter as Triton's signatures have it: text, or a tuple of them."""
+    if isinstance(described, str):
+        return described
+    if isinstance(described, dict) and isinstance(described.get("tuple"), list) and depth < 8:
+        items = [_type(each, depth + 1) for each in described["tuple"]]
+        if "fields" in described:
+            return literals.named_tuple(described.get("name"), described["fields"])(*items)
+        return tuple(items)
+    raise CompileFailure("the type of a parameter that is none", kind="forged")
+
+
+def _path(names: list[str], key: Any) -> tuple[int, ...]:
+    """ "x" is the parameter x, "x.1.0" the first item of the second item of it."""
+    name, *items = str(key).split(".")
+    try:
+        return (names.index(name), *map(int, items))
+    except ValueError:
+        raise CompileFailure(
+            f"{str(key)[:60]} is no parameter of the kernel", kind="forged"
+        ) from None

@@ -1,0 +1,146 @@
+"""What a compiler's exception means for a student: the line in their file, and the reason."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import triton
+from triton.compiler.errors import CompilationError, CompileTimeAssertionFailure
+from triton.runtime.errors import OutOfResources, PTXASError
+
+from .failures import CompileFailure
+from .textual import TextFunction
+
+_TRITON_FOLDER = str(Path(triton.__file__).parent)
+_DIAGNOSTIC = re.compile(
+    r'^(?:loc\()?"?(?P<file>[^\n":]{1,400}\.py)"?:(?P<line>\d{1,9}):\d{1,9}\)?: error: (?P<text>.*)$',
+    re.MULTILINE,
+)
+_ASSEMBLER = re.compile(r"line \d{1,9}; error\s*: (.*)")
+_QUOTED = re.compile(r"(\w+)\((['\"])(.*)\2\)", re.DOTALL)  # an exception's repr
+_LONGEST = 600
+
+_ADVICE = (
+    (
+        re.compile(r"make_block_ptr|block_ptr|tl\.advance|block pointers?"),
+        "Triton {version} has no block pointers any more: use tl.make_tensor_descriptor, or "
+        "pointers made of offsets, with masks",
+    ),
+    (
+        re.compile(r"Cannot access global variable (?P<name>\w+)"),
+        "{name} is a global variable, which a kernel can use only as a constant: write "
+        "{name} = tl.constexpr(...) where it is defined, or pass it as an argument",
+    ),
+)
+
+
+def failure(
+    error: BaseException, functions: Sequence[TextFunction] = (), diagnostics: str = ""
+) -> CompileFailure:
+    """The failure that an exception of the compiler is; `diagnostics` is what its C++ side said."""
+    if isinstance(error, CompileFailure):
+        return error
+    errors = _chain(error)
+    if isinstance(errors[-1], OSError | MemoryError) or "Cannot find ptxas" in str(errors[-1]):
+        return CompileFailure(f"compiling: {errors[-1]}", kind="machine")
+    file, line, excerpt = _place(errors, functions)
+    reason = _reason(errors)
+    if not any(isinstance(each, CompilationError) for each in errors):
+        if functions and not line:
+            file, line = functions[0].function.file, functions[0].function.line
+        said = _DIAGNOSTIC.search(diagnostics)
+        if said:
+            reason = said["text"]
+            if not functions or said["file"].endswith(functions[0].function.file):
+                file, line = file or Path(said["file"]).name, int(said["line"])
+    skips = (PTXASError, CompileTimeAssertionFailure, OutOfResources)
+    return CompileFailure(
+        _advice(_without_paths(reason)),
+        file,
+        line,
+        excerpt,
+        autotuner_skips=any(isinstance(each, skips) for each in errors),
+    )
+
+
+def _chain(error: BaseException) -> list[BaseException]:
+    """The error and its causes, outermost first."""
+    errors = [error]
+    while errors[-1].__cause__ is not None and len(errors) < 50:
+        errors.append(errors[-1].__cause__)
+    return errors
+
+
+def _place(errors: Sequence[BaseException], functions: Sequence[Any]) -> tuple[str, int, str]:
+    """File, line and source line of the innermost place in the student's own text."""
+    for error in reversed(errors):
+        node = getattr(error, "node", None)
+        if not isinstance(error, CompilationError) or not hasattr(node, "lineno"):
+            continue
+        for made in reversed(functions):
+            if made.src != error.src:
+                continue
+            text = error.src.split("\n")[node.lineno - 1]
+            indent = len(text) - len(text.lstrip())
+            caret = " " * max(node.col_offset - indent, 0) + "^"
+            line = made.function.line + node.lineno - 1
+            return made.function.file, line, f"{text.strip()}\n{caret}"
+    return "", 0, ""
+
+
+def _reason(errors: Sequence[BaseException]) -> str:
+    for error in reversed(errors):
+        text = error.error_message if isinstance(error, CompilationError) else str(error)
+        if isinstance(error, PTXASError) and (said := _ASSEMBLER.search(str(text))):
+            return f"the assembler refuses what it compiles to: {said[1]}"
+        if text:
+            text = str(text)
+            return _QUOTED.sub(r"\1: \3", text) if _QUOTED.fullmatch(text) else text
+    if isinstance(errors[-1], CompileTimeAssertionFailure):
+        return "static_assert failed"
+    return f"the compiler gave no reason ({type(errors[-1]).__name__})"
+
+
+def _advice(reason: str) -> str:
+    for pattern, advice in _ADVICE:
+        said = pattern.search(reason)
+        if said:
+            return advice.format(version=triton.__version__, **said.groupdict())
+    return reason
+
+
+def _without_paths(text: str) -> str:
+    text = text.replace(_TRITON_FOLDER, "triton").strip()
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
+
+
+@contextlib.contextmanager
+def captured_stderr() -> Iterator[Callable[[], str]]:
+    """Collect what the compiler's C++ side prints, which no exception carries.
+
+    What its Python side prints (the whole PTX, when the assembler fails) is dropped.
+    """
+    sys.stderr.flush()
+    with tempfile.TemporaryFile() as file, contextlib.redirect_stdout(io.StringIO()):
+        kept = os.dup(2)
+        os.dup2(file.fileno(), 2)
+
+        def text() -> str:
+            sys.stderr.flush()
+            file.seek(0)
+            return file.read(1 << 20).decode(errors="replace")
+
+        try:
+            yield text
+        finally:
+            sys.stderr.flush()
+            os.dup2(kept, 2)
+            os.close(kept)

@@ -1,0 +1,142 @@
+"""The names of triton.language that a kernel of a submission can reach: its public ones.
+
+Triton's frontend calls whatever Python a name leads to. `tl.core.builtins.exec(...)` in a kernel
+would run. So kernels get modules of the same names that hold nothing but functions of the language,
+types and constants.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import math
+import sys
+from types import ModuleType
+from typing import Any
+
+import triton
+import triton.language as tl
+from triton.language.core import is_builtin
+from triton.runtime.jit import JITCallable
+
+_SUBMODULES = ("core", "standard", "math", "random", "extra", "target_info")
+_EXTRA = {"libdevice": "triton.language.extra.cuda.libdevice", "cuda": "triton.language.extra.cuda"}
+LIBDEVICE = "triton.language.extra.libdevice"
+_OF_TRITON = ("cdiv", "next_power_of_2")
+_FOLDER = "triton.language"
+
+# Module name -> proxy; by these names a plan's bindings name modules and what is in them.
+MODULES = (
+    "triton",
+    "triton.language",
+    *(f"triton.language.{name}" for name in _SUBMODULES),
+    LIBDEVICE,
+    *_EXTRA.values(),
+    "math",
+)
+
+
+@functools.cache
+def proxy(name: str) -> ModuleType:
+    """The module of a name in MODULES, without what a kernel has no use for. Raises KeyError."""
+    if name not in MODULES:
+        raise KeyError(name)
+    if name == LIBDEVICE:  # whose functions are stubs; the backend's are those of the GPU
+        return proxy(_EXTRA["libdevice"])
+    return module(name, _members(name))
+
+
+def module(name: str, members: dict[str, Any]) -> ModuleType:
+    """A module of just these members: what modules have by themselves leads into Python."""
+    result = ModuleType(name)
+    for attribute in ("__loader__", "__spec__", "__package__", "__doc__"):
+        vars(result).pop(attribute, None)
+    vars(result).update(members)
+    return result
+
+
+def _members(name: str) -> dict[str, Any]:
+    try:
+        module = importlib.import_module(name)
+    except ImportError:  # not in this version
+        return {}
+    if name == "math":
+        return {key: value for key, value in vars(module).items() if not key.startswith("_")}
+    if name == "triton":
+        members = {key: getattr(module, key) for key in _OF_TRITON if hasattr(module, key)}
+        return members | {"language": proxy("triton.language")}
+    members = {key: value for key, value in vars(module).items() if is_public(key, value)}
+    if name == "triton.language":
+        members |= {key: proxy(f"{name}.{key}") for key in _SUBMODULES if hasattr(module, key)}
+    if name == "triton.language.extra":
+        members |= {key: proxy(each) for key, each in _EXTRA.items()}
+    if name == _EXTRA["cuda"]:
+        members["libdevice"] = proxy(_EXTRA["libdevice"])
+    return members
+
+
+def is_public(name: str, value: Any) -> bool:
+    """Whether a member of one of triton.language's modules is part of the language."""
+    if name.startswith("__"):
+        return False
+    if isinstance(value, tl.dtype | tl.constexpr | bool | int | float | str):
+        return True
+    if name == "PropagateNan":
+        return True
+    if isinstance(value, type):
+        return is_of_language(value)
+    return is_builtin(value) or is_of_triton(value)
+
+
+def is_of_language(value: type) -> bool:
+    """Whether a class is one of triton.language's own that kernels name: tl.constexpr, tl.range."""
+    return value.__module__ in ("triton.language.core", "triton.language.math")
+
+
+def is_of_triton(value: Any) -> bool:
+    """Whether a jit function is Triton's own, by the module that its Python function lies in."""
+    if not isinstance(value, JITCallable):
+        return False
+    function = value.fn
+    module = sys.modules.get(function.__module__)
+    inside = function.__module__ == "triton" or function.__module__.startswith("triton.")
+    return inside and vars(module or triton) is function.__globals__
+
+
+def path_of(value: Any) -> str | None:
+    """The dotted name by which `resolve` finds a value, None for what isn't of the language."""
+    found = _paths().get(id(value))
+    return found[0] if found is not None and found[1] is value else None
+
+
+@functools.cache
+def _paths() -> dict[int, tuple[str, Any]]:
+    paths: dict[int, tuple[str, Any]] = {}
+    for name in MODULES:
+        for key, value in vars(proxy(name)).items():
+            if not key.startswith("__") and not isinstance(value, bool | int | float | str):
+                paths.setdefault(id(value), (f"{name}.{key}", value))
+    # The stubs of libdevice stand for the GPU's functions of the same names.
+    for key, value in vars(importlib.import_module(LIBDEVICE)).items():
+        if callable(value) and hasattr(proxy(LIBDEVICE), key):
+            paths.setdefault(id(value), (f"{LIBDEVICE}.{key}", value))
+    return paths
+
+
+def resolve(path: Any) -> Any:
+    """The value that a dotted name leads to, through proxies only. Raises KeyError."""
+    module, _, name = str(path).rpartition(".")
+    members = vars(proxy(module))
+    if name.startswith("__") or name not in members:
+        raise KeyError(path)
+    return members[name]
+
+
+def is_proxy(value: Any) -> bool:
+    """Whether a module is one of these."""
+    return any(value is proxy(name) for name in MODULES)
+
+
+def is_of_math(value: Any) -> bool:
+    """Whether a function is one of Python's math module."""
+    return getattr(value, "__self__", None) is math

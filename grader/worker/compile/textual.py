@@ -1,0 +1,250 @@
+"""Jit functions made from a submission's text, for Triton's own frontend to compile.
+
+A kernel reference names a function by file, line and hash, and says what its free names lead to.
+From it comes a JITFunction whose Python function is a stub (nothing of the text is executed), whose
+syntax tree is that of the text, and whose names are literals, types, proxies of triton.language and
+other such functions.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import json
+import linecache
+import re
+import types
+from collections.abc import Mapping
+from typing import Any
+
+from triton.language import constexpr
+from triton.runtime.jit import ConstexprFunction, JITFunction
+
+from . import literals, proxies
+from .failures import CompileFailure
+from .source import FunctionText, SourceFolder
+
+MAX_KERNELS = 500  # references in one specialisation
+MODULE = "submission"
+_HASH = re.compile(r"[0-9a-f]{64}")
+
+made_modules: list[types.ModuleType] = []  # that stand for sibling modules of the submission
+
+
+class TextFunction(JITFunction):
+    """A jit function of the submission's text."""
+
+    def __init__(self, stub: types.FunctionType, function: FunctionText, tree: ast.Module) -> None:
+        super().__init__(stub, noinline=function.is_noinline)
+        self.function = function
+        self._tree = tree
+
+    @property
+    def cache_key(self) -> str:
+        """A key for dictionaries. Triton's own is a hash over all that the names lead to."""
+        return f"{self.function.digest}:{id(self)}"
+
+    def parse(self) -> ast.Module:
+        """The tree of the text, without defaults and annotations: those are the stub's."""
+        return copy.deepcopy(self._tree)
+
+
+class RecordedFunction(ConstexprFunction):
+    """A constexpr_function of the text: a table of the results that the planner saw it give."""
+
+    def __init__(self, name: str, calls: list[tuple[list, dict, Any]]) -> None:
+        self.__name__ = name
+        self._calls = calls
+        self.used_global_vals: dict = {}
+
+    @property
+    def cache_key(self) -> str:
+        """A key for dictionaries."""
+        return f"{self.__name__}:{id(self)}"
+
+    def __call__(self, *args: Any, _semantic: Any = None, **kwargs: Any) -> Any:
+        """The recorded result, as a constexpr. Raises CompileFailure where there is none."""
+        try:
+            key = call_key(args, kwargs)
+        except literals.NotALiteral as error:
+            raise CompileFailure(f"{self.__name__} got {error}, not a constant") from None
+        for positional, named, result in self._calls:
+            if json.dumps([positional, named], sort_keys=True) == key:
+                value = literals.from_json(result)
+                return value if _semantic is None else constexpr(value)
+        raise CompileFailure(f"{self.__name__} was not called with {key} while the launch was made")
+
+
+def call_key(args: Any, kwargs: Mapping[str, Any]) -> str:
+    """The arguments of a call as text to compare. Raises NotALiteral."""
+    positional = [literals.to_json(each) for each in args]
+    named = {name: literals.to_json(each) for name, each in kwargs.items()}
+    return json.dumps([positional, named], sort_keys=True)
+
+
+class Namespace:
+    """Makes the functions that one specialisation names."""
+
+    def __init__(self, folder: SourceFolder) -> None:
+        self.folder = folder
+        self.functions: list[TextFunction] = []
+        self._count = 0
+
+    def kernel(self, reference: Any, entry: bool = False) -> TextFunction:
+        """The function of a kernel reference. Raises CompileFailure."""
+        self._count += 1
+        if self._count > MAX_KERNELS:
+            raise CompileFailure(f"a kernel that calls more than {MAX_KERNELS} functions")
+        if not isinstance(reference, dict):
+            raise CompileFailure("a kernel reference that is none", kind="forged")
+        function = self._function(reference)
+        suffix = "" if entry else f"_{len(self.functions)}"
+        tree = ast.Module(body=[ast.parse(function.text).body[0]], type_ignores=[])
+        stub = self._stub(function, tree.body[0], reference)
+        # Triton tells functions apart by this name; two of one name may have other bindings.
+        stub.__qualname__ = stub.__name__ = function.name + suffix
+        made = TextFunction(stub, function, tree)
+        self.functions.append(made)
+        bindings = reference.get("bindings") or {}
+        for name, binding in bindings.items():
+            stub.__globals__[name] = self._bound(name, binding, function)
+        return made
+
+    def _function(self, reference: dict) -> FunctionText:
+        file, line, digest = (reference.get(key) for key in ("file", "line", "hash"))
+        if not isinstance(file, str) or type(line) is not int or not isinstance(digest, str):
+            raise CompileFailure("a kernel reference without file, line or hash", kind="forged")
+        function = self.folder.function(file, line)
+        if not _HASH.fullmatch(digest) or function.digest != digest:
+            raise CompileFailure(
+                f"the text of {function.name} is not what it was when the launch was made",
+                file,
+                line,
+                kind="forged",
+            )
+        return function
+
+    def _stub(self, function: FunctionText, node: Any, reference: dict) -> types.FunctionType:
+        """A Python function with the text's parameters and place, and an empty body.
+
+        Nothing that the text says is evaluated: annotations become strings, defaults are the plan's.
+        Both, and decorators, go from `node`, where the frontend would run what they say.
+        """
+        path = str(self.folder.root / function.file)
+        lines = self.folder.lines(function.file)
+        # inspect reads the file's lines from here, instead of the disk once more.
+        linecache.cache[path] = (sum(map(len, lines)), None, lines, path)
+        stub = copy.deepcopy(node)
+        stub.body, stub.decorator_list, stub.returns = [ast.Pass()], [], None
+        stub.args.defaults = [ast.Constant(None) for _ in stub.args.defaults]
+        stub.args.kw_defaults = [each and ast.Constant(None) for each in stub.args.kw_defaults]
+        for parameter in _parameters(stub):
+            if parameter.annotation is not None:
+                parameter.annotation = ast.Constant(_annotation(parameter.annotation))
+        if getattr(stub, "type_params", None):
+            raise CompileFailure("a kernel with type parameters", function.file, function.line)
+        module = ast.fix_missing_locations(ast.Module(body=[stub], type_ignores=[]))
+        ast.increment_lineno(module, function.line - 1)
+        scope: dict[str, Any] = {"__name__": MODULE, "__builtins__": {}}
+        exec(compile(module, path, "exec", dont_inherit=True), scope)
+        made = scope[function.name]
+        scope.clear()
+        self._set_defaults(made, node, reference.get("defaults") or {})
+        node.decorator_list, node.returns = [], None
+        node.args.defaults = []
+        node.args.kw_defaults = [None] * len(node.args.kwonlyargs)
+        for parameter in _parameters(node):
+            parameter.annotation = None
+        return made
+
+    def _set_defaults(self, made: types.FunctionType, node: Any, defaults: Any) -> None:
+        positional = [*node.args.posonlyargs, *node.args.args]
+        names = [each.arg for each in positional[len(positional) - len(node.args.defaults) :]]
+        keyword = [
+            each.arg
+            for each, default in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
+            if default is not None
+        ]
+        values = {
+            name: self._literal(defaults[name]) if name in defaults else _NoDefault()
+            for name in (*names, *keyword)
+        }
+        made.__defaults__ = tuple(values[name] for name in names) or None
+        made.__kwdefaults__ = {name: values[name] for name in keyword} or None
+
+    def _bound(self, name: str, binding: Any, function: FunctionText) -> Any:
+        """What a free name leads to. Raises CompileFailure."""
+        if not isinstance(binding, dict):
+            return self._literal(binding)
+        if binding.keys() == {"module"}:
+            return self._proxy(binding["module"], function)
+        if binding.keys() == {"language"}:
+            try:
+                return proxies.resolve(binding["language"])
+            except KeyError:
+                raise CompileFailure(
+                    f"{name}: triton.language has no {binding['language']}",
+                    function.file,
+                    function.line,
+                ) from None
+        if binding.keys() == {"members"} and isinstance(binding["members"], dict):
+            members = {
+                member: self._bound(f"{name}.{member}", value, function)
+                for member, value in binding["members"].items()
+            }
+            made_modules.append(proxies.module(name, members))
+            return made_modules[-1]
+        if binding.keys() == {"constexpr"}:
+            return constexpr(self._literal(binding["constexpr"]))
+        if binding.keys() == {"constexpr_function"}:
+            return self._recorded(binding["constexpr_function"])
+        if binding.keys() == {"tuple_class"}:
+            return self._tuple_class(binding["tuple_class"])
+        return self._literal(binding)
+
+    def _proxy(self, name: Any, function: FunctionText) -> types.ModuleType:
+        try:
+            return proxies.proxy(name)
+        except (KeyError, TypeError):
+            raise CompileFailure(
+                f"a kernel can't use the module {str(name)[:60]}", function.file, function.line
+            ) from None
+
+    def _recorded(self, table: Any) -> RecordedFunction:
+        try:
+            calls = [
+                (each["arguments"], each["keywords"], each["result"]) for each in table["calls"]
+            ]
+            return RecordedFunction(str(table["name"]), calls)
+        except (TypeError, KeyError):
+            raise CompileFailure("a table of results that is none", kind="forged") from None
+
+    def _tuple_class(self, description: Any) -> type:
+        try:
+            return literals.named_tuple(description["name"], description["fields"])
+        except (TypeError, KeyError, literals.NotALiteral) as error:
+            raise CompileFailure(f"a tuple's class that is none: {error}", kind="forged") from None
+
+    def _literal(self, literal: Any) -> Any:
+        try:
+            return literals.from_json(literal, self.kernel)
+        except literals.NotALiteral as error:
+            raise CompileFailure(f"a value that no plan can name: {error}", kind="forged") from None
+
+    # Constants of a specialisation are literals too.
+    literal = _literal
+
+
+class _NoDefault:
+    """Stands for a default that the plan doesn't name: the frontend refuses it where it's used."""
+
+
+def _parameters(node: ast.FunctionDef) -> list[ast.arg]:
+    arguments = node.args
+    starred = [each for each in (arguments.vararg, arguments.kwarg) if each is not None]
+    return [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, *starred]
+
+
+def _annotation(node: ast.expr) -> str:
+    text = ast.unparse(node)
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else text
