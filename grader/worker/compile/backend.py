@@ -1,0 +1,125 @@
+"""The backend process: TTIR text to TTGIR and a cubin for the course's GPU, without a GPU.
+
+It is given text, options and nothing else of a submission. Each answer says what the kernel needs
+of the GPU, or why it can't be had.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import re
+import tempfile
+import warnings
+from pathlib import Path
+from typing import Any
+
+from triton._C.libtriton import ir
+from triton.backends.compiler import Language
+from triton.compiler import make_backend
+from triton.runtime.errors import OutOfResources
+
+from . import messages, options
+from .cubin import resources
+from .failures import CompileFailure
+
+_WARP = 32
+MAX_TTIR = 8 << 20  # characters
+_KERNEL = re.compile(r"tt\.func public @(\w{1,200})")
+
+
+def compile_backend(ttir: str, chosen: dict) -> dict:
+    """What a kernel becomes, or {"error": ...} with CompileFailure's fields.
+
+    "name", "shared" (bytes for each block), "registers" and "spills" (of each thread), "num_warps",
+    "ttgir" and "ptx" as text, "cubin" as base64.
+    """
+    with warnings.catch_warnings(), messages.captured_stderr() as diagnostics:
+        warnings.simplefilter("ignore")
+        try:
+            parsed = options.parsed(chosen)
+            built = build(_read(ttir), parsed)
+        except OutOfResources as error:
+            return {"error": too_large(_name(ttir), error).to_json()}
+        except Exception as error:
+            failure = messages.failure(error, (), diagnostics())
+            return {"error": failure.to_json()}
+    assembly = built.pop("asm")
+    return {
+        **built,
+        "ttgir": assembly["ttgir"],
+        "ptx": assembly["ptx"],
+        "cubin": base64.b64encode(assembly["cubin"]).decode(),
+    }
+
+
+def _read(ttir: str) -> Any:
+    """The module of a text. Raises CompileFailure."""
+    if len(ttir) > MAX_TTIR:
+        raise CompileFailure(f"{len(ttir):,} characters of TTIR", kind="forged")
+    context = ir.context()
+    ir.load_dialects(context)
+    make_backend(options.TARGET).load_dialects(context)
+    descriptor, path = tempfile.mkstemp(suffix=".ttir")
+    try:
+        with os.fdopen(descriptor, "w") as file:
+            file.write(ttir)
+        module = ir.parse_mlir_module(path, context)
+    except RuntimeError as error:
+        raise CompileFailure(f"TTIR that can't be parsed: {error}", kind="forged") from None
+    finally:
+        Path(path).unlink()
+    module.context = context
+    return module
+
+
+def build(module: Any, chosen: Any) -> dict:
+    """Run the backend's stages on a module of TTIR, up to the cubin.
+
+    It stops before it writes PTX for what can't be launched: a kernel with far too large blocks
+    would keep the assembler busy for half a minute. Raises what Triton raises, OutOfResources too.
+    """
+    threads = chosen.num_warps * _WARP
+    if threads > options.MAX_THREADS:
+        raise OutOfResources(threads, options.MAX_THREADS, "threads")
+    backend = make_backend(options.TARGET)
+    stages: dict[str, Any] = {}
+    backend.add_stages(stages, chosen, Language.TRITON)
+    metadata: dict[str, Any] = {"target": options.TARGET, **vars(chosen)}
+    assembly: dict[str, Any] = {}
+    for stage, compile_stage in stages.items():
+        if stage == "ptx" and metadata["shared"] > options.MAX_SHARED_BYTES:
+            raise OutOfResources(metadata["shared"], options.MAX_SHARED_BYTES, "shared memory")
+        module = compile_stage(module, metadata)
+        # As text now: the next stage changes the module in place.
+        assembly[stage] = module if isinstance(module, str | bytes) else str(module)
+    used = resources(assembly["cubin"])
+    return {
+        "name": metadata["name"],
+        "shared": metadata["shared"],
+        "num_warps": metadata.get("num_warps", chosen.num_warps),
+        "registers": used.registers,
+        "spills": used.spills,
+        "global_scratch_size": metadata.get("global_scratch_size", 0) or 0,
+        "asm": assembly,
+    }
+
+
+def too_large(name: str, error: OutOfResources) -> CompileFailure:
+    """The failure of a kernel that needs more than the GPU has."""
+    if error.name == "threads":
+        message = (
+            f"{name} asks for {error.required // _WARP} warps, {error.required} threads; "
+            f"a block has at most {error.limit}"
+        )
+    else:
+        message = (
+            f"{name} needs {error.required:,} bytes of {error.name}, the GPU has {error.limit:,}: "
+            "smaller blocks or fewer num_stages need less"
+        )
+    return CompileFailure(message, autotuner_skips=True)
+
+
+def _name(ttir: str) -> str:
+    said = _KERNEL.search(ttir)
+    return said[1] if said else "the kernel"

@@ -1,0 +1,35 @@
+"""Arguments of a request as the entry gets them: tensors without storage, and numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from ..protocol import Argument, Kind, Space
+from .recording import Recorder
+
+
+def make(arguments: Sequence[Argument], recorder: Recorder) -> list[Any]:
+    """The entry's arguments; each tensor's allocation becomes a buffer of the plan."""
+    recorder.begin_arguments()
+    values = [
+        _tensor(argument, place, recorder) if argument.kind is Kind.tensor else argument.scalar
+        for place, argument in enumerate(arguments)
+    ]
+    recorder.begin_calls()
+    return values
+
+
+def _tensor(argument: Argument, place: int, recorder: Recorder) -> torch.Tensor:
+    """A view on an allocation, guard zones included, as it lies in the grader's memory."""
+    dtype = getattr(torch, argument.dtype.name)
+    start, length = argument.allocation
+    device = "cuda" if argument.space is Space.device else "cpu"
+    whole = torch.empty(length // dtype.itemsize, dtype=dtype, device=device)
+    recorder.register(
+        whole.untyped_storage(), bytes=length, kind="argument", argument=place, line=0
+    )
+    first = (argument.offset - start) // dtype.itemsize
+    return whole.as_strided(argument.shape, argument.strides, first)

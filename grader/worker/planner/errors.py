@@ -1,0 +1,44 @@
+"""What goes wrong in a planner: each message is one for the student."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..protocol import Code
+
+
+class PlannerError(RuntimeError):
+    """Raised at the line of the submission that asked for it."""
+
+
+class NeedsData(PlannerError):
+    """An operation that needs the values of a tensor, of which a planner has none."""
+
+
+class PlanLimit(PlannerError):
+    """More of something than a plan may have."""
+
+
+class ForeignKernel(PlannerError):
+    """A kernel whose text doesn't stand in the submission's own files."""
+
+
+class KernelError(PlannerError):
+    """A kernel that can't be compiled, for what a name in it leads to; `line` is that of the name."""
+
+    def __init__(self, message: str, line: int = 0) -> None:
+        super().__init__(message)
+        self.line = line
+
+
+class Unsupported(PlannerError):
+    """Part of torch or Triton that has no counterpart in a plan."""
+
+
+class Refusal(Exception):
+    """A request that ends in something other than `ok`; `text` describes it for the reply."""
+
+    def __init__(self, code: Code, **text: Any) -> None:
+        super().__init__(code.name)
+        self.code = code
+        self.text = text

@@ -1,0 +1,15 @@
+"""Notes that a planner prints for the student, each once: what it answers with no meaning."""
+
+from __future__ import annotations
+
+_said: set[str] = set()
+
+
+def note(operation: str) -> None:
+    """Say that an operation gives no times here."""
+    if operation not in _said:
+        _said.add(operation)
+        print(
+            f"[grader] {operation} gives no times here: nothing runs while the launcher says what "
+            "to launch. To choose between configurations use triton.autotune"
+        )

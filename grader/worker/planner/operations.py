@@ -1,0 +1,199 @@
+"""Operations of torch on tensors without data: which of them a plan has a step for.
+
+Views are none. Allocations, fills and copies are steps that an executor runs. Everything else is
+noted as `foreign`, an operation that computes: the rules on plans judge what comes of it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor, unset_fake_temporarily
+
+from .errors import NeedsData
+from .recording import MAX_UPLOAD_BYTES, Recorder
+
+_EMPTY = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "empty_permuted"}
+_ZEROS = {"zeros", "zeros_like", "new_zeros", "zero_", "zero"}
+_ONES = {"ones", "ones_like", "new_ones"}
+_FILLED = {"full", "full_like", "new_full", "fill_", "fill"}
+_COPIED = {"clone", "_to_copy", "contiguous", "lift_fresh_copy", "alias_copy", "view_copy"}
+# Made of numbers alone, the same wherever they are computed: so on the host, and sent.
+_MADE = {"arange", "linspace", "logspace", "eye", "scalar_tensor", "tril_indices", "triu_indices"}
+_NOTHING = {
+    "detach", "alias", "lift", "lift_fresh", "_unsafe_view", "sym_size", "sym_stride", "resize_",
+    "set_", "is_same_size", "is_pinned", "record_stream", "_assert_tensor_metadata", "as_strided_",
+    "_has_compatible_shallow_copy_type", "rename_", "requires_grad_", "_version", "detach_",
+    "squeeze_", "unsqueeze_", "transpose_", "t_", "swapaxes_",
+}  # fmt: skip
+
+_WORDS = {
+    "aten._local_scalar_dense.default": ".item() (or float(), int(), bool(), if, on a tensor)",
+    "aten.equal.default": "torch.equal",
+    "aten.allclose.default": "torch.allclose",
+    "aten.nonzero.default": "nonzero (or indexing by a mask)",
+}
+
+
+def needs_data(operation: str) -> NeedsData:
+    """The error that says what to do instead."""
+    return NeedsData(
+        f"{_WORDS.get(operation, operation)} needs the values of a tensor on the GPU. The launcher "
+        "is run before there are any: it only says what to launch. Compute it in a kernel, and let "
+        "the next kernel load the result"
+    )
+
+
+def tensors(values: Any) -> Iterator[torch.Tensor]:
+    """The tensors among arguments or results, in their order."""
+    if isinstance(values, torch.Tensor):
+        yield values
+    elif isinstance(values, list | tuple):
+        for value in values:
+            yield from tensors(value)
+    elif isinstance(values, dict):
+        yield from tensors(list(values.values()))
+
+
+def is_on_device(func: Any, args: Any, kwargs: dict) -> bool:
+    """Whether an operation has a part on the device, or takes a host argument without values."""
+    device = kwargs.get("device")
+    if device is not None and torch.device(device).type != "cpu":
+        return True
+    if device is None and not args and not kwargs:
+        return False
+    return any(isinstance(each, FakeTensor) for each in tensors([args, kwargs]))
+
+
+class Operations:
+    """Notes operations in a plan."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self.recorder = recorder
+
+    def constant(self, func: Any, args: Any, kwargs: dict) -> Any:
+        """The result of an operation that needs no tensor: computed on the host, and sent.
+
+        None for any other operation.
+        """
+        name = _name(func)
+        if name == "_local_scalar_dense":
+            raise needs_data(str(func))
+        if name not in _MADE:
+            return None
+        with unset_fake_temporarily():
+            made = func(*args, **{**kwargs, "device": torch.device("cpu")})
+        if made.nbytes > MAX_UPLOAD_BYTES:
+            return None
+        result = torch.empty_strided(made.shape, made.stride(), dtype=made.dtype, device="cuda")
+        self._send(result, made)
+        return result
+
+    def note(self, func: Any, args: Any, kwargs: dict, result: Any) -> None:
+        """Add the steps of an operation that has gone through. Raises NeedsData or PlanLimit."""
+        name = _name(func)
+        if func.is_view or name in _NOTHING or not isinstance(result, torch.Tensor | tuple | list):
+            return
+        if name in _EMPTY:
+            for each in tensors(result):
+                if each.is_cuda:
+                    self.recorder.buffer(each)
+        elif name in _ZEROS | _ONES | _FILLED:
+            self._fill(func, args, kwargs, result)
+        elif name == "copy_":
+            self._copy(result, args[1])
+        elif name in _COPIED:
+            self._copy(result, args[0])
+        elif name == "cat":
+            self._join(args[0], args[1] if len(args) > 1 else kwargs.get("dim", 0), result)
+        else:
+            self._foreign(func, args, kwargs, result)
+
+    # --- fills and copies -------------------------------------------------------------------------
+
+    def _fill(self, func: Any, args: Any, kwargs: dict, result: torch.Tensor) -> None:
+        name = _name(func)
+        value = 0 if name in _ZEROS else 1
+        if name in _FILLED:
+            value = kwargs.get("fill_value", kwargs.get("value", args[-1] if args else None))
+        if isinstance(value, torch.Tensor) and not isinstance(value, FakeTensor):
+            with unset_fake_temporarily():
+                value = value.item()
+        if not isinstance(value, bool | int | float):
+            self._foreign(func, args, kwargs, result)
+        elif result.numel():
+            if isinstance(value, float) and not math.isfinite(value):
+                value = str(value)
+            self.recorder.add("fill", to=self.recorder.view(result), value=value)
+
+    def _copy(self, to: torch.Tensor, source: torch.Tensor) -> None:
+        if not isinstance(to, FakeTensor):
+            raise needs_data("a copy to the host")
+        if not isinstance(source, FakeTensor):
+            self._send(to, source)
+            return
+        if not to.is_cuda and source.is_cuda and not self._is_known(to):
+            raise needs_data("a copy to the host (.cpu(), .to('cpu'), copy_)")
+        if to.is_cuda or self._is_known(to):
+            if to.numel():
+                source = source.expand(to.shape)
+                views = {"to": self.recorder.view(to), "from": self.recorder.view(source)}
+                self.recorder.add("copy", **views)
+
+    def _is_known(self, tensor: torch.Tensor) -> bool:
+        """Whether a tensor without values on the host is an argument."""
+        return self.recorder.knows(tensor)
+
+    def _send(self, to: torch.Tensor, values: torch.Tensor) -> None:
+        """Note that values of the host go to a device tensor, through a dense one if need be."""
+        if not to.numel():
+            return
+        with unset_fake_temporarily():
+            sent = values.to(to.dtype).expand(to.shape).contiguous()
+            if not values.numel() or sent.nbytes > MAX_UPLOAD_BYTES:
+                data = bytes(min(sent.nbytes, MAX_UPLOAD_BYTES + 1))
+            else:
+                data = bytes(sent.view(torch.uint8).flatten().tolist()) if sent.dim() else b""
+            if not sent.dim():
+                data = bytes(sent.reshape(1).view(torch.uint8).tolist())
+        self.recorder.upload(to, data)
+
+    def _join(self, parts: Iterable[torch.Tensor], dim: int, result: torch.Tensor) -> None:
+        start = 0
+        for part in parts:
+            if part.numel():
+                size = part.shape[dim]
+                self._copy(result.narrow(dim, start, size), part)
+                start += size
+
+    # --- what computes ----------------------------------------------------------------------------
+
+    def _foreign(self, func: Any, args: Any, kwargs: dict, result: Any) -> None:
+        written = [*tensors(result), *_written(func, args, kwargs)]
+        outputs = {id(each): each for each in written if each.is_cuda or self._is_known(each)}
+        given = (each for each in tensors([args, kwargs]) if isinstance(each, FakeTensor))
+        inputs = {id(each): each for each in given if each.is_cuda or self._is_known(each)}
+        if any(not each.is_cuda and not self._is_known(each) for each in written):
+            if any(each.is_cuda for each in inputs.values()):
+                raise needs_data(str(func))
+        self.recorder.add(
+            "foreign",
+            operation=func._schema.name,
+            inputs=[self.recorder.view(each) for each in inputs.values()],
+            outputs=[self.recorder.view(each) for each in outputs.values()],
+        )
+
+
+def _name(func: Any) -> str:
+    return func._schema.name.rpartition("::")[2]
+
+
+def _written(func: Any, args: Any, kwargs: dict) -> Iterator[torch.Tensor]:
+    """The arguments that an operation writes to, as its schema says."""
+    for index, argument in enumerate(func._schema.arguments):
+        if argument.alias_info is not None and argument.alias_info.is_write:
+            value = args[index] if index < len(args) else kwargs.get(argument.name)
+            yield from tensors(value)

@@ -1,0 +1,267 @@
+"""A compiled kernel as a plan names it: its place in the text, types, constants and bindings."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import FunctionType, ModuleType
+from typing import Any
+
+import torch
+import triton.language as tl
+from triton.runtime.jit import ConstexprFunction, JITCallable, JITFunction
+
+from ..compile import literals, options, proxies
+from ..compile.failures import CompileFailure
+from ..compile.source import FunctionText, SourceFolder
+from .errors import ForeignKernel, KernelError, PlanLimit
+
+MAX_REFERENCES = 500  # to functions, from one kernel
+# What Triton's frontend knows by itself, where no global hides it.
+_BUILTIN = {"len", "list", "range", "float", "int", "isinstance", "getattr", "hasattr", "print"}
+_BUILTIN |= {"min", "max"}
+
+
+class Describer:
+    """Makes specialisations of what Triton's launcher is about to compile."""
+
+    def __init__(self, folder: SourceFolder) -> None:
+        self.folder = folder
+        self._references = 0
+
+    def specialisation(self, source: Any, chosen: Any) -> dict:
+        """That of an ASTSource and the backend's options. Raises a PlannerError."""
+        self._references = 0
+        names = source.fn.arg_names
+        return self._guarded(
+            source.fn,
+            lambda: {
+                **self.reference(source.fn),
+                "signature": {name: _type(each) for name, each in source.signature.items()},
+                "constants": {
+                    _key(names, path): self._literal(value, source.fn)
+                    for path, value in source.constants.items()
+                },
+                "attributes": {
+                    _key(names, path): {"divisibility": 16}
+                    for path, each in source.attrs.items()
+                    if ["tt.divisibility", 16] in each
+                },
+                "options": options.chosen(chosen),
+            },
+        )
+
+    def _guarded(self, function: Any, describe: Any) -> dict:
+        try:
+            return describe()
+        except CompileFailure as failure:
+            line = failure.line or function.def_file_line_number
+            raise KernelError(failure.message, line) from None
+        except literals.NotALiteral as error:
+            raise KernelError(
+                f"{function.__name__} gets {error} as a constant; constants are numbers, texts, "
+                "types, tuples of them and other kernels",
+                function.def_file_line_number,
+            ) from None
+
+    # --- functions --------------------------------------------------------------------------------
+
+    def reference(self, function: JITFunction) -> dict:
+        """Where a jit function stands, and what its names lead to. Raises a PlannerError."""
+        self._references += 1
+        if self._references > MAX_REFERENCES:
+            raise PlanLimit(f"a kernel that calls more than {MAX_REFERENCES} functions, or itself")
+        text = self._text(function)
+        described = {
+            "file": text.file,
+            "line": text.line,
+            "function": text.name,
+            "hash": text.digest,
+            "bindings": self._bindings(function, text),
+        }
+        defaults = self._defaults(function)
+        if defaults:
+            described["defaults"] = defaults
+        return described
+
+    def _text(self, function: JITFunction) -> FunctionText:
+        name = getattr(function, "__name__", "a kernel")
+        file = self.folder.relative(function.file_name)
+        if file is None:
+            raise ForeignKernel(
+                f"{name} comes from {Path(function.file_name).name} ({function.module}), not from "
+                "this submission: only kernels whose source stands in its own files count"
+            )
+        try:
+            text = self.folder.function(file, function.def_file_line_number)
+        except CompileFailure:
+            raise ForeignKernel(
+                f"{name} doesn't stand at line {function.def_file_line_number} of {file}: a kernel "
+                "whose source was made while the program runs can't be compiled from the text"
+            ) from None
+        source = function.src
+        rest = source[len(text.text) :] if source.startswith(text.text.rstrip("\n")) else None
+        if rest is None or any(line.strip()[:1] not in ("", "#") for line in rest.splitlines()):
+            raise ForeignKernel(
+                f"the source of {name} is not what stands at line {text.line} of {file}"
+            )
+        return text
+
+    def _defaults(self, function: JITFunction) -> dict:
+        values = {}
+        for parameter in function.signature.parameters.values():
+            if parameter.default is not parameter.empty:
+                try:
+                    values[parameter.name] = self._literal(parameter.default, function)
+                except literals.NotALiteral:
+                    continue  # the frontend says so, where it is used
+        return values
+
+    # --- names ------------------------------------------------------------------------------------
+
+    def _bindings(self, function: JITFunction, text: FunctionText) -> dict:
+        scope = _scope(function.fn)
+        body = [*text.node.body]
+        parameters = {name for name in function.arg_names}
+        bound: dict[str, Any] = {}
+        for node in (each for statement in body for each in ast.walk(statement)):
+            if not isinstance(node, ast.Name) or node.id in bound or node.id in parameters:
+                continue
+            if node.id in scope and not _is_builtin(node.id, scope[node.id]):
+                members = _members(body, node.id)
+                bound[node.id] = self._binding(node.id, scope[node.id], node.lineno, members)
+        return bound
+
+    def _binding(self, name: str, value: Any, line: int, members: set[str]) -> Any:
+        """What a free name leads to, as JSON. Raises KernelError for what kernels can't use."""
+        path = proxies.path_of(value)
+        if path is not None:
+            return {"language": path}
+        if isinstance(value, ModuleType):
+            return self._module(name, value, line, members)
+        if isinstance(value, ConstexprFunction):
+            return {"constexpr_function": self._table(value)}
+        if isinstance(value, tl.constexpr):
+            return {"constexpr": self._constant(name, value, line)}
+        if isinstance(value, type) and issubclass(value, tuple) and hasattr(value, "_fields"):
+            return {"tuple_class": {"name": value.__name__, "fields": list(value._fields)}}
+        return self._constant(name, value, line)
+
+    def _constant(self, name: str, value: Any, line: int) -> Any:
+        try:
+            return literals.to_json(value, self._kernel)
+        except literals.NotALiteral as error:
+            raise KernelError(
+                f"{name} leads to {_what(value, error)}; a kernel may use triton.language, other "
+                "@triton.jit functions, and constants (tl.constexpr)",
+                line,
+            ) from None
+
+    def _module(self, name: str, module: ModuleType, line: int, members: set[str]) -> dict:
+        if module.__name__ in proxies.MODULES and sys.modules.get(module.__name__) is module:
+            return {"module": module.__name__}
+        file = getattr(module, "__file__", None)
+        if file is None or self.folder.relative(file) is None:
+            raise KernelError(
+                f"{name} leads to the module {module.__name__}; a kernel may use triton.language "
+                "and modules of this submission",
+                line,
+            )
+        values = {each: getattr(module, each) for each in members if hasattr(module, each)}
+        return {
+            "members": {
+                each: self._binding(f"{name}.{each}", value, line, set())
+                for each, value in sorted(values.items())
+            }
+        }
+
+    def _table(self, function: ConstexprFunction) -> dict:
+        """The results that a constexpr_function has given, for `recorded_calls`."""
+        return {"name": function.__name__, "calls": function.__dict__.get("_calls", [])}
+
+    def _kernel(self, value: Any) -> Any:
+        if isinstance(value, JITFunction):
+            return {"kernel": self.reference(value)}
+        raise literals.NotALiteral(literals.described(value))
+
+    def _literal(self, value: Any, function: JITFunction) -> Any:
+        return literals.to_json(value, self._kernel)
+
+    def constexpr_functions(self, function: JITFunction) -> list[ConstexprFunction]:
+        """The submission's own constexpr_functions that a kernel leads to, directly or not."""
+        result, waiting, visited = [], [function], set()
+        while waiting and len(visited) < MAX_REFERENCES:
+            current = waiting.pop()
+            if id(current) in visited:
+                continue
+            visited.add(id(current))
+            for value in _reachable(current):
+                if proxies.is_of_triton(value):
+                    continue
+                if isinstance(value, ConstexprFunction):
+                    result.append(value)
+                elif isinstance(value, JITCallable):
+                    waiting.append(value)
+        return result
+
+
+def _scope(function: FunctionType) -> dict[str, Any]:
+    cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=False)
+    scope = dict(function.__globals__)
+    for name, cell in cells:
+        try:
+            scope[name] = cell.cell_contents
+        except ValueError:  # not assigned yet
+            continue
+    return scope
+
+
+def _reachable(function: JITFunction) -> Iterator[Any]:
+    scope = _scope(function.fn)
+    for name in {*function.fn.__code__.co_names, *function.fn.__code__.co_freevars}:
+        value = scope.get(name)
+        if isinstance(value, ModuleType):
+            for member in function.fn.__code__.co_names:
+                yield vars(value).get(member)
+        else:
+            yield value
+
+
+def _is_builtin(name: str, value: Any) -> bool:
+    return name in _BUILTIN and value is getattr(builtins, name)
+
+
+def _members(body: list[ast.stmt], name: str) -> set[str]:
+    """The attributes that are taken of a name."""
+    return {
+        node.attr
+        for statement in body
+        for node in ast.walk(statement)
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.value, ast.Name)
+        and node.value.id == name
+    }
+
+
+def _what(value: Any, error: Exception) -> str:
+    if isinstance(value, torch.Tensor):
+        return "a tensor: pass it as an argument"
+    if isinstance(value, FunctionType):
+        return "a Python function: decorate it with @triton.jit"
+    return str(error)
+
+
+def _key(names: list[str], path: tuple[int, ...]) -> str:
+    return ".".join([names[path[0]], *map(str, path[1:])])
+
+
+def _type(described: Any) -> Any:
+    if not isinstance(described, tuple):
+        return str(described)
+    result: dict[str, Any] = {"tuple": [_type(each) for each in described]}
+    if hasattr(described, "_fields"):
+        result |= {"fields": list(described._fields), "name": type(described).__name__}
+    return result

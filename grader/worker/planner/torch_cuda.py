@@ -1,0 +1,234 @@
+"""torch.cuda as a launcher sees it on the course's GPU, without one.
+
+Streams and events are noted in the plan; everything that waits has waited; times are none.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from . import fake_tensors
+from .errors import Unsupported
+from .notes import note
+
+MULTIPROCESSORS = 132
+_MEMORY = 80 << 30
+
+PROPERTIES = types.SimpleNamespace(
+    name="NVIDIA H100 80GB HBM3",
+    major=9,
+    minor=0,
+    multi_processor_count=MULTIPROCESSORS,
+    warp_size=32,
+    total_memory=_MEMORY,
+    max_threads_per_multi_processor=2048,
+    max_threads_per_block=1024,
+    shared_memory_per_block=49_152,
+    shared_memory_per_block_optin=232_448,
+    shared_memory_per_multiprocessor=233_472,
+    regs_per_multiprocessor=65_536,
+    L2_cache_size=50 << 20,
+    is_integrated=0,
+    is_multi_gpu_board=0,
+    gcnArchName="",
+    clock_rate=1_980_000,
+    memory_clock_rate=2_619_000,
+    memory_bus_width=5120,
+    uuid="00000000-0000-0000-0000-000000000000",
+)
+
+
+def _add(do: str, **fields: Any) -> None:
+    if fake_tensors.recorder is not None:
+        fake_tensors.recorder.add(do, **fields)
+
+
+class Event:
+    """An event: recorded and waited for in the plan."""
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        self.number = None
+        self.cuda_event = 0
+        self.device = torch.device("cuda", 0)
+
+    def record(self, stream: Stream | None = None) -> None:
+        """Note that the event follows what a stream has been given so far."""
+        recorder = fake_tensors.recorder
+        if recorder is None:
+            return
+        if self.number is None:
+            self.number = recorder.events
+            recorder.events += 1
+        _add("record", event=self.number, stream=_number(stream))
+
+    def wait(self, stream: Stream | None = None) -> None:
+        """Note that a stream goes on after the event; after none, where it wasn't recorded."""
+        if self.number is not None:
+            _add("wait", event=self.number, stream=_number(stream))
+
+    def synchronize(self) -> None:
+        """Note that the host waits."""
+        _add("synchronise")
+
+    def query(self) -> bool:
+        """It has happened: there is nothing to wait for in a plan."""
+        return True
+
+    def elapsed_time(self, other: Event) -> float:
+        """No time passes in a plan: one millisecond, so that a quotient can be printed."""
+        note("torch.cuda.Event.elapsed_time")
+        return 1.0
+
+
+class Stream:
+    """A stream: a number in the plan. A context manager, as torch.cuda.stream's result is."""
+
+    def __init__(self, *_: Any, number: int | None = None, **__: Any) -> None:
+        recorder = fake_tensors.recorder
+        if number is None:
+            number = 0 if recorder is None else recorder.streams
+            if recorder is not None:
+                recorder.streams += 1
+        self.number = self.stream_id = self.cuda_stream = number
+        self.device_index, self.device_type = 0, 1
+        self.device = torch.device("cuda", 0)
+        self._outer: list[int] = []
+
+    def __enter__(self) -> Stream:
+        if fake_tensors.recorder is not None:
+            self._outer.append(fake_tensors.recorder.stream)
+            fake_tensors.recorder.stream = self.number
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._outer:
+            fake_tensors.recorder.stream = self._outer.pop()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Stream) and other.number == self.number
+
+    def __hash__(self) -> int:
+        return hash(self.number)
+
+    def record_event(self, event: Event | None = None) -> Event:
+        """An event that follows what this stream has been given so far."""
+        event = event or Event()
+        event.record(self)
+        return event
+
+    def wait_event(self, event: Event) -> None:
+        """Go on after an event."""
+        event.wait(self)
+
+    def wait_stream(self, stream: Stream) -> None:
+        """Go on after what another stream has been given so far."""
+        self.wait_event(stream.record_event())
+
+    def synchronize(self) -> None:
+        """Note that the host waits."""
+        _add("synchronise")
+
+    def query(self) -> bool:
+        """It is done: there is nothing to wait for in a plan."""
+        return True
+
+
+def _number(stream: Stream | None) -> int:
+    return fake_tensors.recorder.stream if stream is None else stream.number
+
+
+def current_stream(device: Any = None) -> Stream:
+    """The stream that launches go to."""
+    recorder = fake_tensors.recorder
+    return Stream(number=0 if recorder is None else recorder.stream)
+
+
+class _Context:
+    """A context manager and decorator that changes nothing: there is one device."""
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        pass
+
+    def __enter__(self) -> _Context:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def __call__(self, function: Callable) -> Callable:
+        return function
+
+
+class device(_Context):  # noqa: N801 (torch's name)
+    """torch.cuda.device."""
+
+
+class device_of(_Context):  # noqa: N801 (torch's name)
+    """torch.cuda.device_of."""
+
+
+def stream(chosen: Stream | None) -> Any:
+    """torch.cuda.stream: launches in its block go to a stream."""
+    return _Context() if chosen is None else chosen
+
+
+def set_stream(chosen: Stream) -> None:
+    """torch.cuda.set_stream."""
+    if fake_tensors.recorder is not None:
+        fake_tensors.recorder.stream = chosen.number
+
+
+def synchronize(device: Any = None) -> None:
+    """torch.cuda.synchronize."""
+    _add("synchronise")
+
+
+def _answer(value: Any) -> Callable[..., Any]:
+    return lambda *args, **kwargs: value
+
+
+def _refused(name: str) -> Callable[..., Any]:
+    def refused(*_: Any, **__: Any) -> Any:
+        raise Unsupported(f"{name} is not modelled: launch the kernels themselves")
+
+    return refused
+
+
+_ANSWERS = {
+    "is_available": True, "device_count": 1, "current_device": 0, "is_initialized": True,
+    "get_device_properties": PROPERTIES, "get_device_name": PROPERTIES.name,
+    "get_device_capability": (9, 0), "mem_get_info": (_MEMORY, _MEMORY), "get_arch_list": ["sm_90"],
+    "is_bf16_supported": True, "is_current_stream_capturing": False, "can_device_access_peer": False,
+    "init": None, "_lazy_init": None, "set_device": None, "empty_cache": None, "ipc_collect": None,
+    "manual_seed": None, "manual_seed_all": None, "seed": None, "seed_all": None, "initial_seed": 0,
+    "reset_peak_memory_stats": None, "reset_max_memory_allocated": None, "memory_stats": {},
+    "max_memory_allocated": 0, "memory_allocated": 0, "memory_reserved": 0,
+    "max_memory_reserved": 0, "utilization": 0, "clock_rate": 1980, "_is_in_bad_fork": False,
+}  # fmt: skip
+_REFUSED = ("CUDAGraph", "graph", "make_graphed_callables", "_sleep", "cudart", "ExternalStream")
+
+
+def install() -> None:
+    """Put these in the place of torch.cuda's functions, for the rest of the process."""
+    cuda = torch.cuda
+    for name, value in _ANSWERS.items():
+        answer = _answer(value)
+        answer.__name__ = answer.__qualname__ = name
+        answer.__module__ = "torch.cuda"
+        setattr(cuda, name, answer)
+    for name in _REFUSED:
+        setattr(cuda, name, _refused(f"torch.cuda.{name}"))
+    for replacement in (Event, Stream, device, device_of, stream, set_stream, synchronize):
+        setattr(cuda, replacement.__name__, replacement)
+    cuda.current_stream = current_stream
+    cuda.default_stream = lambda device=None: Stream(number=0)
+    cuda.nvtx = types.SimpleNamespace(
+        range_push=_answer(None), range_pop=_answer(None), mark=_answer(None), range=_Context
+    )
+    cuda.profiler = types.SimpleNamespace(start=_answer(None), stop=_answer(None), profile=_Context)
+    torch._C._cuda_getCurrentRawStream = lambda device=0: current_stream().number
+    torch.version.cuda = torch.version.cuda or "12.8"

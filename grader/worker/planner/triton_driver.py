@@ -1,0 +1,373 @@
+"""Triton's host side on a GPU that isn't there: a driver, and kernels that note their launches.
+
+Binder, specialisation, hooks, heuristics and autotuner are Triton's own, unpatched. Where Triton
+would compile, the kernel is described for the plan instead; where it would launch, a step is noted.
+"""
+
+from __future__ import annotations
+
+import itertools
+import struct
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import triton
+import triton.testing
+from triton.compiler import make_backend
+from triton.runtime import autotuner
+from triton.runtime.errors import OutOfResources
+
+from ..compile import options
+from ..compile.options import TARGET
+from . import fake_tensors, torch_cuda
+from .errors import KernelError, Unsupported
+from .notes import note
+from .specialisation import Describer
+
+_MAX_GRID = (2**31 - 1, 65_535, 65_535)
+_FORMATS = {
+    "i1": "<?", "u1": "<?", "i8": "<b", "i16": "<h", "i32": "<i", "i64": "<q",
+    "u8": "<B", "u16": "<H", "u32": "<I", "u64": "<Q", "fp16": "<e", "fp32": "<f", "fp64": "<d",
+}  # fmt: skip
+
+# Set by the process's planner.
+describer: Describer | None = None
+# Compiles a specialisation elsewhere: (specialisation) -> the backend's answer, as a dictionary.
+compile_elsewhere: Callable[[dict], dict] | None = None
+
+
+class Utilities:
+    """What Triton asks of a driver's `utils`."""
+
+    @staticmethod
+    def get_device_properties(device: int = 0) -> dict:
+        """Those of the course's GPU."""
+        properties = torch_cuda.PROPERTIES
+        return {
+            "max_shared_mem": properties.shared_memory_per_block_optin,
+            "max_num_regs": properties.regs_per_multiprocessor,
+            "multiprocessor_count": properties.multi_processor_count,
+            "warpSize": properties.warp_size,
+            "sm_clock_rate": properties.clock_rate,
+            "mem_clock_rate": properties.memory_clock_rate,
+            "mem_bus_width": properties.memory_bus_width,
+        }
+
+
+class PlanDriver:
+    """Triton's driver interface, for the course's GPU."""
+
+    launcher_cls = None
+    utils = Utilities()
+    binary_ext = "cubin"
+
+    def get_current_target(self) -> Any:
+        """The GPU that kernels are compiled for."""
+        return TARGET
+
+    def get_current_device(self) -> int:
+        """There is one."""
+        return 0
+
+    def set_current_device(self, device: int) -> None:
+        """There is one."""
+
+    def get_current_stream(self, device: int | None = None) -> int:
+        """The number of the stream in the plan."""
+        return torch_cuda.current_stream().number
+
+    def get_device_capability(self, device: int | None = None) -> tuple[int, int]:
+        """That of the course's GPU."""
+        return divmod(options.CAPABILITY, 10)
+
+    def get_active_torch_device(self) -> torch.device:
+        """Where tensors are made."""
+        return torch.device("cuda", 0)
+
+    def get_device_interface(self) -> Any:
+        """torch.cuda, which was replaced too."""
+        return torch.cuda
+
+    def get_empty_cache_for_benchmark(self) -> torch.Tensor:
+        """A benchmark clears it between runs; here it is small."""
+        return torch.empty(1, dtype=torch.int32, device="cuda")
+
+    def clear_cache(self, cache: torch.Tensor) -> None:
+        """Nothing to clear."""
+
+    def map_python_to_cpp_type(self, ty: str) -> str:
+        """Not asked for, since no launcher is built."""
+        return ty
+
+    def get_benchmarker(self) -> Callable[..., Any]:
+        """What an autotuner times configurations with."""
+        return _benchmark
+
+
+# --- autotuning -----------------------------------------------------------------------------------
+
+_ticks = itertools.count(1)
+_compiles: set[int] = set()  # tunings of which a configuration has compiled
+
+
+def _benchmark(call: Callable[[], Any], *_: Any, quantiles: Any = None, **__: Any) -> Any:
+    """Note the launches of one configuration as a trial; the first one counts as the fastest."""
+    recorder = fake_tensors.recorder
+    outer = recorder.trial
+    if outer < 0:
+        recorder.trial = recorder.trials
+    try:
+        call()
+    finally:
+        recorder.trial = outer
+    time = float(next(_ticks))
+    return [time] * len(quantiles) if quantiles else time
+
+
+def _benchmark_by_hand(call: Callable[[], Any], *args: Any, **kwargs: Any) -> Any:
+    """triton.testing.do_bench: what it calls is noted as a trial, and no time comes of it."""
+    if fake_tensors.recorder.trial < 0 and not _tuning:
+        note("triton.testing.do_bench")
+        fake_tensors.recorder.trials += 1
+    return _benchmark(call, *args, **kwargs)
+
+
+_tuning: list[Any] = []  # autotuners that are choosing
+
+
+def _install_autotuner() -> None:
+    original = autotuner.Autotuner.run
+
+    def run(self: Any, *args: Any, **kwargs: Any) -> Any:
+        recorder = fake_tensors.recorder
+        recorder.trials += 1
+        _tuning.append(self)
+        try:
+            return original(self, *args, **kwargs)
+        finally:
+            _tuning.pop()
+
+    autotuner.Autotuner.run = run
+    # A cache on the disk would outlive the process.
+    if hasattr(autotuner.Autotuner, "check_disk_cache"):
+        autotuner.Autotuner.check_disk_cache = lambda self, key, configs, benchmark: benchmark()
+
+
+# --- kernels --------------------------------------------------------------------------------------
+
+
+class PlannedKernel:
+    """Stands for a compiled kernel: Triton's launcher calls `run` with the bound arguments."""
+
+    function, packed_metadata, module = 0, None, 0
+
+    def __init__(self, source: Any, chosen: Any) -> None:
+        self.src, self.options, self.name = source, chosen, source.fn.__name__
+        self.described = _described(source, chosen)
+        self.hash = self.described["hash"]
+        self._compiled: dict | None = None
+
+    # What a launcher asks of a kernel that has been compiled.
+
+    @property
+    def compiled(self) -> dict:
+        """The backend's answer. Raises what Triton raises for a kernel that doesn't compile."""
+        if self._compiled is None:
+            self._compiled = _compile(self.src, self.options, self.described)
+        return self._compiled
+
+    @property
+    def metadata(self) -> Any:
+        """Launch options, and what the cubin needs."""
+        return _Metadata(self)
+
+    n_regs = property(lambda self: self.compiled["registers"])
+    n_spills = property(lambda self: self.compiled["spills"])
+    asm = property(lambda self: self.compiled["asm"])
+    kernel = property(lambda self: self.compiled["asm"]["cubin"])
+
+    @property
+    def n_max_threads(self) -> int:
+        """The threads that a block may have with so many registers."""
+        registers = max(self.compiled["registers"], 1)
+        return min(options.MAX_THREADS, 65_536 // registers // 32 * 32)
+
+    def _init_handles(self) -> None:
+        _ = self.compiled
+
+    def launch_metadata(self, grid: Any, stream: Any, *args: Any) -> None:
+        """For profilers, of which there are none."""
+
+    def __getitem__(self, grid: Any) -> Callable[..., None]:
+        grid = [*grid, 1, 1][:3]
+        return lambda *args, stream=None: self.run(*grid, stream, *[None] * 5, *args)
+
+    def run(self, x: Any, y: Any, z: Any, stream: Any, *rest: Any) -> None:
+        """Note a launch: Triton's launcher gives five things of its own before the arguments."""
+        recorder = fake_tensors.recorder
+        grid = [int(each) for each in (x, y, z)]
+        _check_grid(self.name, grid)
+        if recorder.trial >= 0 and recorder.trial not in _compiles:
+            _ = self.compiled  # an autotuner passes over what needs more than the GPU has
+            _compiles.add(recorder.trial)
+        arguments: list[dict] = []
+        for name, kind, value in zip(
+            self.src.signature, self.src.signature.values(), rest[5:], strict=False
+        ):
+            arguments += _arguments(f"{self.name}: {name}", kind, value)
+        if 0 in grid:
+            return  # CUDA isn't asked to launch nothing
+        clusters = getattr(self.options, "num_ctas", 1)
+        recorder.add(
+            "launch",
+            specialisation=recorder.specialisation(self.described),
+            grid=grid,
+            block=[],
+            shared=0,
+            arguments=arguments,
+            parameters="",
+            pointers=[],
+            stream=stream if isinstance(stream, int) else recorder.stream,
+            cooperative=bool(getattr(self.options, "launch_cooperative_grid", False)),
+            cluster=[clusters, 1, 1] if clusters > 1 else [],
+            attributes={"pdl": True} if getattr(self.options, "launch_pdl", False) else {},
+            scratch=0,
+            trial=recorder.trial,
+        )
+
+
+class _Metadata:
+    """A kernel's options and what its cubin needs; compiled where that is asked for."""
+
+    def __init__(self, kernel: PlannedKernel) -> None:
+        self._kernel = kernel
+
+    def __getattr__(self, name: str) -> Any:
+        known = {"name": self._kernel.name, "target": TARGET} | vars(self._kernel.options)
+        if name in known:
+            return known[name]
+        if name.startswith("__"):
+            raise AttributeError(name)
+        compiled = self._kernel.compiled
+        if name in ("shared", "num_warps", "tmem_size", "global_scratch_size"):
+            return compiled.get(name, 0)
+        raise AttributeError(name)
+
+    def _asdict(self) -> dict:
+        return {"name": self._kernel.name, **vars(self._kernel.options)}
+
+
+def _described(source: Any, chosen: Any) -> dict:
+    if describer is None:
+        return {"hash": ""}
+    own = describer.constexpr_functions(source.fn)
+    if own:
+        from .constexpr_calls import record
+
+        record(source, chosen, own)
+    return describer.specialisation(source, chosen)
+
+
+def _check_grid(name: str, grid: list[int]) -> None:
+    for size, most, axis in zip(grid, _MAX_GRID, "xyz", strict=True):
+        if not 0 <= size <= most:
+            raise RuntimeError(
+                "Triton Error [CUDA]: invalid argument: "
+                f"{name} is launched on {size:,} programs in {axis}; at most {most:,} are possible"
+            )
+
+
+def _arguments(name: str, kind: Any, value: Any) -> list[dict]:
+    """The arguments of a launch that one parameter stands for: none of a constexpr."""
+    if isinstance(kind, tuple):
+        pairs = zip(kind, value, strict=True)
+        return [each for pair in pairs for each in _arguments(name, *pair)]
+    if kind == "constexpr":
+        return []
+    if kind.startswith("tensordesc"):
+        return [{"descriptor": _descriptor(value)}]
+    if kind.startswith("*"):
+        return [_pointer(name, value)]
+    return [_scalar(name, kind, value)]
+
+
+def _pointer(name: str, value: Any) -> dict:
+    recorder = fake_tensors.recorder
+    base = getattr(value, "base", value)  # of what triton.reinterpret made
+    if isinstance(base, torch.Tensor):
+        if not base.is_cuda:
+            raise ValueError(f"{name}: Pointer argument cannot be accessed from Triton (cpu tensor?)")
+        return {
+            "pointer": [recorder.buffer(base), base.storage_offset() * base.element_size()],
+        }
+    address = value.data_ptr() if hasattr(value, "data_ptr") else value or 0
+    target = recorder.at(int(address))
+    if target is None:
+        return {"scalar": struct.pack("<q", int(address)).hex(), "type": "i64"}
+    return {"pointer": list(target)}
+
+
+def _scalar(name: str, kind: str, value: Any) -> dict:
+    recorder = fake_tensors.recorder
+    if kind in ("i64", "u64") and (target := recorder.at(int(value))) is not None:
+        return {"pointer": list(target)}
+    if kind == "bf16":
+        data = struct.pack("<f", value)[2:]
+    elif kind in _FORMATS:
+        try:
+            data = struct.pack(_FORMATS[kind], value)
+        except (struct.error, OverflowError, TypeError) as error:
+            raise TypeError(f"{name}: {value!r} is no {kind}: {error}") from None
+    else:
+        raise Unsupported(f"{name}: an argument of type {kind} is not modelled")
+    return {"scalar": data.hex(), "type": kind}
+
+
+def _descriptor(value: Any) -> dict:
+    recorder = fake_tensors.recorder
+    base = value.base
+    return {
+        "buffer": recorder.buffer(base),
+        "offset": base.storage_offset(),
+        "dtype": str(base.dtype).removeprefix("torch."),
+        "shape": [int(each) for each in value.shape],
+        "strides": [int(each) for each in value.strides],
+        "block": [int(each) for each in value.block_shape],
+        "padding": getattr(value, "padding", "zero"),
+    }
+
+
+def _compile(source: Any, chosen: Any, described: dict) -> dict:
+    """Compile a kernel, elsewhere if there is such a service. Raises Triton's exceptions."""
+    if compile_elsewhere is not None:
+        answer = compile_elsewhere(described)
+        if "error" in answer:
+            failure = answer["error"]
+            if failure.get("autotuner_skips"):
+                raise OutOfResources(failure["message"], "", "of the configuration")
+            raise KernelError(failure["message"], failure.get("line", 0))
+        return answer
+    from ..compile.backend import build
+    from ..compile.frontend import lower
+
+    return build(lower(source, chosen), chosen)
+
+
+def _plan_instead(source: Any, target: Any = None, options: Any = None, **_: Any) -> PlannedKernel:
+    """Stands for triton.compile."""
+    if not hasattr(source, "fn"):
+        raise Unsupported("compiling IR from a file is not modelled: launch a @triton.jit function")
+    chosen = make_backend(TARGET).parse_options(dict(options or {}))
+    return PlannedKernel(source, chosen)
+
+
+def install() -> None:
+    """Make this Triton's driver, for the rest of the process."""
+    import triton.compiler.compiler as compiler
+
+    triton.runtime.driver.set_active(PlanDriver())
+    triton.compiler.compile = compiler.compile = triton.compile = _plan_instead
+    triton.testing.do_bench = triton.testing.do_bench_cudagraph = _benchmark_by_hand
+    _install_autotuner()
+

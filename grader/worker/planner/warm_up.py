@@ -1,0 +1,54 @@
+"""What torch and Triton do once in a process, done in the fork server before any submission.
+
+The first operation on a FakeTensor imports half of torch, a second's work; each fork would repeat
+it. What is planned here is thrown away.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import warnings
+from pathlib import Path
+
+import torch
+import triton
+import triton.language as tl
+
+from ..compile import proxies
+from ..compile.source import SourceFolder
+from . import fake_tensors, triton_driver
+from .recording import Recorder
+from .specialisation import Describer
+
+
+@triton.jit
+def _copy(source, target, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = offsets < n
+    tl.store(target + offsets, tl.load(source + offsets, mask=mask), mask=mask)
+
+
+def run() -> None:
+    """Plan a few operations and a launch, into nothing."""
+    recorder = fake_tensors.recorder = Recorder(__file__)
+    triton_driver.describer = Describer(SourceFolder(str(Path(__file__).parent)))
+    proxies.path_of(tl.load)
+    fake = fake_tensors.HostOnly(allow_non_fake_inputs=True)
+    noting = fake_tensors.PlanMode(recorder)
+    with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with fake, noting:
+            _operations()
+        recorder.end_call()
+    fake_tensors.recorder = triton_driver.describer = None
+
+
+def _operations() -> None:
+    x = torch.empty(100, dtype=torch.float32, device="cuda")
+    y = torch.zeros_like(x)
+    y[2:] = x[:98]
+    y.view(10, 10).t().contiguous()
+    (x.half() * 2.0).sum(dtype=torch.float32)
+    torch.arange(4, device="cuda")
+    _copy[(1,)](x, y, 100, BLOCK=128, num_warps=4)
