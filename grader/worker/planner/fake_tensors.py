@@ -7,6 +7,7 @@ are torch's own. Tensors that a launcher makes on the host by itself are real on
 from __future__ import annotations
 
 import ctypes
+import functools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,12 @@ class HostOnly(FakeTensorMode):
     """FakeTensorMode that never touches a device, whatever torch.cuda.is_available() says."""
 
     avoid_device_init = True
+
+
+@functools.cache
+def fake_mode() -> FakeTensorMode:
+    """The process's one mode: tensors of two of them can't be used together."""
+    return HostOnly(allow_non_fake_inputs=True)
 
 
 def install_device_guard() -> None:

@@ -68,7 +68,7 @@ class Planner:
         self.recorder = Recorder(path)
         self.entry: Any = None
         self._printed = _Bounded()
-        self._fake = fake_tensors.HostOnly(allow_non_fake_inputs=True)
+        self._fake = fake_tensors.fake_mode()
         self._noting = fake_tensors.PlanMode(self.recorder)
 
     def load(self, argument_count: int) -> None:

@@ -7,9 +7,13 @@ it. What is planned here is thrown away.
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import io
+import sys
+import types
 import warnings
 from pathlib import Path
+from typing import Any
 
 import torch
 import triton
@@ -31,16 +35,49 @@ def _copy(source, target, n, BLOCK: tl.constexpr):
 
 def run() -> None:
     """Plan a few operations and a launch, into nothing."""
+    _postpone_dynamo()
+    _plan()
+
+
+class _Postponed(types.ModuleType):
+    """torch._dynamo, executed when something is asked of it that isn't there yet."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or self.__spec__ is None:
+            raise AttributeError(name)
+        self.__class__ = types.ModuleType
+        self.__spec__.loader.exec_module(self)
+        return getattr(self, name)
+
+
+def _postpone_dynamo() -> None:
+    """Import of torch._dynamo only its settings, which FakeTensorMode reads.
+
+    To import all of it takes a second. It has a part in torch's own functions only by keeping off
+    them (`disable`).
+    """
+    name = "torch._dynamo"
+    if name in sys.modules:
+        return
+    spec = importlib.util.find_spec(name)
+    module = _Postponed(name)
+    module.__spec__, module.__file__, module.__package__ = spec, spec.origin, name
+    module.__path__ = spec.submodule_search_locations
+    module.disable = lambda function=None, *args, **kwargs: function
+    sys.modules[name] = torch._dynamo = module
+    importlib.import_module(f"{name}.config")
+
+
+def _plan() -> None:
     recorder = fake_tensors.recorder = Recorder(__file__)
     triton_driver.describer = Describer(SourceFolder(str(Path(__file__).parent)))
     proxies.path_of(tl.load)
-    fake = fake_tensors.HostOnly(allow_non_fake_inputs=True)
+    fake = fake_tensors.fake_mode()
     noting = fake_tensors.PlanMode(recorder)
     with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         with fake, noting:
             _operations()
-        recorder.end_call()
     fake_tensors.recorder = triton_driver.describer = None
 
 
