@@ -35,8 +35,11 @@ def compile_frontend(folder: str, specialisation: dict) -> dict:
         try:
             return _compile(namespace, specialisation)
         except Exception as error:
-            functions = namespace.functions
-            return {"error": messages.failure(error, functions, diagnostics()).to_json()}
+            places = [
+                messages.Place(made.src, made.function.file, made.function.line)
+                for made in namespace.functions
+            ]
+            return {"error": messages.failure(error, places, diagnostics()).to_json()}
 
 
 @functools.cache

@@ -10,18 +10,18 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 import triton
 from triton.compiler.errors import CompilationError, CompileTimeAssertionFailure
 from triton.runtime.errors import OutOfResources, PTXASError
 
 from .failures import CompileFailure
-from .textual import TextFunction
 
 _TRITON_FOLDER = str(Path(triton.__file__).parent)
 _DIAGNOSTIC = re.compile(
-    r'^(?:loc\()?"?(?P<file>[^\n":]{1,400}\.py)"?:(?P<line>\d{1,9}):\d{1,9}\)?: error: (?P<text>.*)$',
+    r'^(?:loc\()?"?(?P<file>[^\n":]{1,400}\.py)"?:(?P<line>\d{1,9}):\d{1,9}\)?'
+    r": error: (?P<text>.*)$",
     re.MULTILINE,
 )
 _ASSEMBLER = re.compile(r"line \d{1,9}; error\s*: (.*)")
@@ -42,10 +42,21 @@ _ADVICE = (
 )
 
 
+class Place(NamedTuple):
+    """Where the source that Triton compiles stands in the submission."""
+
+    source: str  # as a jit function's `src` has it
+    file: str
+    line: int
+
+
 def failure(
-    error: BaseException, functions: Sequence[TextFunction] = (), diagnostics: str = ""
+    error: BaseException, functions: Sequence[Place] = (), diagnostics: str = ""
 ) -> CompileFailure:
-    """The failure that an exception of the compiler is; `diagnostics` is what its C++ side said."""
+    """The failure that an exception of the compiler is; `diagnostics` is what its C++ side said.
+
+    `functions` are those that were compiled, the kernel first.
+    """
     if isinstance(error, CompileFailure):
         return error
     errors = _chain(error)
@@ -55,11 +66,11 @@ def failure(
     reason = _reason(errors)
     if not any(isinstance(each, CompilationError) for each in errors):
         if functions and not line:
-            file, line = functions[0].function.file, functions[0].function.line
+            file, line = functions[0].file, functions[0].line
         said = _DIAGNOSTIC.search(diagnostics)
         if said:
             reason = said["text"]
-            if not functions or said["file"].endswith(functions[0].function.file):
+            if not functions or said["file"].endswith(functions[0].file):
                 file, line = file or Path(said["file"]).name, int(said["line"])
     skips = (PTXASError, CompileTimeAssertionFailure, OutOfResources)
     return CompileFailure(
@@ -79,20 +90,20 @@ def _chain(error: BaseException) -> list[BaseException]:
     return errors
 
 
-def _place(errors: Sequence[BaseException], functions: Sequence[Any]) -> tuple[str, int, str]:
+def _place(errors: Sequence[BaseException], functions: Sequence[Place]) -> tuple[str, int, str]:
     """File, line and source line of the innermost place in the student's own text."""
     for error in reversed(errors):
         node = getattr(error, "node", None)
         if not isinstance(error, CompilationError) or not hasattr(node, "lineno"):
             continue
         for made in reversed(functions):
-            if made.src != error.src:
+            if made.source != error.src:
                 continue
             text = error.src.split("\n")[node.lineno - 1]
             indent = len(text) - len(text.lstrip())
             caret = " " * max(node.col_offset - indent, 0) + "^"
-            line = made.function.line + node.lineno - 1
-            return made.function.file, line, f"{text.strip()}\n{caret}"
+            line = made.line + node.lineno - 1
+            return made.file, line, f"{text.strip()}\n{caret}"
     return "", 0, ""
 
 

@@ -16,7 +16,8 @@ import triton
 import triton.testing
 from triton.compiler import make_backend
 from triton.runtime import autotuner
-from triton.runtime.errors import OutOfResources
+from triton.compiler.errors import CompileTimeAssertionFailure
+from triton.runtime.errors import OutOfResources, PTXASError
 
 from ..compile import options
 from ..compile.options import TARGET
@@ -25,6 +26,8 @@ from .errors import KernelError, Unsupported
 from .notes import note
 from .specialisation import Describer
 
+# What an autotuner passes over.
+_SKIPPED = (OutOfResources, CompileTimeAssertionFailure, PTXASError)
 _MAX_GRID = (2**31 - 1, 65_535, 65_535)
 _FORMATS = {
     "i1": "<?", "u1": "<?", "i8": "<b", "i16": "<h", "i32": "<i", "i64": "<q",
@@ -348,10 +351,19 @@ def _compile(source: Any, chosen: Any, described: dict) -> dict:
                 raise OutOfResources(failure["message"], "", "of the configuration")
             raise KernelError(failure["message"], failure.get("line", 0))
         return answer
+    from ..compile import messages
     from ..compile.backend import build
     from ..compile.frontend import lower
 
-    return build(lower(source, chosen), chosen)
+    try:
+        with messages.captured_stderr() as diagnostics:
+            return build(lower(source, chosen), chosen)
+    except _SKIPPED:
+        raise
+    except Exception as error:
+        kernel = messages.Place(source.fn.src, described["file"], described["line"])
+        failure = messages.failure(error, [kernel], diagnostics())
+        raise KernelError(f"{failure.message}\n{failure.excerpt}", failure.line) from error
 
 
 def _plan_instead(source: Any, target: Any = None, options: Any = None, **_: Any) -> PlannedKernel:

@@ -1,0 +1,352 @@
+"""What launchers do with torch: all of it works unchanged, and is noted."""
+
+from __future__ import annotations
+
+import base64
+import struct
+
+import pytest
+
+from .planning import steps, tensor
+from .test_launches import HEAD, PAIR
+
+
+def test_a_copy_between_views_of_the_arguments(planning, tmp_path):
+    plan = planning.plan(tmp_path, "def f(x, y):\n    y[10:20] = x[::2][:10]\n", PAIR)
+
+    (copy,) = steps(plan, "copy")
+    assert copy["to"] == {
+        "buffer": 1, "dtype": "float32", "shape": [10], "strides": [1], "offset": 1034,
+    }  # fmt: skip
+    assert copy["from"]["strides"] == [2]
+    assert copy["line"] == 2
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "y.copy_(x)",
+        "y[:] = x",
+        "y[...] = x",
+        "torch.Tensor.copy_(y, x)",
+        "y.view(10, 10).copy_(x.view(10, 10))",
+        "y.data.copy_(x.detach())",
+        "y.set_(y); y.copy_(x)",
+    ],
+)
+def test_ways_to_copy(planning, tmp_path, line):
+    plan = planning.plan(tmp_path, f"import torch\ndef f(x, y):\n    {line}\n", PAIR)
+
+    assert [each["do"] for each in plan["calls"][0]] == ["copy"]
+
+
+def test_a_cast_is_a_copy_to_a_new_buffer_that_is_freed(planning, tmp_path):
+    text = "def f(x, y):\n    h = x.half()\n    del h\n    z = x.t().contiguous()\n"
+    plan = planning.plan(tmp_path, text, [tensor(16, 8), tensor(16, 8)])
+
+    assert [each["do"] for each in plan["calls"][0]] == [
+        "alloc", "copy", "free", "alloc", "copy", "free",
+    ]  # fmt: skip
+    assert steps(plan, "copy")[0]["to"]["dtype"] == "float16"
+    assert plan["buffers"][2] == {
+        "bytes": 256, "argument": None, "kind": "device", "name": "", "line": 2,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("expression", "value"),
+    [
+        ("torch.zeros_like(x)", 0),
+        ("torch.ones(4, device='cuda')", 1),
+        ("torch.full((4,), 2.5, device=x.device)", 2.5),
+        ("x.new_full((3,), float('-inf'))", "-inf"),
+        ("torch.empty_like(x).fill_(7)", 7),
+        ("x.new_zeros(5, dtype=torch.int32)", 0),
+        ("torch.zeros(4).cuda() if False else torch.zeros(4, device='cuda:0')", 0),
+    ],
+)
+def test_fills(planning, tmp_path, expression, value):
+    plan = planning.plan(tmp_path, f"import torch\ndef f(x, y):\n    z = {expression}\n", PAIR)
+
+    (fill,) = steps(plan, "fill")
+    assert fill["value"] == value
+
+
+@pytest.mark.parametrize(
+    ("expression", "data"),
+    [
+        ("torch.tensor([1, 2, 3], device='cuda', dtype=torch.int32)", struct.pack("<3i", 1, 2, 3)),
+        ("torch.arange(3, dtype=torch.int32).cuda()", struct.pack("<3i", 0, 1, 2)),
+        ("torch.arange(3, dtype=torch.int32, device='cuda')", struct.pack("<3i", 0, 1, 2)),
+        ("torch.tensor(2.5).to('cuda')", struct.pack("<f", 2.5)),
+        ("torch.from_numpy(numpy.ones(2, numpy.float32)).to(x)", struct.pack("<2f", 1, 1)),
+        ("torch.eye(2, device='cuda')", struct.pack("<4f", 1, 0, 0, 1)),
+        ("torch.tensor([0.5], pin_memory=True).to('cuda', non_blocking=True)", b"\0\0\0?"),
+    ],
+)
+def test_values_of_the_launcher_are_uploaded(planning, tmp_path, expression, data):
+    text = f"import torch, numpy\ndef f(x, y):\n    z = {expression}\n"
+    plan = planning.plan(tmp_path, text, PAIR)
+
+    (upload,) = steps(plan, "upload")
+    assert base64.b64decode(upload["data"]) == data
+
+
+def test_addresses_in_uploaded_bytes_are_relocated(planning, tmp_path):
+    text = (
+        "import torch\n"
+        "def f(x, y):\n"
+        "    z = torch.tensor([x.data_ptr(), 5, y[2:].data_ptr()], device='cuda')\n"
+    )
+    plan = planning.plan(tmp_path, text, PAIR)
+
+    assert steps(plan, "upload")[0]["pointers"] == [[0, 0, 4096], [16, 1, 4104]]
+
+
+@pytest.mark.parametrize(
+    ("line", "operation"),
+    [
+        ("y.copy_(x * torch.sigmoid(x))", "aten::sigmoid"),
+        ("torch.add(x, x, out=y)", "aten::add"),
+        ("y.mul_(2)", "aten::mul_"),
+        ("torch.nn.functional.silu(x)", "aten::silu"),
+        ("torch.compile(lambda t: t.exp())(x)", "aten::exp"),
+        ("torch.randn(4, device='cuda')", "aten::randn"),
+        ("x.sum()", "aten::sum"),
+        ("torch.mm(x.view(10, 10), y.view(10, 10))", "aten::mm"),
+    ],
+)
+def test_operations_that_compute_are_foreign(planning, tmp_path, line, operation):
+    plan = planning.plan(tmp_path, f"import torch\ndef f(x, y):\n    {line}\n", PAIR)
+
+    foreign = steps(plan, "foreign")
+    assert operation in [each["operation"] for each in foreign]
+    assert foreign[0]["line"] == 3
+
+
+def test_a_foreign_operation_names_what_it_reads_and_writes(planning, tmp_path):
+    plan = planning.plan(tmp_path, "def f(x, y):\n    y.addcmul_(x[:1], x)\n", PAIR)
+
+    (foreign,) = steps(plan, "foreign")
+    assert [each["buffer"] for each in foreign["inputs"]] == [1, 0, 0]
+    assert [each["buffer"] for each in foreign["outputs"]] == [1]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "x.max().item()",
+        "float(x[0])",
+        "if x.sum() > 0: pass",
+        "x.cpu()",
+        "x.to('cpu')",
+        "x.tolist()",
+        "x.cpu().numpy()",
+        "x.nonzero()",
+        "x[x > 0]",
+        "torch.equal(x, y)",
+        "torch.allclose(x, y)",
+        "torch.zeros(100).copy_(x)",
+        "f'{x[0]:.3f}'",
+        "numpy.asarray(x)",
+        "range(x.to(torch.int32)[0])",
+    ],
+)
+def test_an_operation_that_needs_data_is_named_at_its_line(planning, tmp_path, line):
+    refused = planning.plan(tmp_path, f"import torch, numpy\ndef f(x, y):\n    {line}\n", PAIR)
+
+    assert refused.get("type") == "NeedsData", refused
+    assert refused["code"] == "raised"
+    assert refused["line"] == 3
+    assert "Compute it in a kernel" in refused["message"]
+
+
+def test_questions_about_tensors_and_the_gpu(planning, tmp_path):
+    text = """
+import torch, triton
+def f(x, y):
+    assert x.is_cuda and not x.is_cpu and x.device == torch.device("cuda:0")
+    assert x.device.type == "cuda" and x.get_device() == 0 and x.is_contiguous()
+    assert torch.cuda.is_available() and torch.cuda.device_count() == 1
+    assert torch.cuda.get_device_capability(x.device) == (9, 0)
+    assert "H100" in torch.cuda.get_device_name()
+    props = torch.cuda.get_device_properties(x.device)
+    assert props.multi_processor_count == 132
+    with torch.cuda.device(x.device), torch.no_grad(), torch.inference_mode():
+        torch.cuda.synchronize()
+    torch.cuda.current_stream().synchronize()
+    assert triton.runtime.driver.active.get_current_target().arch == 90
+    assert triton.runtime.driver.active.get_active_torch_device().type == "cuda"
+    assert x.data_ptr() % 16 == 0 and x.stride() == (1,) and x.storage_offset() == 1024
+    assert torch.is_tensor(x) and isinstance(x, torch.Tensor)
+    assert x.dtype is torch.float32 and x.element_size() == 4
+    print(x.shape, x)
+"""
+    plan = planning.plan(tmp_path, text, PAIR)
+
+    assert [each["do"] for each in plan["calls"][0]] == ["synchronise"] * 2, plan
+    assert "torch.Size([100]) tensor(<no values in a plan>" in plan["printed"]
+
+
+def test_streams_and_events(planning, tmp_path):
+    text = HEAD + (
+        "def f(x, y):\n"
+        "    side = torch.cuda.Stream()\n"
+        "    side.wait_stream(torch.cuda.current_stream())\n"
+        "    with torch.cuda.stream(side):\n"
+        "        copy[(1,)](x, y, 100, BLOCK=128)\n"
+        "    done = side.record_event()\n"
+        "    torch.cuda.current_stream().wait_event(done)\n"
+        "    copy[(1,)](y, x, 100, BLOCK=128)\n"
+    )
+    plan = planning.plan(tmp_path, text, PAIR)
+
+    noted = [
+        (each["do"], each.get("event"), each.get("stream"))
+        for each in plan["calls"][0]
+        if each["do"] != "alloc"
+    ]
+    assert noted == [
+        ("record", 0, 0), ("wait", 0, 1), ("launch", None, 1), ("record", 1, 1), ("wait", 1, 0),
+        ("launch", None, 0),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "wrapper",
+    [
+        """
+class Function(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, y):
+        copy[(1,)](x, y, 100, BLOCK=128)
+        ctx.save_for_backward(x)
+        return y
+    @staticmethod
+    def backward(ctx, grad):
+        return grad, None
+def f(x, y):
+    Function.apply(x, y)
+""",
+        """
+class Module(torch.nn.Module):
+    def forward(self, x, y):
+        copy[(1,)](x, y, 100, BLOCK=128)
+        return y
+module = Module().cuda().eval()
+def f(x, y):
+    module(x, y)
+""",
+        """
+@torch.library.custom_op("tests::copied", mutates_args=("y",))
+def copied(x: torch.Tensor, y: torch.Tensor) -> None:
+    copy[(1,)](x, y, 100, BLOCK=128)
+def f(x, y):
+    torch.ops.tests.copied(x, y)
+""",
+        """
+library = torch.library.Library("tests", "DEF")
+library.define("other(Tensor x, Tensor(a!) y) -> ()")
+@torch.library.impl(library, "other", "CUDA")
+def other(x, y):
+    copy[(1,)](x, y, 100, BLOCK=128)
+def f(x, y):
+    torch.ops.tests.other(x, y)
+""",
+        """
+import functools
+@functools.cache
+def scratch(n):
+    return torch.empty(n, device="cuda")
+@torch.compile
+def g(x, y):
+    copy[(1,)](x, y, 100, BLOCK=128)
+def f(x, y):
+    scratch(10)
+    g(x, y)
+""",
+    ],
+)
+def test_wrappers(planning, tmp_path, wrapper):
+    plan = planning.plan(tmp_path, HEAD + wrapper, PAIR)
+
+    assert len(steps(plan, "launch")) == 1
+    assert len(steps(plan, "launch", call=1)) == 1
+    assert not steps(plan, "foreign")
+
+
+def test_what_is_cached_is_allocated_in_the_first_call_only(planning, tmp_path):
+    text = HEAD + (
+        "cache = {}\n"
+        "at_import = torch.zeros(8, device='cuda')\n"
+        "def f(x, y):\n"
+        "    if 'w' not in cache:\n"
+        "        cache['w'] = torch.zeros(100, device='cuda')\n"
+        "    copy[(1,)](at_import, y, 8, BLOCK=128)\n"
+        "    copy[(1,)](cache['w'], y, 100, BLOCK=128)\n"
+    )
+    plan = planning.plan(tmp_path, text, PAIR)
+
+    assert [each["do"] for each in plan["calls"][0]] == [
+        "alloc", "fill", "alloc", "fill", "launch", "launch",
+    ]  # fmt: skip
+    assert [each["do"] for each in plan["calls"][1]] == ["launch", "launch"]
+    assert [each["kind"] for each in plan["buffers"]] == ["argument"] * 2 + ["device"] * 2
+
+
+def test_joined_tensors_are_copies(planning, tmp_path):
+    plan = planning.plan(tmp_path, "import torch\ndef f(x, y):\n    torch.cat([x, y])\n", PAIR)
+
+    assert [each["to"]["offset"] for each in steps(plan, "copy")] == [0, 100]
+
+
+def test_a_host_argument_is_copied_to_the_device(planning, tmp_path):
+    plan = planning.plan(
+        tmp_path, "def f(x, y):\n    y.copy_(x)\n    x.copy_(y)\n", [tensor(100, space="host"), PAIR[1]]
+    )
+
+    copies = steps(plan, "copy")
+    assert [(each["from"]["buffer"], each["to"]["buffer"]) for each in copies] == [(0, 1), (1, 0)]
+
+
+def test_a_module_that_can_not_be_executed(planning, tmp_path):
+    refused = planning.plan(tmp_path, "import torch\n1 / 0\n", PAIR)
+
+    assert refused["code"] == "import_failed"
+    assert (refused["type"], refused["line"]) == ("ZeroDivisionError", 2)
+    assert planning.plan(tmp_path, "def f(x:\n", PAIR)["line"] == 1
+    assert planning.plan(tmp_path, "def g(): pass\n", PAIR)["functions"] == ["g"]
+    assert planning.plan(tmp_path, "def f(x): pass\n", PAIR)["signature"] == "(x)"
+
+
+@pytest.mark.parametrize(
+    ("body", "limit"),
+    [
+        ("for _ in range(20001): y.zero_()", "20,000"),
+        ("a = [torch.empty(1, device='cuda') for _ in range(4097)]", "4,096"),
+        ("a = torch.empty(1 << 32, device='cuda')", "2,147,483,648"),
+        ("a = torch.arange(9000, dtype=torch.float64).cuda()", "65,536"),
+        ("for i in range(4097): copy[(1,)](x, y, 100, BLOCK=64)", "4,096"),
+        ("for i in range(257): copy[(1,)](x, y, 100, i, BLOCK=64)", "256"),
+    ],
+)
+def test_limits_name_their_number(planning, tmp_path, body, limit):
+    head = HEAD.replace("x, y, n, BLOCK", "x, y, n, K: tl.constexpr = 0, BLOCK")
+    refused = planning.plan(tmp_path, f"{head}def f(x, y):\n    {body}\n", PAIR)
+
+    assert refused.get("type") == "PlanLimit", refused
+    assert limit in refused["message"]
+
+
+def test_printed_text_is_bounded(planning, tmp_path):
+    plan = planning.plan(tmp_path, "def f(x, y):\n    print('a' * 50_000)\n", PAIR)
+
+    assert plan["printed"] == "a" * 16_384
+
+
+def test_an_exception_of_the_launcher(planning, tmp_path):
+    text = "def g():\n    raise KeyError('k')\ndef f(x, y):\n    g()\n"
+    refused = planning.plan(tmp_path, text, PAIR)
+
+    assert (refused["code"], refused["type"], refused["line"]) == ("raised", "KeyError", 2)
+    assert "submission.py:4 in f: g()" in refused["detail"]
