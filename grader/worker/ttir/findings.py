@@ -1,0 +1,75 @@
+"""What should not have happened in a launch, as the report of a run names it.
+
+The fields are those of grader/triton_report.py's Finding. Each kind is kept once for each line,
+with the first element it was observed at and how many elements there were.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .regions import Regions
+
+MAX_FINDINGS = 16
+MAX_KERNEL = 100  # characters of its name
+
+
+class Findings:
+    """The findings of one call of the entry.
+
+    `cut` says that there were more than fit.
+    """
+
+    def __init__(self, regions: Regions) -> None:
+        self._regions = regions
+        self._kept: dict[tuple[str, int, int], dict[str, Any]] = {}
+        self.cut = False
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def add(
+        self,
+        kind: str,
+        line: int,
+        kernel: str,
+        program: tuple[int, int, int],
+        *,
+        count: int = 1,
+        address: int = 0,
+        width: int = 1,
+        other: dict[str, Any] | None = None,
+    ) -> None:
+        """Add `count` elements of one line, the first of them at `address` by `program`.
+
+        `other` are the fields about the second access of a pair.
+        """
+        key = (kind, line, (other or {}).get("other_line", 0))
+        if key in self._kept:
+            self._kept[key]["count"] += count
+            return
+        if len(self._kept) >= MAX_FINDINGS:
+            self.cut = True
+            return
+        near = self._regions.nearest_argument(address)
+        self._kept[key] = {
+            "kind": kind,
+            "line": line,
+            "kernel": kernel[:MAX_KERNEL],
+            "count": count,
+            "program": list(program),
+            "argument": None if near is None else near.argument,
+            "offset": 0 if near is None else address - near.start,
+            "bytes": width,
+            **(other or {}),
+        }
+
+    def report(self) -> list[dict[str, Any]]:
+        """All findings, as JSON can hold them."""
+        return list(self._kept.values())
+
+
+def coordinates(linear: int, grid: tuple[int, int, int]) -> tuple[int, int, int]:
+    """The program (x, y, z) of a linear program number."""
+    x, y, _ = (max(1, each) for each in grid)
+    return int(linear % x), int(linear // x % y), int(linear // (x * y))

@@ -1,0 +1,195 @@
+"""Which accesses of two programs an atomic orders: happens-before, as the PTX memory model has it.
+
+An atomic that releases publishes what its program did before. A later atomic on the same address
+that acquires, and whose result its program uses, comes after all of that. Chains of such pairs
+order accesses (a lock, a counter that says which program is the last). An atomic whose result
+nobody uses can't tell its program anything, so it acquires nothing.
+
+A program's time is its stamp: how many ordering atomics it has executed. Nothing is computed until
+`Ordering.ordered` asks about pairs of accesses that would race otherwise.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+MAX_EVENTS = 1 << 18  # of one launch: an address and a program that orders by it
+MAX_CELLS = 1 << 26  # of all vector clocks that are alive together
+
+
+class Undecidable(Exception):
+    """A launch has more ordering atomics than are followed."""
+
+
+@dataclass(frozen=True)
+class Synchronisation:
+    """What an atomic orders."""
+
+    acquires: bool
+    releases: bool
+
+
+@dataclass(frozen=True)
+class _Events:
+    """One atomic instruction of a chunk; entry i is one address of program `programs[i]`."""
+
+    addresses: np.ndarray
+    programs: np.ndarray
+    stamps: np.ndarray
+    kind: Synchronisation
+
+
+class Ordering:
+    """The ordering atomics of one launch, in the order they were executed."""
+
+    def __init__(self, programs: int) -> None:
+        self.stamps = np.zeros(programs, dtype=np.int32)
+        self._events: list[_Events] = []
+
+    def add(
+        self,
+        addresses: np.ndarray,
+        rows: np.ndarray,
+        programs: np.ndarray,
+        kind: Synchronisation,
+    ) -> None:
+        """Programs execute an atomic: address i belongs to program `programs[rows[i]]`."""
+        owners = programs[rows]
+        self._events.append(_Events(addresses, owners, self.stamps[owners], kind))
+        self.stamps[programs] += 1
+
+    def ordered(
+        self,
+        sources: tuple[np.ndarray, np.ndarray],
+        targets: tuple[np.ndarray, np.ndarray],
+    ) -> np.ndarray:
+        """bool, for each pair: whether what the source's program did at its stamp comes first.
+
+        `sources` and `targets` are (programs, stamps). Raises Undecidable.
+        """
+        events = self._relevant()
+        if events is None or not len(sources[0]):
+            return np.zeros(len(sources[0]), dtype=bool)
+        pairs = np.stack([*sources, *targets], axis=1).astype(np.int64)
+        distinct, back = np.unique(pairs, axis=0, return_inverse=True)
+        return _Clocks(events, distinct).answers()[back.reshape(-1)]
+
+    def _relevant(self) -> dict[str, np.ndarray] | None:
+        """The events at addresses that some program acquires from, as columns; None without."""
+        acquired = [each.addresses for each in self._events if each.kind.acquires]
+        if not acquired:
+            return None
+        known = np.unique(np.concatenate(acquired))
+        columns: dict[str, list[np.ndarray]] = {
+            name: [] for name in ("address", "program", "stamp", "acquires", "releases")
+        }
+        for each in self._events:
+            place = np.searchsorted(known, each.addresses)
+            place = np.minimum(place, known.size - 1)
+            chosen = known[place] == each.addresses
+            size = int(np.count_nonzero(chosen))
+            columns["address"].append(place[chosen])
+            columns["program"].append(each.programs[chosen])
+            columns["stamp"].append(each.stamps[chosen])
+            columns["acquires"].append(np.full(size, each.kind.acquires))
+            columns["releases"].append(np.full(size, each.kind.releases))
+        whole = {name: np.concatenate(parts) for name, parts in columns.items()}
+        if whole["address"].size > MAX_EVENTS:
+            raise Undecidable(f"more than {MAX_EVENTS} atomics order programs")
+        return whole
+
+
+class _Clocks:
+    """Vector clocks along the events of a launch, for distinct pairs (p, stamp, q, stamp).
+
+    A clock has a column for each program that is the source of a pair: 0, or one more than the
+    stamp up to which the clock's owner knows what that program did.
+    """
+
+    def __init__(self, events: dict[str, np.ndarray], pairs: np.ndarray) -> None:
+        self._events = events
+        self._pairs = pairs
+        sources = np.unique(pairs[:, 0])
+        self._column = {int(program): column for column, program in enumerate(sources)}
+        self._columns = len(sources)
+        self._of_program: dict[int, np.ndarray] = {}
+        self._of_address: dict[int, np.ndarray] = {}
+        self._answers = np.zeros(len(pairs), dtype=bool)
+        self._waiting = self._queries()
+        self._last_release = self._last_releases()
+
+    def answers(self) -> np.ndarray:
+        """bool for each pair: whether the source comes first."""
+        names = ("address", "program", "stamp", "acquires", "releases")
+        for address, program, stamp, acquires, releases in zip(
+            *(self._events[name].tolist() for name in names), strict=True
+        ):
+            self._answer(program, stamp)
+            self._step(address, program, stamp, acquires, releases)
+        for program in list(self._waiting):
+            self._answer(program, None)
+        return self._answers
+
+    def _queries(self) -> dict[int, list[tuple[int, np.ndarray]]]:
+        """For each target program: (stamp, indices of pairs), the latest first."""
+        order = np.lexsort((self._pairs[:, 3], self._pairs[:, 2]))
+        ordered = self._pairs[order]
+        changed = (np.diff(ordered[:, 2:], axis=0) != 0).any(axis=1)
+        groups = np.split(order, np.flatnonzero(changed) + 1)
+        queries: dict[int, list[tuple[int, np.ndarray]]] = {}
+        for group in reversed(groups):
+            _, _, program, stamp = self._pairs[group[0]].tolist()
+            queries.setdefault(program, []).append((stamp, group))
+        return queries
+
+    def _last_releases(self) -> dict[int, int]:
+        """For each program, the stamp of its last event that releases."""
+        releasing = self._events["releases"]
+        programs = self._events["program"][releasing].tolist()
+        return dict(zip(programs, self._events["stamp"][releasing].tolist(), strict=True))
+
+    def _answer(self, program: int, before: int | None) -> None:
+        """Answer the queries about a program's accesses up to the event with stamp `before`."""
+        queries = self._waiting.get(program)
+        while queries and (before is None or queries[-1][0] <= before):
+            _, indices = queries.pop()
+            clock = self._of_program.get(program)
+            if clock is not None:
+                columns = [self._column[each] for each in self._pairs[indices, 0].tolist()]
+                self._answers[indices] = clock[columns] > self._pairs[indices, 1]
+        if not queries:
+            self._waiting.pop(program, None)
+
+    def _step(self, address: int, program: int, stamp: int, acquires: bool, releases: bool) -> None:
+        shared = self._of_address.get(address)
+        needed = program in self._waiting or self._last_release.get(program, -1) > stamp
+        mine = self._of_program.get(program)
+        if acquires and shared is not None and needed:
+            mine = self._of_program[program] = self._merged(mine, shared)
+        if releases:
+            if shared is None:
+                shared = self._of_address[address] = self._fresh()
+            if mine is not None:
+                np.maximum(shared, mine, out=shared)
+            column = self._column.get(program)
+            if column is not None:
+                shared[column] = max(int(shared[column]), stamp + 1)
+        if not needed:
+            self._of_program.pop(program, None)
+
+    def _merged(self, mine: np.ndarray | None, shared: np.ndarray) -> np.ndarray:
+        if mine is None:
+            self._check_room()
+            return shared.copy()
+        return np.maximum(mine, shared, out=mine)
+
+    def _fresh(self) -> np.ndarray:
+        self._check_room()
+        return np.zeros(self._columns, dtype=np.int32)
+
+    def _check_room(self) -> None:
+        alive = len(self._of_program) + len(self._of_address) + 1
+        if alive * self._columns > MAX_CELLS:
+            raise Undecidable(f"vector clocks of more than {MAX_CELLS} cells")

@@ -1,0 +1,139 @@
+"""Data races between the programs of one launch.
+
+Two programs race where they touch one byte, at least one of them writes it, not both do so by an
+atomic, and no atomic orders them (see ordering.py). Two stores of the same value are no finding:
+kernels set flags that way. The log keeps runs of neighbouring addresses, not elements, and nothing
+is compared before the launch ends: which programs ran earlier makes no difference. Where runs of
+two programs overlap, overlaps.py looks at the elements.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .access_log import Log, Site
+from .accesses import LaneReader, Lanes
+from .findings import Findings, coordinates
+from .observer import Observer
+from .ordering import Ordering, Undecidable
+from .overlaps import Pairs, conflicts
+from .regions import Regions
+from .semantics import synchronisation
+
+if TYPE_CHECKING:
+    from .executor import Launch
+    from .observer import Access
+
+MAX_RUNS = 1 << 24  # of neighbouring addresses, in one launch
+
+
+class Races(Observer):
+    """Finds data races between the programs of a launch.
+
+    `cut` says that a launch was too large to be judged as a whole.
+    """
+
+    def __init__(
+        self, regions: Regions, findings: Findings, *, reader: LaneReader | None = None
+    ) -> None:
+        self.cut = False
+        self._findings = findings
+        self._read_only = Regions([region for region in regions if not region.writable])
+        self._reader = reader or LaneReader()
+        self._kernel = ""
+        self._grid = (1, 1, 1)
+        self._programs = 1
+        self._log = Log()
+        self._ordering = Ordering(1)
+
+    def begin(self, launch: Launch) -> None:
+        """A launch begins."""
+        self._kernel = launch.module.entry.name
+        self._grid = launch.grid
+        self._programs = int(np.prod(launch.grid, dtype=np.int64))
+        self._log = Log()
+        self._ordering = Ordering(self._programs)
+
+    def access(self, access: Access) -> None:
+        """Programs of a chunk access a block each."""
+        if self._programs == 1:
+            return
+        sync = synchronisation(access.op, access.kind)
+        if sync is None and access.kind == "load" and self._only_read(access):
+            return
+        lanes = self._reader.lanes(access)
+        if self._log.runs < MAX_RUNS:
+            stamps = self._ordering.stamps[lanes.programs]
+            self._log.add(lanes, Site(access.op.line[1], access.kind), stamps, sync is not None)
+        else:
+            self.cut = True
+        if sync is not None:
+            self._synchronise(lanes, sync)
+
+    def end(self) -> None:
+        """The launch ended: compare what its programs accessed."""
+        log, self._log = self._log, Log()
+        self._reader.forget()
+        for pairs in conflicts(log):
+            try:
+                ordered = self._ordering.ordered(
+                    (pairs.programs[0], pairs.stamps[0]), (pairs.programs[1], pairs.stamps[1])
+                )
+            except Undecidable:
+                self.cut = True
+                return
+            self._report(pairs, np.flatnonzero(~ordered))
+
+    def _only_read(self, access: Access) -> bool:
+        """Whether the addresses lie in an argument that the launch can't write."""
+        addresses = np.asarray(access.full())
+        if not addresses.size:
+            return True
+        low, high = int(addresses.min()), int(addresses.max()) + access.width
+        if any(region.covers(low, high) for region in self._read_only):
+            return True
+        if access.active is None:
+            return False
+        chosen = addresses[np.broadcast_to(access.active, addresses.shape)]
+        if not chosen.size:
+            return True
+        low, high = int(chosen.min()), int(chosen.max()) + access.width
+        return any(region.covers(low, high) for region in self._read_only)
+
+    def _synchronise(self, lanes: Lanes, sync: Any) -> None:
+        if lanes.active is None:
+            rows = np.repeat(np.arange(len(lanes.programs)), lanes.addresses.shape[1])
+            addresses = lanes.addresses.reshape(-1)
+        else:
+            rows, _ = np.nonzero(lanes.active)
+            addresses = lanes.addresses[lanes.active]
+        self._ordering.add(addresses, rows, lanes.programs, sync)
+
+    def _report(self, pairs: Pairs, chosen: np.ndarray) -> None:
+        """Add a finding for each pair of lines; the write of a pair comes first."""
+        keys = pairs.sites[0][chosen].astype(np.int64) << 32 | pairs.sites[1][chosen]
+        for key in np.unique(keys):
+            alike = chosen[keys == key]
+            first = int(alike[0])
+            sites = [pairs.site(side, first) for side in (0, 1)]
+            # The later write, or the only one.
+            mine = 1 if sites[1].kind != "load" else 0
+            other = 1 - mine
+            x, y = (int(pairs.programs[side][first]) for side in (mine, other))
+            self._findings.add(
+                "data_race",
+                sites[mine].line,
+                self._kernel,
+                coordinates(x, self._grid),
+                count=int(np.unique(pairs.addresses[alike]).size),
+                address=int(pairs.addresses[first]),
+                width=pairs.unit,
+                other={
+                    "access": sites[mine].kind,
+                    "other_line": sites[other].line,
+                    "other_program": list(coordinates(y, self._grid)),
+                    "other_access": sites[other].kind,
+                },
+            )

@@ -1,0 +1,191 @@
+"""Memory that a kernel may touch: the arguments, element by element, and the entry's scratch.
+
+Addresses are those of the plan's buffers (see memory.py). What lies between padded rows of an
+argument belongs to its buffer but not to the argument, so `Region.holds` says no to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+SECTOR_BITS = 5  # a sector has 32 bytes
+SECTOR_BYTES = 1 << SECTOR_BITS
+
+
+@dataclass
+class Region:
+    """A strided argument or a scratch buffer, and what was loaded from and stored to it.
+
+    `steps` are (bytes from one element to the next, elements) of each dimension, the largest step
+    first; () where there are no gaps. `loads` and `stores` count bytes, each time they are asked
+    for; the bitmaps say which elements were touched at all. `writable` is False for arguments that
+    every program only reads.
+    """
+
+    start: int  # address of the first byte
+    end: int  # behind the last one
+    itemsize: int = 1
+    argument: int | None = None  # place in the entry's signature; None for scratch
+    steps: tuple[tuple[int, int], ...] = ()
+    writable: bool = True
+    loads: int = 0
+    stores: int = 0
+    loaded: np.ndarray | None = field(default=None, repr=False)  # bool per element
+    stored: np.ndarray | None = field(default=None, repr=False)
+
+    @property
+    def dense(self) -> bool:
+        """Whether every byte between its start and its end belongs to it."""
+        return not self.steps
+
+    def covers(self, low: int, high: int) -> bool:
+        """Whether all from `low` up to `high` lies between its start and its end."""
+        return self.start <= low and high <= self.end
+
+    def overlaps(self, low: int, high: int) -> bool:
+        """Whether any byte from `low` up to `high` lies between its start and its end."""
+        return low < self.end and self.start < high
+
+    def distance(self, address: int) -> int:
+        """How many bytes lie between it and an address outside."""
+        return max(self.start - address, address - self.end, 0)
+
+    def holds(self, addresses: np.ndarray, width: int) -> np.ndarray:
+        """bool, for each address: whether the `width` bytes there belong to it."""
+        offsets = addresses - self.start
+        inside = (offsets >= 0) & (offsets + width <= self.end - self.start)
+        if self.steps:
+            inside &= self._in_elements(offsets)
+            if width > 1:
+                inside &= self._in_elements(offsets + (width - 1))
+        return inside
+
+    def add(self, kind: str, addresses: np.ndarray, width: int) -> None:
+        """Count accesses at the distinct addresses of one request each."""
+        if kind != "store":
+            self.loads += addresses.size * width
+        if kind != "load":
+            self.stores += addresses.size * width
+        if self.loaded is None or self.stored is None:
+            return
+        first = (addresses - self.start) // self.itemsize
+        for element in range(max(1, width // self.itemsize)):
+            if kind != "store":
+                self.loaded[first + element] = True
+            if kind != "load":
+                self.stored[first + element] = True
+
+    def counted(self) -> dict[str, int | None]:
+        """What was loaded and stored, in bytes: every time, and each element once."""
+        return {
+            "argument": self.argument,
+            "load_bytes": self.loads,
+            "store_bytes": self.stores,
+            "distinct_load_bytes": _bytes_of(self.loaded, self.itemsize),
+            "distinct_store_bytes": _bytes_of(self.stored, self.itemsize),
+        }
+
+    def _in_elements(self, offsets: np.ndarray) -> np.ndarray:
+        rest, fits = offsets, np.ones(offsets.shape, dtype=bool)
+        for step, count in self.steps:
+            index, rest = np.divmod(rest, step)
+            fits &= index < count
+        return fits & (rest < self.itemsize)
+
+
+class Regions:
+    """All regions of one call, searched by address."""
+
+    def __init__(self, regions: Sequence[Region] = ()) -> None:
+        self._regions = sorted(regions, key=lambda region: region.start)
+
+    def __iter__(self) -> Iterator[Region]:
+        return iter(self._regions)
+
+    @property
+    def arguments(self) -> list[Region]:
+        """The regions that are arguments, in the order of the entry's signature."""
+        given = [region for region in self._regions if region.argument is not None]
+        return sorted(given, key=lambda region: region.argument or 0)
+
+    @property
+    def scratch_bytes(self) -> int:
+        """The bytes of all regions that the entry brought."""
+        return sum(each.end - each.start for each in self._regions if each.argument is None)
+
+    def nearest_argument(self, address: int) -> Region | None:
+        """The argument that lies nearest to an address."""
+        return min(self.arguments, key=lambda region: region.distance(address), default=None)
+
+    def whole(self, low: int, high: int) -> Region | None:
+        """The region without gaps that holds everything from `low` up to `high`."""
+        for region in self._regions:
+            if region.dense and region.covers(low, high):
+                return region
+        return None
+
+    def attribute(
+        self, addresses: np.ndarray, width: int
+    ) -> Iterator[tuple[Region | None, np.ndarray]]:
+        """(region, indices into `addresses`) for each region touched; (None, ...) for the rest."""
+        rest = np.arange(addresses.size)
+        if not rest.size:
+            return
+        low, high = int(addresses.min()), int(addresses.max()) + width
+        for region in self._regions:
+            if not region.overlaps(low, high):
+                continue
+            held = region.holds(addresses[rest], width)
+            if held.any():
+                yield region, rest[held]
+            rest = rest[~held]
+            if not rest.size:
+                return
+        yield None, rest
+
+
+def of_argument(
+    index: int,
+    address: int,
+    itemsize: int,
+    shape: Sequence[int],
+    strides: Sequence[int],
+    *,
+    writable: bool = True,
+) -> Region:
+    """The region of a tensor argument whose first element is at `address`; strides in elements."""
+    steps = sorted(
+        (
+            (stride * itemsize, size)
+            for size, stride in zip(shape, strides, strict=True)
+            if size > 1 and stride > 0
+        ),
+        reverse=True,
+    )
+    extent = sum(step * (count - 1) for step, count in steps) + itemsize
+    if 0 in shape:
+        steps, extent = [], 0
+    distinct = int(np.prod([count for _, count in steps], dtype=np.int64)) if extent else 0
+    elements = extent // itemsize
+    return Region(
+        address,
+        address + extent,
+        itemsize,
+        index,
+        () if extent == distinct * itemsize else tuple(steps),
+        writable,
+        loaded=np.zeros(elements, dtype=bool),
+        stored=np.zeros(elements, dtype=bool),
+    )
+
+
+def of_scratch(address: int, size: int) -> Region:
+    """The region of a buffer that the entry allocated."""
+    return Region(address, address + size)
+
+
+def _bytes_of(bitmap: np.ndarray | None, itemsize: int) -> int:
+    return 0 if bitmap is None else int(np.count_nonzero(bitmap)) * itemsize
