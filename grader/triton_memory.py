@@ -21,6 +21,8 @@ _STATUS_OF = {
     "out_of_bounds_read": Status.invalid_read,
     "out_of_bounds_write": Status.wrote_out_of_bounds,
     "misaligned": Status.misaligned_access,
+    "data_race": Status.data_race,
+    "uninitialised_read": Status.uninitialised_read,
 }
 
 

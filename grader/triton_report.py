@@ -36,9 +36,12 @@ MAX_WAVES = 32
 _CONFIG = pydantic.ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
 _Line = Annotated[int, Field(ge=0, lt=10_000_000)]
 _Kernel = Annotated[str, Field(max_length=100)]
-_Width = Annotated[int, Field(ge=1, le=8)]
+_Width = Annotated[int, Field(ge=1, le=16)]  # of an element, or of what a lane takes at once
 _Argument = Annotated[int, Field(ge=0, lt=64)]
-_Kind = Literal["out_of_bounds_read", "out_of_bounds_write", "misaligned"]
+_Access = Literal["load", "store", "atomic"]
+_Kind = Literal[
+    "out_of_bounds_read", "out_of_bounds_write", "misaligned", "data_race", "uninitialised_read"
+]
 
 
 @dataclass(frozen=True, config=_CONFIG)
@@ -46,7 +49,9 @@ class Finding:
     """Accesses of one line that should not be: `count` of them, told for the first.
 
     The access was of `bytes` bytes, `offset` bytes behind the first element of `argument`, the
-    nearest one (None where there is none).
+    nearest one (None where there is none). A data race is one of two accesses: `access` by
+    `program` at `line`, and `other_access` by `other_program` at `other_line`. An uninitialised
+    read at `line` reaches the store or the condition at `other_line`.
     """
 
     kind: _Kind
@@ -57,6 +62,19 @@ class Finding:
     argument: _Argument | None
     offset: Annotated[int, Field(ge=-(2**63), lt=2**64)]
     bytes: _Width
+    other_line: _Line = 0  # 0 where there is no second access
+    other_program: Index3 | None = None
+    access: _Access | None = None
+    other_access: _Access | None = None
+
+    @pydantic.model_validator(mode="after")
+    def _is_a_pair(self) -> Finding:
+        pair = (self.other_program, self.access, self.other_access)
+        if self.kind == "data_race" and None in pair:
+            raise ValueError("a data race of one access")
+        if self.kind != "data_race" and pair != (None, None, None):
+            raise ValueError("a second access where there is one")
+        return self
 
 
 @dataclass(frozen=True, config=_CONFIG)
@@ -68,7 +86,7 @@ class SiteCounters:
 
     kernel: _Kernel
     line: _Line
-    kind: Literal["load", "store", "atomic"]
+    kind: _Access
     bytes: _Width
     requests: Count
     lanes: Count
@@ -193,7 +211,19 @@ _SAYS = {
         "accesses an address that is no multiple of the element's size:",
         "Was a pointer cast to another type, or moved by bytes instead of elements?",
     ),
+    "uninitialised_read": (
+        "uses what a mask kept from being loaded:",
+        "An element of tl.load that is masked off has no value where `other` gives none. Pass "
+        "`other=`, or keep the element out of what is computed and stored.",
+    ),
+    "data_race": (
+        "",
+        "Programs of a launch run at the same time and in any order. Each element needs one "
+        "program that writes it; what several add to takes an atomic, or a lock.",
+    ),
 }
+
+_DOES = {"load": "loads", "store": "stores", "atomic": "atomically updates"}
 
 
 def message_of(
@@ -206,21 +236,56 @@ def message_of(
     the submission's file, `source` its lines.
     """
     verb, hint = _SAYS[finding.kind]
+    if finding.kind == "data_race":
+        return _race(finding, names, file, source), hint
     what = f"Program {finding.program} {verb} {_place(finding, names)}"
     if finding.line:
-        what += f", at {file}:{finding.line}"
-    if 1 <= finding.line <= len(source):
-        code = " ".join(source[finding.line - 1].split()).replace("`", "'")
-        what += f" (`{code if len(code) <= 100 else code[:100] + ' ...'}`)"
+        what += f", at {_code(finding.line, file, source)}"
+    if finding.kind == "uninitialised_read" and finding.other_line:
+        what += f"; it reaches {_code(finding.other_line, file, source)}"
     what += "."
     if finding.count > 1:
         what += f" {finding.count:,} elements did so there; this was the first."
     return what, hint
 
 
+def _race(
+    finding: Finding, names: Sequence[tuple[str, int]], file: str, source: Sequence[str]
+) -> str:
+    """'Program (1, 0, 0) stores 4 bytes at offset 0 of out, which has 64 bytes, at a.py:12 (`...`),
+    and program (0, 0, 0) loads them at a.py:9 (`...`); nothing orders the two.'
+    """
+    does = _DOES[finding.access or "store"]
+    other = _DOES[finding.other_access or "store"]
+    what = f"Program {finding.program} {does} {_place(finding, names)}"
+    if finding.line:
+        what += f", at {_code(finding.line, file, source)}"
+    what += f", and program {finding.other_program} {other} "
+    both_store = finding.access == finding.other_access == "store"
+    what += "another value there" if both_store else "the same"
+    if finding.other_line == finding.line:
+        what += " at the same line"
+    elif finding.other_line:
+        what += f" at {_code(finding.other_line, file, source)}"
+    what += "; nothing orders the two."
+    if finding.count > 1:
+        what += f" {finding.count:,} elements are contended there; this was the first."
+    return what
+
+
+def _code(line: int, file: str, source: Sequence[str]) -> str:
+    """'silu.py:12 (`x = tl.load(...)`)'."""
+    if not 1 <= line <= len(source):
+        return f"{file}:{line}"
+    code = " ".join(source[line - 1].split()).replace("`", "'")
+    return f"{file}:{line} (`{code if len(code) <= 100 else code[:100] + ' ...'}`)"
+
+
 def _place(finding: Finding, names: Sequence[tuple[str, int]]) -> str:
     size = f"{finding.bytes} byte{'s' * (finding.bytes > 1)}"
     if finding.argument is None or finding.argument >= len(names):
+        if finding.kind in ("data_race", "uninitialised_read"):  # such memory is some buffer's
+            return f"{size} of memory that the entry allocated"
         return f"{size} outside every tensor"
     name, length = names[finding.argument]
     if finding.offset < 0:

@@ -124,7 +124,7 @@ def metrics(evidence: MemoryEvidence) -> dict[str, float]:
         ({"load__sectors": 4097}, "sectors that the lanes can't have"),
         ({"load__lanes": 4097}, "lanes that the requests can't have"),
         ({"load__kernel": "k" * 101}, "kernel"),
-        ({"load__bytes": 16}, "bytes"),
+        ({"load__bytes": 17}, "bytes"),
         ({"x__argument": 1}, "an argument twice"),
         ({"x__load_bytes": 1}, "more bytes loaded once than in all"),
         ({"waves": [{**TOLD["waves"][0], "waves": 3}]}, "waves that the programs can't make"),
@@ -132,6 +132,8 @@ def metrics(evidence: MemoryEvidence) -> dict[str, float]:
         ({"findings": [{**FINDING, "kind": "race"}]}, "kind"),
         ({"findings": [{**FINDING, "program": [0]}]}, "program"),
         ({"findings": [{**FINDING, "offset": 1 << 64}]}, "offset"),
+        ({"findings": [{**FINDING, "kind": "data_race"}]}, "a data race of one access"),
+        ({"findings": [{**FINDING, "other_program": [0, 0, 0]}]}, "a second access"),
         ({"largest_tile": float("nan")}, ""),
     ],
 )
@@ -172,6 +174,52 @@ def test_a_finding_says_where_the_access_went(changes, words):
     report = parse(told(findings=[{**FINDING, **changes}]))
     what, _ = message_of(report.findings[0], [("x", SIZE), ("out", SIZE)], "silu.py", [])
     assert words in what
+
+
+RACE = {
+    **FINDING,
+    "kind": "data_race",
+    "offset": 64,
+    "access": "store",
+    "other_access": "load",
+    "other_program": [2, 0, 0],
+    "other_line": 1,
+}
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        (
+            {},
+            "Program (3, 0, 0) stores 4 bytes at offset 64 of x, which has 16,384 bytes, at "
+            "silu.py:2 (`b`), and program (2, 0, 0) loads the same at silu.py:1 (`a`); nothing "
+            "orders the two. 3 elements are contended there; this was the first.",
+        ),
+        (
+            {"other_access": "store", "other_line": 2},
+            "at silu.py:2 (`b`), and program (2, 0, 0) stores another value there at the same "
+            "line; nothing orders the two.",
+        ),
+        ({"argument": None}, "stores 4 bytes of memory that the entry allocated, at silu.py:2"),
+    ],
+)
+def test_a_race_names_both_accesses(changes, words):
+    finding = parse(told(findings=[{**RACE, **changes}])).findings[0]
+    what, hint = message_of(finding, [("x", SIZE)], "silu.py", ["a", "b"])
+    assert words in what
+    assert "atomic" in hint
+    assert triton_memory.status_of(finding) is Status.data_race
+
+
+def test_an_uninitialised_read_names_the_load_and_the_store():
+    changes = {"kind": "uninitialised_read", "offset": 8, "other_line": 1}
+    finding = parse(told(findings=[{**FINDING, **changes}])).findings[0]
+    what, hint = message_of(finding, [("x", SIZE)], "silu.py", ["a", "b"])
+    assert "uses what a mask kept from being loaded: 4 bytes at offset 8 of x" in what
+    assert "at silu.py:2 (`b`); it reaches silu.py:1 (`a`)." in what
+    assert "`other=`" in hint
+    assert triton_memory.status_of(finding) is Status.uninitialised_read
 
 
 # --- measuring ------------------------------------------------------------------------------------

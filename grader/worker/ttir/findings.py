@@ -12,6 +12,7 @@ from .regions import Regions
 
 MAX_FINDINGS = 16
 MAX_KERNEL = 100  # characters of its name
+_INSIDE = ("data_race", "uninitialised_read")  # kinds of accesses that stay inside a buffer
 
 
 class Findings:
@@ -42,7 +43,8 @@ class Findings:
     ) -> None:
         """Add `count` elements of one line, the first of them at `address` by `program`.
 
-        `other` are the fields about the second access of a pair.
+        `other` are the fields about the second access of a pair. The argument is the nearest one;
+        None for a race in the entry's own memory.
         """
         key = (kind, line, (other or {}).get("other_line", 0))
         if key in self._kept:
@@ -52,6 +54,8 @@ class Findings:
             self.cut = True
             return
         near = self._regions.nearest_argument(address)
+        if kind in _INSIDE and near is not None and not near.covers(address, address + width):
+            near = None  # the entry's own memory
         self._kept[key] = {
             "kind": kind,
             "line": line,

@@ -49,6 +49,8 @@ def access(
     """An access of addresses (programs, *block); `used` is whether the result is."""
     addresses = np.asarray(addresses, dtype=np.int64)
     used = attributes.pop("used", True)
+    if active is not None:
+        active = np.broadcast_to(np.asarray(active, dtype=bool), addresses.shape)
     if stored is not None:
         stored = np.broadcast_to(np.asarray(stored, dtype=f"u{width}"), addresses.shape)
     return Access(
