@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "../include/warpgrade/device_api.h"
+#include "device_work.h"
 #include "errors.h"
 #include "observe.h"
 
@@ -54,6 +55,8 @@ cudaError_t new_stream(cudaStream_t* stream) {
     **stream = {true};
     return cudaSuccess;
 }
+
+unsigned number_of(cudaEvent_t event) { return static_cast<unsigned>(event - events); }
 
 cudaError_t new_event(cudaEvent_t* event, unsigned flags) {
     if (!event) return fail(cudaErrorInvalidValue);
@@ -136,6 +139,11 @@ bool is_stream(cudaStream_t stream) {
     return stream >= streams && stream < streams + stream_count && stream->alive;
 }
 
+// 0 for the default streams.
+unsigned number_of(cudaStream_t stream) {
+    return stream < streams ? 0 : static_cast<unsigned>(stream - streams) + 1;
+}
+
 void forget_streams_and_events() { stream_count = event_count = 0; }
 
 }  // namespace warpgrade
@@ -170,6 +178,7 @@ cudaError_t cudaStreamQuery(cudaStream_t stream) { return cudaStreamSynchronize(
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
     WARPGRADE_HOST_CALL();
     if (!is_stream(stream) || !is_event(event)) return fail(cudaErrorInvalidResourceHandle);
+    if (event->recorded) work::waited(number_of(event), number_of(stream), WARPGRADE_CALLER);
     return cudaSuccess;
 }
 
@@ -190,6 +199,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
     pass_virtual_time(500);
     event->recorded = true;
     event->nanoseconds = virtual_nanoseconds();
+    work::recorded(number_of(event), number_of(stream), WARPGRADE_CALLER);
     return cudaSuccess;
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
@@ -205,13 +215,14 @@ cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEve
             return fail(cudaErrorInvalidResourceHandle);
         }
     }
-    auto passed = static_cast<int64_t>(end->nanoseconds - start->nanoseconds);
-    *milliseconds = static_cast<float>(static_cast<double>(passed) * 1e-6);
+    *milliseconds =
+        static_cast<float>(work::milliseconds(start->nanoseconds, end->nanoseconds));
     return cudaSuccess;
 }
 
 cudaError_t cudaDeviceSynchronize() {
     WARPGRADE_HOST_CALL();
+    work::synchronised(WARPGRADE_CALLER);
     return cudaSuccess;
 }
 cudaError_t cudaThreadSynchronize() { return cudaDeviceSynchronize(); }

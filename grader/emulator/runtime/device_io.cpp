@@ -1,9 +1,11 @@
 // What device code says: printf, a failed assert, __trap; and the clocks it reads.
+#include <algorithm>
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
 
 #include "../include/warpgrade/device_api.h"
+#include "device_work.h"
 #include "errors.h"
 #include "observe.h"
 
@@ -15,6 +17,17 @@ namespace {
 constexpr size_t output_bytes = 1024 * 1024;
 size_t printed;
 uint64_t nanoseconds;
+
+// Host code's own output: also kept with the plan, where there is one.
+int print_of_host(const char* format, va_list arguments) {
+    char text[1024];
+    va_list again;
+    va_copy(again, arguments);
+    const int length = std::vsnprintf(text, sizeof text, format, again);
+    va_end(again);
+    if (length > 0) work::printed(text, std::min<size_t>(length, sizeof text - 1));
+    return std::vprintf(format, arguments);
+}
 
 }  // namespace
 
@@ -37,7 +50,7 @@ int warpgrade_printf(const char* format, ...) {
     va_start(arguments, format);
     int length = 0;
     if (!current_thread) {
-        length = std::vprintf(format, arguments);
+        length = print_of_host(format, arguments);
     } else if (printed < output_bytes) {
         length = std::vprintf(format, arguments);
         if (length > 0) printed += static_cast<size_t>(length);

@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "../include/warpgrade/device_api.h"
+#include "device_work.h"
 #include "observe.h"
 
 namespace warpgrade {
@@ -78,12 +79,14 @@ cudaError_t fail(cudaError_t error) {
 
 void refuse_launch(cudaError_t error, const char* kernel, Address pc, const char* format, ...) {
     set_error(error, false);
-    if (sticky || unchecked.cuda_error) return;
-    unchecked = {error, kernel, pc, {}};
+    if (sticky) return;
+    LaunchError refused{error, kernel, pc, {}};
     va_list arguments;
     va_start(arguments, format);
-    std::vsnprintf(unchecked.reason, sizeof unchecked.reason, format, arguments);
+    std::vsnprintf(refused.reason, sizeof refused.reason, format, arguments);
     va_end(arguments);
+    work::refused(kernel, error, refused.reason, pc);
+    if (!unchecked.cuda_error) unchecked = refused;
 }
 
 const LaunchError* unchecked_launch_error() { return unchecked.cuda_error ? &unchecked : nullptr; }

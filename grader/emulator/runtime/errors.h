@@ -18,6 +18,7 @@ cudaError_t fail(cudaError_t error);
                                                  const char* format, ...);
 
 bool is_stream(cudaStream_t stream);  // a stream that exists, or the default one
+unsigned number_of(cudaStream_t stream);
 
 // The most dynamic shared memory that this kernel may be launched with.
 size_t dynamic_shared_limit(const void* function);

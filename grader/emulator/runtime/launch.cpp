@@ -1,22 +1,11 @@
-// Kernel launches: what CUDA refuses is refused with CUDA's error; the rest runs here and now,
-// block after block, which is one of the orders that streams allow.
+// Kernel launches as host code asks for them: what CUDA refuses is refused with CUDA's error.
 #include <algorithm>
 #include <vector>
 
 #include "../include/warpgrade/device_api.h"
+#include "device_work.h"
 #include "errors.h"
 #include "observe.h"
-#include "scheduler.h"
-
-// The runtime's own view of CUDA's built-in variables: here they may be written.
-__thread warpgrade::Index3 warpgrade_block_index asm("blockIdx");
-__thread warpgrade::Index3 warpgrade_block_size asm("blockDim") = {1, 1, 1};
-__thread warpgrade::Index3 warpgrade_grid_size asm("gridDim") = {1, 1, 1};
-
-extern "C" {
-__thread char warpgrade_dynamic_shared[warpgrade_dynamic_shared_bytes]
-    __attribute__((aligned(1024)));
-}
 
 namespace warpgrade {
 
@@ -27,7 +16,6 @@ struct FunctionLimit {
     size_t dynamic_shared;
 };
 std::vector<FunctionLimit> function_limits;
-uint64_t launches;
 
 // The largest limit of any kernel, for one whose address the launch doesn't know.
 size_t largest_limit() {
@@ -89,40 +77,6 @@ bool refuse_shared(const void* function, const char* kernel, size_t dynamic_shar
     return true;
 }
 
-// Runs the grid's blocks in the order of their numbers. False: the launch was abandoned.
-bool run_grid(const Launch& launch, void (*thunk)(void*), void* context) {
-    Index3 grid = launch.grid;
-    uint32_t number = 0;
-    for (unsigned z = 0; z < grid.z; ++z) {
-        for (unsigned y = 0; y < grid.y; ++y) {
-            for (unsigned x = 0; x < grid.x; ++x) {
-                warpgrade_block_index = {x, y, z};
-                current_block = {number++, {x, y, z}, 0};
-                observe_block_begin();
-                if (!run_block(thunk, context)) return false;
-                observe_block_end();
-            }
-        }
-    }
-    return true;
-}
-
-void run_launch(const Launch& launch, void (*thunk)(void*), void* context) {
-    prepare_threads(launch.block);
-    warpgrade_block_size = launch.block;
-    warpgrade_grid_size = launch.grid;
-    static Launch running;  // outlives an entry that is abandoned in a kernel
-    running = launch;
-    current_launch = &running;
-    observe_launch_begin();
-    run_grid(running, thunk, context);
-    observe_launch_end();
-    current_launch = nullptr;
-    uint64_t count = uint64_t{launch.grid.x} * launch.grid.y * launch.grid.z * threads.size();
-    constexpr uint64_t launch_nanoseconds = 2000;
-    pass_virtual_time(launch_nanoseconds + count / 64);
-}
-
 }  // namespace
 
 size_t dynamic_shared_limit(const void* function) {
@@ -140,9 +94,9 @@ using namespace warpgrade;
 
 extern "C" {
 
-void warpgrade_launch(const void* function, const char* kernel, dim3 grid, dim3 block,
-                      size_t dynamic_shared, cudaStream_t stream, void (*thunk)(void*),
-                      void* context, size_t context_bytes, size_t parameter_bytes) {
+void warpgrade_launch(const void* function, warpgrade_thunk thunk, const char* kernel, dim3 grid,
+                      dim3 block, size_t dynamic_shared, cudaStream_t stream,
+                      const char* parameters, size_t parameter_bytes) {
     Address pc = WARPGRADE_CALLER;
     if (current_thread) unsupported_at("a kernel launched from device code", pc);
     if (parameter_bytes > device::most_parameter_bytes) {
@@ -157,9 +111,9 @@ void warpgrade_launch(const void* function, const char* kernel, dim3 grid, dim3 
                       "the stream doesn't exist or was destroyed");
         return;
     }
-    run_launch({kernel, blocks, size, dynamic_shared, ++launches,
-                reinterpret_cast<Address>(context), context_bytes, pc},
-               thunk, context);
+    work::launch({function, thunk, kernel, blocks, size, dynamic_shared, parameters,
+                  parameter_bytes, pc},
+                 stream);
 }
 
 cudaError_t warpgrade_function_attribute(const void* function, cudaFuncAttribute attribute,

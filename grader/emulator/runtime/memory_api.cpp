@@ -1,8 +1,8 @@
-// The CUDA calls that allocate, copy and fill memory. Copies happen at the call, in stream order.
-#include <cstring>
+// The CUDA calls that allocate, copy and fill memory.
 #include <string>
 
 #include "../include/warpgrade/device_api.h"
+#include "device_work.h"
 #include "errors.h"
 #include "host_guard.h"
 #include "observe.h"
@@ -91,18 +91,6 @@ bool rows_ok(const Copy& copy, bool to_device, bool from_device) {
     return true;
 }
 
-void move_rows(const Copy& copy, bool to_device, bool from_device) {
-    device_open();
-    for (size_t row = 0; row < copy.height; ++row) {
-        char* to = static_cast<char*>(copy.to) + row * copy.to_pitch;
-        const char* from = static_cast<const char*>(copy.from) + row * copy.from_pitch;
-        std::memmove(to, from, copy.width);
-        if (to_device && from_device) device_copy_state(to, from, copy.width);
-        if (to_device && !from_device) device_mark_written(to, copy.width);
-    }
-    device_close();
-}
-
 cudaError_t carry_out(const Copy& copy) {
     refuse_in_device_code(copy.pc);
     if (sticky_error()) return fail(cudaSuccess);
@@ -119,9 +107,10 @@ cudaError_t carry_out(const Copy& copy) {
     if (!right_direction(copy, to_device, from_device)) return fail(cudaErrorInvalidValue);
     if (!rows_ok(copy, to_device, from_device)) return fail(cudaErrorInvalidValue);
     count(to_device, from_device, copy.width * copy.height);
-    move_rows(copy, to_device, from_device);
-    pass_virtual_time(1000 + copy.width * copy.height / 16);
-    return cudaSuccess;
+    return fail(work::copy({static_cast<char*>(copy.to), copy.to_pitch,
+                            static_cast<const char*>(copy.from), copy.from_pitch, copy.width,
+                            copy.height, to_device, from_device},
+                           copy.pc));
 }
 
 cudaError_t fill(void* p, size_t pitch, int value, size_t width, size_t height, const char* call,
@@ -141,14 +130,21 @@ cudaError_t fill(void* p, size_t pitch, int value, size_t width, size_t height, 
             return fail(cudaErrorInvalidValue);
         }
     }
-    device_open();
-    for (size_t row = 0; row < height; ++row) {
-        std::memset(low + row * pitch, value, width);
-        device_mark_written(low + row * pitch, width);
-    }
-    device_close();
-    pass_virtual_time(1000 + width * height / 64);
+    work::fill({low, pitch, value, width, height}, pc);
     return cudaSuccess;
+}
+
+cudaError_t allocate(void** p, size_t bytes, Address pc) {
+    *p = device_allocate(bytes, pc);
+    if (!*p) return fail(cudaErrorMemoryAllocation);
+    work::allocated(*p, bytes, pc);
+    return cudaSuccess;
+}
+
+cudaError_t release(void* p, Address pc) {
+    const auto error = static_cast<cudaError_t>(device_free(p, pc));
+    if (error == cudaSuccess) work::freed(p, pc);
+    return fail(error);
 }
 
 cudaError_t copy_linear(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
@@ -173,8 +169,7 @@ cudaError_t warpgrade_malloc(void** p, size_t bytes) {
     if (!p) return fail(cudaErrorInvalidValue);
     *p = nullptr;
     if (!bytes) return cudaSuccess;
-    *p = device_allocate(bytes, WARPGRADE_CALLER);
-    return *p ? cudaSuccess : fail(cudaErrorMemoryAllocation);
+    return allocate(p, bytes, WARPGRADE_CALLER);
 }
 
 cudaError_t warpgrade_malloc_pitch(void** p, size_t* pitch, size_t width, size_t height) {
@@ -185,22 +180,20 @@ cudaError_t warpgrade_malloc_pitch(void** p, size_t* pitch, size_t width, size_t
     *p = nullptr;
     if (!width || !height) return cudaSuccess;
     size_t bytes;
-    if (!__builtin_mul_overflow(*pitch, height, &bytes)) {
-        *p = device_allocate(bytes, WARPGRADE_CALLER);
-    }
-    return *p ? cudaSuccess : fail(cudaErrorMemoryAllocation);
+    if (__builtin_mul_overflow(*pitch, height, &bytes)) return fail(cudaErrorMemoryAllocation);
+    return allocate(p, bytes, WARPGRADE_CALLER);
 }
 
 cudaError_t cudaFree(void* p) {
     refuse_in_device_code(WARPGRADE_CALLER);
     if (sticky_error() || !p) return fail(cudaSuccess);
-    return fail(static_cast<cudaError_t>(device_free(p, WARPGRADE_CALLER)));
+    return release(p, WARPGRADE_CALLER);
 }
 
 cudaError_t cudaFreeAsync(void* p, cudaStream_t stream) {
     if (sticky_error() || !p) return fail(cudaSuccess);
     if (!is_stream(stream)) return fail(cudaErrorInvalidResourceHandle);
-    return fail(static_cast<cudaError_t>(device_free(p, WARPGRADE_CALLER)));
+    return release(p, WARPGRADE_CALLER);
 }
 
 cudaError_t warpgrade_malloc_host(void** p, size_t bytes) {

@@ -29,13 +29,16 @@ extern "C" {
 
 // ---- Launches -----------------------------------------------------------------------------------
 
-// Runs `thunk(context)` once per thread of the grid, before it returns. `function` is the kernel's
-// address (cudaFuncSetAttribute names a kernel by it). The kernel's parameters are the
-// `parameter_bytes` of `context` after the function pointer it starts with; the whole context is
-// `context_bytes` long. A launch that CUDA refuses sets the error and runs nothing.
-void warpgrade_launch(const void* function, const char* kernel, dim3 grid, dim3 block,
-                      size_t dynamic_shared, cudaStream_t stream, void (*thunk)(void*),
-                      void* context, size_t context_bytes, size_t parameter_bytes);
+// Calls a kernel for one thread. `parameters` are its parameters' bytes as CUDA lays them out, in
+// memory that is aligned to 16 bytes.
+typedef void (*warpgrade_thunk)(const void* function, const char* parameters);
+
+// Launches a kernel: `thunk(function, parameters)` for each thread of the grid. `function` is the
+// kernel's address (cudaFuncSetAttribute names a kernel by it); null where only the thunk knows it.
+// `kernel` is what the source calls it. A launch that CUDA refuses sets the error and runs nothing.
+void warpgrade_launch(const void* function, warpgrade_thunk thunk, const char* kernel, dim3 grid,
+                      dim3 block, size_t dynamic_shared, cudaStream_t stream,
+                      const char* parameters, size_t parameter_bytes);
 
 // Ends the entry: it asked for something that the emulator lacks. Never a verdict on the student.
 [[noreturn]] void warpgrade_unsupported(const char* name);

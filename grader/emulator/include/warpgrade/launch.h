@@ -9,7 +9,7 @@
 #ifndef WARPGRADE_LAUNCH_H
 #define WARPGRADE_LAUNCH_H
 
-#include <tuple>
+#include <new>
 #include <type_traits>
 #include <utility>
 
@@ -17,12 +17,17 @@
 
 namespace warpgrade {
 
-// Bytes of the parameters as CUDA lays them out, each aligned to its own type.
+// Where parameter number `index` starts among the kernel's parameters as CUDA lays them out, each
+// aligned to its own type; of a number one too high, where the last one ends.
 template <class... P>
-constexpr size_t parameter_bytes() {
-    size_t bytes = 0;
-    ((bytes = (bytes + alignof(P) - 1) / alignof(P) * alignof(P) + sizeof(P)), ...);
-    return bytes;
+constexpr size_t parameter_offset(size_t index) {
+    const size_t sizes[] = {sizeof(P)..., 0}, alignments[] = {alignof(P)..., 1};
+    size_t offset = 0;
+    for (size_t i = 0; i <= index; ++i) {
+        offset = (offset + alignments[i] - 1) / alignments[i] * alignments[i];
+        if (i < index) offset += sizes[i];
+    }
+    return offset;
 }
 
 struct LaunchShape {
@@ -32,27 +37,75 @@ struct LaunchShape {
     cudaStream_t stream;
 };
 
-// What a launch hands to every thread: the function, then copies of the parameters.
-template <class F, class... P>
-struct LaunchContext {
-    F function;
-    std::tuple<P...> parameters;
+// A kernel's parameters as bytes. What no parameter has (gaps, a structure's padding) is zero, so
+// that equal parameters are equal bytes.
+template <class... P>
+struct Parameters {
+    static constexpr size_t bytes = parameter_offset<P...>(sizeof...(P));
+    alignas(16) char data[bytes ? bytes : 1] = {};
 
-    template <size_t... I>
-    WARPGRADE_UNSEEN void call(std::index_sequence<I...>) {
-        function(static_cast<P>(std::get<I>(parameters))...);
+    WARPGRADE_UNSEEN explicit Parameters(const P&... values) {
+        put(std::index_sequence_for<P...>(), values...);
     }
-    WARPGRADE_UNSEEN static void thunk(void* context) {
-        static_cast<LaunchContext*>(context)->call(std::index_sequence_for<P...>());
+
+private:
+    template <size_t... I>
+    WARPGRADE_UNSEEN void put(std::index_sequence<I...>, const P&... values) {
+        (put_one<P>(data + parameter_offset<P...>(I), values), ...);
+    }
+    template <class T>
+    WARPGRADE_UNSEEN static void put_one(char* where, const T& value) {
+        [[maybe_unused]] T* copy = new (where) T(value);
+#if __has_builtin(__builtin_clear_padding)
+        if constexpr (std::is_trivially_copyable_v<T>) __builtin_clear_padding(copy);
+#endif
     }
 };
 
+template <class T>
+WARPGRADE_UNSEEN const T& parameter_at(const char* parameters, size_t offset) {
+    return *reinterpret_cast<const T*>(parameters + offset);
+}
+
+// What every thread of a launch runs, as a `warpgrade_thunk`: the kernel, on copies of the
+// parameters. The build finds the thunks of an object by this name (kernel_symbols.py).
+template <class... P>
+struct KernelThunk {
+    WARPGRADE_UNSEEN static void thunk(const void* function, const char* parameters) {
+        call(function, parameters, std::index_sequence_for<P...>());
+    }
+
+private:
+    template <size_t... I>
+    WARPGRADE_UNSEEN static void call(const void* function, const char* parameters,
+                                      std::index_sequence<I...>) {
+        reinterpret_cast<void (*)(P...)>(const_cast<void*>(function))(
+            parameter_at<P>(parameters, parameter_offset<P...>(I))...);
+    }
+};
+
+// The same for a kernel that F, a function object without a state, names.
 template <class F, class... P>
-WARPGRADE_INLINE void launch(const LaunchShape& shape, const void* address,
-                             LaunchContext<F, P...>& context) {
-    warpgrade_launch(address, shape.kernel, shape.grid, shape.block, shape.dynamic_shared,
-                     shape.stream, &LaunchContext<F, P...>::thunk, &context, sizeof context,
-                     parameter_bytes<P...>());
+struct DeducedKernelThunk {
+    static_assert(std::is_empty_v<F>, "a kernel that depends on a variable of the host's");
+
+    WARPGRADE_UNSEEN static void thunk(const void*, const char* parameters) {
+        call(parameters, std::index_sequence_for<P...>());
+    }
+
+private:
+    template <size_t... I>
+    WARPGRADE_UNSEEN static void call(const char* parameters, std::index_sequence<I...>) {
+        char nothing = 0;
+        reinterpret_cast<F&>(nothing)(parameter_at<P>(parameters, parameter_offset<P...>(I))...);
+    }
+};
+
+template <class... P>
+WARPGRADE_INLINE void launch(const LaunchShape& shape, const void* function, warpgrade_thunk thunk,
+                             const Parameters<P...>& parameters) {
+    warpgrade_launch(function, thunk, shape.kernel, shape.grid, shape.block, shape.dynamic_shared,
+                     shape.stream, parameters.data, parameters.bytes);
 }
 
 template <class... P>
@@ -61,9 +114,8 @@ struct Kernel {
     void (*function)(P...);
 
     WARPGRADE_INLINE void operator()(P... parameters) const {
-        LaunchContext<void (*)(P...), P...> context{
-            function, std::tuple<P...>(static_cast<P&&>(parameters)...)};
-        launch(shape, reinterpret_cast<const void*>(function), context);
+        launch(shape, reinterpret_cast<const void*>(function), &KernelThunk<P...>::thunk,
+               Parameters<P...>(parameters...));
     }
 };
 
@@ -74,9 +126,8 @@ struct DeducedKernel {
 
     template <class... A>
     WARPGRADE_INLINE void operator()(A&&... arguments) const {
-        LaunchContext<F, std::decay_t<A>...> context{
-            call, std::tuple<std::decay_t<A>...>(static_cast<A&&>(arguments)...)};
-        launch(shape, nullptr, context);
+        launch(shape, nullptr, &DeducedKernelThunk<F, std::decay_t<A>...>::thunk,
+               Parameters<std::decay_t<A>...>(static_cast<A&&>(arguments)...));
     }
 };
 

@@ -4,8 +4,9 @@
 #define WARPGRADE_QUALIFIERS_H
 
 // Flattened: what it calls is inlined, as on a GPU, because g++ instruments no store of a structure
-// that a call returns (`out4[i] = f(x)`).
-#define __global__ __attribute__((noinline, flatten))
+// that a call returns (`out4[i] = f(x)`). Its patchable entry marks it as a kernel in the object,
+// where nothing else tells it from a host function (kernel_symbols.py).
+#define __global__ __attribute__((noinline, flatten, patchable_function_entry(1)))
 #define __device__
 #define __host__
 #define __constant__

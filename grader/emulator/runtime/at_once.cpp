@@ -1,0 +1,115 @@
+// The device's work where there is data: each piece is done at the call, in the order of the calls,
+// which is one of those that streams allow.
+#include <cstdio>
+#include <cstring>
+
+#include "device_work.h"
+#include "errors.h"
+#include "observe.h"
+#include "scheduler.h"
+
+// The runtime's own view of CUDA's built-in variables: here they may be written.
+__thread warpgrade::Index3 warpgrade_block_index asm("blockIdx");
+__thread warpgrade::Index3 warpgrade_block_size asm("blockDim") = {1, 1, 1};
+__thread warpgrade::Index3 warpgrade_grid_size asm("gridDim") = {1, 1, 1};
+
+extern "C" {
+__thread char warpgrade_dynamic_shared[warpgrade_dynamic_shared_bytes]
+    __attribute__((aligned(1024)));
+}
+
+namespace warpgrade {
+namespace {
+
+uint64_t launches;
+
+// A thread's work, as the scheduler takes it.
+void run_thread(void* context) {
+    const KernelCall& call = *static_cast<const KernelCall*>(context);
+    call.thunk(call.function, call.parameters);
+}
+
+// Runs the grid's blocks in the order of their numbers. False: the launch was abandoned.
+bool run_grid(const Launch& launch, void (*thunk)(void*), void* context) {
+    Index3 grid = launch.grid;
+    uint32_t number = 0;
+    for (unsigned z = 0; z < grid.z; ++z) {
+        for (unsigned y = 0; y < grid.y; ++y) {
+            for (unsigned x = 0; x < grid.x; ++x) {
+                warpgrade_block_index = {x, y, z};
+                current_block = {number++, {x, y, z}, 0};
+                observe_block_begin();
+                if (!run_block(thunk, context)) return false;
+                observe_block_end();
+            }
+        }
+    }
+    return true;
+}
+
+}  // namespace
+
+namespace work {
+
+void launch(const KernelCall& call, cudaStream_t) {
+    prepare_threads(call.block);
+    warpgrade_block_size = call.block;
+    warpgrade_grid_size = call.grid;
+    static Launch running;  // outlives an entry that is abandoned in a kernel
+    running = {call.name,
+               call.grid,
+               call.block,
+               call.dynamic_shared,
+               ++launches,
+               reinterpret_cast<Address>(call.parameters),
+               call.parameter_bytes,
+               call.pc};
+    KernelCall own = call;
+    current_launch = &running;
+    observe_launch_begin();
+    run_grid(running, run_thread, &own);
+    observe_launch_end();
+    current_launch = nullptr;
+    uint64_t count = uint64_t{call.grid.x} * call.grid.y * call.grid.z * threads.size();
+    constexpr uint64_t launch_nanoseconds = 2000;
+    pass_virtual_time(launch_nanoseconds + count / 64);
+}
+
+cudaError_t copy(const RowsCopy& copy, Address) {
+    device_open();
+    for (size_t row = 0; row < copy.height; ++row) {
+        char* to = copy.to + row * copy.to_pitch;
+        const char* from = copy.from + row * copy.from_pitch;
+        std::memmove(to, from, copy.width);
+        if (copy.to_device && copy.from_device) device_copy_state(to, from, copy.width);
+        if (copy.to_device && !copy.from_device) device_mark_written(to, copy.width);
+    }
+    device_close();
+    pass_virtual_time(1000 + copy.width * copy.height / 16);
+    return cudaSuccess;
+}
+
+void fill(const RowsFill& fill, Address) {
+    device_open();
+    for (size_t row = 0; row < fill.height; ++row) {
+        std::memset(fill.to + row * fill.pitch, fill.value, fill.width);
+        device_mark_written(fill.to + row * fill.pitch, fill.width);
+    }
+    device_close();
+    pass_virtual_time(1000 + fill.width * fill.height / 64);
+}
+
+void refused(const char*, cudaError_t, const char*, Address) {}
+void allocated(const void*, size_t, Address) {}
+void freed(const void*, Address) {}
+void recorded(unsigned, unsigned, Address) {}
+void waited(unsigned, unsigned, Address) {}
+void synchronised(Address) {}
+void printed(const char*, size_t) {}
+
+double milliseconds(uint64_t from_nanoseconds, uint64_t to_nanoseconds) {
+    return static_cast<double>(static_cast<int64_t>(to_nanoseconds - from_nanoseconds)) * 1e-6;
+}
+
+}  // namespace work
+}  // namespace warpgrade

@@ -1,0 +1,59 @@
+// What host code has the device do, once the CUDA API has found that it may (internal to the
+// execution half). Programs that hold data do it at once (at_once.cpp); a planner, which holds
+// none, writes it down (planner/recording.cpp).
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+#include "../include/warpgrade/device_api.h"
+#include "core.h"
+
+namespace warpgrade {
+
+struct KernelCall {
+    const void* function;  // null: only the thunk knows it
+    warpgrade_thunk thunk;
+    const char* name;  // as the source calls it
+    Index3 grid, block;
+    size_t dynamic_shared;
+    const char* parameters;
+    size_t parameter_bytes;
+    Address pc;
+};
+
+// `height` rows of `width` bytes; where there is one row, pitches mean nothing.
+struct RowsCopy {
+    char* to;
+    size_t to_pitch;
+    const char* from;
+    size_t from_pitch;
+    size_t width, height;
+    bool to_device, from_device;
+};
+struct RowsFill {
+    char* to;
+    size_t pitch;
+    int value;
+    size_t width, height;
+};
+
+namespace work {
+
+void launch(const KernelCall& call, cudaStream_t stream);
+// A launch that CUDA refuses.
+void refused(const char* kernel, cudaError_t error, const char* why, Address pc);
+cudaError_t copy(const RowsCopy& copy, Address pc);
+void fill(const RowsFill& fill, Address pc);
+void allocated(const void* p, size_t bytes, Address pc);
+void freed(const void* p, Address pc);
+// Numbers of streams count from 1 (0: the default one), those of events from 0.
+void recorded(unsigned event, unsigned stream, Address pc);
+void waited(unsigned event, unsigned stream, Address pc);
+void synchronised(Address pc);
+// What host code is told of the time between two events.
+double milliseconds(uint64_t from_nanoseconds, uint64_t to_nanoseconds);
+// Host code printed this.
+void printed(const char* text, size_t length);
+
+}  // namespace work
+}  // namespace warpgrade
