@@ -19,17 +19,16 @@ SECTOR_BYTES = 1 << SECTOR_BITS
 class Region:
     """A strided argument or a scratch buffer, and what was loaded from and stored to it.
 
-    `steps` are (bytes from one element to the next, elements) of each dimension, the largest step
-    first; () where there are no gaps. `loads` and `stores` count bytes, each time they are asked
-    for; the bitmaps say which elements were touched at all. `writable` is False for arguments that
-    every program only reads.
+    `elements` marks those that belong to it; None where there are no gaps. `loads` and `stores`
+    count bytes, each time they are asked for. `loaded` and `stored` mark the elements that were
+    touched at all. `writable` is False for arguments that programs only read.
     """
 
     start: int  # address of the first byte
     end: int  # behind the last one
     itemsize: int = 1
     argument: int | None = None  # place in the entry's signature; None for scratch
-    steps: tuple[tuple[int, int], ...] = ()
+    elements: np.ndarray | None = field(default=None, repr=False)
     writable: bool = True
     loads: int = 0
     stores: int = 0
@@ -39,7 +38,7 @@ class Region:
     @property
     def dense(self) -> bool:
         """Whether every byte between its start and its end belongs to it."""
-        return not self.steps
+        return self.elements is None
 
     def covers(self, low: int, high: int) -> bool:
         """Whether all from `low` up to `high` lies between its start and its end."""
@@ -57,10 +56,10 @@ class Region:
         """bool, for each address: whether the `width` bytes there belong to it."""
         offsets = addresses - self.start
         inside = (offsets >= 0) & (offsets + width <= self.end - self.start)
-        if self.steps:
-            inside &= self._in_elements(offsets)
-            if width > 1:
-                inside &= self._in_elements(offsets + (width - 1))
+        if self.elements is not None:
+            for byte in {0, width - 1}:
+                element = np.where(inside, (offsets + byte) // self.itemsize, 0)
+                inside &= self.elements[element]
         return inside
 
     def add(self, kind: str, addresses: np.ndarray, width: int) -> None:
@@ -87,13 +86,6 @@ class Region:
             "distinct_load_bytes": _bytes_of(self.loaded, self.itemsize),
             "distinct_store_bytes": _bytes_of(self.stored, self.itemsize),
         }
-
-    def _in_elements(self, offsets: np.ndarray) -> np.ndarray:
-        rest, fits = offsets, np.ones(offsets.shape, dtype=bool)
-        for step, count in self.steps:
-            index, rest = np.divmod(rest, step)
-            fits &= index < count
-        return fits & (rest < self.itemsize)
 
 
 class Regions:
@@ -157,28 +149,21 @@ def of_argument(
     writable: bool = True,
 ) -> Region:
     """The region of a tensor argument whose first element is at `address`; strides in elements."""
-    steps = sorted(
-        (
-            (stride * itemsize, size)
-            for size, stride in zip(shape, strides, strict=True)
-            if size > 1 and stride > 0
-        ),
-        reverse=True,
-    )
-    extent = sum(step * (count - 1) for step, count in steps) + itemsize
-    if 0 in shape:
-        steps, extent = [], 0
-    distinct = int(np.prod([count for _, count in steps], dtype=np.int64)) if extent else 0
-    elements = extent // itemsize
+    extent = 0
+    if 0 not in shape:
+        extent = 1 + sum((size - 1) * step for size, step in zip(shape, strides, strict=True))
+    belongs = np.zeros(extent, dtype=bool)
+    if extent:
+        np.lib.stride_tricks.as_strided(belongs, shape, strides)[...] = True
     return Region(
         address,
-        address + extent,
+        address + extent * itemsize,
         itemsize,
         index,
-        () if extent == distinct * itemsize else tuple(steps),
+        None if belongs.all() else belongs,
         writable,
-        loaded=np.zeros(elements, dtype=bool),
-        stored=np.zeros(elements, dtype=bool),
+        loaded=np.zeros(extent, dtype=bool),
+        stored=np.zeros(extent, dtype=bool),
     )
 
 
