@@ -8,6 +8,8 @@ neighbours and aligned, as the compiler's axis analysis finds too.
 
 from __future__ import annotations
 
+import functools
+import math
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -23,7 +25,8 @@ MAX_TEXT = 8 << 20  # characters
 MAX_LAYOUTS = 4096
 VECTOR_BYTES = 16  # the widest access of a lane
 _MAX_ELEMENTS = 1 << 22  # of a block
-_MAX_DEPTH = 32  # of locations that refer to each other
+_MAX_DEPTH = 64  # locations that are followed from one
+_LIBRARY = "/triton/language/"  # in the path of a function that isn't the kernel's author's
 
 _BLOCKED = re.compile(
     r"^(#\w+) = #ttg\.blocked<\{sizePerThread = \[([\d, ]{1,80})\], "
@@ -67,11 +70,16 @@ class Blocked:
         if any(not 1 <= each <= 1 << 16 or each & (each - 1) for each in counts):
             raise ValueError("a blocked encoding whose sizes are no powers of two")
 
-    def arranged(self, shape: tuple[int, ...]) -> np.ndarray:
-        """int64[instructions x lanes x elements of a lane]: a block's elements by their place.
+    def lanes(self, shape: tuple[int, ...]) -> int:
+        """How many lanes of a warp have elements of a block; the others would have copies."""
+        sizes = zip(shape, self.size_per_thread, self.threads_per_warp, strict=True)
+        return math.prod(min(threads, max(1, extent // size)) for extent, size, threads in sizes)
 
-        The flat indices of the block's elements: those that lie along the fastest dimension in one
-        thread together, those of a warp's lanes one after another, then register by register.
+    def arranged(self, shape: tuple[int, ...]) -> np.ndarray:
+        """The flat indices of a block's elements, in the order of a warp's instructions.
+
+        The elements that a lane has along the fastest dimension come together, then those of the
+        warp's next lane, then the lanes' next registers, then the next warp.
         """
         index = np.indices(shape, dtype=np.int64).reshape(len(shape), -1)
         lane = np.zeros(index.shape[1], dtype=np.int64)
@@ -102,14 +110,16 @@ class AccessLayout:
         addresses = np.asarray(access.full())
         rows = len(addresses)
         active = access.active
-        order = self.encoding.arranged(self.shape)
+        order = _arranged(self.encoding, self.shape)
         flat = addresses.reshape(rows, -1)[:, order]
         lit = None
         if active is not None:
             lit = np.broadcast_to(active, addresses.shape).reshape(rows, -1)[:, order]
         run = self._run()
-        vector = self._vector(flat, lit, access.width, run)
-        lanes = int(np.prod(self.encoding.threads_per_warp))
+        # An atomic of a lane is packed to 32 bits at most.
+        most = (4 if access.kind == "atomic" else VECTOR_BYTES) // access.width
+        vector = self._vector(flat, lit, access.width, min(run, max(1, most)))
+        lanes = self.encoding.lanes(self.shape)
         flat = _by_instruction(flat, run, vector, lanes)
         lit = None if lit is None else _by_instruction(lit, run, vector, lanes)
         programs = np.asarray(access.programs)
@@ -120,9 +130,8 @@ class AccessLayout:
         fastest = self.encoding.order[0]
         return min(self.encoding.size_per_thread[fastest], self.shape[fastest])
 
-    def _vector(self, flat: np.ndarray, lit: np.ndarray | None, width: int, run: int) -> int:
-        """How many neighbouring elements a lane can access at once."""
-        vector = min(run, max(1, VECTOR_BYTES // width))
+    def _vector(self, flat: np.ndarray, lit: np.ndarray | None, width: int, vector: int) -> int:
+        """How many neighbouring elements a lane can access at once, `vector` at most."""
         while vector > 1:
             groups = flat.reshape(-1, vector)
             used = None if lit is None else lit.reshape(-1, vector)
@@ -153,6 +162,11 @@ class Layouts:
         return None if encoding is None else AccessLayout(encoding, shape)
 
 
+@functools.lru_cache(maxsize=16)
+def _arranged(encoding: Blocked, shape: tuple[int, ...]) -> np.ndarray:
+    return encoding.arranged(shape)
+
+
 def read_layouts(text: str) -> Layouts:
     """The blocked layouts that a kernel's TTGIR text gives its accesses.
 
@@ -178,6 +192,8 @@ def read_layouts(text: str) -> Layouts:
         if pointers is None or location is None or pointers[2] not in encodings:
             continue
         shape = tuple(int(each) for each in pointers[1].split("x") if each)
+        if len(shape) != len(encodings[pointers[2]].order):
+            continue
         place = (_line_of(location[1], locations), _KINDS[operation[1]], shape)
         by_place.setdefault(place, encodings[pointers[2]])
     return Layouts(by_place)
@@ -195,10 +211,7 @@ def _by_instruction(flat: np.ndarray, run: int, vector: int, lanes: int) -> np.n
     if pieces == 1:
         return first
     threads = size // run
-    table = first.reshape(rows, threads, pieces)
-    if threads % lanes:  # fewer threads than a warp has
-        return table.transpose(0, 2, 1).reshape(rows, -1)
-    table = table.reshape(rows, threads // lanes, lanes, pieces)
+    table = first.reshape(rows, threads // lanes, lanes, pieces)
     return table.transpose(0, 1, 3, 2).reshape(rows, -1)
 
 
@@ -207,13 +220,15 @@ def _numbers(text: str) -> tuple[int, ...]:
 
 
 def _line_of(name: str, locations: dict[str, str]) -> int:
-    """The source line of a location: of a call's, that of what was called."""
+    """The source line of a location: of an inlined call's, that of the innermost own function."""
+    pending = [name]
     for _ in range(_MAX_DEPTH):
-        body = locations.get(name, "")
-        if match := _PLACE.search(body):
+        if not pending:
+            break
+        body = locations.get(pending.pop(), "")
+        match = _PLACE.search(body)
+        if match is None:
+            pending.extend(reversed(_REFERENCE.findall(body)))  # what was called, then the caller
+        elif _LIBRARY not in match[1]:
             return int(match[2])
-        reference = _REFERENCE.search(body)
-        if reference is None:
-            return 0
-        name = reference[0]
     return 0
