@@ -57,6 +57,8 @@ def install() -> None:
     install_device_guard()
     FakeTensor.data_ptr = _data_ptr
     FakeTensor.__repr__ = _described
+    FakeTensor.__format__ = _formatted
+    torch.Tensor.pin_memory = lambda tensor, device=None: tensor  # copies take no time anyway
     for name in ("tolist", "numpy", "__array__", "__dlpack__", "__cuda_array_interface__"):
         setattr(FakeTensor, name, _refusal(name))
 
@@ -70,6 +72,12 @@ def _data_ptr(tensor: FakeTensor) -> int:
 def _described(tensor: FakeTensor, **_: Any) -> str:
     dtype = str(tensor.dtype).removeprefix("torch.")
     return f"tensor(<no values in a plan>, shape={tuple(tensor.shape)}, {dtype})"
+
+
+def _formatted(tensor: FakeTensor, specification: str) -> str:
+    if specification:
+        raise needs_data("formatting a tensor")
+    return _described(tensor)
 
 
 def _refusal(name: str) -> Callable[..., Any]:
@@ -98,7 +106,7 @@ class PlanMode(TorchDispatchMode):
         if not is_on_device(func, args, kwargs):
             with unset_fake_temporarily():
                 return func(*args, **kwargs)
-        if (known := self.operations.constant(func, args, kwargs)) is not None:
+        if (known := self.operations.of_host_values(func, args, kwargs)) is not None:
             return known
         try:
             result = func(*args, **kwargs)

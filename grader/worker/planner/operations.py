@@ -74,21 +74,28 @@ class Operations:
     def __init__(self, recorder: Recorder) -> None:
         self.recorder = recorder
 
-    def constant(self, func: Any, args: Any, kwargs: dict) -> Any:
-        """The result of an operation that needs no tensor: computed on the host, and sent.
+    def of_host_values(self, func: Any, args: Any, kwargs: dict) -> Any:
+        """The result of an operation whose values the host has: computed there, and sent.
 
-        None for any other operation.
+        None for any other operation. Raises NeedsData for one that asks for a device's values.
         """
         name = _name(func)
         if name == "_local_scalar_dense":
             raise needs_data(str(func))
-        if name not in _MADE:
+        if name == "copy_" and not isinstance(args[1], FakeTensor):
+            self._send(args[0], args[1])
+            return args[0]
+        if name == "copy_" and not isinstance(args[0], FakeTensor):
+            raise needs_data("a copy to the host")
+        is_sent = name == "_to_copy" and not isinstance(args[0], FakeTensor)
+        if not is_sent and name not in _MADE:
             return None
         with unset_fake_temporarily():
             made = func(*args, **{**kwargs, "device": torch.device("cpu")})
-        if made.nbytes > MAX_UPLOAD_BYTES:
+        if made.nbytes > MAX_UPLOAD_BYTES and not is_sent:
             return None
         result = torch.empty_strided(made.shape, made.stride(), dtype=made.dtype, device="cuda")
+        self.recorder.buffer(result)
         self._send(result, made)
         return result
 
@@ -130,11 +137,6 @@ class Operations:
             self.recorder.add("fill", to=self.recorder.view(result), value=value)
 
     def _copy(self, to: torch.Tensor, source: torch.Tensor) -> None:
-        if not isinstance(to, FakeTensor):
-            raise needs_data("a copy to the host")
-        if not isinstance(source, FakeTensor):
-            self._send(to, source)
-            return
         if not to.is_cuda and source.is_cuda and not self._is_known(to):
             raise needs_data("a copy to the host (.cpu(), .to('cpu'), copy_)")
         if to.is_cuda or self._is_known(to):
@@ -148,17 +150,14 @@ class Operations:
         return self.recorder.knows(tensor)
 
     def _send(self, to: torch.Tensor, values: torch.Tensor) -> None:
-        """Note that values of the host go to a device tensor, through a dense one if need be."""
+        """Note that values of the host go to a device tensor."""
         if not to.numel():
             return
+        size = to.numel() * to.element_size()
+        self.recorder.check_upload(size)
         with unset_fake_temporarily():
-            sent = values.to(to.dtype).expand(to.shape).contiguous()
-            if not values.numel() or sent.nbytes > MAX_UPLOAD_BYTES:
-                data = bytes(min(sent.nbytes, MAX_UPLOAD_BYTES + 1))
-            else:
-                data = bytes(sent.view(torch.uint8).flatten().tolist()) if sent.dim() else b""
-            if not sent.dim():
-                data = bytes(sent.reshape(1).view(torch.uint8).tolist())
+            sent = values.detach().to(to.dtype).expand(to.shape).reshape(-1)
+            data = bytes(sent.view(torch.uint8).tolist())
         self.recorder.upload(to, data)
 
     def _join(self, parts: Iterable[torch.Tensor], dim: int, result: torch.Tensor) -> None:

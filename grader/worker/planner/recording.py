@@ -156,20 +156,20 @@ class Recorder:
             raise PlanLimit(f"one call makes more than {MAX_LAUNCHES:,} launches")
         return step
 
+    def check_upload(self, size: int) -> None:
+        """Raises PlanLimit where so many bytes more are too many for one call."""
+        if self._uploaded + size > MAX_UPLOAD_BYTES:
+            raise PlanLimit(
+                f"{self._uploaded + size:,} bytes go from the launcher to the device in one call; "
+                f"at most {MAX_UPLOAD_BYTES:,} may: compute them in a kernel"
+            )
+
     def upload(self, to: torch.Tensor, data: bytes) -> None:
         """Note that bytes of the launcher's own go to a tensor. Raises PlanLimit."""
+        self.check_upload(len(data))
         self._uploaded += len(data)
-        if self._uploaded > MAX_UPLOAD_BYTES:
-            raise PlanLimit(
-                f"{self._uploaded:,} bytes go from the launcher to the device in one call; at "
-                f"most {MAX_UPLOAD_BYTES:,} may: compute them in a kernel"
-            )
-        self.add(
-            "upload",
-            to=self.view(to),
-            data=base64.b64encode(data).decode(),
-            pointers=list(self._addresses(data)),
-        )
+        encoded = base64.b64encode(data).decode()
+        self.add("upload", to=self.view(to), data=encoded, pointers=list(self._addresses(data)))
 
     def _addresses(self, data: bytes) -> Iterable[list]:
         """Addresses of buffers among bytes: (place in them, buffer, byte in it)."""

@@ -179,8 +179,8 @@ class Describer:
         }
 
     def _table(self, function: ConstexprFunction) -> dict:
-        """The results that a constexpr_function has given, for `recorded_calls`."""
-        return {"name": function.__name__, "calls": function.__dict__.get("_calls", [])}
+        """The results that a constexpr_function has given (see constexpr_calls.py)."""
+        return {"name": function.__name__, "calls": function.__dict__.get("recorded_calls", [])}
 
     def _kernel(self, value: Any) -> Any:
         if isinstance(value, JITFunction):

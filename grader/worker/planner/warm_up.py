@@ -40,11 +40,15 @@ def run() -> None:
 
 
 class _Postponed(types.ModuleType):
-    """torch._dynamo, executed when something is asked of it that isn't there yet."""
+    """torch._dynamo, executed when something is asked of it that isn't there yet.
+
+    To import one of its submodules Python asks for `__path__`.
+    """
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or self.__spec__ is None:
+        if name.startswith("__") and name != "__path__":
             raise AttributeError(name)
+        self.__path__ = self.__spec__.submodule_search_locations
         self.__class__ = types.ModuleType
         self.__spec__.loader.exec_module(self)
         return getattr(self, name)
@@ -66,6 +70,7 @@ def _postpone_dynamo() -> None:
     module.disable = lambda function=None, *args, **kwargs: function
     sys.modules[name] = torch._dynamo = module
     importlib.import_module(f"{name}.config")
+    del module.__path__
 
 
 def _plan() -> None:

@@ -153,7 +153,21 @@ def _argument(described: Any) -> Any:
     )
 
 
-_DO = {"plan": _plan, "frontend": _frontend, "backend": _backend}
+def _reference(folder: str, line: int) -> dict:
+    """What a plan says of the function in submission.py at a line, or in one of the next."""
+    from grader.worker.compile.source import CompileFailure, SourceFolder
+
+    source = SourceFolder(folder)
+    for each in range(line, line + 4):
+        try:
+            text = source.function("submission.py", each)
+        except CompileFailure:
+            continue
+        return {"file": text.file, "line": text.line, "function": text.name, "hash": text.digest}
+    raise AssertionError("no function there")
+
+
+_DO = {"plan": _plan, "frontend": _frontend, "backend": _backend, "reference": _reference}
 
 if __name__ == "__main__":
     serve()

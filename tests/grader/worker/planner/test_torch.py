@@ -81,7 +81,7 @@ def test_fills(planning, tmp_path, expression, value):
         ("torch.tensor(2.5).to('cuda')", struct.pack("<f", 2.5)),
         ("torch.from_numpy(numpy.ones(2, numpy.float32)).to(x)", struct.pack("<2f", 1, 1)),
         ("torch.eye(2, device='cuda')", struct.pack("<4f", 1, 0, 0, 1)),
-        ("torch.tensor([0.5], pin_memory=True).to('cuda', non_blocking=True)", b"\0\0\0?"),
+        ("torch.tensor([0.5]).pin_memory().to('cuda', non_blocking=True)", b"\0\0\0?"),
     ],
 )
 def test_values_of_the_launcher_are_uploaded(planning, tmp_path, expression, data):
@@ -122,6 +122,21 @@ def test_operations_that_compute_are_foreign(planning, tmp_path, line, operation
     foreign = steps(plan, "foreign")
     assert operation in [each["operation"] for each in foreign]
     assert foreign[0]["line"] == 3
+
+
+def test_a_number_in_a_tensor_of_the_host_is_no_input(planning, tmp_path):
+    text = "import torch\ndef f(x, y):\n    torch.mul(x, torch.tensor(2.0), out=y)\n"
+    (foreign,) = steps(planning.plan(tmp_path, text, PAIR), "foreign")
+
+    assert [each["buffer"] for each in foreign["inputs"]] == [0, 1]
+
+
+def test_dynamo_can_be_imported(planning, tmp_path):
+    text = (
+        "import torch._dynamo\nfrom torch._dynamo.utils import counters\n"
+        "torch._dynamo.reset()\ntorch._dynamo.config.cache_size_limit = 8\ndef f(x, y): pass\n"
+    )
+    assert planning.plan(tmp_path, text, PAIR)["calls"] == [[], []]
 
 
 def test_a_foreign_operation_names_what_it_reads_and_writes(planning, tmp_path):
@@ -326,12 +341,12 @@ def test_a_module_that_can_not_be_executed(planning, tmp_path):
         ("a = [torch.empty(1, device='cuda') for _ in range(4097)]", "4,096"),
         ("a = torch.empty(1 << 32, device='cuda')", "2,147,483,648"),
         ("a = torch.arange(9000, dtype=torch.float64).cuda()", "65,536"),
-        ("for i in range(4097): copy[(1,)](x, y, 100, BLOCK=64)", "4,096"),
+        ("for i in range(4097): copy[(1,)](x, y, 100, 0, BLOCK=64)", "4,096"),
         ("for i in range(257): copy[(1,)](x, y, 100, i, BLOCK=64)", "256"),
     ],
 )
 def test_limits_name_their_number(planning, tmp_path, body, limit):
-    head = HEAD.replace("x, y, n, BLOCK", "x, y, n, K: tl.constexpr = 0, BLOCK")
+    head = HEAD.replace("x, y, n, BLOCK", "x, y, n, K: tl.constexpr, BLOCK")
     refused = planning.plan(tmp_path, f"{head}def f(x, y):\n    {body}\n", PAIR)
 
     assert refused.get("type") == "PlanLimit", refused

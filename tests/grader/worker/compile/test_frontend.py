@@ -1,0 +1,182 @@
+"""The frontend believes nothing of a specialisation, and runs nothing of the text."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+
+from tests.grader.worker.planner.planning import tensor
+from tests.grader.worker.planner.test_kernels import KERNEL
+from tests.grader.worker.planner.test_launches import PAIR
+
+
+@pytest.fixture
+def specialisation(planning, tmp_path):
+    plan = planning.plan(tmp_path, KERNEL % ("", "v"), PAIR)
+    return plan["specialisations"][0]
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "tl.core.builtins.exec('open(\"/dev/null\")')",
+        "tl.__loader__",
+        "tl.__dict__['load'](x)",
+        "v.__class__",
+        "tl.load.__globals__",
+        "getattr(tl, 'load')(x)",
+        "kernel.fn",
+        "kernel.run(grid=(1,), warmup=True)",
+        "kernel.cache_key",
+        "tl.core.inspect",
+        "tl.standard.core.builtins",
+        "tl.semantic",
+        "(1).__class__",
+        "tl.constexpr.__init__",
+        "math.__loader__",
+        "math.log.__self__",
+        "triton.runtime",
+        "''.join.__self__",
+        "__builtins__",
+        "__name__",
+        "open('/dev/null')",
+        "eval('1')",
+    ],
+)
+def test_python_beyond_the_language_is_an_error_at_its_line(
+    planning, tmp_path, specialisation, expression
+):
+    text = KERNEL % ("", expression)
+    (tmp_path / "submission.py").write_text(text)
+    planted = planning.ask({"do": "reference", "folder": str(tmp_path), "line": 6})
+    forged = {**specialisation, **planted}
+    forged["bindings"] = {
+        "tl": {"module": "triton.language"},
+        "math": {"module": "math"},
+        "triton": {"module": "triton"},
+        "kernel": {"kernel": {**planted, "bindings": {}}},
+    }
+    answer = planning.frontend(tmp_path, forged)
+
+    assert "error" in answer, answer
+    assert answer["error"]["kind"] == "compile_error"
+    assert answer["error"]["line"] == 9
+    assert answer["error"]["file"] == "submission.py"
+    assert expression[:10] in answer["error"]["excerpt"]
+
+
+def test_decorators_defaults_and_annotations_are_not_executed(planning, tmp_path):
+    text = """
+import triton
+import triton.language as tl
+from pathlib import Path
+
+@(lambda k: k)
+@triton.jit
+def kernel(x, y: Path.home() if 0 else "*fp32", B: tl.constexpr = 1 + 1) -> 1 / 1:
+    tl.store(y, tl.load(x) + B)
+
+def f(x, y):
+    kernel[(1,)](x, y)
+"""
+    plan = planning.plan(tmp_path, text, PAIR)
+    poisoned = text.replace("1 + 1", "1 // 0").replace("1 / 1", "1 / 0")
+    poisoned = poisoned.replace("Path.home() if 0 else ", "1 // 0 or ").replace("k: k", "k: 1 // 0")
+    (tmp_path / "submission.py").write_text(poisoned)
+    described = plan["specialisations"][0]
+    planted = planning.ask({"do": "reference", "folder": str(tmp_path), "line": described["line"]})
+    answer = planning.frontend(tmp_path, {**described, **planted})
+
+    assert "tt.store" in answer.get("ttir", ""), answer
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"hash": "0" * 64},
+        {"hash": None},
+        {"file": "../../etc/passwd"},
+        {"file": "/etc/passwd"},
+        {"file": "none.py"},
+        {"line": 3},
+        {"line": "7"},
+        {"bindings": {"tl": {"module": "os"}}},
+        {"bindings": {"tl": {"language": "triton.language.core.builtins"}}},
+        {"bindings": {"tl": {"language": "os.system"}}},
+        {"bindings": {"tl": {"members": {"x": {"module": "sys"}}}}},
+        {"bindings": {"tl": [1]}},
+        {"signature": {"x": "*fp32"}},
+        {"signature": None},
+        {"constants": {"BLOCK": {"python": "1"}}},
+        {"constants": {"BLOCKS": 1}},
+        {"options": {"ir_override": "a.ttir"}},
+        {"options": {"extern_libs": {"a": "b"}}},
+        {"options": {"ptx_options": "-v"}},
+        {"options": {"num_warps": "4"}},
+        {"options": {"num_warps": 3}},
+        {"options": [1]},
+    ],
+)
+def test_a_forged_specialisation_is_refused(planning, tmp_path, specialisation, change):
+    forged = {**copy.deepcopy(specialisation), **change}
+    answer = planning.frontend(tmp_path, forged)
+
+    assert set(answer) == {"error"}, answer
+    assert answer["error"]["message"]
+    assert answer["error"]["kind"] in ("forged", "compile_error")
+
+
+@pytest.mark.parametrize(
+    ("expression", "message"),
+    [
+        ("v + undefined", "undefined is not defined"),
+        ("tl.make_block_ptr(x, (1,), (1,), (0,), (1,), (0,))", "has no block pointers"),
+        ("tl.exp(v.to(tl.int32))", "Expected dtype"),
+        ("[a for a in v]", ""),
+        ("tl.arange(0, 65)", "power of 2"),
+    ],
+)
+def test_a_mistake_is_explained_at_its_line(planning, tmp_path, expression, message):
+    plan = planning.plan(tmp_path, KERNEL % ("", expression), PAIR)
+    error = planning.frontend(tmp_path, plan["specialisations"][0])["error"]
+
+    assert message in error["message"], error
+    assert error["line"] == 9
+    assert error["excerpt"].startswith("tl.store(y + i")
+
+
+def test_a_mistake_in_a_helper_is_at_the_helpers_line(planning, tmp_path):
+    before = "@triton.jit\ndef g(a):\n    return tl.dot(a, a)"
+    plan = planning.plan(tmp_path, KERNEL % (before, "g(v)"), PAIR)
+    error = planning.frontend(tmp_path, plan["specialisations"][0])["error"]
+
+    assert error["line"] == 6
+    assert "tl.dot(a, a)" in error["excerpt"]
+
+
+def test_static_assert_is_what_an_autotuner_skips(planning, tmp_path):
+    text = KERNEL % ("", "v")
+    text = text.replace("    i =", "    tl.static_assert(BLOCK < 64, 'too big')\n    i =")
+    plan = planning.plan(tmp_path, text, PAIR)
+    error = planning.frontend(tmp_path, plan["specialisations"][0])["error"]
+
+    assert error["autotuner_skips"]
+    assert "too big" in error["message"]
+
+
+def test_lines_of_operations_are_those_of_the_file(planning, tmp_path, specialisation):
+    ttir = planning.frontend(tmp_path, specialisation)["ttir"]
+
+    assert 'submission.py":8:' in ttir  # the load
+    assert 'submission.py":9:' in ttir  # the store
+
+
+def test_text_in_another_encoding(planning, tmp_path):
+    text = "# -*- coding: latin-1 -*-" + (KERNEL % ("", "v")).replace("import math", "é = 1\nimport math")
+    path = tmp_path / "submission.py"
+    path.write_bytes(text.encode("latin-1"))
+    job = {"path": str(path), "entry": "f", "folder": str(tmp_path), "arguments": [tensor(64)] * 2}
+    plan = planning.ask({"do": "plan", **job})
+
+    assert "ttir" in planning.frontend(tmp_path, plan["specialisations"][0])
