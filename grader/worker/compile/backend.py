@@ -57,6 +57,8 @@ def _read(ttir: str) -> Any:
     """The module of a text. Raises CompileFailure."""
     if len(ttir) > MAX_TTIR:
         raise CompileFailure(f"{len(ttir):,} characters of TTIR", kind="forged")
+    if not _KERNEL.search(ttir):  # the stages would end the process
+        raise CompileFailure("TTIR without a kernel", kind="forged")
     context = ir.context()
     ir.load_dialects(context)
     make_backend(options.TARGET).load_dialects(context)

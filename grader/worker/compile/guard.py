@@ -52,7 +52,7 @@ def install() -> None:
 
 def is_allowed(value: Any) -> bool:
     """Whether a value is one of the language: no Python object that leads elsewhere."""
-    if isinstance(value, TextFunction | RecordedFunction) or isinstance(value, _PLAIN):
+    if isinstance(value, (TextFunction, RecordedFunction, *_PLAIN)):
         return True
     if isinstance(value, types.ModuleType):
         return proxies.is_proxy(value) or any(value is each for each in made_modules)

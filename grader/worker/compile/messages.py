@@ -30,7 +30,7 @@ _LONGEST = 600
 
 _ADVICE = (
     (
-        re.compile(r"make_block_ptr|block_ptr|tl\.advance|block pointers?"),
+        re.compile(r"make_block_ptr|block_ptr|tl\.advance|block pointers?", re.IGNORECASE),
         "Triton {version} has no block pointers any more: use tl.make_tensor_descriptor, or "
         "pointers made of offsets, with masks",
     ),

@@ -128,7 +128,8 @@ class Namespace:
         """A Python function with the text's parameters and place, and an empty body.
 
         Nothing that the text says is evaluated: annotations become strings, and defaults are those
-        that the plan names. Both, and decorators, go from `node`, where the frontend would run what they say.
+        that the plan names. Both, and decorators, go from `node`, where the frontend would run what
+        they say.
         """
         path = str(self.folder.root / function.file)
         lines = self.folder.lines(function.file)

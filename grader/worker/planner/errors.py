@@ -24,7 +24,7 @@ class ForeignKernel(PlannerError):
 
 
 class KernelError(PlannerError):
-    """A kernel that can't be compiled, for what a name in it leads to; `line` is that of the name."""
+    """A kernel that can't be compiled, for what a name leads to; `line` is that of the name."""
 
     def __init__(self, message: str, line: int = 0) -> None:
         super().__init__(message)

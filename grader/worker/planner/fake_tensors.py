@@ -133,4 +133,3 @@ def _own_operator(func: Any) -> Callable[..., Any] | None:
     if torch._C._dispatch_has_kernel_for_dispatch_key(name, "CUDA"):
         return lambda *args, **kwargs: func._op_dk(key, *args, **kwargs)
     return None
-

@@ -16,7 +16,14 @@ from torch._subclasses.fake_tensor import FakeTensor, unset_fake_temporarily
 from .errors import NeedsData
 from .recording import MAX_UPLOAD_BYTES, Recorder
 
-_EMPTY = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "empty_permuted"}
+_EMPTY = {
+    "empty",
+    "empty_like",
+    "empty_strided",
+    "new_empty",
+    "new_empty_strided",
+    "empty_permuted",
+}
 _ZEROS = {"zeros", "zeros_like", "new_zeros", "zero_", "zero"}
 _ONES = {"ones", "ones_like", "new_ones"}
 _FILLED = {"full", "full_like", "new_full", "fill_", "fill"}
@@ -139,11 +146,10 @@ class Operations:
     def _copy(self, to: torch.Tensor, source: torch.Tensor) -> None:
         if not to.is_cuda and source.is_cuda and not self._is_known(to):
             raise needs_data("a copy to the host (.cpu(), .to('cpu'), copy_)")
-        if to.is_cuda or self._is_known(to):
-            if to.numel():
-                source = source.expand(to.shape)
-                views = {"to": self.recorder.view(to), "from": self.recorder.view(source)}
-                self.recorder.add("copy", **views)
+        if to.numel() and (to.is_cuda or self._is_known(to)):
+            source = source.expand(to.shape)
+            views = {"to": self.recorder.view(to), "from": self.recorder.view(source)}
+            self.recorder.add("copy", **views)
 
     def _is_known(self, tensor: torch.Tensor) -> bool:
         """Whether a tensor without values on the host is an argument."""
@@ -175,9 +181,9 @@ class Operations:
         outputs = {id(each): each for each in written if each.is_cuda or self._is_known(each)}
         given = (each for each in tensors([args, kwargs]) if isinstance(each, FakeTensor))
         inputs = {id(each): each for each in given if each.is_cuda or self._is_known(each)}
-        if any(not each.is_cuda and not self._is_known(each) for each in written):
-            if any(each.is_cuda for each in inputs.values()):
-                raise needs_data(str(func))
+        reads_device = any(each.is_cuda for each in inputs.values())
+        if reads_device and any(not each.is_cuda and not self._is_known(each) for each in written):
+            raise needs_data(str(func))
         self.recorder.add(
             "foreign",
             operation=func._schema.name,

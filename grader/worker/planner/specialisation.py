@@ -36,10 +36,11 @@ class Describer:
         """That of an ASTSource and the backend's options. Raises a PlannerError."""
         self._references = 0
         names = source.fn.arg_names
+        # The launch gives each parameter: defaults are of use to functions called by kernels.
         return self._guarded(
             source.fn,
             lambda: {
-                **self.reference(source.fn),
+                **{k: v for k, v in self.reference(source.fn).items() if k != "defaults"},
                 "signature": {name: _type(each) for name, each in source.signature.items()},
                 "constants": {
                     _key(names, path): self._literal(value, source.fn)
@@ -125,7 +126,7 @@ class Describer:
     def _bindings(self, function: JITFunction, text: FunctionText) -> dict:
         scope = _scope(function.fn)
         body = [*text.node.body]
-        parameters = {name for name in function.arg_names}
+        parameters = set(function.arg_names)
         bound: dict[str, Any] = {}
         for node in (each for statement in body for each in ast.walk(statement)):
             if not isinstance(node, ast.Name) or node.id in bound or node.id in parameters:

@@ -163,11 +163,11 @@ class _Context:
         return function
 
 
-class device(_Context):  # noqa: N801 (torch's name)
+class device(_Context):
     """torch.cuda.device."""
 
 
-class device_of(_Context):  # noqa: N801 (torch's name)
+class device_of(_Context):
     """torch.cuda.device_of."""
 
 
@@ -202,7 +202,8 @@ _ANSWERS = {
     "is_available": True, "device_count": 1, "current_device": 0, "is_initialized": True,
     "get_device_properties": PROPERTIES, "get_device_name": PROPERTIES.name,
     "get_device_capability": (9, 0), "mem_get_info": (_MEMORY, _MEMORY), "get_arch_list": ["sm_90"],
-    "is_bf16_supported": True, "is_current_stream_capturing": False, "can_device_access_peer": False,
+    "is_bf16_supported": True, "is_current_stream_capturing": False,
+    "can_device_access_peer": False,
     "init": None, "_lazy_init": None, "set_device": None, "empty_cache": None, "ipc_collect": None,
     "manual_seed": None, "manual_seed_all": None, "seed": None, "seed_all": None, "initial_seed": 0,
     "reset_peak_memory_stats": None, "reset_max_memory_allocated": None, "memory_stats": {},

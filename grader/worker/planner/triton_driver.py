@@ -15,8 +15,8 @@ import torch
 import triton
 import triton.testing
 from triton.compiler import make_backend
-from triton.runtime import autotuner
 from triton.compiler.errors import CompileTimeAssertionFailure
+from triton.runtime import autotuner
 from triton.runtime.errors import OutOfResources, PTXASError
 
 from ..compile import options
@@ -300,7 +300,9 @@ def _pointer(name: str, value: Any) -> dict:
     base = getattr(value, "base", value)  # of what triton.reinterpret made
     if isinstance(base, torch.Tensor):
         if not base.is_cuda:
-            raise ValueError(f"{name}: Pointer argument cannot be accessed from Triton (cpu tensor?)")
+            raise ValueError(
+                f"{name}: Pointer argument cannot be accessed from Triton (cpu tensor?)"
+            )
         return {
             "pointer": [recorder.buffer(base), base.storage_offset() * base.element_size()],
         }
@@ -382,4 +384,3 @@ def install() -> None:
     triton.compiler.compile = compiler.compile = triton.compile = _plan_instead
     triton.testing.do_bench = triton.testing.do_bench_cudagraph = _benchmark_by_hand
     _install_autotuner()
-

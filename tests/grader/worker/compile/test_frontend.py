@@ -173,7 +173,9 @@ def test_lines_of_operations_are_those_of_the_file(planning, tmp_path, specialis
 
 
 def test_text_in_another_encoding(planning, tmp_path):
-    text = "# -*- coding: latin-1 -*-" + (KERNEL % ("", "v")).replace("import math", "é = 1\nimport math")
+    text = "# -*- coding: latin-1 -*-" + (KERNEL % ("", "v")).replace(
+        "import math", "é = 1\nimport math"
+    )
     path = tmp_path / "submission.py"
     path.write_bytes(text.encode("latin-1"))
     job = {"path": str(path), "entry": "f", "folder": str(tmp_path), "arguments": [tensor(64)] * 2}

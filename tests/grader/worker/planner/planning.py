@@ -91,7 +91,10 @@ def serve() -> None:
             gc.freeze()
         child = os.fork()
         if child:
-            os.waitpid(child, 0)
+            _, status = os.waitpid(child, 0)
+            if status:
+                answers.write(json.dumps({"code": "died", "status": status}) + "\n")
+                answers.flush()
             continue
         try:
             answer = _DO[job.pop("do")](**job)

@@ -149,7 +149,7 @@ def test_grids_that_are_functions_and_helpers(planning, tmp_path):
     text = HEAD + (
         "def f(x, y):\n"
         "    BLOCK = triton.next_power_of_2(x.shape[0])\n"
-        "    copy[lambda meta: (triton.cdiv(x.numel(), meta['BLOCK']), 3)](x, y, 100, BLOCK=BLOCK)\n"
+        "    copy[lambda m: (triton.cdiv(x.numel(), m['BLOCK']), 3)](x, y, 100, BLOCK=BLOCK)\n"
     )
     plan = planning.plan(tmp_path, text, PAIR)
 

@@ -317,7 +317,9 @@ def test_joined_tensors_are_copies(planning, tmp_path):
 
 def test_a_host_argument_is_copied_to_the_device(planning, tmp_path):
     plan = planning.plan(
-        tmp_path, "def f(x, y):\n    y.copy_(x)\n    x.copy_(y)\n", [tensor(100, space="host"), PAIR[1]]
+        tmp_path,
+        "def f(x, y):\n    y.copy_(x)\n    x.copy_(y)\n",
+        [tensor(100, space="host"), PAIR[1]],
     )
 
     copies = steps(plan, "copy")
