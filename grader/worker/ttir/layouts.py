@@ -26,7 +26,8 @@ MAX_LAYOUTS = 4096
 VECTOR_BYTES = 16  # the widest access of a lane
 _MAX_ELEMENTS = 1 << 22  # of a block
 _MAX_DEPTH = 64  # locations that are followed from one
-_LIBRARY = "/triton/language/"  # in the path of a function that isn't the kernel's author's
+# In the path of a function that the kernel's author didn't write.
+_LIBRARY = ("/triton/language/", "/triton/tools/", "/triton/experimental/")
 
 _BLOCKED = re.compile(
     r"^(#\w+) = #ttg\.blocked<\{sizePerThread = \[([\d, ]{1,80})\], "
@@ -229,6 +230,6 @@ def _line_of(name: str, locations: dict[str, str]) -> int:
         match = _PLACE.search(body)
         if match is None:
             pending.extend(reversed(_REFERENCE.findall(body)))  # what was called, then the caller
-        elif _LIBRARY not in match[1]:
+        elif not any(part in match[1] for part in _LIBRARY):
             return int(match[2])
     return 0

@@ -112,28 +112,36 @@ class Races(Observer):
         self._ordering.add(addresses, rows, lanes.programs, sync)
 
     def _report(self, pairs: Pairs, chosen: np.ndarray) -> None:
-        """Add a finding for each pair of lines; the write of a pair comes first."""
+        """Add a finding for each pair of lines."""
         keys = pairs.sites[0][chosen].astype(np.int64) << 32 | pairs.sites[1][chosen]
+        by_lines: dict[tuple[int, int], list[np.ndarray]] = {}
         for key in np.unique(keys):
             alike = chosen[keys == key]
-            first = int(alike[0])
-            sites = [pairs.site(side, first) for side in (0, 1)]
-            # The later write, or the only one.
-            mine = 1 if sites[1].kind != "load" else 0
-            other = 1 - mine
-            x, y = (int(pairs.programs[side][first]) for side in (mine, other))
+            mine, other = self._sides(pairs, int(alike[0]))
+            by_lines.setdefault((mine[0].line, other[0].line), []).append(alike)
+        for groups in by_lines.values():
+            first = int(groups[0][0])
+            mine, other = self._sides(pairs, first)
             self._findings.add(
                 "data_race",
-                sites[mine].line,
+                mine[0].line,
                 self._kernel,
-                coordinates(x, self._grid),
-                count=int(np.unique(pairs.addresses[alike]).size),
+                mine[1],
+                count=int(np.unique(pairs.addresses[np.concatenate(groups)]).size),
                 address=int(pairs.addresses[first]),
                 width=pairs.unit,
                 other={
-                    "access": sites[mine].kind,
-                    "other_line": sites[other].line,
-                    "other_program": list(coordinates(y, self._grid)),
-                    "other_access": sites[other].kind,
+                    "access": mine[0].kind,
+                    "other_line": other[0].line,
+                    "other_program": list(other[1]),
+                    "other_access": other[0].kind,
                 },
             )
+
+    def _sides(self, pairs: Pairs, index: int) -> list[tuple[Site, tuple[int, int, int]]]:
+        """(site, program) of both accesses of a pair: the later write, or the only one, first."""
+        sides = [
+            (pairs.site(side, index), coordinates(int(pairs.programs[side][index]), self._grid))
+            for side in (1, 0)
+        ]
+        return sides if sides[0][0].kind != "load" else sides[::-1]

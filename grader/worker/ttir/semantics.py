@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import re
+from typing import TYPE_CHECKING, Any
 
 from .ordering import Synchronisation
+
+if TYPE_CHECKING:
+    from .text import Op
 
 _ORDERS = {
     "acquire": Synchronisation(acquires=True, releases=False),
@@ -13,27 +16,26 @@ _ORDERS = {
     "acq_rel": Synchronisation(acquires=True, releases=True),
     "relaxed": Synchronisation(acquires=False, releases=False),
 }
-_OF_NUMBER = {1: "relaxed", 2: "acquire", 3: "release", 4: "acq_rel"}  # Triton's MemSemantic
+_NAME = re.compile(r"\b(?:acquire|release|acq_rel|relaxed)\b")
 
 
-def synchronisation(op: Any, kind: str) -> Synchronisation | None:
+def synchronisation(op: Op, kind: str) -> Synchronisation | None:
     """What an operation orders; None for plain loads and stores.
 
     A volatile load counts as an atomic that acquires: kernels spin on flags with it. An atomic
     whose result nothing uses acquires nothing.
     """
-    attributes: Mapping[str, Any] = getattr(op, "attributes", None) or {}
     if kind == "load":
-        return _ORDERS["acquire"] if _is_true(attributes.get("isVolatile")) else None
+        return _ORDERS["acquire"] if _is_true(op.attributes.get("isVolatile")) else None
     if kind != "atomic":
         return None
-    stated = attributes.get("sem", "acq_rel")
-    name = _OF_NUMBER.get(stated, "acq_rel") if isinstance(stated, int) else str(stated)
-    order = _ORDERS.get(name.strip().lower(), _ORDERS["acq_rel"])
-    if not getattr(op, "used", True):
+    # `tt.atomic_rmw fadd, acq_rel, gpu, %pointer, ...`: the order stands before the operands.
+    name = _NAME.search(op.text.partition("%")[0])
+    order = _ORDERS[name[0] if name else "acq_rel"]
+    if not op.used:
         return Synchronisation(acquires=False, releases=order.releases)
     return order
 
 
 def _is_true(value: Any) -> bool:
-    return value is True or value == 1 or str(value).strip().lower() == "true"
+    return str(value).strip().lower() in ("true", "1")

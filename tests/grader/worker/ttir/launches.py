@@ -21,8 +21,9 @@ class FakeOp:
     """As much of an operation as observers ask for."""
 
     line: tuple[str, int]
-    attributes: dict[str, Any] = field(default_factory=dict)
+    text: str = ""
     used: bool = True
+    attributes: dict[str, Any] = field(default_factory=dict)
 
 
 def argument(index: int, size: int, itemsize: int = 4, *, writable: bool = True) -> Region:
@@ -44,17 +45,18 @@ def access(
     active: Any = None,
     stored: Any = None,
     width: int = 4,
+    order: str = "acq_rel",
+    used: bool = True,
     **attributes: Any,
 ) -> Access:
     """An access of addresses (programs, *block); `used` is whether the result is."""
     addresses = np.asarray(addresses, dtype=np.int64)
-    used = attributes.pop("used", True)
     if active is not None:
         active = np.broadcast_to(np.asarray(active, dtype=bool), addresses.shape)
     if stored is not None:
         stored = np.broadcast_to(np.asarray(stored, dtype=f"u{width}"), addresses.shape)
     return Access(
-        FakeOp(("kernel.py", line), attributes, used),
+        FakeOp(("kernel.py", line), f"fadd, {order}, gpu, %release, %1", used, attributes),
         kind,
         width,
         addresses,

@@ -178,14 +178,14 @@ def test_contended_elements_are_compared_in_windows(monkeypatch):
 # --- with atomics ---------------------------------------------------------------------------------
 
 
-def rmw(line: int, addresses, programs=None, used=True, sem="acq_rel"):
-    return access("atomic", line, addresses, programs=programs, used=used, sem=sem)
+def rmw(line: int, addresses, programs=None, used=True, order="acq_rel"):
+    return access("atomic", line, addresses, programs=programs, used=used, order=order)
 
 
 def test_atomics_do_not_race_with_each_other():
     tile = np.broadcast_to(OUT[:256], (8, 256))
     assert races([rmw(3, tile, used=False)], 8) == []
-    assert races([rmw(3, tile, used=False, sem="relaxed")], 8) == []
+    assert races([rmw(3, tile, used=False, order="relaxed")], 8) == []
 
 
 def test_a_plain_access_races_with_an_atomic():
@@ -201,10 +201,10 @@ def test_a_plain_access_races_with_an_atomic():
 COUNTER = OUT[4000]
 
 
-def last_program_reduces(counter=True, used=True, sem="acq_rel"):
+def last_program_reduces(counter=True, used=True, order="acq_rel"):
     """Partial results of 64 programs, which the one that counts up to 64 adds up."""
     partial = access("store", 3, OUT[:64, None], stored=np.arange(64)[:, None])
-    count = rmw(4, np.full((64, 1), COUNTER), used=used, sem=sem)
+    count = rmw(4, np.full((64, 1), COUNTER), used=used, order=order)
     total = access("load", 5, OUT[None, :64], programs=[63])
     result = access("store", 6, OUT[None, 100:101], programs=[63], stored=1)
     return [partial, *([count] if counter else []), total, result]
@@ -216,7 +216,7 @@ def test_the_last_program_of_a_counter_may_read_what_all_wrote():
 
 @pytest.mark.parametrize(
     "changed",
-    [{"counter": False}, {"used": False}, {"sem": "relaxed"}, {"sem": "release"}],
+    [{"counter": False}, {"used": False}, {"order": "relaxed"}, {"order": "release"}],
     ids=str,
 )
 def test_without_its_ordering_the_last_program_races(changed):

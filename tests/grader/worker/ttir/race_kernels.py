@@ -1,0 +1,73 @@
+"""Kernels whose programs race, and their twins that an atomic or a lock makes right."""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def histogram(x, bins, n, ATOMIC: tl.constexpr, B: tl.constexpr):
+    i = tl.program_id(0) * B + tl.arange(0, B)
+    at = bins + tl.load(x + i, mask=i < n, other=0)
+    if ATOMIC:
+        tl.atomic_add(at, 1, mask=i < n)
+    else:
+        tl.store(at, tl.load(at, mask=i < n, other=0) + 1, mask=i < n)
+
+
+@triton.jit
+def split_sum(x, out, n, ATOMIC: tl.constexpr, B: tl.constexpr):
+    row, part = tl.program_id(0), tl.program_id(1)
+    i = part * B + tl.arange(0, B)
+    total = tl.sum(tl.load(x + row * n + i, mask=i < n, other=0.0))
+    if ATOMIC:
+        tl.atomic_add(out + row, total)
+    else:
+        tl.store(out + row, tl.load(out + row) + total)
+
+
+@triton.jit
+def stencil(x, out, n, B: tl.constexpr):
+    i = tl.program_id(0) * B + tl.arange(0, B)
+    left = tl.load(x + i - 1, mask=(i > 0) & (i < n), other=0.0)
+    right = tl.load(x + i + 1, mask=i + 1 < n, other=0.0)
+    tl.store(out + i, left + right, mask=i < n)
+
+
+@triton.jit
+def overlapping(x, out, n, EQUAL: tl.constexpr, B: tl.constexpr):
+    i = tl.program_id(0) * (B // 2) + tl.arange(0, B)
+    value = tl.load(x + i, mask=i < n, other=0.0)
+    if not EQUAL:
+        value += tl.program_id(0)
+    tl.store(out + i, value, mask=i < n)
+
+
+@triton.jit
+def locked_sum(x, out, lock, n, LOCK: tl.constexpr, B: tl.constexpr):
+    i = tl.arange(0, B)
+    row = tl.load(x + tl.program_id(0) * n + i, mask=i < n, other=0.0)
+    if LOCK:
+        while tl.atomic_cas(lock, 0, 1) == 1:
+            pass
+    tl.store(out + i, tl.load(out + i, mask=i < n, other=0.0) + row, mask=i < n)
+    tl.debug_barrier()
+    if LOCK:
+        tl.atomic_xchg(lock, 0)
+
+
+@triton.jit
+def last_reduces(x, partial, counter, out, n, ATOMIC: tl.constexpr, B: tl.constexpr):
+    i = tl.program_id(0) * B + tl.arange(0, B)
+    tl.store(partial + tl.program_id(0), tl.sum(tl.load(x + i, mask=i < n, other=0.0)))
+    if ATOMIC:
+        before = tl.atomic_add(counter, 1)
+    else:
+        before = tl.load(counter)
+        tl.store(counter, before + 1)
+    if before == tl.num_programs(0) - 1:
+        total = 0.0
+        for index in range(tl.num_programs(0)):
+            total += tl.load(partial + index)
+        tl.store(out, total)

@@ -1,0 +1,131 @@
+"""Races of kernels, from Triton's frontend through the executor to the findings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from grader.worker.ttir.findings import Findings
+from grader.worker.ttir.races import Races
+from grader.worker.ttir.regions import Regions
+
+from . import race_kernels
+from .frontend import ttir
+from .launches import BASE, argument
+
+executor = pytest.importorskip("grader.worker.ttir.executor")
+memory = pytest.importorskip("grader.worker.ttir.memory")
+text = pytest.importorskip("grader.worker.ttir.text")
+
+PROGRAMS, BLOCK = 8, 32
+N = PROGRAMS * BLOCK
+TYPES = {"float32": "*fp32", "int32": "*i32"}
+
+
+def races(name: str, arrays: dict[str, np.ndarray], grid=(PROGRAMS, 1, 1), **constants: Any):
+    """The findings about one launch of a kernel, whose parameter `n` is N or its constant."""
+    kernel = getattr(race_kernels, name)
+    types = {}
+    for parameter in kernel.arg_names:
+        if parameter in arrays:
+            types[parameter] = TYPES[str(arrays[parameter].dtype)]
+        else:
+            types[parameter] = "i32" if parameter == "n" else "constexpr"
+    module = text.read(ttir(kernel, types, {"B": BLOCK, **constants}))
+    # One array under two names is one buffer.
+    numbers: dict[int, int] = {}
+    for each in arrays.values():
+        numbers.setdefault(id(each), len(numbers))
+    distinct = {numbers[id(each)]: each for each in arrays.values()}
+    buffers = [
+        memory.Buffer(each.view(np.uint8), (number + 1) * BASE, True)
+        for number, each in distinct.items()
+    ]
+    regions = Regions([argument(number, each.size) for number, each in distinct.items()])
+    findings = Findings(regions)
+    pointers = [(numbers[id(each)] + 1) * BASE for each in arrays.values()]
+    size = N // PROGRAMS if name == "locked_sum" else N
+    launch = executor.Launch(module, grid, [*pointers, *([np.int32(size)] if "n" in types else [])])
+    executor.execute(launch, memory.Memory(buffers), (Races(regions, findings),))
+    return findings.report()
+
+
+def floats(size: int = N) -> np.ndarray:
+    return np.random.default_rng(0).standard_normal(size).astype(np.float32)
+
+
+def line_of(kernel: str, fragment: str) -> int:
+    """The line of a kernel that holds a piece of text, the first of them."""
+    function = getattr(race_kernels, kernel).fn
+    first = function.__code__.co_firstlineno
+    with open(race_kernels.__file__) as file:  # noqa: PTH123
+        lines = file.read().splitlines()
+    for number in range(first, len(lines) + 1):
+        if fragment in lines[number - 1]:
+            return number
+    raise AssertionError(f"no {fragment!r} in {kernel}")
+
+
+def test_a_histogram_needs_atomics():
+    x = np.random.default_rng(0).integers(0, 4, N).astype(np.int32)
+    counts = np.zeros(4, np.int32)
+    assert races("histogram", {"x": x, "bins": counts}, ATOMIC=True) == []
+    assert counts.tolist() == np.bincount(x, minlength=4).tolist()
+    found = races("histogram", {"x": x, "bins": counts}, ATOMIC=False)
+    assert found and {each["kind"] for each in found} == {"data_race"}
+    assert {each["line"] for each in found} == {line_of("histogram", "tl.store(at")}
+    assert {each["argument"] for each in found} == {1}
+
+
+def test_parts_of_a_sum_meet_in_an_atomic():
+    x, out = floats(2 * N), np.zeros(2, np.float32)
+    grid = (2, PROGRAMS, 1)
+    assert races("split_sum", {"x": x, "out": out}, grid, ATOMIC=True) == []
+    np.testing.assert_allclose(out, x.reshape(2, N).sum(1), rtol=1e-4, atol=1e-4)
+    found = races("split_sum", {"x": x, "out": out}, grid, ATOMIC=False)
+    assert found
+    assert all(each["program"][0] == each["other_program"][0] for each in found)
+
+
+def test_a_stencil_may_not_work_in_place():
+    x, out = floats(), np.zeros(N, np.float32)
+    assert races("stencil", {"x": x, "out": out}) == []
+    found = races("stencil", {"x": x, "out": x})
+    loads = {line_of("stencil", "left ="), line_of("stencil", "right =")}
+    assert {each["other_line"] for each in found} == loads
+    assert {each["line"] for each in found} == {line_of("stencil", "tl.store")}
+    assert {each["count"] for each in found} == {PROGRAMS - 1}
+
+
+def test_overlapping_tiles_race_where_their_values_differ():
+    x, out = floats(), np.zeros(N, np.float32)
+    assert races("overlapping", {"x": x, "out": out}, EQUAL=True) == []
+    [found] = races("overlapping", {"x": x, "out": out}, EQUAL=False)
+    assert found["line"] == found["other_line"] == line_of("overlapping", "tl.store")
+    assert found["count"] == (PROGRAMS - 1) * BLOCK // 2
+
+
+def test_a_lock_protects_a_sum():
+    x, out, lock = floats(), np.zeros(BLOCK, np.float32), np.zeros(1, np.int32)
+    arrays = {"x": x, "out": out, "lock": lock}
+    assert races("locked_sum", arrays, LOCK=True) == []
+    np.testing.assert_allclose(out, x.reshape(PROGRAMS, BLOCK).sum(0), rtol=1e-4, atol=1e-4)
+    found = races("locked_sum", arrays, LOCK=False)
+    assert {each["line"] for each in found} == {line_of("locked_sum", "tl.store")}
+
+
+def test_the_last_program_is_known_by_an_atomic_counter():
+    x = floats()
+
+    def arrays() -> dict[str, np.ndarray]:
+        floats_ = {"partial": np.zeros(PROGRAMS, np.float32), "out": np.zeros(1, np.float32)}
+        counter = np.zeros(1, np.int32)
+        return {"x": x, "partial": floats_["partial"], "counter": counter, "out": floats_["out"]}
+
+    given = arrays()
+    assert races("last_reduces", given, ATOMIC=True) == []
+    np.testing.assert_allclose(given["out"], x.sum(), rtol=1e-4, atol=1e-4)
+    found = races("last_reduces", arrays(), ATOMIC=False)
+    assert line_of("last_reduces", "tl.store(counter") in {each["line"] for each in found}
