@@ -1,4 +1,4 @@
-"""One .cu to an executable that observes itself, with what is wrong said in the student's terms.
+"""One .cu to programs that observe themselves, with what is wrong said in the student's terms.
 
     source -> unsupported? -> rewritten -> assembly -> object -> symbols checked -> linked -> sites
 
@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import Literal
 
 from . import compiler_output, glue, objects, rewriter, tokens, unsupported
-from . import sites as site_table
 from .elf import Elf
 from .glue import Entry
+from .linking import Linked, Linker, LinkError
 from .sites import Site
-from .toolchain import STUDENT_FLAGS, Toolchain
+from .toolchain import PROGRAMS, STUDENT_FLAGS, Toolchain
 
 __all__ = ["Build", "Entry", "Problem", "Site", "build"]
 
@@ -53,12 +53,16 @@ class Problem:
 
 @dataclass(frozen=True)
 class Build:
-    """What came of a build: an executable for the entries that can be called, or none."""
+    """What came of a build: an executable for the entries that can be called, or none.
+
+    Of a `planned` build the executable is the planner, and there is an executor too.
+    """
 
     executable: Path | None
     problems: tuple[Problem, ...]
     sites: dict[int, Site] = field(default_factory=dict)
     entries: tuple[str, ...] = ()
+    executor: Linked | None = None
 
 
 class _Failed(Exception):
@@ -75,17 +79,20 @@ def build(
     folder: Path,
     toolchain: Toolchain,
     guarded: bool = True,
+    planned: bool = False,
 ) -> Build:
     """Builds the executable for those of `entries` that `source` has.
 
-    `folder` (created if need be) receives the executable `emulated` and nothing else that stays.
+    `folder` (created if need be) receives the executable `emulated`, or `planner` and `executor`
+    where it is `planned`, and nothing else that stays.
     Not `guarded`, for tests of what else holds an attack: neither are accesses of the program
     watched nor its symbols looked at, and assembly is compiled.
     Raises ToolchainError or OSError only where the machine fails, never for what is in the source.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "emulated").unlink(missing_ok=True)
-    work = _Work(source.name, folder, toolchain, guarded)
+    for program in PROGRAMS:
+        (folder / program).unlink(missing_ok=True)
+    work = _Work(source.name, folder, toolchain, guarded, planned)
     try:
         return work.build(_text_of(source), entries)
     except _Failed as failed:
@@ -108,11 +115,14 @@ def _text_of(source: Path) -> str:
 class _Work:
     """One build: its names, its folder, its steps."""
 
-    def __init__(self, file: str, folder: Path, toolchain: Toolchain, guarded: bool) -> None:
+    def __init__(
+        self, file: str, folder: Path, toolchain: Toolchain, guarded: bool, planned: bool
+    ) -> None:
         self.file = re.sub(r'["\\\n]', "_", file)
         self.folder = folder
         self.toolchain = toolchain
         self.guarded = guarded
+        self.planned = planned
         self.lines: list[str] = []
         self.source = tokens.read("")
         self.kernels: frozenset[str] = frozenset()
@@ -219,16 +229,17 @@ class _Work:
             name = "table_again"
             self._compile_table(present, name)
         self._redirect()
-        done = self._run(
-            *(self.toolchain.compiler, "-pie", "-Wl,--emit-relocs,-z,now,-z,relro,-z,noexecstack"),
-            *("student.o", f"{name}.o", self.toolchain.prebuilt, "-o", "emulated"),
-        )
-        if done.returncode:
-            raise _Failed(Problem("symbol", _link_message(done.stderr)))
-        executable = self.folder / "emulated"
-        table_of_sites = site_table.table(executable, self.file)
+        linker = Linker(self.folder, self.file, self.toolchain, self._run)
+        executor = None
+        try:
+            if self.planned:
+                program, executor = linker.planned(f"{name}.o")
+            else:
+                program = linker.emulated(f"{name}.o")
+        except LinkError as error:
+            raise _Failed(Problem("symbol", _link_message(str(error)))) from None
         names = tuple(entry.name for entry in present)
-        return Build(executable, problems, table_of_sites, names)
+        return Build(program.path, problems, program.sites, names, executor)
 
     def _redirect(self) -> None:
         """The student's calls of these go to the runtime's functions."""
@@ -267,9 +278,9 @@ class _Work:
             raise _Failed(Problem("compile", message)) from None
 
     def clean(self) -> None:
-        """Removes everything but the executable."""
+        """Removes everything but the programs."""
         for path in self.folder.iterdir():
-            if path.name != "emulated" and not path.is_dir():
+            if path.name not in PROGRAMS and not path.is_dir():
                 with contextlib.suppress(OSError):
                     path.unlink()
 

@@ -18,7 +18,7 @@ _RELOCATION = struct.Struct("<QQq")
 
 _SYMBOLS, _RELOCATIONS, _WITHOUT_BYTES = 2, 4, 8
 _EXECUTABLE_CODE = 0x4  # section flag
-THREAD_LOCAL, FUNCTION, INDIRECT_FUNCTION = 6, 2, 10  # symbol types
+OBJECT, FUNCTION, THREAD_LOCAL, INDIRECT_FUNCTION = 1, 2, 6, 10  # symbol types
 
 
 class ElfError(ValueError):

@@ -42,6 +42,8 @@ STUDENT_FLAGS = (
     "-g1",
     "-gdwarf-4",  # with DWARF 5, addr2line of binutils 2.40 names the wrong file
     "-fPIE",
+    "-ffunction-sections",  # an executor's program has what kernels reach, and nothing else
+    "-fdata-sections",
     "-ftls-model=local-exec",
     "-w",
     "-fsanitize=thread",
@@ -80,6 +82,15 @@ _PREBUILT_FLAGS = (
     "-U_FORTIFY_SOURCE",
     "-Wall",
 )
+# The programs that a submission becomes a part of, and which of our sources each has of its own:
+# folders of runtime/ and files of the native host. `emulated` has host code and data; of the other
+# two, the planner has no data and the executor no host code.
+PROGRAMS = {
+    "emulated": {"at_once.cpp", "backend_emulator.cpp"},
+    "planner": {"planner", "backend_planner.cpp"},
+    "executor": {"at_once.cpp", "executor", "backend_executor.cpp"},
+}
+_OF_SOME = frozenset().union(*PROGRAMS.values())
 # What the precompiled header holds: what nvcc includes by itself, or the C++ library's usual
 # headers too, for a submission that includes one of them.
 HEADERS = {
@@ -111,9 +122,9 @@ class Toolchain:
     def include(self) -> Path:
         return self.folder / "include"
 
-    @property
-    def prebuilt(self) -> Path:
-        return self.folder / "prebuilt.o"
+    def prebuilt(self, program: str) -> Path:
+        """The object of ours that a program is linked with; `program` is one of PROGRAMS."""
+        return self.folder / f"{program}.o"
 
     def header(self, kind: str) -> Path:
         return self.folder / f"{kind}.h"
@@ -229,7 +240,17 @@ def prepare(root: Path | None = None) -> Toolchain:
 
 def _sources() -> list[Path]:
     native = [path for path in NATIVE.glob("*.cpp") if "gpu" not in path.name]
-    return sorted([*(HERE / "runtime").glob("*.cpp"), *(HERE / "runtime").glob("*.S"), *native])
+    return sorted([*(HERE / "runtime").rglob("*.cpp"), *(HERE / "runtime").glob("*.S"), *native])
+
+
+def _belongs(source: Path, program: str) -> bool:
+    """Whether a program has this source of ours."""
+    names = {source.name, source.parent.name} & _OF_SOME
+    return not names or bool(names & PROGRAMS[program])
+
+
+def _object(source: Path, scratch: Path) -> Path:
+    return scratch / f"{source.parent.name}_{source.stem}.o"
 
 
 def _key(compiler: str, version: str) -> str:
@@ -253,7 +274,7 @@ def _build_entry(root: Path, folder: Path, compiler: str) -> None:
             jobs += [pool.submit(_precompile, compiler, kind, scratch) for kind in HEADERS]
             for job in jobs:
                 job.result()
-        _join(compiler, scratch)
+        _join_all(scratch)
         scratch.chmod(0o755)
         with contextlib.suppress(OSError):  # another process was first: its entry is as good
             scratch.rename(folder)
@@ -283,7 +304,7 @@ def _run(command: Sequence[str | Path], where: Path) -> None:
 
 def _compile_ours(compiler: str, source: Path, scratch: Path) -> None:
     include = [f"-I{HERE / 'runtime'}", f"-I{NATIVE}", f"-I{HERE / 'include'}"]
-    target = scratch / f"{source.parent.name}_{source.stem}.o"
+    target = _object(source, scratch)
     _run([compiler, *_PREBUILT_FLAGS, *include, "-c", source, "-o", target], scratch)
 
 
@@ -294,10 +315,21 @@ def _precompile(compiler: str, kind: str, scratch: Path) -> None:
     _run([compiler, *flags, "-x", "c++-header", header.name, "-o", f"{kind}.h.gch"], scratch)
 
 
-def _join(compiler: str, scratch: Path) -> None:
-    """One object of all ours. Its own symbols are hidden, its sections renamed: student code can
-    neither name nor replace what is inside, and a stray store is known to hit it."""
-    parts = sorted(scratch.glob("*.o"))
+def _join_all(scratch: Path) -> None:
+    """One object of ours for each program, and what the student's may ask of them."""
+    symbols = {name: _join(name, scratch) for name in PROGRAMS}
+    for path in (_object(source, scratch) for source in _sources()):
+        path.unlink()
+    public, all_wanted = symbols["emulated"]
+    told = {"provided": public, "reserved": sorted({*public, *all_wanted})}
+    (scratch / "symbols.json").write_text(json.dumps(told))
+
+
+def _join(program: str, scratch: Path) -> tuple[list[str], list[str]]:
+    """One object of all ours that a program has. Its own symbols are hidden, its sections renamed:
+    student code can neither name nor replace what is inside, and a stray store is known to hit it.
+    Returns the symbols that it has for others, and those that it wants of others."""
+    parts = [_object(each, scratch) for each in _sources() if _belongs(each, program)]
     joined = scratch / "joined.o"
     _run(["ld", "-r", "--force-group-allocation", *parts, "-o", joined], scratch)
     elf = Elf(joined)
@@ -312,11 +344,10 @@ def _join(compiler: str, scratch: Path) -> None:
         for name in ("text", "data", "bss", "data.rel.local")
     ]
     options = ["--strip-debug", f"--keep-global-symbols={keep}", *renames]
-    _run(["objcopy", *options, joined, scratch / "prebuilt.o"], scratch)
-    symbols = {"provided": public, "reserved": sorted({*public, *wanted})}
-    for path in (*parts, joined, keep):
-        path.unlink()
-    (scratch / "symbols.json").write_text(json.dumps(symbols))
+    _run(["objcopy", *options, joined, scratch / f"{program}.o"], scratch)
+    joined.unlink()
+    keep.unlink()
+    return public, wanted
 
 
 def _is_public(name: str) -> bool:

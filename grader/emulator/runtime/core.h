@@ -111,8 +111,9 @@ void count_spin();
 enum class EntryEnd : uint8_t { returned, unsupported, abandoned, exception };
 
 // Calls function(context) on a stack of its own and says how it ended. Whatever the entry had
-// on its stack is forgotten, not unwound, unless it returned or threw.
-EntryEnd run_entry(void (*function)(void*), void* context);
+// on its stack is forgotten, not unwound, unless it returned or threw. Not `fresh`: streams, events
+// and attributes of an earlier call live on.
+EntryEnd run_entry(void (*function)(void*), void* context, bool fresh = true);
 
 // Ends the entry here, from host code or from a kernel; run_entry returns `end`. May be called from
 // a signal handler that was installed with SA_NODEFER (no signal mask is restored).

@@ -12,7 +12,9 @@
 
 namespace warpgrade {
 
-constexpr Address arena_low = 0x100000000000;
+// Two 32-bit integers of a kernel's parameters, side by side, could be an address: the upper half of
+// this one is a size that hardly any tensor has, and the lower one is too large for a size.
+constexpr Address arena_low = 0x2b5d40000000;
 constexpr std::size_t arena_bytes = std::size_t(2) << 30;
 constexpr std::size_t allocation_limit = std::size_t(1) << 30;  // live bytes of cudaMalloc
 // Allocations lie below, mapped arguments above. The slack is for red zones and freed memory.
@@ -67,6 +69,7 @@ int argument_at(std::uint32_t offset);
 int argument_count();  // one more than the highest index
 
 void forget_device_memory();  // allocations and arguments
-void report_leaks();
+// Of the allocations from number `first` on, in the order in which they were made.
+void report_leaks(std::size_t first = 0);
 
 }  // namespace warpgrade

@@ -38,12 +38,12 @@ void entry_main() {
 
 }  // namespace
 
-EntryEnd run_entry(void (*function)(void*), void* context) {
+EntryEnd run_entry(void (*function)(void*), void* context, bool fresh) {
     if (!entry_stack_low) {
         entry_stack_low = map_stacks(1, entry_stack_bytes);
         entry_stack_size = entry_stack_bytes;
     }
-    reset_execution();
+    if (fresh) reset_execution();
     entry_function = function;
     entry_context = context;
     running = true;

@@ -244,6 +244,18 @@ void* map_argument_memory(int fd, std::size_t bytes, bool writable) {
     return p;
 }
 
+void* reserve_argument_memory(std::size_t bytes, std::size_t misalignment) {
+    initialise_observation();
+    if (bytes > arena_bytes || misalignment >= page_bytes) return nullptr;
+    std::size_t size = round_up(bytes + misalignment, page_bytes) + page_bytes;
+    if (size > arena_bytes - next_mapping) return nullptr;
+    void* p = reinterpret_cast<void*>(arena_low + next_mapping + misalignment);
+    next_mapping += size;
+    return p;
+}
+
+void forget_reserved_memory() { next_mapping = arguments_offset; }
+
 void register_argument(int index, const char* name, void* p, std::size_t bytes, bool initialised,
                        bool writable, bool host_space) {
     Address a = reinterpret_cast<Address>(p);
@@ -269,8 +281,11 @@ void forget_device_memory() {
     forget_allocations();
 }
 
-void report_leaks() {
-    for (const Place& each : allocations) {
+std::size_t allocation_count() { return allocations.size(); }
+
+void report_leaks(std::size_t first) {
+    for (std::size_t i = first; i < allocations.size(); ++i) {
+        const Place& each = allocations[i];
         if (each.freed) continue;
         report_finding(FindingKind::leak, each.allocated_at, nullptr, 0, nullptr,
                        "a cudaMalloc of %zu bytes is never freed", each.bytes);

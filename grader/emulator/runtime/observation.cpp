@@ -61,13 +61,13 @@ void begin_entry(bool with_counters) {
     forget_unconfirmed_reads();
 }
 
-void end_entry() {
+void end_entry(std::size_t first_allocation) {
     if (const LaunchError* error = unchecked_launch_error()) {
         report_finding(FindingKind::launch_error, error->pc, nullptr, 0, nullptr, "%s: %s",
                        error->kernel, error->reason);
     }
     bool cut_short = sticky_error() != 0 || finding_count() != 0;  // then leaks are no wonder
-    if (!cut_short) report_leaks();
+    if (!cut_short) report_leaks(first_allocation);
 }
 
 }  // namespace warpgrade

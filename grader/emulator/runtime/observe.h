@@ -99,6 +99,11 @@ std::size_t static_shared_bytes(const void* function);
 
 void initialise_observation();  // signal handlers, address space; called by the others when needed
 void* map_argument_memory(int fd, std::size_t bytes, bool writable);  // null: cannot be mapped
+// Addresses for an argument that has no memory here, `misalignment` bytes above a multiple of a
+// page; null: no room. They are given out again after forget_reserved_memory().
+void* reserve_argument_memory(std::size_t bytes, std::size_t misalignment);
+void forget_reserved_memory();
+std::size_t allocation_count();  // of cudaMalloc, so far
 // A new call of the student's entry: forgets arguments, findings, counters and what the last call
 // allocated. Register the arguments between it and the call.
 void begin_entry(bool with_counters = false);
@@ -106,9 +111,9 @@ void begin_entry(bool with_counters = false);
 // of a mapping nobody may touch.
 void register_argument(int index, const char* name, void* p, std::size_t bytes, bool initialised,
                        bool writable, bool host_space);
-// Reports leaks and launch errors that were never looked at. Call it, too, after a run_entry that
-// did not return.
-void end_entry();
+// Reports leaks (of allocations from number `first_allocation` on) and launch errors that were never
+// looked at. Call it, too, after a run_entry that did not return.
+void end_entry(std::size_t first_allocation = 0);
 std::size_t finding_count();
 // The report's JSON, never more than capacity bytes; returns its length. Not terminated by a zero.
 std::size_t write_report(char* out, std::size_t capacity, bool with_counters);

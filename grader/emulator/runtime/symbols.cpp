@@ -144,6 +144,20 @@ const char* plain_name(char (&text)[120], const char* symbol) {
     return text;
 }
 
+const char* symbol_of(const void* function) {
+    for (const Function& each : table().functions) {
+        if (each.low == reinterpret_cast<Address>(function)) return each.symbol;
+    }
+    return "";
+}
+
+const void* function_of(const char* symbol) {
+    for (const Function& each : table().functions) {
+        if (!std::strcmp(each.symbol, symbol)) return reinterpret_cast<const void*>(each.low);
+    }
+    return nullptr;
+}
+
 bool in_student_data(Address a, std::size_t bytes) {
     return data.holds(a, bytes) || zeroed.holds(a, bytes);
 }

@@ -23,6 +23,11 @@ const std::vector<Variable>& shared_variables();
 const std::vector<Variable>& shared_guards();
 const std::vector<Variable>& device_variables();
 
+// The symbol of the function at this address, or ""; the address of the function of this symbol, or
+// null.
+const char* symbol_of(const void* function);
+const void* function_of(const char* symbol);
+
 // "tile" of "void transpose<32>(float*)::tile", in a buffer of the caller's.
 const char* plain_name(char (&text)[120], const char* symbol);
 

@@ -42,22 +42,10 @@ bool lies_inside(std::size_t start, std::size_t length, std::size_t first, std::
     return start >= first && start - first <= room && length <= room - (start - first);
 }
 
-Tensor read_tensor(const Argument& argument, const std::vector<Buffer>& buffers) {
-    if (argument.rank > max_rank) throw BadRequest("rank " + std::to_string(argument.rank));
-    const auto space = static_cast<Space>(argument.space);
-    if (space != Space::device && space != Space::host) {
-        throw BadRequest("space " + std::to_string(argument.space));
+void check_place(const Tensor& tensor, const std::vector<Buffer>& buffers) {
+    if (tensor.buffer >= buffers.size()) {
+        throw BadRequest("buffer " + std::to_string(tensor.buffer));
     }
-    if (argument.buffer < 0 || static_cast<std::size_t>(argument.buffer) >= buffers.size()) {
-        throw BadRequest("buffer " + std::to_string(argument.buffer));
-    }
-    Tensor tensor{};
-    tensor.buffer = static_cast<std::size_t>(argument.buffer);
-    tensor.offset = argument.offset;
-    tensor.extent = extent_of(argument);
-    tensor.allocation_offset = argument.allocation_offset;
-    tensor.allocation_length = argument.allocation_length;
-    tensor.host_space = space == Space::host;
     const std::size_t length = buffers[tensor.buffer].length;
     if (!lies_inside(tensor.allocation_offset, tensor.allocation_length, 0, length)) {
         throw BadRequest("an allocation outside its buffer");
@@ -66,7 +54,41 @@ Tensor read_tensor(const Argument& argument, const std::vector<Buffer>& buffers)
                      tensor.allocation_length)) {
         throw BadRequest("a tensor outside its allocation");
     }
+}
+
+Tensor read_tensor(const Argument& argument, const std::vector<Buffer>& buffers, bool placed) {
+    if (argument.rank > max_rank) throw BadRequest("rank " + std::to_string(argument.rank));
+    const auto space = static_cast<Space>(argument.space);
+    if (space != Space::device && space != Space::host) {
+        throw BadRequest("space " + std::to_string(argument.space));
+    }
+    if (argument.buffer < 0) throw BadRequest("buffer " + std::to_string(argument.buffer));
+    Tensor tensor{};
+    tensor.buffer = static_cast<std::size_t>(argument.buffer);
+    tensor.offset = argument.offset;
+    tensor.extent = extent_of(argument);
+    tensor.allocation_offset = argument.allocation_offset;
+    tensor.allocation_length = argument.allocation_length;
+    tensor.host_space = space == Space::host;
+    // A tensor in host memory is memory even for a planner, where there is a buffer for it.
+    const bool has_memory = tensor.host_space && tensor.buffer < buffers.size();
+    if (placed || has_memory) check_place(tensor, buffers);
     return tensor;
+}
+
+// Appends the tensor that is argument number `index`, with what is known of it.
+void add_tensor(Call& call, std::size_t index, const Argument& argument,
+                const std::vector<Buffer>& buffers, const std::vector<Description>& descriptions,
+                bool placed) {
+    Tensor tensor = read_tensor(argument, buffers, placed);
+    tensor.argument = static_cast<int>(index);
+    const bool writable = tensor.buffer >= buffers.size() || buffers[tensor.buffer].writable;
+    tensor.description =
+        index < descriptions.size()
+            ? descriptions[index]
+            : Description{"argument " + std::to_string(index + 1), !writable, writable};
+    call.tensors.push_back(tensor);
+    call.values.push_back({});
 }
 
 warpgrade_value read_scalar(const Argument& argument, char letter) {
@@ -95,11 +117,8 @@ warpgrade_value read_scalar(const Argument& argument, char letter) {
     return value;
 }
 
-}  // namespace
-
-Call read_call(const Request& request, const warpgrade_entry& entry,
-               const std::vector<Buffer>& buffers,
-               const std::vector<Description>& descriptions) {
+Call read(const Request& request, const warpgrade_entry& entry, const std::vector<Buffer>& buffers,
+          const std::vector<Description>& descriptions, bool placed) {
     if (request.argument_count != std::strlen(entry.arguments)) {
         throw BadRequest(std::to_string(request.argument_count) +
                          " arguments where the entry takes " +
@@ -111,17 +130,36 @@ Call read_call(const Request& request, const warpgrade_entry& entry,
         const Argument& argument = request.arguments[index];
         const char letter = entry.arguments[index];
         if (letter == 'p' && static_cast<Kind>(argument.kind) == Kind::tensor) {
-            Tensor tensor = read_tensor(argument, buffers);
-            tensor.argument = static_cast<int>(index);
-            const bool writable = buffers[tensor.buffer].writable;
-            tensor.description =
-                index < descriptions.size()
-                    ? descriptions[index]
-                    : Description{"argument " + std::to_string(index + 1), !writable, writable};
-            call.tensors.push_back(tensor);
-            call.values.push_back({});
+            add_tensor(call, index, argument, buffers, descriptions, placed);
         } else {
             call.values.push_back(read_scalar(argument, letter));
+        }
+    }
+    return call;
+}
+
+}  // namespace
+
+Call read_call(const Request& request, const warpgrade_entry& entry,
+               const std::vector<Buffer>& buffers,
+               const std::vector<Description>& descriptions) {
+    return read(request, entry, buffers, descriptions, true);
+}
+
+Call read_unplaced_call(const Request& request, const warpgrade_entry& entry,
+                        const std::vector<Buffer>& buffers,
+                        const std::vector<Description>& descriptions) {
+    return read(request, entry, buffers, descriptions, false);
+}
+
+Call read_tensors(const Request& request, const std::vector<Buffer>& buffers,
+                  const std::vector<Description>& descriptions) {
+    Call call;
+    for (std::size_t index = 0; index < request.argument_count; ++index) {
+        if (static_cast<Kind>(request.arguments[index].kind) == Kind::tensor) {
+            add_tensor(call, index, request.arguments[index], buffers, descriptions, true);
+        } else {
+            call.values.push_back({});
         }
     }
     return call;

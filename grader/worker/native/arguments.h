@@ -24,6 +24,16 @@ Call read_call(const Request& request, const warpgrade_entry& entry,
                const std::vector<Buffer>& buffers,
                const std::vector<Description>& descriptions);
 
+// The same where tensors need no memory: they lie where they would, whatever the buffers are, and
+// only the offset's alignment matters.
+Call read_unplaced_call(const Request& request, const warpgrade_entry& entry,
+                        const std::vector<Buffer>& buffers,
+                        const std::vector<Description>& descriptions);
+
+// The tensors alone, for a plan, which holds the scalars.
+Call read_tensors(const Request& request, const std::vector<Buffer>& buffers,
+                  const std::vector<Description>& descriptions);
+
 }  // namespace warpgrade::host
 
 #endif

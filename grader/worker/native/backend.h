@@ -42,7 +42,8 @@ struct Tensor {
     bool host_space;
 };
 
-// One call of an entry. `values` holds the scalars; the backend fills in the pointers.
+// One call of an entry. `values` holds the scalars; the backend fills in the pointers. For an
+// executor there is no entry, and no scalar.
 struct Call {
     const warpgrade_entry* entry = nullptr;
     std::vector<warpgrade_value> values;
@@ -71,6 +72,15 @@ Answer run(Call& call, bool counters);
 // clock.
 Answer place_set(const Call& call, unsigned number);
 Answer call_sets(unsigned first, unsigned count, std::uint64_t& nanoseconds);
+
+// Planners only: calls the entry twice where there is no data, and answers with the plan
+// (../../plan/model.py) behind a line that holds its length in 16 hexadecimal digits. A plan that a
+// reply can't hold goes on from byte `from` of its text.
+Answer make_plan(Call& call);
+Answer more_of_plan(std::size_t from);
+
+// Executors only: carries out the steps of a document (../../emulator/execution.py) on the tensors.
+Answer execute(Call& call, const std::string& document);
 
 }  // namespace warpgrade::host
 

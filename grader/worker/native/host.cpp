@@ -12,6 +12,7 @@
 // this process, so nothing it answers is believed without need; the grader judges by the buffers.
 
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -35,6 +36,7 @@ namespace warpgrade::host {
 namespace {
 
 constexpr char arguments_option[] = "--arguments=";
+constexpr std::size_t max_document = std::size_t(16) << 20;
 constexpr char page_option[] = "--page=";
 
 struct CommandLine {
@@ -148,9 +150,31 @@ Answer load_entry(Session& session, const Request& request) {
     return load();
 }
 
-Answer serve_request(Session& session, const Request& request) {
+// A document of the grader's, whole. Throws BadRequest.
+std::string read_document(int descriptor) {
+    struct stat status;
+    if (descriptor < 0 || fstat(descriptor, &status) || status.st_size < 0 ||
+        static_cast<std::size_t>(status.st_size) > max_document) {
+        throw BadRequest("no document, or one that is too large");
+    }
+    std::string text(static_cast<std::size_t>(status.st_size), '\0');
+    std::size_t filled = 0;
+    while (filled < text.size()) {
+        const ssize_t length = pread(descriptor, &text[filled], text.size() - filled,
+                                     static_cast<off_t>(filled));
+        if (length <= 0) throw BadRequest("a document that can't be read");
+        filled += static_cast<std::size_t>(length);
+    }
+    return text;
+}
+
+Answer serve_request(Session& session, const Request& request, int document) {
     const auto operation = static_cast<Operation>(request.operation);
     if (operation == Operation::load) return load_entry(session, request);
+    if (operation == Operation::execute) {
+        Call call = read_tensors(request, session.buffers, session.descriptions);
+        return execute(call, read_document(document));
+    }
     if (!session.entry) throw BadRequest("nothing is loaded");
     switch (operation) {
         case Operation::run:
@@ -165,6 +189,12 @@ Answer serve_request(Session& session, const Request& request) {
         case Operation::stand_by:
             if (!session.page) throw BadRequest("there is no page to stand by for");
             return session.page->serve();
+        case Operation::plan: {
+            Call call = read_unplaced_call(request, *session.entry, session.buffers,
+                                           session.descriptions);
+            return make_plan(call);
+        }
+        case Operation::more: return more_of_plan(request.repeat);
         case Operation::profile:
             throw BadRequest("kernels of a CUDA C++ program are not listed");
         default: throw BadRequest("operation " + std::to_string(request.operation));
@@ -172,9 +202,9 @@ Answer serve_request(Session& session, const Request& request) {
 }
 
 // What the entry throws ends up here too: C++ lets it.
-Answer answer_request(Session& session, const Request& request) {
+Answer answer_request(Session& session, const Request& request, int document) {
     try {
-        return serve_request(session, request);
+        return serve_request(session, request, document);
     } catch (const BadRequest& error) {
         return answer(Code::bad_request, error.what());
     } catch (const std::bad_alloc&) {
@@ -188,13 +218,33 @@ Answer answer_request(Session& session, const Request& request) {
 
 // --- the socket ---------------------------------------------------------------------------------
 
-// One message, cut to `room` bytes; its full length, or 0 where the grader has gone. Descriptors
-// that come with it are dropped by the kernel, since there is no room for them.
-std::size_t receive(int socket, void* data, std::size_t room) {
+// A descriptor that came with a message, closed at its end.
+struct Descriptor {
+    int number = -1;
+    ~Descriptor() {
+        if (number >= 0) close(number);
+    }
+};
+
+// One message, cut to `room` bytes; its full length, or 0 where the grader has gone. One descriptor
+// may come with it; there is no room for more, so the kernel drops them.
+std::size_t receive(int socket, void* data, std::size_t room, Descriptor& document) {
+    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))];
+    iovec part{data, room};
+    msghdr message{};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
     while (true) {
-        const ssize_t length = recv(socket, data, room, MSG_TRUNC);
-        if (length >= 0) return static_cast<std::size_t>(length);
-        if (errno != EINTR) return 0;
+        message.msg_control = control;
+        message.msg_controllen = sizeof control;
+        const ssize_t length = recvmsg(socket, &message, MSG_TRUNC | MSG_CMSG_CLOEXEC);
+        if (length < 0 && errno == EINTR) continue;
+        if (length < 0) return 0;
+        const cmsghdr* head = CMSG_FIRSTHDR(&message);
+        if (head && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS) {
+            std::memcpy(&document.number, CMSG_DATA(head), sizeof document.number);
+        }
+        return static_cast<std::size_t>(length);
     }
 }
 
@@ -221,20 +271,30 @@ void serve(Session& session) {
     bool serving = send_reply(session.socket, 0, {});  // ready
     while (serving) {
         Request request{};
-        const std::size_t length = receive(session.socket, &request, sizeof request);
+        Descriptor document;
+        const std::size_t length =
+            receive(session.socket, &request, sizeof request, document);
         if (length == 0) return;
         if (!is_request(request, length)) {
             serving = send_reply(session.socket, 0,
                                  answer(Code::bad_request, "not a request of this version"));
             continue;
         }
-        const Answer result = answer_request(session, request);
+        const Answer result = answer_request(session, request, document.number);
         std::fflush(nullptr);  // what the student printed belongs to this request
         serving = send_reply(session.socket, request.sequence, result) && !result.lost;
     }
 }
 
 }  // namespace
+
+// Of programs that are neither a planner nor an executor.
+__attribute__((weak)) Answer make_plan(Call&) { throw BadRequest("this program makes no plans"); }
+__attribute__((weak)) Answer more_of_plan(std::size_t) { throw BadRequest("there is no plan"); }
+__attribute__((weak)) Answer execute(Call&, const std::string&) {
+    throw BadRequest("this program executes no plans");
+}
+
 }  // namespace warpgrade::host
 
 int main(int count, char** arguments) {

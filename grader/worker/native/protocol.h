@@ -29,6 +29,9 @@ enum class Operation : std::uint16_t {
     place = 9,
     stand_by = 10,
     profile = 11,
+    plan = 12,
+    more = 13,
+    execute = 14,
 };
 
 // Where what is on the page that is shared with the clock, in words of 8 bytes.

@@ -1,0 +1,54 @@
+"""Which functions of an object are kernels, and what else an executor's program must keep.
+
+`__global__` marks a function with a patchable entry (include/warpgrade/qualifiers.h): the compiler
+lists those in a section of their own, and nothing else tells a kernel from a host function. Thunks
+call them (include/warpgrade/launch.h); device variables are copied to and from by name.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from .elf import FUNCTION, OBJECT, Elf
+
+_ENTRIES = "__patchable_function_entries"
+_DEVICE_SECTIONS = ("warpgrade_device", "warpgrade_constant")
+_THUNK = re.compile(r"_ZN9warpgrade(?:11KernelThunk|18DeducedKernelThunk)I.*5thunkEPKvPKc")
+
+
+@dataclass(frozen=True)
+class Roots:
+    """Symbols that the linker keeps, with all that they reach."""
+
+    kernels: tuple[str, ...]
+    thunks: tuple[str, ...]
+    variables: tuple[str, ...]
+    local: frozenset[str]  # those of them that no other object could name yet
+
+    @property
+    def all(self) -> tuple[str, ...]:
+        """Every one of them."""
+        return (*self.kernels, *self.thunks, *self.variables)
+
+
+def find(elf: Elf) -> Roots:
+    """The roots of a submission's object."""
+    functions = {(s.section, s.value): s for s in elf.symbols if s.kind == FUNCTION and s.section}
+    kernels = []
+    for section, relocation in elf.relocations(code_only=False):
+        if section.name != _ENTRIES:
+            continue
+        target = elf.symbols[relocation.symbol]
+        found = functions.get((target.section, target.value + relocation.addend))
+        if found is not None:
+            kernels.append(found)
+    thunks = [s for s in functions.values() if _THUNK.fullmatch(s.name)]
+    device = {i for i, each in enumerate(elf.sections) if each.name in _DEVICE_SECTIONS}
+    variables = [s for s in elf.symbols if s.kind == OBJECT and s.section in device]
+    local = frozenset(s.name for s in (*kernels, *thunks, *variables) if s.is_local)
+    return Roots(_names(kernels), _names(thunks), _names(variables), local)
+
+
+def _names(symbols: list) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(symbol.name for symbol in symbols))

@@ -1,0 +1,97 @@
+"""From a submission's object to programs: the two of a plan, or the one that does everything.
+
+The planner has all of the object, and the table of lines behind its own bytes, for the steps of its
+plans. The executor has what kernels reach: no function of the host's, nothing that runs by itself.
+"""
+
+from __future__ import annotations
+
+import struct
+import subprocess
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from . import kernel_symbols, sites
+from .elf import Elf
+from .sites import Site
+from .toolchain import Toolchain
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+_LINK = "-Wl,--emit-relocs,-z,now,-z,relro,-z,noexecstack"
+# Above every size that a function may have: what the linker drops keeps its debugging information,
+# at addresses from 0 on, which must not be those of a function that is there.
+_EXECUTOR_BASE = "-Wl,-Ttext-segment=0x10000000"
+_RUN_BY_THEMSELVES = (".preinit_array", ".init_array*", ".fini_array*", ".ctors*", ".dtors*")
+_LINES_MARK = b"WGLINES1"  # runtime/planner/lines.cpp reads it
+
+
+class LinkError(Exception):
+    """The linker refuses the object; the message has its words."""
+
+
+@dataclass(frozen=True)
+class Linked:
+    """A program, and where its calls are in the student's file."""
+
+    path: Path
+    sites: dict[int, Site]
+
+
+@dataclass(frozen=True)
+class Linker:
+    """Links what lies in one folder. `file` is the student's, as its debugging information names
+    it; `run` starts one of the compiler's programs there."""
+
+    folder: Path
+    file: str
+    toolchain: Toolchain
+    run: Run
+
+    def emulated(self, table: str) -> Linked:
+        """The program that has both host code and data."""
+        return self._link("emulated", "student.o", table)
+
+    def planned(self, table: str) -> tuple[Linked, Linked]:
+        """The planner and the executor."""
+        with ThreadPoolExecutor(2) as pool:
+            planner = pool.submit(self._planner, table)
+            executor = pool.submit(self._executor)
+            return planner.result(), executor.result()
+
+    def _planner(self, table: str) -> Linked:
+        made = self._link("planner", "student.o", table)
+        with made.path.open("ab") as file:
+            file.write(_lines(made.sites, made.path.stat().st_size))
+        return made
+
+    def _executor(self) -> Linked:
+        roots = kernel_symbols.find(Elf(self.folder / "student.o"))
+        (self.folder / "globalised").write_text("\n".join(sorted(roots.local)))
+        kept = self.folder / "roots.ld"
+        kept.write_text("EXTERN(" + "\n".join(f'"{name}"' for name in roots.all) + ")\n")
+        changes = [f"--remove-section={name}" for name in _RUN_BY_THEMSELVES]
+        changes += ["--globalize-symbols=globalised"] if roots.local else []
+        done = self.run("objcopy", *changes, "student.o", "kernels.o")
+        if done.returncode:
+            raise LinkError(done.stderr[-1000:])
+        options = ("-Wl,--gc-sections", _EXECUTOR_BASE)
+        return self._link("executor", *options, "kernels.o", *(["roots.ld"] if roots.all else []))
+
+    def _link(self, program: str, *parts: str) -> Linked:
+        done = self.run(
+            *(self.toolchain.compiler, "-pie", _LINK, *parts),
+            *(self.toolchain.prebuilt(program), "-o", program),
+        )
+        if done.returncode:
+            raise LinkError(done.stderr)
+        path = self.folder / program
+        return Linked(path, sites.table(path, self.file))
+
+
+def _lines(found: Mapping[int, Site], size: int) -> bytes:
+    """The table of lines for a program of this size: rows that are aligned, then how many."""
+    rows = b"".join(struct.pack("<QQ", pc, found[pc].line) for pc in sorted(found))
+    return b"\0" * (-size % 8) + rows + struct.pack("<8sQ", _LINES_MARK, len(found))

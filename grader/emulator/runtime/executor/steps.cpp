@@ -1,0 +1,305 @@
+#include "steps.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "../device_work.h"
+#include "../observe.h"
+#include "../symbols.h"
+#include "document.h"
+
+namespace warpgrade::executor {
+namespace {
+
+constexpr std::uint32_t magic = 0x58454757;  // "WGEX"
+constexpr std::uint32_t version = 1, counters = 1;
+
+enum class Kind : std::uint32_t { argument, device, symbol };
+enum class Do : std::uint32_t { alloc = 1, free = 2, fill = 3, copy = 4, upload = 5, launch = 6 };
+
+struct Buffer {
+    std::int32_t argument;
+    Kind kind;
+    std::size_t bytes;
+    std::string name;
+    char* low;  // null: not there (any more)
+    bool absent;  // a variable that no kernel reaches: nothing need be done to it
+};
+
+struct Kernel {
+    std::string name;
+    const void* function;
+    warpgrade_thunk thunk;
+};
+
+// `height` rows of `width` bytes in a buffer.
+struct Rows {
+    std::uint32_t buffer;
+    std::int64_t offset;
+    std::uint64_t pitch, width, height;
+};
+
+struct Relocation {
+    std::uint32_t at, buffer;
+    std::int64_t offset;
+};
+
+struct Step {
+    Do what;
+    std::uint32_t number;  // of a buffer or a kernel; the value of a fill
+    Rows to, from;
+    std::string data;
+    std::vector<Relocation> pointers;
+    Index3 grid, block;
+    std::size_t shared;
+};
+
+struct Variable {
+    char* low;
+    std::string value;
+};
+std::vector<Variable> variables;
+
+Rows read_rows(Reader& reader) {
+    Rows rows{};
+    rows.buffer = reader.value<std::uint32_t>();
+    rows.offset = reader.value<std::int64_t>();
+    rows.pitch = reader.value<std::uint64_t>();
+    rows.width = reader.value<std::uint64_t>();
+    rows.height = reader.value<std::uint64_t>();
+    return rows;
+}
+
+Index3 read_index(Reader& reader) {
+    const auto x = reader.value<std::uint32_t>(), y = reader.value<std::uint32_t>();
+    return {x, y, reader.value<std::uint32_t>()};
+}
+
+std::vector<Relocation> read_relocations(Reader& reader) {
+    std::vector<Relocation> found(reader.count());
+    for (Relocation& each : found) {
+        each.at = reader.value<std::uint32_t>();
+        each.buffer = reader.value<std::uint32_t>();
+        each.offset = reader.value<std::int64_t>();
+    }
+    return found;
+}
+
+Step read_step(Reader& reader) {
+    Step step{};
+    step.what = static_cast<Do>(reader.value<std::uint32_t>());
+    switch (step.what) {
+        case Do::alloc:
+        case Do::free: step.number = reader.value<std::uint32_t>(); break;
+        case Do::fill:
+            step.to = read_rows(reader);
+            step.number = reader.value<std::uint32_t>();
+            break;
+        case Do::copy:
+            step.to = read_rows(reader);
+            step.from = read_rows(reader);
+            break;
+        case Do::upload:
+            step.to = read_rows(reader);
+            step.data = reader.bytes();
+            step.pointers = read_relocations(reader);
+            break;
+        case Do::launch:
+            step.number = reader.value<std::uint32_t>();
+            step.grid = read_index(reader);
+            step.block = read_index(reader);
+            step.shared = reader.value<std::uint64_t>();
+            step.data = reader.bytes();
+            step.pointers = read_relocations(reader);
+            break;
+        default: throw BadDocument("an unknown step");
+    }
+    return step;
+}
+
+Kernel read_kernel(Reader& reader) {
+    Kernel kernel{reader.bytes(), nullptr, nullptr};
+    const std::string function = reader.bytes(), thunk = reader.bytes();
+    kernel.function = function.empty() ? nullptr : function_of(function.c_str());
+    const void* found = function_of(thunk.c_str());
+    if (!found || (!kernel.function && !function.empty())) {
+        throw BadDocument("there is no kernel " + kernel.name);
+    }
+    kernel.thunk = reinterpret_cast<warpgrade_thunk>(const_cast<void*>(found));
+    return kernel;
+}
+
+Buffer read_buffer(Reader& reader) {
+    Buffer buffer{};
+    buffer.argument = reader.value<std::int32_t>();
+    buffer.kind = static_cast<Kind>(reader.value<std::uint32_t>());
+    buffer.bytes = reader.value<std::uint64_t>();
+    buffer.name = reader.bytes();
+    return buffer;
+}
+
+void place_symbol(Buffer& buffer) {
+    const auto& all = device_variables();
+    const auto found = std::find_if(all.begin(), all.end(), [&](const auto& each) {
+        return buffer.name == each.symbol && each.bytes == buffer.bytes;
+    });
+    buffer.absent = found == all.end();
+    if (!buffer.absent) buffer.low = reinterpret_cast<char*>(found->low);
+}
+
+void place_argument(Buffer& buffer, const std::vector<ArgumentMemory>& arguments) {
+    for (const ArgumentMemory& each : arguments) {
+        if (each.argument == buffer.argument && each.bytes == buffer.bytes) buffer.low = each.low;
+    }
+    if (!buffer.low) throw BadDocument("an argument that isn't there, or of another size");
+}
+
+}  // namespace
+
+struct Steps::Content {
+    bool counters;
+    std::vector<Buffer> buffers;
+    std::vector<Kernel> kernels;
+    std::vector<Step> steps;
+
+    Buffer& buffer(std::uint32_t number) {
+        if (number >= buffers.size()) throw BadDocument("a buffer that isn't there");
+        return buffers[number];
+    }
+
+    // Where rows begin. Throws where they leave their buffer; null where it is absent.
+    char* place(const Rows& rows) {
+        const Buffer& target = buffer(rows.buffer);
+        if (target.absent) return nullptr;
+        if (!target.low) throw BadDocument("memory before its allocation, or after its release");
+        const __int128 last = rows.height ? __int128(rows.height - 1) * rows.pitch : 0;
+        const bool inside = rows.offset >= 0 && rows.offset + last + rows.width <= target.bytes;
+        if (!inside || (rows.height > 1 && rows.width > rows.pitch)) {
+            throw BadDocument("rows beyond their buffer");
+        }
+        return target.low + rows.offset;
+    }
+
+    void relocate(std::string& data, const std::vector<Relocation>& pointers) {
+        for (const Relocation& each : pointers) {
+            const Buffer& target = buffer(each.buffer);
+            if (each.at + sizeof(char*) > data.size()) throw BadDocument("a pointer beyond");
+            const auto word = reinterpret_cast<std::uintptr_t>(target.low) +
+                              static_cast<std::uintptr_t>(each.offset);
+            std::memcpy(&data[each.at], &word, sizeof word);
+        }
+    }
+
+    void allocate(Buffer& target) {
+        if (target.kind != Kind::device || target.low) throw BadDocument("memory allocated twice");
+        target.low = static_cast<char*>(device_allocate(target.bytes, 0));
+        if (!target.low) throw std::bad_alloc();
+    }
+
+    // What is released keeps its address: a kernel that is given it is found out.
+    void release(Buffer& target) {
+        if (target.kind != Kind::device || !target.low || device_free(target.low, 0)) {
+            throw BadDocument("memory released that isn't there");
+        }
+    }
+
+    void upload(Step& step) {
+        char* to = place(step.to);
+        if (!to) return;
+        if (__int128(step.to.width) * step.to.height != step.data.size()) {
+            throw BadDocument("bytes for another number of bytes");
+        }
+        relocate(step.data, step.pointers);
+        work::copy({to, step.to.pitch, step.data.data(), step.to.width, step.to.width,
+                    step.to.height, is_device(to), false},
+                   0);
+    }
+
+    void copy(const Step& step) {
+        char *to = place(step.to), *from = place(step.from);
+        if (!to || !from) return;
+        if (step.to.width != step.from.width || step.to.height != step.from.height) {
+            throw BadDocument("a copy between shapes that differ");
+        }
+        work::copy({to, step.to.pitch, from, step.from.pitch, step.to.width, step.to.height,
+                    is_device(to), is_device(from)},
+                   0);
+    }
+
+    void fill(const Step& step) {
+        char* to = place(step.to);
+        const int value = static_cast<int>(step.number);
+        if (to) work::fill({to, step.to.pitch, value, step.to.width, step.to.height}, 0);
+    }
+
+    void launch(Step& step) {
+        if (step.number >= kernels.size()) throw BadDocument("a kernel that isn't there");
+        const Kernel& kernel = kernels[step.number];
+        relocate(step.data, step.pointers);
+        alignas(16) static char parameters[32 * 1024];
+        if (step.data.size() > sizeof parameters) throw BadDocument("too many parameters");
+        std::memcpy(parameters, step.data.data(), step.data.size());
+        work::launch({kernel.function, kernel.thunk, kernel.name.c_str(), step.grid, step.block,
+                      step.shared, parameters, step.data.size(), 0},
+                     nullptr);
+    }
+
+    void run(Step& step) {
+        switch (step.what) {
+            case Do::alloc: return allocate(buffer(step.number));
+            case Do::free: return release(buffer(step.number));
+            case Do::fill: return fill(step);
+            case Do::copy: return copy(step);
+            case Do::upload: return upload(step);
+            case Do::launch: return launch(step);
+        }
+    }
+};
+
+Steps::Steps(const std::string& document, const std::vector<ArgumentMemory>& arguments)
+    : content_(new Content{}) {
+    Reader reader(document);
+    if (reader.value<std::uint32_t>() != magic || reader.value<std::uint32_t>() != version) {
+        throw BadDocument("not a document of this version");
+    }
+    content_->counters = reader.value<std::uint32_t>() & counters;
+    for (std::size_t left = reader.count(); left; --left) {
+        Buffer buffer = read_buffer(reader);
+        if (buffer.kind == Kind::argument) place_argument(buffer, arguments);
+        if (buffer.kind == Kind::symbol) place_symbol(buffer);
+        content_->buffers.push_back(buffer);
+    }
+    for (std::size_t left = reader.count(); left; --left) {
+        content_->kernels.push_back(read_kernel(reader));
+    }
+    for (std::size_t left = reader.count(); left; --left) {
+        content_->steps.push_back(read_step(reader));
+    }
+    if (!reader.at_end()) throw BadDocument("bytes behind the last step");
+}
+
+Steps::~Steps() { delete content_; }
+
+bool Steps::wants_counters() const { return content_->counters; }
+
+void Steps::run() {
+    for (Step& step : content_->steps) {
+        if (sticky_error()) return;  // the device's context is lost
+        content_->run(step);
+    }
+}
+
+void keep_device_variables() {
+    for (const auto& each : device_variables()) {
+        char* low = reinterpret_cast<char*>(each.low);
+        variables.push_back({low, std::string(low, each.bytes)});
+    }
+}
+
+void restore_device_variables() {
+    for (const Variable& each : variables) {
+        std::memcpy(each.low, each.value.data(), each.value.size());
+    }
+}
+
+}  // namespace warpgrade::executor

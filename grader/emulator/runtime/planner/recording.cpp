@@ -1,0 +1,388 @@
+// A planner's device: work is written down as steps of a plan, and none of it is done. There is no
+// data, so what would bring some to host code fails, as it never does on a device.
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "../device_memory.h"
+#include "../device_work.h"
+#include "../errors.h"
+#include "../observe.h"
+#include "../symbols.h"
+#include "plan.h"
+
+// Kernels are linked, never run; their code asks for these.
+__thread warpgrade::Index3 warpgrade_block_index asm("blockIdx");
+__thread warpgrade::Index3 warpgrade_block_size asm("blockDim") = {1, 1, 1};
+__thread warpgrade::Index3 warpgrade_grid_size asm("gridDim") = {1, 1, 1};
+
+extern "C" {
+__thread char warpgrade_dynamic_shared[warpgrade_dynamic_shared_bytes]
+    __attribute__((aligned(1024)));
+}
+
+namespace warpgrade {
+namespace {
+
+constexpr std::size_t most_steps = 20'000;                    // of a call
+constexpr std::size_t most_uploaded = std::size_t{1} << 20;   // bytes of a call
+constexpr std::size_t most_text = std::size_t{3} << 20;       // bytes of the plan
+constexpr std::size_t most_printed = 16'000;
+constexpr std::size_t most_buffers = 4'000;
+
+enum class Kind { argument, device, symbol };
+
+struct Buffer {
+    Kind kind;
+    int argument;  // its place in the signature, or -1
+    Address low;
+    std::size_t bytes;
+    std::string name;
+    unsigned line;
+    bool freed;
+};
+
+struct KernelName {
+    std::string name, function, thunk;
+    unsigned line;
+};
+
+struct Plan {
+    std::vector<Buffer> buffers;
+    std::vector<KernelName> kernels;
+    std::string calls[2];
+    std::size_t call = 0, calls_begun = 0, steps = 0, uploaded = 0;
+    std::string printed, excess;
+    bool told_of_time = false;
+};
+Plan current;
+
+// ---- Text ---------------------------------------------------------------------------------------
+
+std::string number(long long value) { return std::to_string(value); }
+
+std::string quoted(const std::string& text) {
+    std::string result = "\"";
+    for (const char letter : text) {
+        const auto byte = static_cast<unsigned char>(letter);
+        if (byte < 0x20 || byte > 0x7e || letter == '"' || letter == '\\') {
+            char escape[8];
+            std::snprintf(escape, sizeof escape, "\\u%04x", byte);
+            result += escape;
+        } else {
+            result += letter;
+        }
+    }
+    return result + '"';
+}
+
+std::string base64(const char* data, std::size_t bytes) {
+    static const char letters[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    std::string result;
+    result.reserve((bytes + 2) / 3 * 4);
+    for (std::size_t i = 0; i < bytes; i += 3) {
+        const std::size_t left = std::min<std::size_t>(3, bytes - i);
+        unsigned group = 0;
+        for (std::size_t k = 0; k < 3; ++k) {
+            group = group << 8 | (k < left ? static_cast<unsigned char>(data[i + k]) : 0u);
+        }
+        for (std::size_t k = 0; k < 4; ++k) {
+            result += k <= left ? letters[group >> (18 - 6 * k) & 63] : '=';
+        }
+    }
+    return result;
+}
+
+// ---- Steps --------------------------------------------------------------------------------------
+
+[[noreturn]] void exceed(const std::string& why) {
+    current.excess = why;
+    abandon_entry(EntryEnd::abandoned);
+}
+
+std::string& call_text() { return current.calls[current.call]; }
+
+void add_step(const char* what, const std::string& fields, Address pc) {
+    if (++current.steps > most_steps) {
+        exceed("the entry asks for more than " + number(most_steps) + " steps in one call");
+    }
+    if (call_text().size() + fields.size() > most_text) {
+        exceed("what the entry asks for takes more than " + number(most_text) + " bytes to write");
+    }
+    std::string& text = call_text();
+    if (!text.empty()) text += ",\n";
+    text += std::string("{\"do\":\"") + what + "\"," + fields + (fields.empty() ? "" : ",") +
+            "\"line\":" + number(plan::line_of(pc)) + "}";
+}
+
+void note_upload(std::size_t bytes) {
+    current.uploaded += bytes;
+    if (current.uploaded > most_uploaded) {
+        exceed("more than " + number(most_uploaded) +
+               " bytes go from host code to the device in one call");
+    }
+}
+
+// ---- Buffers ------------------------------------------------------------------------------------
+
+std::size_t add_buffer(Buffer buffer) {
+    if (current.buffers.size() >= most_buffers) {
+        exceed("the entry uses more than " + number(most_buffers) + " pieces of memory");
+    }
+    current.buffers.push_back(std::move(buffer));
+    return current.buffers.size() - 1;
+}
+
+bool holds(const Buffer& buffer, Address a) { return a - buffer.low <= buffer.bytes; }
+
+// How far an address lies from a buffer: 0 inside of it, 1 for the byte behind its end.
+std::size_t distance(const Buffer& buffer, Address a) {
+    if (a < buffer.low) return buffer.low - a;
+    return a - buffer.low < buffer.bytes ? 0 : a - buffer.low - buffer.bytes + 1;
+}
+
+constexpr std::size_t none = ~std::size_t{0};
+
+// The buffer of a `__device__` or `__constant__` variable; noted when it is first asked for.
+std::size_t buffer_of_symbol(Address a) {
+    for (const Variable& each : device_variables()) {
+        if (a - each.low >= each.bytes) continue;
+        for (std::size_t i = 0; i < current.buffers.size(); ++i) {
+            const Buffer& known = current.buffers[i];
+            if (known.kind == Kind::symbol && known.low == each.low) return i;
+        }
+        return add_buffer({Kind::symbol, -1, each.low, each.bytes, each.symbol, 0, false});
+    }
+    return none;
+}
+
+// The buffer that an address of the device belongs to: the one that holds it, or else the nearest.
+std::size_t buffer_at(Address a) {
+    std::size_t best = none;
+    for (std::size_t i = 0; i < current.buffers.size(); ++i) {
+        const Buffer& each = current.buffers[i];
+        const bool near = in_arena(each.low) ? in_arena(a) : holds(each, a);
+        if (!near) continue;
+        const std::size_t far = distance(each, a);
+        const std::size_t least = best == none ? none : distance(current.buffers[best], a);
+        // Memory may have been given out again: then the later one counts.
+        if (best == none || far < least || (far == least && !each.freed)) best = i;
+    }
+    return best == none && in_image(a) ? buffer_of_symbol(a) : best;
+}
+
+std::string place_of(std::size_t buffer, Address a) {
+    const auto offset = static_cast<long long>(a - current.buffers[buffer].low);
+    return number(static_cast<long long>(buffer)) + "," + number(offset);
+}
+
+std::string view(Address a, std::size_t pitch, std::size_t width, std::size_t height) {
+    const std::size_t buffer = buffer_at(a);
+    const auto offset = static_cast<long long>(a - current.buffers[buffer].low);
+    const bool rows = height > 1;
+    return "{\"buffer\":" + number(static_cast<long long>(buffer)) +
+           ",\"dtype\":\"uint8\",\"shape\":[" + (rows ? number(height) + "," : "") +
+           number(width) + "],\"strides\":[" + (rows ? number(pitch) + "," : "") +
+           "1],\"offset\":" + number(offset) + "}";
+}
+
+std::string view(const void* p, std::size_t pitch, std::size_t width, std::size_t height) {
+    return view(reinterpret_cast<Address>(p), pitch, width, height);
+}
+
+// Addresses of the device among some bytes: aligned words that lie in a buffer or near one.
+std::string relocations(const char* data, std::size_t bytes) {
+    std::string found;
+    for (std::size_t at = 0; at + 8 <= bytes; at += 8) {
+        Address word;
+        std::memcpy(&word, data + at, sizeof word);
+        if (word < page_bytes) continue;
+        const std::size_t buffer = buffer_at(word);
+        if (buffer == none) continue;
+        found += (found.empty() ? "[" : ",[") + number(at) + "," + place_of(buffer, word) + "]";
+    }
+    return "\"pointers\":[" + found + "]";
+}
+
+// An argument in host memory is memory that executors have: copies of it need no data here.
+bool is_host_argument(const void* p) {
+    const auto a = reinterpret_cast<Address>(p);
+    return std::any_of(current.buffers.begin(), current.buffers.end(), [=](const Buffer& each) {
+        return each.kind == Kind::argument && !in_arena(each.low) && a - each.low < each.bytes;
+    });
+}
+
+// ---- Kernels ------------------------------------------------------------------------------------
+
+std::size_t number_of_kernel(const KernelCall& call) {
+    const char* function = call.function ? symbol_of(call.function) : "";
+    const char* thunk = symbol_of(reinterpret_cast<const void*>(call.thunk));
+    std::size_t namesakes = 0;
+    for (std::size_t i = 0; i < current.kernels.size(); ++i) {
+        const KernelName& each = current.kernels[i];
+        if (each.function == function && each.thunk == thunk) return i;
+        const std::string::size_type end = each.name.find('#');
+        namesakes += each.name.substr(0, end) == call.name;
+    }
+    const std::string suffix = namesakes ? "#" + number(namesakes + 1) : "";
+    current.kernels.push_back({call.name + suffix, function, thunk, plan::line_of(call.pc)});
+    return current.kernels.size() - 1;
+}
+
+std::string index(const Index3& each) {
+    return "[" + number(each.x) + "," + number(each.y) + "," + number(each.z) + "]";
+}
+
+void upload_rows(const RowsCopy& copy, Address pc) {
+    std::string data;
+    for (std::size_t row = 0; row < copy.height; ++row) {
+        data.append(copy.from + row * copy.from_pitch, copy.width);
+    }
+    note_upload(data.size());
+    add_step("upload",
+             "\"to\":" + view(copy.to, copy.to_pitch, copy.width, copy.height) + ",\"data\":\"" +
+                 base64(data.data(), data.size()) + "\"," + relocations(data.data(), data.size()),
+             pc);
+}
+
+}  // namespace
+
+namespace work {
+
+void launch(const KernelCall& call, cudaStream_t stream) {
+    const std::size_t kernel = number_of_kernel(call);
+    const std::string pointers = relocations(call.parameters, call.parameter_bytes);
+    const KernelName& name = current.kernels[kernel];
+    add_step("launch",
+             "\"specialisation\":" + number(kernel) + ",\"grid\":" + index(call.grid) +
+                 ",\"block\":" + index(call.block) + ",\"shared\":" + number(call.dynamic_shared) +
+                 ",\"parameters\":\"" + base64(call.parameters, call.parameter_bytes) + "\"," +
+                 pointers + ",\"stream\":" + number(number_of(stream)) +
+                 ",\"attributes\":{\"function\":" + quoted(name.function) +
+                 ",\"thunk\":" + quoted(name.thunk) + "}",
+             call.pc);
+}
+
+void refused(const char* kernel, cudaError_t error, const char* why, Address pc) {
+    add_step("refused",
+             "\"kernel\":" + quoted(std::string(kernel).substr(0, 400)) + ",\"error\":" +
+                 quoted(cudaGetErrorName(error)) + ",\"why\":" + quoted(why),
+             pc);
+}
+
+cudaError_t copy(const RowsCopy& copy, Address pc) {
+    const bool has_source = copy.from_device || is_host_argument(copy.from);
+    const bool has_target = copy.to_device || is_host_argument(copy.to);
+    if (has_source && has_target) {
+        add_step("copy",
+                 "\"to\":" + view(copy.to, copy.to_pitch, copy.width, copy.height) +
+                     ",\"from\":" + view(copy.from, copy.from_pitch, copy.width, copy.height),
+                 pc);
+        return cudaSuccess;
+    }
+    if (has_target) {
+        upload_rows(copy, pc);
+        return cudaSuccess;
+    }
+    if (copy.from_device) {
+        add_step("readback", "\"bytes\":" + number(copy.width * copy.height), pc);
+        return cudaErrorNotSupported;
+    }
+    for (std::size_t row = 0; row < copy.height; ++row) {
+        std::memmove(copy.to + row * copy.to_pitch, copy.from + row * copy.from_pitch, copy.width);
+    }
+    return cudaSuccess;
+}
+
+void fill(const RowsFill& fill, Address pc) {
+    const int value = static_cast<unsigned char>(fill.value);
+    add_step("fill",
+             "\"to\":" + view(fill.to, fill.pitch, fill.width, fill.height) +
+                 ",\"value\":" + number(value),
+             pc);
+}
+
+void allocated(const void* p, size_t bytes, Address pc) {
+    const std::size_t buffer = add_buffer({Kind::device, -1, reinterpret_cast<Address>(p), bytes,
+                                           "", plan::line_of(pc), false});
+    add_step("alloc", "\"buffer\":" + number(buffer), pc);
+}
+
+void freed(const void* p, Address pc) {
+    for (std::size_t i = current.buffers.size(); i-- > 0;) {
+        Buffer& each = current.buffers[i];
+        if (each.kind != Kind::device || each.low != reinterpret_cast<Address>(p)) continue;
+        each.freed = true;
+        add_step("free", "\"buffer\":" + number(i), pc);
+        return;
+    }
+}
+
+void recorded(unsigned event, unsigned stream, Address pc) {
+    add_step("record", "\"event\":" + number(event) + ",\"stream\":" + number(stream), pc);
+}
+void waited(unsigned event, unsigned stream, Address pc) {
+    add_step("wait", "\"event\":" + number(event) + ",\"stream\":" + number(stream), pc);
+}
+void synchronised(Address pc) { add_step("synchronise", "", pc); }
+
+double milliseconds(uint64_t, uint64_t) {
+    if (!current.told_of_time) {
+        current.told_of_time = true;
+        const char told[] = "cudaEventElapsedTime gives 0: kernels aren't run while a plan is made\n";
+        printed(told, sizeof told - 1);
+    }
+    return 0;
+}
+
+void printed(const char* text, size_t length) {
+    const std::size_t room = most_printed - std::min(most_printed, current.printed.size());
+    current.printed.append(text, std::min(room, length));
+}
+
+}  // namespace work
+
+namespace plan {
+
+void begin() { current = {}; }
+
+void add_argument(int argument, const void* low, std::size_t bytes, bool) {
+    current.buffers.push_back(
+        {Kind::argument, argument, reinterpret_cast<Address>(low), bytes, "", 0, false});
+}
+
+void begin_call() {
+    current.call = current.calls_begun++;
+    current.steps = current.uploaded = 0;
+}
+
+const std::string& excess() { return current.excess; }
+
+std::string text() {
+    static const char* const kinds[] = {"argument", "device", "symbol"};
+    std::string result = "{\"version\":1,\"language\":\"cuda\",\"buffers\":[";
+    for (std::size_t i = 0; i < current.buffers.size(); ++i) {
+        const Buffer& each = current.buffers[i];
+        result += std::string(i ? ",\n" : "") + "{\"bytes\":" + number(each.bytes) +
+                  ",\"argument\":" + (each.argument < 0 ? "null" : number(each.argument)) +
+                  ",\"kind\":\"" + kinds[static_cast<int>(each.kind)] +
+                  "\",\"name\":" + quoted(each.name.substr(0, 400)) +
+                  ",\"line\":" + number(each.line) + "}";
+    }
+    result += "],\"specialisations\":[";
+    for (std::size_t i = 0; i < current.kernels.size(); ++i) {
+        const KernelName& each = current.kernels[i];
+        result += std::string(i ? ",\n" : "") + "{\"kernel\":" + quoted(each.name) +
+                  ",\"line\":" + number(each.line) + "}";
+    }
+    result += "],\"calls\":[";
+    for (std::size_t i = 0; i < current.calls_begun; ++i) {
+        result += (i ? ",\n[" : "[") + current.calls[i] + "]";
+    }
+    return result + "],\"printed\":" + quoted(current.printed) + "}";
+}
+
+}  // namespace plan
+}  // namespace warpgrade

@@ -1,0 +1,126 @@
+// The planner's backend: the entry is called where there is no data, and what it asks of the device
+// becomes a plan (../../emulator/runtime/planner/). Device arguments are addresses that nobody can
+// follow. Arguments in host memory are memory: the grader's where it has given a buffer for them,
+// zeros elsewhere.
+
+#include <sys/mman.h>
+
+#include <map>
+#include <memory>
+#include <stdexcept>
+#include <utility>
+
+#include "../../emulator/runtime/core.h"
+#include "../../emulator/runtime/observe.h"
+#include "../../emulator/runtime/planner/plan.h"
+#include "backend.h"
+#include "mapping.h"
+#include "text.h"
+
+namespace warpgrade::host {
+namespace {
+
+constexpr std::size_t margin = std::size_t(1) << 26;  // around host memory: see Mapping
+constexpr std::size_t calls = 2;
+
+std::vector<Buffer> given;
+std::map<std::size_t, std::unique_ptr<Mapping>> mapped;  // by the buffer's index
+std::string long_text;  // of the last plan, for `more`
+
+// Zeros that live as long as the process: host code may keep the pointer for its second call.
+void* zeros(std::size_t bytes) {
+    void* p = mmap(nullptr, bytes + 1, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (p == MAP_FAILED) throw std::runtime_error("an argument doesn't fit in memory");
+    return p;
+}
+
+void* host_memory(const Tensor& tensor) {
+    if (tensor.buffer >= given.size()) return zeros(tensor.extent);
+    const Buffer& buffer = given[tensor.buffer];
+    auto& mapping = mapped[tensor.buffer];
+    if (!mapping) {
+        mapping =
+            std::make_unique<Mapping>(buffer.descriptor, buffer.length, buffer.writable, margin);
+    }
+    return mapping->at(tensor.offset);
+}
+
+void place(Call& call) {
+    constexpr std::size_t alignment = 256;  // of arguments: below it, they keep their offsets
+    for (const Tensor& tensor : call.tensors) {
+        void* first = tensor.host_space
+                          ? host_memory(tensor)
+                          : reserve_argument_memory(tensor.extent, tensor.offset % alignment);
+        if (!first) throw std::runtime_error("the arguments don't fit in the planned device");
+        call.values[tensor.argument].pointer = first;
+        const Description& told = tensor.description;
+        register_argument(tensor.argument, told.name.c_str(), first, tensor.extent,
+                          told.initialised, told.writable, tensor.host_space);
+        plan::add_argument(tensor.argument, first, tensor.extent, tensor.host_space);
+    }
+}
+
+void call_entry(void* context) {
+    const Call& call = *static_cast<const Call*>(context);
+    call.entry->call(call.values.data());
+}
+
+Answer unsupported_answer() {
+    const Unsupported* feature = unsupported_feature();
+    const unsigned long long pc = feature ? feature->pc - image().base : 0;
+    return {Code::not_modelled, "{\"message\": " + quoted(feature ? feature->name : "unknown") +
+                                    ", \"pc\": " + std::to_string(pc) + "}"};
+}
+
+}  // namespace
+
+void map_buffers(const std::vector<Buffer>& buffers) { given = buffers; }
+
+Answer load() { return {}; }
+
+Answer run(Call&, bool) { return answer(Code::bad_request, "a planner has no data"); }
+Answer place_set(const Call&, unsigned) { return answer(Code::bad_request, "no data"); }
+Answer call_sets(unsigned, unsigned, std::uint64_t&) {
+    return answer(Code::bad_request, "a planner has no data");
+}
+
+// Findings about host code are the answer where there are any; the plan is then there for `more`.
+Answer make_plan(Call& call) {
+    long_text.clear();
+    begin_entry(false);
+    forget_reserved_memory();
+    plan::begin();
+    place(call);
+    EntryEnd end = EntryEnd::returned;
+    std::size_t before = 0;
+    for (std::size_t each = 0; each < calls && end == EntryEnd::returned; ++each) {
+        before = allocation_count();
+        plan::begin_call();
+        end = run_entry(call_entry, &call, each == 0);
+    }
+    end_entry(before);  // what only the first call allocates is kept for later ones
+    if (end == EntryEnd::unsupported) return unsupported_answer();
+    if (end == EntryEnd::exception) return answer(Code::raised, "C++", "an exception");
+    if (!plan::excess().empty()) return answer(Code::raised, "Plan", plan::excess());
+    const std::string text = plan::text();
+    char length[24];
+    std::snprintf(length, sizeof length, "%016zx\n", text.size());
+    long_text = length + text;
+    if (finding_count()) {
+        static char report[max_text];
+        const std::size_t size = write_report(report, sizeof report, false);
+        return {Code::found, std::string(report, size), end == EntryEnd::abandoned};
+    }
+    return more_of_plan(0);
+}
+
+Answer more_of_plan(std::size_t from) {
+    if (long_text.empty()) return answer(Code::bad_request, "there is no plan");
+    constexpr std::size_t head = 17;  // the length and a line break
+    if (from == 0) return {Code::ok, long_text.substr(0, max_text)};
+    if (from + head > long_text.size()) return answer(Code::bad_request, "beyond the plan");
+    return {Code::ok, long_text.substr(from + head, max_text)};
+}
+
+}  // namespace warpgrade::host
