@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from .ordering import Synchronisation
 
 if TYPE_CHECKING:
-    from .text import Op
+    from .ir import Op
 
 _ORDERS = {
     "acquire": Synchronisation(acquires=True, releases=False),
