@@ -71,3 +71,11 @@ def last_reduces(x, partial, counter, out, n, ATOMIC: tl.constexpr, B: tl.conste
         for index in range(tl.num_programs(0)):
             total += tl.load(partial + index)
         tl.store(out, total)
+
+
+@triton.jit
+def unheard(partial, counter, out):
+    pid = tl.program_id(0)
+    tl.store(partial + pid, pid)
+    tl.atomic_add(counter, 1)  # what it returns is dropped: it says nothing about the others
+    tl.store(out + pid, tl.load(partial + pid - 1, mask=pid > 0, other=0))

@@ -33,7 +33,9 @@ def races(name: str, arrays: dict[str, np.ndarray], grid=(PROGRAMS, 1, 1), **con
             types[parameter] = TYPES[str(arrays[parameter].dtype)]
         else:
             types[parameter] = "i32" if parameter == "n" else "constexpr"
-    module = text.read(ttir(kernel, types, {"B": BLOCK, **constants}))
+    module = text.read(
+        ttir(kernel, types, constants if "B" not in types else {"B": BLOCK, **constants})
+    )
     # One array under two names is one buffer.
     numbers: dict[int, int] = {}
     for each in arrays.values():
@@ -129,3 +131,10 @@ def test_the_last_program_is_known_by_an_atomic_counter():
     np.testing.assert_allclose(given["out"], x.sum(), rtol=1e-4, atol=1e-4)
     found = races("last_reduces", arrays(), ATOMIC=False)
     assert line_of("last_reduces", "tl.store(counter") in {each["line"] for each in found}
+
+
+def test_an_atomic_whose_result_is_dropped_orders_nothing_behind_it():
+    arrays = {name: np.zeros(PROGRAMS, np.int32) for name in ("partial", "counter", "out")}
+    [found] = races("unheard", arrays)
+    assert found["line"] == line_of("unheard", "tl.store(partial")
+    assert found["other_line"] == line_of("unheard", "tl.load(partial")
