@@ -13,6 +13,7 @@ import tokenize
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from .failures import CompileFailure
 
@@ -48,6 +49,12 @@ class FunctionText:
                 if keyword.arg == "noinline" and value is True:
                     return True
         return False
+
+
+def place(function: Any) -> tuple[str, int]:
+    """The file of a jit function of Triton's, and the line of its `def`."""
+    starts = [line.lstrip().startswith("def ") for line in function.raw_src]
+    return function.fn.__code__.co_filename, function.starting_line_number + starts.index(True)
 
 
 class SourceFolder:

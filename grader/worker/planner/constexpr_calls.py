@@ -16,6 +16,7 @@ from triton.runtime.jit import ConstexprFunction
 
 from ..compile import literals
 from ..compile.frontend import lower
+from ..compile.source import place
 from ..compile.textual import call_key
 from .errors import KernelError
 
@@ -40,7 +41,7 @@ def record(source: Any, chosen: Any, functions: Sequence[ConstexprFunction]) -> 
                 raise KernelError(
                     f"{function.__name__} gives {error}; a constexpr_function may give numbers, "
                     "texts, types and tuples of them",
-                    function.def_file_line_number,
+                    place(function)[1],
                 ) from None
             noted.append({"arguments": positional, "keywords": named, "result": literal})
         function.recorded_calls = noted

@@ -16,8 +16,8 @@ from triton.runtime.jit import ConstexprFunction, JITCallable, JITFunction
 
 from ..compile import literals, options, proxies
 from ..compile.failures import CompileFailure
-from ..compile.source import FunctionText, SourceFolder
-from .errors import ForeignKernel, KernelError, PlanLimit
+from ..compile.source import FunctionText, SourceFolder, place
+from .errors import ForeignKernel, KernelError, PlanLimit, Unsupported
 
 MAX_REFERENCES = 500  # to functions, from one kernel
 # What Triton's frontend knows by itself, where no global hides it.
@@ -34,6 +34,8 @@ class Describer:
 
     def specialisation(self, source: Any, chosen: Any) -> dict:
         """That of an ASTSource and the backend's options. Raises a PlannerError."""
+        if getattr(source.fn, "is_gluon", bool)():
+            raise Unsupported(f"{source.fn.__name__} is written in Gluon, which is not modelled")
         self._references = 0
         names = source.fn.arg_names
         # The launch gives each parameter: defaults are of use to functions called by kernels.
@@ -59,13 +61,13 @@ class Describer:
         try:
             return describe()
         except CompileFailure as failure:
-            line = failure.line or function.def_file_line_number
+            line = failure.line or place(function)[1]
             raise KernelError(failure.message, line) from None
         except literals.NotALiteral as error:
             raise KernelError(
                 f"{function.__name__} gets {error} as a constant; constants are numbers, texts, "
                 "types, tuples of them and other kernels",
-                function.def_file_line_number,
+                place(function)[1],
             ) from None
 
     # --- functions --------------------------------------------------------------------------------
@@ -90,17 +92,18 @@ class Describer:
 
     def _text(self, function: JITFunction) -> FunctionText:
         name = getattr(function, "__name__", "a kernel")
-        file = self.folder.relative(function.file_name)
+        path, line = place(function)
+        file = self.folder.relative(path)
         if file is None:
             raise ForeignKernel(
-                f"{name} comes from {Path(function.file_name).name} ({function.module}), not from "
+                f"{name} comes from {Path(path).name} ({function.module}), not from "
                 "this submission: only kernels whose source stands in its own files count"
             )
         try:
-            text = self.folder.function(file, function.def_file_line_number)
+            text = self.folder.function(file, line)
         except CompileFailure:
             raise ForeignKernel(
-                f"{name} doesn't stand at line {function.def_file_line_number} of {file}: a kernel "
+                f"{name} doesn't stand at line {line} of {file}: a kernel "
                 "whose source was made while the program runs can't be compiled from the text"
             ) from None
         source = function.src

@@ -6,24 +6,20 @@ would compile, the kernel is described for the plan instead; where it would laun
 
 from __future__ import annotations
 
-import itertools
 import struct
 from collections.abc import Callable
 from typing import Any
 
 import torch
 import triton
-import triton.testing
 from triton.compiler import make_backend
 from triton.compiler.errors import CompileTimeAssertionFailure
-from triton.runtime import autotuner
 from triton.runtime.errors import OutOfResources, PTXASError
 
 from ..compile import options
 from ..compile.options import TARGET
-from . import fake_tensors, torch_cuda
+from . import autotuning, fake_tensors, torch_cuda
 from .errors import KernelError, Unsupported
-from .notes import note
 from .specialisation import Describer
 
 # What an autotuner passes over.
@@ -105,56 +101,7 @@ class PlanDriver:
 
     def get_benchmarker(self) -> Callable[..., Any]:
         """What an autotuner times configurations with."""
-        return _benchmark
-
-
-# --- autotuning -----------------------------------------------------------------------------------
-
-_ticks = itertools.count(1)
-_compiles: set[int] = set()  # tunings of which a configuration has compiled
-
-
-def _benchmark(call: Callable[[], Any], *_: Any, quantiles: Any = None, **__: Any) -> Any:
-    """Note the launches of one configuration as a trial; the first one counts as the fastest."""
-    recorder = fake_tensors.recorder
-    outer = recorder.trial
-    if outer < 0:
-        recorder.trial = recorder.trials
-    try:
-        call()
-    finally:
-        recorder.trial = outer
-    time = float(next(_ticks))
-    return [time] * len(quantiles) if quantiles else time
-
-
-def _benchmark_by_hand(call: Callable[[], Any], *args: Any, **kwargs: Any) -> Any:
-    """triton.testing.do_bench: what it calls is noted as a trial, and no time comes of it."""
-    if fake_tensors.recorder.trial < 0 and not _tuning:
-        note("triton.testing.do_bench")
-        fake_tensors.recorder.trials += 1
-    return _benchmark(call, *args, **kwargs)
-
-
-_tuning: list[Any] = []  # autotuners that are choosing
-
-
-def _install_autotuner() -> None:
-    original = autotuner.Autotuner.run
-
-    def run(self: Any, *args: Any, **kwargs: Any) -> Any:
-        recorder = fake_tensors.recorder
-        recorder.trials += 1
-        _tuning.append(self)
-        try:
-            return original(self, *args, **kwargs)
-        finally:
-            _tuning.pop()
-
-    autotuner.Autotuner.run = run
-    # A cache on the disk would outlive the process.
-    if hasattr(autotuner.Autotuner, "check_disk_cache"):
-        autotuner.Autotuner.check_disk_cache = lambda self, key, configs, benchmark: benchmark()
+        return autotuning.benchmark
 
 
 # --- kernels --------------------------------------------------------------------------------------
@@ -211,9 +158,9 @@ class PlannedKernel:
         recorder = fake_tensors.recorder
         grid = [int(each) for each in (x, y, z)]
         _check_grid(self.name, grid)
-        if recorder.trial >= 0 and recorder.trial not in _compiles:
+        if autotuning.is_undecided(recorder.trial):
             _ = self.compiled  # an autotuner passes over what needs more than the GPU has
-            _compiles.add(recorder.trial)
+            autotuning.decide(recorder.trial)
         arguments: list[dict] = []
         for name, kind, value in zip(
             self.src.signature, self.src.signature.values(), rest[5:], strict=False
@@ -357,15 +304,17 @@ def _compile(source: Any, chosen: Any, described: dict) -> dict:
     from ..compile.backend import build
     from ..compile.frontend import lower
 
-    try:
-        with messages.captured_stderr() as diagnostics:
+    with messages.captured_stderr() as diagnostics:
+        try:
             return build(lower(source, chosen), chosen)
-    except _SKIPPED:
-        raise
-    except Exception as error:
-        kernel = messages.Place(source.fn.src, described["file"], described["line"])
-        failure = messages.failure(error, [kernel], diagnostics())
-        raise KernelError(f"{failure.message}\n{failure.excerpt}", failure.line) from error
+        except _SKIPPED:
+            raise
+        except Exception as error:
+            kernel = messages.Place(source.fn.src, described["file"], described["line"])
+            failure = messages.failure(error, [kernel], diagnostics())
+            if failure.kind == "machine":
+                raise
+            raise KernelError(f"{failure.message}\n{failure.excerpt}", failure.line) from error
 
 
 def _plan_instead(source: Any, target: Any = None, options: Any = None, **_: Any) -> PlannedKernel:
@@ -382,5 +331,4 @@ def install() -> None:
 
     triton.runtime.driver.set_active(PlanDriver())
     triton.compiler.compile = compiler.compile = triton.compile = _plan_instead
-    triton.testing.do_bench = triton.testing.do_bench_cudagraph = _benchmark_by_hand
-    _install_autotuner()
+    autotuning.install()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 
 import pytest
+import triton.language as tl
 
 from tests.grader.worker.planner.planning import tensor
 from tests.grader.worker.planner.test_kernels import KERNEL
@@ -131,7 +132,11 @@ def test_a_forged_specialisation_is_refused(planning, tmp_path, specialisation, 
     ("expression", "message"),
     [
         ("v + undefined", "undefined is not defined"),
-        ("tl.make_block_ptr(x, (1,), (1,), (0,), (1,), (0,))", "has no block pointers"),
+        pytest.param(
+            "tl.make_block_ptr(x, (1,), (1,), (0,), (1,), (0,))",
+            "has no block pointers",
+            marks=pytest.mark.skipif(hasattr(tl, "advance"), reason="this Triton still has them"),
+        ),
         ("tl.exp(v.to(tl.int32))", "Expected dtype"),
         ("[a for a in v]", ""),
         ("tl.arange(0, 65)", "power of 2"),

@@ -148,3 +148,29 @@ def f(x, y):
 
     assert "1.700000e+01" in ttir
     assert "2.900000e+01" in ttir
+
+
+def test_gluon_is_not_modelled_and_says_so(planning, tmp_path):
+    text = """
+import torch
+from triton.experimental import gluon
+from triton.experimental.gluon import language as gl
+
+@gluon.jit
+def kernel(x, y):
+    gl.store(y, gl.load(x))
+
+def f(x, y):
+    kernel[(1,)](x, y)
+"""
+    refused = planning.plan(tmp_path, text, PAIR)
+
+    assert (refused["code"], refused["line"]) == ("not_modelled", 11)
+    assert "written in Gluon" in refused["message"]
+
+
+def test_a_cuda_graph_is_not_modelled_and_says_so(planning, tmp_path):
+    text = "import torch\ndef f(x, y):\n    g = torch.cuda.CUDAGraph()\n"
+    refused = planning.plan(tmp_path, text, PAIR)
+
+    assert (refused["code"], refused["line"]) == ("not_modelled", 3)

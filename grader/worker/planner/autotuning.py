@@ -1,0 +1,73 @@
+"""Autotuning without times: each configuration is noted as a trial; the first is the fastest.
+
+Triton's Autotuner is real; what it times configurations with is replaced.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import triton.testing
+from triton.runtime import autotuner
+
+from . import fake_tensors
+from .notes import note
+
+_ticks = itertools.count(1)
+_tuners: list[Any] = []  # that are choosing, the innermost last
+_compiled: set[int] = set()  # tunings of which a configuration has compiled
+
+
+def is_undecided(trial: int) -> bool:
+    """Whether a launch belongs to a tuning of which no configuration is known to compile."""
+    return trial >= 0 and trial not in _compiled
+
+
+def decide(trial: int) -> None:
+    """A configuration of a tuning has compiled: it will be chosen."""
+    _compiled.add(trial)
+
+
+def benchmark(call: Callable[[], Any], *_: Any, quantiles: Any = None, **__: Any) -> Any:
+    """Note the launches of one configuration as a trial; each takes longer than the one before."""
+    recorder = fake_tensors.recorder
+    outer = recorder.trial
+    if outer < 0:
+        recorder.trial = recorder.trials
+    try:
+        call()
+    finally:
+        recorder.trial = outer
+    time = float(next(_ticks))
+    return [time] * len(quantiles) if quantiles else time
+
+
+def benchmark_by_hand(call: Callable[[], Any], *args: Any, **kwargs: Any) -> Any:
+    """triton.testing.do_bench: what it calls is noted as a trial, and no time comes of it."""
+    recorder = fake_tensors.recorder
+    if recorder.trial < 0 and not _tuners:
+        note("triton.testing.do_bench")
+        recorder.trials += 1
+        decide(recorder.trials)
+    return benchmark(call, *args, **kwargs)
+
+
+def install() -> None:
+    """Put these in the place of Triton's, for the rest of the process."""
+    triton.testing.do_bench = triton.testing.do_bench_cudagraph = benchmark_by_hand
+    original = autotuner.Autotuner.run
+
+    def run(self: Any, *args: Any, **kwargs: Any) -> Any:
+        fake_tensors.recorder.trials += 1
+        _tuners.append(self)
+        try:
+            return original(self, *args, **kwargs)
+        finally:
+            _tuners.pop()
+
+    autotuner.Autotuner.run = run
+    # A cache on the disk would outlive the process.
+    if hasattr(autotuner.Autotuner, "check_disk_cache"):
+        autotuner.Autotuner.check_disk_cache = lambda self, key, configs, tune: tune()
