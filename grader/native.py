@@ -30,6 +30,7 @@ Backend = Literal["emulator", "gpu"]
 
 MAX_PROGRAM_BYTES = 64 << 20
 MAX_SITES_BYTES = 8 << 20
+_OUTPUT_BYTES = 2 * MAX_PROGRAM_BYTES + MAX_SITES_BYTES
 MAX_PROBLEMS = 32
 COMPILE_LIMITS = Limits(cpu_seconds=60.0, memory_bytes=3 << 30)
 
@@ -72,7 +73,10 @@ class Site(pydantic.BaseModel):
 
 @dataclass(frozen=True)
 class Program:
-    """What came of a file. `path` is None where there is nothing to run."""
+    """What came of a file. `path` is None where there is nothing to run.
+
+    Of a planned build `path` is the planner, and `executor` is there too; `sites` are of both.
+    """
 
     path: Path | None
     backend: Backend
@@ -80,6 +84,7 @@ class Program:
     problems: tuple[Problem, ...] = ()
     sites: dict[int, Site] | None = None
     died: Death | None = None  # the compiler, instead of an answer
+    executor: Path | None = None
 
     def problem_of(self, entry: str) -> Problem | None:
         """What keeps an entry from being run: its own trouble first, then the file's."""
@@ -100,6 +105,7 @@ class _Answer(pydantic.BaseModel):
 
     ok: bool
     executable_bytes: Annotated[int, pydantic.Field(ge=0, le=MAX_PROGRAM_BYTES)] = 0
+    executor_bytes: Annotated[int, pydantic.Field(ge=0, le=MAX_PROGRAM_BYTES)] = 0
     sites_bytes: Annotated[int, pydantic.Field(ge=0, le=MAX_SITES_BYTES)] = 0
     problems: Annotated[tuple[Problem, ...], pydantic.Field(max_length=MAX_PROBLEMS)] = ()
     entries: Annotated[tuple[str, ...], pydantic.Field(max_length=256)] = ()
@@ -134,13 +140,14 @@ def build(
     backend: Backend = "emulator",
     check_with_nvcc: bool = False,
     guarded: bool = True,
+    planned: bool = False,
 ) -> Program:
     """Compile the file `name` of content `data`, for all the entries that it should have.
 
     `entries` pairs each entry with its `signature`. `check_with_nvcc`: ask NVIDIA's compiler, where
     there is one, whether it takes the file too: it has the last word. `guarded`: see
-    emulator/build.py. Raises SandboxError where no worker can be had, BuildError where its answer
-    makes no sense.
+    emulator/build.py. `planned`: host code and kernels become two programs (emulator only). Raises
+    SandboxError where no worker can be had, BuildError where its answer makes no sense.
     """
     source = sandbox.hold(name, data)
     wanted = {
@@ -149,13 +156,12 @@ def build(
         "check_with_nvcc": check_with_nvcc and backend == "emulator",
         "toolchain": prepare(backend),
         "guarded": guarded,
+        "planned": planned and backend == "emulator",
     }
     output = os.memfd_create("program", os.MFD_CLOEXEC)
     try:
-        os.ftruncate(output, MAX_PROGRAM_BYTES + MAX_SITES_BYTES)
-        worker = sandbox.builder(
-            source, wanted, output, MAX_PROGRAM_BYTES + MAX_SITES_BYTES, COMPILE_LIMITS
-        )
+        os.ftruncate(output, _OUTPUT_BYTES)
+        worker = sandbox.builder(source, wanted, output, _OUTPUT_BYTES, COMPILE_LIMITS)
         try:
             reply = worker.ask(Operation.build)
         finally:
@@ -166,14 +172,26 @@ def build(
             raise BuildError(f"the compiler could not be asked: {reply.code.name} {reply.text}")
         answer = _read_answer(reply.text)
         program = os.pread(output, answer.executable_bytes, 0)
-        sites = _read_sites(os.pread(output, answer.sites_bytes, answer.executable_bytes))
+        executor = os.pread(output, answer.executor_bytes, answer.executable_bytes)
+        end = answer.executable_bytes + answer.executor_bytes
+        sites = _read_sites(os.pread(output, answer.sites_bytes, end))
     finally:
         os.close(output)
-    path = None
-    if answer.ok and program:
-        digest = hashlib.sha256(program).hexdigest()[:16]
-        path = sandbox.hold(f"{Path(name).stem}-{backend}-{digest}", program, program=True)
-    return Program(path, backend, frozenset(answer.entries), answer.problems, sites)
+    stem = f"{Path(name).stem}-{backend}"
+    held = [
+        _held(sandbox, f"{stem}{kind}", data) if answer.ok else None
+        for kind, data in (("", program), ("-executor", executor))
+    ]
+    entries = frozenset(answer.entries)
+    return Program(held[0], backend, entries, answer.problems, sites, executor=held[1])
+
+
+def _held(sandbox: Sandbox, name: str, program: bytes) -> Path | None:
+    """Where the sandbox can start a program; None for one without bytes."""
+    if not program:
+        return None
+    digest = hashlib.sha256(program).hexdigest()[:16]
+    return sandbox.hold(f"{name}-{digest}", program, program=True)
 
 
 @lru_cache(maxsize=4)

@@ -2,24 +2,28 @@
 
     header   magic, version, flags (1: count accesses)
     buffers  argument (-1: none), kind, bytes, name
-    kernels  the source's name, the function's symbol ("" where only the thunk knows it), the thunk's
+    kernels  the source's name, the function's symbol ("": only the thunk knows it), the thunk's
     steps    what to do, then its fields
 
-Counts stand before lists, lengths before bytes. emulator/runtime/executor/ reads it. Streams and
-events are left out: the order in which host code asked is one of those that they allow.
+A pointer into host memory, which no kernel may follow, names the buffer HOST. Counts stand before
+lists, lengths before bytes. emulator/runtime/executor/ reads it. Streams and events are left out:
+the order in which host code asked is one of those that they allow.
 """
 
 from __future__ import annotations
 
 import base64
 import struct
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 
+from grader.emulator.report import Copies, Report
 from grader.plan import Launch, Plan
 from grader.plan.model import Alloc, Copy, Fill, Free, Readback, Refused, Step, Upload, View
 
 _MAGIC, _VERSION, _COUNTERS = 0x58454757, 1, 1
 _KINDS = {"argument": 0, "device": 1, "symbol": 2}
+HOST = 0xFFFFFFFF  # as a buffer's number
 _ALLOC, _FREE, _FILL, _COPY, _UPLOAD, _LAUNCH = range(1, 7)
 
 
@@ -48,6 +52,41 @@ def document(plan: Plan, calls: Sequence[int] = (0,), counters: bool = False) ->
     ]
     header = struct.pack("<III", _MAGIC, _VERSION, _COUNTERS * counters)
     return header + _listed(buffers) + _listed(kernels.rows) + _listed(steps)
+
+
+def combined(planned: Report | None, executed: Report) -> Report:
+    """What a planner found in host code and an executor in kernels, as one report.
+
+    That memory is never freed is told only where nothing worse is wrong.
+    """
+    findings = (*(planned.findings if planned else ()), *executed.findings)
+    worse = tuple(each for each in findings if each.kind != "leak")
+    return replace(executed, findings=worse or findings)
+
+
+def copies(plan: Plan, call: int, host_arguments: Collection[int]) -> Copies:
+    """The copies of one call of a plan; `host_arguments` are those in host memory, by place."""
+    counts = {"bytes": 0, "host_to_device": 0, "device_to_host": 0, "device_to_device": 0}
+    for step in plan.calls[call]:
+        if isinstance(step, Upload):
+            directions, size = (True, False), step.to.elements
+        elif isinstance(step, Readback):
+            directions, size = (False, True), step.bytes
+        elif isinstance(step, Copy):
+            ends = [plan.buffers[view.buffer].argument for view in (step.source, step.to)]
+            directions = (ends[0] in host_arguments, ends[1] in host_arguments)
+            size = step.to.elements
+        else:
+            continue
+        from_host, to_host = directions
+        if from_host and to_host:
+            continue  # stays on the host, and isn't counted
+        counts["bytes"] += size if from_host != to_host else 0
+        counts["host_to_device"] += from_host
+        counts["device_to_host"] += to_host
+        counts["device_to_device"] += not from_host and not to_host
+    made = sum(counts[key] for key in counts if key != "bytes")
+    return Copies(count=made, **counts)
 
 
 class _Kernels:
@@ -87,7 +126,9 @@ def _step(step: Step, kernels: _Kernels) -> bytes | None:
         return struct.pack("<I", _COPY) + _rows(step.to) + _rows(step.source)
     if isinstance(step, Upload):
         data = base64.b64decode(step.data)
-        return struct.pack("<I", _UPLOAD) + _rows(step.to) + _bytes(data) + _pointers(step)
+        return (
+            struct.pack("<I", _UPLOAD) + _rows(step.to) + _bytes(data) + _relocations(step.pointers)
+        )
     if isinstance(step, Launch):
         return _launch(step, kernels)
     if isinstance(step, Readback | Refused) or step.do in ("record", "wait", "synchronise"):
@@ -100,7 +141,10 @@ def _launch(step: Launch, kernels: _Kernels) -> bytes:
         raise NotExecutable("a cooperative launch" if step.cooperative else "a cluster of blocks")
     head = struct.pack("<II", _LAUNCH, kernels.number_of(step))
     shape = struct.pack("<6IQ", *step.grid, *step.block, step.shared)
-    return head + shape + _bytes(base64.b64decode(step.parameters)) + _pointers(step)
+    to_host = str(step.attributes.get("host_pointers", "")).split()
+    pointers = [*step.pointers, *((int(at), HOST, 0) for at in to_host)]
+    parameters = _bytes(base64.b64decode(step.parameters))
+    return head + shape + parameters + _relocations(pointers)
 
 
 def _rows(view: View) -> bytes:
@@ -113,8 +157,8 @@ def _rows(view: View) -> bytes:
     return struct.pack("<IqQQQ", view.buffer, view.offset, pitch, view.shape[-1], height)
 
 
-def _pointers(step: Upload | Launch) -> bytes:
-    return _listed([struct.pack("<IIq", *each) for each in step.pointers])
+def _relocations(pointers: Sequence[tuple[int, int, int]]) -> bytes:
+    return _listed([struct.pack("<IIq", *each) for each in pointers])
 
 
 def _text(text: str) -> bytes:

@@ -8,7 +8,10 @@
     tokens.py        C++ source to tokens: comments, texts and directives set apart
     unsupported.py   what is recognised and refused, with its line
     toolchain.py     g++, the precompiled header and the prebuilt runtime
-    build.py         a .cu to an executable, problems and a site table
+    build.py         a .cu to programs, problems and a site table
+    assembly.py      what is changed in a submission's assembly
+    linking.py       an object to a planner and an executor, or to one program
+    kernel_symbols.py    which functions of an object are kernels
     compiler_output.py   g++'s messages in the student's own terms
     glue.py          the generated sources: the table of entries, the check of their signatures
     elf.py           symbols and relocations of an object

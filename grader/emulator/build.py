@@ -18,10 +18,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from . import compiler_output, glue, objects, rewriter, tokens, unsupported
+from . import assembly, compiler_output, glue, objects, rewriter, tokens, unsupported
 from .elf import Elf
 from .glue import Entry
-from .linking import Linked, Linker, LinkError
+from .linking import Linker, LinkError
 from .sites import Site
 from .toolchain import PROGRAMS, STUDENT_FLAGS, Toolchain
 
@@ -29,8 +29,6 @@ __all__ = ["Build", "Entry", "Problem", "Site", "build"]
 
 COMPILE_SECONDS = 60.0
 MOST_SOURCE_BYTES = 1 << 20
-# Zeros behind every __shared__ variable, so that running past one never meets the next.
-SHARED_GAP_BYTES = 1024
 
 Kind = Literal[
     "compile", "signature", "entry_missing", "no_extern_c", "main", "symbol", "unsupported"
@@ -55,14 +53,15 @@ class Problem:
 class Build:
     """What came of a build: an executable for the entries that can be called, or none.
 
-    Of a `planned` build the executable is the planner, and there is an executor too.
+    Of a `planned` build the executable is the planner, and there is an executor too. Their
+    addresses have nothing in common, so that `sites` are those of both.
     """
 
     executable: Path | None
     problems: tuple[Problem, ...]
     sites: dict[int, Site] = field(default_factory=dict)
     entries: tuple[str, ...] = ()
-    executor: Linked | None = None
+    executor: Path | None = None
 
 
 class _Failed(Exception):
@@ -173,9 +172,9 @@ class _Work:
         if done.returncode:
             errors = compiler_output.read(done.stderr, self.file, self.lines)
             return errors or [compiler_output.CompileError(None, _last_line(done.stderr))]
-        assembly = self.folder / "student.s"
-        text = _with_gaps(assembly.read_bytes())
-        assembly.write_bytes(text if self.guarded else _HOOK.sub(_IGNORED.encode(), text))
+        path = self.folder / "student.s"
+        with_gaps = assembly.with_gaps(path.read_bytes())
+        path.write_bytes(with_gaps if self.guarded else assembly.without_hooks(with_gaps))
         done = self._run("as", "student.s", "-o", "student.o")
         if done.returncode:
             return [compiler_output.CompileError(None, _last_line(done.stderr))]
@@ -190,7 +189,7 @@ class _Work:
 
     def _compile_table(self, entries: Sequence[Entry], name: str) -> None:
         text = glue.entry_table(entries, emulated=True)
-        text += f'extern "C" void {_IGNORED}() {{}}\n'
+        text += f'extern "C" void {assembly.IGNORED}() {{}}\n'
         (self.folder / f"{name}.cpp").write_text(text)
         done = self._run(
             *(self.toolchain.compiler, "-std=c++17", "-O1", "-fPIE", "-w"),
@@ -230,29 +229,22 @@ class _Work:
             self._compile_table(present, name)
         self._redirect()
         linker = Linker(self.folder, self.file, self.toolchain, self._run)
-        executor = None
+        link = linker.planned if self.planned else linker.emulated
         try:
-            if self.planned:
-                program, executor = linker.planned(f"{name}.o")
-            else:
-                program = linker.emulated(f"{name}.o")
+            made = link(f"{name}.o")
         except LinkError as error:
             raise _Failed(Problem("symbol", _link_message(str(error)))) from None
         names = tuple(entry.name for entry in present)
-        return Build(program.path, problems, program.sites, names, executor)
+        sites = {pc: site for each in made for pc, site in each.sites.items()}
+        executor = made[1].path if len(made) > 1 else None
+        return Build(made[0].path, problems, sites, names, executor)
 
     def _redirect(self) -> None:
         """The student's calls of these go to the runtime's functions."""
         renames = self.folder / "redirected"
         provided = set(self.toolchain.symbols["provided"])
-        renames.write_text(
-            "".join(
-                f"{name} warpgrade_{name}\n"
-                for name in _REDIRECTED
-                if f"warpgrade_{name}" in provided
-                and (self.guarded or name not in _REDIRECTED_ACCESSES)
-            )
-        )
+        names = assembly.redirected(provided, self.guarded)
+        renames.write_text("".join(f"{name} warpgrade_{name}\n" for name in names))
         done = self._run("objcopy", "--redefine-syms=redirected", "student.o")
         if done.returncode:
             raise RuntimeError(f"objcopy: {done.stderr[-1000:]}")
@@ -332,32 +324,12 @@ class _Work:
                     yield token.start, followed
 
 
-# Library functions that the runtime has its own of: hooks see no access inside the library's.
-# What watches, for a build that is not guarded: calls of it end up in a function that does nothing.
-_HOOK = re.compile(
-    rb"\b(?:__tsan_(?:unaligned_|volatile_)?(?:read|write)\w*|__tsan_(?:func|vptr)_\w+"
-    rb"|__sanitizer_cov_trace_pc|__ubsan_handle_\w+)"
-)
-_IGNORED = "warpgrade_ignored"
-_REDIRECTED_ACCESSES = ("memcpy", "memmove", "memset")
-_REDIRECTED = (*_REDIRECTED_ACCESSES, "printf", "puts", "putchar")
 _LIBRARY = """
 algorithm array cassert chrono complex deque exception fstream functional initializer_list iomanip
 iostream iterator limits list map memory numeric optional ostream queue random ratio set sstream
 stdexcept stack string string_view tuple unordered_map unordered_set variant vector
 """
 _LIBRARY_HEADERS = frozenset(_LIBRARY.split())
-
-
-def _with_gaps(assembly: bytes) -> bytes:
-    """Puts zeros behind every variable of the thread-local segment: the shared memory."""
-    pieces = re.split(rb"(?m)^(?=\t\.(?:section|text|data|bss)\b)", assembly)
-    for i, piece in enumerate(pieces):
-        if piece.startswith((b"\t.section\t.tbss", b"\t.section\t.tdata")):
-            pieces[i] = re.sub(
-                rb"(?m)^(\t\.zero\t\d+)$", rb"\1\n\t.zero\t%d" % SHARED_GAP_BYTES, piece
-            )
-    return b"".join(pieces)
 
 
 def _last_line(text: str) -> str:

@@ -22,7 +22,8 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 _LINK = "-Wl,--emit-relocs,-z,now,-z,relro,-z,noexecstack"
 # Above every size that a function may have: what the linker drops keeps its debugging information,
-# at addresses from 0 on, which must not be those of a function that is there.
+# at addresses from 0 on, which must not be those of a function that is there. And above a planner's
+# addresses: an address tells which of the two programs it belongs to.
 _EXECUTOR_BASE = "-Wl,-Ttext-segment=0x10000000"
 _RUN_BY_THEMSELVES = (".preinit_array", ".init_array*", ".fini_array*", ".ctors*", ".dtors*")
 _LINES_MARK = b"WGLINES1"  # runtime/planner/lines.cpp reads it
@@ -50,9 +51,9 @@ class Linker:
     toolchain: Toolchain
     run: Run
 
-    def emulated(self, table: str) -> Linked:
+    def emulated(self, table: str) -> tuple[Linked]:
         """The program that has both host code and data."""
-        return self._link("emulated", "student.o", table)
+        return (self._link("emulated", "student.o", table),)
 
     def planned(self, table: str) -> tuple[Linked, Linked]:
         """The planner and the executor."""

@@ -1,10 +1,11 @@
 """Compiles a CUDA submission inside the sandbox, when asked to (`Operation.build`).
 
 The compiler reads the student's text, so it runs where their code runs. What it makes goes to a
-descriptor of the grader's: the executable, then, at once behind it, the site table as JSON. The
-answer's text is JSON too:
+descriptor of the grader's: the executable, then, at once behind it, the executor of a planned
+build, then the site table as JSON. The answer's text is JSON too:
 
-    {"ok": whether there is an executable, "executable_bytes": ..., "sites_bytes": ...,
+    {"ok": whether there is an executable, "executable_bytes": ..., "executor_bytes": ...,
+     "sites_bytes": ...,
      "entries": [names that are present],
      "problems": [{"kind": ..., "message": ..., "line": ... or null, "entry": ..., "detail": ...}]}
 
@@ -47,6 +48,7 @@ class Wanted:
     cache: str | None = None  # where what is built once lies; None: where this user keeps it
     toolchain: tuple[str, str, str] | None = None  # as it was prepared: compiler, version, folder
     guarded: bool = True  # emulator only: False for tests of what else holds an attack
+    planned: bool = False  # emulator only: a planner and an executor, not one program
 
 
 @dataclass
@@ -57,6 +59,7 @@ class Made:
     problems: list[dict[str, Any]]
     sites: dict[str, Any] = field(default_factory=dict)
     entries: Sequence[str] = ()
+    executor: Path | None = None
 
 
 def serve(requests: socket.socket, output: int, path: str, wanted: dict[str, Any]) -> None:
@@ -128,17 +131,22 @@ def _answer(data: bytes, output: int, source: Path, wanted: Wanted) -> Reply:
 def _deliver(made: Made, output: int) -> dict[str, Any]:
     """Write what was made to the grader's descriptor and describe it. Raises ValueError."""
     program = made.executable.read_bytes() if made.executable else b""
+    executor = made.executor.read_bytes() if program and made.executor else b""
     sites = json.dumps(made.sites, separators=(",", ":")).encode() if program else b""
     room = os.fstat(output).st_size
-    if len(program) + len(sites) > room:
-        raise ValueError(f"the program has {len(program) + len(sites)} bytes, {room} fit")
-    for offset, part in ((0, program), (len(program), sites)):
+    size = len(program) + len(executor) + len(sites)
+    if size > room:
+        raise ValueError(f"the program has {size} bytes, {room} fit")
+    offset = 0
+    for part in (program, executor, sites):
         done = 0
         while done < len(part):
             done += os.pwrite(output, memoryview(part)[done:], offset + done)
+        offset += len(part)
     return {
         "ok": bool(program),
         "executable_bytes": len(program),
+        "executor_bytes": len(executor),
         "sites_bytes": len(sites),
         "entries": list(made.entries),
         "problems": made.problems[:MAX_PROBLEMS],
@@ -172,12 +180,15 @@ def _build_for_emulator(source: Path, wanted: Wanted, folder: Path) -> Made:
     from warpgrade_emulator import build as emulator
 
     entries = [emulator.Entry(each["name"], tuple(each["arguments"])) for each in wanted.entries]
-    made = emulator.build(source, entries, folder, _toolchain(wanted), wanted.guarded)
+    made = emulator.build(
+        source, entries, folder, _toolchain(wanted), wanted.guarded, wanted.planned
+    )
     return Made(
         made.executable,
         [dataclasses.asdict(problem) for problem in made.problems],
         {str(pc): dataclasses.astuple(site) for pc, site in made.sites.items()},
         made.entries,
+        made.executor,
     )
 
 

@@ -58,13 +58,12 @@ class Program:
             for line in self.lines
             if (found := re.match(r"(?:ENTRY|extern \"C\" void) (\w+)\((.*?)\)", line))
         }
-        self.built: Build = build(
-            source,
-            [Entry(n, tuple(_KINDS[p] for p in each)) for n, each in self.parameters.items()],
-            folder,
-            toolchain.prepare(),
-        )
+        entries = [Entry(n, tuple(_KINDS[p] for p in each)) for n, each in self.parameters.items()]
+        self.built = self._build(source, entries, folder)
         assert not self.built.problems, self.built.problems
+
+    def _build(self, source: Path, entries: Sequence[Entry], folder: Path) -> Build:
+        return build(source, entries, folder, toolchain.prepare())
 
     def run(self, entry: str, measure: bool = False, times: int = 1) -> Outcome:
         """Calls the entry in a process of its own; the outcome of the last call."""

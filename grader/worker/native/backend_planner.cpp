@@ -27,12 +27,15 @@ std::vector<Buffer> given;
 std::map<std::size_t, std::unique_ptr<Mapping>> mapped;  // by the buffer's index
 std::string long_text;  // of the last plan, for `more`
 
-// Zeros that live as long as the process: host code may keep the pointer for its second call.
+// Zeros between inaccessible margins, for as long as the process lives: host code may keep the
+// pointer for its second call.
 void* zeros(std::size_t bytes) {
-    void* p = mmap(nullptr, bytes + 1, PROT_READ | PROT_WRITE,
-                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (p == MAP_FAILED) throw std::runtime_error("an argument doesn't fit in memory");
-    return p;
+    char* p = static_cast<char*>(mmap(nullptr, bytes + 2 * margin, PROT_NONE,
+                                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+    if (p == MAP_FAILED || mprotect(p + margin, bytes, PROT_READ | PROT_WRITE)) {
+        throw std::runtime_error("an argument doesn't fit in memory");
+    }
+    return p + margin;
 }
 
 void* host_memory(const Tensor& tensor) {

@@ -32,6 +32,8 @@ enum class Operation : std::uint16_t {
     plan = 12,
     more = 13,
     execute = 14,
+    translate = 15,
+    assemble = 16,
 };
 
 // Where what is on the page that is shared with the clock, in words of 8 bytes.

@@ -13,6 +13,7 @@ namespace {
 
 constexpr std::uint32_t magic = 0x58454757;  // "WGEX"
 constexpr std::uint32_t version = 1, counters = 1;
+constexpr std::uint32_t host = ~std::uint32_t{0};  // as a buffer: memory that is no kernel's
 
 enum class Kind : std::uint32_t { argument, device, symbol };
 enum class Do : std::uint32_t { alloc = 1, free = 2, fill = 3, copy = 4, upload = 5, launch = 6 };
@@ -59,6 +60,12 @@ struct Variable {
     std::string value;
 };
 std::vector<Variable> variables;
+
+// What a kernel is given for memory of the host: some of this process's, so that it is known for it.
+const char* host_memory() {
+    static const void* memory = host_allocate(4096);
+    return static_cast<const char*>(memory);
+}
 
 Rows read_rows(Reader& reader) {
     Rows rows{};
@@ -182,9 +189,9 @@ struct Steps::Content {
 
     void relocate(std::string& data, const std::vector<Relocation>& pointers) {
         for (const Relocation& each : pointers) {
-            const Buffer& target = buffer(each.buffer);
             if (each.at + sizeof(char*) > data.size()) throw BadDocument("a pointer beyond");
-            const auto word = reinterpret_cast<std::uintptr_t>(target.low) +
+            const char* low = each.buffer == host ? host_memory() : buffer(each.buffer).low;
+            const auto word = reinterpret_cast<std::uintptr_t>(low) +
                               static_cast<std::uintptr_t>(each.offset);
             std::memcpy(&data[each.at], &word, sizeof word);
         }

@@ -8,6 +8,7 @@
 #include "../device_memory.h"
 #include "../device_work.h"
 #include "../errors.h"
+#include "../host_guard.h"
 #include "../observe.h"
 #include "../symbols.h"
 #include "plan.h"
@@ -206,6 +207,19 @@ std::string relocations(const char* data, std::size_t bytes) {
     return "\"pointers\":[" + found + "]";
 }
 
+// Where host addresses are among a kernel's parameters. They mean nothing elsewhere, but what a
+// kernel does with one is a mistake that has a name.
+std::string host_pointers(const char* data, std::size_t bytes) {
+    std::string found;
+    for (std::size_t at = 0; at + 8 <= bytes; at += 8) {
+        Address word;
+        std::memcpy(&word, data + at, sizeof word);
+        if (word < page_bytes || buffer_at(word) != none || !describe_host(word)) continue;
+        found += (found.empty() ? "" : " ") + number(at);
+    }
+    return found.empty() ? "" : ",\"host_pointers\":" + quoted(found);
+}
+
 // An argument in host memory is memory that executors have: copies of it need no data here.
 bool is_host_argument(const void* p) {
     const auto a = reinterpret_cast<Address>(p);
@@ -261,7 +275,8 @@ void launch(const KernelCall& call, cudaStream_t stream) {
                  ",\"parameters\":\"" + base64(call.parameters, call.parameter_bytes) + "\"," +
                  pointers + ",\"stream\":" + number(number_of(stream)) +
                  ",\"attributes\":{\"function\":" + quoted(name.function) +
-                 ",\"thunk\":" + quoted(name.thunk) + "}",
+                 ",\"thunk\":" + quoted(name.thunk) +
+                 host_pointers(call.parameters, call.parameter_bytes) + "}",
              call.pc);
 }
 

@@ -1,0 +1,41 @@
+"""What is changed in a submission's assembly, and in the names that its object asks for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+
+# Zeros behind every __shared__ variable, so that running past one never meets the next.
+SHARED_GAP_BYTES = 1024
+# What watches, for a build that is not guarded: calls of it end up in a function that does nothing.
+_HOOK = re.compile(
+    rb"\b(?:__tsan_(?:unaligned_|volatile_)?(?:read|write)\w*|__tsan_(?:func|vptr)_\w+"
+    rb"|__sanitizer_cov_trace_pc|__ubsan_handle_\w+)"
+)
+IGNORED = "warpgrade_ignored"
+# Library functions that the runtime has its own of: hooks see no access inside the library's.
+_ACCESSES = ("memcpy", "memmove", "memset")
+_OUTPUT = ("printf", "puts", "putchar")
+
+
+def with_gaps(text: bytes) -> bytes:
+    """Puts zeros behind every variable of the thread-local segment: the shared memory."""
+    pieces = re.split(rb"(?m)^(?=\t\.(?:section|text|data|bss)\b)", text)
+    for i, piece in enumerate(pieces):
+        if piece.startswith((b"\t.section\t.tbss", b"\t.section\t.tdata")):
+            pieces[i] = re.sub(
+                rb"(?m)^(\t\.zero\t\d+)$", rb"\1\n\t.zero\t%d" % SHARED_GAP_BYTES, piece
+            )
+    return b"".join(pieces)
+
+
+def without_hooks(text: bytes) -> bytes:
+    """Nothing is watched any more."""
+    return _HOOK.sub(IGNORED.encode(), text)
+
+
+def redirected(provided: Collection[str], guarded: bool) -> Iterator[str]:
+    """The functions whose calls go to the runtime's of the same name behind `warpgrade_`."""
+    for name in (*(_ACCESSES if guarded else ()), *_OUTPUT):
+        if f"warpgrade_{name}" in provided:
+            yield name
