@@ -143,17 +143,8 @@ def collect(names: list[str], out: Path, jobs: int, checkout: Path, console: Con
 def record_of(name: str) -> Record:
     """The record of one submission, in this process."""
     started = time.monotonic()
-    record: Record = {
-        "expected": "",
-        "parts": {},
-        "memory": None,
-        "metrics": {},
-        "message": "",
-        "where": "",
-        "accepted": False,
-        "trouble": "",
-        "error": "",
-    }
+    texts = dict.fromkeys(("expected", "message", "where", "trouble", "error"), "")
+    record: Record = {"parts": {}, "memory": None, "metrics": {}, "accepted": False, **texts}
     try:
         with _patience(PATIENCE_SECONDS):
             record.update(submissions()[name]())
