@@ -54,14 +54,14 @@ def document(plan: Plan, calls: Sequence[int] = (0,), counters: bool = False) ->
     return header + _listed(buffers) + _listed(kernels.rows) + _listed(steps)
 
 
-def combined(planned: Report | None, executed: Report) -> Report:
+def combined(planned: Report | None, executed: Report, copied: Copies | None = None) -> Report:
     """What a planner found in host code and an executor in kernels, as one report.
 
     That memory is never freed is told only where nothing worse is wrong.
     """
     findings = (*(planned.findings if planned else ()), *executed.findings)
     worse = tuple(each for each in findings if each.kind != "leak")
-    return replace(executed, findings=worse or findings)
+    return replace(executed, findings=worse or findings, copies=copied or executed.copies)
 
 
 def copies(plan: Plan, call: int, host_arguments: Collection[int]) -> Copies:

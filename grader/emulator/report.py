@@ -195,6 +195,11 @@ def parse(text: str | bytes) -> Report:
         raise ReportError(f"the report: {place}: {first['msg'][:200]}") from None
 
 
+def to_json(report: Report) -> str:
+    """The report as `parse` takes it."""
+    return _ADAPTER.dump_json(report).decode()
+
+
 def status_name_of(kind: str) -> str:
     """The name of the status that a kind of finding means. Raises KeyError for an unknown kind."""
     return KINDS[kind].status
