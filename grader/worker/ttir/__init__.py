@@ -1,0 +1,1 @@
+"""Executes Triton kernels from their TTIR text, on numpy buffers."""

@@ -1,0 +1,471 @@
+"""Elementwise operations on numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from .errors import NotModelled
+from .floats import COMPUTED, computed, is_float, round_to, round_towards_zero, width_of
+from .floats import from_bits as _from_bits
+from .floats import stored as _stored
+from .floats import to_bits as _to_bits
+from .ir import Op
+from .poison import Poison, some, spread
+from .registry import Run, operation
+from .state import Frame, State
+
+Function = Callable[..., np.ndarray]
+
+_UNSIGNED = {np.dtype(f"i{n}"): np.dtype(f"u{n}") for n in (1, 2, 4, 8)}
+
+
+def unsigned(values: np.ndarray) -> np.ndarray:
+    """The same bits, as numbers without a sign."""
+    wanted = _UNSIGNED.get(values.dtype)
+    return values if wanted is None else values.view(wanted)
+
+
+def _signed(values: np.ndarray) -> np.ndarray:
+    return values.view(values.dtype.str.replace("u", "i"))
+
+
+def _on_unsigned(function: Function) -> Function:
+    """A function that takes its operands as numbers without a sign."""
+
+    def operation_on_bits(*operands: np.ndarray) -> np.ndarray:
+        bits = [unsigned(each) for each in operands]
+        return function(*bits).astype(bits[0].dtype, copy=False).view(operands[0].dtype)
+
+    return operation_on_bits
+
+
+def divide(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Integers divided, rounded towards zero. By zero: all bits set, as on the GPU."""
+    zero = b == 0
+    safe = np.where(zero, np.asarray(1, b.dtype), b) if zero.any() else b
+    quotient = a // safe
+    if a.dtype.kind == "i":
+        wrong = (quotient < 0) & (quotient * safe != a)
+        quotient = (quotient + wrong).astype(a.dtype, copy=False)
+    if safe is not b:
+        quotient = np.where(zero, np.asarray(-1).astype(a.dtype), quotient)
+    return quotient
+
+
+def remainder(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """The remainder of `divide`; of a division by zero the dividend."""
+    zero = b == 0
+    safe = np.where(zero, np.asarray(1, b.dtype), b) if zero.any() else b
+    rest = np.fmod(a, safe)
+    return np.where(zero, a, rest) if safe is not b else rest
+
+
+def _shift(function: Function) -> Function:
+    """Shifts by the type's width or more give 0, or all sign bits, as on the GPU."""
+
+    def shift(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        bits = a.dtype.itemsize * 8
+        amount = unsigned(b)
+        if amount.size and int(amount.max()) >= bits:
+            if function is np.right_shift and a.dtype.kind == "i":
+                return function(a, np.minimum(amount, bits - 1).astype(a.dtype))
+            inside = amount < bits
+            shifted = function(a, np.where(inside, amount, 0).astype(a.dtype))
+            return np.where(inside, shifted, np.asarray(0, a.dtype))
+        return function(a, b)
+
+    return shift
+
+
+def _multiply_high(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    if a.dtype.itemsize < 8:
+        bits = a.dtype.itemsize * 8
+        return ((a.astype(np.uint64) * b.astype(np.uint64)) >> np.uint64(bits)).astype(a.dtype)
+    low, half = np.uint64(0xFFFFFFFF), np.uint64(32)
+    a1, a0, b1, b0 = a >> half, a & low, b >> half, b & low
+    middle = a1 * b0 + ((a0 * b0) >> half)
+    other = a0 * b1 + (middle & low)
+    return a1 * b1 + (middle >> half) + (other >> half)
+
+
+def erf(x: np.ndarray) -> np.ndarray:
+    """The error function, by torch, whose result is within an ulp or so."""
+    import torch
+
+    return torch.erf(torch.from_numpy(np.ascontiguousarray(x))).numpy().reshape(x.shape)
+
+
+def reciprocal_root(x: np.ndarray) -> np.ndarray:
+    """1 / sqrt(x), rounded once in float64."""
+    return 1.0 / np.sqrt(x.astype(np.float64))
+
+
+_INTEGER: dict[str, Function] = {
+    "arith.addi": np.add,
+    "arith.subi": np.subtract,
+    "arith.muli": np.multiply,
+    "arith.andi": np.bitwise_and,
+    "arith.ori": np.bitwise_or,
+    "arith.xori": np.bitwise_xor,
+    "arith.divsi": divide,
+    "arith.remsi": remainder,
+    "arith.divui": _on_unsigned(divide),
+    "arith.remui": _on_unsigned(remainder),
+    "arith.floordivsi": lambda a, b: a // np.where(b == 0, np.asarray(1, b.dtype), b),
+    "arith.ceildivsi": lambda a, b: -(-a // np.where(b == 0, np.asarray(1, b.dtype), b)),
+    "arith.maxsi": np.maximum,
+    "arith.minsi": np.minimum,
+    "arith.maxui": _on_unsigned(np.maximum),
+    "arith.minui": _on_unsigned(np.minimum),
+    "arith.shli": _shift(np.left_shift),
+    "arith.shrsi": _shift(np.right_shift),
+    "arith.shrui": _on_unsigned(_shift(np.right_shift)),
+    "tt.mulhiui": _on_unsigned(_multiply_high),
+    "math.absi": np.abs,
+}
+_BOOLEAN: dict[str, Function] = {  # one bit wraps where numpy's bool doesn't
+    "arith.addi": np.logical_xor,
+    "arith.subi": np.logical_xor,
+    "arith.muli": np.logical_and,
+    "arith.divsi": lambda a, b: a,
+    "arith.divui": lambda a, b: a,
+    "arith.maxui": np.logical_or,
+    "arith.minui": np.logical_and,
+    "arith.maxsi": np.logical_and,  # as a signed number a set bit is -1
+    "arith.minsi": np.logical_or,
+    "arith.shli": lambda a, b: a & ~b,
+    "arith.shrui": lambda a, b: a & ~b,
+    "arith.shrsi": lambda a, b: a,
+}
+_FLOAT: dict[str, Function] = {
+    "arith.addf": np.add,
+    "arith.subf": np.subtract,
+    "arith.mulf": np.multiply,
+    "arith.divf": np.divide,
+    "tt.precise_divf": np.divide,
+    "tt.approx_divf": np.divide,
+    "arith.remf": np.fmod,
+    "arith.negf": np.negative,
+    "arith.maxnumf": np.fmax,
+    "arith.minnumf": np.fmin,
+    "arith.maximumf": np.maximum,
+    "arith.minimumf": np.minimum,
+    "math.exp": np.exp,
+    "math.exp2": np.exp2,
+    "math.expm1": np.expm1,
+    "math.log": np.log,
+    "math.log2": np.log2,
+    "math.log10": np.log10,
+    "math.log1p": np.log1p,
+    "math.sqrt": np.sqrt,
+    "tt.precise_sqrt": np.sqrt,
+    "math.rsqrt": reciprocal_root,
+    "math.sin": np.sin,
+    "math.cos": np.cos,
+    "math.tan": np.tan,
+    "math.tanh": np.tanh,
+    "math.sinh": np.sinh,
+    "math.cosh": np.cosh,
+    "math.erf": erf,
+    "math.absf": np.abs,
+    "math.floor": np.floor,
+    "math.ceil": np.ceil,
+    "math.trunc": np.trunc,
+    "math.round": lambda x: np.copysign(np.floor(np.abs(x) + 0.5), x),
+    "math.roundeven": np.rint,
+    "math.powf": np.power,
+    "math.atan": np.arctan,
+    "math.atan2": np.arctan2,
+    "math.copysign": np.copysign,
+    "math.cbrt": np.cbrt,
+}
+
+
+def elementwise(op: Op, function: Function) -> Run:
+    """An operation whose result is `function` of its operands, element by element."""
+    out, operands = op.results[0], op.operands
+    if len(operands) == 2:
+        a, b = operands
+
+        def binary(state: State, frame: Frame) -> None:
+            values = frame.values
+            values[out] = function(values[a], values[b])
+            if frame.poison:
+                spread(frame, operands, out)
+
+        return binary
+    if len(operands) == 1:
+        a = operands[0]
+
+        def unary(state: State, frame: Frame) -> None:
+            values = frame.values
+            values[out] = function(values[a])
+            if frame.poison:
+                spread(frame, operands, out)
+
+        return unary
+
+    def general(state: State, frame: Frame) -> None:
+        values = frame.values
+        values[out] = function(*(values[slot] for slot in operands))
+        if frame.poison:
+            spread(frame, operands, out)
+
+    return general
+
+
+def rounded(function: Function, kind: str) -> Function:
+    """The function, its result rounded to a kind's precision."""
+    if kind in ("f32", "f64"):
+        wanted = computed(kind)
+
+        def as_wanted(*operands: np.ndarray) -> np.ndarray:
+            result = function(*operands)
+            return result if result.dtype == wanted else result.astype(wanted)
+
+        return as_wanted
+    return lambda *operands: round_to(function(*operands), kind)
+
+
+@operation(*_FLOAT)
+def _float(op: Op) -> Run:
+    kind = op.types[0].kind
+    if not is_float(kind) or kind not in COMPUTED:
+        raise NotModelled(f"{op.name} of {kind}")
+    function = _FLOAT[op.name]
+    exact = kind in ("f32", "f64") and isinstance(function, np.ufunc)
+    return elementwise(op, function if exact else rounded(function, kind))
+
+
+@operation(*(set(_INTEGER) - {"arith.andi", "arith.ori"}))
+def _integer(op: Op) -> Run:
+    kind = op.types[0].kind
+    computed(kind)
+    if kind == "i1" and op.name in _BOOLEAN:
+        return elementwise(op, _BOOLEAN[op.name])
+    return elementwise(op, _INTEGER[op.name])
+
+
+@operation("arith.andi", "arith.ori")
+def _and_or(op: Op) -> Run:
+    """`and` and `or`, which need not know one operand where the other decides."""
+    function = _INTEGER[op.name]
+    plain = elementwise(op, function)
+    if op.types[0].kind != "i1":
+        return plain
+    decides = op.name == "arith.ori"
+    (a, b), out = op.operands, op.results[0]
+
+    def run(state: State, frame: Frame) -> None:
+        plain(state, frame)
+        poison = frame.poison.get(out) if frame.poison else None
+        if poison is not None:
+            where = poison.where
+            for slot in (a, b):
+                sure = frame.values[slot] == decides
+                of_slot = frame.poison.get(slot)
+                where = where & ~(sure if of_slot is None else sure & ~of_slot.where)
+            _set(frame, out, some(where, poison.origin))
+
+    return run
+
+
+def _set(frame: Frame, slot: int, poison: Poison | None) -> None:
+    if poison is None:
+        frame.poison.pop(slot, None)
+    else:
+        frame.poison[slot] = poison
+
+
+_ORDERED: dict[str, Function] = {
+    "eq": np.equal,
+    "ne": np.not_equal,
+    "lt": np.less,
+    "le": np.less_equal,
+    "gt": np.greater,
+    "ge": np.greater_equal,
+}
+
+
+def _either_nan(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return np.isnan(a) | np.isnan(b)
+
+
+@operation("arith.cmpi")
+def _compare_integers(op: Op) -> Run:
+    how = op.text.split(",", 1)[0].strip()
+    if how in ("eq", "ne"):
+        return elementwise(op, _ORDERED[how])
+    function = _ORDERED[how[1:]]
+    one_bit = op.operand_types[0].kind == "i1"
+    if how[0] == "u" and not one_bit:
+        return elementwise(op, lambda a, b: function(unsigned(a), unsigned(b)))
+    if how[0] == "s" and one_bit:
+        return elementwise(op, lambda a, b: function(b, a))
+    return elementwise(op, function)
+
+
+@operation("arith.cmpf")
+def _compare_floats(op: Op) -> Run:
+    how = op.text.split(",", 1)[0].strip()
+    if how == "ord":
+        return elementwise(op, lambda a, b: ~_either_nan(a, b))
+    if how == "uno":
+        return elementwise(op, _either_nan)
+    if how == "one":
+        return elementwise(op, lambda a, b: (a != b) & ~_either_nan(a, b))
+    if how in ("true", "false"):
+        raise NotModelled(f"comparison {how}")
+    function = _ORDERED[how[1:]]
+    if how[0] == "o" or how == "une":
+        return elementwise(op, function)
+    return elementwise(op, lambda a, b: function(a, b) | _either_nan(a, b))
+
+
+@operation("arith.select")
+def _select(op: Op) -> Run:
+    (condition, a, b), out = op.operands, op.results[0]
+    rank = len(op.types[0].shape)
+
+    def shaped(values: np.ndarray) -> np.ndarray:
+        return values.reshape(-1, *(1,) * rank) if values.ndim <= rank else values
+
+    def run(state: State, frame: Frame) -> None:
+        values = frame.values
+        chosen = shaped(values[condition])
+        if isinstance(values[a], np.ndarray):
+            values[out] = np.where(chosen, values[a], values[b])
+        else:
+            values[out] = values[a].merged(values[condition], values[b])
+        if frame.poison:
+            poison = frame.poison
+            undefined = [poison.get(slot) for slot in (condition, a, b)]
+            if not any(undefined):
+                poison.pop(out, None)
+                return
+            where: np.ndarray = np.zeros((1,) * (rank + 1), bool)
+            if undefined[1] is not None:
+                where = where | (chosen & undefined[1].where)
+            if undefined[2] is not None:
+                where = where | (~chosen & undefined[2].where)
+            if undefined[0] is not None:
+                where = where | shaped(undefined[0].where)
+            origin = next(each for each in undefined if each is not None).origin
+            _set(frame, out, some(where, origin))
+
+    return run
+
+
+@operation("math.fma")
+def _fma(op: Op) -> Run:
+    kind = op.types[0].kind
+    if kind == "f64":
+        return elementwise(op, lambda a, b, c: a * b + c)
+    return elementwise(op, rounded(lambda a, b, c: a.astype(np.float64) * b + c, kind))
+
+
+@operation("tt.clampf")
+def _clamp(op: Op) -> Run:
+    if op.attributes.get("propagateNan") == "all":
+        return elementwise(op, lambda x, low, high: np.minimum(np.maximum(x, low), high))
+    return elementwise(op, lambda x, low, high: np.fmin(np.fmax(x, low), high))
+
+
+# --- conversions --------------------------------------------------------------------------------
+
+
+@operation("arith.extf", "arith.truncf", "tt.fp_to_fp")
+def _float_to_float(op: Op) -> Run:
+    source, target = op.operand_types[0].kind, op.types[0].kind
+    if "rtz" in op.text or "toward_zero" in op.text:
+        return elementwise(op, lambda a: round_towards_zero(a, target))
+    if source == target or (op.name == "arith.extf" and target == "f32"):
+        return elementwise(op, lambda a: a)
+    return elementwise(op, lambda a: round_to(a, target))
+
+
+@operation("arith.sitofp", "arith.uitofp")
+def _integer_to_float(op: Op) -> Run:
+    source, target = op.operand_types[0].kind, op.types[0].kind
+    without_sign = op.name == "arith.uitofp"
+    dtype: type = np.float64 if source == "i64" or target == "f64" else np.float32
+    if target in ("f32", "f64"):
+        dtype = computed(target)
+    elif source in ("i32", "i64"):
+        dtype = np.float64  # rounded once
+
+    def convert(a: np.ndarray) -> np.ndarray:
+        if source == "i1" and not without_sign:
+            return round_to(-(a.astype(dtype)), target)
+        return round_to((unsigned(a) if without_sign else a).astype(dtype), target)
+
+    return elementwise(op, convert)
+
+
+@operation("arith.fptosi", "arith.fptoui")
+def _float_to_integer(op: Op) -> Run:
+    """Cut off; what doesn't fit becomes the nearest number, NaN becomes 0, as on the GPU."""
+    dtype = np.dtype(computed(op.types[0].kind))
+    if dtype == np.bool_:
+        return elementwise(op, lambda a: np.trunc(a) != 0)
+    wanted = _UNSIGNED[dtype] if op.name == "arith.fptoui" else dtype
+    limits = np.iinfo(wanted)
+
+    def convert(a: np.ndarray) -> np.ndarray:
+        cut = np.trunc(a.astype(np.float64, copy=False))
+        low, high = cut < limits.min, cut >= float(limits.max)
+        odd = low | high | np.isnan(cut)
+        if not odd.any():
+            return cut.astype(wanted).view(dtype)
+        result = np.where(odd, 0.0, cut).astype(wanted)
+        result = np.where(high, np.asarray(limits.max, wanted), result)
+        return np.where(low, np.asarray(limits.min, wanted), result).view(dtype)
+
+    return elementwise(op, convert)
+
+
+@operation("arith.extsi", "arith.extui", "arith.trunci", "arith.index_cast", "arith.index_castui")
+def _integer_to_integer(op: Op) -> Run:
+    source, target = op.operand_types[0].kind, op.types[0].kind
+    dtype = computed(target)
+    if target == "i1":
+        return elementwise(op, lambda a: (a & 1).astype(bool))
+    if op.name == "arith.extsi" and source == "i1":
+        return elementwise(op, lambda a: -(a.astype(dtype)))
+    if op.name in ("arith.extui", "arith.index_castui"):
+        return elementwise(op, lambda a: unsigned(a).astype(dtype))
+    return elementwise(op, lambda a: a.astype(dtype, copy=False))
+
+
+@operation("arith.bitcast", "tt.bitcast")
+def _bitcast(op: Op) -> Run:
+    source, target = op.operand_types[0].kind, op.types[0].kind
+    if source == target or source.startswith("ptr<"):
+        return elementwise(op, lambda a: a)
+    before, after = _stored(source), _stored(target)
+    if np.dtype(before).itemsize != np.dtype(after).itemsize:
+        raise NotModelled(f"{op.name} from {source} to {target}")
+
+    def convert(a: np.ndarray) -> np.ndarray:
+        bits = np.ascontiguousarray(_to_bits(a, source)).reshape(a.shape)
+        return _from_bits(bits.view(after), target)
+
+    return elementwise(op, convert)
+
+
+@operation("tt.int_to_ptr", "tt.ptr_to_int")
+def _pointer_cast(op: Op) -> Run:
+    dtype = computed(op.types[0].kind)
+    return elementwise(op, lambda a: a.astype(dtype, copy=False))
+
+
+@operation("tt.addptr")
+def _add_to_pointer(op: Op) -> Run:
+    width = width_of(op.types[0].pointee)
+
+    def add(pointer: np.ndarray, offset: np.ndarray) -> np.ndarray:
+        return pointer + offset.astype(np.int64) * width
+
+    return elementwise(op, add)

@@ -1,0 +1,217 @@
+"""Atomic operations: read, change and write as one, and one program after another.
+
+Lanes that meet in an element take turns in the order of their programs. That order is one that a
+GPU allows, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from .errors import NotModelled
+from .floats import computed, from_bits, is_float, round_to, stored, to_bits, width_of
+from .ir import Op, Type
+from .places import Places, lanes_mask, places, tell
+from .poison import Poison, check, report
+from .registry import Run, operation
+from .state import Frame, State
+
+Change = Callable[[np.ndarray, np.ndarray], np.ndarray]
+
+_CHANGES: dict[str, Change] = {
+    "add": np.add,
+    "fadd": np.add,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+    "max": np.maximum,
+    "min": np.minimum,
+    "umax": np.maximum,
+    "umin": np.minimum,
+    "exch": lambda old, new: new,
+}
+_ADDABLE = {np.dtype(np.float32), np.dtype(np.float64)}
+
+
+def _kind_of(op: Op) -> str:
+    return op.operand_types[0].pointee
+
+
+def _lanes(value: np.ndarray, shape: tuple[int, ...], chosen: np.ndarray | None) -> np.ndarray:
+    value = np.broadcast_to(value, shape)
+    return value.reshape(-1) if chosen is None else value[chosen]
+
+
+def _occurrence(index: np.ndarray) -> np.ndarray:
+    """For each element how often its index has come before."""
+    order = np.argsort(index, kind="stable")
+    ordered = index[order]
+    starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
+    runs = np.diff(np.append(starts, len(index)))
+    turn = np.empty(len(index), np.int64)
+    turn[order] = np.arange(len(index)) - np.repeat(starts, runs)
+    return turn
+
+
+def _in_turns(
+    memory: np.ndarray, index: np.ndarray, change: Callable[[np.ndarray, np.ndarray], np.ndarray]
+) -> np.ndarray:
+    """What each lane found. `change(lanes, old)` gives what these lanes leave behind."""
+    if not index.size:
+        return memory[index]
+    turn = _occurrence(index)
+    turns = int(turn.max()) + 1
+    found = np.empty(len(index), memory.dtype)
+    if turns == 1:
+        found[:] = memory[index]
+        memory[index] = change(np.arange(len(index)), found)
+        return found
+    by_turn = np.argsort(turn, kind="stable")
+    ends = np.cumsum(np.bincount(turn, minlength=turns))
+    start = 0
+    for end in ends.tolist():
+        lanes = by_turn[start:end]
+        start = end
+        old = memory[index[lanes]]
+        found[lanes] = old
+        memory[index[lanes]] = change(lanes, old)
+    return found
+
+
+class _Atomic:
+    """What atomic operations have in common."""
+
+    def __init__(self, op: Op) -> None:
+        self.op = op
+        self.block: Type = op.operand_types[0]
+        self.kind = _kind_of(op)
+        self.width = width_of(self.kind)
+
+    def found(
+        self, state: State, frame: Frame, addresses: np.ndarray, mask: np.ndarray | None
+    ) -> tuple[tuple[int, ...], np.ndarray | None, list[Places]]:
+        """(shape of all lanes, which are active, where they go)."""
+        shape = (state.programs, *self.block.shape)
+        mask = lanes_mask(state, mask, len(self.block.shape))
+        if mask is not None:
+            mask = np.broadcast_to(mask, shape)
+        return shape, mask, places(state, self.op, "atomic", addresses, mask, self.width)
+
+    def old(
+        self,
+        frame: Frame,
+        shape: tuple[int, ...],
+        parts: list[tuple[np.ndarray | None, np.ndarray]],
+    ) -> None:
+        """Give the result what lanes found."""
+        if not self.op.results:
+            return
+        result = np.zeros(shape, computed(self.kind))
+        for chosen, bits in parts:
+            values = from_bits(bits, self.kind)
+            if chosen is None:
+                result = values.reshape(shape)
+            else:
+                result[chosen] = values
+        frame.put(self.op.results, [(result, None)])
+
+    def check(self, state: State, frame: Frame, value: int, mask: np.ndarray | None) -> None:
+        """Undefined addresses and values are findings."""
+        if not frame.poison:
+            return
+        check(state, frame, self.op.operands[0], self.op, mask)
+        poison: Poison | None = frame.poison.get(value)
+        if poison is not None:
+            addresses = frame.values[self.op.operands[0]]
+            report(state, poison, self.op, mask, addresses, self.width)
+
+
+@operation("tt.atomic_rmw")
+def _read_modify_write(op: Op) -> Run:
+    how = str(op.attributes.get("rmw"))
+    if how not in _CHANGES:
+        raise NotModelled(f"atomic {how}")
+    atomic, kind = _Atomic(op), _kind_of(op)
+    unsigned = how in ("umax", "umin")
+    change = _CHANGES[how]
+    slots = op.operands
+
+    def update(place: Places, value: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+        index = _lanes(place.index, shape, place.chosen)
+        value = _lanes(value, shape, place.chosen)
+        dtype = np.dtype(stored(kind))
+        memory = place.buffer.view(stored(kind))
+        if not op.used and how in ("add", "fadd") and (dtype in _ADDABLE or not is_float(kind)):
+            np.add.at(memory, index, value)
+            return value[:0]
+        if unsigned:
+            memory = memory.view(dtype.str.replace("i", "u"))
+            value = value.view(memory.dtype)
+        if not is_float(kind) or dtype in _ADDABLE:
+            return _in_turns(memory, index, lambda lanes, old: change(old, value[lanes])).view(
+                dtype
+            )
+
+        def narrow(lanes: np.ndarray, old: np.ndarray) -> np.ndarray:
+            return to_bits(round_to(change(from_bits(old, kind), value[lanes]), kind), kind)
+
+        return _in_turns(memory, index, narrow)
+
+    def run(state: State, frame: Frame) -> None:
+        values = frame.values
+        given = values[slots[2]] if len(slots) > 2 else None
+        atomic.check(state, frame, slots[1], given)
+        addresses, value = values[slots[0]], values[slots[1]]
+        shape, mask, found = atomic.found(state, frame, addresses, given)
+        if state.execution.observers:
+            tell(state, op, "atomic", atomic.width, addresses, mask, atomic.block.shape)
+        state.execution.changes += 1
+        parts = [(each.chosen, update(each, value, shape)) for each in found]
+        if op.used:
+            atomic.old(frame, shape, parts)
+        else:
+            atomic.old(frame, shape, [])
+
+    return run
+
+
+@operation("tt.atomic_cas")
+def _compare_and_swap(op: Op) -> Run:
+    atomic, kind = _Atomic(op), _kind_of(op)
+    pointer, expected, new = op.operands[:3]
+    dtype = stored(kind)
+
+    def update(
+        place: Places, wanted: np.ndarray, value: np.ndarray, shape: tuple[int, ...]
+    ) -> tuple[np.ndarray, int]:
+        index = _lanes(place.index, shape, place.chosen)
+        wanted = _lanes(wanted, shape, place.chosen)
+        value = _lanes(value, shape, place.chosen)
+        swapped = 0
+
+        def swap(lanes: np.ndarray, old: np.ndarray) -> np.ndarray:
+            nonlocal swapped
+            same = old == wanted[lanes]
+            swapped += int(np.count_nonzero(same & (old != value[lanes])))
+            return np.where(same, value[lanes], old)
+
+        return _in_turns(place.buffer.view(dtype), index, swap), swapped
+
+    def run(state: State, frame: Frame) -> None:
+        values = frame.values
+        atomic.check(state, frame, new, None)
+        addresses = values[pointer]
+        shape, mask, found = atomic.found(state, frame, addresses, None)
+        if state.execution.observers:
+            tell(state, op, "atomic", atomic.width, addresses, mask, atomic.block.shape)
+        wanted, value = (to_bits(values[slot], kind) for slot in (expected, new))
+        parts = []
+        for each in found:
+            old, swapped = update(each, wanted, value, shape)
+            state.execution.changes += swapped
+            parts.append((each.chosen, old))
+        atomic.old(frame, shape, parts)
+
+    return run

@@ -1,0 +1,95 @@
+"""Block pointers (tl.make_block_ptr), which Triton has up to 3.6."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from .floats import computed, from_bits, stored, to_bits, width_of
+from .ir import Op
+from .places import lanes_mask, places, tell, write
+from .poison import Poison, report, some
+from .rectangles import Tensor, rectangle, span
+from .registry import Run, operation
+from .state import Frame, State
+
+_CHECKED = re.compile(r"boundaryCheck = array<i32: ([\d, ]+)>")
+
+
+@operation("tt.make_tensor_ptr")
+def _make(op: Op) -> Run:
+    rank, out = len(op.types[0].shape), op.results[0]
+
+    def run(state: State, frame: Frame) -> None:
+        base, *rest = (frame.values[slot] for slot in op.operands)
+        parts = [tuple(rest[i * rank : (i + 1) * rank]) for i in range(3)]
+        frame.put([out], [(Tensor(base, parts[0], parts[1], parts[2]), None)])
+
+    return run
+
+
+@operation("tt.advance")
+def _advance(op: Op) -> Run:
+    out = op.results[0]
+
+    def run(state: State, frame: Frame) -> None:
+        pointer, *steps = (frame.values[slot] for slot in op.operands)
+        offsets = tuple(a + b for a, b in zip(pointer.offsets, steps, strict=True))
+        frame.put([out], [(replace(pointer, offsets=offsets), None)])
+
+    return run
+
+
+def _block(op: Op, pointer: Tensor, width: int) -> tuple[np.ndarray, np.ndarray | None]:
+    """Addresses, and which elements lie inside along the dimensions to be checked."""
+    matched = _CHECKED.search(op.text)
+    checked = {int(each) for each in matched[1].split(",")} if matched else set()
+    shape = op.operand_types[0].shape
+    indices = [span(offset, n) for offset, n in zip(pointer.offsets, shape, strict=True)]
+    addresses, inside = rectangle(pointer, indices, width, checked)
+    return addresses, inside if checked else None
+
+
+def load(op: Op) -> Run:
+    """A load through a block pointer: what is outside has the padding, or is undefined."""
+    kind, shape, out = op.types[0].kind, op.types[0].shape, op.results[0]
+    dtype, width = stored(kind), width_of(kind)
+    padding: Any = {1: 0, 2: np.nan}.get(op.attributes.get("padding"))
+
+    def run(state: State, frame: Frame) -> None:
+        addresses, inside = _block(op, frame.values[op.operands[0]], width)
+        mask = lanes_mask(state, inside, len(shape))
+        found = places(state, op, "load", addresses, mask, width)
+        if state.execution.observers:
+            tell(state, op, "load", width, addresses, mask, shape)
+        value = np.full((1,) * (len(shape) + 1), padding or 0, computed(kind))
+        for each in found:
+            read = from_bits(each.reading(dtype), kind)
+            value = read if each.chosen is None else np.where(each.chosen, read, value)
+        undefined: Poison | None = None
+        if inside is not None and padding is None:
+            active = state.active_as(len(shape))
+            undefined = some(~inside if active is None else ~inside & active, op)
+        frame.put([out], [(value, undefined)])
+
+    return run
+
+
+def store(op: Op) -> Run:
+    """A store through a block pointer: what is outside isn't written."""
+    kind, shape = op.operand_types[0].pointee, op.operand_types[0].shape
+    width = width_of(kind)
+
+    def run(state: State, frame: Frame) -> None:
+        pointer, value = (frame.values[slot] for slot in op.operands[:2])
+        addresses, inside = _block(op, pointer, width)
+        mask = lanes_mask(state, inside, len(shape))
+        poison = frame.poison.get(op.operands[1])
+        if poison is not None:
+            report(state, poison, op, mask, addresses, width)
+        write(state, op, "store", kind, addresses, to_bits(value, kind), mask, shape)
+
+    return run

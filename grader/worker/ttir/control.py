@@ -1,0 +1,288 @@
+"""Functions, branches and loops, for programs that may part ways.
+
+What runs a region is a generator. It yields where a program that waits for others lets them go on;
+where programs run in step (see executor.py) it never does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from typing import Any
+
+import numpy as np
+
+from .errors import MalformedIR, TooDeeplyNested
+from .ir import Block, Function, Op
+from .poison import Poison, check, some
+from .registry import Run, control_flow, operation, prepare
+from .state import Frame, State
+
+Steps = Generator[None, None, Any]
+Pair = tuple[Any, Poison | None]
+
+
+def run_block(state: State, frame: Frame, block: Block) -> Steps:
+    """Execute the operations of a block."""
+    state.execution.count(block, state.programs)
+    for op in block.ops:
+        run = op.run or prepare(op)
+        if op.runs_programs_apart:
+            yield from run(state, frame)
+        else:
+            run(state, frame)
+
+
+def run_region(state: State, frame: Frame, block: Block) -> Generator[None, None, list[Pair]]:
+    """Execute a region's block; the values that its last operation yields."""
+    yield from run_block(state, frame, block)
+    return frame.take(block.ops[-1].operands)
+
+
+def merged(chosen: np.ndarray, new: Pair, old: Pair) -> Pair:
+    """The new value for chosen programs, the old one for others."""
+    value, before = new[0], old[0]
+    if before is None or value is before:
+        result = value
+    elif isinstance(value, np.ndarray):
+        result = np.where(chosen.reshape(-1, *(1,) * (value.ndim - 1)), value, before)
+    else:
+        result = value.merged(chosen, before)
+    if new[1] is None and old[1] is None:
+        return result, None
+    undefined = [each[1].where if each[1] is not None else np.zeros(1, bool) for each in (new, old)]
+    rank = max(each.ndim for each in undefined)
+    shaped = [
+        each.reshape(-1, *(1,) * (rank - 1)) if each.ndim == 1 else each for each in undefined
+    ]
+    where = np.where(chosen.reshape(-1, *(1,) * (rank - 1)), *shaped)
+    return result, some(where, (new[1] or old[1]).origin)  # type: ignore[union-attr]
+
+
+def _all_merged(chosen: np.ndarray, new: Sequence[Pair], old: Sequence[Pair]) -> list[Pair]:
+    return [merged(chosen, *each) for each in zip(new, old, strict=True)]
+
+
+# --- functions ----------------------------------------------------------------------------------
+
+
+def run_function(
+    state: State, function: Function, arguments: Sequence[Pair]
+) -> Generator[None, None, list[Pair]]:
+    """Call a function: the values that it returns."""
+    if state.depth > state.execution.limits.depth:
+        raise TooDeeplyNested(state.execution.limits.depth)
+    frame = Frame(function)
+    frame.put(function.arguments, arguments)
+    state.depth += 1
+    if len(function.blocks) == 1:
+        yield from run_block(state, frame, function.blocks[0])
+        returned = frame.take(_last(function.blocks[0]).operands)
+    else:
+        returned = yield from _run_blocks(state, frame, function)
+    state.depth -= 1
+    return returned
+
+
+def _last(block: Block) -> Op:
+    if not block.ops:
+        raise MalformedIR("a block without operations")
+    return block.ops[-1]
+
+
+def _run_blocks(
+    state: State, frame: Frame, function: Function
+) -> Generator[None, None, list[Pair]]:
+    """Blocks in their order, each for the programs that reach it. Branches lead forwards only."""
+    outer = state.active
+    everyone = np.ones(state.programs, bool) if outer is None else outer
+    waiting: dict[int, np.ndarray] = {0: everyone}
+    returned: list[Pair] | None = None
+    for number, block in enumerate(function.blocks):
+        here = waiting.pop(number, None)
+        if here is None or not here.any():
+            continue
+        state.active = None if here.all() else here
+        yield from run_block(state, frame, block)
+        last = _last(block)
+        if last.name == "tt.return":
+            values = frame.take(last.operands)
+            returned = values if returned is None else _all_merged(here, values, returned)
+        for chosen, (target, given) in zip(
+            _ways(state, frame, last, here), last.successors, strict=True
+        ):
+            if target <= number:
+                raise MalformedIR("a branch backwards")
+            slots = function.blocks[target].arguments
+            arrived = waiting.get(target)
+            new = frame.take(given)
+            if arrived is not None:
+                new = _all_merged(chosen, new, frame.take(slots))
+            frame.put(slots, new)
+            waiting[target] = chosen if arrived is None else arrived | chosen
+    state.active = outer
+    return returned or []
+
+
+def _ways(state: State, frame: Frame, last: Op, here: np.ndarray) -> list[np.ndarray]:
+    """Which programs take each successor of a block."""
+    if last.name == "cf.br":
+        return [here]
+    if last.name != "cf.cond_br":
+        return []
+    check(state, frame, last.operands[0], last)
+    taken = np.broadcast_to(frame.values[last.operands[0]], here.shape)
+    return [here & taken, here & ~taken]
+
+
+@control_flow("tt.call")
+def _call(op: Op) -> Run:
+    name = op.text[op.text.index("@") + 1 :]
+    name = name.split('"')[1] if name.startswith('"') else name.partition("(")[0]
+
+    def run(state: State, frame: Frame) -> Steps:
+        function = state.execution.module.functions.get(name)
+        if function is None or len(function.arguments) != len(op.operands):
+            raise MalformedIR(f"a call of {name[:80]}")
+        returned = yield from run_function(state, function, frame.take(op.operands))
+        frame.put(op.results, returned)
+
+    return run
+
+
+@operation(
+    "tt.return",
+    "scf.yield",
+    "scf.condition",
+    "cf.br",
+    "cf.cond_br",
+    "tt.reduce.return",
+    "tt.scan.return",
+    "tt.map_elementwise.return",
+)
+def _end_of_block(op: Op) -> Run:
+    """Whoever runs the block looks at its last operation."""
+    return lambda state, frame: None
+
+
+# --- branches and loops -------------------------------------------------------------------------
+
+
+def _only_block(op: Op, number: int) -> Block | None:
+    if number >= len(op.regions):
+        return None
+    if len(op.regions[number]) != 1:
+        raise MalformedIR(f"{op.name} with several blocks")
+    return op.regions[number][0]
+
+
+@control_flow("scf.if")
+def _if(op: Op) -> Run:
+    condition = op.operands[0]
+    sides = [_only_block(op, 0), _only_block(op, 1)]
+
+    def run(state: State, frame: Frame) -> Steps:
+        if frame.poison:
+            check(state, frame, condition, op)
+        outer = state.active
+        chosen = frame.values[condition]
+        among = chosen if outer is None else np.broadcast_to(chosen, (state.programs,))[outer]
+        first = bool(among[0])
+        if (among == first).all():
+            side = sides[0 if first else 1]
+            if side is not None:
+                values = yield from run_region(state, frame, side)
+                frame.put(op.results, values)
+            return
+        chosen = np.broadcast_to(chosen, (state.programs,))
+        both = []
+        for side, taken in zip(sides, (chosen, ~chosen), strict=True):
+            state.active = taken if outer is None else taken & outer
+            if side is not None:
+                both.append((yield from run_region(state, frame, side)))
+        state.active = outer
+        if op.results:
+            frame.put(op.results, _all_merged(chosen, *both))
+
+    return run
+
+
+def _trips(low: np.ndarray, high: np.ndarray, step: np.ndarray, unsigned: bool) -> np.ndarray:
+    """How many turns a loop makes, as int64."""
+    if unsigned:
+        low, high, step = (
+            each.view(each.dtype.str.replace("i", "u")) for each in (low, high, step)
+        )
+    if not (step > 0).all():
+        raise MalformedIR("a loop whose step isn't positive")
+    span = high.astype(np.int64) - low.astype(np.int64)
+    return np.maximum(0, -(-span // step.astype(np.int64)))
+
+
+@control_flow("scf.for")
+def _for(op: Op) -> Run:
+    block = _only_block(op, 0)
+    assert block is not None
+    bounds, initial = op.operands[:3], op.operands[3:]
+    unsigned = op.attributes["unsigned"]
+
+    def run(state: State, frame: Frame) -> Steps:
+        for slot in bounds if frame.poison else ():
+            check(state, frame, slot, op)
+        low, high, step = (frame.values[slot] for slot in bounds)
+        outer = state.active
+        trips = _trips(low, high, step, unsigned)
+        among = trips
+        if outer is not None:
+            among = np.broadcast_to(trips, (state.programs,))[outer]
+        turns = int(among.max(initial=0))
+        alike = bool((among == turns).all())
+        if not alike:
+            trips = np.broadcast_to(trips, (state.programs,))
+        carried = frame.take(initial)
+        index, names = block.arguments[:1], block.arguments[1:]
+        for turn in range(turns):
+            if not alike:
+                going = turn < trips
+                state.active = going if outer is None else going & outer
+            now = (low + np.asarray(turn).astype(low.dtype) * step).astype(low.dtype)
+            frame.put(index, [(now, None)])
+            frame.put(names, carried)
+            new = yield from run_region(state, frame, block)
+            carried = new if alike else _all_merged(state.active, new, carried)
+        state.active = outer
+        frame.put(op.results, carried)
+
+    return run
+
+
+@control_flow("scf.while")
+def _while(op: Op) -> Run:
+    before, after = _only_block(op, 0), _only_block(op, 1)
+    assert before is not None and after is not None
+
+    def run(state: State, frame: Frame) -> Steps:
+        carried, result = frame.take(op.operands), None
+        outer = state.active
+        going = np.ones(state.programs, bool) if outer is None else outer
+        while True:
+            state.active = None if going.all() else going
+            frame.put(before.arguments, carried)
+            passed = yield from run_region(state, frame, before)
+            condition = before.ops[-1].operands[0]
+            if frame.poison:
+                check(state, frame, condition, before.ops[-1])
+            passed = passed[1:]
+            result = passed if result is None else _all_merged(going, passed, result)
+            going = going & np.broadcast_to(frame.values[condition], going.shape)
+            if not going.any():
+                break
+            state.active = None if going.all() else going
+            frame.put(after.arguments, passed)
+            new = yield from run_region(state, frame, after)
+            carried = new if state.active is None else _all_merged(going, new, carried)
+            if state.execution.interleaved:
+                yield
+        state.active = outer
+        frame.put(op.results, result)
+
+    return run

@@ -1,0 +1,197 @@
+"""Tensor descriptors (TMA): loads and stores of blocks, which stay inside the tensor."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .errors import NotModelled
+from .floats import computed, from_bits, is_float, round_to, stored, to_bits, width_of
+from .ir import Op, Type
+from .places import lanes_mask, places, tell, write
+from .poison import check, report
+from .rectangles import Tensor, rectangle, span
+from .registry import Run, operation
+from .state import Frame, State
+
+_REDUCE = {
+    "add": np.add,
+    "min": np.minimum,
+    "max": np.maximum,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+}
+
+
+@operation("tt.make_tensor_descriptor")
+def _make(op: Op) -> Run:
+    rank, out = len(op.types[0].shape), op.results[0]
+    zeros = op.attributes.get("padding", 1) in (1, "zero")
+
+    def run(state: State, frame: Frame) -> None:
+        base, *rest = (frame.values[slot] for slot in op.operands)
+        shape, strides = tuple(rest[:rank]), tuple(rest[rank : 2 * rank])
+        frame.put([out], [(Tensor(base, shape, strides, zeros=zeros), None)])
+
+    return run
+
+
+def _check(state: State, frame: Frame, op: Op) -> None:
+    if frame.poison:
+        for slot in op.operands:
+            check(state, frame, slot, op)
+
+
+def _read(
+    state: State,
+    op: Op,
+    tensor: Tensor,
+    indices: list[np.ndarray],
+    kind: str,
+) -> np.ndarray:
+    """The elements of a block; what is outside of the tensor is zero or NaN."""
+    width, block = width_of(kind), tuple(each.shape[1] for each in indices)
+    addresses, inside = rectangle(tensor, indices, width)
+    mask = lanes_mask(state, inside, len(block))
+    found = places(state, op, "load", addresses, mask, width)
+    if state.execution.observers:
+        tell(state, op, "load", width, addresses, mask, block)
+    padding = np.nan if not tensor.zeros and is_float(kind) else 0
+    value = np.full((1,) * (len(block) + 1), padding, computed(kind))
+    for each in found:
+        read = from_bits(each.reading(stored(kind)), kind)
+        value = read if each.chosen is None else np.where(each.chosen, read, value)
+    return value
+
+
+def _described(op: Op) -> Type:
+    return op.operand_types[0]
+
+
+@operation("tt.descriptor_load")
+def _load(op: Op) -> Run:
+    described, out = _described(op), op.results[0]
+    shape = op.types[0].shape
+
+    def run(state: State, frame: Frame) -> None:
+        _check(state, frame, op)
+        tensor, *starts = (frame.values[slot] for slot in op.operands)
+        indices = [span(start, n) for start, n in zip(starts, described.shape, strict=True)]
+        value = _read(state, op, tensor, indices, described.pointee)
+        if shape != described.shape:
+            value = np.broadcast_to(value, (value.shape[0], *described.shape)).reshape(-1, *shape)
+        frame.put([out], [(value, None)])
+
+    return run
+
+
+@operation("tt.descriptor_gather")
+def _gather(op: Op) -> Run:
+    """Rows of a matrix by their numbers, from one column on."""
+    described, out = _described(op), op.results[0]
+    columns = op.types[0].shape[-1]
+
+    def run(state: State, frame: Frame) -> None:
+        _check(state, frame, op)
+        tensor, rows, start = (frame.values[slot] for slot in op.operands)
+        value = _read(state, op, tensor, [rows, span(start, columns)], described.pointee)
+        frame.put([out], [(value, None)])
+
+    return run
+
+
+def _written(
+    state: State,
+    frame: Frame,
+    op: Op,
+    tensor: Tensor,
+    indices: list[np.ndarray],
+    source: int,
+) -> None:
+    kind = _described(op).pointee
+    block = tuple(each.shape[1] for each in indices)
+    value = frame.values[source]
+    if value.ndim != len(block) + 1:
+        value = value.reshape(-1, *block)
+    addresses, inside = rectangle(tensor, indices, width_of(kind))
+    mask = lanes_mask(state, inside, len(block))
+    poison = frame.poison.get(source)
+    if poison is not None and poison.where.ndim == len(block) + 1:
+        report(state, poison, op, mask, addresses, width_of(kind))
+    bits = to_bits(np.ascontiguousarray(value), kind)
+    write(state, op, "store", kind, addresses, bits, mask, block)
+
+
+@operation("tt.descriptor_store")
+def _store(op: Op) -> Run:
+    described = _described(op)
+
+    def run(state: State, frame: Frame) -> None:
+        starts_at, source = _source_and_starts(op)
+        tensor = frame.values[op.operands[0]]
+        starts = [frame.values[slot] for slot in starts_at]
+        indices = [span(start, n) for start, n in zip(starts, described.shape, strict=True)]
+        _written(state, frame, op, tensor, indices, source)
+
+    return run
+
+
+def _source_and_starts(op: Op) -> tuple[list[int], int]:
+    """`%desc[%i, %j], %source`: the slots of the starts, and of the source."""
+    return op.operands[1:-1], op.operands[-1]
+
+
+@operation("tt.descriptor_scatter")
+def _scatter(op: Op) -> Run:
+    def run(state: State, frame: Frame) -> None:
+        tensor, rows, start = (frame.values[slot] for slot in op.operands[:3])
+        columns = op.operand_types[-1].shape[-1]
+        _written(state, frame, op, tensor, [rows, span(start, columns)], op.operands[3])
+
+    return run
+
+
+@operation("tt.descriptor_reduce")
+def _reduce(op: Op) -> Run:
+    """Atomic updates of each element inside the tensor, one program after another."""
+    how = op.text.split(",", 1)[0].strip()
+    if how not in _REDUCE:
+        raise NotModelled(f"descriptor reduction {how}")
+    described, combine = _described(op), _REDUCE[how]
+    kind = described.pointee
+    width, dtype = width_of(kind), stored(kind)
+
+    def update(memory: np.ndarray, index: np.ndarray, value: np.ndarray) -> None:
+        """Elements of one program, all different."""
+        old = from_bits(memory[index], kind)
+        memory[index] = to_bits(round_to(combine(old, value), kind), kind)
+
+    def run(state: State, frame: Frame) -> None:
+        slots, source = _source_and_starts(op)
+        tensor = frame.values[op.operands[0]]
+        starts = [frame.values[slot] for slot in slots]
+        indices = [span(start, n) for start, n in zip(starts, described.shape, strict=True)]
+        addresses, inside = rectangle(tensor, indices, width)
+        shape = (state.programs, *described.shape)
+        mask = lanes_mask(state, inside, len(described.shape))
+        found = places(state, op, "atomic", addresses, mask, width)
+        if state.execution.observers:
+            tell(state, op, "atomic", width, addresses, mask, described.shape)
+        value = frame.values[source]
+        if value.ndim != len(shape):
+            value = value.reshape(-1, *described.shape)
+        poison = frame.poison.get(source)
+        if poison is not None:
+            report(state, poison, op, mask, addresses, width)
+        value = np.broadcast_to(value, shape)
+        state.execution.changes += 1
+        for each in found:
+            memory = each.buffer.view(dtype)
+            index = np.broadcast_to(each.index, shape)
+            chosen = None if each.chosen is None else np.broadcast_to(each.chosen, shape)
+            for row in range(state.programs):
+                here = index[row].reshape(-1) if chosen is None else index[row][chosen[row]]
+                given = value[row].reshape(-1) if chosen is None else value[row][chosen[row]]
+                update(memory, here, given)
+
+    return run

@@ -1,0 +1,258 @@
+"""Executes a kernel's TTIR on numpy buffers, all programs of a grid or many of them at once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from . import (
+    arithmetic,
+    atomics,
+    control,
+    descriptors,
+    effects,
+    libdevice,
+    loading,
+    products,
+    reductions,
+    structure,
+)
+from .control import run_function
+from .errors import MalformedIR, TooManyPrograms, WaitsForever
+from .floats import computed, round_to
+from .ir import Function, Module, Type, walk
+from .memory import Buffer, Memory
+from .observer import Access, Observer
+from .rectangles import Tensor
+from .state import Execution, Finding, Limits, Result, State
+
+# What these modules register when they are imported is all that can be executed.
+OPERATIONS = (
+    arithmetic,
+    atomics,
+    control,
+    descriptors,
+    effects,
+    libdevice,
+    loading,
+    products,
+    reductions,
+    structure,
+)
+
+CHUNK_ELEMENTS = 1 << 17  # of the largest block of the programs that run together
+MAX_WAITING = 1024  # programs that have begun and wait for others
+
+__all__ = [
+    "Access",
+    "Buffer",
+    "Descriptor",
+    "Finding",
+    "Launch",
+    "Limits",
+    "Memory",
+    "Observer",
+    "Result",
+    "execute",
+]
+
+
+@dataclass(frozen=True)
+class Descriptor:
+    """A tensor descriptor that host code made. Strides are in elements.
+
+    `nan_padding`: what is outside reads as NaN instead of zero.
+    """
+
+    address: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    nan_padding: bool = False
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A kernel on a grid. Arguments are numbers, addresses and descriptors.
+
+    They follow the entry's parameters, but for those that the text adds to a descriptor.
+    """
+
+    module: Module
+    grid: tuple[int, int, int]
+    arguments: Sequence[Any]
+
+
+@dataclass(frozen=True)
+class _Facts:
+    """What is known of a module beforehand."""
+
+    widest: int  # elements of the largest block
+    waits: bool  # a loop goes on until memory changes
+    tiles: list[tuple[Any, int]]  # operations that make blocks, and their sizes
+
+
+def execute(
+    launch: Launch,
+    memory: Memory,
+    observers: Sequence[Observer] = (),
+    *,
+    limits: Limits | None = None,
+    printed: Callable[[str], None] | None = None,
+) -> Result:
+    """Run a launch. Raises NotModelled, MalformedIR and LimitExceeded; memory may have changed."""
+    limits = limits or Limits()
+    grid = launch.grid
+    count = math.prod(grid)
+    if min(grid) < 0 or count > limits.programs:
+        raise TooManyPrograms(limits.programs)
+    execution = Execution(launch.module, grid, memory, observers, limits, printed)
+    facts = _facts_of(launch.module)
+    execution.interleaved = facts.waits
+    for observer in observers:
+        observer.begin(launch)
+        for op, size in facts.tiles:
+            observer.value(op, size)
+    try:
+        with np.errstate(all="ignore"):
+            arguments = _arguments(launch)
+            if facts.waits:
+                _take_turns(execution, arguments, count)
+            else:
+                _in_step(execution, arguments, count, max(1, CHUNK_ELEMENTS // facts.widest))
+    except (IndexError, ValueError, KeyError, AttributeError, TypeError, AssertionError) as error:
+        raise MalformedIR(f"can't be executed ({type(error).__name__}: {error})"[:300]) from error
+    finally:
+        for observer in observers:
+            observer.end()
+    return execution.result
+
+
+def _in_step(execution: Execution, arguments: list[Any], count: int, chunk: int) -> None:
+    """Chunk after chunk of programs, each operation for all of a chunk."""
+    for first in range(0, count, chunk):
+        linear = np.arange(first, min(first + chunk, count), dtype=np.int64)
+        for _ in _program(execution, arguments, linear):
+            raise MalformedIR("a program that waits")
+
+
+def _program(
+    execution: Execution, arguments: list[Any], linear: np.ndarray
+) -> Generator[None, None, Any]:
+    state = State(execution, linear)
+    given = [(value, None) for value in arguments]
+    return run_function(state, execution.module.entry, given)
+
+
+def _take_turns(execution: Execution, arguments: list[Any], count: int) -> None:
+    """One program at a time. One that waits in a loop lets the others go on.
+
+    A program starts when those before it have ended or wait.
+    """
+    waiting: list[Generator[None, None, Any]] = []
+    started, idle, changes = 0, 0, -1
+    while waiting or started < count:
+        if started < count and len(waiting) < MAX_WAITING:
+            linear = np.arange(started, started + 1, dtype=np.int64)
+            waiting.append(_program(execution, arguments, linear))
+            started += 1
+            idle = 0
+        still = []
+        for program in waiting:
+            if next(program, _ENDED) is not _ENDED:
+                still.append(program)
+            else:
+                idle = 0
+        waiting = still
+        idle = idle + 1 if execution.changes == changes else 0
+        changes = execution.changes
+        if idle > execution.limits.idle_turns:
+            raise WaitsForever(execution.limits.idle_turns)
+
+
+_ENDED = object()
+
+
+def _arguments(launch: Launch) -> list[Any]:
+    """The values of the entry's parameters."""
+    entry = launch.module.entry
+    values: list[Any] = []
+    for argument in launch.arguments:
+        if len(values) >= len(entry.parameters):
+            raise MalformedIR("more arguments than parameters")
+        declared = entry.parameters[len(values)]
+        if isinstance(argument, Descriptor):
+            values += _descriptor(argument)
+        else:
+            values.append(_scalar(argument, declared))
+    if len(values) != len(entry.parameters):
+        raise MalformedIR(f"{len(values)} arguments for {len(entry.parameters)} parameters")
+    return values
+
+
+def _descriptor(given: Descriptor) -> list[Any]:
+    """A descriptor, and its shape and strides, which the text has as parameters of their own."""
+    shape = tuple(np.array([each], np.int32) for each in given.shape)
+    strides = tuple(np.array([each], np.int64) for each in given.strides)
+    base = np.array([given.address], np.int64)
+    return [Tensor(base, shape, strides, zeros=not given.nan_padding), *shape, *strides]
+
+
+def _scalar(argument: Any, declared: Type) -> np.ndarray:
+    if declared.shape or declared.kind.startswith(("desc<", "block_ptr<")):
+        raise MalformedIR(f"a number for a parameter of type {declared}")
+    value = np.asarray(argument).reshape(1)
+    if declared.kind[0] in "fb":
+        return round_to(value, declared.kind)
+    dtype = computed(declared.kind)
+    if value.dtype == object or not np.can_cast(value.dtype, dtype):
+        number = int(value[0])
+        if dtype is np.bool_:
+            return np.array([bool(number)])
+        bits = np.dtype(dtype).itemsize * 8
+        return np.array([number & ((1 << bits) - 1)], f"u{bits // 8}").view(dtype)
+    return value.astype(dtype)
+
+
+def _facts_of(module: Module) -> _Facts:
+    if module.facts is None:
+        widest, waits, tiles = 1, False, []
+        for function in module.functions.values():
+            for op in walk(function.blocks):
+                for declared in op.types:
+                    widest = max(widest, declared.size)
+                    if declared.shape:
+                        tiles.append((op, declared.size))
+                for declared in op.operand_types:
+                    widest = max(widest, declared.size)
+                if op.name == "scf.while":
+                    waits = waits or _reads_memory(op, module, set())
+        module.facts = _Facts(widest, waits, tiles)
+    return module.facts
+
+
+def _reads_memory(op: Any, module: Module, visited: set[str]) -> bool:
+    """Whether a loop may wait: it has atomics or volatile loads in it."""
+    blocks = [block for region in op.regions for block in region]
+    for inner in walk(blocks):
+        if inner.name.startswith("tt.atomic_"):
+            return True
+        if inner.name == "tt.load" and inner.attributes.get("isVolatile"):
+            return True
+        if inner.name == "tt.call":
+            called = _called(inner, module)
+            if called is not None and called.name not in visited:
+                visited.add(called.name)
+                whole = type(inner)("", [], [], [], [], "", {}, regions=[called.blocks])
+                if _reads_memory(whole, module, visited):
+                    return True
+    return False
+
+
+def _called(op: Any, module: Module) -> Function | None:
+    name = op.text[op.text.index("@") + 1 :]
+    name = name.split('"')[1] if name.startswith('"') else name.partition("(")[0]
+    return module.functions.get(name)

@@ -1,0 +1,135 @@
+"""Loads and stores through pointers and blocks of pointers."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from . import block_pointers
+from .floats import computed, from_bits, stored, to_bits, width_of
+from .ir import Op
+from .places import lanes_mask, places, tell, write
+from .poison import Poison, check, report, some
+from .registry import Run, operation
+from .state import Frame, State
+
+
+@operation("tt.load")
+def _load(op: Op) -> Run:
+    if op.operand_types[0].kind.startswith("block_ptr<"):
+        return block_pointers.load(op)
+    slots, out = op.operands, op.results[0]
+
+    def run(state: State, frame: Frame) -> None:
+        if frame.poison:
+            _check_address(state, frame, op, slots[1] if len(slots) > 1 else None)
+        mask = frame.values[slots[1]] if len(slots) > 1 else None
+        other = None
+        if len(slots) > 2:
+            other = frame.values[slots[2]], frame.poison.get(slots[2])
+        value, poison = load(state, op, frame.values[slots[0]], mask, other)
+        frame.put([out], [(value, poison)])
+
+    return run
+
+
+def _check_address(state: State, frame: Frame, op: Op, mask: int | None) -> None:
+    """Undefined addresses and masks are findings."""
+    lanes = None
+    if mask is not None:
+        check(state, frame, mask, op)
+        lanes = frame.values[mask]
+    check(state, frame, op.operands[0], op, lanes)
+
+
+def load(
+    state: State,
+    op: Op,
+    addresses: np.ndarray,
+    mask: np.ndarray | None,
+    other: tuple[np.ndarray, Poison | None] | None,
+) -> tuple[np.ndarray, Poison | None]:
+    """What memory holds at addresses under a mask, and elsewhere the other value."""
+    declared = op.types[0]
+    kind, rank = declared.kind, len(declared.shape)
+    dtype, width = stored(kind), width_of(kind)
+    mask = lanes_mask(state, mask, rank)
+    found = places(state, op, "load", addresses, mask, width)
+    if state.execution.observers:
+        tell(state, op, "load", width, addresses, mask, declared.shape)
+    if len(found) == 1 and found[0].chosen is None:
+        return from_bits(found[0].reading(dtype), kind), None
+    shape = np.broadcast_shapes(addresses.shape, () if mask is None else mask.shape)
+    fallback = np.zeros((1,) * len(shape), computed(kind)) if other is None else other[0]
+    value = fallback
+    covered: np.ndarray | None = None
+    for each in found:
+        value = np.where(each.chosen, from_bits(each.reading(dtype), kind), value)
+        covered = each.chosen if covered is None else covered | each.chosen
+    if covered is None:
+        covered = np.zeros((1,) * len(shape), bool)
+        value = np.broadcast_to(fallback, np.broadcast_shapes(fallback.shape, covered.shape))
+    return value, _undefined(state, op, covered, mask, other, rank)
+
+
+def _undefined(
+    state: State,
+    op: Op,
+    covered: np.ndarray,
+    mask: np.ndarray | None,
+    other: tuple[np.ndarray, Poison | None] | None,
+    rank: int,
+) -> Poison | None:
+    """Which elements of a load nobody defined: no memory was read, and there is no `other`.
+
+    What an access outside of memory would have read has its own finding, and isn't told twice.
+    """
+    missing = ~covered
+    active = state.active_as(rank)
+    if active is not None:
+        missing = missing & active
+    if mask is not None:
+        missing = missing & ~mask
+    else:
+        return None
+    if other is None:
+        return some(missing, op)
+    if other[1] is not None:
+        return some(missing & other[1].where, other[1].origin)
+    return None
+
+
+@operation("tt.store")
+def _store(op: Op) -> Run:
+    if op.operand_types[0].kind.startswith("block_ptr<"):
+        return block_pointers.store(op)
+    slots = op.operands
+    masked = len(slots) > 2
+
+    def run(state: State, frame: Frame) -> None:
+        poison = None
+        if frame.poison:
+            _check_address(state, frame, op, slots[2] if masked else None)
+            poison = frame.poison.get(slots[1])
+        mask = frame.values[slots[2]] if masked else None
+        store(state, op, frame.values[slots[0]], frame.values[slots[1]], mask, poison)
+
+    return run
+
+
+def store(
+    state: State,
+    op: Op,
+    addresses: np.ndarray,
+    value: np.ndarray,
+    mask: np.ndarray | None,
+    poison: Poison | None,
+) -> None:
+    """Write values to memory at addresses under a mask."""
+    declared = op.operand_types[0]
+    kind, block = declared.pointee, declared.shape
+    width = width_of(kind)
+    mask = lanes_mask(state, mask, len(block))
+    if poison is not None:
+        report(state, poison, op, mask, addresses, width)
+    bits = to_bits(value, kind)
+    write(state, op, "store", kind, addresses, bits, mask, block)

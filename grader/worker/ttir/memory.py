@@ -1,0 +1,77 @@
+"""The buffers that kernels access, by address.
+
+Buffer i of a plan begins at ((i + 1) << 40) plus some start, as far from the others as on no GPU:
+an address outside of every buffer is known to be so.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+
+class Buffer:
+    """Memory from `address` on. `data` are its bytes (uint8); `tag` is the caller's own."""
+
+    __slots__ = ("_views", "address", "data", "end", "tag", "writable")
+
+    def __init__(
+        self, data: np.ndarray, address: int, writable: bool = True, tag: Any = None
+    ) -> None:
+        self.data = data
+        self.address = address
+        self.end = address + data.size
+        self.writable = writable
+        self.tag = tag
+        self._views: dict[type, np.ndarray] = {}
+
+    def view(self, dtype: type) -> np.ndarray:
+        """The elements of a type whose addresses are multiples of its size."""
+        view = self._views.get(dtype)
+        if view is None:
+            width = np.dtype(dtype).itemsize
+            start = self.skipped(width)
+            count = max(0, self.data.size - start) // width
+            view = self._views[dtype] = self.data[start : start + count * width].view(dtype)
+        return view
+
+    def skipped(self, width: int) -> int:
+        """Bytes before the first address that is a multiple of `width`."""
+        return -self.address % width
+
+
+class Memory:
+    """Buffers that don't overlap."""
+
+    def __init__(self, buffers: Iterable[Buffer] = ()) -> None:
+        self.buffers = sorted(buffers, key=lambda each: each.address)
+        self._starts = [each.address for each in self.buffers]
+        self._start_array = np.array(self._starts, np.int64)
+        self._ends = np.array([each.end for each in self.buffers], np.int64)
+
+    def holding(self, low: int, high: int) -> Buffer | None:
+        """The buffer that has all bytes from `low` up to `high`."""
+        place = bisect.bisect_right(self._starts, low) - 1
+        if place < 0:
+            return None
+        buffer = self.buffers[place]
+        return buffer if high <= buffer.end else None
+
+    def numbers(self, addresses: np.ndarray, width: int) -> np.ndarray:
+        """For each address which of `buffers` has `width` bytes there, or -1."""
+        if not self.buffers:
+            return np.full(addresses.shape, -1)
+        places = np.searchsorted(self._start_array, addresses, side="right") - 1
+        inside = (places >= 0) & (addresses <= self._ends[places] - width)
+        return np.where(inside, places, -1)
+
+    def nearest(self, address: int) -> Buffer | None:
+        """The buffer whose bytes are nearest to an address."""
+        return min(
+            self.buffers,
+            key=lambda each: max(each.address - address, address - each.end, 0),
+            default=None,
+        )

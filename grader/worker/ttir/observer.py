@@ -1,0 +1,50 @@
+"""What an observer of an execution is told: launches, accesses to memory, and sizes of blocks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from .executor import Launch
+    from .text import Op
+
+
+@dataclass(slots=True)
+class Access:
+    """One operation's access to memory by the programs of a chunk.
+
+    `addresses`, `active` and `stored` may have axes of length 1 that stand for equal elements;
+    `full` spreads the addresses to (programs, *block). Row i belongs to program `programs[i]`.
+    """
+
+    op: Op
+    kind: str  # "load", "store" or "atomic"
+    width: int  # bytes of an element
+    addresses: np.ndarray  # int64
+    active: np.ndarray | None  # bool of shape (programs, *block); None: every lane
+    programs: np.ndarray  # int64, linear program numbers
+    stored: np.ndarray | None = None  # the bits that a store writes, unsigned, (programs, *block)
+    block: tuple[int, ...] = ()
+
+    def full(self) -> np.ndarray:
+        """The addresses of all lanes of all programs, as a view that mustn't be written to."""
+        return np.broadcast_to(self.addresses, (len(self.programs), *self.block))
+
+
+class Observer:
+    """Receives what a launch does. Methods that aren't overridden do nothing."""
+
+    def begin(self, launch: Launch) -> None:
+        """A launch begins."""
+
+    def access(self, access: Access) -> None:
+        """The programs of a chunk access memory."""
+
+    def value(self, op: Op, size: int) -> None:
+        """A block of `size` elements comes to be."""
+
+    def end(self) -> None:
+        """The launch has ended."""

@@ -1,0 +1,177 @@
+"""From addresses to elements of buffers, with every address checked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from .floats import stored, width_of
+from .ir import Op
+from .memory import Buffer
+from .observer import Access
+from .state import State
+
+
+@dataclass
+class Places:
+    """Elements of one buffer. `index` has the shape of the addresses, or axes of length 1.
+
+    `chosen` says which lanes access memory, None: all. Lanes that don't have any valid index.
+    """
+
+    buffer: Buffer
+    index: np.ndarray
+    chosen: np.ndarray | None
+
+    def reading(self, dtype: type) -> np.ndarray:
+        """What memory holds there."""
+        return np.take(self.buffer.view(dtype), self.index)
+
+
+def lanes_mask(state: State, mask: np.ndarray | None, rank: int) -> np.ndarray | None:
+    """The mask of an access, without programs that aren't active; None where it is all set."""
+    active = state.active_as(rank)
+    if mask is None:
+        return active
+    if mask.ndim <= rank:
+        mask = mask.reshape(-1, *(1,) * rank)
+    if active is not None:
+        mask = mask & active
+    return None if mask.all() else mask
+
+
+def places(
+    state: State, op: Op, kind: str, addresses: np.ndarray, mask: np.ndarray | None, width: int
+) -> list[Places]:
+    """Where an access goes. What lies outside every buffer, or askew, is a finding and left out.
+
+    `kind` is "load", "store" or "atomic".
+    """
+    if mask is not None and not mask.any():
+        return []
+    quick = _in_one_buffer(state, kind, addresses, mask, width)
+    if quick is not None:
+        return [quick]
+    return list(_checked(state, op, kind, addresses, mask, width))
+
+
+def _in_one_buffer(
+    state: State, kind: str, addresses: np.ndarray, mask: np.ndarray | None, width: int
+) -> Places | None:
+    """Where an access goes if all of it is right and goes to one buffer."""
+    buffer = _holding(state, addresses, width)
+    if buffer is None:
+        if mask is None:
+            return None
+        shape = np.broadcast_shapes(addresses.shape, mask.shape)
+        addresses = np.broadcast_to(addresses, shape)
+        mask = np.broadcast_to(mask, shape)
+        first = addresses.reshape(-1)[int(np.argmax(mask.reshape(-1)))]
+        addresses = np.where(mask, addresses, first)
+        buffer = _holding(state, addresses, width)
+        if buffer is None:
+            return None
+    if kind != "load" and not buffer.writable:
+        return None
+    index = addresses - (buffer.address + buffer.skipped(width))
+    if width > 1:
+        if (np.bitwise_or.reduce(index, axis=None) & (width - 1)) != 0:
+            return None
+        index >>= width.bit_length() - 1
+    return Places(buffer, index, mask)
+
+
+def _holding(state: State, addresses: np.ndarray, width: int) -> Buffer | None:
+    low, high = int(addresses.min()), int(addresses.max())
+    return state.execution.memory.holding(low, high + width)
+
+
+def _checked(
+    state: State, op: Op, kind: str, addresses: np.ndarray, mask: np.ndarray | None, width: int
+) -> Iterator[Places]:
+    """Address by address: those of each buffer, and findings for the others."""
+    shape = np.broadcast_shapes(addresses.shape, () if mask is None else mask.shape)
+    addresses = np.broadcast_to(addresses, shape)
+    chosen = np.ones(shape, bool) if mask is None else np.broadcast_to(mask, shape)
+    memory = state.execution.memory
+    numbers = memory.numbers(addresses, width)
+    if kind != "load":
+        writable = np.array([*(each.writable for each in memory.buffers), False])
+        numbers = np.where(writable[numbers], numbers, -1)
+    outside = "out_of_bounds_read" if kind == "load" else "out_of_bounds_write"
+    _report(state, op, outside, addresses, chosen & (numbers < 0), width)
+    chosen = chosen & (numbers >= 0)
+    askew = chosen & (addresses % width != 0)
+    _report(state, op, "misaligned", addresses, askew, width)
+    chosen = chosen & ~askew
+    for number in np.unique(numbers[chosen]).tolist():
+        buffer = memory.buffers[number]
+        here = chosen & (numbers == number)
+        index = (addresses - (buffer.address + buffer.skipped(width))) // width
+        yield Places(buffer, np.where(here, index, index[here][0]), here)
+
+
+def _report(
+    state: State, op: Op, kind: str, addresses: np.ndarray, wrong: np.ndarray, width: int
+) -> None:
+    count = int(np.count_nonzero(wrong))
+    if count:
+        first = int(np.argmax(wrong.reshape(-1)))
+        rows = len(addresses)
+        program = state.linear[first // (wrong.size // rows) if rows > 1 else _first_active(state)]
+        address = int(addresses.reshape(-1)[first])
+        state.execution.find(kind, op, int(program), count=count, address=address, width=width)
+
+
+def _first_active(state: State) -> int:
+    return 0 if state.active is None else int(np.argmax(state.active))
+
+
+def tell(
+    state: State,
+    op: Op,
+    kind: str,
+    width: int,
+    addresses: np.ndarray,
+    mask: np.ndarray | None,
+    block: tuple[int, ...],
+    stored: np.ndarray | None = None,
+) -> None:
+    """Let observers know of an access."""
+    shape = (state.programs, *block)
+    active = None if mask is None else np.broadcast_to(mask, shape)
+    bits = None if stored is None else np.broadcast_to(stored, shape)
+    access = Access(op, kind, width, addresses, active, state.linear, bits, block)
+    for observer in state.execution.observers:
+        observer.access(access)
+
+
+def write(
+    state: State,
+    op: Op,
+    way: str,
+    kind: str,
+    addresses: np.ndarray,
+    bits: np.ndarray,
+    mask: np.ndarray | None,
+    block: tuple[int, ...],
+) -> None:
+    """Write bits to memory at addresses. Of two lanes that write one element the later one does."""
+    width = width_of(kind)
+    found = places(state, op, "store", addresses, mask, width)
+    if state.execution.observers:
+        as_bits = bits.view(f"u{width}") if bits.dtype.itemsize == width else bits
+        tell(state, op, way, width, addresses, mask, block, as_bits)
+    state.execution.changes += 1
+    for each in found:
+        target = each.buffer.view(stored(kind))
+        if each.chosen is None:
+            shape = np.broadcast_shapes(each.index.shape, bits.shape)
+            target[np.broadcast_to(each.index, shape)] = bits
+        else:
+            shape = np.broadcast_shapes(each.index.shape, bits.shape, each.chosen.shape)
+            chosen = np.broadcast_to(each.chosen, shape)
+            index = np.broadcast_to(each.index, shape)[chosen]
+            target[index] = np.broadcast_to(bits, shape)[chosen]

@@ -1,0 +1,119 @@
+"""Values that no one defined: elements of a load that are masked off without `other`.
+
+A value that has such elements carries a `Poison`: which ones, and whence. Operations hand it on.
+Nothing is computed for values without any, which are nearly all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .ir import Op
+
+if TYPE_CHECKING:
+    from .state import Frame, State
+
+
+@dataclass(frozen=True)
+class Poison:
+    """Which elements of a value are undefined, and the first load that they came from.
+
+    `where` is bool and has the value's shape, or axes of length 1 in it.
+    """
+
+    where: np.ndarray
+    origin: Op
+
+
+def union(poisons: Sequence[Poison | None]) -> Poison | None:
+    """What is undefined where any operand is."""
+    found = [each for each in poisons if each is not None]
+    if not found:
+        return None
+    where = found[0].where
+    for each in found[1:]:
+        where = where | each.where
+    return Poison(where, found[0].origin)
+
+
+def some(where: np.ndarray, origin: Op) -> Poison | None:
+    """A poison, unless nothing is undefined."""
+    return Poison(where, origin) if where.any() else None
+
+
+def spread(frame: Frame, operands: Sequence[int], out: int) -> None:
+    """The result of an elementwise operation is undefined where an operand is."""
+    poison = frame.poison
+    found = [poison[slot] for slot in operands if slot in poison]
+    if not found:
+        poison.pop(out, None)
+    else:
+        poison[out] = union(found)  # type: ignore[assignment]
+
+
+def reshaped(
+    frame: Frame, source: int, out: int, function: Callable[[np.ndarray], np.ndarray]
+) -> None:
+    """The result of an operation that only moves elements: its poison moves likewise."""
+    found = frame.poison.get(source)
+    if found is None:
+        frame.poison.pop(out, None)
+        return
+    where = np.broadcast_to(found.where, shape_of(found, frame.values[source]))
+    frame.poison[out] = Poison(function(where), found.origin)
+
+
+def shape_of(poison: Poison, value: np.ndarray) -> tuple[int, ...]:
+    """The shape that a value and its poison have together."""
+    return np.broadcast_shapes(poison.where.shape, value.shape)
+
+
+def check(state: State, frame: Frame, slot: int, op: Op, mask: np.ndarray | None = None) -> None:
+    """A finding where an undefined element of a value decides what active programs do.
+
+    `mask` says which elements matter, None: all.
+    """
+    poison = frame.poison.get(slot)
+    if poison is not None:
+        report(state, poison, op, mask)
+
+
+def report(
+    state: State,
+    poison: Poison,
+    op: Op,
+    mask: np.ndarray | None = None,
+    addresses: np.ndarray | None = None,
+    width: int = 0,
+) -> bool:
+    """Add a finding for the undefined elements under `mask` in active programs, if there are any.
+
+    `op` uses them; for stores `addresses` are where they go.
+    """
+    where = poison.where
+    rank = max(where.ndim, 0 if mask is None else mask.ndim) - 1
+    active = state.active_as(rank)
+    for each in (mask, active):
+        if each is not None:
+            where = where & each
+    if not where.any():
+        return False
+    if addresses is not None:
+        shape = np.broadcast_shapes(where.shape, addresses.shape)
+        where, addresses = np.broadcast_to(where, shape), np.broadcast_to(addresses, shape)
+    first = int(np.argmax(where.reshape(-1)))
+    row = first // (where.size // len(where))
+    state.execution.find(
+        "uninitialised_read",
+        poison.origin,
+        int(state.linear[row]),
+        count=int(np.count_nonzero(where)),
+        address=0 if addresses is None else int(addresses.reshape(-1)[first]),
+        width=width,
+        other=op,
+    )
+    return True

@@ -1,0 +1,274 @@
+"""Reductions and scans, with any region that combines two elements, and map_elementwise."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from .control import run_block
+from .errors import MalformedIR, NotModelled
+from .floats import computed, round_to
+from .ir import Block, Op
+from .poison import Poison
+from .registry import Run, operation
+from .state import Frame, State
+
+Pair = tuple[np.ndarray, Poison | None]
+
+_REDUCE: dict[str, Callable[..., np.ndarray]] = {
+    "arith.addf": np.add.reduce,
+    "arith.addi": np.add.reduce,
+    "arith.mulf": np.multiply.reduce,
+    "arith.muli": np.multiply.reduce,
+    "arith.maxnumf": np.fmax.reduce,
+    "arith.minnumf": np.fmin.reduce,
+    "arith.maximumf": np.maximum.reduce,
+    "arith.minimumf": np.minimum.reduce,
+    "arith.maxsi": np.maximum.reduce,
+    "arith.minsi": np.minimum.reduce,
+    "arith.xori": np.bitwise_xor.reduce,
+    "arith.andi": np.bitwise_and.reduce,
+    "arith.ori": np.bitwise_or.reduce,
+}
+_SCAN: dict[str, Callable[..., np.ndarray]] = {
+    "arith.addf": np.add.accumulate,
+    "arith.addi": np.add.accumulate,
+    "arith.mulf": np.multiply.accumulate,
+    "arith.muli": np.multiply.accumulate,
+    "arith.maxnumf": np.fmax.accumulate,
+    "arith.minnumf": np.fmin.accumulate,
+    "arith.maxsi": np.maximum.accumulate,
+    "arith.minsi": np.minimum.accumulate,
+    "arith.xori": np.bitwise_xor.accumulate,
+}
+_IDEMPOTENT = {"arith.maxnumf", "arith.minnumf", "arith.maximumf", "arith.minimumf"} | {
+    "arith.maxsi",
+    "arith.minsi",
+}
+
+
+def _region(op: Op) -> Block:
+    if len(op.regions) != 1 or len(op.regions[0]) != 1:
+        raise NotModelled(f"{op.name} with branches in it")
+    return op.regions[0][0]
+
+
+def _single(block: Block) -> str | None:
+    """The name of the only operation of a region that combines two elements, if there is one."""
+    ops = block.ops
+    alone = len(ops) == 2 and len(block.arguments) == 2 and len(ops[0].results) == 1
+    if alone and sorted(ops[0].operands) == sorted(block.arguments):
+        return ops[0].name if ops[1].operands == ops[0].results else None
+    return None
+
+
+def _combined(
+    state: State, frame: Frame, block: Block, operands: list[Pair], shape: tuple[int, ...]
+) -> list[Pair]:
+    """The region applied to arrays of elements, all programs and elements at once."""
+    if any(op.regions or op.name == "tt.call" for op in block.ops):
+        return _by_element(state, frame, block, operands, shape)
+    outer, state.active = state.active, None
+    results = _run_region(state, frame, block, operands)
+    state.active = outer
+    return [_broadcast(pair, shape) for pair in results]
+
+
+def _by_element(
+    state: State, frame: Frame, block: Block, operands: list[Pair], shape: tuple[int, ...]
+) -> list[Pair]:
+    """The region with every element as a program of its own, since they may part ways."""
+    count = math.prod(shape)
+    linear = np.repeat(state.linear[: shape[0]], count // shape[0])
+    apart = State(state.execution, linear)
+    apart.depth = state.depth
+    flat = [_reshaped(_broadcast(pair, shape), (count,)) for pair in operands]
+    results = _run_region(apart, frame, block, flat)
+    return [_reshaped(_broadcast(pair, (count,)), shape) for pair in results]
+
+
+def _run_region(state: State, frame: Frame, block: Block, operands: list[Pair]) -> list[Pair]:
+    frame.put(block.arguments, operands)
+    for _ in run_block(state, frame, block):
+        raise NotModelled("waiting for another program in a reduction")
+    return frame.take(block.ops[-1].operands)
+
+
+def _broadcast(pair: Pair, shape: tuple[int, ...]) -> Pair:
+    value, poison = pair
+    if poison is not None:
+        poison = Poison(np.broadcast_to(poison.where, shape), poison.origin)
+    return np.broadcast_to(value, shape), poison
+
+
+def _reshaped(pair: Pair, shape: tuple[int, ...]) -> Pair:
+    value, poison = pair
+    if poison is not None:
+        poison = Poison(poison.where.reshape(shape), poison.origin)
+    return value.reshape(shape), poison
+
+
+def _inputs(op: Op, frame: Frame, axis: int) -> list[Pair]:
+    """The operands at their whole length along the axis, which becomes the last one."""
+    pairs: list[Pair] = []
+    rows = (1,) * (len(op.operand_types[0].shape) + 1)
+    arrays = []
+    for slot, declared in zip(op.operands, op.operand_types, strict=True):
+        value, poison = frame.values[slot], frame.poison.get(slot)
+        arrays.append((value, poison, declared.shape[axis - 1]))
+        rows = np.broadcast_shapes(rows, value.shape)
+        if poison is not None:
+            rows = np.broadcast_shapes(rows, poison.where.shape)
+    for value, poison, length in arrays:
+        shape = (*rows[:axis], length, *rows[axis + 1 :])
+        value = np.moveaxis(np.broadcast_to(value, shape), axis, -1)
+        if poison is not None:
+            where = np.moveaxis(np.broadcast_to(poison.where, shape), axis, -1)
+            poison = Poison(where, poison.origin)
+        pairs.append((value, poison))
+    return pairs
+
+
+def _cut(pairs: list[Pair], part: slice) -> list[Pair]:
+    return [
+        (value[..., part], poison and Poison(poison.where[..., part], poison.origin))
+        for value, poison in pairs
+    ]
+
+
+def _joined(first: list[Pair], second: list[Pair]) -> list[Pair]:
+    """Two parts along the last axis, one behind the other."""
+    joined: list[Pair] = []
+    for (a, p), (b, q) in zip(first, second, strict=True):
+        poison = None
+        if p is not None or q is not None:
+            parts = [
+                each.where if each is not None else np.zeros(values.shape, bool)
+                for each, values in ((p, a), (q, b))
+            ]
+            poison = Poison(np.concatenate(parts, axis=-1), (p or q).origin)  # type: ignore[union-attr]
+        joined.append((np.concatenate([a, b], axis=-1), poison))
+    return joined
+
+
+@operation("tt.reduce")
+def _reduce(op: Op) -> Run:
+    axis, block = op.attributes["axis"] + 1, _region(op)
+    quick = None
+    single = _single(block)
+    if len(op.operands) == 1 and single is not None:
+        quick = _quick_reduce(op, axis, single)
+
+    def run(state: State, frame: Frame) -> None:
+        if quick is not None and quick(state, frame):
+            return
+        pairs = _inputs(op, frame, axis)
+        while (length := pairs[0][0].shape[-1]) > 1:
+            half = length // 2
+            left, right = _cut(pairs, slice(half)), _cut(pairs, slice(half, 2 * half))
+            halves = _combined(state, frame, block, left + right, left[0][0].shape)
+            pairs = halves if length % 2 == 0 else _joined(halves, _cut(pairs, slice(-1, None)))
+        dropped = [
+            (value[..., 0], poison and Poison(poison.where[..., 0], poison.origin))
+            for value, poison in pairs
+        ]
+        frame.put(op.results, dropped)
+
+    return run
+
+
+def _quick_reduce(op: Op, axis: int, single: str) -> Callable[[State, Frame], bool] | None:
+    """By one call of numpy, where the region is one operation."""
+    function = _REDUCE.get(single)
+    if function is None:
+        return None
+    source, out, kind = op.operands[0], op.results[0], op.types[0].kind
+    length = op.operand_types[0].shape[axis - 1]
+    sums = single in ("arith.addf", "arith.mulf", "arith.addi", "arith.muli")
+    dtype = computed(kind)
+    if kind == "i1" and sums:
+        return None
+
+    def reduce(state: State, frame: Frame) -> bool:
+        value = frame.values[source]
+        if value.shape[axis] != length and single not in _IDEMPOTENT:
+            value = np.broadcast_to(value, (*value.shape[:axis], length, *value.shape[axis + 1 :]))
+        result = function(value, axis=axis, dtype=dtype) if sums else function(value, axis=axis)
+        frame.values[out] = (
+            result
+            if dtype == result.dtype and kind[:2] not in ("f1", "bf", "f8")
+            else (round_to(result, kind))
+        )
+        if frame.poison:
+            found = frame.poison.get(source)
+            if found is None:
+                frame.poison.pop(out, None)
+            else:
+                frame.poison[out] = Poison(found.where.any(axis=axis), found.origin)
+        return True
+
+    return reduce
+
+
+@operation("tt.scan")
+def _scan(op: Op) -> Run:
+    axis, backwards, block = op.attributes["axis"] + 1, op.attributes.get("reverse"), _region(op)
+    single = _single(block)
+    function = _SCAN.get(single or "") if len(op.operands) == 1 else None
+    kind = op.types[0].kind
+    if kind not in ("f32", "f64", "i8", "i16", "i32", "i64"):
+        function = None  # each step is rounded
+
+    def quick(pairs: list[Pair]) -> list[Pair]:
+        assert function is not None
+        (value, poison) = pairs[0]
+        if poison is not None:
+            poison = Poison(np.logical_or.accumulate(poison.where, axis=-1), poison.origin)
+        return [(function(value, axis=-1, dtype=value.dtype), poison)]
+
+    def run(state: State, frame: Frame) -> None:
+        pairs = _inputs(op, frame, axis)
+        if backwards:
+            pairs = _cut(pairs, slice(None, None, -1))
+        if function is not None:
+            pairs = quick(pairs)
+        else:
+            step, length = 1, pairs[0][0].shape[-1]
+            while step < length:
+                left, right = _cut(pairs, slice(-step)), _cut(pairs, slice(step, None))
+                new = _combined(state, frame, block, left + right, left[0][0].shape)
+                pairs = _joined(_cut(pairs, slice(step)), new)
+                step *= 2
+        if backwards:
+            pairs = _cut(pairs, slice(None, None, -1))
+        moved = [
+            (
+                np.moveaxis(value, -1, axis),
+                poison and Poison(np.moveaxis(poison.where, -1, axis), poison.origin),
+            )
+            for value, poison in pairs
+        ]
+        frame.put(op.results, moved)
+
+    return run
+
+
+@operation("tt.map_elementwise")
+def _map(op: Op) -> Run:
+    """A scalar function of `pack` neighbours at a time, for all elements at once."""
+    block, pack = _region(op), op.attributes.get("pack", 1)
+    if len(block.arguments) != pack * len(op.operands):
+        raise MalformedIR("tt.map_elementwise of another number of operands")
+    if pack != 1:
+        raise NotModelled("tl.map_elementwise with pack above 1")
+
+    shape = op.types[0].shape
+
+    def run(state: State, frame: Frame) -> None:
+        operands = frame.take(op.operands)
+        whole = np.broadcast_shapes((1, *shape), *(value.shape for value, _ in operands))
+        frame.put(op.results, _combined(state, frame, block, operands, whole))
+
+    return run

@@ -1,0 +1,191 @@
+"""What an execution keeps: of a launch, of the programs that run together, of one function call.
+
+A value of type tensor<AxBxf32> is an array of shape (programs, A, B) in which any axis may have
+length 1 instead, where all along it is equal. A scalar has the shape (programs,) or (1,). Where
+programs part ways (an `if`, a loop with another trip count), `active` says which go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from .errors import TooManySteps, TooMuchWork
+from .ir import Block, Function, Module, Op
+from .memory import Buffer, Memory
+from .observer import Observer
+from .poison import Poison
+
+MAX_FINDINGS = 200  # of different places
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How much a launch may do."""
+
+    programs: int = 1 << 22
+    steps: int = 20_000_000  # operations executed
+    elements: int = 1 << 42  # computed, in all programs and operations
+    depth: int = 32  # of calls
+    idle_turns: int = 2000  # rounds of waiting programs while memory stays as it is
+    printed: int = 100_000  # characters
+
+
+@dataclass
+class Finding:
+    """Something wrong that programs did: `count` elements at one place, told for the first.
+
+    `kind` is "out_of_bounds_read", "out_of_bounds_write", "misaligned", "uninitialised_read" or
+    "device_assert". `offset` is the number of bytes from the first byte of `buffer`, the nearest
+    one. An uninitialised read at `line` reaches `other_line`.
+    """
+
+    kind: str
+    file: str
+    line: int
+    kernel: str
+    program: tuple[int, int, int]
+    count: int = 1
+    address: int = 0
+    width: int = 0
+    buffer: Buffer | None = None
+    offset: int = 0
+    other_line: int = 0
+    message: str = ""
+
+
+@dataclass
+class Result:
+    """What a launch did besides changing memory."""
+
+    findings: list[Finding] = field(default_factory=list)
+    printed: str = ""
+    steps: int = 0
+    elements: int = 0
+    findings_cut: bool = False
+
+
+@dataclass
+class Execution:
+    """One launch."""
+
+    module: Module
+    grid: tuple[int, int, int]
+    memory: Memory
+    observers: Sequence[Observer]
+    limits: Limits
+    print: Callable[[str], None] | None = None
+    result: Result = field(default_factory=Result)
+    changes: int = 0  # how often memory was changed
+    interleaved: bool = False  # one program at a time, which may wait for others
+    _found: dict[tuple[str, tuple[str, int], int], Finding] = field(default_factory=dict)
+
+    def count(self, block: Block, programs: int) -> None:
+        """Count the operations of a block. Raises LimitExceeded."""
+        result = self.result
+        result.steps += len(block.ops)
+        if result.steps > self.limits.steps:
+            raise TooManySteps(self.limits.steps)
+        if block.cost < 0:
+            block.cost = sum(each.size for op in block.ops for each in op.types)
+        result.elements += block.cost * programs
+        if result.elements > self.limits.elements:
+            raise TooMuchWork(self.limits.elements)
+
+    def tell(self, text: str) -> bool:
+        """Take what a kernel prints. False: no more fits."""
+        room = self.limits.printed - len(self.result.printed)
+        if room <= 0:
+            return False
+        self.result.printed += text[:room]
+        if self.print is not None:
+            self.print(text[:room])
+        return len(text) < room
+
+    def find(
+        self,
+        kind: str,
+        op: Op,
+        program: int,
+        *,
+        count: int = 1,
+        address: int = 0,
+        width: int = 0,
+        other: Op | None = None,
+        message: str = "",
+    ) -> None:
+        """Add `count` elements to the findings, the first of them of linear program `program`."""
+        key = (kind, op.line, other.line[1] if other else 0)
+        known = self._found.get(key)
+        if known is not None:
+            known.count += count
+            return
+        if len(self._found) >= MAX_FINDINGS:
+            self.result.findings_cut = True
+            return
+        buffer = self.memory.nearest(address) if width else None
+        x, y = self.grid[:2]
+        finding = Finding(
+            kind,
+            *op.line,
+            self.module.entry.name,
+            (program % x, program // x % y, program // (x * y)),
+            count,
+            address,
+            width,
+            buffer,
+            address - buffer.address if buffer else 0,
+            key[2],
+            message,
+        )
+        self._found[key] = finding
+        self.result.findings.append(finding)
+
+
+class Frame:
+    """The values of one call of a function, by slot. `poison` has those that aren't all defined."""
+
+    __slots__ = ("poison", "values")
+
+    def __init__(self, function: Function) -> None:
+        self.values: list[Any] = [None] * function.slots
+        self.poison: dict[int, Poison] = {}
+
+    def take(self, slots: Sequence[int]) -> list[tuple[Any, Poison | None]]:
+        """Values and their poison."""
+        return [(self.values[slot], self.poison.get(slot)) for slot in slots]
+
+    def put(self, slots: Sequence[int], pairs: Sequence[tuple[Any, Poison | None]]) -> None:
+        """Give slots values and their poison."""
+        for slot, (value, poison) in zip(slots, pairs, strict=True):
+            self.values[slot] = value
+            if poison is not None:
+                self.poison[slot] = poison
+            elif self.poison:
+                self.poison.pop(slot, None)
+
+
+class State:
+    """The programs that run together. `linear` are their numbers in the grid."""
+
+    def __init__(self, execution: Execution, linear: np.ndarray) -> None:
+        self.execution = execution
+        self.linear = linear
+        self.programs = len(linear)
+        x, y, _ = execution.grid
+        self.ids = [
+            (linear % x).astype(np.int32),
+            (linear // x % y).astype(np.int32),
+            (linear // (x * y)).astype(np.int32),
+        ]
+        self.active: np.ndarray | None = None  # bool (programs,); None: all
+        self.depth = 0  # of calls
+
+    def active_as(self, rank: int) -> np.ndarray | None:
+        """`active` with axes of length 1 for a block of `rank` dimensions."""
+        if self.active is None:
+            return None
+        return self.active.reshape(-1, *(1,) * rank)

@@ -1,0 +1,300 @@
+"""Operations that make blocks or move their elements, and ids of programs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import numpy as np
+
+from .errors import MalformedIR, NotModelled
+from .floats import computed, from_bits, is_float, round_to, stored
+from .ir import Op, Type
+from .poison import Poison, reshaped, union
+from .registry import Run, operation
+from .state import Frame, State
+
+Move = Callable[[np.ndarray], np.ndarray]
+_ORDER = re.compile(r"order = array<i32: ([\d, ]+)>")
+_DENSE = re.compile(r"dense<(.*)>\s*$", re.DOTALL)
+_SIGNIFICANT = re.compile(r"[^\s,\[\]]+")
+
+
+def full(value: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """A value with all axes but the programs' at their length."""
+    return np.broadcast_to(value, (value.shape[0], *shape))
+
+
+def _moving(op: Op, move: Move) -> Run:
+    """An operation that moves the elements of its operand."""
+    source, out = op.operands[0], op.results[0]
+
+    def run(state: State, frame: Frame) -> None:
+        frame.values[out] = move(frame.values[source])
+        if frame.poison:
+            reshaped(frame, source, out, move)
+
+    return run
+
+
+def _defined(op: Op, make: Callable[[State], np.ndarray]) -> Run:
+    """An operation without operands."""
+    out = op.results[0]
+
+    def run(state: State, frame: Frame) -> None:
+        frame.values[out] = make(state)
+        if frame.poison:
+            frame.poison.pop(out, None)
+
+    return run
+
+
+# --- constants and ids --------------------------------------------------------------------------
+
+
+def number(text: str, kind: str) -> np.ndarray:
+    """One number as MLIR writes it: decimal, true or false, or the bits of a float in hex."""
+    if text in ("true", "false"):
+        return np.asarray(text == "true", computed(kind))
+    if len(text) > 400:
+        raise MalformedIR("a number of more than 400 digits")
+    if not is_float(kind):
+        bits = np.dtype(computed(kind)).itemsize * 8
+        value = int(text, 0) & ((1 << bits) - 1)
+        if kind == "i1":
+            return np.asarray(value & 1, bool)
+        return np.asarray(value, f"u{bits // 8}").view(computed(kind))
+    if text.startswith("0x"):
+        bits_type = np.dtype(f"u{np.dtype(stored(kind)).itemsize}")
+        return _of_bits(np.asarray([int(text, 16)], bits_type), kind)[0]
+    return round_to(np.asarray([float(text)]), kind)[0]
+
+
+def _of_bits(bits: np.ndarray, kind: str) -> np.ndarray:
+    return from_bits(bits.view(stored(kind)), kind)
+
+
+def _elements(text: str, declared: Type) -> np.ndarray:
+    """The elements of a `dense<...>`."""
+    shape, kind = declared.shape, declared.kind
+    if text.startswith('"0x'):
+        data = bytes.fromhex(text.strip('"')[2:])
+        dtype = np.dtype(stored(kind))
+        return _of_bits(np.frombuffer(data, f"u{dtype.itemsize}"), kind).reshape(1, *shape)
+    if not text.startswith("["):
+        return np.reshape(number(text, kind), (1,) * (len(shape) + 1))
+    words = _SIGNIFICANT.findall(text)
+    if len(words) != declared.size:
+        raise MalformedIR(f"{len(words)} elements in a block of {declared.size}")
+    return np.array([number(word, kind) for word in words]).reshape(1, *shape)
+
+
+@operation("arith.constant")
+def _constant(op: Op) -> Run:
+    text = op.text.strip()
+    if text.startswith("{"):  # attributes
+        text = text[text.index("}") + 1 :].strip()
+    dense = _DENSE.match(text)
+    try:
+        value = _elements(dense[1].strip() if dense else text, op.types[0])
+    except (ValueError, OverflowError):
+        raise MalformedIR(f"the constant {text[:60]}") from None
+    return _defined(op, lambda state: value)
+
+
+@operation("ub.poison")
+def _poison(op: Op) -> Run:
+    """A value that nothing may depend on. Loops start with it where a variable is set inside."""
+    declared, out = op.types[0], op.results[0]
+    value = np.zeros((1,) * (len(declared.shape) + 1), computed(declared.kind))
+    poison = Poison(np.ones(value.shape, bool), op)
+
+    def run(state: State, frame: Frame) -> None:
+        frame.values[out] = value
+        frame.poison[out] = poison
+
+    return run
+
+
+@operation("tt.get_program_id")
+def _program_id(op: Op) -> Run:
+    axis = "xyz".index(op.text.strip()[0])
+    return _defined(op, lambda state: state.ids[axis])
+
+
+@operation("tt.get_num_programs")
+def _number_of_programs(op: Op) -> Run:
+    axis = "xyz".index(op.text.strip()[0])
+    return _defined(op, lambda state: np.array([state.execution.grid[axis]], np.int32))
+
+
+@operation("tt.make_range")
+def _make_range(op: Op) -> Run:
+    start, end = op.attributes["start"], op.attributes["end"]
+    if end - start != op.types[0].size:
+        raise MalformedIR("a range of another length")
+    value = np.arange(start, end, dtype=np.int64).astype(np.int32)[None]
+    return _defined(op, lambda state: value)
+
+
+# --- shapes -------------------------------------------------------------------------------------
+
+
+@operation("tt.splat")
+def _splat(op: Op) -> Run:
+    ones = (1,) * len(op.types[0].shape)
+    return _moving(op, lambda value: value.reshape(-1, *ones))
+
+
+@operation("tt.unsplat")
+def _unsplat(op: Op) -> Run:
+    return _moving(op, lambda value: value.reshape(value.shape[0]))
+
+
+@operation("tt.expand_dims")
+def _expand_dims(op: Op) -> Run:
+    axis = op.attributes["axis"] + 1
+    return _moving(op, lambda value: np.expand_dims(value, axis))
+
+
+@operation("tt.broadcast")
+def _broadcast(op: Op) -> Run:
+    return _moving(op, lambda value: value)
+
+
+@operation("tt.trans")
+def _transpose(op: Op) -> Run:
+    matched = _ORDER.search(op.text)
+    if matched is None:
+        raise MalformedIR("tt.trans without an order")
+    order = (0, *(int(each) + 1 for each in matched[1].split(",")))
+    return _moving(op, lambda value: np.transpose(value, order))
+
+
+@operation("tt.reshape")
+def _reshape(op: Op) -> Run:
+    before, after = op.operand_types[0].shape, op.types[0].shape
+    ones = (1,) * len(after)
+
+    def reshape(value: np.ndarray) -> np.ndarray:
+        if value.size == value.shape[0]:  # equal all over
+            return value.reshape(-1, *ones)
+        return full(value, before).reshape(-1, *after)
+
+    return _moving(op, reshape)
+
+
+def _of_two(op: Op, combine: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> Run:
+    """A block made of two."""
+    (a, b), out = op.operands, op.results[0]
+    shape_a = op.operand_types[0].shape
+    shape_b = op.operand_types[-1].shape
+
+    def both(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+        rows = max(len(left), len(right))
+        return combine(
+            np.broadcast_to(left, (rows, *shape_a)), np.broadcast_to(right, (rows, *shape_b))
+        )
+
+    def run(state: State, frame: Frame) -> None:
+        values, poison = frame.values, frame.poison
+        values[out] = both(values[a], values[b])
+        if poison:
+            found = union([poison.get(a), poison.get(b)])
+            if found is None:
+                poison.pop(out, None)
+                return
+            nowhere = np.zeros((1,) * values[a].ndim, bool)
+            undefined = [poison[each].where if each in poison else nowhere for each in (a, b)]
+            poison[out] = Poison(both(*undefined), found.origin)
+
+    return run
+
+
+@operation("tt.join")
+def _join(op: Op) -> Run:
+    return _of_two(op, lambda a, b: np.stack([a, b], axis=-1))
+
+
+@operation("tt.cat")
+def _concatenate(op: Op) -> Run:
+    return _of_two(op, lambda a, b: np.concatenate([a, b], axis=1))
+
+
+@operation("tt.split")
+def _split(op: Op) -> Run:
+    source, shape = op.operands[0], op.operand_types[0].shape
+
+    def run(state: State, frame: Frame) -> None:
+        value = full(frame.values[source], shape)
+        for half, out in enumerate(op.results):
+            frame.values[out] = value[..., half]
+            if frame.poison:
+                reshaped(frame, source, out, lambda where, half=half: full(where, shape)[..., half])
+
+    return run
+
+
+@operation("tt.gather")
+def _gather(op: Op) -> Run:
+    (source, index), out = op.operands, op.results[0]
+    axis = op.attributes["axis"] + 1
+    of_source, of_index = op.operand_types[0].shape, op.operand_types[1].shape
+
+    def gather(value: np.ndarray, places: np.ndarray) -> np.ndarray:
+        rows = max(len(value), len(places))
+        value = np.broadcast_to(value, (rows, *of_source))
+        places = np.broadcast_to(places, (rows, *of_index))
+        return np.take_along_axis(value, places, axis)
+
+    def run(state: State, frame: Frame) -> None:
+        values, poison = frame.values, frame.poison
+        places = np.clip(values[index].astype(np.int64), 0, of_source[axis - 1] - 1)
+        values[out] = gather(values[source], places)
+        if poison:
+            found = poison.get(source)
+            moved = None
+            if found is not None:
+                moved = Poison(gather(found.where, places), found.origin)
+            undefined = union([moved, poison.get(index)])
+            if undefined is None:
+                poison.pop(out, None)
+            else:
+                poison[out] = undefined
+
+    return run
+
+
+@operation("tt.histogram")
+def _histogram(op: Op) -> Run:
+    """Counts of 0 to the number of bins, the last excluded; other values aren't counted."""
+    source, out = op.operands[0], op.results[0]
+    mask = op.operands[1] if len(op.operands) > 1 else None
+    bins, length = op.types[0].size, op.operand_types[0].size
+    dtype = computed(op.types[0].kind)
+
+    def run(state: State, frame: Frame) -> None:
+        value = full(frame.values[source], (length,)).astype(np.int64)
+        counted = (value >= 0) & (value < bins)
+        if mask is not None:
+            counted = counted & frame.values[mask]
+        rows = counted.shape[0]
+        value = np.broadcast_to(value, counted.shape)
+        keys = (np.arange(rows)[:, None] * bins + value)[counted]
+        counts = np.bincount(keys, minlength=rows * bins)
+        frame.values[out] = counts.reshape(rows, bins).astype(dtype)
+        if frame.poison:
+            found = frame.poison.get(source)
+            if found is not None and mask is not None:
+                found = Poison(found.where & frame.values[mask], found.origin)
+            if found is None or not found.where.any():
+                frame.poison.pop(out, None)
+            else:
+                frame.poison[out] = Poison(found.where.any(axis=1, keepdims=True), found.origin)
+
+    return run
+
+
+@operation("tt.elementwise_inline_asm")
+def _inline_assembly(op: Op) -> Run:
+    raise NotModelled("inline assembly (tl.inline_asm_elementwise)")

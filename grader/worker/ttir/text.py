@@ -1,0 +1,421 @@
+"""TTIR's text -> operations. Python only: no C++ of MLIR reads what a submission wrote.
+
+One operation stands on a line, but for those with regions. Whatever doesn't look like text that
+Triton's frontend writes is MalformedIR, and what it writes but can't be executed is NotModelled
+when it is reached.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from . import typing_rules
+from .errors import MalformedIR, NotModelled, TooDeeplyNested, TooManyOperations, TooMuchText
+from .ir import UNKNOWN, Block, Function, Module, Op, Type, walk
+from .locations import Locations
+from .types import parse_type, split_list
+
+MAX_TEXT = 16_000_000
+MAX_LINE = 1_000_000
+MAX_OPERATIONS = 200_000
+MAX_NESTING = 40
+
+_ALIAS = re.compile(r"(#loc\d{0,9}) = loc\((.*)\)$")
+_NAME = re.compile(r"%[\w$.\-]+(?:#\d{1,4})?")
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
+_FUNCTION = re.compile(r'tt\.func (?:(public|private|nested) )?@("(?:[^"\\]|\\.)*"|[\w$.\-]+)\(')
+_RESULT = re.compile(r"(%[\w$.\-]+)(?::(\d{1,3}))?")
+_OP = re.compile(r'(?:((?:%[\w$.\-:]+,? ?)+) = )?"?([a-z_]+\.[\w.]+)"?(.*)$', re.DOTALL)
+_FOR = re.compile(r"\s*(unsigned )?(%\S+) = (%\S+) to (%\S+) step (%\S+)(.*)", re.DOTALL)
+_PAIR = re.compile(r"(%[\w$.\-]+) = (%[\w$.\-]+(?:#\d{1,4})?)")
+_BRANCH = re.compile(r"\^(\w{1,40})")
+_ATTRIBUTE = re.compile(r"\b(\w+) = ([-\w.+#:]+)")
+_INTEGER = re.compile(r"-?\d{1,20}")
+
+
+def read(text: str) -> Module:
+    """The module that a text is. Raises MalformedIR, NotModelled, LimitExceeded."""
+    if len(text) > MAX_TEXT:
+        raise TooMuchText(MAX_TEXT)
+    try:
+        functions = _Reader(text).functions()
+    except (IndexError, ValueError, KeyError, AttributeError, TypeError) as error:
+        raise MalformedIR(f"can't be read ({type(error).__name__})") from None
+    public = [each for each in functions.values() if each.public]
+    if len(public) != 1:
+        raise MalformedIR(f"{len(public)} kernels in one text")
+    return Module(functions, public[0])
+
+
+class _Reader:
+    """Reads one text, line by line. The line at `at` is the next one."""
+
+    def __init__(self, text: str) -> None:
+        aliases: dict[str, str] = {}
+        self.lines: list[str] = []
+        for line in text.split("\n"):
+            line = line.strip()
+            if len(line) > MAX_LINE:
+                raise TooMuchText(MAX_LINE)
+            if line.startswith("#"):
+                if alias := _ALIAS.match(line):
+                    aliases[alias[1]] = alias[2]
+            elif line:
+                self.lines.append(line)
+        self.at = 0
+        self.operations = 0
+        self.types: dict[str, Type] = {}
+        self.type_lists: dict[str, list[Type]] = {}
+        self.locations = Locations(aliases)
+        self.slots: dict[str, int] = {}
+        self.undo: list[tuple[str, int | None]] = []
+        self.count = 0  # slots of the current function
+        self.uses: set[int] = set()
+        self.labels: dict[str, int] = {}
+
+    def functions(self) -> dict[str, Function]:
+        functions: dict[str, Function] = {}
+        while self.at < len(self.lines):
+            line = self.lines[self.at]
+            self.at += 1
+            if line.startswith("tt.func "):
+                function = self._function(line)
+                functions[function.name] = function
+            elif not line.startswith(("module", "}", "{-#", "#-}", "!")):
+                raise MalformedIR(f"{line[:80]!r} outside of a function")
+        return functions
+
+    def _function(self, line: str) -> Function:
+        matched = _FUNCTION.match(line)
+        if matched is None or not line.endswith("{"):
+            raise MalformedIR(f"{line[:80]!r} is no function")
+        self.slots, self.undo, self.count, self.uses = {}, [], 0, set()
+        inside, _ = _enclosed(line, matched.end() - 1)
+        arguments, types = self._parameters(inside)
+        first = Block("", arguments, types)
+        blocks = self._region(1, first)
+        if not self.lines[self.at].startswith("}"):
+            raise MalformedIR("a function without an end")
+        self.at += 1
+        name = matched[2].strip('"')
+        for op in walk(blocks):
+            op.used = any(slot in self.uses for slot in op.results)
+        return Function(name, types, arguments, blocks, self.count, matched[1] == "public")
+
+    def _parameters(self, text: str) -> tuple[list[int], list[Type]]:
+        """The slots and types of `%a: i32 loc("a"), %b: ...`."""
+        slots, types = [], []
+        for piece in split_list(text):
+            name, _, rest = piece.strip().partition(":")
+            types.append(self._type(rest.partition(" loc(")[0].partition(" {")[0]))
+            slots.append(self._define(name))
+        return slots, types
+
+    # --- names ---
+
+    def _define(self, name: str) -> int:
+        if not _NAME.fullmatch(name):
+            raise MalformedIR(f"the name {name[:40]!r}")
+        self.undo.append((name, self.slots.get(name)))
+        self.slots[name] = self.count
+        self.count += 1
+        return self.count - 1
+
+    def _uses(self, names: list[str]) -> list[int]:
+        slots = []
+        for name in names:
+            slot = self.slots.get(name)
+            if slot is None:
+                slot = self.slots.get(name.removesuffix("#0"))
+            if slot is None:
+                raise MalformedIR(f"{name[:40]} is used before it is there")
+            slots.append(slot)
+        self.uses.update(slots)
+        return slots
+
+    def _results(self, text: str | None) -> list[int]:
+        slots = []
+        for part in (text or "").split(","):
+            if not part.strip():
+                continue
+            matched = _RESULT.fullmatch(part.strip())
+            if matched is None:
+                raise MalformedIR(f"the results {part[:40]!r}")
+            if matched[2] is None:
+                slots.append(self._define(matched[1]))
+            else:
+                slots += [self._define(f"{matched[1]}#{i}") for i in range(int(matched[2]))]
+        return slots
+
+    def _type(self, text: str) -> Type:
+        known = self.types.get(text)
+        if known is None:
+            known = self.types[text] = parse_type(text)
+        return known
+
+    def _types(self, text: str) -> list[Type]:
+        """The types of `f32, f32` or `(f32, f32)`."""
+        known = self.type_lists.get(text)
+        if known is None:
+            bare = text.strip()
+            if bare.startswith("(") and bare.endswith(")"):
+                bare = bare[1:-1]
+            known = [self._type(part.strip()) for part in split_list(bare)]
+            self.type_lists[text] = known
+        return known
+
+    # --- regions and operations ---
+
+    def _region(self, depth: int, first: Block) -> list[Block]:
+        """Blocks up to the line that closes them, which stays the next one."""
+        if depth > MAX_NESTING:
+            raise TooDeeplyNested(MAX_NESTING)
+        blocks = [first]
+        outer_labels, self.labels = self.labels, {}
+        branches: list[tuple[Op, list[tuple[str, list[int]]]]] = []
+        while not (line := self.lines[self.at]).startswith("}"):
+            self.at += 1
+            if line.startswith("^"):
+                self._block(line, blocks)
+                continue
+            op = self._op(line, depth)
+            blocks[-1].ops.append(op)
+            if op.name in ("cf.br", "cf.cond_br"):
+                branches.append((op, op.attributes.pop("to")))
+        numbers = {block.label: number for number, block in enumerate(blocks)}
+        for op, targets in branches:
+            op.successors = [(numbers[label], given) for label, given in targets]
+        self.labels = outer_labels
+        return blocks
+
+    def _block(self, line: str, blocks: list[Block]) -> None:
+        matched = _BRANCH.match(line)
+        if matched is None:
+            raise MalformedIR(f"the block {line[:40]!r}")
+        slots: list[int] = []
+        types: list[Type] = []
+        if line[matched.end()] == "(":
+            inside, _ = _enclosed(line, matched.end())
+            slots, types = self._parameters(inside)
+        last = blocks[-1]
+        if last.ops or last.label or last.arguments:
+            blocks.append(Block(matched[1], slots, types))
+        else:
+            blocks[-1] = Block(matched[1], slots, types)
+
+    def _op(self, line: str, depth: int) -> Op:
+        self.operations += 1
+        if self.operations > MAX_OPERATIONS:
+            raise TooManyOperations(MAX_OPERATIONS)
+        opens = line.endswith("{")
+        place = UNKNOWN
+        if not opens:
+            line, place = self._strip_location(line)
+        matched = _OP.match(line)
+        if matched is None:
+            raise MalformedIR(f"{line[:80]!r}")
+        results, name, rest = matched.groups()
+        if opens:
+            op = self._with_regions(name, rest, depth)
+            op.results = self._results(results)
+        else:
+            op = self._plain(name, rest.strip(), place)
+            op.results = self._results(results)
+            op.types = typing_rules.result_types(op)
+        if len(op.types) != len(op.results):
+            raise MalformedIR(f"{len(op.results)} results of {len(op.types)} types: {line[:80]!r}")
+        return op
+
+    def _strip_location(self, line: str) -> tuple[str, tuple[str, int]]:
+        start = line.rfind(" loc(")
+        if start < 0 or not line.endswith(")"):
+            return line, UNKNOWN
+        return line[:start], self.locations.place(line[start + 5 : -1])
+
+    def _plain(self, name: str, rest: str, place: tuple[str, int]) -> Op:
+        body, types = _split_types(rest)
+        op = Op(name, [], [], [], [], body, {}, place)
+        if name in ("cf.br", "cf.cond_br"):
+            return self._branch(op, rest)
+        names = _NAME.findall(_STRING.sub('""', body))
+        op.attributes = _attributes(body)
+        if name.startswith("tt.atomic_"):
+            _atomic_attributes(op)
+        op.operands = self._uses(names)
+        left, _, right = _split_arrow(types)
+        op.operand_types = self._operand_types(op, left)
+        op.types = self._types(right) if right else []
+        return op
+
+    def _operand_types(self, op: Op, text: str) -> list[Type]:
+        special = typing_rules.OPERAND_TYPES.get(op.name)
+        if special is not None:
+            return special(text)
+        if " * " in text:
+            text = text.replace(" * ", ", ")
+        return list(self._types(text))
+
+    def _branch(self, op: Op, rest: str) -> Op:
+        head = rest.split("^", 1)[0]
+        op.operands = self._uses(_NAME.findall(head))
+        targets = []
+        for matched in _BRANCH.finditer(rest):
+            given: list[int] = []
+            if rest[matched.end() : matched.end() + 1] == "(":
+                inside, _ = _enclosed(rest, matched.end())
+                given = self._uses(_NAME.findall(inside.split(" : ")[0]))
+            targets.append((matched[1], given))
+        op.attributes["to"] = targets
+        return op
+
+    def _with_regions(self, name: str, head: str, depth: int) -> Op:
+        """An operation whose line ends with the brace that opens its first region."""
+        op = Op(name, [], [], [], [], head.strip(), {})
+        mark = len(self.undo)
+        first = Block("", [], [])
+        reader = self._HEADS.get(name)
+        if reader is not None:
+            reader(self, op, head[:-1].strip(), first)
+        elif head.startswith("(") and head.rstrip().endswith("({"):
+            inside, end = _enclosed(head, 0)
+            op.operands = self._uses(_NAME.findall(inside))
+            op.attributes = _attributes(head[end:])
+        else:
+            raise NotModelled(f"operation {name}")
+        while True:
+            op.regions.append(self._region(depth + 1, first))
+            self._leave(mark)
+            closing = self.lines[self.at]
+            self.at += 1
+            first = Block("", [], [])
+            if not closing.endswith("{"):
+                break
+        closing, op.line = self._strip_location(closing)
+        if closing.startswith("})") and ":" in closing:
+            left, _, right = _split_arrow(_split_types(closing[2:])[1])
+            op.operand_types, op.types = list(self._types(left)), self._types(right)
+        return op
+
+    def _leave(self, mark: int) -> None:
+        """Forget the names that were defined since."""
+        while len(self.undo) > mark:
+            name, before = self.undo.pop()
+            if before is None:
+                self.slots.pop(name, None)
+            else:
+                self.slots[name] = before
+
+    def _for(self, op: Op, head: str, first: Block) -> None:
+        matched = _FOR.match(head)
+        if matched is None:
+            raise MalformedIR(f"the loop {head[:80]!r}")
+        op.attributes["unsigned"] = bool(matched[1])
+        tail = matched[6].strip()
+        pairs: list[tuple[str, str]] = []
+        if tail.startswith("iter_args"):
+            inside, end = _enclosed(tail, tail.index("("))
+            pairs = _PAIR.findall(inside)
+            types, end = _enclosed(tail, tail.index("(", end))
+            op.types = self._types(types)
+            tail = tail[end:]
+        kind = tail.replace(":", " ").strip() or "index"
+        op.operands = self._uses([matched[3], matched[4], matched[5], *(each[1] for each in pairs)])
+        first.types = [self._type(kind), *op.types]
+        first.arguments = [self._define(matched[2]), *(self._define(each[0]) for each in pairs)]
+
+    def _while(self, op: Op, head: str, first: Block) -> None:
+        inside = ""
+        if head.startswith("("):
+            inside, end = _enclosed(head, 0)
+            head = head[end:]
+        left, _, right = _split_arrow(head.strip().removeprefix(":").strip())
+        pairs = _PAIR.findall(inside)
+        op.operands = self._uses([each[1] for each in pairs])
+        first.types, op.types = list(self._types(left)), self._types(right)
+        first.arguments = [self._define(each[0]) for each in pairs]
+
+    def _if(self, op: Op, head: str, first: Block) -> None:
+        condition, _, types = _split_arrow(head)
+        op.operands = self._uses(_NAME.findall(condition))
+        op.types = self._types(types) if types else []
+
+    _HEADS: ClassVar[dict[str, Callable[..., None]]] = {
+        "scf.for": _for,
+        "scf.while": _while,
+        "scf.if": _if,
+    }
+
+
+def _enclosed(text: str, start: int) -> tuple[str, int]:
+    """What the parentheses that open at `start` enclose, and the position behind them."""
+    depth, position, quoted = 0, start, False
+    while position < len(text):
+        letter = text[position]
+        if letter == '"':
+            quoted = not quoted
+        elif quoted:
+            position += letter == "\\"
+        elif letter == "(":
+            depth += 1
+        elif letter == ")":
+            depth -= 1
+            if depth == 0:
+                return text[start + 1 : position], position + 1
+        position += 1
+    raise MalformedIR(f"{text[start : start + 40]!r} isn't closed")
+
+
+def _split_types(text: str) -> tuple[str, str]:
+    """What stands before and behind the last ` : ` outside of brackets and quotes."""
+    place = text.rfind(" : ")
+    if place < 0:
+        return (text, "") if not text.startswith(": ") else ("", text[2:])
+    if "}" not in text[place:] and '"' not in text[place:]:
+        return text[:place], text[place + 3 :]
+    parts = split_list(text, " : ")
+    return (" : ".join(parts[:-1]), parts[-1]) if len(parts) > 1 else (text, "")
+
+
+def _split_arrow(text: str) -> tuple[str, str, str]:
+    """The types before and behind `->` or `to`."""
+    for arrow in (" -> ", " to "):
+        left, found, right = text.rpartition(arrow)
+        if found:
+            return left, arrow, right
+    if text.startswith("-> "):
+        return "", " -> ", text[3:]
+    return text, "", ""
+
+
+def _atomic_attributes(op: Op) -> None:
+    """`fadd, acq_rel, gpu, %0, ...`: what to do, its order and its scope."""
+    words = [word.strip() for word in op.text.split("%", 1)[0].split(",") if word.strip()]
+    if op.name == "tt.atomic_rmw":
+        op.attributes["rmw"] = words.pop(0)
+    if len(words) == 2:
+        op.attributes["sem"], op.attributes["scope"] = words
+
+
+def _attributes(body: str) -> dict[str, Any]:
+    """The attributes that an operation's text names, strings and numbers as such."""
+    attributes: dict[str, Any] = {}
+    if " = " not in body:
+        return attributes
+    strings: list[str] = []
+
+    def keep(matched: re.Match[str]) -> str:
+        strings.append(matched[0][1:-1])
+        return f"#string{len(strings) - 1}"
+
+    for key, value in _ATTRIBUTE.findall(_STRING.sub(keep, body)):
+        if value.startswith("#string"):
+            attributes[key] = strings[int(value[7:])]
+        elif value in ("true", "false"):
+            attributes[key] = value == "true"
+        elif _INTEGER.fullmatch(value):
+            attributes[key] = int(value)
+        else:
+            attributes[key] = value
+    return attributes

@@ -1,0 +1,100 @@
+"""Types of TTIR, from text."""
+
+from __future__ import annotations
+
+import re
+
+from .errors import BlockTooLarge, MalformedIR
+from .ir import Type
+
+MAX_ELEMENTS = 1 << 24  # of a block; Triton itself allows 2**20
+_TENSOR = re.compile(r"((?:\d{1,9}x)*)(.+)", re.DOTALL)
+_SCALAR = re.compile(r"[a-z]\w{0,20}")
+_ELEMENT_NAMES = {"index": "i64"}
+
+
+def parse_type(text: str) -> Type:
+    """The type that `text` is. Raises MalformedIR."""
+    text = text.strip()
+    if text.startswith("tensor<") and text.endswith(">"):
+        shape, element = _shaped(text[7:-1])
+        return Type(shape, element)
+    return Type((), _element(text)) if not text.startswith("!tt.") else _of_triton(text)
+
+
+def pointer_to(text: str) -> Type:
+    """A pointer's type from what it points to: "f32" or "tensor<16x16xf16>"."""
+    return _of_triton(f"!tt.ptr<{text}>")
+
+
+def descriptor_of(text: str) -> Type:
+    """A descriptor's type from its block: "16x32xf32", or in older versions "tensor<...>"."""
+    return _of_triton(f"!tt.tensordesc<{text}>")
+
+
+def split_list(text: str, separator: str = ",") -> list[str]:
+    """The parts between separators that no brackets and no quotes enclose."""
+    if "<" not in text and "(" not in text and '"' not in text and "[" not in text:
+        return [part for part in text.split(separator) if part.strip()]
+    parts, depth, start, position, quoted = [], 0, 0, 0, False
+    while position < len(text):
+        letter = text[position]
+        if letter == '"':
+            quoted = not quoted
+        elif quoted:
+            position += letter == "\\"
+        elif letter in "<([{":
+            depth += 1
+        elif letter in ")]}" or (letter == ">" and text[position - 1] != "-"):
+            depth -= 1
+        elif depth == 0 and text.startswith(separator, position):
+            parts.append(text[start:position])
+            position += len(separator) - 1
+            start = position + 1
+        position += 1
+    parts.append(text[start:])
+    return [part for part in parts if part.strip()]
+
+
+def _of_triton(text: str) -> Type:
+    if text.startswith("!tt.ptr<") and text.endswith(">"):
+        inside = split_list(text[8:-1])[0].strip()
+        if inside.startswith("tensor<"):
+            block = parse_type(inside)
+            return Type(block.shape, f"block_ptr<{block.kind}>")
+        return Type((), f"ptr<{_element(inside)}>")
+    if text.startswith("!tt.tensordesc<") and text.endswith(">"):
+        inside = split_list(text[15:-1])[0].strip()
+        if inside.startswith("tensor<"):
+            inside = inside[7:-1]
+        shape, element = _shaped(split_list(inside)[0])
+        return Type(shape, f"desc<{element}>")
+    raise MalformedIR(f"the type {text[:80]}")
+
+
+def _shaped(text: str) -> tuple[tuple[int, ...], str]:
+    matched = _TENSOR.fullmatch(text.strip())
+    if matched is None:
+        raise MalformedIR(f"the block type {text[:80]}")
+    shape = tuple(int(each) for each in matched[1].split("x")[:-1])
+    size = 1
+    for each in shape:
+        size *= each
+        if size > MAX_ELEMENTS:
+            raise BlockTooLarge(MAX_ELEMENTS)
+    if 0 in shape:
+        raise MalformedIR(f"the block type {text[:80]}")
+    return shape, _element(split_list(matched[2])[0])
+
+
+def _element(text: str) -> str:
+    text = text.strip()
+    pointers = 0
+    while text.startswith("!tt.ptr<") and text.endswith(">"):
+        text = split_list(text[8:-1])[0].strip()
+        pointers += 1
+        if pointers > 4:
+            raise MalformedIR("a pointer to a pointer to a pointer ...")
+    if not _SCALAR.fullmatch(text):
+        raise MalformedIR(f"the element type {text[:80]}")
+    return "ptr<" * pointers + _ELEMENT_NAMES.get(text, text) + ">" * pointers
