@@ -33,8 +33,13 @@ def run_block(state: State, frame: Frame, block: Block) -> Steps:
 
 
 def run_region(state: State, frame: Frame, block: Block) -> Generator[None, None, list[Pair]]:
-    """Execute a region's block; the values that its last operation yields."""
+    """Execute a region's block; the values that its last operation yields.
+
+    A yield of nothing isn't written down.
+    """
     yield from run_block(state, frame, block)
+    if not block.ops or block.ops[-1].name not in ("scf.yield", "scf.condition"):
+        return []
     return frame.take(block.ops[-1].operands)
 
 

@@ -8,6 +8,7 @@ Within the context `kernel[grid](...)` compiles the kernel to TTIR and executes 
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,6 +16,7 @@ from unittest import mock
 
 import numpy as np
 import torch
+from triton.runtime.autotuner import Autotuner
 from triton.runtime.jit import JITFunction
 
 from grader.worker.ttir.executor import Buffer, Descriptor, Launch, Memory, Result, execute
@@ -59,8 +61,6 @@ class Launches:
 
     def run(self, kernel: JITFunction, grid: Any, args: tuple, kwargs: dict[str, Any]) -> None:
         """Compile and execute."""
-        import time
-
         names = [parameter.name for parameter in kernel.params]
         bound = dict(zip(names, args, strict=False))
         bound.update({key: value for key, value in kwargs.items() if key in names})
@@ -147,10 +147,20 @@ def launching(observers: list[Any] | None = None, **options: Any) -> Iterator[La
     """Have kernels executed where they are launched."""
     launches = Launches(observers=observers or [], options=options)
 
-    def getitem(self: JITFunction, grid: Any) -> Callable[..., None]:
-        return lambda *args, **kwargs: launches.run(self, grid, args, kwargs)
+    def run(self: JITFunction, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> None:
+        launches.run(self, grid, args, kwargs)
 
-    with mock.patch.object(JITFunction, "__getitem__", getitem):
+    def do_bench(self: Autotuner, call: Callable[[], None], quantiles: Any) -> list[float]:
+        call()
+        return [1.0] * len(quantiles)
+
+    patches = [
+        mock.patch.object(JITFunction, "run", run),
+        mock.patch.object(Autotuner, "do_bench", do_bench),
+    ]
+    with contextlib.ExitStack() as stack:
+        for patch in patches:
+            stack.enter_context(patch)
         yield launches
 
 
