@@ -1,0 +1,218 @@
+"""NVIDIA's libdevice functions of integers and of bits, and conversions between types."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import numpy as np
+
+from .arithmetic import unsigned
+
+Function = Callable[..., np.ndarray]
+
+_CONVERSION = re.compile(r"(float|double|int|uint|ll|ull)2(float|double|int|uint|ll|ull)_(r[nzud])")
+_INTEGERS = {"int": np.int32, "uint": np.uint32, "ll": np.int64, "ull": np.uint64}
+_FLOATS: dict[str, type] = {"float": np.float32, "double": np.float64}
+_ROUNDINGS: dict[str, Function] = {
+    "rn": np.rint,
+    "rz": np.trunc,
+    "ru": np.ceil,
+    "rd": np.floor,
+}
+
+
+def _bits(x: np.ndarray) -> np.ndarray:
+    """The bits of integers, the lowest first, along a new last axis."""
+    width = x.dtype.itemsize * 8
+    return (unsigned(x)[..., None] >> np.arange(width, dtype=unsigned(x).dtype)) & 1
+
+
+def _popcount(x: np.ndarray) -> np.ndarray:
+    return _bits(x).sum(axis=-1).astype(np.int32)
+
+
+def _leading_zeros(x: np.ndarray) -> np.ndarray:
+    bits = _bits(x)[..., ::-1]
+    return np.where(x == 0, bits.shape[-1], bits.argmax(axis=-1)).astype(np.int32)
+
+
+def _first_set(x: np.ndarray) -> np.ndarray:
+    return np.where(x == 0, 0, _bits(x).argmax(axis=-1) + 1).astype(np.int32)
+
+
+def _reversed(x: np.ndarray) -> np.ndarray:
+    bits = _bits(x)
+    places = np.arange(bits.shape[-1], dtype=bits.dtype)[::-1]
+    return (bits << places).sum(axis=-1, dtype=bits.dtype).view(x.dtype)
+
+
+def _byte_perm(x: np.ndarray, y: np.ndarray, selector: np.ndarray) -> np.ndarray:
+    source = unsigned(x).astype(np.uint64) | (unsigned(y).astype(np.uint64) << np.uint64(32))
+    result = np.zeros(np.broadcast_shapes(x.shape, y.shape, selector.shape), np.uint64)
+    for place in range(4):
+        chosen = (unsigned(selector).astype(np.uint64) >> np.uint64(4 * place)) & np.uint64(7)
+        byte = (source >> (chosen * np.uint64(8))) & np.uint64(255)
+        result |= byte << np.uint64(8 * place)
+    return result.astype(np.uint32).view(np.int32)
+
+
+def _high(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """The upper half of a product; Python's integers where 64 bits don't hold it."""
+    width = a.dtype.itemsize * 8
+    wide = np.int64 if a.dtype.kind == "i" else np.uint64
+    if width <= 32:
+        return ((a.astype(wide) * b.astype(wide)) >> wide(width)).astype(a.dtype)
+    return ((a.astype(object) * b.astype(object)) >> width).astype(a.dtype)
+
+
+def _low24(a: np.ndarray) -> np.ndarray:
+    if a.dtype.kind == "u":
+        return a & np.asarray(0xFFFFFF, a.dtype)
+    return (a << 8) >> 8
+
+
+def _average(up: int) -> Function:
+    def average(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        return ((a.astype(np.int64) + b.astype(np.int64) + up) >> 1).astype(a.dtype)
+
+    return average
+
+
+def _difference(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
+    distance = np.abs(a.astype(np.int64) - b.astype(np.int64))
+    return (distance + unsigned(c)).astype(np.int64).astype(np.uint32).view(np.int32)
+
+
+def _without_sign(function: Function) -> Function:
+    def wrapped(*operands: np.ndarray) -> np.ndarray:
+        bits = [unsigned(each) for each in operands]
+        return function(*bits).view(operands[0].dtype)
+
+    return wrapped
+
+
+def _exponent_of(x: np.ndarray) -> np.ndarray:
+    special = (x == 0) | ~np.isfinite(x)
+    limit = np.where(np.isinf(x), np.iinfo(np.int32).max, np.iinfo(np.int32).min)
+    return np.where(special, limit, np.frexp(x)[1] - 1).astype(np.int32)
+
+
+def _half(upper: bool) -> Function:
+    def half(x: np.ndarray) -> np.ndarray:
+        halves = np.ascontiguousarray(x).view(np.int32).reshape(*x.shape, 2)
+        return halves[..., 1 if upper else 0]
+
+    return half
+
+
+def _of_halves(high: np.ndarray, low: np.ndarray) -> np.ndarray:
+    bits = (unsigned(high).astype(np.uint64) << np.uint64(32)) | unsigned(low).astype(np.uint64)
+    return bits.view(np.float64)
+
+
+def _as(dtype: type) -> Function:
+    return lambda x: np.ascontiguousarray(x).view(dtype)
+
+
+def _rounded_to_long(function: Function) -> Function:
+    return lambda x: _to_integer(function(x.astype(np.float64)), np.int64)
+
+
+def _half_away(x: np.ndarray) -> np.ndarray:
+    return np.where(np.abs(x) < 2.0**52, np.copysign(np.floor(np.abs(x) + 0.5), x), x)
+
+
+_FUNCTIONS: dict[str, Function] = {
+    "abs": np.abs,
+    "llabs": np.abs,
+    "min": np.minimum,
+    "max": np.maximum,
+    "umin": _without_sign(np.minimum),
+    "umax": _without_sign(np.maximum),
+    "llmin": np.minimum,
+    "llmax": np.maximum,
+    "ullmin": _without_sign(np.minimum),
+    "ullmax": _without_sign(np.maximum),
+    "popc": _popcount,
+    "popcll": _popcount,
+    "clz": _leading_zeros,
+    "clzll": _leading_zeros,
+    "ffs": _first_set,
+    "ffsll": _first_set,
+    "brev": _reversed,
+    "brevll": _reversed,
+    "byte_perm": _byte_perm,
+    "mulhi": _high,
+    "mul64hi": _high,
+    "umulhi": _without_sign(_high),
+    "umul64hi": _without_sign(_high),
+    "mul24": lambda a, b: _low24(a) * _low24(b),
+    "umul24": _without_sign(lambda a, b: _low24(a) * _low24(b)),
+    "hadd": _average(0),
+    "rhadd": _average(1),
+    "uhadd": _without_sign(_average(0)),
+    "urhadd": _without_sign(_average(1)),
+    "sad": _difference,
+    "usad": lambda a, b, c: _difference(unsigned(a), unsigned(b), c),
+    "ilogb": _exponent_of,
+    "ilogbf": _exponent_of,
+    "llrint": _rounded_to_long(np.rint),
+    "llrintf": _rounded_to_long(np.rint),
+    "llround": _rounded_to_long(_half_away),
+    "llroundf": _rounded_to_long(_half_away),
+    "double2hiint": _half(True),
+    "double2loint": _half(False),
+    "hiloint2double": _of_halves,
+    "float_as_int": _as(np.int32),
+    "float_as_uint": _as(np.int32),
+    "int_as_float": _as(np.float32),
+    "uint_as_float": _as(np.float32),
+    "double_as_longlong": _as(np.int64),
+    "longlong_as_double": _as(np.float64),
+    "nextafter": np.nextafter,
+    "nextafterf": np.nextafter,
+}
+
+
+def function(name: str) -> Function | None:
+    """The function that has a name, which is given without `__nv_`."""
+    found = _FUNCTIONS.get(name)
+    if found is not None:
+        return found
+    matched = _CONVERSION.fullmatch(name)
+    return _conversion(matched[1], matched[2], matched[3]) if matched else None
+
+
+def _to_integer(whole: np.ndarray, dtype: type) -> np.ndarray:
+    """Whole numbers in float64 as integers; what doesn't fit becomes the nearest, NaN 0."""
+    limits = np.iinfo(dtype)
+    high, low = whole >= float(limits.max), whole <= float(limits.min)
+    inside = np.where(high | low | np.isnan(whole), 0.0, whole).astype(dtype)
+    return np.where(high, limits.max, np.where(low, limits.min, inside)).astype(dtype)
+
+
+def _conversion(source: str, target: str, direction: str) -> Function:
+    if target in _INTEGERS:
+        wanted = _INTEGERS[target]
+        signed = np.dtype(wanted).str.replace("u", "i")
+        rounding = _ROUNDINGS[direction]
+        return lambda x: _to_integer(rounding(x.astype(np.float64)), wanted).view(signed)
+    dtype = _FLOATS[target]
+
+    def convert(x: np.ndarray) -> np.ndarray:
+        if source in ("uint", "ull"):
+            x = unsigned(x)
+        exact = x.astype(np.longdouble)
+        nearest = exact.astype(dtype)
+        wide = nearest.astype(np.longdouble)
+        up = np.asarray(np.inf, dtype)
+        too_high = {"rz": np.abs(wide) > np.abs(exact), "rd": wide > exact}.get(direction)
+        if too_high is not None:
+            goal = np.zeros(1, dtype) if direction == "rz" else -up
+            return np.where(too_high, np.nextafter(nearest, goal), nearest)
+        if direction == "ru":
+            return np.where(wide < exact, np.nextafter(nearest, up), nearest)
+        return nearest
+
+    return convert
