@@ -71,6 +71,15 @@ class Site(pydantic.BaseModel):
     function: Annotated[str, pydantic.Field(max_length=1000)] = ""
 
 
+class Condition(pydantic.BaseModel):
+    """A macro that the file tests, and that nvcc may define otherwise than the emulator does."""
+
+    model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
+
+    line: _Line
+    macro: Annotated[str, pydantic.Field(max_length=1000)]
+
+
 @dataclass(frozen=True)
 class Program:
     """What came of a file. `path` is None where there is nothing to run.
@@ -85,6 +94,7 @@ class Program:
     sites: dict[int, Site] | None = None
     died: Death | None = None  # the compiler, instead of an answer
     executor: Path | None = None
+    conditions: tuple[Condition, ...] = ()
 
     def problem_of(self, entry: str) -> Problem | None:
         """What keeps an entry from being run: its own trouble first, then the file's."""
@@ -109,6 +119,7 @@ class _Answer(pydantic.BaseModel):
     sites_bytes: Annotated[int, pydantic.Field(ge=0, le=MAX_SITES_BYTES)] = 0
     problems: Annotated[tuple[Problem, ...], pydantic.Field(max_length=MAX_PROBLEMS)] = ()
     entries: Annotated[tuple[str, ...], pydantic.Field(max_length=256)] = ()
+    conditions: Annotated[tuple[Condition, ...], pydantic.Field(max_length=MAX_PROBLEMS)] = ()
 
 
 _SITES = pydantic.TypeAdapter(dict[int, Site])
@@ -183,7 +194,15 @@ def build(
         for kind, data in (("", program), ("-executor", executor))
     ]
     entries = frozenset(answer.entries)
-    return Program(held[0], backend, entries, answer.problems, sites, executor=held[1])
+    return Program(
+        held[0],
+        backend,
+        entries,
+        answer.problems,
+        sites,
+        executor=held[1],
+        conditions=answer.conditions,
+    )
 
 
 def _held(sandbox: Sandbox, name: str, program: bytes) -> Path | None:

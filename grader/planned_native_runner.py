@@ -93,8 +93,6 @@ class PlannedNativeRunner(NativeRunner):
         made = self.plan_of(case, arguments)
         if not isinstance(made, Plan):
             return made
-        if (broken := self._violation(case, made)) is not None:
-            return broken
         counters = self._operation is Operation.measure
         try:
             document = native_plan.document(made, counters=counters)
@@ -102,7 +100,9 @@ class PlannedNativeRunner(NativeRunner):
             what = f"the emulator doesn't support {error}; this part runs on a GPU."
             return CaseResult(case, Verdict(Status.not_measured, what), observed_by="worker")
         answer = self._worker.ask(Operation.execute, arguments, document=document)
-        return self._combined(answer, made, arguments)
+        answer = self._combined(answer, made, arguments)
+        is_sound = isinstance(answer, Reply) and answer.code is Code.ok
+        return (self._violation(case, made) if is_sound else None) or answer
 
     def _violation(self, case: Case, made: Plan) -> CaseResult | None:
         """Whether host code asked for the device's data, which no plan can give it."""

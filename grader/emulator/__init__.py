@@ -7,6 +7,7 @@
         edits.py         text for text, line breaks kept
     tokens.py        C++ source to tokens: comments, texts and directives set apart
     unsupported.py   what is recognised and refused, with its line
+    conditions.py    what of a file the emulator's compiler may see otherwise than nvcc
     toolchain.py     g++, the precompiled header and the prebuilt runtime
     build.py         a .cu to programs, problems and a site table
     assembly.py      what is changed in a submission's assembly

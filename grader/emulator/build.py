@@ -19,6 +19,8 @@ from pathlib import Path
 from typing import Literal
 
 from . import assembly, compiler_output, glue, objects, rewriter, tokens, unsupported
+from .conditions import Condition
+from .conditions import find as find_conditions
 from .elf import Elf
 from .glue import Entry
 from .linking import Linker, LinkError
@@ -62,6 +64,7 @@ class Build:
     sites: dict[int, Site] = field(default_factory=dict)
     entries: tuple[str, ...] = ()
     executor: Path | None = None
+    conditions: tuple[Condition, ...] = ()  # that nvcc may see otherwise
 
 
 class _Failed(Exception):
@@ -237,7 +240,8 @@ class _Work:
         names = tuple(entry.name for entry in present)
         sites = {pc: site for each in made for pc, site in each.sites.items()}
         executor = made[1].path if len(made) > 1 else None
-        return Build(made[0].path, problems, sites, names, executor)
+        conditions = tuple(find_conditions(self.source))
+        return Build(made[0].path, problems, sites, names, executor, conditions)
 
     def _redirect(self) -> None:
         """The student's calls of these go to the runtime's functions."""

@@ -8,9 +8,10 @@ call them (include/warpgrade/launch.h); device variables are copied to and from 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from .elf import FUNCTION, OBJECT, Elf
+from .elf import FUNCTION, OBJECT, Elf, Symbol
 
 _ENTRIES = "__patchable_function_entries"
 _DEVICE_SECTIONS = ("warpgrade_device", "warpgrade_constant")
@@ -24,7 +25,7 @@ class Roots:
     kernels: tuple[str, ...]
     thunks: tuple[str, ...]
     variables: tuple[str, ...]
-    local: frozenset[str]  # those of them that no other object could name yet
+    others: tuple[str, ...]  # that are defined for other objects, too
 
     @property
     def all(self) -> tuple[str, ...]:
@@ -46,9 +47,10 @@ def find(elf: Elf) -> Roots:
     thunks = [s for s in functions.values() if _THUNK.fullmatch(s.name)]
     device = {i for i, each in enumerate(elf.sections) if each.name in _DEVICE_SECTIONS}
     variables = [s for s in elf.symbols if s.kind == OBJECT and s.section in device]
-    local = frozenset(s.name for s in (*kernels, *thunks, *variables) if s.is_local)
-    return Roots(_names(kernels), _names(thunks), _names(variables), local)
+    roots = {each.name for each in (*kernels, *thunks, *variables)}
+    others = [s for s in elf.symbols if s.is_defined and not s.is_local and s.name not in roots]
+    return Roots(_names(kernels), _names(thunks), _names(variables), _names(others))
 
 
-def _names(symbols: list) -> tuple[str, ...]:
+def _names(symbols: Iterable[Symbol]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(symbol.name for symbol in symbols))

@@ -70,11 +70,14 @@ class Linker:
 
     def _executor(self) -> Linked:
         roots = kernel_symbols.find(Elf(self.folder / "student.o"))
-        (self.folder / "globalised").write_text("\n".join(sorted(roots.local)))
         kept = self.folder / "roots.ld"
         kept.write_text("EXTERN(" + "\n".join(f'"{name}"' for name in roots.all) + ")\n")
         changes = [f"--remove-section={name}" for name in _RUN_BY_THEMSELVES]
-        changes += ["--globalize-symbols=globalised"] if roots.local else []
+        # No name but the roots': what our own object asks of the C++ library isn't the student's.
+        for change, names in (("globalize", roots.all), ("localize", roots.others)):
+            if names:
+                (self.folder / change).write_text("\n".join(names))
+                changes.append(f"--{change}-symbols={change}")
         done = self.run("objcopy", *changes, "student.o", "kernels.o")
         if done.returncode:
             raise LinkError(done.stderr[-1000:])

@@ -5,6 +5,7 @@
     extern __shared__ float s[];          float (&s)[] = *reinterpret_cast<float (*)[]>(...);
     __device__ int counter;               the same, in the section of device variables
     __noinline__                          __attribute__((noinline))
+    #include <cublas_v2.h>                nothing, where nothing of it is used
 
 Everything else of CUDA's is plain C++ with the headers in include/. Works on tokens (tokens.py), so
 comments, texts and whatever no parser knows stay as they are, and macros' bodies are rewritten as
@@ -16,8 +17,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from . import kernels, launches, variables
-from .edits import Edit, Trouble, apply
+from . import kernels, launches, unsupported, variables
+from .edits import Edit, Trouble, apply, line_breaks
 from .tokens import Source, Token
 
 
@@ -49,6 +50,9 @@ def rewrite(source: Source) -> Rewritten:
         edits.extend(variables.dynamic_shared(source.text, run.tokens))
         edits.extend(variables.in_sections(run.tokens))
         edits.extend(_single_tokens(run.tokens))
+    for unused in unsupported.unused_includes(source):
+        gone = source.text[unused.start : unused.end]
+        edits.append(Edit(unused.start, unused.end, line_breaks(gone)))
     text = apply(source.text, edits)
     return Rewritten(text, tuple(troubles), tuple(sorted(found)), frozenset(known))
 

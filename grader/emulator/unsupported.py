@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from . import tokens
-from .tokens import Run, Source, Token
+from .tokens import Directive, Run, Source, Token
 
 _INCLUDE = re.compile(r"#\s*include\s*[<\"](?P<name>[^>\"]+)[>\"]")
 
@@ -50,6 +50,35 @@ _HEADERS = {
     "cudaProfiler": "the driver API",
     "cooperative_groups/memcpy_async": "asynchronous copies (memcpy_async)",
     "cooperative_groups/scan": "cooperative groups' scans",
+}
+# The names that these headers bring, by what the include starts with: without one of them in the
+# code a header is not in use, and is left out. Every other header counts as used.
+_BROUGHT = {
+    "cublas": r"cublas\w*|CUBLAS_\w*",
+    "cudnn": r"cudnn\w*|CUDNN_\w*",
+    "cufft": r"cufft\w*|CUFFT_\w*",
+    "cusparse": r"cusparse\w*|CUSPARSE_\w*",
+    "cusolver": r"cusolver\w*|CUSOLVER_\w*",
+    "curand": r"curand\w*|CURAND_\w*",
+    "thrust/": r"thrust|THRUST_\w*",
+    "cub/": r"cub|CUB_\w*",
+    "cutlass/": r"cutlass|CUTLASS_\w*|cute",
+    "cute/": r"cute|CUTE_\w*",
+    "cuda/": r"cuda",
+    "mma.h": r"wmma|nvcuda",
+    "cuda_fp8": r"__nv_fp8\w*|__nv_cvt_\w*",
+    "cuda_fp6": r"__nv_fp6\w*|__nv_cvt_\w*",
+    "cuda_fp4": r"__nv_fp4\w*|__nv_cvt_\w*",
+    "cuda_pipeline": r"__pipeline_\w+|nvcuda",
+    "cudaTypedefs": r"PFN_\w+|cu[A-Z]\w+",
+    "nvrtc": r"nvrtc\w*|NVRTC_\w*",
+    "nvml": r"nvml\w*|NVML_\w*",
+    "nccl": r"nccl\w*|NCCL_\w*",
+    "nvtx": r"nvtx\w*|NVTX_\w*",
+    "nvToolsExt": r"nvtx\w*|NVTX_\w*",
+    "cuComplex": r"cu[CF]\w*|cuDouble\w*|make_cu\w*",
+    "cooperative_groups/memcpy_async": r"memcpy_async|wait|wait_prior",
+    "cooperative_groups/scan": r"inclusive_scan\w*|exclusive_scan\w*",
 }
 # By a name in the code.
 _NAMES = {
@@ -149,12 +178,33 @@ def find(source: Source) -> list[Unsupported]:
     return list(first.values())
 
 
+def unused_includes(source: Source) -> list[Directive]:
+    """The includes of what the emulator lacks and the file makes no use of."""
+    names = {token.text for run in source.runs() for token in run.tokens if token.kind == "name"}
+    return [
+        directive
+        for directive in source.directives
+        if (prefix := _lacking_header(directive)) and not _uses(prefix, names)
+    ]
+
+
+def _lacking_header(directive: Directive) -> str:
+    """Of an include of what the emulator lacks: what it starts with, as _HEADERS has it; or ""."""
+    match = _INCLUDE.match(directive.text)
+    return next((prefix for prefix in _HEADERS if match and match["name"].startswith(prefix)), "")
+
+
+def _uses(prefix: str, names: set[str]) -> bool:
+    pattern = _BROUGHT.get(prefix)
+    return pattern is None or any(re.fullmatch(pattern, name) for name in names)
+
+
 def _in_includes(source: Source) -> Iterator[Unsupported]:
+    unused = unused_includes(source)
     for directive in source.directives:
-        match = _INCLUDE.match(directive.text)
-        for prefix, feature in _HEADERS.items() if match else ():
-            if match and match["name"].startswith(prefix):
-                yield Unsupported(feature, directive.start)
+        prefix = _lacking_header(directive)
+        if prefix and directive not in unused:
+            yield Unsupported(_HEADERS[prefix], directive.start)
 
 
 def _in_names(run: Run) -> Iterator[Unsupported]:
@@ -179,7 +229,7 @@ def _next(run: Run, i: int) -> str:
 
 def _in_launches(code: Run) -> Iterator[Unsupported]:
     """Launches from device code."""
-    for start, end in _device_bodies(code.tokens):
+    for start, end in device_bodies(code.tokens):
         body = code.tokens[start:end]
         words = [token.text for token in body]
         if "__global__" in words or ("extern" in words and '"C"' in words):
@@ -189,7 +239,8 @@ def _in_launches(code: Run) -> Iterator[Unsupported]:
                 yield Unsupported("launches from device code (dynamic parallelism)", token.start)
 
 
-def _device_bodies(run: tuple[Token, ...]) -> Iterator[tuple[int, int]]:
+def device_bodies(run: tuple[Token, ...]) -> Iterator[tuple[int, int]]:
+    """The braces around the bodies of functions that run on the device alone, as indices."""
     for i, token in enumerate(run):
         if token.text not in ("__global__", "__device__"):
             continue

@@ -7,6 +7,7 @@ build, then the site table as JSON. The answer's text is JSON too:
     {"ok": whether there is an executable, "executable_bytes": ..., "executor_bytes": ...,
      "sites_bytes": ...,
      "entries": [names that are present],
+     "conditions": [{"line": ..., "macro": ...}: what nvcc may see otherwise],
      "problems": [{"kind": ..., "message": ..., "line": ... or null, "entry": ..., "detail": ...}]}
 
 The spawn message says what is wanted (`Wanted`). Nothing of this is believed: the executable is
@@ -60,6 +61,7 @@ class Made:
     sites: dict[str, Any] = field(default_factory=dict)
     entries: Sequence[str] = ()
     executor: Path | None = None
+    conditions: Sequence[dict[str, Any]] = ()  # that nvcc may see otherwise
 
 
 def serve(requests: socket.socket, output: int, path: str, wanted: dict[str, Any]) -> None:
@@ -150,6 +152,7 @@ def _deliver(made: Made, output: int) -> dict[str, Any]:
         "sites_bytes": len(sites),
         "entries": list(made.entries),
         "problems": made.problems[:MAX_PROBLEMS],
+        "conditions": made.conditions[:MAX_PROBLEMS],
     }
 
 
@@ -189,6 +192,7 @@ def _build_for_emulator(source: Path, wanted: Wanted, folder: Path) -> Made:
         {str(pc): dataclasses.astuple(site) for pc, site in made.sites.items()},
         made.entries,
         made.executor,
+        [dataclasses.asdict(each) for each in made.conditions],
     )
 
 

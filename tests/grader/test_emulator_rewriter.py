@@ -249,11 +249,8 @@ def test_no_text_breaks_the_rewriter_or_shifts_its_lines(text: str) -> None:
     ("code", "feature"),
     [
         ('asm volatile("mov.u32 %0, 1;" : "=r"(x));', "inline assembly (PTX)"),
-        ("#include <mma.h>", "tensor core operations (wmma)"),
-        ("#include <thrust/sort.h>", "Thrust"),
-        ("#include <cub/cub.cuh>", "CUB"),
-        ('#include "cublas_v2.h"', "cuBLAS"),
-        ("#include <cuda/pipeline>", "libcu++ (<cuda/...>)"),
+        ("#include <crt/mma.h>", "CUDA's internal headers"),
+        ("using namespace nvcuda;", "tensor core operations (wmma)"),
         ("cuda::std::array<int, 3> a;", "libcu++ (namespace cuda)"),
         ("auto grid = cg::this_grid();", "synchronisation of the whole grid (this_grid)"),
         ("__managed__ int x;", "managed memory (__managed__)"),
@@ -270,6 +267,33 @@ def test_what_the_emulator_lacks_is_found_at_its_place(code: str, feature: str) 
     (found,) = unsupported.find(source)
     assert found.feature.startswith(feature)
     assert source.line(found.offset) == 2
+
+
+HEADERS = [
+    ("#include <mma.h>", "wmma::fragment<int> f;", "tensor core operations (wmma)"),
+    ("#include <thrust/sort.h>", "auto f = thrust::sort;", "Thrust"),
+    ("#include <cub/cub.cuh>", "using A = cub::BlockReduce<int, 32>;", "CUB"),
+    ('#include "cublas_v2.h"', "cublasHandle_t handle;", "cuBLAS"),
+    ("#include <cuda/pipeline>", "cuda::pipeline p;", "libcu++ (<cuda/...>)"),
+    ("#include <cuda_fp8.h>", "__nv_fp8_e4m3 x;", "8-bit floating-point types"),
+]
+
+
+@pytest.mark.parametrize(("include", "use", "feature"), HEADERS)
+def test_a_header_that_the_emulator_lacks_counts_where_it_is_used(
+    include: str, use: str, feature: str
+) -> None:
+    text = f"int before;\n{include}\n{use}\n"
+    source = tokens.read(text)
+    first = unsupported.find(source)[0]
+    assert (first.feature, source.line(first.offset)) == (feature, 2)
+
+
+@pytest.mark.parametrize("include", [include for include, _, _ in HEADERS])
+def test_a_header_that_the_file_makes_no_use_of_is_left_out(include: str) -> None:
+    source = tokens.read(f"int before;\n{include}\nint after;\n")
+    assert unsupported.find(source) == []
+    assert rewriter.rewrite(source).text == "int before;\n\nint after;\n"
 
 
 def test_what_is_named_in_comments_texts_and_code_that_is_off_is_supported() -> None:

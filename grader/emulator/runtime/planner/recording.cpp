@@ -28,7 +28,7 @@ namespace {
 
 constexpr std::size_t most_steps = 20'000;                    // of a call
 constexpr std::size_t most_uploaded = std::size_t{1} << 20;   // bytes of a call
-constexpr std::size_t most_text = std::size_t{3} << 20;       // bytes of the plan
+constexpr std::size_t most_text = std::size_t{7} << 18;       // bytes of a call
 constexpr std::size_t most_printed = 16'000;
 constexpr std::size_t most_buffers = 4'000;
 

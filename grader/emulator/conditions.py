@@ -1,0 +1,63 @@
+"""Preprocessor conditions that may come out otherwise for nvcc than for the emulator's compiler.
+
+A file that tests a macro which only one of them defines can have one kernel for the emulator and
+another for the GPU. A condition on a macro that the file defines itself comes out the same.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from . import unsupported
+from .tokens import Directive, Source
+
+_TESTS = frozenset({"if", "ifdef", "ifndef", "elif", "elifdef", "elifndef"})
+_NAME = re.compile(r"\b[A-Za-z_]\w*")
+# Names that compilers and CUDA's headers define, or the emulator's do.
+_OF_COMPILERS = re.compile(r"__\w*|_[A-Z]\w*|CUDA\w*|NV_?\w*|WARPGRADE\w*|warpgrade\w*")
+# Both define these, alike in what a submission may ask of them. (nvcc calls g++ for the host's
+# code, and its device code is told of the same host compiler.)
+_ALIKE_TEXT = """
+__CUDACC__ __NVCC__ __cplusplus __linux__ __linux __unix__ __x86_64__ __GNUC__ __LP64__
+__FILE__ __LINE__ __func__ __FUNCTION__ __BYTE_ORDER__ __SIZEOF_POINTER__ __CHAR_BIT__
+"""
+_ALIKE = frozenset(_ALIKE_TEXT.split())
+_ARCHITECTURE = "__CUDA_ARCH__"  # of both in device code; in host code nvcc doesn't define it
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A test of a macro that the two compilers may answer differently."""
+
+    line: int
+    macro: str
+
+
+def find(source: Source) -> list[Condition]:
+    """Those of a file, in its order."""
+    own = {name for each in source.directives if (name := _defined(each))}
+    bodies = list(unsupported.device_bodies(source.code.tokens))
+    inside = [
+        (source.code.tokens[start].start, source.code.tokens[end].start) for start, end in bodies
+    ]
+    found = []
+    for each in source.directives:
+        for name in _tested(each):
+            in_device_code = any(start < each.start < end for start, end in inside)
+            known = name in own or name in _ALIKE or (name == _ARCHITECTURE and in_device_code)
+            if not known and _OF_COMPILERS.fullmatch(name):
+                found.append(Condition(source.line(each.start), name))
+    return found
+
+
+def _defined(directive: Directive) -> str:
+    found = re.match(r"#\s*define\s+(\w+)", directive.text)
+    return found[1] if found else ""
+
+
+def _tested(directive: Directive) -> Iterator[str]:
+    if directive.word in _TESTS:
+        names = _NAME.findall(directive.text.partition(directive.word)[2])
+        yield from dict.fromkeys(name for name in names if name != "defined")
