@@ -79,11 +79,7 @@ def run_function(
     frame = Frame(function)
     frame.put(function.arguments, arguments)
     state.depth += 1
-    if len(function.blocks) == 1:
-        yield from run_block(state, frame, function.blocks[0])
-        returned = frame.take(_last(function.blocks[0]).operands)
-    else:
-        returned = yield from _run_blocks(state, frame, function)
+    returned = yield from run_blocks(state, frame, function.blocks)
     state.depth -= 1
     return returned
 
@@ -94,22 +90,28 @@ def _last(block: Block) -> Op:
     return block.ops[-1]
 
 
-def _run_blocks(
-    state: State, frame: Frame, function: Function
+def run_blocks(
+    state: State, frame: Frame, blocks: Sequence[Block]
 ) -> Generator[None, None, list[Pair]]:
-    """Blocks in their order, each for the programs that reach it. Branches lead forwards only."""
+    """Blocks in their order, each for the programs that reach it: what they return.
+
+    Branches lead forwards only.
+    """
+    if len(blocks) == 1:
+        yield from run_block(state, frame, blocks[0])
+        return frame.take(_last(blocks[0]).operands)
     outer = state.active
     everyone = np.ones(state.programs, bool) if outer is None else outer
     waiting: dict[int, np.ndarray] = {0: everyone}
     returned: list[Pair] | None = None
-    for number, block in enumerate(function.blocks):
+    for number, block in enumerate(blocks):
         here = waiting.pop(number, None)
         if here is None or not here.any():
             continue
         state.active = None if here.all() else here
         yield from run_block(state, frame, block)
         last = _last(block)
-        if last.name == "tt.return":
+        if last.name.endswith(".return"):
             values = frame.take(last.operands)
             returned = values if returned is None else _all_merged(here, values, returned)
         for chosen, (target, given) in zip(
@@ -117,15 +119,19 @@ def _run_blocks(
         ):
             if target <= number:
                 raise MalformedIR("a branch backwards")
-            slots = function.blocks[target].arguments
-            arrived = waiting.get(target)
-            new = frame.take(given)
-            if arrived is not None:
-                new = _all_merged(chosen, new, frame.take(slots))
-            frame.put(slots, new)
-            waiting[target] = chosen if arrived is None else arrived | chosen
+            _arrive(frame, blocks[target].arguments, given, chosen, target in waiting)
+            before = waiting.get(target)
+            waiting[target] = chosen if before is None else before | chosen
     state.active = outer
     return returned or []
+
+
+def _arrive(
+    frame: Frame, slots: Sequence[int], given: Sequence[int], chosen: np.ndarray, again: bool
+) -> None:
+    """Hand a block the values that a branch to it gives, for the programs that take it."""
+    new = frame.take(given)
+    frame.put(slots, _all_merged(chosen, new, frame.take(slots)) if again else new)
 
 
 def _ways(state: State, frame: Frame, last: Op, here: np.ndarray) -> list[np.ndarray]:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from .control import run_block
+from .control import run_blocks
 from .errors import MalformedIR, NotModelled
 from .floats import computed, round_to
 from .ir import Block, Op
@@ -49,15 +49,15 @@ _IDEMPOTENT = {"arith.maxnumf", "arith.minnumf", "arith.maximumf", "arith.minimu
 }
 
 
-def _region(op: Op) -> Block:
-    if len(op.regions) != 1 or len(op.regions[0]) != 1:
-        raise NotModelled(f"{op.name} with branches in it")
-    return op.regions[0][0]
+def _region(op: Op) -> list[Block]:
+    if len(op.regions) != 1:
+        raise MalformedIR(f"{op.name} with {len(op.regions)} regions")
+    return op.regions[0]
 
 
-def _single(block: Block) -> str | None:
+def _single(blocks: list[Block]) -> str | None:
     """The name of the only operation of a region that combines two elements, if there is one."""
-    ops = block.ops
+    block, ops = blocks[0], blocks[0].ops
     alone = len(ops) == 2 and len(block.arguments) == 2 and len(ops[0].results) == 1
     if alone and sorted(ops[0].operands) == sorted(block.arguments):
         return ops[0].name if ops[1].operands == ops[0].results else None
@@ -65,19 +65,19 @@ def _single(block: Block) -> str | None:
 
 
 def _combined(
-    state: State, frame: Frame, block: Block, operands: list[Pair], shape: tuple[int, ...]
+    state: State, frame: Frame, blocks: list[Block], operands: list[Pair], shape: tuple[int, ...]
 ) -> list[Pair]:
     """The region applied to arrays of elements, all programs and elements at once."""
-    if any(op.regions or op.name == "tt.call" for op in block.ops):
-        return _by_element(state, frame, block, operands, shape)
+    if len(blocks) > 1 or any(op.regions or op.name == "tt.call" for op in blocks[0].ops):
+        return _by_element(state, frame, blocks, operands, shape)
     outer, state.active = state.active, None
-    results = _run_region(state, frame, block, operands)
+    results = _run_region(state, frame, blocks, operands)
     state.active = outer
     return [_broadcast(pair, shape) for pair in results]
 
 
 def _by_element(
-    state: State, frame: Frame, block: Block, operands: list[Pair], shape: tuple[int, ...]
+    state: State, frame: Frame, blocks: list[Block], operands: list[Pair], shape: tuple[int, ...]
 ) -> list[Pair]:
     """The region with every element as a program of its own, since they may part ways."""
     count = math.prod(shape)
@@ -85,15 +85,21 @@ def _by_element(
     apart = State(state.execution, linear)
     apart.depth = state.depth
     flat = [_reshaped(_broadcast(pair, shape), (count,)) for pair in operands]
-    results = _run_region(apart, frame, block, flat)
+    results = _run_region(apart, frame, blocks, flat)
     return [_reshaped(_broadcast(pair, (count,)), shape) for pair in results]
 
 
-def _run_region(state: State, frame: Frame, block: Block, operands: list[Pair]) -> list[Pair]:
-    frame.put(block.arguments, operands)
-    for _ in run_block(state, frame, block):
+def _run_region(
+    state: State, frame: Frame, blocks: list[Block], operands: list[Pair]
+) -> list[Pair]:
+    frame.put(blocks[0].arguments, operands)
+    run = run_blocks(state, frame, blocks)
+    while True:
+        try:
+            next(run)
+        except StopIteration as end:
+            return end.value
         raise NotModelled("waiting for another program in a reduction")
-    return frame.take(block.ops[-1].operands)
 
 
 def _broadcast(pair: Pair, shape: tuple[int, ...]) -> Pair:
@@ -155,9 +161,9 @@ def _joined(first: list[Pair], second: list[Pair]) -> list[Pair]:
 
 @operation("tt.reduce")
 def _reduce(op: Op) -> Run:
-    axis, block = op.attributes["axis"] + 1, _region(op)
+    axis, blocks = op.attributes["axis"] + 1, _region(op)
     quick = None
-    single = _single(block)
+    single = _single(blocks)
     if len(op.operands) == 1 and single is not None:
         quick = _quick_reduce(op, axis, single)
 
@@ -168,7 +174,7 @@ def _reduce(op: Op) -> Run:
         while (length := pairs[0][0].shape[-1]) > 1:
             half = length // 2
             left, right = _cut(pairs, slice(half)), _cut(pairs, slice(half, 2 * half))
-            halves = _combined(state, frame, block, left + right, left[0][0].shape)
+            halves = _combined(state, frame, blocks, left + right, left[0][0].shape)
             pairs = halves if length % 2 == 0 else _joined(halves, _cut(pairs, slice(-1, None)))
         dropped = [
             (value[..., 0], poison and Poison(poison.where[..., 0], poison.origin))
@@ -214,8 +220,8 @@ def _quick_reduce(op: Op, axis: int, single: str) -> Callable[[State, Frame], bo
 
 @operation("tt.scan")
 def _scan(op: Op) -> Run:
-    axis, backwards, block = op.attributes["axis"] + 1, op.attributes.get("reverse"), _region(op)
-    single = _single(block)
+    axis, backwards, blocks = op.attributes["axis"] + 1, op.attributes.get("reverse"), _region(op)
+    single = _single(blocks)
     function = _SCAN.get(single or "") if len(op.operands) == 1 else None
     kind = op.types[0].kind
     if kind not in ("f32", "f64", "i8", "i16", "i32", "i64"):
@@ -238,7 +244,7 @@ def _scan(op: Op) -> Run:
             step, length = 1, pairs[0][0].shape[-1]
             while step < length:
                 left, right = _cut(pairs, slice(-step)), _cut(pairs, slice(step, None))
-                new = _combined(state, frame, block, left + right, left[0][0].shape)
+                new = _combined(state, frame, blocks, left + right, left[0][0].shape)
                 pairs = _joined(_cut(pairs, slice(step)), new)
                 step *= 2
         if backwards:
@@ -258,8 +264,8 @@ def _scan(op: Op) -> Run:
 @operation("tt.map_elementwise")
 def _map(op: Op) -> Run:
     """A scalar function of `pack` neighbours at a time, for all elements at once."""
-    block, pack = _region(op), op.attributes.get("pack", 1)
-    if len(block.arguments) != pack * len(op.operands):
+    blocks, pack = _region(op), op.attributes.get("pack", 1)
+    if len(blocks[0].arguments) != pack * len(op.operands):
         raise MalformedIR("tt.map_elementwise of another number of operands")
     if pack != 1:
         raise NotModelled("tl.map_elementwise with pack above 1")
@@ -269,6 +275,6 @@ def _map(op: Op) -> Run:
     def run(state: State, frame: Frame) -> None:
         operands = frame.take(op.operands)
         whole = np.broadcast_shapes((1, *shape), *(value.shape for value, _ in operands))
-        frame.put(op.results, _combined(state, frame, block, operands, whole))
+        frame.put(op.results, _combined(state, frame, blocks, operands, whole))
 
     return run

@@ -1,0 +1,253 @@
+"""Branches, loops, calls and programs that part ways or wait for each other."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+
+from grader.worker.ttir.errors import TooManySteps, WaitsForever
+from grader.worker.ttir.executor import Limits
+
+from .launching import launching
+
+
+@triton.jit
+def _collatz(x, out):
+    pid = tl.program_id(0)
+    n = tl.load(x + pid)
+    steps = 0
+    while n != 1:
+        if n % 2 == 0:  # noqa: SIM108
+            n = n // 2
+        else:
+            n = 3 * n + 1
+        steps += 1
+    tl.store(out + pid, steps)
+
+
+def test_while_loops_of_different_lengths():
+    x = torch.arange(1, 40, dtype=torch.int32)
+    out = torch.empty_like(x)
+    with launching() as launches:
+        _collatz[(39,)](x, out)
+
+    def collatz(n):
+        return 0 if n == 1 else 1 + collatz(n // 2 if n % 2 == 0 else 3 * n + 1)
+
+    assert out.tolist() == [collatz(n) for n in range(1, 40)]
+    assert launches.findings == []
+
+
+@triton.jit
+def _triangle(out, n, B: tl.constexpr):
+    pid = tl.program_id(0)
+    total = tl.zeros((B,), tl.int32)
+    last = -1
+    for i in range(pid, n, 3):
+        if i > 5:
+            total += i
+            for j in range(i):
+                total += tl.where(tl.arange(0, B) == j, 1, 0)
+        last = i
+    tl.store(out + pid * B + tl.arange(0, B), total + last)
+
+
+def test_for_loops_and_branches_that_differ_between_programs():
+    out = torch.empty(12, 8, dtype=torch.int32)
+    with launching():
+        _triangle[(12,)](out, 11, B=8)
+    for pid in range(12):
+        total, last = [0] * 8, -1
+        for i in range(pid, 11, 3):
+            if i > 5:
+                total = [each + i + (place < i) for place, each in enumerate(total)]
+            last = i
+        assert out[pid].tolist() == [each + last for each in total]
+
+
+@triton.jit
+def _early(x, out, n):
+    pid = tl.program_id(0)
+    if pid == 3:
+        return
+    value = tl.load(x + pid)
+    if value < 0:
+        tl.store(out + pid, -1.0)
+        return
+    tl.store(out + pid, value * 2)
+
+
+def test_early_returns():
+    x = torch.tensor([1.0, -2.0, 3.0, 4.0, -5.0])
+    out = torch.zeros(5)
+    with launching():
+        _early[(5,)](x, out, 5)
+    assert out.tolist() == [2.0, -1.0, 6.0, 0.0, -1.0]
+
+
+@triton.jit
+def _clamped(a, b):
+    if a > b:
+        return b, a
+    if a < 0:
+        return a * 0, a
+    return a, b
+
+
+@triton.jit(noinline=True)
+def _apart(a, n):
+    return a + n
+
+
+@triton.jit
+def _calls(x, out, B: tl.constexpr):
+    pid = tl.program_id(0)
+    i = tl.arange(0, B)
+    low, high = 0.0, 0.0
+    for j in range(3):
+        value = tl.load(x + pid * 3 + j)
+        a, b = _clamped(value, 1.0)
+        low += a
+        high += b
+    total = _apart(tl.sum(tl.load(x + i)), pid)
+    tl.store(out + pid * 3, low)
+    tl.store(out + pid * 3 + 1, high)
+    tl.store(out + pid * 3 + 2, total)
+
+
+def test_functions_that_stay_functions():
+    x = torch.tensor([0.5, 2.0, -3.0, 1.5, -1.0, 0.25, 7.0, 0.0])
+    out = torch.empty(2, 3)
+    with launching() as launches:
+        _calls[(2,)](x, out, B=8)
+    assert any("tt.call" in text for text in launches.texts)
+    for pid in range(2):
+        values = [float(x[pid * 3 + j]) for j in range(3)]
+        pairs = [(1.0, v) if v > 1 else (0.0, v) if v < 0 else (v, 1.0) for v in values]
+        expected = [sum(p[0] for p in pairs), sum(p[1] for p in pairs), float(x.sum()) + pid]
+        assert out[pid].tolist() == pytest.approx(expected)
+
+
+@triton.jit
+def _locked(lock, total, out, rounds):
+    pid = tl.program_id(0)
+    for _ in range(rounds):
+        while tl.atomic_cas(lock, 0, 1) == 1:
+            pass
+        value = tl.load(total)
+        tl.store(total, value + pid)
+        tl.atomic_xchg(lock, 0)
+    tl.store(out + pid, pid)
+
+
+def test_a_spin_lock():
+    lock, total = torch.zeros(1, dtype=torch.int32), torch.zeros(1, dtype=torch.int32)
+    out = torch.empty(20, dtype=torch.int32)
+    with launching():
+        _locked[(20,)](lock, total, out, 3)
+    assert total.item() == 3 * 190
+    assert lock.item() == 0
+
+
+@triton.jit
+def _barrier(arrived, x, out, n: tl.constexpr):
+    pid = tl.program_id(0)
+    tl.store(x + pid, pid + 1)
+    tl.atomic_add(arrived, 1)
+    while tl.atomic_add(arrived, 0) < n:
+        pass
+    tl.store(out + pid, tl.sum(tl.load(x + tl.arange(0, n))))
+
+
+def test_programs_that_wait_for_later_ones():
+    arrived, x = torch.zeros(1, dtype=torch.int32), torch.zeros(16, dtype=torch.int32)
+    out = torch.empty(16, dtype=torch.int32)
+    with launching():
+        _barrier[(16,)](arrived, x, out, n=16)
+    assert out.tolist() == [136] * 16
+
+
+@triton.jit
+def _volatile(flag, out):
+    pid = tl.program_id(0)
+    if pid == 0:
+        while tl.load(flag, volatile=True) == 0:
+            pass
+        tl.store(out, 7)
+    else:
+        tl.store(flag, 1)
+
+
+def test_a_flag_that_is_polled_by_volatile_loads():
+    flag, out = torch.zeros(1, dtype=torch.int32), torch.zeros(1, dtype=torch.int32)
+    with launching():
+        _volatile[(2,)](flag, out)
+    assert out.item() == 7
+
+
+def test_waiting_for_nobody_ends():
+    arrived, x = torch.zeros(1, dtype=torch.int32), torch.zeros(16, dtype=torch.int32)
+    with launching(limits=Limits(idle_turns=20)), pytest.raises((WaitsForever, TooManySteps)):
+        _volatile[(1,)](arrived, x)
+
+
+@triton.jit
+def _endless(out):
+    n = 1
+    while n > 0:
+        n = (n + 1) % 1000 + 1
+    tl.store(out, n)
+
+
+def test_an_endless_loop_ends():
+    with launching(limits=Limits(steps=10_000)), pytest.raises(TooManySteps, match="10,000"):
+        _endless[(1,)](torch.zeros(1, dtype=torch.int32))
+
+
+@triton.jit
+def _last_block(x, partial, counter, out, n: tl.constexpr, B: tl.constexpr):
+    pid = tl.program_id(0)
+    tl.store(partial + pid, tl.sum(tl.load(x + pid * B + tl.arange(0, B))))
+    if tl.atomic_add(counter, 1) == n - 1:
+        tl.store(out, tl.sum(tl.load(partial + tl.arange(0, n))))
+
+
+def test_the_last_program_to_arrive_sees_all_parts():
+    x, partial = torch.rand(8 * 32), torch.empty(8)
+    counter, out = torch.zeros(1, dtype=torch.int32), torch.empty(1)
+    with launching():
+        _last_block[(8,)](x, partial, counter, out, n=8, B=32)
+    torch.testing.assert_close(out[0], x.sum())
+
+
+@triton.jit
+def _queue(counter, out, n, B: tl.constexpr):
+    tile = tl.atomic_add(counter, 1)
+    while tile < n:
+        tl.store(out + tile * B + tl.arange(0, B), tile)
+        tile = tl.atomic_add(counter, 1)
+
+
+def test_a_queue_of_tiles():
+    counter, out = torch.zeros(1, dtype=torch.int32), torch.zeros(10, 4, dtype=torch.int32)
+    with launching():
+        _queue[(3,)](counter, out, 10, B=4)
+    assert out[:, 3].tolist() == list(range(10))
+    assert counter.item() == 13
+
+
+@triton.jit
+def _grid(out):
+    x, y, z = tl.program_id(0), tl.program_id(1), tl.program_id(2)
+    nx, ny = tl.num_programs(0), tl.num_programs(1)
+    tl.store(out + x + nx * (y + ny * z), x + 10 * y + 100 * z + 1000 * tl.num_programs(2))
+
+
+def test_grids_of_three_dimensions():
+    out = torch.empty(4, 3, 2, dtype=torch.int32)
+    with launching():
+        _grid[(2, 3, 4)](out)
+    assert out[3, 2, 1].item() == 4321
+    assert out[0, 0, 1].item() == 4001
