@@ -1,6 +1,6 @@
 """A plan of CUDA C++ as an executor takes it: a compact document of little-endian fields.
 
-    header   magic, version, flags (1: count accesses)
+    header   magic, version, flags (1: count accesses, 2: variables of the device begin anew)
     buffers  argument (-1: none), kind, bytes, name
     kernels  the source's name, the function's symbol ("": only the thunk knows it), the thunk's
     steps    what to do, then its fields
@@ -21,7 +21,8 @@ from grader.emulator.report import Copies, Report
 from grader.plan import Launch, Plan
 from grader.plan.model import Alloc, Copy, Fill, Free, Readback, Refused, Step, Upload, View
 
-_MAGIC, _VERSION, _COUNTERS = 0x58454757, 1, 1
+_MAGIC, _VERSION = 0x58454757, 1
+_COUNTERS, _FRESH_VARIABLES = 1, 2
 _KINDS = {"argument": 0, "device": 1, "symbol": 2}
 HOST = 0xFFFFFFFF  # as a buffer's number
 _ALLOC, _FREE, _FILL, _COPY, _UPLOAD, _LAUNCH = range(1, 7)
@@ -31,9 +32,12 @@ class NotExecutable(ValueError):
     """A plan that asks for what the emulator's executor doesn't do; the message says what."""
 
 
-def document(plan: Plan, calls: Sequence[int] = (0,), counters: bool = False) -> bytes:
+def document(
+    plan: Plan, calls: Sequence[int] = (0,), counters: bool = False, fresh_variables: bool = True
+) -> bytes:
     """The steps of these calls of a plan, one after another.
 
+    Not with `fresh_variables`, `__device__` variables are as the last plan left them.
     Raises NotExecutable. Where a plan's second call relies on what the first one left behind,
     `calls` has to be (0, 1).
     """
@@ -50,7 +54,9 @@ def document(plan: Plan, calls: Sequence[int] = (0,), counters: bool = False) ->
         for each in plan.buffers
         if (kind := _kind(each.kind)) is not None
     ]
-    header = struct.pack("<III", _MAGIC, _VERSION, _COUNTERS * counters)
+    header = struct.pack(
+        "<III", _MAGIC, _VERSION, _COUNTERS * counters | _FRESH_VARIABLES * fresh_variables
+    )
     return header + _listed(buffers) + _listed(kernels.rows) + _listed(steps)
 
 

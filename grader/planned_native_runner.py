@@ -26,7 +26,6 @@ class PlannedNativeRunner(NativeRunner):
     """Runs the cases of one CUDA C++ variant by plan. Its program must be a planned one."""
 
     _planner: Worker | None = None
-    _planner_has_inputs = False
     _planned_report: report.Report | None = None
 
     def close(self) -> None:
@@ -45,6 +44,7 @@ class PlannedNativeRunner(NativeRunner):
         A Reply is one of those that a program which runs at once gives too.
         """
         self._planned_report = None
+        self._drop_planner()  # each plan is that of a first call and the one after it
         failure = self._start_planner(arguments)
         if failure is not None:
             return failure
@@ -75,18 +75,14 @@ class PlannedNativeRunner(NativeRunner):
         return self._load_failure
 
     def _start_planner(self, arguments: Sequence[Argument]) -> CaseResult | None:
-        has_inputs = _only_host_inputs(arguments)
-        if self._planner is not None and has_inputs is not self._planner_has_inputs:
-            self._drop_planner()
-        if self._load_failure is not None or self._planner is not None:
+        if self._load_failure is not None:
             return self._load_failure
-        buffers = self._arena.buffers[: INPUTS + 1] if has_inputs else []
+        buffers = self._arena.buffers[: INPUTS + 1] if _only_host_inputs(arguments) else []
         planner = self._sandbox.worker(
             self.program.path, self.variant.entry, buffers, self._limits, self._options
         )
         self._load_failure = self._loaded(planner, len(arguments))
         self._planner = planner if self._load_failure is None else None
-        self._planner_has_inputs = has_inputs
         return self._load_failure
 
     def _ask(self, case: Case, arguments: Sequence[Argument]) -> Reply | Death | CaseResult:
@@ -95,7 +91,8 @@ class PlannedNativeRunner(NativeRunner):
             return made
         counters = self._operation is Operation.measure
         try:
-            document = native_plan.document(made, counters=counters)
+            # Whoever keeps results in the device's variables is to be seen giving old ones.
+            document = native_plan.document(made, counters=counters, fresh_variables=False)
         except native_plan.NotExecutable as error:
             what = f"the emulator doesn't support {error}; this part runs on a GPU."
             return CaseResult(case, Verdict(Status.not_measured, what), observed_by="worker")

@@ -96,7 +96,7 @@ Answer execute(Call& call, const std::string& document) {
     try {
         executor::Steps steps(document, arguments);
         begin_entry(steps.wants_counters());
-        executor::restore_device_variables();
+        if (steps.wants_fresh_variables()) executor::restore_device_variables();
         for (std::size_t i = 0; i < arguments.size(); ++i) {
             const Tensor& tensor = call.tensors[i];
             const Description& told = tensor.description;

@@ -102,7 +102,8 @@ Answer make_plan(Call& call) {
         plan::begin_call();
         end = run_entry(call_entry, &call, each == 0);
     }
-    end_entry(before);  // what only the first call allocates is kept for later ones
+    end_entry(before);  // what the first call allocates may be kept for later ones
+    if (end == EntryEnd::returned && !finding_count()) plan::report_left_behind();
     if (end == EntryEnd::unsupported) return unsupported_answer();
     if (end == EntryEnd::exception) return answer(Code::raised, "C++", "an exception");
     if (!plan::excess().empty()) return answer(Code::raised, "Plan", plan::excess());

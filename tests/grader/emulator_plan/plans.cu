@@ -134,3 +134,19 @@ ENTRY uploads_everything() {
     cudaMemcpy(device, values.data(), values.size() * sizeof(float), cudaMemcpyHostToDevice);
     cudaFree(device);
 }
+
+__device__ int calls_so_far;
+__global__ void counts(float* out) {
+    if (threadIdx.x == 0) ++calls_so_far;
+    __syncthreads();
+    out[threadIdx.x] = static_cast<float>(calls_so_far);
+}
+ENTRY counter(float* out) { counts<<<1, 256>>>(out); }
+
+ENTRY left_behind_once(const float* in, float* out, int n) {
+    static bool begun;
+    float* lost;
+    if (!begun) cudaMalloc(&lost, 64);
+    begun = true;
+    copy<<<4, 64>>>(in, out, n);
+}

@@ -154,3 +154,12 @@ def test_a_plan_has_bounds(program: PlannedProgram, entry: str, words: str) -> N
 def test_two_planners_give_the_same_plan(program: PlannedProgram) -> None:
     for entry in ("structure", "streams", "pointer_array"):
         assert planned(program, entry) == planned(program, entry)
+
+
+def test_memory_that_a_later_call_makes_no_use_of_is_a_leak(program: PlannedProgram) -> None:
+    outcome = program.run("left_behind_once")
+    assert [each.kind for each in outcome.report.findings] == ["leak"]
+
+
+def test_variables_of_the_device_begin_anew_with_each_document(program: PlannedProgram) -> None:
+    assert program.run("counter", times=3).out[0] == 1

@@ -12,7 +12,7 @@ namespace warpgrade::executor {
 namespace {
 
 constexpr std::uint32_t magic = 0x58454757;  // "WGEX"
-constexpr std::uint32_t version = 1, counters = 1;
+constexpr std::uint32_t version = 1, counters = 1, fresh_variables = 2;
 constexpr std::uint32_t host = ~std::uint32_t{0};  // as a buffer: memory that is no kernel's
 
 enum class Kind : std::uint32_t { argument, device, symbol };
@@ -164,7 +164,7 @@ void place_argument(Buffer& buffer, const std::vector<ArgumentMemory>& arguments
 }  // namespace
 
 struct Steps::Content {
-    bool counters;
+    std::uint32_t flags;
     std::vector<Buffer> buffers;
     std::vector<Kernel> kernels;
     std::vector<Step> steps;
@@ -269,7 +269,7 @@ Steps::Steps(const std::string& document, const std::vector<ArgumentMemory>& arg
     if (reader.value<std::uint32_t>() != magic || reader.value<std::uint32_t>() != version) {
         throw BadDocument("not a document of this version");
     }
-    content_->counters = reader.value<std::uint32_t>() & counters;
+    content_->flags = reader.value<std::uint32_t>();
     for (std::size_t left = reader.count(); left; --left) {
         Buffer buffer = read_buffer(reader);
         if (buffer.kind == Kind::argument) place_argument(buffer, arguments);
@@ -287,7 +287,8 @@ Steps::Steps(const std::string& document, const std::vector<ArgumentMemory>& arg
 
 Steps::~Steps() { delete content_; }
 
-bool Steps::wants_counters() const { return content_->counters; }
+bool Steps::wants_counters() const { return content_->flags & counters; }
+bool Steps::wants_fresh_variables() const { return content_->flags & fresh_variables; }
 
 void Steps::run() {
     for (Step& step : content_->steps) {

@@ -27,6 +27,7 @@ public:
     Steps(const std::string& document, const std::vector<ArgumentMemory>& arguments);
     ~Steps();
     bool wants_counters() const;
+    bool wants_fresh_variables() const;  // of the device, as the program has them at its start
     // Throws BadDocument where a step asks for what the plan can't have: memory beyond its buffer.
     void run();
 

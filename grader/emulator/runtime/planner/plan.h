@@ -14,6 +14,9 @@ void add_argument(int argument, const void* low, std::size_t bytes, bool host_sp
 // What follows belongs to the entry's next call.
 void begin_call();
 
+// Reports memory that an earlier call has left behind and the last one made no use of.
+void report_left_behind();
+
 // Why the plan is none (it has too many steps, say); "" while it is one.
 const std::string& excess();
 // The whole plan as JSON, all of it ASCII.

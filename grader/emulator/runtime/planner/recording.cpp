@@ -42,6 +42,8 @@ struct Buffer {
     std::string name;
     unsigned line;
     bool freed;
+    Address pc;             // that allocated it
+    std::size_t last_call;  // that made use of it
 };
 
 struct KernelName {
@@ -154,7 +156,7 @@ std::size_t buffer_of_symbol(Address a) {
             const Buffer& known = current.buffers[i];
             if (known.kind == Kind::symbol && known.low == each.low) return i;
         }
-        return add_buffer({Kind::symbol, -1, each.low, each.bytes, each.symbol, 0, false});
+        return add_buffer({Kind::symbol, -1, each.low, each.bytes, each.symbol, 0, false, 0, 0});
     }
     return none;
 }
@@ -175,12 +177,14 @@ std::size_t buffer_at(Address a) {
 }
 
 std::string place_of(std::size_t buffer, Address a) {
+    current.buffers[buffer].last_call = current.call;
     const auto offset = static_cast<long long>(a - current.buffers[buffer].low);
     return number(static_cast<long long>(buffer)) + "," + number(offset);
 }
 
 std::string view(Address a, std::size_t pitch, std::size_t width, std::size_t height) {
     const std::size_t buffer = buffer_at(a);
+    current.buffers[buffer].last_call = current.call;
     const auto offset = static_cast<long long>(a - current.buffers[buffer].low);
     const bool rows = height > 1;
     return "{\"buffer\":" + number(static_cast<long long>(buffer)) +
@@ -321,7 +325,7 @@ void fill(const RowsFill& fill, Address pc) {
 
 void allocated(const void* p, size_t bytes, Address pc) {
     const std::size_t buffer = add_buffer({Kind::device, -1, reinterpret_cast<Address>(p), bytes,
-                                           "", plan::line_of(pc), false});
+                                           "", plan::line_of(pc), false, pc, current.call});
     add_step("alloc", "\"buffer\":" + number(buffer), pc);
 }
 
@@ -365,12 +369,20 @@ void begin() { current = {}; }
 
 void add_argument(int argument, const void* low, std::size_t bytes, bool) {
     current.buffers.push_back(
-        {Kind::argument, argument, reinterpret_cast<Address>(low), bytes, "", 0, false});
+        {Kind::argument, argument, reinterpret_cast<Address>(low), bytes, "", 0, false, 0, 0});
 }
 
 void begin_call() {
     current.call = current.calls_begun++;
     current.steps = current.uploaded = 0;
+}
+
+void report_left_behind() {
+    for (const Buffer& each : current.buffers) {
+        if (each.kind != Kind::device || each.freed || each.last_call == current.call) continue;
+        report_finding(FindingKind::leak, each.pc, nullptr, 0, nullptr,
+                       "a cudaMalloc of %zu bytes is never freed", each.bytes);
+    }
 }
 
 const std::string& excess() { return current.excess; }
