@@ -9,6 +9,7 @@
     unsupported.py   what is recognised and refused, with its line
     conditions.py    what of a file the emulator's compiler may see otherwise than nvcc
     toolchain.py     g++, the precompiled header and the prebuilt runtime
+    joining.py       our own objects to one
     build.py         a .cu to programs, problems and a site table
     assembly.py      what is changed in a submission's assembly
     linking.py       an object to a planner and an executor, or to one program

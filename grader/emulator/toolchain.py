@@ -24,10 +24,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from .elf import Elf
+from . import joining
 
 HERE = Path(__file__).parent
 NATIVE = HERE.parent / "worker" / "native"
+_OWN = (Path(__file__), Path(joining.__file__))
 LEAST_GCC = 10
 KEPT_ENTRIES = 4  # of the cache: older ones go when a new one is built
 COMPILE_SECONDS = 300.0
@@ -258,7 +259,7 @@ def _key(compiler: str, version: str) -> str:
     for text in (compiler, version, *STUDENT_FLAGS, *_PREBUILT_FLAGS, repr(HEADERS)):
         digest.update(text.encode() + b"\0")
     headers = [p for f in (HERE / "include", HERE / "runtime") for p in f.rglob("*.h")]
-    for path in sorted({*headers, *_sources(), *NATIVE.glob("*.h"), Path(__file__)}):
+    for path in sorted({*headers, *_sources(), *NATIVE.glob("*.h"), *_OWN}):
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()[:24]
 
@@ -326,32 +327,9 @@ def _join_all(scratch: Path) -> None:
 
 
 def _join(program: str, scratch: Path) -> tuple[list[str], list[str]]:
-    """One object of all ours that a program has. Its own symbols are hidden, its sections renamed:
-    student code can neither name nor replace what is inside, and a stray store is known to hit it.
-    Returns the symbols that it has for others, and those that it wants of others."""
+    """One object of all ours that a program has: see joining.py, also for what is returned."""
     parts = [_object(each, scratch) for each in _sources() if _belongs(each, program)]
-    joined = scratch / "joined.o"
-    _run(["ld", "-r", "--force-group-allocation", *parts, "-o", joined], scratch)
-    elf = Elf(joined)
-    public = sorted(
-        {s.name for s in elf.symbols if s.is_defined and not s.is_local and _is_public(s.name)}
-    )
-    wanted = sorted({s.name for s in elf.symbols if not s.is_defined and s.name})
-    keep = scratch / "keep.txt"
-    keep.write_text("".join(name + "\n" for name in public))
-    renames = [
-        f"--rename-section=.{name}=warpgrade_{name.replace('.', '_')}"
-        for name in ("text", "data", "bss", "data.rel.local")
-    ]
-    options = ["--strip-debug", f"--keep-global-symbols={keep}", *renames]
-    _run(["objcopy", *options, joined, scratch / f"{program}.o"], scratch)
-    joined.unlink()
-    keep.unlink()
-    return public, wanted
-
-
-def _is_public(name: str) -> bool:
-    return not name.startswith(("_Z", "DW.ref."))
+    return joining.join(parts, scratch / f"{program}.o", lambda command: _run(command, scratch))
 
 
 def _forget_old(root: Path, folder: Path) -> None:

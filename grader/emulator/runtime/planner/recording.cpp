@@ -11,6 +11,8 @@
 #include "../host_guard.h"
 #include "../observe.h"
 #include "../symbols.h"
+#include "buffers.h"
+#include "json.h"
 #include "plan.h"
 
 // Kernels are linked, never run; their code asks for these.
@@ -26,25 +28,17 @@ __thread char warpgrade_dynamic_shared[warpgrade_dynamic_shared_bytes]
 namespace warpgrade {
 namespace {
 
+using plan::base64;
+using plan::Buffer;
+using plan::Buffers;
+using plan::Kind;
+using plan::number;
+using plan::quoted;
+
 constexpr std::size_t most_steps = 20'000;                    // of a call
 constexpr std::size_t most_uploaded = std::size_t{1} << 20;   // bytes of a call
 constexpr std::size_t most_text = std::size_t{7} << 18;       // bytes of a call
 constexpr std::size_t most_printed = 16'000;
-constexpr std::size_t most_buffers = 4'000;
-
-enum class Kind { argument, device, symbol };
-
-struct Buffer {
-    Kind kind;
-    int argument;  // its place in the signature, or -1
-    Address low;
-    std::size_t bytes;
-    std::string name;
-    unsigned line;
-    bool freed;
-    Address pc;             // that allocated it
-    std::size_t last_call;  // that made use of it
-};
 
 struct KernelName {
     std::string name, function, thunk;
@@ -52,7 +46,7 @@ struct KernelName {
 };
 
 struct Plan {
-    std::vector<Buffer> buffers;
+    Buffers buffers;
     std::vector<KernelName> kernels;
     std::string calls[2];
     std::size_t call = 0, calls_begun = 0, steps = 0, uploaded = 0;
@@ -60,43 +54,6 @@ struct Plan {
     bool told_of_time = false;
 };
 Plan current;
-
-// ---- Text ---------------------------------------------------------------------------------------
-
-std::string number(long long value) { return std::to_string(value); }
-
-std::string quoted(const std::string& text) {
-    std::string result = "\"";
-    for (const char letter : text) {
-        const auto byte = static_cast<unsigned char>(letter);
-        if (byte < 0x20 || byte > 0x7e || letter == '"' || letter == '\\') {
-            char escape[8];
-            std::snprintf(escape, sizeof escape, "\\u%04x", byte);
-            result += escape;
-        } else {
-            result += letter;
-        }
-    }
-    return result + '"';
-}
-
-std::string base64(const char* data, std::size_t bytes) {
-    static const char letters[] =
-        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    std::string result;
-    result.reserve((bytes + 2) / 3 * 4);
-    for (std::size_t i = 0; i < bytes; i += 3) {
-        const std::size_t left = std::min<std::size_t>(3, bytes - i);
-        unsigned group = 0;
-        for (std::size_t k = 0; k < 3; ++k) {
-            group = group << 8 | (k < left ? static_cast<unsigned char>(data[i + k]) : 0u);
-        }
-        for (std::size_t k = 0; k < 4; ++k) {
-            result += k <= left ? letters[group >> (18 - 6 * k) & 63] : '=';
-        }
-    }
-    return result;
-}
 
 // ---- Steps --------------------------------------------------------------------------------------
 
@@ -128,52 +85,13 @@ void note_upload(std::size_t bytes) {
     }
 }
 
-// ---- Buffers ------------------------------------------------------------------------------------
+// ---- Places -------------------------------------------------------------------------------------
 
 std::size_t add_buffer(Buffer buffer) {
-    if (current.buffers.size() >= most_buffers) {
-        exceed("the entry uses more than " + number(most_buffers) + " pieces of memory");
+    if (current.buffers.size() >= Buffers::most) {
+        exceed("the entry uses more than " + number(Buffers::most) + " pieces of memory");
     }
-    current.buffers.push_back(std::move(buffer));
-    return current.buffers.size() - 1;
-}
-
-bool holds(const Buffer& buffer, Address a) { return a - buffer.low <= buffer.bytes; }
-
-// How far an address lies from a buffer: 0 inside of it, 1 for the byte behind its end.
-std::size_t distance(const Buffer& buffer, Address a) {
-    if (a < buffer.low) return buffer.low - a;
-    return a - buffer.low < buffer.bytes ? 0 : a - buffer.low - buffer.bytes + 1;
-}
-
-constexpr std::size_t none = ~std::size_t{0};
-
-// The buffer of a `__device__` or `__constant__` variable; noted when it is first asked for.
-std::size_t buffer_of_symbol(Address a) {
-    for (const Variable& each : device_variables()) {
-        if (a - each.low >= each.bytes) continue;
-        for (std::size_t i = 0; i < current.buffers.size(); ++i) {
-            const Buffer& known = current.buffers[i];
-            if (known.kind == Kind::symbol && known.low == each.low) return i;
-        }
-        return add_buffer({Kind::symbol, -1, each.low, each.bytes, each.symbol, 0, false, 0, 0});
-    }
-    return none;
-}
-
-// The buffer that an address of the device belongs to: the one that holds it, or else the nearest.
-std::size_t buffer_at(Address a) {
-    std::size_t best = none;
-    for (std::size_t i = 0; i < current.buffers.size(); ++i) {
-        const Buffer& each = current.buffers[i];
-        const bool near = in_arena(each.low) ? in_arena(a) : holds(each, a);
-        if (!near) continue;
-        const std::size_t far = distance(each, a);
-        const std::size_t least = best == none ? none : distance(current.buffers[best], a);
-        // Memory may have been given out again: then the later one counts.
-        if (best == none || far < least || (far == least && !each.freed)) best = i;
-    }
-    return best == none && in_image(a) ? buffer_of_symbol(a) : best;
+    return current.buffers.add(std::move(buffer));
 }
 
 std::string place_of(std::size_t buffer, Address a) {
@@ -183,7 +101,7 @@ std::string place_of(std::size_t buffer, Address a) {
 }
 
 std::string view(Address a, std::size_t pitch, std::size_t width, std::size_t height) {
-    const std::size_t buffer = buffer_at(a);
+    const std::size_t buffer = current.buffers.at(a);
     current.buffers[buffer].last_call = current.call;
     const auto offset = static_cast<long long>(a - current.buffers[buffer].low);
     const bool rows = height > 1;
@@ -204,8 +122,8 @@ std::string relocations(const char* data, std::size_t bytes) {
         Address word;
         std::memcpy(&word, data + at, sizeof word);
         if (word < page_bytes) continue;
-        const std::size_t buffer = buffer_at(word);
-        if (buffer == none) continue;
+        const std::size_t buffer = current.buffers.at(word);
+        if (buffer == Buffers::none) continue;
         found += (found.empty() ? "[" : ",[") + number(at) + "," + place_of(buffer, word) + "]";
     }
     return "\"pointers\":[" + found + "]";
@@ -218,7 +136,7 @@ std::string host_pointers(const char* data, std::size_t bytes) {
     for (std::size_t at = 0; at + 8 <= bytes; at += 8) {
         Address word;
         std::memcpy(&word, data + at, sizeof word);
-        if (word < page_bytes || buffer_at(word) != none || !describe_host(word)) continue;
+        if (word < page_bytes || current.buffers.at(word) != Buffers::none || !describe_host(word)) continue;
         found += (found.empty() ? "" : " ") + number(at);
     }
     return found.empty() ? "" : ",\"host_pointers\":" + quoted(found);
@@ -368,7 +286,7 @@ namespace plan {
 void begin() { current = {}; }
 
 void add_argument(int argument, const void* low, std::size_t bytes, bool) {
-    current.buffers.push_back(
+    current.buffers.add(
         {Kind::argument, argument, reinterpret_cast<Address>(low), bytes, "", 0, false, 0, 0});
 }
 
