@@ -24,12 +24,17 @@ Pair = tuple[Any, Poison | None]
 def run_block(state: State, frame: Frame, block: Block) -> Steps:
     """Execute the operations of a block."""
     state.execution.count(block, state.programs)
+    values, poison = frame.values, frame.poison
     for op in block.ops:
         run = op.run or prepare(op)
         if op.runs_programs_apart:
             yield from run(state, frame)
         else:
             run(state, frame)
+        for slot in op.dead:
+            values[slot] = None
+            if poison:
+                poison.pop(slot, None)
 
 
 def run_region(state: State, frame: Frame, block: Block) -> Generator[None, None, list[Pair]]:

@@ -108,12 +108,8 @@ def _print(op: Op) -> Run:
     "gpu.barrier",
     "ttg.barrier",
     "tt.debug_barrier",
-    "ttng.fence",
-    "ttng.fence_async_shared",
-    "nvvm.griddepcontrol.wait",
-    "nvvm.griddepcontrol.launch.dependents",
-    "ttng.griddepcontrol_wait",
-    "ttng.griddepcontrol_launch_dependents",
+    "tt.grid_dependency_wait",
+    "tt.grid_dependency_launch_dependents",
 )
 def _nothing(op: Op) -> Run:
     """Promises to the compiler, and waiting for what has happened already."""

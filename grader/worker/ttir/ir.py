@@ -60,6 +60,7 @@ class Op:
     used: bool = True  # whether anything uses a result
     run: Callable[..., Any] | None = None  # decided at the first execution
     runs_programs_apart: bool = False  # control flow: `run` makes a generator
+    dead: list[int] = field(default_factory=list)  # what nothing needs afterwards
 
 
 @dataclass(slots=True)

@@ -47,6 +47,7 @@ def load(
     addresses: np.ndarray,
     mask: np.ndarray | None,
     other: tuple[np.ndarray, Poison | None] | None,
+    way: str = "load",
 ) -> tuple[np.ndarray, Poison | None]:
     """What memory holds at addresses under a mask, and elsewhere the other value."""
     declared = op.types[0]
@@ -55,7 +56,7 @@ def load(
     mask = lanes_mask(state, mask, rank)
     found = places(state, op, "load", addresses, mask, width)
     if state.execution.observers:
-        tell(state, op, "load", width, addresses, mask, declared.shape)
+        tell(state, op, way, width, addresses, mask, declared.shape)
     if len(found) == 1 and found[0].chosen is None:
         return from_bits(found[0].reading(dtype), kind), None
     shape = np.broadcast_shapes(addresses.shape, () if mask is None else mask.shape)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from .errors import MalformedIR, NotModelled
+from .errors import MalformedIR
 from .floats import computed, from_bits, is_float, round_to, stored
 from .ir import Op, Type
 from .poison import Poison, reshaped, union
@@ -293,8 +293,3 @@ def _histogram(op: Op) -> Run:
                 frame.poison[out] = Poison(found.where.any(axis=1, keepdims=True), found.origin)
 
     return run
-
-
-@operation("tt.elementwise_inline_asm")
-def _inline_assembly(op: Op) -> Run:
-    raise NotModelled("inline assembly (tl.inline_asm_elementwise)")

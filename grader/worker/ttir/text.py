@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from . import typing_rules
+from . import liveness, typing_rules
 from .errors import MalformedIR, NotModelled, TooDeeplyNested, TooManyOperations, TooMuchText
 from .ir import UNKNOWN, Block, Function, Module, Op, Type, walk
 from .locations import Locations
@@ -77,14 +77,21 @@ class _Reader:
 
     def functions(self) -> dict[str, Function]:
         functions: dict[str, Function] = {}
+        open_modules = 0
         while self.at < len(self.lines):
             line = self.lines[self.at]
             self.at += 1
             if line.startswith("tt.func "):
                 function = self._function(line)
                 functions[function.name] = function
-            elif not line.startswith(("module", "}", "{-#", "#-}", "!")):
+            elif line.startswith("module") and line.endswith("{"):
+                open_modules += 1
+            elif line.startswith("}") and open_modules:
+                open_modules -= 1
+            else:
                 raise MalformedIR(f"{line[:80]!r} outside of a function")
+        if open_modules:
+            raise MalformedIR("a module without an end")
         return functions
 
     def _function(self, line: str) -> Function:
@@ -102,6 +109,7 @@ class _Reader:
         name = matched[2].strip('"')
         for op in walk(blocks):
             op.used = any(slot in self.uses for slot in op.results)
+        liveness.mark(blocks)
         return Function(name, types, arguments, blocks, self.count, matched[1] == "public")
 
     def _parameters(self, text: str) -> tuple[list[int], list[Type]]:
@@ -235,6 +243,8 @@ class _Reader:
         return line[:start], self.locations.place(line[start + 5 : -1])
 
     def _plain(self, name: str, rest: str, place: tuple[str, int]) -> Op:
+        if name == "tt.elementwise_inline_asm":
+            raise NotModelled("inline assembly (tl.inline_asm_elementwise)", place)
         body, types = _split_types(rest)
         op = Op(name, [], [], [], [], body, {}, place)
         if name in ("cf.br", "cf.cond_br"):

@@ -7,7 +7,7 @@ import re
 from .errors import BlockTooLarge, MalformedIR
 from .ir import Type
 
-MAX_ELEMENTS = 1 << 24  # of a block; Triton itself allows 2**20
+MAX_ELEMENTS = 1 << 20  # of a block, as Triton has it
 _TENSOR = re.compile(r"((?:\d{1,9}x)*)(.+)", re.DOTALL)
 _SCALAR = re.compile(r"[a-z]\w{0,20}")
 _ELEMENT_NAMES = {"index": "i64"}

@@ -251,3 +251,23 @@ def test_grids_of_three_dimensions():
         _grid[(2, 3, 4)](out)
     assert out[3, 2, 1].item() == 4321
     assert out[0, 0, 1].item() == 4001
+
+
+@triton.jit
+def _polled(flags, out, n):
+    pid = tl.program_id(0)
+    if pid + 1 < n:
+        tl.atomic_poll(flags + pid + 1, 1)
+    total = tl.atomic_load(out) + pid
+    tl.atomic_store(out, total)
+    tl.atomic_store(flags + pid, 1)
+
+
+@pytest.mark.skipif(not hasattr(tl, "atomic_poll"), reason="this Triton has no atomic_poll")
+def test_polling_for_the_next_program():
+    flags, out = torch.zeros(9, dtype=torch.int32), torch.zeros(1, dtype=torch.int32)
+    with launching() as launches:
+        _polled[(9,)](flags, out, 9)
+    assert out.item() == 36
+    assert flags.tolist() == [1] * 9
+    assert launches.findings == []

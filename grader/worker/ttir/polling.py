@@ -1,0 +1,89 @@
+"""Atomic loads and stores, and waiting for a value (tl.atomic_poll), which Triton has since 3.9."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .control import Steps
+from .errors import MalformedIR
+from .floats import from_bits, stored, to_bits, width_of
+from .ir import Op
+from .loading import load
+from .places import lanes_mask, places, tell, write
+from .poison import check, report
+from .registry import Run, control_flow, operation
+from .state import Frame, State
+
+TURNS_OF_A_TIMEOUT = 100  # in which all waiting programs go on; there is no clock here
+
+
+@operation("tt.atomic_load")
+def _load(op: Op) -> Run:
+    pointer, *rest = op.operands
+    out = op.results[0]
+
+    def run(state: State, frame: Frame) -> None:
+        if frame.poison:
+            for slot in op.operands:
+                check(state, frame, slot, op)
+        mask = frame.values[rest[0]] if rest else None
+        frame.put([out], [load(state, op, frame.values[pointer], mask, None, way="atomic")])
+
+    return run
+
+
+@operation("tt.atomic_store")
+def _store(op: Op) -> Run:
+    pointer, source, *rest = op.operands
+    kind, block = op.operand_types[0].pointee, op.operand_types[0].shape
+
+    def run(state: State, frame: Frame) -> None:
+        addresses, value = frame.values[pointer], frame.values[source]
+        mask = lanes_mask(state, frame.values[rest[0]] if rest else None, len(block))
+        poison = frame.poison.get(source)
+        if poison is not None:
+            report(state, poison, op, mask, addresses, width_of(kind))
+        write(state, op, "atomic", kind, addresses, to_bits(value, kind), mask, block)
+
+    return run
+
+
+@control_flow("tt.atomic_poll")
+def _poll(op: Op) -> Run:
+    """Programs take turns in kernels that have this, so that others can bring the value about."""
+    pointer, expected = op.operands[:2]
+    times_out, out = len(op.operands) > 2, op.results[0]
+    block = op.operand_types[0]
+    kind, width = block.pointee, width_of(block.pointee)
+
+    def matches(state: State, frame: Frame) -> np.ndarray:
+        addresses = frame.values[pointer]
+        mask = lanes_mask(state, None, len(block.shape))
+        found = places(state, op, "load", addresses, mask, width)
+        wanted = frame.values[expected]
+        shape = (state.programs, *block.shape)
+        same = np.zeros(shape, bool)
+        for each in found:
+            here = from_bits(each.reading(stored(kind)), kind) == wanted
+            same = same | (here if each.chosen is None else here & each.chosen)
+        return same
+
+    def run(state: State, frame: Frame) -> Steps:
+        turn = 0
+        while True:
+            same = matches(state, frame)
+            active = state.active_as(len(block.shape))
+            if (same if active is None else same | ~active).all():
+                break
+            turn += 1
+            if times_out and turn > TURNS_OF_A_TIMEOUT:
+                break
+            if not state.execution.interleaved:
+                raise MalformedIR("a program that waits")
+            yield
+        if state.execution.observers:
+            addresses, mask = frame.values[pointer], lanes_mask(state, None, len(block.shape))
+            tell(state, op, "atomic", width, addresses, mask, block.shape)
+        frame.put([out], [(same, None)])
+
+    return run
