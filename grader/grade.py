@@ -12,7 +12,6 @@ from grader.allowed_paths import DeviceName
 from grader.correctness import Effort
 from grader.evidence import Evidence, VariantEvidence
 from grader.session import (
-    MAX_FILE_BYTES,
     PUBLIC_SEED,
     Progress,
     Session,
@@ -29,7 +28,6 @@ from grader.side_by_side import (
 from grader.spec import Exercise
 
 __all__ = [
-    "MAX_FILE_BYTES",
     "PUBLIC_SEED",
     "Progress",
     "Session",

@@ -25,9 +25,10 @@ from grader.allowed_paths import DeviceName
 from grader.batch.keys import NO_FILE, Conditions, Keys
 from grader.correctness import Effort
 from grader.evidence import MemoryEvidence, PartEvidence, PerformanceEvidence, VariantEvidence
-from grader.session import MAX_FILE_BYTES, Progress, Session, Step
+from grader.session import Progress, Session, Step
 from grader.spec import Exercise, Variant
 from grader.status import Status
+from grader.submitted import MAX_FILE_BYTES
 
 INTERPRETER = "interpreter"
 STUCK_SECONDS = 3600.0  # without a case done: far beyond what limits of CPU time allow one

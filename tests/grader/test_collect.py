@@ -23,8 +23,8 @@ from grader.batch.collect.files import Item, Listing, Unreadable, read_file
 from grader.batch.collect.git_time import _applied, commit_time
 from grader.batch.collect.names import Quality, Wanted, identifier
 from grader.batch.records import Handin
-from grader.grade import MAX_FILE_BYTES
 from grader.spec import Exercise, load_all
+from grader.submitted import MAX_FILE_BYTES
 from tests.synthetic_class import tarred, zipped
 
 EXERCISES: Mapping[str, Exercise] = {

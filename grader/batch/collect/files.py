@@ -7,10 +7,11 @@ a secret nor a FIFO that never answers gets in.
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+from grader.submitted import Unreadable, read_file, reason
 
 MAX_FILES = 10_000  # of one hand-in
 MAX_DEPTH = 10  # folders in folders
@@ -18,10 +19,6 @@ MAX_DEPTH = 10  # folders in folders
 LITTER = frozenset({"__MACOSX", ".DS_Store", "Thumbs.db", "desktop.ini", "__pycache__", ".git"})
 # Installed packages, thousands of files with names such as softmax.py. Hidden folders are the same.
 _PACKAGES = frozenset({"site-packages", "node_modules"})
-
-
-class Unreadable(Exception):
-    """A file, a folder or an archive can't be read; the message says why, in a line."""
 
 
 class TooMany(Unreadable):
@@ -91,27 +88,6 @@ def skipped_folder(path: str) -> str:
         if is_skipped(name):
             return "/".join(parts[:depth])
     return ""
-
-
-def reason(error: OSError) -> str:
-    """What the system says about a failure, without the path."""
-    return error.strerror or type(error).__name__
-
-
-def read_file(path: Path, limit: int) -> bytes:
-    """At most `limit` bytes of a regular file that is no link. Raises Unreadable."""
-    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    try:
-        descriptor = os.open(path, flags)
-    except OSError as error:
-        raise Unreadable(f"can't be read: {reason(error)}") from None
-    with open(descriptor, "rb") as file:  # noqa: PTH123 (a descriptor, no path)
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise Unreadable("is no regular file")
-        try:
-            return file.read(limit)
-        except OSError as error:
-            raise Unreadable(f"can't be read: {reason(error)}") from None
 
 
 def listed(folder: Path) -> Listing:

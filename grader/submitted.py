@@ -1,0 +1,69 @@
+"""Files of a submission, read without following links and without opening anything but files.
+
+A symbolic link may lead to the solution or to a secret, a FIFO never ends, a device never stops:
+each is refused by what it is.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from pathlib import Path
+
+MAX_FILE_BYTES = 1 << 20
+MAX_MODULES = 64  # Python files beside the one that is graded
+
+
+class Unreadable(Exception):
+    """A file, a folder or an archive can't be read; the message says why, in a line."""
+
+
+def read_file(path: Path, limit: int) -> bytes:
+    """At most `limit` bytes of a regular file that is no link. Raises Unreadable."""
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    try:
+        descriptor = os.open(path, flags)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise Unreadable("is a symbolic link; expected the file itself") from None
+        raise Unreadable(f"can't be read: {reason(error)}") from None
+    with open(descriptor, "rb") as file:  # noqa: PTH123 (a descriptor, no path)
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise Unreadable("is no regular file")
+        try:
+            return file.read(limit)
+        except OSError as error:
+            raise Unreadable(f"can't be read: {reason(error)}") from None
+
+
+def reason(error: OSError) -> str:
+    """What the system says about a failure, without the path."""
+    return error.strerror or type(error).__name__
+
+
+def contents(path: Path) -> bytes | str:
+    """A file of a submission; or, as text, why there is none that can be graded."""
+    if not os.path.lexists(path):
+        return f"there is no {path.name}"
+    try:
+        data = read_file(path, MAX_FILE_BYTES + 1)
+    except Unreadable as error:
+        return f"{path.name} {error}"
+    if len(data) > MAX_FILE_BYTES:
+        return f"{path.name} is larger than {MAX_FILE_BYTES >> 20} MiB"
+    return data
+
+
+def modules(folder: Path) -> dict[str, bytes]:
+    """The Python files directly in a submission's folder, by name; those that can be read.
+
+    A file that is graded may import them. At most MAX_MODULES, in the order of their names.
+    """
+    try:
+        with os.scandir(folder) as entries:
+            names = sorted(each.name for each in entries if each.name.endswith(".py"))
+    except OSError:
+        return {}
+    read = {name: contents(folder / name) for name in names[:MAX_MODULES]}
+    return {name: data for name, data in read.items() if isinstance(data, bytes)}
