@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from grader import policy
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any
+
+from grader import policy, source_reading
 from grader.evidence import Failure
+from grader.policy.findings import instead_of
 from grader.spec import Exercise, Tensor, Variant
 from grader.status import Status
 
@@ -40,10 +45,30 @@ def _violations(exercise: Exercise, variant: Variant, data: bytes) -> list[polic
     rules = exercise.rules_of(variant)
     if variant.language == "cuda":
         # Compilers take any bytes in comments and texts; the rules are about what is ASCII.
-        return policy.cuda.check(data.decode("utf-8-sig", "replace"), rules)
+        return _checked(policy.cuda.check, data.decode("utf-8-sig", "replace"), rules)
     try:
         source = data.decode("utf-8-sig")
     except UnicodeDecodeError:
+        if variant.language == "triton" and _names_an_encoding(data):
+            return [_unreadable("the file is not UTF-8")]
         return []  # nor does Python read it: loading it says where
     tensors = [isinstance(argument, Tensor) for argument in exercise.signature(variant)]
-    return policy.check(source, variant.entry, rules, tensors)
+    return _checked(policy.check, source, variant.entry, rules, tensors)
+
+
+def _checked(check: Callable[..., list[policy.Violation]], *given: Any) -> list[policy.Violation]:
+    """What a check finds, in a process with limits; where it doesn't end, that is the breach."""
+    try:
+        found = source_reading.limited(lambda: [asdict(each) for each in check(*given)])
+    except source_reading.TooInvolved as error:
+        return [_unreadable(f"the file is too involved to be read: {error}")]
+    return [policy.Violation(**each) for each in found]
+
+
+def _names_an_encoding(data: bytes) -> bool:
+    """Whether one of the first two lines says how the file is encoded, as PEP 263 has it."""
+    return any(b"coding" in line for line in data.splitlines()[:2])
+
+
+def _unreadable(message: str) -> policy.Violation:
+    return policy.Violation("unreadable", 1, 1, message, instead_of("unreadable"))
