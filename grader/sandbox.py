@@ -56,8 +56,11 @@ class Sandbox:
         level: Level | None = None,
         required: bool = False,
         native: bool = False,
+        plans: bool = False,
     ) -> None:
         """`native`: its workers compile CUDA C++ and run what came of it, without Python.
+
+        `plans`: its workers plan, compile and execute Triton kernels (worker/plan_processes.py).
 
         `level` asks for one confinement; None for the strongest that works here.
 
@@ -66,6 +69,7 @@ class Sandbox:
         """
         self.device = device
         self.native = native
+        self.plans = plans
         self.confinement = confinement.choose(level, device, required)
         self._home = ""
         self._parent_pid = 0
@@ -89,6 +93,13 @@ class Sandbox:
     def description(self) -> str:
         """What confines a worker, in a word, for the report."""
         return self.confinement.level.value
+
+    @property
+    def _kind(self) -> str:
+        """What its workers do: see worker/zygote.py."""
+        if self.native:
+            return "native"
+        return "plans" if self.plans else "python"
 
     @property
     def is_started(self) -> bool:
@@ -156,8 +167,11 @@ class Sandbox:
         options: Sequence[str] = (),
         page: int | None = None,
         on_gpu: bool = False,
+        role: str = "",
     ) -> Worker:
         """Fork a worker for the entry of a submission file, over the arena's buffers.
+
+        Of a sandbox for plans `role` says what it becomes: see worker/plan_processes.py.
 
         `page` is the descriptor of a page shared with the clock: see timing/request_page.py.
         `on_gpu`: the buffers are gpu_memory.py's.
@@ -168,6 +182,7 @@ class Sandbox:
         """
         wanted: dict[str, Any] = {"path": str(path), "entry": entry, "options": list(options)}
         wanted["on_gpu"] = on_gpu
+        wanted["role"] = role
         if page is not None:
             wanted["page"] = True
             buffers = [*buffers, (page, PAGE_BYTES, True)]
@@ -267,7 +282,7 @@ class Sandbox:
             self.confinement,
             [
                 *(sys.executable, "-I", "-B", str(WORKER_PROGRAM)),
-                *(str(control.fileno()), "native" if self.native else "python"),
+                *(str(control.fileno()), self._kind),
             ],
             scratch=self.scratch,
             submission=Path(self._home) / "submission",
@@ -304,8 +319,9 @@ class Sandbox:
             "TRITON_DEFAULT_FP_FUSION": "1",
         }
         if self.device != "cuda":
-            environment["TRITON_INTERPRET"] = "1"
             environment["CUDA_VISIBLE_DEVICES"] = ""
+            if not self.plans:
+                environment["TRITON_INTERPRET"] = "1"
         else:
             keep = ("LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_VISIBLE_DEVICES", "TRITON_LIBCUDA_PATH")
             environment |= {name: os.environ[name] for name in keep if name in os.environ}

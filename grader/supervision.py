@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import select
 import signal
 import socket
@@ -21,7 +22,7 @@ from typing import Protocol
 
 import psutil
 
-from grader import processes
+from grader import memfds, processes
 from grader.worker import protocol
 from grader.worker.protocol import Code, Operation, ProtocolError, Reply, Request
 
@@ -33,6 +34,7 @@ MOST_PROCESSES = 64  # of one worker at a time
 INHERITED_BYTES = 1 << 30  # resident, but the forking parent's: torch and triton
 FORK_SECONDS = 20.0  # milliseconds, unless a submission has stopped the forking parent
 END_SECONDS = 1.0  # for a worker that has closed its socket to be gone
+_LENGTH = re.compile(r"[0-9a-f]{16}")  # of a long answer
 TELL_SECONDS = 5.0  # for the forking parent to tell how a worker that is gone ended
 
 
@@ -122,17 +124,57 @@ class Worker:
         arguments: Sequence[protocol.Argument] = (),
         repeat: int = 0,
         limits: Limits | None = None,
+        document: bytes = b"",
     ) -> Reply | Death:
         """Send a request and wait for its answer, within the limits.
 
-        After a Death the worker is gone, and so is every process it left.
+        A `document` travels with it as a sealed memfd. After a Death the worker is gone, and so is
+        every process it left.
         """
         started = time.monotonic()
-        died = self.post(operation, arguments, repeat)
+        died = self.post(operation, arguments, repeat, document)
         return died or self._await(limits or self.limits, started)
 
+    def ask_at_length(
+        self,
+        operation: Operation,
+        arguments: Sequence[protocol.Argument] = (),
+        limits: Limits | None = None,
+        document: bytes = b"",
+    ) -> Reply | Death:
+        """As `ask`, for an answer that may be longer than one reply: see worker/answers.py.
+
+        The whole text is in the Reply. A worker that doesn't keep to the convention misbehaves.
+        """
+        died = self.post(operation, arguments, 0, document)
+        return died or self.wait_at_length(limits)
+
+    def wait_at_length(self, limits: Limits | None = None) -> Reply | Death:
+        """Wait, within the limits, for the whole of what may be a long answer."""
+        answer = self.wait(limits)
+        if isinstance(answer, Death) or answer.code is not Code.ok:
+            return answer
+        head, newline, text = answer.text.partition("\n")
+        length = int(head, 16) if newline and _LENGTH.fullmatch(head) else -1
+        parts, got = [text], len(text.encode())
+        while 0 <= got < length <= protocol.MAX_LONG_TEXT:
+            part = self.ask(Operation.more, (), got, limits)
+            if isinstance(part, Death):
+                return part
+            if part.code is not Code.ok or not part.text:
+                break
+            parts.append(part.text)
+            got += len(part.text.encode())
+        if got != length:
+            return self._bury(time.monotonic(), Cause.misbehaved)
+        return Reply(answer.sequence, Code.ok, "".join(parts))
+
     def post(
-        self, operation: Operation, arguments: Sequence[protocol.Argument] = (), repeat: int = 0
+        self,
+        operation: Operation,
+        arguments: Sequence[protocol.Argument] = (),
+        repeat: int = 0,
+        document: bytes = b"",
     ) -> Death | None:
         """Send a request and don't wait: `answered` and `wait` tell what comes of it."""
         self._sequence += 1
@@ -141,7 +183,11 @@ class Worker:
         message = request.pack()
         started = time.monotonic()
         try:
-            self._requests.send(message)
+            if document:
+                with memfds.sealed(document) as descriptor:
+                    socket.send_fds(self._requests, [message], [descriptor])
+            else:
+                self._requests.send(message)
         except BlockingIOError:  # it answers without reading what it is asked
             return self._bury(started, Cause.misbehaved)
         except OSError:

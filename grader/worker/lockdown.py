@@ -55,11 +55,15 @@ def secure_parent(plan: dict[str, Any]) -> None:
         _load_filter(base64.b64decode(plan["filter"]))
 
 
-def secure_worker(plan: dict[str, Any]) -> None:
-    """Confine one worker, right after its fork and before it reads any of the submission."""
+def secure_worker(plan: dict[str, Any], traceable: bool = True) -> None:
+    """Confine one worker, right after its fork and before it reads any of the submission.
+
+    One that isn't `traceable` keeps its memory and descriptors in /proc from the others, who run
+    as the same user.
+    """
     if not plan:
         return
-    _check(_libc.prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0))
+    _check(_libc.prctl(_PR_SET_DUMPABLE, int(traceable), 0, 0, 0))
     if plan.get("landlock"):
         _restrict_files(plan["landlock"])
 

@@ -5,8 +5,9 @@ Python and no JSON in the direction of the worker. A request is `REQUEST` follow
 `MAX_ARGS` times `ARGUMENT` (unused ones zero), in one SOCK_SEQPACKET message. A reply is `REPLY`
 followed by at most `MAX_TEXT` bytes of text, which the grader reads as hostile bytes. A worker's
 first message is a reply `ok` to request 0, which nobody sent: it has its buffers and is ready.
-File descriptors travel from the grader to the worker only: with the spawn message (see zygote.py)
-and with `compile` (the socket on which its result is sent, as a reply to the same request).
+File descriptors travel from the grader to the worker only: with the spawn message (see zygote.py),
+with `compile` (the socket on which its result is sent, as a reply to the same request), and with
+what takes a document (a sealed memfd).
 
 While it stands by, a worker is asked through a page that both have mapped: see Word.
 
@@ -25,6 +26,7 @@ VERSION = 1
 MAX_ARGS = 16
 MAX_RANK = 8
 MAX_TEXT = 64 * 1024
+MAX_LONG_TEXT = 4 << 20  # of an answer in several parts
 
 # magic, version, operation, sequence, number of arguments, repeat
 REQUEST = struct.Struct("<IHHQII")
@@ -52,6 +54,11 @@ class Operation(IntEnum):
     place = 9  # keep these arguments as set number `repeat`, for `stand_by`
     stand_by = 10  # serve the requests of the shared page (see Page) until it says to stop
     profile = 11  # call the entry, and once more with the kernels that the device runs listed
+    plan = 12  # call the entry twice where there is no data, and answer with the plan
+    more = 13  # the next part of a long answer, from byte `repeat` of its text
+    execute = 14  # run the plan in the document that comes along, over the arguments
+    translate = 15  # from the text of a kernel to TTIR; what and how is in the document
+    assemble = 16  # from TTIR to a cubin; what and how is in the document
 
 
 class Word(IntEnum):

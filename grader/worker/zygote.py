@@ -1,9 +1,10 @@
 """The forking parent: sets up once, then forks a worker per request.
 
-There are two kinds. For Triton kernels ("python") it imports torch and triton, which takes over a
+There are three kinds. For Triton kernels ("python") it imports torch and triton, which takes over a
 second, where a fork takes milliseconds; so a dead worker costs the next case nothing but a fork.
-For CUDA C++ ("native") it imports neither: its workers compile a file (builder.py) or become the
-program that came of it (native/).
+For plans of Triton kernels ("plans") its workers plan, compile or execute: see plan_processes.py.
+For CUDA C++ ("native") it imports neither: its workers compile a file
+(builder.py) or become the program that came of it (native/).
 
 The parent stays single-threaded and never touches a GPU (a process that has can't be forked). It
 runs no submission code itself, but its children run as the same user and could tamper with it, so
@@ -12,7 +13,7 @@ the grader believes nothing it says beyond how a child ended, and survives its d
 Control messages are JSON in SOCK_SEQPACKET datagrams. From the grader:
 
     {"id": 1, "path": "...", "entry": "...", "options": [], "device": "interpreter",
-     "memory_bytes": ...,
+     "role": "planner", "memory_bytes": ...,
      "buffers": [[length, writable], ...]}       with descriptors: request socket, log pipe, buffers
 
 where the last buffer is the shared page of protocol.Word if "page" is true, and the others lie on
@@ -52,7 +53,7 @@ MAX_PROCESSES = 256  # and threads, of one submission
 def main(control_fd: int, kind: str, plan: dict) -> None:
     """Serve control messages until the grader closes the socket.
 
-    `kind` is "python" or "native"; for `plan` see lockdown.py.
+    `kind` is "python", "plans" or "native"; for `plan` see lockdown.py.
     """
     control = socket.socket(fileno=control_fd)
     os.set_inheritable(control_fd, False)
@@ -61,8 +62,8 @@ def main(control_fd: int, kind: str, plan: dict) -> None:
     # No setuid program helps a submission; and no descendant can shed this mark (processes.py).
     _prctl(PR_SET_NO_NEW_PRIVS, 1)
     gc.disable()  # what is imported stays: to look for garbage in it took a seventh of the time
-    if kind == "python":
-        _import_frameworks()
+    if kind != "native":
+        _import_frameworks(kind)
     lockdown.secure_parent(plan)
     gc.freeze()  # keeps the collector from touching (and so copying) the parent's pages
     gc.enable()
@@ -79,13 +80,18 @@ def main(control_fd: int, kind: str, plan: dict) -> None:
                 _reap(control, children, poller, fd)
 
 
-def _import_frameworks() -> None:
+def _import_frameworks(kind: str) -> None:
     import numpy  # noqa: F401
     import torch
     import triton
     import triton.language
 
     torch.set_num_threads(1)  # a fork after a parallel torch operation would hang
+    if kind == "plans":
+        from . import plan_processes
+
+        plan_processes.prepare()
+        return
     from . import host  # noqa: F401
 
     if triton.knobs.runtime.interpret:
@@ -159,6 +165,13 @@ def _become_worker(message: dict, descriptors: list[int], kind: str, plan: dict)
         _limit(message.get("memory_bytes"), plan)
         lockdown.secure_worker(plan)
         _become_native(message, request_fd, buffer_fds)
+    elif kind == "plans":
+        from . import plan_processes
+
+        buffers = plan_processes.open_buffers(buffer_fds, message["buffers"])
+        _limit(message.get("memory_bytes"), plan)
+        lockdown.secure_worker(plan, traceable=message["role"] == "planner")
+        plan_processes.serve(socket.socket(fileno=request_fd), message, buffers)
     else:
         _become_python(message, request_fd, buffer_fds, plan)
 

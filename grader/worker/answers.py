@@ -1,0 +1,128 @@
+"""The serving loop of a process that takes documents and may answer at length.
+
+A document is a sealed memfd that comes with a request. An answer of the code `ok` is the length of
+its text as 16 hexadecimal digits, a line feed and the text; what doesn't fit into one reply is
+fetched by `Operation.more`, whose `repeat` is the byte to go on from.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from .protocol import (
+    MAX_LONG_TEXT,
+    MAX_TEXT,
+    REQUEST_BYTES,
+    Code,
+    Operation,
+    ProtocolError,
+    Reply,
+    Request,
+)
+
+_HEAD_BYTES = 17
+_PART_BYTES = MAX_TEXT - _HEAD_BYTES - 3  # a character is not cut in two
+
+
+class Refusal(Exception):
+    """A request that ends in something other than `ok`; `text` is what its answer says."""
+
+    def __init__(self, code: Code, **text: Any) -> None:
+        super().__init__(code.name)
+        self.code = code
+        self.text = text
+
+
+Handler = Callable[[Request, bytes], Any]  # the answer, as JSON can hold it
+
+
+def serve(requests: socket.socket, handlers: Mapping[Operation, Handler]) -> None:
+    """Answer requests until the grader closes the socket.
+
+    A handler gets the request and its document. What it returns is the answer's JSON; a Refusal
+    gives another code; any other exception is this process's own trouble and says `bad_request`.
+    """
+    requests.send(Reply(0, Code.ok).pack())  # ready
+    text = b""
+    while True:
+        try:
+            data, descriptors, _, _ = socket.recv_fds(requests, REQUEST_BYTES, 1)
+        except ConnectionError:
+            return
+        if not data:
+            return
+        document = _document(descriptors)
+        try:
+            request = Request.unpack(data)
+        except ProtocolError as error:
+            requests.send(Reply(0, Code.bad_request, str(error)).pack())
+            continue
+        if request.operation is Operation.more:
+            part, code = _part(text, request.repeat), Code.ok
+        else:
+            code, text = _answer(handlers, request, document)
+            part = text
+            if code is Code.ok:
+                part = f"{len(text):016x}\n".encode() + _part(text, 0)
+        with contextlib.suppress(Exception):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        requests.send(Reply(request.sequence, code, part.decode("utf-8", "replace")).pack())
+
+
+def _answer(
+    handlers: Mapping[Operation, Handler], request: Request, document: bytes
+) -> tuple[Code, bytes]:
+    try:
+        handler = handlers.get(request.operation)
+        if handler is None:
+            return Code.bad_request, b'{"message": "not an operation of this process"}'
+        text = json.dumps(handler(request, document)).encode()
+        if len(text) > MAX_LONG_TEXT:
+            message = f"the answer has {len(text):,} bytes; at most {MAX_LONG_TEXT:,} are taken"
+            return Code.raised, json.dumps({"type": "PlanLimit", "message": message}).encode()
+        return Code.ok, text
+    except Refusal as refusal:
+        return refusal.code, _cut(refusal.text)
+    except MemoryError:
+        return Code.out_of_memory, b'{"type": "MemoryError"}'
+    except BaseException as error:  # this process's own trouble with a request: say it, don't die
+        text = {"type": type(error).__name__, "message": _words(error)}
+        return Code.bad_request, _cut(text)
+
+
+def _cut(text: Mapping[str, Any]) -> bytes:
+    dumped = json.dumps(text).encode()
+    if len(dumped) > MAX_TEXT:
+        dumped = json.dumps({k: v for k, v in text.items() if k != "detail"}).encode()
+    return dumped
+
+
+def _words(error: BaseException, limit: int = 2000) -> str:
+    try:
+        text = str(error)
+    except Exception:
+        return ""
+    return text if len(text) <= limit else text[:limit] + " …"
+
+
+def _part(text: bytes, start: int) -> bytes:
+    """The text from a byte on, as much as fits and no half of a character."""
+    end = min(len(text), start + _PART_BYTES)
+    while end < len(text) and text[end] & 0xC0 == 0x80:
+        end -= 1
+    return text[start:end]
+
+
+def _document(descriptors: list[int]) -> bytes:
+    parts = []
+    for descriptor in descriptors:
+        with open(descriptor, "rb") as file:  # noqa: PTH123 (a descriptor, no path)
+            parts.append(os.pread(file.fileno(), os.fstat(file.fileno()).st_size, 0))
+    return b"".join(parts)

@@ -1,0 +1,167 @@
+"""The processes that a plan goes through without a GPU, each a fork of one server.
+
+    planner    runs a submission's host code where there is no data, and records the plan
+    compiler   makes TTIR of a kernel's text (frontend), or a cubin of TTIR (backend)
+    executor   runs a plan's kernels over the arena; it never sees the submission's Python
+
+The server imports all that they need and warms it up, before any submission is there. A planner
+plans each case in a fork of its own, so that no case meets what another one left.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import gc
+import json
+import os
+import signal
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from . import answers, memory
+from .answers import Handler, Refusal
+from .protocol import Code, Operation, Request
+
+
+def prepare() -> None:
+    """Import and warm up what the three need; called once, in the fork server."""
+    from .compile import backend, frontend  # noqa: F401
+    from .planner import host
+    from .ttir import plans  # noqa: F401
+
+    host.install()
+    gc.collect()  # or each fork would look through what the imports left
+
+
+def open_buffers(descriptors: list[int], described: list[list[Any]]) -> list[memory.Buffer]:
+    """The arena's buffers, mapped; (length, writable) of each is in `described`."""
+    return [
+        memory.map_buffer(fd, length, writable)
+        for fd, (length, writable) in zip(descriptors, described, strict=True)
+    ]
+
+
+def serve(requests: socket.socket, message: dict[str, Any], buffers: list[memory.Buffer]) -> None:
+    """Become the process that the spawn message's `role` names, until the grader has gone."""
+    faulthandler.enable()  # where a fault happened goes to the log, for the student
+    roles = {"planner": _planner, "compiler": _compiler, "executor": _executor}
+    answers.serve(requests, roles[message["role"]](message, buffers))
+
+
+# --- planner --------------------------------------------------------------------------------------
+
+
+def _planner(message: dict[str, Any], _: list[memory.Buffer]) -> dict[Operation, Handler]:
+    from .planner import host
+
+    path = Path(message["path"])
+    planner = host.Planner(str(path), message["entry"], str(path.parent))
+
+    def load(request: Request, _: bytes) -> dict[str, Any]:
+        _refusing(lambda: planner.load(len(request.arguments)))
+        gc.freeze()
+        return {}
+
+    def plan(request: Request, _: bytes) -> Any:
+        return _in_a_fork(lambda: planner.plan(request.arguments))
+
+    return {Operation.load: load, Operation.plan: plan}
+
+
+def _refusing(work: Callable[[], Any]) -> Any:
+    """What `work` gives; the planner's refusals as those of the serving loop."""
+    from .planner.errors import Refusal as PlannersRefusal
+
+    try:
+        return work()
+    except PlannersRefusal as refused:
+        raise Refusal(refused.code, **refused.text) from None
+
+
+def _in_a_fork(work: Callable[[], Any]) -> Any:
+    """What `work` gives, done in a fork. Where the fork ends without an answer, so do we."""
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.close(reading)
+        _answer_and_end(writing, work)
+    os.close(writing)
+    with open(reading, "rb") as file:  # noqa: PTH123 (a descriptor, no path)
+        answer = file.read()
+    _, status = os.waitpid(pid, 0)
+    if os.WIFSIGNALED(status):
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        faulthandler.disable()  # its report is in the log already
+        os.kill(os.getpid(), os.WTERMSIG(status))
+    if status or not answer:
+        os._exit(os.waitstatus_to_exitcode(status) or 1)
+    code, told = json.loads(answer)
+    if code != Code.ok:
+        raise Refusal(Code(code), **told)
+    return told
+
+
+def _answer_and_end(writing: int, work: Callable[[], Any]) -> None:
+    status = 1
+    try:
+        try:
+            answer = [int(Code.ok), _refusing(work)]
+        except Refusal as refused:
+            answer = [int(refused.code), refused.text]
+        with open(writing, "wb") as file:
+            file.write(json.dumps(answer).encode())
+        status = 0
+    finally:
+        os._exit(status)
+
+
+# --- compilers ------------------------------------------------------------------------------------
+
+
+def _compiler(message: dict[str, Any], _: list[memory.Buffer]) -> dict[Operation, Handler]:
+    from .compile.backend import compile_backend
+    from .compile.frontend import compile_frontend
+
+    folder = str(Path(message["path"]).parent)
+
+    def translate(_: Request, document: bytes) -> dict[str, Any]:
+        return compile_frontend(folder, json.loads(document))
+
+    def assemble(_: Request, document: bytes) -> dict[str, Any]:
+        kernels = json.loads(document)["kernels"]
+        made = [compile_backend(each["ttir"], each["options"]) for each in kernels]
+        return {"kernels": [{k: v for k, v in each.items() if k in _KEPT} for each in made]}
+
+    return {Operation.translate: translate, Operation.assemble: assemble}
+
+
+_KEPT = ("name", "shared", "registers", "spills", "error")  # of what the backend says
+
+
+# --- executor -------------------------------------------------------------------------------------
+
+
+def _executor(message: dict[str, Any], buffers: list[memory.Buffer]) -> dict[Operation, Handler]:
+    from .ttir.plans import PlanExecutor, Refused
+
+    executor = PlanExecutor(buffers)
+
+    def execute(request: Request, document: bytes) -> dict[str, Any]:
+        memory.expose(request.arguments, buffers)
+        try:
+            return executor.execute(request.arguments, json.loads(document))
+        except Refused as refused:
+            code = _CODES[refused.kind]
+            raise Refusal(code, message=str(refused), line=refused.line or None) from None
+
+    return {Operation.execute: execute}
+
+
+# A text that can't be read is our frontend's: nothing is held against the submission then.
+_CODES = {
+    "not_modelled": Code.not_modelled,
+    "malformed": Code.not_modelled,
+    "limit": Code.raised,
+}

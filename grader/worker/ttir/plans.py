@@ -1,0 +1,332 @@
+"""A plan on data: the arena's buffers and what host code allocated, and steps one after another.
+
+Kernels are TTIR, executed by executor.py; copies, fills and the torch operations that a spec allows
+are done by torch. The order in which host code asked for the steps is one that streams allow.
+Memory that nothing has written holds bytes of 0xFF: NaN in every floating-point format.
+"""
+
+from __future__ import annotations
+
+import base64
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+
+from .. import memory as arena
+from ..protocol import Argument, Kind
+from . import text
+from .accesses import LaneReader
+from .bounds import Bounds
+from .counters import Counters
+from .errors import LimitExceeded, MalformedIR, NotModelled
+from .executor import Descriptor, Launch, execute
+from .findings import Findings
+from .memory import Buffer, Memory
+from .observer import Observer
+from .races import Races
+from .regions import Region, Regions, of_argument, of_scratch
+from .state import Finding
+
+ADDRESS_BITS = 40  # buffer i begins at (i + 1) << ADDRESS_BITS
+MAX_PRINTED = 4000  # characters of what kernels print
+UNINITIALISED = 0xFF
+_FLOATS = {"fp16": "<e", "fp32": "<f", "fp64": "<d"}
+
+
+class Refused(Exception):
+    """A plan that this executor can't run to its end; `kind` names one of the reasons below."""
+
+    def __init__(self, kind: str, message: str, line: int = 0) -> None:
+        super().__init__(message)
+        self.kind = kind  # "not_modelled", "limit" or "malformed"
+        self.line = line
+
+
+class PlanExecutor:
+    """Executes the plans of one variant; it keeps the kernels it was given."""
+
+    def __init__(self, buffers: Sequence[arena.Buffer]) -> None:
+        """`buffers` are the arena's."""
+        self._buffers = buffers
+        self._modules: dict[str, text.Module] = {}
+
+    def execute(self, arguments: Sequence[Argument], document: Mapping[str, Any]) -> dict[str, Any]:
+        """Run the first call of a plan over the arguments: what was observed, as JSON can hold it.
+
+        `document` has the `plan`, the names of its `kernels` in the order of its specialisations,
+        and the `ttir` of those that are new. With `count` accesses are counted, `wave` programs at
+        a time; with `races` races between programs are looked for; launches of the specialisations
+        in `without` are left out; `configuration` is the trial of each tuning that stands in for
+        the one that the planner chose. Raises Refused.
+        """
+        try:
+            for name, given in document["ttir"].items():
+                self._modules[name] = text.read(given)
+            modules = [self._modules[name] for name in document["kernels"]]
+            run = _Run(document, modules, self._placed(document["plan"], arguments))
+            run.all_steps()
+            return run.report()
+        except NotModelled as lacking:
+            line = lacking.line[1] if lacking.line else 0
+            raise Refused("not_modelled", lacking.what, line) from None
+        except LimitExceeded as error:
+            raise Refused("limit", str(error)) from None
+        except MalformedIR as error:
+            raise Refused("malformed", str(error)) from None
+
+    def _placed(self, plan: Mapping[str, Any], arguments: Sequence[Argument]) -> list[_Placed]:
+        """The buffers of a plan: those of arguments lie in the arena."""
+        tensors = {place: each for place, each in enumerate(arguments) if each.kind is Kind.tensor}
+        return [
+            self._of_argument(number, described, tensors[described["argument"]])
+            if described["kind"] == "argument"
+            else _Placed((number + 1) << ADDRESS_BITS, described["bytes"])
+            for number, described in enumerate(plan["buffers"])
+        ]
+
+    def _of_argument(
+        self, number: int, described: Mapping[str, Any], argument: Argument
+    ) -> _Placed:
+        """An argument: all of its allocation for copies, the view's extent for kernels."""
+        shared = self._buffers[argument.buffer]
+        start, length = argument.allocation
+        dtype = getattr(torch, argument.dtype.name)
+        address = (number + 1) << ADDRESS_BITS
+        region = of_argument(
+            described["argument"],
+            address + argument.offset - start,
+            dtype.itemsize,
+            argument.shape,
+            argument.strides,
+            writable=shared.writable,
+        )
+        whole = shared.bytes(start, length)
+        return _Placed(address, length, whole, region, shared.writable)
+
+
+@dataclass
+class _Placed:
+    """One buffer of a plan. `bytes` is None while it isn't allocated."""
+
+    address: int
+    size: int
+    bytes: torch.Tensor | None = None  # uint8
+    region: Region | None = None  # of an argument
+    writable: bool = True
+    buffer: Buffer | None = field(default=None, repr=False)
+
+    def allocate(self) -> None:
+        """Give it memory that nothing has written."""
+        self.bytes = torch.from_numpy(np.full(self.size, UNINITIALISED, np.uint8))
+        self.buffer = None
+
+    def release(self) -> None:
+        """Take its memory away."""
+        self.bytes = self.buffer = None
+
+    def for_kernels(self) -> Buffer | None:
+        """What kernels may access of it."""
+        if self.buffer is None and self.bytes is not None:
+            start = self.region.start - self.address if self.region else 0
+            end = self.region.end - self.address if self.region else self.size
+            data = self.bytes[start:end].numpy()
+            self.buffer = Buffer(data, self.address + start, self.writable)
+        return self.buffer
+
+
+class _Run:
+    """One execution of a plan."""
+
+    def __init__(
+        self,
+        document: Mapping[str, Any],
+        modules: Sequence[text.Module],
+        placed: Sequence[_Placed],
+    ) -> None:
+        self._document = document
+        self._modules = modules
+        self._placed = placed
+        self._steps: list[dict[str, Any]] = document["plan"]["calls"][0]
+        self._without = frozenset(document.get("without", ()))
+        self._printed: list[str] = []
+        self._room = MAX_PRINTED
+        self._copied = 0
+        self._do: dict[str, Callable[[Mapping[str, Any]], None]] = {
+            "alloc": lambda step: placed[step["buffer"]].allocate(),
+            "free": lambda step: placed[step["buffer"]].release(),
+            "fill": self._fill,
+            "copy": self._copy,
+            "upload": self._upload,
+            "launch": self._launch,
+            "host_op": self._host_op,
+        }
+        scratch = [of_scratch(each.address, each.size) for each in placed if each.region is None]
+        self._regions = Regions([each.region for each in placed if each.region] + scratch)
+        self._findings = Findings(self._regions)
+        self._counters: Counters | None = None
+        self._observers = self._observing()
+
+    def _observing(self) -> list[Observer]:
+        reader = LaneReader()
+        observers: list[Observer] = []
+        if self._document.get("count"):
+            wave = self._document.get("wave", 0)
+            self._counters = Counters(self._regions, self._findings, wave=wave, reader=reader)
+            observers.append(self._counters)
+        elif not all(region.dense for region in self._regions):
+            observers.append(Bounds(self._regions, self._findings))
+        if self._document.get("races"):
+            observers.append(Races(self._regions, self._findings, reader=reader))
+        return observers
+
+    def all_steps(self) -> None:
+        """Run every step of the call, trials of tunings but for the one that stands in."""
+        configuration = self._document.get("configuration")
+        trials: list[Mapping[str, Any]] = []
+        for step in self._steps:
+            if step["do"] == "launch" and step["trial"] >= 0:
+                if trials and trials[-1]["trial"] != step["trial"]:
+                    trials = []
+                trials.append(step)
+                continue
+            chosen = step
+            if step["do"] == "launch" and trials:
+                if configuration is not None and configuration < len(trials):
+                    chosen = trials[configuration]
+                trials = []
+            if chosen["do"] in self._do:
+                self._do[chosen["do"]](chosen)
+
+    def report(self) -> dict[str, Any]:
+        """What was observed."""
+        told: dict[str, Any] = {}
+        findings = self._findings.report()
+        if findings:
+            told["findings"] = findings
+        if self._printed:
+            told["printed"] = "".join(self._printed)
+        if self._counters is not None:
+            counted = self._counters.report()
+            cut = counted.pop("cut") or self._findings.cut
+            copied = {"copied_bytes": self._copied, "cut": cut, "findings": findings}
+            told["accesses"] = {**counted, **copied}
+        return told
+
+    # --- memory -----------------------------------------------------------------------------------
+
+    def _tensor(self, view: Mapping[str, Any], line: int, writing: bool) -> torch.Tensor | None:
+        """A view of a buffer; None where it may not be written, which is a finding then."""
+        placed = self._placed[view["buffer"]]
+        if placed.bytes is None:
+            raise Refused("malformed", f"buffer {view['buffer']} isn't allocated", line)
+        if writing and not placed.writable:
+            self._findings.add("modified_input", line, "", (0, 0, 0), address=placed.address)
+            return None
+        dtype = getattr(torch, view["dtype"])
+        whole = placed.bytes[: placed.size // dtype.itemsize * dtype.itemsize].view(dtype)
+        first = whole.storage_offset() + view["offset"]
+        return whole.as_strided(view["shape"], view["strides"], first)
+
+    def _fill(self, step: Mapping[str, Any]) -> None:
+        to = self._tensor(step["to"], step["line"], writing=True)
+        if to is not None:
+            value = step["value"]
+            to.fill_(float(value) if isinstance(value, str) else value)
+
+    def _copy(self, step: Mapping[str, Any]) -> None:
+        source = self._tensor(step["from"], step["line"], writing=False)
+        to = self._tensor(step["to"], step["line"], writing=True)
+        if source is not None and to is not None:
+            to.copy_(source.reshape(to.shape))
+            self._copied += source.numel() * source.element_size()
+
+    def _upload(self, step: Mapping[str, Any]) -> None:
+        to = self._tensor(step["to"], step["line"], writing=True)
+        if to is None:
+            return
+        data = bytearray(base64.b64decode(step["data"]))
+        for at, number, offset in step["pointers"]:
+            struct.pack_into("<q", data, at, self._placed[number].address + offset)
+        given = torch.frombuffer(data, dtype=torch.uint8).view(to.dtype) if data else None
+        if given is not None:
+            to.copy_(given.reshape(to.shape))
+
+    def _host_op(self, step: Mapping[str, Any]) -> None:
+        inputs = [self._tensor(each, step["line"], writing=False) for each in step["inputs"]]
+        name = step["operation"].rpartition("::")[2].partition(".")[0]
+        operation = getattr(torch.ops.aten, name, None)
+        if operation is None:
+            raise Refused("not_modelled", f"torch's {name}", step["line"])
+        results = operation(*inputs)
+        results = results if isinstance(results, tuple | list) else [results]
+        for view, result in zip(step["outputs"], results, strict=False):
+            to = self._tensor(view, step["line"], writing=True)
+            if to is not None:
+                to.copy_(result)
+
+    # --- launches ---------------------------------------------------------------------------------
+
+    def _launch(self, step: Mapping[str, Any]) -> None:
+        if step["specialisation"] in self._without:
+            return
+        module = self._modules[step["specialisation"]]
+        arguments = [self._argument(each) for each in step["arguments"]]
+        live = [buffer for each in self._placed if (buffer := each.for_kernels()) is not None]
+        launch = Launch(module, tuple(step["grid"]), arguments)
+        result = execute(launch, Memory(live), self._observers, printed=self._print)
+        for found in result.findings:
+            self._add(found)
+
+    def _argument(self, given: Mapping[str, Any]) -> Any:
+        if "pointer" in given:
+            number, offset = given["pointer"]
+            return self._placed[number].address + offset
+        if "descriptor" in given:
+            described = given["descriptor"]
+            itemsize = getattr(torch, described["dtype"]).itemsize
+            return Descriptor(
+                self._placed[described["buffer"]].address + described["offset"] * itemsize,
+                tuple(described["shape"]),
+                tuple(described["strides"]),
+                described["padding"] == "nan",
+            )
+        return _number(bytes.fromhex(given["scalar"]), given["type"])
+
+    def _print(self, told: str) -> None:
+        if self._room > 0:
+            self._printed.append(told[: self._room])
+            self._room -= len(told)
+
+    def _add(self, found: Finding) -> None:
+        """One of the executor's findings, unless an observer has it already."""
+        kind = found.kind
+        inside = found.buffer is not None and 0 <= found.offset < found.buffer.data.size
+        if kind == "out_of_bounds_write" and inside and not found.buffer.writable:
+            kind = "modified_input"
+        known = {(each["kind"], each["line"]) for each in self._findings.report()}
+        if (kind, found.line) in known:
+            return
+        other = {"other_line": found.other_line} if found.other_line else None
+        self._findings.add(
+            kind,
+            found.line,
+            found.kernel,
+            found.program,
+            count=found.count,
+            address=found.address,
+            width=max(1, found.width),
+            other=other,
+        )
+
+
+def _number(data: bytes, kind: str) -> Any:
+    """A scalar argument from its little-endian bytes."""
+    if kind in _FLOATS:
+        return np.float64(struct.unpack(_FLOATS[kind], data)[0])
+    if kind == "bf16":
+        return np.float64(struct.unpack("<f", b"\0\0" + data)[0])
+    return int.from_bytes(data, "little", signed=kind.startswith("i") and kind != "i1")
