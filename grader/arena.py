@@ -180,11 +180,9 @@ class Arena:
 
     def _place(self, slot: Slot, buffer: int, after: int) -> Placed:
         memory = (self.inputs, self.outputs)[buffer]
-        itemsize = getattr(torch, slot.dtype).itemsize
         start, length = after, _allocation_bytes(slot)
         if start + length > len(memory):
             raise ValueError(f"{slot.name}: {start + length} bytes needed, {len(memory)} there")
-        offset = start + GUARD_BYTES + slot.first * itemsize
         # What will be judged is made here and copied there: a worker that still runs could change
         # the shared bytes before they were read back.
         judged = buffer == OUTPUTS or self.on_gpu
@@ -201,17 +199,18 @@ class Arena:
             _view(allocation, slot).copy_(slot.values)
         if judged:
             self._memory.put(buffer, start, allocation)
-        argument = Argument(
-            kind=Kind.tensor,
-            dtype=DType[slot.dtype],
-            space=Space[slot.space],
-            buffer=buffer,
-            offset=offset,
-            allocation=(start, length),
-            shape=slot.shape,
-            strides=slot.strides,
-        )
+        argument = _argument(slot, buffer, start, length)
         return Placed(slot, argument, allocation if judged else None)
+
+
+def described(slots: Sequence[Slot]) -> list[Argument]:
+    """The slots as arguments that lie nowhere: for a planner, which has no memory."""
+    arguments, start = [], 0
+    for slot in slots:
+        length = _allocation_bytes(slot)
+        arguments.append(_argument(slot, OUTPUTS, start, length))
+        start += length
+    return arguments
 
 
 def required_bytes(
@@ -286,6 +285,20 @@ def _outcome(item: Placed, after: torch.Tensor) -> Outcome:
 def _words(allocation: torch.Tensor) -> np.ndarray:
     """The bytes of whole pages, eight by eight."""
     return allocation.numpy().view(np.int64)
+
+
+def _argument(slot: Slot, buffer: int, start: int, length: int) -> Argument:
+    """The slot in an allocation of so many bytes that begins at `start` of a buffer."""
+    return Argument(
+        kind=Kind.tensor,
+        dtype=DType[slot.dtype],
+        space=Space[slot.space],
+        buffer=buffer,
+        offset=start + GUARD_BYTES + slot.first * getattr(torch, slot.dtype).itemsize,
+        allocation=(start, length),
+        shape=slot.shape,
+        strides=slot.strides,
+    )
 
 
 def _gap_bytes(on_gpu: bool, inputs_writable: bool) -> int:

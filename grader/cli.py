@@ -61,7 +61,7 @@ from grader.grade import (
     selected,
 )
 from grader.grade import grade as grade_submission
-from grader.instruments import bench_command
+from grader.instruments import bench_command, plan_command
 from grader.score import score
 from grader.spec import Exercise, SpecError, Variant, load_all
 
@@ -209,6 +209,7 @@ def rescore(
 
 
 app.command(name="bench")(bench_command.command)
+app.command(name="plan")(plan_command.command)
 app.command(name="batch")(commands.grade_class)
 app.command()(commands.regrade)
 app.command()(commands.adjust)

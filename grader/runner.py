@@ -30,7 +30,7 @@ from grader.spec import Exercise, Variant
 from grader.status import Status
 from grader.supervision import MOST_PROCESSES, BackgroundCompile, Cause, Death, Limits, Worker
 from grader.worker.gpu_mapping import GpuMemoryError
-from grader.worker.protocol import Code, Operation, Reply
+from grader.worker.protocol import Argument, Code, Operation, Reply
 
 COMPILE_SECONDS = 180.0
 # Of each buffer, so that growing sizes rarely mean a new worker: with a worker goes the list of
@@ -285,8 +285,10 @@ class Runner:
         placed = self._arena.place(made.slots, inputs_writable)
         arguments = made.arguments([item.argument for item in placed])
         asked = time.perf_counter()
-        answer = self._worker.ask(self._operation, arguments, self._repeat)
+        answer = self._ask(case, arguments)
         self.times.waiting += time.perf_counter() - asked
+        if isinstance(answer, CaseResult):
+            return answer
         self._tags[self._worker.sequence] = case
         if isinstance(answer, Death):
             self._worker = None
@@ -306,8 +308,11 @@ class Runner:
         returned = hostile.text(fields, "returned")
         if verdict.status is Status.not_written and returned:
             return self._returned_instead(case, returned)
-        unsound = self._unsound(case, fields) if verdict.passed else None
-        return unsound or CaseResult(case, verdict)
+        return self._judged(case, fields, verdict)
+
+    def _ask(self, case: Case, arguments: Sequence[Argument]) -> Reply | Death | CaseResult:
+        """Have a case run by the worker at hand; a CaseResult where it can't even be asked."""
+        return self._worker.ask(self._operation, arguments, self._repeat)
 
     def _modified(
         self, case: Case, placed: Sequence[Placed], inputs_writable: bool
@@ -322,9 +327,10 @@ class Runner:
         """What an answer itself says of the case; None where its outputs are to be judged."""
         return None if answer.code is Code.ok else self._from_refusal(case, answer)
 
-    def _unsound(self, case: Case, fields: dict[str, Any]) -> CaseResult | None:
-        """What an answer tells against a run whose outputs are right."""
-        return self._computed_by_library(case, fields)
+    def _judged(self, case: Case, fields: dict[str, Any], verdict: Verdict) -> CaseResult:
+        """The verdict on the outputs, or what the answer tells against a run that is right."""
+        unsound = self._computed_by_library(case, fields) if verdict.passed else None
+        return unsound or CaseResult(case, verdict)
 
     def _computed_by_library(self, case: Case, fields: dict[str, Any]) -> CaseResult | None:
         """What the submission's own lines let PyTorch compute, where that is not allowed."""
@@ -342,25 +348,28 @@ class Runner:
         """A fresh worker with the submission loaded, or why it can't be."""
         if self._load_failure is not None:
             return self._load_failure
-        started = time.perf_counter()
         worker = self._spawn()
         self._tags.clear()
+        self._load_failure = self._loaded(worker, count)
+        self._worker = worker if self._load_failure is None else None
+        return self._load_failure
+
+    def _loaded(self, worker: Worker, count: int) -> CaseResult | None:
+        """Have a worker load the submission: None where it has, else why it hasn't, and its end."""
+        started = time.perf_counter()
         self.times.workers += 1
-        blank = [inputs_of_case.blank_argument()] * count
-        answer = worker.ask(Operation.load, blank)
+        answer = worker.ask(Operation.load, [inputs_of_case.blank_argument()] * count)
         self.times.starts += time.perf_counter() - started
         if isinstance(answer, Death):
             result = self._from_death(None, answer)
             if result.status is Status.crashed:
                 what = f"loading the file ended the process ({answer.description})."
                 result = replace(result, verdict=Verdict(Status.import_error, what))
-            self._load_failure = result
-        elif answer.code is not Code.ok:
+            return result
+        if answer.code is not Code.ok:
             worker.close()
-            self._load_failure = self._from_refusal(None, answer)
-        else:
-            self._worker = worker
-        return self._load_failure
+            return self._from_refusal(None, answer)
+        return None
 
     def _spawn(self) -> Worker:
         return self._sandbox.worker(
@@ -577,7 +586,7 @@ _INTRODUCTION = {
     Code.raised: "the entry raised ",
     Code.raised_in_kernel: "the kernel can't be compiled: ",
     Code.compile_failed: "the kernel can't be compiled: ",
-    Code.not_modelled: "the interpreter can't do this as a GPU would: ",
+    Code.not_modelled: "the executor doesn't model this, a GPU runs it: ",
 }
 
 

@@ -13,12 +13,13 @@ from pathlib import Path
 from grader import native
 from grader.allowed_paths import DeviceName
 from grader.confinement import Level
+from grader.executors import PlannedNativeRunner, PlannedTritonRunner
 from grader.native import Backend, Program
 from grader.native_runner import NativeRunner
 from grader.runner import Runner, Times
 from grader.sandbox import Sandbox
 from grader.spec import Exercise, Variant
-from grader.triton_runner import TritonRunner
+from grader.triton_runner import TritonRunner, why_not_counted
 
 _DEVICE_OF: dict[Backend, DeviceName] = {"emulator": "emulator", "gpu": "cuda"}
 
@@ -33,27 +34,33 @@ class Runners:
         file: Callable[[str], bytes | str],
         watched: Callable[[Exercise, Variant], bool],
         *,
+        modules: Callable[[], Mapping[str, bytes]] = dict,
         level: Level | None = None,
         required: bool = False,
         check_with_nvcc: bool = True,
         backends: tuple[Backend, ...] | None = None,
         guarded: bool = True,
+        by_plan: bool = False,
     ) -> None:
         """`sandbox` is the one of Triton's workers, not yet started; `file` reads a file of the
-        submission; `watched` says whether what PyTorch computes is a breach; for `check_with_nvcc`
-        and `guarded` see native.build; `backends` are where CUDA C++ runs, None for all that there
+        submission, `modules` its Python files; `watched` says whether what PyTorch computes is a
+        breach; for `check_with_nvcc` and `guarded` see native.build; `by_plan`: without a GPU,
+        Triton kernels run by plan; `backends` are where CUDA C++ runs, None for all that there
         are."""
         self.times: dict[str, Times] = {}
         self._exercises = exercises
         self._sandbox = sandbox
         self._file = file
         self._watched = watched
+        self._modules = modules
         self._level = level
         self._required = required
         self._check_with_nvcc = check_with_nvcc
         self._backends = backends
         self._guarded = guarded
+        self.by_plan = by_plan and sandbox.device == "interpreter"
         self._interpreting: Sandbox | None = None
+        self._planning: Sandbox | None = None
         self._native: dict[Backend, Sandbox] = {}
         self._programs: dict[tuple[str, Backend], Program] = {}
         self._opened: dict[tuple[str, str, str], Runner] = {}
@@ -64,9 +71,10 @@ class Runners:
         for runner in self._opened.values():
             runner.close()
         self._opened.clear()
-        if self._interpreting is not None:
-            self._interpreting.close()
-            self._interpreting = None
+        for opened in (self._interpreting, self._planning):
+            if opened is not None:
+                opened.close()
+        self._interpreting = self._planning = None
         for sandbox in self._native.values():
             sandbox.close()
         self._native.clear()
@@ -108,11 +116,29 @@ class Runners:
         """The runner of a Triton variant, if it was asked for already."""
         return self._opened.get((exercise.name, variant.name, "triton"))
 
-    def interpreted(self, exercise: Exercise, variant: Variant) -> TritonRunner:
-        """A runner of a Triton variant in the interpreter, on whatever machine.
+    def planned(self, exercise: Exercise, variant: Variant) -> PlannedTritonRunner:
+        """The runner of a Triton variant by plan, on whatever machine. Raises SandboxError."""
+        if self._planning is None:
+            sandbox = Sandbox("interpreter", self._level, self._required, plans=True)
+            sandbox.start()
+            self._planning = sandbox
+        sandbox = self._planning
+        return self._open(
+            (exercise.name, variant.name, "plans"),
+            lambda: self._triton_runner(PlannedTritonRunner, sandbox, exercise, variant),
+        )
+
+    def why_not_counted(self) -> str:
+        """Why this machine can't count the accesses of Triton kernels, or ""."""
+        return "" if self.by_plan else why_not_counted()
+
+    def counting(self, exercise: Exercise, variant: Variant) -> PlannedTritonRunner | TritonRunner:
+        """A runner of a Triton variant that counts accesses, on whatever machine.
 
         Raises SandboxError.
         """
+        if self.by_plan:
+            return self.planned(exercise, variant)
         if self._sandbox.device == "interpreter":
             return self.triton(exercise, variant)
         if self._interpreting is None:
@@ -122,30 +148,33 @@ class Runners:
         sandbox = self._interpreting
         return self._open(
             (exercise.name, variant.name, "interpreter"),
-            lambda: self._triton_runner(sandbox, exercise, variant),
+            lambda: self._triton_runner(TritonRunner, sandbox, exercise, variant),
         )
 
-    def triton(self, exercise: Exercise, variant: Variant) -> TritonRunner:
+    def triton(self, exercise: Exercise, variant: Variant) -> Runner:
         """The runner of a Triton variant. Raises SandboxError."""
+        if self.by_plan:
+            return self.planned(exercise, variant)
         self._sandbox.begin()  # a worker waits for it: until then there are inputs to make
         return self._open(
             (exercise.name, variant.name, "triton"),
-            lambda: self._triton_runner(self._sandbox, exercise, variant),
+            lambda: self._triton_runner(TritonRunner, self._sandbox, exercise, variant),
         )
 
     def _triton_runner(
-        self, sandbox: Sandbox, exercise: Exercise, variant: Variant
-    ) -> TritonRunner:
+        self, kind: type[Runner], sandbox: Sandbox, exercise: Exercise, variant: Variant
+    ) -> Runner:
         watched = self._watched(exercise, variant)
-        return TritonRunner(sandbox, exercise, variant, self._held(sandbox, variant), watched)
+        return kind(sandbox, exercise, variant, self._held(sandbox, variant), watched)
 
     def native(self, exercise: Exercise, variant: Variant, backend: Backend) -> NativeRunner:
         """A runner of a CUDA C++ variant. Raises as `of` does."""
         program = self._program(variant.file, backend)
         sandbox = self._native[backend]
+        kind = PlannedNativeRunner if backend == "emulator" else NativeRunner
         return self._open(
             (exercise.name, variant.name, backend),
-            lambda: NativeRunner(
+            lambda: kind(
                 sandbox,
                 exercise,
                 variant,
@@ -163,7 +192,10 @@ class Runners:
         return self._opened[key]
 
     def _held(self, sandbox: Sandbox, variant: Variant) -> Path:
-        """The file as it is run: a copy that a worker can only read."""
+        """The file as it is run: a copy that a worker can only read, its sibling modules beside."""
+        if variant.language == "triton":
+            for name, data in self._modules().items():
+                sandbox.hold(name, data)
         return sandbox.hold(variant.file, self._file(variant.file))
 
     def _program(self, file: str, backend: Backend) -> Program:
@@ -191,5 +223,6 @@ class Runners:
                 backend,
                 self._check_with_nvcc,
                 self._guarded,
+                planned=backend == "emulator",
             )
         return self._programs[key]

@@ -18,14 +18,16 @@ import torch
 from grader import (
     ballast,
     breaches,
+    executors,
     gpu_turns,
     machine,
     memory,
     native,
+    source_reading,
+    submitted,
     triton_memory,
 )
 from grader.allowed_paths import DeviceName
-from grader.attempt import is_untouched
 from grader.cases import Case, Space, fixed_case
 from grader.compare import Verdict
 from grader.confinement import Level
@@ -37,6 +39,7 @@ from grader.evidence import (
     PerformanceEvidence,
     VariantEvidence,
 )
+from grader.plan import Plan
 from grader.runner import CaseResult, Compiled, Runner
 from grader.runners import Runners
 from grader.sandbox import Sandbox
@@ -44,10 +47,9 @@ from grader.spec import Exercise, Variant
 from grader.status import Status
 from grader.stopwatch import Stopwatch
 from grader.supervision import SandboxError
-from grader.triton_runner import why_not_counted
+from grader.worker.protocol import Argument
 
 PUBLIC_SEED = 2026  # of every student's own run; a class is graded with another one
-MAX_FILE_BYTES = 1 << 20
 DIED_COMPILING = "the process that compiled the kernel for the GPU ended without an answer, twice."
 
 
@@ -98,12 +100,14 @@ class Session:
         guarded: bool = True,
         sandbox: Sandbox | None = None,
         files: Mapping[str, bytes | str] | None = None,
+        by_plan: bool | None = None,
     ) -> None:
         """`files` are another session's of the same submission, which is then not looked for.
 
         `level` and what follows `lifted` are for tests: one confinement; the source left unread;
         nvcc not asked; CUDA C++ in one place only; its object neither looked at nor watched; a
-        sandbox for Triton kernels, which its owner starts and closes.
+        sandbox for Triton kernels, which its owner starts and closes; Triton kernels by plan or
+        not, None for what executors.triton_by_plan() says.
 
         Raises SubmissionError when there is no such folder, ConfinementError where a sandbox is
         required and there is none.
@@ -126,11 +130,13 @@ class Session:
             self.sandbox,
             self._file,
             lambda exercise, variant: policy and not self._is_lifted(exercise, variant),
+            modules=self._modules,
             level=level,
             required=require_sandbox,
             check_with_nvcc=check_with_nvcc,
             backends=backends,
             guarded=guarded,
+            by_plan=executors.triton_by_plan() if by_plan is None else by_plan,
         )
         self.stopwatch = Stopwatch(
             self.device, seed, self.sandbox, self.runners, self._path, self._is_lifted
@@ -152,7 +158,7 @@ class Session:
         data = self._file(variant.file)
         if isinstance(data, str):
             return data
-        return is_untouched(data.decode("utf-8-sig", "replace"), variant.entry, variant.language)
+        return source_reading.is_untouched(data, variant.entry, variant.language)
 
     @property
     def files(self) -> dict[str, bytes | str]:
@@ -293,6 +299,27 @@ class Session:
                 lambda runner: one_case(space, runner, case, self._shown()),
             )
 
+    def plan(
+        self, exercise: Exercise, variant: Variant, case: Case, arguments: Sequence[Argument]
+    ) -> Plan | Failure:
+        """What the entry asks of the device for a case, or why there is no plan; runs no kernel.
+
+        Raises SandboxError.
+        """
+        if reason := self.runners.why_none(variant):
+            return Failure(Status.not_measured, str(case), reason)
+        in_cuda = variant.language == "cuda"
+        runner = (
+            self.runners.native(exercise, variant, "emulator")
+            if in_cuda
+            else self.runners.planned(exercise, variant)
+        )
+        planned = runner.failure_as_result(runner.plan_of(case, arguments), case)
+        if isinstance(planned, CaseResult):
+            space = self._space(exercise, variant, case.dtype, next(iter(exercise.sizes)))
+            return failure_of_compile(space, replace(planned, case=case), self._shown())
+        return planned
+
     def memory(self, exercise: Exercise, variant: Variant) -> MemoryEvidence:
         """How a variant that is right uses memory, on the case its spec names."""
         seen = self._counted(exercise, variant)
@@ -321,7 +348,7 @@ class Session:
         if found := self._breaches(exercise, variant):
             return MemoryEvidence(Status.policy_violation, found[0].what)
         in_cuda = variant.language == "cuda"
-        if reason := native.why_not("emulator") if in_cuda else why_not_counted():
+        if reason := native.why_not("emulator") if in_cuda else self.runners.why_not_counted():
             return MemoryEvidence(Status.not_measured, reason)
         case = fixed_case(exercise, variant, variant.memory.case, self.seed)
         try:
@@ -339,7 +366,7 @@ class Session:
 
     def _memory_of_triton(self, exercise: Exercise, variant: Variant, case: Case) -> MemoryEvidence:
         block = variant.memory
-        runner = self.runners.interpreted(exercise, variant)
+        runner = self.runners.counting(exercise, variant)
         wave = block.wave_bytes.programs if block.wave_bytes is not None else 0
         seen = runner.measure(case, wave)
         if isinstance(seen, CaseResult):
@@ -521,6 +548,8 @@ class Session:
         data = self._file(variant.file)
         if not self.policy or self._is_lifted(exercise, variant) or isinstance(data, str):
             return ()
+        if variant.language == "triton" and self.runners.by_plan:
+            return ()  # there its host code has no data: what it may do is judged by its plan
         key = (exercise.name, variant.name)
         if key not in self._found_breaches:
             self._found_breaches[key] = breaches.find(exercise, variant, data)
@@ -541,8 +570,12 @@ class Session:
     def _file(self, name: str) -> bytes | str:
         """The file's contents, read once; or, as text, why there are none."""
         if name not in self._files:
-            self._files[name] = _read(self.submission / name)
+            self._files[name] = submitted.contents(self.submission / name)
         return self._files[name]
+
+    def _modules(self) -> dict[str, bytes]:
+        """The submission's Python files, which one that is graded may import."""
+        return submitted.modules(self.submission)
 
     def _shown(self) -> str:
         """The submission as a reproduce line names it; "" for the default folder."""
@@ -553,18 +586,3 @@ class Session:
 def keys_of(variant: Variant) -> list[tuple[str, str]]:
     """Its parts' names, dtype and size class, in their order."""
     return [(dtype, name) for dtype in variant.dtypes for name in variant.size_classes]
-
-
-def _read(path: Path) -> bytes | str:
-    if not path.exists():
-        return f"there is no {path.name}"
-    if not path.is_file():
-        return f"{path.name} is not a file"
-    try:
-        with path.open("rb") as file:
-            data = file.read(MAX_FILE_BYTES + 1)
-    except OSError as error:
-        return f"{path.name} can't be read: {error.strerror}"
-    if len(data) > MAX_FILE_BYTES:
-        return f"{path.name} is larger than {MAX_FILE_BYTES >> 20} MiB"
-    return data

@@ -158,6 +158,7 @@ class Exercise(Block):
     tolerance: Tolerance = Tolerance()
     limits: Limits = Limits()
     policy: Policy = Policy()
+    moves_data: YesOrNo = False
     variants: Annotated[dict[str, Variant], BeforeValidator(filled)]
 
     @pydantic.model_validator(mode="after")

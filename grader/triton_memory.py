@@ -20,7 +20,9 @@ from grader.triton_report import Finding, Report, SiteCounters, message_of
 _STATUS_OF = {
     "out_of_bounds_read": Status.invalid_read,
     "out_of_bounds_write": Status.wrote_out_of_bounds,
+    "modified_input": Status.modified_input,
     "misaligned": Status.misaligned_access,
+    "device_assert": Status.crashed,
     "data_race": Status.data_race,
     "uninitialised_read": Status.uninitialised_read,
 }

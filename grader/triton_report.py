@@ -40,7 +40,13 @@ _Width = Annotated[int, Field(ge=1, le=16)]  # of an element, or of what a lane 
 _Argument = Annotated[int, Field(ge=0, lt=64)]
 _Access = Literal["load", "store", "atomic"]
 _Kind = Literal[
-    "out_of_bounds_read", "out_of_bounds_write", "misaligned", "data_race", "uninitialised_read"
+    "out_of_bounds_read",
+    "out_of_bounds_write",
+    "modified_input",
+    "misaligned",
+    "data_race",
+    "uninitialised_read",
+    "device_assert",
 ]
 
 
@@ -210,6 +216,14 @@ _SAYS = {
     "misaligned": (
         "accesses an address that is no multiple of the element's size:",
         "Was a pointer cast to another type, or moved by bytes instead of elements?",
+    ),
+    "modified_input": (
+        "writes to an input, which is read-only:",
+        "Does the store go to the output's pointer?",
+    ),
+    "device_assert": (
+        "fails an assertion of tl.device_assert:",
+        "The condition is false for at least one of its elements.",
     ),
     "uninitialised_read": (
         "uses what a mask kept from being loaded:",

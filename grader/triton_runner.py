@@ -54,10 +54,10 @@ class TritonRunner(Runner):
             return result
         return reports[-1]
 
-    def _unsound(self, case: Case, fields: dict[str, Any]) -> CaseResult | None:
-        """A breach of the rules, or an access outside every tensor that left no trace."""
-        told = super()._unsound(case, fields)
-        if told is not None or "findings" not in fields:
+    def _judged(self, case: Case, fields: dict[str, Any], verdict: Verdict) -> CaseResult:
+        """The verdict on the outputs; a breach of the rules, or an access that left no trace."""
+        told = super()._judged(case, fields, verdict)
+        if not told.verdict.passed or "findings" not in fields:
             return told
         try:
             worst = triton_memory.worst_of(triton_report.parse_findings(fields["findings"]))

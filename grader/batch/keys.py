@@ -20,7 +20,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from grader import __version__, native, oracle
+from grader import __version__, executors, native, oracle
 from grader.correctness import Effort
 from grader.formula import Formula
 from grader.spec import (
@@ -66,7 +66,7 @@ def _classes(points: Mapping[str, float]) -> list[str]:
 USES: dict[type[Block], dict[str, Use | Callable[[Any], Any]]] = {
     Exercise: {
         "name": M, "title": T, "summary": T, "oracle": M, "arguments": M, "sizes": M, "data": M,
-        "tolerance": M, "limits": M, "policy": M, "variants": F,
+        "tolerance": M, "limits": M, "policy": M, "moves_data": M, "variants": F,
     },
     Variant: {
         "name": M, "file": M, "entry": M, "dtypes": M, "points": _classes, "bonus": S,
@@ -143,6 +143,8 @@ def _begun(
         "effort": asdict(conditions.effort),
         "version": conditions.version,
     }
+    if variant.language == "cuda" or executors.triton_by_plan():
+        stated["executors"] = executors.VERSION
     return hashlib.sha256(json.dumps(stated).encode())
 
 

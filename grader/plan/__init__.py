@@ -4,12 +4,13 @@ A planner (an untrusted process with neither data nor a GPU) writes one, `read` 
 bytes, `violations` holds it to the rules, an executor runs it.
 """
 
-from grader.plan.model import Launch, Plan, Specialisation
+from grader.plan.model import ITEM_BYTES, Launch, Plan, Specialisation
 from grader.plan.reader import Limits, PlanError, read, to_json
 from grader.plan.rules import Allowed, Violation, allow, difference, violations
 from grader.plan.text import Line, lines, summary
 
 __all__ = [
+    "ITEM_BYTES",
     "Allowed",
     "Launch",
     "Limits",

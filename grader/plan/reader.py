@@ -1,8 +1,9 @@
 """The reader of plans: bytes from an untrusted process to a Plan, or a PlanError that says why not.
 
 Beyond the types it holds a plan to what an executor relies on: buffers that exist, views that stay
-inside them, memory that is used between its allocation and its release, arguments' buffers as the
-grader placed them, and sums (of allocated bytes, of uploaded bytes, of programs) within bounds.
+inside them, memory that is copied and filled between its allocation and its release, arguments'
+buffers as the grader placed them, and sums (of allocated bytes, of uploaded bytes, of programs)
+within bounds. A kernel may be handed any buffer: whether it may access it, an executor finds out.
 """
 
 from __future__ import annotations
@@ -206,9 +207,9 @@ class _Check:
         scalars = 0
         for argument in step.arguments:
             if isinstance(argument, PointerArgument):
-                self._alive(place, argument.pointer[0])
+                self._buffer(place, argument.pointer[0])
             elif isinstance(argument, DescriptorArgument):
-                self._alive(place, argument.descriptor.buffer)
+                self._buffer(place, argument.descriptor.buffer)
             else:
                 scalars += len(argument.scalar) // 2
         parameters = len(_decoded(place, step.parameters))
@@ -219,7 +220,7 @@ class _Check:
         for at, number, _ in pointers:
             if at + 8 > size:
                 raise PlanError(f"{place}: a pointer at byte {at} of {size}")
-            self._alive(place, number)
+            self._buffer(place, number)
 
     def _view(self, place: str, view: View) -> None:
         self._alive(place, view.buffer)

@@ -48,12 +48,13 @@ class Line:
     place: str = ""
 
 
-def lines(plan: Plan, names: Sequence[str], file: str) -> list[Line]:
+def lines(plan: Plan, names: Sequence[str], file: str, starts: Sequence[int] = ()) -> list[Line]:
     """The first call of a plan, step by step, and what the second one does differently.
 
-    `names` are those of the entry's arguments; `file` is the submission's.
+    `names` are those of the entry's arguments; `file` is the submission's. `starts` are the bytes
+    of each argument's buffer before its first element, 0 where none are given.
     """
-    words = _Words(plan, names, file)
+    words = _Words(plan, names, file, starts)
     shown = list(words.of_call(plan.calls[0]))
     if len(plan.calls) > 1:
         second = list(words.of_call(plan.calls[1]))
@@ -75,16 +76,32 @@ def summary(plan: Plan, names: Sequence[str], file: str) -> str:
         told = [f"{words.kernel(each)} on {words.grid(each)}" for each in launches[:3]]
         more = f" and {len(launches) - 3} more kernels" if len(launches) > 3 else ""
         parts.append(f"launches {', '.join(told)}{more}")
+    for kind, verb in (
+        (Copy, "copies"),
+        (Upload, "uploads"),
+        (HostOp | Foreign, "torch operations"),
+    ):
+        if count := sum(isinstance(step, kind) for step in plan.calls[0]):
+            parts.append(f"asks for {_count(count, verb)}")
     return " and ".join(parts) or "asks nothing of the device"
+
+
+def _count(number: int, plural: str) -> str:
+    """A number and its noun: '1 copy', '2 copies'."""
+    singular = {"copies": "copy"}.get(plural, plural.removesuffix("s"))
+    return f"{number:,} {singular if number == 1 else plural}"
 
 
 class _Words:
     """The words for the steps of one plan."""
 
-    def __init__(self, plan: Plan, names: Sequence[str], file: str) -> None:
+    def __init__(
+        self, plan: Plan, names: Sequence[str], file: str, starts: Sequence[int] = ()
+    ) -> None:
         self.plan = plan
         self.names = names
         self.file = file
+        self.starts = dict(enumerate(starts))
 
     def of_call(self, call: Sequence[Step]) -> Iterator[Line]:
         for step in call[:MOST_STEPS]:
@@ -198,7 +215,8 @@ class _Words:
     def _argument(self, argument) -> str:
         if isinstance(argument, PointerArgument):
             number, offset = argument.pointer
-            return self.buffer(number) + (f" + {offset:,} bytes" if offset else "")
+            offset -= self.starts.get(self.plan.buffers[number].argument, 0)
+            return self.buffer(number) + (f" {offset:+,} bytes" if offset else "")
         if isinstance(argument, DescriptorArgument):
             block = " x ".join(map(str, argument.descriptor.block))
             return f"descriptor of {self.buffer(argument.descriptor.buffer)}, blocks of {block}"

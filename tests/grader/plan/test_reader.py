@@ -40,7 +40,7 @@ def test_every_kind_of_step_is_read_and_written_again() -> None:
     ("steps", "scratch", "said"),
     [
         ([launch(0, 7)], (), "no buffer 7"),
-        ([launch(0, 2)], (64,), "before it is allocated"),
+        ([{"do": "fill", "to": view(2, 4), "value": 0}], (64,), "before it is allocated"),
         ([{"do": "free", "buffer": 0}], (), "not allocated by host code"),
         ([{"do": "alloc", "buffer": 0}], (), "there already"),
         ([{"do": "alloc", "buffer": 2}, {"do": "alloc", "buffer": 2}], (64,), "there already"),
@@ -105,11 +105,18 @@ def test_sums_are_bounded() -> None:
 
 
 def test_what_a_first_call_leaves_is_there_in_the_second() -> None:
-    calls = [[{"do": "alloc", "buffer": 2}], [launch(0, 2)]]
+    fill = {"do": "fill", "to": view(2, 4), "value": 0}
+    calls = [[{"do": "alloc", "buffer": 2}], [fill]]
     assert len(read(plan(scratch=(64,), calls=calls), ARGUMENTS).calls) == 2
-    freed = [[{"do": "alloc", "buffer": 2}, {"do": "free", "buffer": 2}], [launch(0, 2)]]
+    freed = [[{"do": "alloc", "buffer": 2}, {"do": "free", "buffer": 2}], [fill]]
     with pytest.raises(PlanError, match="after"):
         read(plan(scratch=(64,), calls=freed), ARGUMENTS)
+
+
+def test_a_kernel_may_be_handed_memory_that_was_freed() -> None:
+    """Whether it accesses that memory, an executor finds out, and says where."""
+    freed = [{"do": "alloc", "buffer": 2}, {"do": "free", "buffer": 2}, launch(0, 2)]
+    assert len(read(plan(*freed, scratch=(64,)), ARGUMENTS).launches) == 1
 
 
 _values = st.recursive(

@@ -66,6 +66,15 @@ class PlannedNativeRunner(NativeRunner):
             what = f"its launcher asks for what can't be planned: {hostile.clean(str(error))}."
             return CaseResult(case, Verdict(Status.launch_error, what), observed_by="worker")
 
+    def failure_as_result(
+        self, planned: Plan | Reply | CaseResult, case: Case
+    ) -> Plan | CaseResult:
+        """What `plan_of` gave, a Reply as what it means for the case."""
+        if not isinstance(planned, Reply):
+            return planned
+        result = self._answered(case, planned)
+        return result or CaseResult(case, Verdict(Status.crashed, "it gave no plan."))
+
     # --- one run ---------------------------------------------------------------------------------
 
     def _start(self, count: int) -> CaseResult | None:
@@ -102,9 +111,13 @@ class PlannedNativeRunner(NativeRunner):
         return (self._violation(case, made) if is_sound else None) or answer
 
     def _violation(self, case: Case, made: Plan) -> CaseResult | None:
-        """Whether host code asked for the device's data, which no plan can give it."""
+        """Whether host code asked for the device's data, or its copies do the exercise's work."""
         if not self._watched:
             return None
+        if self.exercise.moves_data:
+            for broken in plan.violations(made, plan.Allowed(moves_data=True)):
+                verdict = Verdict(Status.policy_violation, f"{broken.what}.", "computed")
+                return CaseResult(case, verdict, broken.line or None, "", "worker", broken.instead)
         for step in made.calls[0]:
             if isinstance(step, Readback):
                 what = (

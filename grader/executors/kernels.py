@@ -1,0 +1,137 @@
+"""Kernels of one submission: from the text to TTIR, and from that to cubins, each made once.
+
+The frontend and the backend are processes of their own in the submission's sandbox. The frontend
+reads the submission's text, the backend nothing but TTIR.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from grader import hostile
+from grader.plan import Specialisation
+from grader.supervision import Death, Limits, Worker
+from grader.worker.protocol import Code, Operation, Reply
+
+FRONTEND_LIMITS = Limits(cpu_seconds=60.0, memory_bytes=2 << 30)
+BACKEND_LIMITS = Limits(cpu_seconds=120.0, memory_bytes=4 << 30)
+MAX_TTIR_BYTES = 2 << 20
+MAX_SPECIALISATIONS = 2000  # of one variant, all cases together
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One specialisation as an executor takes it: TTIR, and a name for it."""
+
+    name: str
+    ttir: str
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why there is no kernel: the compiler's answer, its end, or a limit.
+
+    `fields` are what the compiler says about its refusal, hostile.
+    """
+
+    answer: Reply | Death | None
+    message: str = ""
+    fields: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class PendingAssembly:
+    """TTIR texts on the way to being cubins: the worker that was asked, and what for."""
+
+    worker: Worker
+    kernels: Sequence[tuple[Specialisation, Kernel]]
+
+    def wait(self) -> Reply | Death:
+        """The answer, or the process's end."""
+        answer = self.worker.wait_at_length(BACKEND_LIMITS)
+        self.worker.close()
+        return answer
+
+
+@dataclass
+class Kernels:
+    """The kernels of one variant. `spawn` starts a compiler process."""
+
+    spawn: Callable[[Limits], Worker]
+    _frontend: Worker | None = None
+    _translated: dict[str, Kernel | Failure] = field(default_factory=dict)
+    _assembled: set[str] = field(default_factory=set)
+    _waiting: dict[str, tuple[Specialisation, Kernel]] = field(default_factory=dict)
+
+    def translate(self, wanted: Specialisation) -> Kernel | Failure:
+        """The TTIR of a specialisation, or why there is none; asked of the frontend once.
+
+        What is known of arguments' alignment changes no meaning: one text serves them all.
+        """
+        wanted = replace(wanted, attributes={})
+        key = _digest(asdict(wanted))
+        if key not in self._translated:
+            self._translated[key] = self._ask(key, wanted)
+        made = self._translated[key]
+        if isinstance(made, Kernel):
+            self._note(wanted, made)
+        return made
+
+    def assemble(self) -> PendingAssembly | None:
+        """Have all that is new compiled to cubins in the background; None where nothing is."""
+        if not self._waiting:
+            return None
+        kernels = list(self._waiting.values())
+        self._assembled.update(self._waiting)
+        self._waiting.clear()
+        worker = self.spawn(BACKEND_LIMITS)
+        wanted = [{"ttir": kernel.ttir, "options": each.options} for each, kernel in kernels]
+        document = json.dumps({"kernels": wanted}).encode()
+        if worker.post(Operation.assemble, document=document) is not None:
+            return None
+        return PendingAssembly(worker, kernels)
+
+    def close(self) -> None:
+        """End the frontend."""
+        if self._frontend is not None:
+            self._frontend.close()
+            self._frontend = None
+
+    def _ask(self, key: str, wanted: Specialisation) -> Kernel | Failure:
+        if len(self._translated) >= MAX_SPECIALISATIONS:
+            return Failure(
+                None,
+                f"it launches more than {MAX_SPECIALISATIONS} specialisations of kernels: "
+                "which constants differ from case to case?",
+            )
+        if self._frontend is None:
+            self._frontend = self.spawn(FRONTEND_LIMITS)
+        document = json.dumps(asdict(wanted)).encode()
+        answer = self._frontend.ask_at_length(
+            Operation.translate, limits=FRONTEND_LIMITS, document=document
+        )
+        if isinstance(answer, Death):
+            self._frontend = None
+            return Failure(answer)
+        if answer.code is not Code.ok:
+            return Failure(answer)
+        fields = hostile.fields(answer)
+        if isinstance(refused := fields.get("error"), dict):
+            return Failure(answer, hostile.one_line(hostile.text(refused, "message")), refused)
+        ttir = fields.get("ttir")
+        if not isinstance(ttir, str) or not 0 < len(ttir) <= MAX_TTIR_BYTES:
+            return Failure(answer, "the compiler's frontend gave no code that can be used.")
+        return Kernel(key, ttir)
+
+    def _note(self, wanted: Specialisation, made: Kernel) -> None:
+        """Put a kernel in line for the backend."""
+        if made.name not in self._assembled:
+            self._waiting.setdefault(made.name, (wanted, made))
+
+
+def _digest(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:24]

@@ -1,0 +1,303 @@
+"""One Triton variant of one submission, without a GPU: planned, compiled and executed.
+
+Each of the three is a process of its own (worker/plan_processes.py). The planner runs the host
+code and has no data; the executor has the data and runs kernels that the compiler made from the
+submission's text. What the planner says is a plan, which is held to the rules before it is run.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from grader import hostile, plan, triton_memory, triton_report
+from grader.arena import Placed
+from grader.cases import Case
+from grader.compare import Verdict
+from grader.executors.kernels import Failure, Kernel, Kernels, PendingAssembly
+from grader.plan import Plan
+from grader.runner import MAX_DETAIL, CaseResult, Compiled, Runner
+from grader.sandbox import Sandbox
+from grader.spec import Exercise, Variant
+from grader.status import Status
+from grader.supervision import Death, Limits, Worker
+from grader.worker.protocol import Argument, Code, Kind, Operation, Reply
+
+_LACKS_DATA = "NeedsData"
+_FOREIGN_KERNEL = "ForeignKernel"
+# Findings that are told in the place of wrong values; others matter where the values are right.
+_EXPLAINS_WRONG_VALUES = frozenset(
+    {"modified_input", "data_race", "uninitialised_read", "device_assert"}
+)
+
+
+class PlannedTritonRunner(Runner):
+    """Runs the cases of one Triton variant by plan. A context manager; the sandbox stays open."""
+
+    def __init__(
+        self,
+        sandbox: Sandbox,
+        exercise: Exercise,
+        variant: Variant,
+        path: Path,
+        watched: bool = True,
+    ) -> None:
+        """`watched`: the rules on plans are kept, but for what the spec allows."""
+        super().__init__(sandbox, exercise, variant, path, watched)
+        rules = exercise.rules_of(variant)
+        lifted = not watched or "torch" in rules.lifted
+        self._allowed = plan.Allowed(
+            frozenset({"*"}) if lifted else rules.torch, exercise.moves_data
+        )
+        self._plan_limits = plan.Limits(device_bytes=self._limits.memory_bytes)
+        self._planner: Worker | None = None
+        self._kernels = Kernels(self._spawn_compiler)
+        self._known: set[str] = set()  # kernels that the executor at hand has
+        self._options: dict[str, Any] = {}  # of the next execution: what is counted
+        self._compared: set[str] = set()  # dtypes for which two planners were compared
+        self._launched: dict[str, Case] = {}  # the first case that launched each kernel
+
+    def close(self) -> None:
+        """End every process and give the arena back."""
+        super().close()
+        self._drop_planner()
+        self._kernels.close()
+
+    def fresh_worker(self) -> None:
+        """Let the next case meet processes that have run nothing."""
+        super().fresh_worker()
+        self._drop_planner()
+
+    def measure(self, case: Case, wave: int = 0) -> triton_report.Report | CaseResult:
+        """Run a case with every access counted: what was seen, or how the run failed.
+
+        `wave` is how many programs run at once, 0 where it doesn't matter. Raises what `run`
+        raises.
+        """
+        reports: list[triton_report.Report] = []
+        self._options = {"count": True, "wave": wave}
+        self._on_report = reports.append
+        try:
+            result = self.run(case)
+        finally:
+            self._options, self._on_report = {}, None
+        return reports[-1] if result.verdict.passed and reports else result
+
+    def plan_of(self, case: Case, arguments: Sequence[Argument]) -> Plan | CaseResult:
+        """The plan of a case before the rules are applied, or why there is none."""
+        failure = self._start_planner(len(arguments))
+        if failure is not None:
+            return replace(failure, case=case)
+        answer = self._planner.ask_at_length(Operation.plan, arguments)
+        if isinstance(answer, Death):
+            self._planner = None
+            return self._from_death(case, answer)
+        if answer.code is not Code.ok:
+            return self._from_planners_refusal(case, answer)
+        try:
+            return plan.read(answer.text, _bytes_of(arguments), self._plan_limits)
+        except plan.PlanError as error:
+            what = f"its launcher asks for what can't be planned: {hostile.clean(str(error))}."
+            return CaseResult(case, Verdict(Status.launch_error, what), observed_by="worker")
+
+    def failure_as_result(self, planned: Plan | CaseResult, case: Case) -> Plan | CaseResult:
+        """What `plan_of` gave: it is a result already where there is no plan."""
+        return planned
+
+    # --- one run ---------------------------------------------------------------------------------
+
+    def _start(self, count: int) -> CaseResult | None:
+        """A planner with the submission loaded and a fresh executor, or why there is none."""
+        failure = self._start_planner(count)
+        if failure is None:
+            self._worker = self._spawn_role("executor", self._limits, self._arena.buffers)
+            self.times.workers += 1
+            self._known.clear()
+        return failure
+
+    def _start_planner(self, count: int) -> CaseResult | None:
+        if self._load_failure is None and self._planner is None:
+            planner = self._spawn_role("planner", self._limits)
+            self._load_failure = self._loaded(planner, count)
+            self._planner = planner if self._load_failure is None else None
+        return self._load_failure
+
+    def _ask(self, case: Case, arguments: Sequence[Argument]) -> Reply | Death | CaseResult:
+        planned = self._planned(case, arguments)
+        if isinstance(planned, CaseResult):
+            return planned
+        kernels: list[Kernel] = []
+        for wanted in planned.specialisations:
+            kernel = self._kernels.translate(wanted)
+            if isinstance(kernel, Failure):
+                return self._from_compiler(case, kernel)
+            self._launched.setdefault(kernel.name, case)
+            kernels.append(kernel)
+        new = {each.name: each.ttir for each in kernels if each.name not in self._known}
+        document = {
+            "plan": json.loads(plan.to_json(planned)),
+            "kernels": [each.name for each in kernels],
+            "ttir": new,
+            "races": True,
+            **self._options,
+        }
+        answer = self._worker.ask_at_length(
+            Operation.execute, arguments, document=json.dumps(document).encode()
+        )
+        if isinstance(answer, Reply):
+            self._known.update(new)
+        return answer
+
+    def _planned(self, case: Case, arguments: Sequence[Argument]) -> Plan | CaseResult:
+        """The plan of a case, held to the rules."""
+        made = self.plan_of(case, arguments)
+        if isinstance(made, CaseResult):
+            return made
+        if case.dtype not in self._compared:
+            self._compared.add(case.dtype)
+            if (differs := self._compare_planners(case, arguments, made)) is not None:
+                return differs
+        if broken := plan.violations(plan.allow(made, self._allowed), self._allowed):
+            return _from_violation(case, broken[0])
+        return plan.allow(made, self._allowed)
+
+    def _compare_planners(
+        self, case: Case, arguments: Sequence[Argument], made: Plan
+    ) -> CaseResult | None:
+        """Whether another fresh planner gives another plan for the same case."""
+        self._drop_planner()
+        again = self.plan_of(case, arguments)
+        if isinstance(again, CaseResult):
+            return again
+        differs = plan.difference(made, again)
+        if not differs:
+            return None
+        what = f"planned twice for the same case, the entry asks for different things: {differs}."
+        hint = "What a launcher does may depend on shapes, strides and dtypes, on nothing else."
+        verdict = Verdict(Status.nondeterministic, what, "plans")
+        return CaseResult(case, verdict, hint=hint)
+
+    def _answered(self, case: Case, answer: Reply) -> CaseResult | None:
+        told = super()._answered(case, answer)
+        if told is not None or self._on_report is None:
+            return told
+        try:
+            self._on_report(triton_report.parse(hostile.fields(answer).get("accesses")))
+        except triton_report.ReportError:
+            return self._nonsense(case)
+        return None
+
+    def _judged(self, case: Case, fields: dict[str, Any], verdict: Verdict) -> CaseResult:
+        """The verdict on the outputs, or what the executor found where that explains more."""
+        if "findings" not in fields:
+            return CaseResult(case, verdict)
+        try:
+            worst = triton_memory.worst_of(triton_report.parse_findings(fields["findings"]))
+        except triton_report.ReportError:
+            return self._nonsense(case)
+        status = triton_memory.status_of(worst)
+        if not verdict.passed and worst.kind not in _EXPLAINS_WRONG_VALUES:
+            return CaseResult(case, verdict)
+        source = self.path.read_bytes().decode("utf-8", "replace").splitlines()
+        names = triton_memory.arguments(self.exercise, self.variant, case)
+        what, hint = triton_report.message_of(worst, names, self.variant.file, source)
+        explained = Verdict(status, hostile.clean(what), worst.kind)
+        return CaseResult(case, explained, worst.line or None, "", "worker", hint)
+
+    def _modified(
+        self, case: Case, placed: Sequence[Placed], inputs_writable: bool
+    ) -> CaseResult | None:
+        """Inputs are read-only to the executor, which is ours: nothing can have changed them."""
+        return None
+
+    # --- compiling -------------------------------------------------------------------------------
+
+    def compile_in_background(self) -> PendingAssembly | None:
+        """Start compiling for the GPU what ran since the last time; None for nothing."""
+        return self._kernels.assemble()
+
+    def compiled(self, pending: PendingAssembly) -> Compiled | None:
+        """Wait for a compilation. None when its process died or said nothing sensible."""
+        answer = pending.wait()
+        if isinstance(answer, Death) or answer.code is not Code.ok:
+            return None
+        answers = hostile.dicts(hostile.fields(answer).get("kernels"))
+        if len(answers) != len(pending.kernels):
+            return None
+        for told, (_, kernel) in zip(answers, pending.kernels, strict=True):
+            if isinstance(refused := told.get("error"), dict):
+                message = hostile.one_line(hostile.text(refused, "message"))
+                what = f"the kernel runs, but the compiler for the GPU refuses it: {message}"
+                case = self._launched.get(kernel.name)
+                return Compiled(_refused_by_compiler(case, what, refused))
+        return Compiled()
+
+    # --- processes -------------------------------------------------------------------------------
+
+    def _spawn_role(
+        self, role: str, limits: Limits, buffers: Sequence[tuple[int, int, bool]] = ()
+    ) -> Worker:
+        return self._sandbox.worker(self.path, self.variant.entry, buffers, limits, role=role)
+
+    def _spawn_compiler(self, limits: Limits) -> Worker:
+        return self._spawn_role("compiler", limits)
+
+    def _drop_planner(self) -> None:
+        if self._planner is not None:
+            self._planner.close()
+            self._planner = None
+
+    # --- what an answer means --------------------------------------------------------------------
+
+    def _serves_nobody(self) -> bool:
+        """What the executor or the compiler can't be asked is our own trouble."""
+        return True
+
+    def _from_planners_refusal(self, case: Case, reply: Reply) -> CaseResult:
+        if reply.code is Code.bad_request:  # the submission's Python shares that process
+            told = hostile.one_line(hostile.text(hostile.fields(reply), "message"))
+            what = f"its planner could not serve a request: {told}"
+            return CaseResult(case, Verdict(Status.crashed, what), observed_by="worker")
+        result = self._from_refusal(case, reply)
+        fields = hostile.fields(reply)
+        if hostile.text(fields, "type") in (_LACKS_DATA, _FOREIGN_KERNEL):
+            what = hostile.one_line(hostile.text(fields, "message"))
+            hint = hostile.one_line(hostile.text(fields, "instead"))
+            verdict = Verdict(Status.policy_violation, what, "data")
+            return replace(result, verdict=verdict, hint=hint)
+        return result
+
+    def _from_compiler(self, case: Case, failure: Failure) -> CaseResult:
+        if isinstance(failure.answer, Death):
+            died = self._from_death(case, failure.answer)
+            what = f"compiling the kernel ended the compiler's process: {died.verdict.what}"
+            return replace(died, verdict=Verdict(Status.compile_error, what))
+        if failure.answer is not None and not failure.message:
+            return self._from_refusal(case, failure.answer)
+        what = f"the kernel can't be compiled: {failure.message}"
+        return _refused_by_compiler(case, what, failure.fields)
+
+    def _nonsense(self, case: Case) -> CaseResult:
+        what = "its process gave the grader a report that makes no sense."
+        return CaseResult(case, Verdict(Status.crashed, what))
+
+
+def _from_violation(case: Case, broken: plan.Violation) -> CaseResult:
+    verdict = Verdict(Status.policy_violation, f"{broken.what} (rule: {broken.rule}).", "computed")
+    return CaseResult(case, verdict, broken.line or None, "", "worker", broken.instead)
+
+
+def _refused_by_compiler(case: Case | None, what: str, fields: Mapping[str, Any]) -> CaseResult:
+    """A compile error, or what the executor has no model of; `fields` are the compiler's words."""
+    lacking = fields.get("kind") == "not_modelled"
+    status = Status.not_measured if lacking else Status.compile_error
+    detail = hostile.text(fields, "excerpt")[:MAX_DETAIL]
+    return CaseResult(case, Verdict(status, what), hostile.line(fields), detail, "worker")
+
+
+def _bytes_of(arguments: Sequence[Argument]) -> list[int | None]:
+    """The bytes of each tensor's allocation, guard zones included; None for scalars."""
+    return [each.allocation[1] if each.kind is Kind.tensor else None for each in arguments]

@@ -1,0 +1,94 @@
+"""`grader plan`: what an entry asks of the GPU, step by step, without running a kernel."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.padding import Padding
+from rich.table import Table
+
+from grader import arena, inputs, plan
+from grader.cases import Case, CaseError, Space, fixed_case, parse
+from grader.console import console, known_names, refuse, tell, writable, write
+from grader.evidence import Failure
+from grader.grade import PUBLIC_SEED, Session, expect_files, selected
+from grader.report.message import one_line
+from grader.spec import Exercise, Variant, load_all
+
+
+def command(
+    name: Annotated[str, typer.Argument(help="An exercise or variant: rmsnorm, rmsnorm/triton.")],
+    case: Annotated[
+        str | None,
+        typer.Option(help="The case to plan, as in 'rows=1 cols=1025 dtype=float16'."),
+    ] = None,
+    submission: Annotated[Path, typer.Option(help="The folder to plan.")] = Path("assignment"),
+    json: Annotated[Path | None, typer.Option(help="Write the plan of one variant here.")] = None,
+) -> None:
+    """Show what an entry asks of the GPU: memory, copies and launches, in their order."""
+    exercises = load_all()
+    chosen = selected(exercises, known_names(exercises, [name]))
+    if json is not None and len(chosen) > 1:
+        refuse(f"--json: expected one variant, as in {chosen[0][0].name}/{chosen[0][1].name}")
+    expect_files(submission, exercises)
+    writable(json)
+    with Session(submission, exercises) as session:
+        for index, (exercise, variant) in enumerate(chosen):
+            if index:
+                console.print()
+            shown = _case(case, exercise, variant)
+            tell(f"{exercise.name}/{variant.name}: {shown}", "bold")
+            _show(session, exercise, variant, shown, json)
+
+
+def _case(text: str | None, exercise: Exercise, variant: Variant) -> Case:
+    """The case that was asked for; else the one that is timed or counted, or a middling one."""
+    if text is not None:
+        try:
+            return parse(text, exercise, variant, PUBLIC_SEED)
+        except CaseError as error:
+            refuse(f"--case: {error}")
+    if variant.performance is not None:
+        return fixed_case(exercise, variant, variant.performance.every_case[-1], PUBLIC_SEED)
+    if variant.memory is not None:
+        return fixed_case(exercise, variant, variant.memory.case, PUBLIC_SEED)
+    edges = Space(
+        exercise, variant, variant.dtypes[0], next(iter(exercise.sizes)), PUBLIC_SEED
+    ).edges()
+    return replace(edges[-1], layouts=(), scalars=(), data="normal")
+
+
+def _show(
+    session: Session, exercise: Exercise, variant: Variant, case: Case, json: Path | None
+) -> None:
+    if reason := session.not_attempted(variant):
+        tell(f"  not attempted: {reason}")
+        return
+    made = inputs.blank(exercise, variant, case)
+    arguments = made.arguments(arena.described(made.slots))
+    planned = session.plan(exercise, variant, case, arguments)
+    if isinstance(planned, Failure):
+        tell(f"  {planned.status.headline}: {planned.what}", "red")
+        for line in filter(None, (planned.where, planned.hint)):
+            tell(f"  {line}")
+        return
+    if json is not None:
+        write(json, plan.to_json(planned))
+    names = [argument.name for argument in exercise.signature(variant)]
+    tell(f"  {variant.entry} {plan.summary(planned, names, variant.file)}.")
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    table.add_column(style="cyan", no_wrap=True)
+    table.add_column(overflow="fold", ratio=1)
+    table.add_column(style="dim", no_wrap=True)
+    in_triton = variant.language == "triton"  # a CUDA plan's buffers are without guard zones
+    starts = [each.offset - each.allocation[0] if in_triton else 0 for each in arguments]
+    for line in plan.lines(planned, names, variant.file, starts):
+        table.add_row(line.verb, one_line(line.what, 600), line.place)
+    console.print(Padding(table, (0, 0, 0, 2)), markup=False)
+    if planned.printed.strip():
+        tell("  It printed:")
+        for text in planned.printed.strip().splitlines()[:10]:
+            tell(f"    {one_line(text)}", "dim")
