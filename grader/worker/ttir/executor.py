@@ -50,7 +50,9 @@ OPERATIONS = (
     structure,
 )
 
-CHUNK_ELEMENTS = 1 << 16  # of the largest block of the programs that run together
+# Elements of the programs that run together: of their average block, and of their largest.
+CHUNK_ELEMENTS = 1 << 16
+CHUNK_LARGEST = 1 << 20
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of mallopt(3)
 MAX_WAITING = 1024  # programs that have begun and wait for others
 
@@ -98,6 +100,7 @@ class _Facts:
     """What is known of a module beforehand."""
 
     widest: int  # elements of the largest block
+    average: int
     waits: bool  # a loop goes on until memory changes
     tiles: list[tuple[Any, int]]  # operations that make blocks, and their sizes
 
@@ -130,7 +133,7 @@ def execute(
             if facts.waits:
                 _take_turns(execution, arguments, count)
             else:
-                _in_step(execution, arguments, count, max(1, CHUNK_ELEMENTS // facts.widest))
+                _in_step(execution, arguments, count, _chunk(facts))
     except RecursionError:
         raise TooDeeplyNested(sys.getrecursionlimit()) from None
     except (IndexError, ValueError, KeyError, AttributeError, TypeError, AssertionError) as error:
@@ -148,6 +151,11 @@ def _keep_freed_memory() -> None:
         mallopt = ctypes.CDLL(None).mallopt
         mallopt(_TRIM_THRESHOLD, 1 << 28)
         mallopt(_MMAP_THRESHOLD, 1 << 27)
+
+
+def _chunk(facts: _Facts) -> int:
+    """How many programs run together: so many that their values fit into a cache."""
+    return max(1, min(CHUNK_ELEMENTS // facts.average, CHUNK_LARGEST // facts.widest))
 
 
 def _in_step(execution: Execution, arguments: list[Any], count: int, chunk: int) -> None:
@@ -250,7 +258,8 @@ def _facts_of(module: Module) -> _Facts:
                 if op.name == "scf.while":
                     waits = waits or _reads_memory(op, module, set())
                 waits = waits or op.name == "tt.atomic_poll"
-        module.facts = _Facts(widest, waits, tiles)
+        sizes = [size for _, size in tiles]
+        module.facts = _Facts(widest, max(1, sum(sizes) // max(1, len(sizes))), waits, tiles)
     return module.facts
 
 
