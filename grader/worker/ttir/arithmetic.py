@@ -7,12 +7,9 @@ from collections.abc import Callable
 import numpy as np
 
 from .errors import NotModelled
-from .floats import COMPUTED, computed, is_float, round_to, round_towards_zero, width_of
-from .floats import from_bits as _from_bits
-from .floats import stored as _stored
-from .floats import to_bits as _to_bits
+from .floats import COMPUTED, computed, is_float, round_to
 from .ir import Op
-from .poison import Poison, some, spread
+from .poison import spread
 from .registry import Run, operation
 from .state import Frame, State
 
@@ -248,37 +245,6 @@ def _integer(op: Op) -> Run:
     return elementwise(op, _INTEGER[op.name])
 
 
-@operation("arith.andi", "arith.ori")
-def _and_or(op: Op) -> Run:
-    """`and` and `or`, which need not know one operand where the other decides."""
-    function = _INTEGER[op.name]
-    plain = elementwise(op, function)
-    if op.types[0].kind != "i1":
-        return plain
-    decides = op.name == "arith.ori"
-    (a, b), out = op.operands, op.results[0]
-
-    def run(state: State, frame: Frame) -> None:
-        plain(state, frame)
-        poison = frame.poison.get(out) if frame.poison else None
-        if poison is not None:
-            where = poison.where
-            for slot in (a, b):
-                sure = frame.values[slot] == decides
-                of_slot = frame.poison.get(slot)
-                where = where & ~(sure if of_slot is None else sure & ~of_slot.where)
-            _set(frame, out, some(where, poison.origin))
-
-    return run
-
-
-def _set(frame: Frame, slot: int, poison: Poison | None) -> None:
-    if poison is None:
-        frame.poison.pop(slot, None)
-    else:
-        frame.poison[slot] = poison
-
-
 _ORDERED: dict[str, Function] = {
     "eq": np.equal,
     "ne": np.not_equal,
@@ -324,40 +290,6 @@ def _compare_floats(op: Op) -> Run:
     return elementwise(op, lambda a, b: function(a, b) | _either_nan(a, b))
 
 
-@operation("arith.select")
-def _select(op: Op) -> Run:
-    (condition, a, b), out = op.operands, op.results[0]
-    rank = len(op.types[0].shape)
-
-    def shaped(values: np.ndarray) -> np.ndarray:
-        return values.reshape(-1, *(1,) * rank) if values.ndim <= rank else values
-
-    def run(state: State, frame: Frame) -> None:
-        values = frame.values
-        chosen = shaped(values[condition])
-        if isinstance(values[a], np.ndarray):
-            values[out] = np.where(chosen, values[a], values[b])
-        else:
-            values[out] = values[a].merged(values[condition], values[b])
-        if frame.poison:
-            poison = frame.poison
-            undefined = [poison.get(slot) for slot in (condition, a, b)]
-            if not any(undefined):
-                poison.pop(out, None)
-                return
-            where: np.ndarray = np.zeros((1,) * (rank + 1), bool)
-            if undefined[1] is not None:
-                where = where | (chosen & undefined[1].where)
-            if undefined[2] is not None:
-                where = where | (~chosen & undefined[2].where)
-            if undefined[0] is not None:
-                where = where | shaped(undefined[0].where)
-            origin = next(each for each in undefined if each is not None).origin
-            _set(frame, out, some(where, origin))
-
-    return run
-
-
 @operation("math.fma")
 def _fma(op: Op) -> Run:
     kind = op.types[0].kind
@@ -371,101 +303,3 @@ def _clamp(op: Op) -> Run:
     if op.attributes.get("propagateNan") == "all":
         return elementwise(op, lambda x, low, high: np.minimum(np.maximum(x, low), high))
     return elementwise(op, lambda x, low, high: np.fmin(np.fmax(x, low), high))
-
-
-# --- conversions --------------------------------------------------------------------------------
-
-
-@operation("arith.extf", "arith.truncf", "tt.fp_to_fp")
-def _float_to_float(op: Op) -> Run:
-    source, target = op.operand_types[0].kind, op.types[0].kind
-    if "rtz" in op.text or "toward_zero" in op.text:
-        return elementwise(op, lambda a: round_towards_zero(a, target))
-    if source == target or (op.name == "arith.extf" and target == "f32"):
-        return elementwise(op, lambda a: a)
-    return elementwise(op, lambda a: round_to(a, target))
-
-
-@operation("arith.sitofp", "arith.uitofp")
-def _integer_to_float(op: Op) -> Run:
-    source, target = op.operand_types[0].kind, op.types[0].kind
-    without_sign = op.name == "arith.uitofp"
-    dtype: type = np.float64 if source == "i64" or target == "f64" else np.float32
-    if target in ("f32", "f64"):
-        dtype = computed(target)
-    elif source in ("i32", "i64"):
-        dtype = np.float64  # rounded once
-
-    def convert(a: np.ndarray) -> np.ndarray:
-        if source == "i1" and not without_sign:
-            return round_to(-(a.astype(dtype)), target)
-        return round_to((unsigned(a) if without_sign else a).astype(dtype), target)
-
-    return elementwise(op, convert)
-
-
-@operation("arith.fptosi", "arith.fptoui")
-def _float_to_integer(op: Op) -> Run:
-    """Cut off; what doesn't fit becomes the nearest number, NaN becomes 0, as on the GPU."""
-    dtype = np.dtype(computed(op.types[0].kind))
-    if dtype == np.bool_:
-        return elementwise(op, lambda a: np.trunc(a) != 0)
-    wanted = _UNSIGNED[dtype] if op.name == "arith.fptoui" else dtype
-    limits = np.iinfo(wanted)
-
-    def convert(a: np.ndarray) -> np.ndarray:
-        cut = np.trunc(a.astype(np.float64, copy=False))
-        low, high = cut < limits.min, cut >= float(limits.max)
-        odd = low | high | np.isnan(cut)
-        if not odd.any():
-            return cut.astype(wanted).view(dtype)
-        result = np.where(odd, 0.0, cut).astype(wanted)
-        result = np.where(high, np.asarray(limits.max, wanted), result)
-        return np.where(low, np.asarray(limits.min, wanted), result).view(dtype)
-
-    return elementwise(op, convert)
-
-
-@operation("arith.extsi", "arith.extui", "arith.trunci", "arith.index_cast", "arith.index_castui")
-def _integer_to_integer(op: Op) -> Run:
-    source, target = op.operand_types[0].kind, op.types[0].kind
-    dtype = computed(target)
-    if target == "i1":
-        return elementwise(op, lambda a: (a & 1).astype(bool))
-    if op.name == "arith.extsi" and source == "i1":
-        return elementwise(op, lambda a: -(a.astype(dtype)))
-    if op.name in ("arith.extui", "arith.index_castui"):
-        return elementwise(op, lambda a: unsigned(a).astype(dtype))
-    return elementwise(op, lambda a: a.astype(dtype, copy=False))
-
-
-@operation("arith.bitcast", "tt.bitcast")
-def _bitcast(op: Op) -> Run:
-    source, target = op.operand_types[0].kind, op.types[0].kind
-    if source == target or source.startswith("ptr<"):
-        return elementwise(op, lambda a: a)
-    before, after = _stored(source), _stored(target)
-    if np.dtype(before).itemsize != np.dtype(after).itemsize:
-        raise NotModelled(f"{op.name} from {source} to {target}")
-
-    def convert(a: np.ndarray) -> np.ndarray:
-        bits = np.ascontiguousarray(_to_bits(a, source)).reshape(a.shape)
-        return _from_bits(bits.view(after), target)
-
-    return elementwise(op, convert)
-
-
-@operation("tt.int_to_ptr", "tt.ptr_to_int")
-def _pointer_cast(op: Op) -> Run:
-    dtype = computed(op.types[0].kind)
-    return elementwise(op, lambda a: a.astype(dtype, copy=False))
-
-
-@operation("tt.addptr")
-def _add_to_pointer(op: Op) -> Run:
-    width = width_of(op.types[0].pointee)
-
-    def add(pointer: np.ndarray, offset: np.ndarray) -> np.ndarray:
-        return pointer + offset.astype(np.int64) * width
-
-    return elementwise(op, add)

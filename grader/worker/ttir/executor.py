@@ -17,6 +17,7 @@ from . import (
     arithmetic,
     atomics,
     control,
+    conversions,
     descriptors,
     effects,
     libdevice,
@@ -24,6 +25,7 @@ from . import (
     polling,
     products,
     reductions,
+    selection,
     structure,
 )
 from .control import run_function
@@ -40,6 +42,7 @@ OPERATIONS = (
     arithmetic,
     atomics,
     control,
+    conversions,
     descriptors,
     effects,
     libdevice,
@@ -47,6 +50,7 @@ OPERATIONS = (
     polling,
     products,
     reductions,
+    selection,
     structure,
 )
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from . import liveness, typing_rules
 from .errors import MalformedIR, NotModelled, TooDeeplyNested, TooManyOperations, TooMuchText
 from .ir import UNKNOWN, Block, Function, Module, Op, Type, walk
 from .locations import Locations
+from .scanning import STRING, atomic_attributes, attributes, enclosed, split_arrow, split_types
 from .types import parse_type, split_list
 
 MAX_TEXT = 16_000_000
@@ -24,15 +25,12 @@ MAX_NESTING = 40
 
 _ALIAS = re.compile(r"(#loc\d{0,9}) = loc\((.*)\)$")
 _NAME = re.compile(r"%[\w$.\-]+(?:#\d{1,4})?")
-_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 _FUNCTION = re.compile(r'tt\.func (?:(public|private|nested) )?@("(?:[^"\\]|\\.)*"|[\w$.\-]+)\(')
 _RESULT = re.compile(r"(%[\w$.\-]+)(?::(\d{1,3}))?")
 _OP = re.compile(r'(?:((?:%[\w$.\-:]+,? ?)+) = )?"?([a-z_]+\.[\w.]+)"?(.*)$', re.DOTALL)
 _FOR = re.compile(r"\s*(unsigned )?(%\S+) = (%\S+) to (%\S+) step (%\S+)(.*)", re.DOTALL)
 _PAIR = re.compile(r"(%[\w$.\-]+) = (%[\w$.\-]+(?:#\d{1,4})?)")
 _BRANCH = re.compile(r"\^(\w{1,40})")
-_ATTRIBUTE = re.compile(r"\b(\w+) = ([-\w.+#:]+)")
-_INTEGER = re.compile(r"-?\d{1,20}")
 
 
 def read(text: str) -> Module:
@@ -99,7 +97,7 @@ class _Reader:
         if matched is None or not line.endswith("{"):
             raise MalformedIR(f"{line[:80]!r} is no function")
         self.slots, self.undo, self.count, self.uses = {}, [], 0, set()
-        inside, _ = _enclosed(line, matched.end() - 1)
+        inside, _ = enclosed(line, matched.end() - 1)
         arguments, types = self._parameters(inside)
         first = Block("", arguments, types)
         blocks = self._region(1, first)
@@ -205,7 +203,7 @@ class _Reader:
         slots: list[int] = []
         types: list[Type] = []
         if line[matched.end()] == "(":
-            inside, _ = _enclosed(line, matched.end())
+            inside, _ = enclosed(line, matched.end())
             slots, types = self._parameters(inside)
         last = blocks[-1]
         if last.ops or last.label or last.arguments:
@@ -245,16 +243,16 @@ class _Reader:
     def _plain(self, name: str, rest: str, place: tuple[str, int]) -> Op:
         if name == "tt.elementwise_inline_asm":
             raise NotModelled("inline assembly (tl.inline_asm_elementwise)", place)
-        body, types = _split_types(rest)
+        body, types = split_types(rest)
         op = Op(name, [], [], [], [], body, {}, place)
         if name in ("cf.br", "cf.cond_br"):
             return self._branch(op, rest)
-        names = _NAME.findall(_STRING.sub('""', body))
-        op.attributes = _attributes(body)
+        names = _NAME.findall(STRING.sub('""', body))
+        op.attributes = attributes(body)
         if name.startswith("tt.atomic_"):
-            _atomic_attributes(op)
+            atomic_attributes(op)
         op.operands = self._uses(names)
-        left, _, right = _split_arrow(types)
+        left, _, right = split_arrow(types)
         op.operand_types = self._operand_types(op, left)
         op.types = self._types(right) if right else []
         return op
@@ -274,7 +272,7 @@ class _Reader:
         for matched in _BRANCH.finditer(rest):
             given: list[int] = []
             if rest[matched.end() : matched.end() + 1] == "(":
-                inside, _ = _enclosed(rest, matched.end())
+                inside, _ = enclosed(rest, matched.end())
                 given = self._uses(_NAME.findall(inside.split(" : ")[0]))
             targets.append((matched[1], given))
         op.attributes["to"] = targets
@@ -289,9 +287,9 @@ class _Reader:
         if reader is not None:
             reader(self, op, head[:-1].strip(), first)
         elif head.startswith("(") and head.rstrip().endswith("({"):
-            inside, end = _enclosed(head, 0)
+            inside, end = enclosed(head, 0)
             op.operands = self._uses(_NAME.findall(inside))
-            op.attributes = _attributes(head[end:])
+            op.attributes = attributes(head[end:])
         else:
             raise NotModelled(f"operation {name}")
         while True:
@@ -304,7 +302,7 @@ class _Reader:
                 break
         closing, op.line = self._strip_location(closing)
         if closing.startswith("})") and ":" in closing:
-            left, _, right = _split_arrow(_split_types(closing[2:])[1])
+            left, _, right = split_arrow(split_types(closing[2:])[1])
             op.operand_types, op.types = list(self._types(left)), self._types(right)
         return op
 
@@ -325,9 +323,9 @@ class _Reader:
         tail = matched[6].strip()
         pairs: list[tuple[str, str]] = []
         if tail.startswith("iter_args"):
-            inside, end = _enclosed(tail, tail.index("("))
+            inside, end = enclosed(tail, tail.index("("))
             pairs = _PAIR.findall(inside)
-            types, end = _enclosed(tail, tail.index("(", end))
+            types, end = enclosed(tail, tail.index("(", end))
             op.types = self._types(types)
             tail = tail[end:]
         kind = tail.replace(":", " ").strip() or "index"
@@ -338,16 +336,16 @@ class _Reader:
     def _while(self, op: Op, head: str, first: Block) -> None:
         inside = ""
         if head.startswith("("):
-            inside, end = _enclosed(head, 0)
+            inside, end = enclosed(head, 0)
             head = head[end:]
-        left, _, right = _split_arrow(head.strip().removeprefix(":").strip())
+        left, _, right = split_arrow(head.strip().removeprefix(":").strip())
         pairs = _PAIR.findall(inside)
         op.operands = self._uses([each[1] for each in pairs])
         first.types, op.types = list(self._types(left)), self._types(right)
         first.arguments = [self._define(each[0]) for each in pairs]
 
     def _if(self, op: Op, head: str, first: Block) -> None:
-        condition, _, types = _split_arrow(head)
+        condition, _, types = split_arrow(head)
         op.operands = self._uses(_NAME.findall(condition))
         op.types = self._types(types) if types else []
 
@@ -356,76 +354,3 @@ class _Reader:
         "scf.while": _while,
         "scf.if": _if,
     }
-
-
-def _enclosed(text: str, start: int) -> tuple[str, int]:
-    """What the parentheses that open at `start` enclose, and the position behind them."""
-    depth, position, quoted = 0, start, False
-    while position < len(text):
-        letter = text[position]
-        if letter == '"':
-            quoted = not quoted
-        elif quoted:
-            position += letter == "\\"
-        elif letter == "(":
-            depth += 1
-        elif letter == ")":
-            depth -= 1
-            if depth == 0:
-                return text[start + 1 : position], position + 1
-        position += 1
-    raise MalformedIR(f"{text[start : start + 40]!r} isn't closed")
-
-
-def _split_types(text: str) -> tuple[str, str]:
-    """What stands before and behind the last ` : ` outside of brackets and quotes."""
-    place = text.rfind(" : ")
-    if place < 0:
-        return (text, "") if not text.startswith(": ") else ("", text[2:])
-    if "}" not in text[place:] and '"' not in text[place:]:
-        return text[:place], text[place + 3 :]
-    parts = split_list(text, " : ")
-    return (" : ".join(parts[:-1]), parts[-1]) if len(parts) > 1 else (text, "")
-
-
-def _split_arrow(text: str) -> tuple[str, str, str]:
-    """The types before and behind `->` or `to`."""
-    for arrow in (" -> ", " to "):
-        left, found, right = text.rpartition(arrow)
-        if found:
-            return left, arrow, right
-    if text.startswith("-> "):
-        return "", " -> ", text[3:]
-    return text, "", ""
-
-
-def _atomic_attributes(op: Op) -> None:
-    """`fadd, acq_rel, gpu, %0, ...`: what to do, its order and its scope."""
-    words = [word.strip() for word in op.text.split("%", 1)[0].split(",") if word.strip()]
-    if op.name == "tt.atomic_rmw":
-        op.attributes["rmw"] = words.pop(0)
-    if len(words) == 2:
-        op.attributes["sem"], op.attributes["scope"] = words
-
-
-def _attributes(body: str) -> dict[str, Any]:
-    """The attributes that an operation's text names, strings and numbers as such."""
-    attributes: dict[str, Any] = {}
-    if " = " not in body:
-        return attributes
-    strings: list[str] = []
-
-    def keep(matched: re.Match[str]) -> str:
-        strings.append(matched[0][1:-1])
-        return f"#string{len(strings) - 1}"
-
-    for key, value in _ATTRIBUTE.findall(_STRING.sub(keep, body)):
-        if value.startswith("#string"):
-            attributes[key] = strings[int(value[7:])]
-        elif value in ("true", "false"):
-            attributes[key] = value == "true"
-        elif _INTEGER.fullmatch(value):
-            attributes[key] = int(value)
-        else:
-            attributes[key] = value
-    return attributes

@@ -1,0 +1,87 @@
+"""Parts of one line of TTIR: parentheses, types and attributes. All take linear time."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from .errors import MalformedIR
+from .ir import Op
+from .types import split_list
+
+STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
+_ATTRIBUTE = re.compile(r"\b(\w+) = ([-\w.+#:]+)")
+_INTEGER = re.compile(r"-?\d{1,20}")
+
+
+def enclosed(text: str, start: int) -> tuple[str, int]:
+    """What the parentheses that open at `start` enclose, and the position behind them."""
+    depth, position, quoted = 0, start, False
+    while position < len(text):
+        letter = text[position]
+        if letter == '"':
+            quoted = not quoted
+        elif quoted:
+            position += letter == "\\"
+        elif letter == "(":
+            depth += 1
+        elif letter == ")":
+            depth -= 1
+            if depth == 0:
+                return text[start + 1 : position], position + 1
+        position += 1
+    raise MalformedIR(f"{text[start : start + 40]!r} isn't closed")
+
+
+def split_types(text: str) -> tuple[str, str]:
+    """What stands before and behind the last ` : ` outside of brackets and quotes."""
+    place = text.rfind(" : ")
+    if place < 0:
+        return (text, "") if not text.startswith(": ") else ("", text[2:])
+    if "}" not in text[place:] and '"' not in text[place:]:
+        return text[:place], text[place + 3 :]
+    parts = split_list(text, " : ")
+    return (" : ".join(parts[:-1]), parts[-1]) if len(parts) > 1 else (text, "")
+
+
+def split_arrow(text: str) -> tuple[str, str, str]:
+    """The types before and behind `->` or `to`."""
+    for arrow in (" -> ", " to "):
+        left, found, right = text.rpartition(arrow)
+        if found:
+            return left, arrow, right
+    if text.startswith("-> "):
+        return "", " -> ", text[3:]
+    return text, "", ""
+
+
+def atomic_attributes(op: Op) -> None:
+    """`fadd, acq_rel, gpu, %0, ...`: what to do, its order and its scope."""
+    words = [word.strip() for word in op.text.split("%", 1)[0].split(",") if word.strip()]
+    if op.name == "tt.atomic_rmw":
+        op.attributes["rmw"] = words.pop(0)
+    if len(words) == 2:
+        op.attributes["sem"], op.attributes["scope"] = words
+
+
+def attributes(body: str) -> dict[str, Any]:
+    """The attributes that an operation's text names, strings and numbers as such."""
+    attributes: dict[str, Any] = {}
+    if " = " not in body:
+        return attributes
+    strings: list[str] = []
+
+    def keep(matched: re.Match[str]) -> str:
+        strings.append(matched[0][1:-1])
+        return f"#string{len(strings) - 1}"
+
+    for key, value in _ATTRIBUTE.findall(STRING.sub(keep, body)):
+        if value.startswith("#string"):
+            attributes[key] = strings[int(value[7:])]
+        elif value in ("true", "false"):
+            attributes[key] = value == "true"
+        elif _INTEGER.fullmatch(value):
+            attributes[key] = int(value)
+        else:
+            attributes[key] = value
+    return attributes

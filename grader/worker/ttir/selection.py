@@ -1,0 +1,79 @@
+"""Operations that need not know every operand: a choice between two values, `and` and `or`.
+
+Undefined elements that they don't take don't make their result undefined.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .arithmetic import elementwise
+from .ir import Op
+from .poison import Poison, some
+from .registry import Run, operation
+from .state import Frame, State
+
+
+@operation("arith.select")
+def _select(op: Op) -> Run:
+    (condition, a, b), out = op.operands, op.results[0]
+    rank = len(op.types[0].shape)
+
+    def shaped(values: np.ndarray) -> np.ndarray:
+        return values.reshape(-1, *(1,) * rank) if values.ndim <= rank else values
+
+    def run(state: State, frame: Frame) -> None:
+        values = frame.values
+        chosen = shaped(values[condition])
+        if isinstance(values[a], np.ndarray):
+            values[out] = np.where(chosen, values[a], values[b])
+        else:
+            values[out] = values[a].merged(values[condition], values[b])
+        if frame.poison:
+            poison = frame.poison
+            undefined = [poison.get(slot) for slot in (condition, a, b)]
+            if not any(undefined):
+                poison.pop(out, None)
+                return
+            where: np.ndarray = np.zeros((1,) * (rank + 1), bool)
+            if undefined[1] is not None:
+                where = where | (chosen & undefined[1].where)
+            if undefined[2] is not None:
+                where = where | (~chosen & undefined[2].where)
+            if undefined[0] is not None:
+                where = where | shaped(undefined[0].where)
+            origin = next(each for each in undefined if each is not None).origin
+            _set(frame, out, some(where, origin))
+
+    return run
+
+
+@operation("arith.andi", "arith.ori")
+def _and_or(op: Op) -> Run:
+    """`and` and `or`, which need not know one operand where the other decides."""
+    function = np.bitwise_or if op.name == "arith.ori" else np.bitwise_and
+    plain = elementwise(op, function)
+    if op.types[0].kind != "i1":
+        return plain
+    decides = op.name == "arith.ori"
+    (a, b), out = op.operands, op.results[0]
+
+    def run(state: State, frame: Frame) -> None:
+        plain(state, frame)
+        poison = frame.poison.get(out) if frame.poison else None
+        if poison is not None:
+            where = poison.where
+            for slot in (a, b):
+                sure = frame.values[slot] == decides
+                of_slot = frame.poison.get(slot)
+                where = where & ~(sure if of_slot is None else sure & ~of_slot.where)
+            _set(frame, out, some(where, poison.origin))
+
+    return run
+
+
+def _set(frame: Frame, slot: int, poison: Poison | None) -> None:
+    if poison is None:
+        frame.poison.pop(slot, None)
+    else:
+        frame.poison[slot] = poison
