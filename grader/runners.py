@@ -60,7 +60,7 @@ class Runners:
         self._guarded = guarded
         self.by_plan = by_plan and sandbox.device == "interpreter"
         self._interpreting: Sandbox | None = None
-        self._planning: Sandbox | None = None
+        self._planning: Sandbox | None = sandbox if sandbox.plans else None
         self._native: dict[Backend, Sandbox] = {}
         self._programs: dict[tuple[str, Backend], Program] = {}
         self._opened: dict[tuple[str, str, str], Runner] = {}
@@ -72,7 +72,7 @@ class Runners:
             runner.close()
         self._opened.clear()
         for opened in (self._interpreting, self._planning):
-            if opened is not None:
+            if opened is not None and opened is not self._sandbox:
                 opened.close()
         self._interpreting = self._planning = None
         for sandbox in self._native.values():

@@ -28,10 +28,7 @@ from grader.worker.protocol import Argument, Code, Kind, Operation, Reply
 
 _LACKS_DATA = "NeedsData"
 _FOREIGN_KERNEL = "ForeignKernel"
-# Findings that are told in the place of wrong values; others matter where the values are right.
-_EXPLAINS_WRONG_VALUES = frozenset(
-    {"modified_input", "data_race", "uninitialised_read", "device_assert"}
-)
+_RANK = {status: rank for rank, status in enumerate(Status)}  # in the order of precedence
 
 
 class PlannedTritonRunner(Runner):
@@ -199,7 +196,7 @@ class PlannedTritonRunner(Runner):
         except triton_report.ReportError:
             return self._nonsense(case)
         status = triton_memory.status_of(worst)
-        if not verdict.passed and worst.kind not in _EXPLAINS_WRONG_VALUES:
+        if _RANK[verdict.status] < _RANK[status]:
             return CaseResult(case, verdict)
         source = self.path.read_bytes().decode("utf-8", "replace").splitlines()
         names = triton_memory.arguments(self.exercise, self.variant, case)

@@ -19,6 +19,10 @@ class PlanLimit(PlannerError):
     """More of something than a plan may have."""
 
 
+class TooMuchMemory(PlanLimit):
+    """More memory allocated at a time than a plan may have."""
+
+
 class ForeignKernel(PlannerError):
     """A kernel whose text doesn't stand in the submission's own files."""
 

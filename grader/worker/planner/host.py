@@ -29,7 +29,7 @@ from ..compile.source import SourceFolder
 from ..protocol import Argument, Code
 from . import arguments as planned_arguments
 from . import fake_tensors, torch_cuda, triton_driver, warm_up
-from .errors import ForeignKernel, KernelError, Refusal, Unsupported
+from .errors import ForeignKernel, KernelError, Refusal, TooMuchMemory, Unsupported
 from .recording import MAX_PRINTED, Recorder
 from .specialisation import Describer
 
@@ -192,7 +192,7 @@ def _check_signature(entry: Any, count: int) -> None:
 
 
 def _code(error: BaseException) -> Code:
-    if isinstance(error, MemoryError):
+    if isinstance(error, MemoryError | TooMuchMemory):
         return Code.out_of_memory
     if isinstance(error, Unsupported):
         return Code.not_modelled

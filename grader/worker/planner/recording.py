@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from .errors import PlanLimit
+from .errors import PlanLimit, TooMuchMemory
 
 # The same numbers bound what the grader reads (grader/plan/): beyond them it would refuse the plan.
 MAX_STEPS = 20_000  # of one call
@@ -102,7 +102,7 @@ class Recorder:
         buffer = self.register(storage)
         self._device_bytes += buffer.bytes
         if self._device_bytes > MAX_DEVICE_BYTES:
-            raise PlanLimit(
+            raise TooMuchMemory(
                 f"{self._device_bytes:,} bytes are allocated at a time; "
                 f"at most {MAX_DEVICE_BYTES:,} may be"
             )
