@@ -15,6 +15,7 @@ from .errors import MalformedIR, TooDeeplyNested
 from .ir import Block, Function, Op
 from .poison import Poison, check, some
 from .registry import Run, control_flow, operation, prepare
+from .scanning import called_name
 from .state import Frame, State
 
 Steps = Generator[None, None, Any]
@@ -152,8 +153,7 @@ def _ways(state: State, frame: Frame, last: Op, here: np.ndarray) -> list[np.nda
 
 @control_flow("tt.call")
 def _call(op: Op) -> Run:
-    name = op.text[op.text.index("@") + 1 :]
-    name = name.split('"')[1] if name.startswith('"') else name.partition("(")[0]
+    name = called_name(op)
 
     def run(state: State, frame: Frame) -> Steps:
         function = state.execution.module.functions.get(name)

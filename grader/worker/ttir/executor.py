@@ -28,10 +28,11 @@ from . import (
     selection,
     structure,
 )
+from .analysis import Facts, facts_of
 from .control import run_function
 from .errors import MalformedIR, TooDeeplyNested, TooManyPrograms, WaitsForever
 from .floats import computed, round_to
-from .ir import Function, Module, Type, walk
+from .ir import Module, Type
 from .memory import Buffer, Memory
 from .observer import Access, Observer
 from .rectangles import Tensor
@@ -99,16 +100,6 @@ class Launch:
     arguments: Sequence[Any]
 
 
-@dataclass(frozen=True)
-class _Facts:
-    """What is known of a module beforehand."""
-
-    widest: int  # elements of the largest block
-    average: int
-    waits: bool  # a loop goes on until memory changes
-    tiles: list[tuple[Any, int]]  # operations that make blocks, and their sizes
-
-
 def execute(
     launch: Launch,
     memory: Memory,
@@ -124,7 +115,7 @@ def execute(
     if min(grid) < 0 or count > limits.programs:
         raise TooManyPrograms(limits.programs)
     execution = Execution(launch.module, grid, memory, observers, limits, printed)
-    facts = _facts_of(launch.module)
+    facts = facts_of(launch.module)
     _keep_freed_memory()
     execution.interleaved = facts.waits
     for observer in observers:
@@ -140,7 +131,7 @@ def execute(
                 _in_step(execution, arguments, count, _chunk(facts))
     except RecursionError:
         raise TooDeeplyNested(sys.getrecursionlimit()) from None
-    except (IndexError, ValueError, KeyError, AttributeError, TypeError, AssertionError) as error:
+    except _OF_MALFORMED_TEXT as error:
         raise MalformedIR(f"can't be executed ({type(error).__name__}: {error})"[:300]) from error
     finally:
         for observer in observers:
@@ -157,7 +148,7 @@ def _keep_freed_memory() -> None:
         mallopt(_MMAP_THRESHOLD, 1 << 27)
 
 
-def _chunk(facts: _Facts) -> int:
+def _chunk(facts: Facts) -> int:
     """How many programs run together: so many that their values fit into a cache."""
     return max(1, min(CHUNK_ELEMENTS // facts.average, CHUNK_LARGEST // facts.widest))
 
@@ -205,6 +196,16 @@ def _take_turns(execution: Execution, arguments: list[Any], count: int) -> None:
 
 
 _ENDED = object()
+# What numpy and Python raise where shapes, types or numbers of operands don't fit together.
+_OF_MALFORMED_TEXT = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
 
 
 def _arguments(launch: Launch) -> list[Any]:
@@ -246,51 +247,3 @@ def _scalar(argument: Any, declared: Type) -> np.ndarray:
         bits = np.dtype(dtype).itemsize * 8
         return np.array([number & ((1 << bits) - 1)], f"u{bits // 8}").view(dtype)
     return value.astype(dtype)
-
-
-def _facts_of(module: Module) -> _Facts:
-    if module.facts is None:
-        widest, waits, tiles = 1, False, []
-        for function in module.functions.values():
-            for op in walk(function.blocks):
-                for declared in op.types:
-                    widest = max(widest, declared.size)
-                    if declared.shape:
-                        tiles.append((op, declared.size))
-                for declared in op.operand_types:
-                    widest = max(widest, declared.size)
-                if op.name == "scf.while":
-                    waits = waits or _reads_memory(op, module, set())
-                waits = waits or op.name == "tt.atomic_poll"
-        sizes = [size for _, size in tiles]
-        module.facts = _Facts(widest, max(1, sum(sizes) // max(1, len(sizes))), waits, tiles)
-    return module.facts
-
-
-def _reads_memory(op: Any, module: Module, visited: set[str]) -> bool:
-    """Whether a loop may wait for others: by atomics, or by loads that stay at one address."""
-    blocks = [block for region in op.regions for block in region]
-    inside = walk(blocks)
-    made = {slot for block in blocks for slot in block.arguments}
-    made.update(slot for inner in inside for slot in inner.results)
-    for inner in inside:
-        if inner.name.startswith("tt.atomic_"):
-            return True
-        if inner.name == "tt.load":
-            volatile = inner.attributes.get("isVolatile")
-            if volatile or not made.intersection(inner.operands[:1]):
-                return True
-        if inner.name == "tt.call":
-            called = _called(inner, module)
-            if called is not None and called.name not in visited:
-                visited.add(called.name)
-                whole = type(inner)("", [], [], [], [], "", {}, regions=[called.blocks])
-                if _reads_memory(whole, module, visited):
-                    return True
-    return False
-
-
-def _called(op: Any, module: Module) -> Function | None:
-    name = op.text[op.text.index("@") + 1 :]
-    name = name.split('"')[1] if name.startswith('"') else name.partition("(")[0]
-    return module.functions.get(name)

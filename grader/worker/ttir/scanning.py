@@ -85,3 +85,11 @@ def attributes(body: str) -> dict[str, Any]:
         else:
             attributes[key] = value
     return attributes
+
+
+def called_name(op: Op) -> str:
+    """The function that a `tt.call` calls: `@name(...)`, or `@"name"(...)`."""
+    name = op.text.partition("@")[2]
+    if not name:
+        raise MalformedIR("a call of nothing")
+    return name.split('"')[1] if name.startswith('"') else name.partition("(")[0]
