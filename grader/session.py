@@ -106,8 +106,8 @@ class Session:
 
         `level` and what follows `lifted` are for tests: one confinement; the source left unread;
         nvcc not asked; CUDA C++ in one place only; its object neither looked at nor watched; a
-        sandbox for Triton kernels, which its owner starts and closes; Triton kernels by plan or
-        not, None for what executors.triton_by_plan() says.
+        sandbox for Triton kernels, which its owner starts and closes; kernels by plan or
+        not, None for what executors.are_in_use() says.
 
         Raises SubmissionError when there is no such folder, ConfinementError where a sandbox is
         required and there is none.
@@ -136,7 +136,7 @@ class Session:
             check_with_nvcc=check_with_nvcc,
             backends=backends,
             guarded=guarded,
-            by_plan=executors.triton_by_plan() if by_plan is None else by_plan,
+            by_plan=executors.are_in_use() if by_plan is None else by_plan,
         )
         self.stopwatch = Stopwatch(
             self.device, seed, self.sandbox, self.runners, self._path, self._is_lifted
@@ -310,7 +310,7 @@ class Session:
             return Failure(Status.not_measured, str(case), reason)
         in_cuda = variant.language == "cuda"
         runner = (
-            self.runners.native(exercise, variant, "emulator")
+            self.runners.planned_native(exercise, variant)
             if in_cuda
             else self.runners.planned(exercise, variant)
         )

@@ -143,7 +143,7 @@ def _begun(
         "effort": asdict(conditions.effort),
         "version": conditions.version,
     }
-    if variant.language == "cuda" or executors.triton_by_plan():
+    if executors.are_in_use():
         stated["executors"] = executors.VERSION
     return hashlib.sha256(json.dumps(stated).encode())
 

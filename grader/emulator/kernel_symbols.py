@@ -15,6 +15,8 @@ from .elf import FUNCTION, OBJECT, Elf, Symbol
 
 _ENTRIES = "__patchable_function_entries"
 _DEVICE_SECTIONS = ("warpgrade_device", "warpgrade_constant")
+# Of these all objects share one, the first that the linker meets: the C++ library's, too.
+_SHARED_REFERENCES = "DW.ref."
 _THUNK = re.compile(r"_ZN9warpgrade(?:11KernelThunk|18DeducedKernelThunk)I.*5thunkEPKvPKc")
 
 
@@ -48,7 +50,14 @@ def find(elf: Elf) -> Roots:
     device = {i for i, each in enumerate(elf.sections) if each.name in _DEVICE_SECTIONS}
     variables = [s for s in elf.symbols if s.kind == OBJECT and s.section in device]
     roots = {each.name for each in (*kernels, *thunks, *variables)}
-    others = [s for s in elf.symbols if s.is_defined and not s.is_local and s.name not in roots]
+    others = [
+        s
+        for s in elf.symbols
+        if s.is_defined
+        and not s.is_local
+        and s.name not in roots
+        and not s.name.startswith(_SHARED_REFERENCES)
+    ]
     return Roots(_names(kernels), _names(thunks), _names(variables), _names(others))
 
 

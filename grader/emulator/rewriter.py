@@ -5,7 +5,7 @@
     extern __shared__ float s[];          float (&s)[] = *reinterpret_cast<float (*)[]>(...);
     __device__ int counter;               the same, in the section of device variables
     __noinline__                          __attribute__((noinline))
-    #include <cublas_v2.h>                nothing, where nothing of it is used
+    a library's header                    nothing, where nothing of it is used
 
 Everything else of CUDA's is plain C++ with the headers in include/. Works on tokens (tokens.py), so
 comments, texts and whatever no parser knows stay as they are, and macros' bodies are rewritten as

@@ -7,13 +7,13 @@ import os
 from grader.executors.cuda import PlannedNativeRunner
 from grader.executors.triton import PlannedTritonRunner
 
-__all__ = ["VERSION", "PlannedNativeRunner", "PlannedTritonRunner", "triton_by_plan"]
+__all__ = ["VERSION", "PlannedNativeRunner", "PlannedTritonRunner", "are_in_use"]
 
 VERSION = 1  # of what executors observe: results of another one are graded anew
 
 
-def triton_by_plan() -> bool:
-    """Whether, without a GPU, Triton kernels run by plan and not in Triton's interpreter.
+def are_in_use() -> bool:
+    """Whether, without a GPU, kernels run by plan, and not beside their host code.
 
     The environment says so: WARPGRADE_BY_PLAN=1.
     """

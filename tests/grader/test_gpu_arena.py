@@ -107,6 +107,8 @@ class StandInSandbox:
 
     device = "cuda"
 
+    plans = False
+
     def __init__(self, sandbox: Sandbox) -> None:
         self._sandbox = sandbox
         self.told: list[bool] = []  # of each worker, whether its buffers lie on the GPU

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch._subclasses import fake_tensor
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, unset_fake_temporarily
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -55,6 +56,8 @@ def install_device_guard() -> None:
 def install() -> None:
     """Give FakeTensors addresses, and have them say so where values are asked for."""
     install_device_guard()
+    # Torch with CUDA would start the driver for the first tensor; some releases ask no mode first.
+    fake_tensor.init_gpu_context = lambda device: None
     FakeTensor.data_ptr = _data_ptr
     FakeTensor.__repr__ = _described
     FakeTensor.__format__ = _formatted
