@@ -115,7 +115,8 @@ class Runners:
 
     def opened(self, exercise: Exercise, variant: Variant) -> Runner | None:
         """The runner of a Triton variant, if it was asked for already."""
-        return self._opened.get((exercise.name, variant.name, "triton"))
+        place = "plans" if self.by_plan else "triton"
+        return self._opened.get((exercise.name, variant.name, place))
 
     def planned(self, exercise: Exercise, variant: Variant) -> PlannedTritonRunner:
         """The runner of a Triton variant by plan, on whatever machine. Raises SandboxError."""

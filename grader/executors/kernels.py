@@ -50,6 +50,11 @@ class PendingAssembly:
     worker: Worker
     kernels: Sequence[tuple[Specialisation, Kernel]]
 
+    @property
+    def tags(self) -> dict[int, Any]:
+        """The cases that have to run again before this can be tried again: none."""
+        return {}
+
     def wait(self) -> Reply | Death:
         """The answer, or the process's end."""
         answer = self.worker.wait_at_length(BACKEND_LIMITS)
@@ -72,28 +77,41 @@ class Kernels:
 
         What is known of arguments' alignment changes no meaning: one text serves them all.
         """
-        wanted = replace(wanted, attributes={})
-        key = _digest(asdict(wanted))
-        if key not in self._translated:
-            self._translated[key] = self._ask(key, wanted)
-        made = self._translated[key]
+        made = self._text_of(replace(wanted, attributes={}))
         if isinstance(made, Kernel):
             self._note(wanted, made)
         return made
+
+    def _text_of(self, wanted: Specialisation) -> Kernel | Failure:
+        key = _digest(asdict(wanted))
+        if key not in self._translated:
+            self._translated[key] = self._ask(key, wanted)
+        return self._translated[key]
 
     def assemble(self) -> PendingAssembly | None:
         """Have all that is new compiled to cubins in the background; None where nothing is."""
         if not self._waiting:
             return None
-        kernels = list(self._waiting.values())
+        # For the GPU alignment matters: what can be loaded ahead of time, and into what.
+        texts = [(each, kernel, self._text_of(each)) for each, kernel in self._waiting.values()]
+        kernels = [(each, kernel) for each, kernel, _ in texts]
         self._assembled.update(self._waiting)
         self._waiting.clear()
         worker = self.spawn(BACKEND_LIMITS)
-        wanted = [{"ttir": kernel.ttir, "options": each.options} for each, kernel in kernels]
+        wanted = [
+            {"ttir": (text if isinstance(text, Kernel) else kernel).ttir, "options": each.options}
+            for each, kernel, text in texts
+        ]
         document = json.dumps({"kernels": wanted}).encode()
         if worker.post(Operation.assemble, document=document) is not None:
             return None
         return PendingAssembly(worker, kernels)
+
+    def again(self, pending: PendingAssembly) -> None:
+        """Put kernels that got no answer in line once more."""
+        for wanted, kernel in pending.kernels:
+            self._assembled.discard(kernel.name)
+            self._waiting[kernel.name] = (wanted, kernel)
 
     def close(self) -> None:
         """End the frontend."""
@@ -128,9 +146,12 @@ class Kernels:
         return Kernel(key, ttir)
 
     def _note(self, wanted: Specialisation, made: Kernel) -> None:
-        """Put a kernel in line for the backend."""
-        if made.name not in self._assembled:
-            self._waiting.setdefault(made.name, (wanted, made))
+        """Put a kernel in line for the backend, with the most that is known of its alignment."""
+        if made.name in self._assembled:
+            return
+        before = self._waiting.get(made.name)
+        if before is None or len(before[0].attributes) < len(wanted.attributes):
+            self._waiting[made.name] = (wanted, made)
 
 
 def _digest(value: Any) -> str:

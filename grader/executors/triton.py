@@ -219,13 +219,13 @@ class PlannedTritonRunner(Runner):
     def compiled(self, pending: PendingAssembly) -> Compiled | None:
         """Wait for a compilation. None when its process died or said nothing sensible."""
         answer = pending.wait()
-        if isinstance(answer, Death) or answer.code is not Code.ok:
-            return None
-        answers = hostile.dicts(hostile.fields(answer).get("kernels"))
+        told = {} if isinstance(answer, Death) else hostile.fields(answer)
+        answers = hostile.dicts(told.get("kernels"))
         if len(answers) != len(pending.kernels):
+            self._kernels.again(pending)
             return None
-        for told, (_, kernel) in zip(answers, pending.kernels, strict=True):
-            if isinstance(refused := told.get("error"), dict):
+        for each, (_, kernel) in zip(answers, pending.kernels, strict=True):
+            if isinstance(refused := each.get("error"), dict):
                 message = hostile.one_line(hostile.text(refused, "message"))
                 what = f"the kernel runs, but the compiler for the GPU refuses it: {message}"
                 case = self._launched.get(kernel.name)

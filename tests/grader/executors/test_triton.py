@@ -347,6 +347,17 @@ def test_a_wrong_kernel_gets_its_status(graded, change, status) -> None:
     assert part.status is status, part
 
 
+def test_what_the_gpus_compiler_refuses_is_a_compile_error_though_it_ran(graded) -> None:
+    """The executor knows no warps; the kernel is compiled for the GPU as well."""
+    part = graded("""
+def silu(x, out):
+    n = out.numel()
+    silu_kernel[(triton.cdiv(n, 256),)](x, out, n, BLOCK=256, num_warps=64)
+""")
+    assert part.status is Status.compile_error, part
+    assert "64 warps" in told(part)
+
+
 def test_a_race_between_programs_is_found_though_it_came_out_right(graded) -> None:
     """Every program adds 1 to a counter without an atomic; the output is right all the same."""
     part = graded("""

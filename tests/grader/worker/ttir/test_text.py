@@ -117,8 +117,23 @@ def test_sizes_are_bounded():
 
 @pytest.mark.parametrize(
     "part",
-    ['"', "%a = ", " : ", "<", "tensor<", "loc(", "callsite(", "\\", "a = ", "x = 1, ", "((", "%"]
-    + ["-> ", "1x", "a", "1", "a.", "^b("],
+    [
+        *(
+            '"',
+            "%a = ",
+            " : ",
+            "<",
+            "tensor<",
+            "loc(",
+            "callsite(",
+            "\\",
+            "a = ",
+            "x = 1, ",
+            "((",
+            "%",
+        ),
+        *("-> ", "1x", "a", "1", "a.", "^b("),
+    ],
 )
 def test_long_lines_take_linear_time(part):
     long = part * (400_000 // len(part))

@@ -1,0 +1,92 @@
+"""CUDA C++ submissions by plan: the solutions pass, and what the host computes earns nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from grader import spec
+from grader.correctness import Effort
+from grader.evidence import PartEvidence
+from grader.session import Session
+from grader.status import Status
+from tests.grader.emulated import NEEDS_COMPILER
+
+pytestmark = NEEDS_COMPILER
+SPECS = spec.load_all()
+ROOT = Path(__file__).resolve().parents[3]
+LITTLE = Effort(edges=3, drawn=2, shrink_runs=3, shrink_seconds=2, probe_seconds=1, reruns=2)
+ON_THE_HOST = """
+#include <cuda_runtime.h>
+#include <cmath>
+#include <vector>
+__global__ void nothing() {}
+extern "C" void silu(const float* x, float* out, int n) {
+    nothing<<<1, 1>>>();
+    std::vector<float> values(n);
+    cudaMemcpy(values.data(), x, n * sizeof(float), cudaMemcpyDeviceToHost);
+    for (float& v : values) v = v / (1.0f + std::exp(-v));
+    cudaMemcpy(out, values.data(), n * sizeof(float), cudaMemcpyHostToDevice);
+}
+"""
+BEFORE_THE_ENTRY = """
+#include <cuda_runtime.h>
+#include <cstdio>
+struct Early { Early() { std::printf("before the entry\\n"); } } early;
+__global__ void silu_kernel(const float* x, float* out, float* last, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) out[i] = x[i] / (1.0f + expf(-x[i]));
+    if (i == n - 1) *last = out[i];
+}
+extern "C" void silu(const float* x, float* out, int n) {
+    static float* kept = nullptr;
+    if (!kept) cudaMalloc(&kept, 64);
+    silu_kernel<<<(n + 255) / 256, 256>>>(x, out, kept, n);
+}
+"""
+
+
+@pytest.fixture
+def graded(tmp_path) -> Callable[[str], PartEvidence]:
+    """Grades the ragged sizes of a silu.cu by plan, its source unread."""
+
+    def grade(source: str) -> PartEvidence:
+        (tmp_path / "silu.cu").write_text(source)
+        with Session(tmp_path, SPECS, effort=LITTLE, by_plan=True, policy=False) as session:
+            return session.part(SPECS["silu"], SPECS["silu"].variants["cuda"], "float32", "ragged")
+
+    return grade
+
+
+def test_the_solution_passes(graded) -> None:
+    assert graded((ROOT / "reference" / "silu.cu").read_text()).status is Status.passed
+
+
+def test_host_code_has_no_data_to_compute_with(graded) -> None:
+    """With no rule on source: the copy to the host brings nothing."""
+    part = graded(ON_THE_HOST)
+    assert part.status.is_failure, part
+    assert part.cases_failed
+
+
+def test_a_static_buffer_and_a_constructor_are_the_planners_own(graded) -> None:
+    """Host code that runs before the entry does so where there is no data, and harms nothing."""
+    part = graded(BEFORE_THE_ENTRY)
+    assert part.status is Status.passed, part
+
+
+def test_a_runtime_copy_that_transposes_is_the_exercise_itself(tmp_path) -> None:
+    """cudaMemcpy2D moves a column at a time: more copies than a plan for such an exercise has."""
+    (tmp_path / "transpose.cu").write_text("""
+#include <cuda_runtime.h>
+extern "C" void transpose_v1(const float* input, float* output, int rows, int cols) {
+    for (int c = 0; c < cols; ++c)
+        cudaMemcpy2D(output + c * rows, 4, input + c, cols * 4, 4, rows, cudaMemcpyDeviceToDevice);
+}
+""")
+    exercise = SPECS["transpose"]
+    with Session(tmp_path, SPECS, effort=LITTLE, by_plan=True, policy=True) as session:
+        part = session.part(exercise, exercise.variants["cuda_v1"], "float32", "aligned")
+    assert part.status is Status.policy_violation, part
