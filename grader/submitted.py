@@ -28,13 +28,15 @@ def read_file(path: Path, limit: int) -> bytes:
         if error.errno == errno.ELOOP:
             raise Unreadable("is a symbolic link; expected the file itself") from None
         raise Unreadable(f"can't be read: {reason(error)}") from None
-    with open(descriptor, "rb") as file:  # noqa: PTH123 (a descriptor, no path)
+    try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise Unreadable("is no regular file")
-        try:
+        with open(descriptor, "rb", closefd=False) as file:  # noqa: PTH123 (a descriptor, no path)
             return file.read(limit)
-        except OSError as error:
-            raise Unreadable(f"can't be read: {reason(error)}") from None
+    except OSError as error:
+        raise Unreadable(f"can't be read: {reason(error)}") from None
+    finally:
+        os.close(descriptor)
 
 
 def reason(error: OSError) -> str:

@@ -1,0 +1,68 @@
+"""Reading a submission: texts that would keep a parser busy, and files that are none."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import pytest
+
+from grader import breaches, source_reading, spec, submitted
+
+SILU = spec.load_all()["silu"]
+MEGABYTE = 1 << 20
+INVOLVED = {
+    "comparisons": "x<" * (MEGABYTE // 2),
+    "sums": "x+" * (MEGABYTE // 2) + "x",
+    "blocks": "if(x){" * (MEGABYTE // 6),
+    "headers": "#if " + "__has_include(<a>)||" * (MEGABYTE // 20) + "0\n#endif\n",
+    "brackets": "(" * MEGABYTE,
+}
+
+
+@pytest.mark.parametrize("text", INVOLVED.values(), ids=INVOLVED)
+@pytest.mark.parametrize(("variant", "language"), [("triton", "triton"), ("cuda", "cuda")])
+def test_an_involved_text_gets_an_answer(text, variant, language) -> None:
+    """The bound is of the reading process; a test that is late by a busy machine fails nothing."""
+    started = time.monotonic()
+    assert isinstance(source_reading.is_untouched(text.encode(), "silu", language), str)
+    found = breaches.find(SILU, SILU.variants[variant], text.encode())
+    assert all(failure.what for failure in found)
+    assert time.monotonic() - started < 20 * source_reading.SECONDS
+
+
+def test_reading_that_does_not_end_is_ended() -> None:
+    with pytest.raises(source_reading.TooInvolved, match="longer than"):
+        source_reading.limited(time.sleep, 3600)
+
+
+def test_reading_that_takes_all_memory_is_ended() -> None:
+    with pytest.raises(source_reading.TooInvolved, match="memory"):
+        source_reading.limited(lambda: len(bytearray(8 << 30)))
+
+
+def test_a_reading_that_dies_leaves_no_process() -> None:
+    with pytest.raises(source_reading.TooInvolved):
+        source_reading.limited(os.abort)
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
+
+
+def test_a_result_comes_back_whole() -> None:
+    assert source_reading.limited(lambda: ["a" * 1_000_000, 1]) == ["a" * 1_000_000, 1]
+
+
+def test_a_link_a_fifo_and_a_device_are_named(tmp_path) -> None:
+    (tmp_path / "there.py").write_text("solution")
+    (tmp_path / "linked.py").symlink_to(tmp_path / "there.py")
+    (tmp_path / "dangling.py").symlink_to(tmp_path / "nowhere.py")
+    (tmp_path / "device.py").symlink_to("/dev/zero")
+    os.mkfifo(tmp_path / "fifo.py")
+    (tmp_path / "folder.py").mkdir()
+    assert submitted.contents(tmp_path / "there.py") == b"solution"
+    assert submitted.contents(tmp_path / "missing.py") == "there is no missing.py"
+    for name in ("linked.py", "dangling.py", "device.py"):
+        assert "symbolic link" in submitted.contents(tmp_path / name)
+    for name in ("fifo.py", "folder.py"):
+        assert "is no regular file" in submitted.contents(tmp_path / name)
+    assert submitted.modules(tmp_path) == {"there.py": b"solution"}
