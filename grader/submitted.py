@@ -31,7 +31,7 @@ def read_file(path: Path, limit: int) -> bytes:
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise Unreadable("is no regular file")
-        with open(descriptor, "rb", closefd=False) as file:  # noqa: PTH123 (a descriptor, no path)
+        with open(descriptor, "rb", closefd=False) as file:
             return file.read(limit)
     except OSError as error:
         raise Unreadable(f"can't be read: {reason(error)}") from None
