@@ -586,7 +586,7 @@ _INTRODUCTION = {
     Code.raised: "the entry raised ",
     Code.raised_in_kernel: "the kernel can't be compiled: ",
     Code.compile_failed: "the kernel can't be compiled: ",
-    Code.not_modelled: "the executor doesn't model this, a GPU runs it: ",
+    Code.not_modelled: "without a GPU this isn't modelled: ",
 }
 
 

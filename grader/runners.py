@@ -205,8 +205,11 @@ class Runners:
         return self._opened[key]
 
     def _held(self, sandbox: Sandbox, variant: Variant) -> Path:
-        """The file as it is run: a copy that a worker can only read, its sibling modules beside."""
-        if variant.language == "triton":
+        """The file as it is run: a copy that a worker can only read.
+
+        By plan its sibling modules lie beside it; elsewhere no rule has read them.
+        """
+        if sandbox.plans:
             for name, data in self._modules().items():
                 sandbox.hold(name, data)
         return sandbox.hold(variant.file, self._file(variant.file))
