@@ -28,6 +28,7 @@ from grader.worker.protocol import Argument, Code, Kind, Operation, Reply
 
 _LACKS_DATA = "NeedsData"
 _FOREIGN_KERNEL = "ForeignKernel"
+_KEPT_STATE = "KeptState"
 _RANK = {status: rank for rank, status in enumerate(Status)}  # in the order of precedence
 
 
@@ -51,6 +52,8 @@ class PlannedTritonRunner(Runner):
         )
         self._plan_limits = plan.Limits(device_bytes=self._limits.memory_bytes)
         self._planner: Worker | None = None
+        self._planned_already = False  # whether the planner at hand has made a plan
+        self._keeps_state = False  # whether each plan takes a planner of its own
         self._kernels = Kernels(self._spawn_compiler)
         self._known: set[str] = set()  # kernels that the executor at hand has
         self._options: dict[str, Any] = {}  # of the next execution: what is counted
@@ -84,11 +87,20 @@ class PlannedTritonRunner(Runner):
         return reports[-1] if result.verdict.passed and reports else result
 
     def plan_of(self, case: Case, arguments: Sequence[Argument]) -> Plan | CaseResult:
-        """The plan of a case before the rules are applied, or why there is none."""
+        """The plan of a case before the rules are applied, or why there is none.
+
+        A planner that has made other plans makes this one too, unless it depends on them.
+        """
+        if self._keeps_state:
+            self._drop_planner()
         failure = self._start_planner(len(arguments))
         if failure is not None:
             return replace(failure, case=case)
+        was_fresh, self._planned_already = not self._planned_already, True
         answer = self._planner.ask_at_length(Operation.plan, arguments)
+        if isinstance(answer, Reply) and not was_fresh and _relies_on_others(answer):
+            self._keeps_state = True
+            return self.plan_of(case, arguments)
         if isinstance(answer, Death):
             self._planner = None
             return self._from_death(case, answer)
@@ -120,6 +132,7 @@ class PlannedTritonRunner(Runner):
             planner = self._spawn_role("planner", self._limits)
             self._load_failure = self._loaded(planner, count)
             self._planner = planner if self._load_failure is None else None
+            self._planned_already = False
         return self._load_failure
 
     def _ask(self, case: Case, arguments: Sequence[Argument]) -> Reply | Death | CaseResult:
@@ -150,10 +163,13 @@ class PlannedTritonRunner(Runner):
 
     def _planned(self, case: Case, arguments: Sequence[Argument]) -> Plan | CaseResult:
         """The plan of a case, held to the rules."""
+        is_first = case.dtype not in self._compared
+        if is_first or self._options.get("count"):
+            self._drop_planner()  # whose autotuners have chosen already, and tell no trials
         made = self.plan_of(case, arguments)
         if isinstance(made, CaseResult):
             return made
-        if case.dtype not in self._compared:
+        if is_first:
             self._compared.add(case.dtype)
             if (differs := self._compare_planners(case, arguments, made)) is not None:
                 return differs
@@ -280,6 +296,13 @@ class PlannedTritonRunner(Runner):
     def _nonsense(self, case: Case) -> CaseResult:
         what = "its process gave the grader a report that makes no sense."
         return CaseResult(case, Verdict(Status.crashed, what))
+
+
+def _relies_on_others(reply: Reply) -> bool:
+    """Whether a plan depends on what an earlier one left in the planner."""
+    if reply.code is not Code.raised:
+        return False
+    return hostile.text(hostile.fields(reply), "type") == _KEPT_STATE
 
 
 def _from_violation(case: Case, broken: plan.Violation) -> CaseResult:

@@ -5,7 +5,8 @@
     executor   runs a plan's kernels over the arena; it never sees the submission's Python
 
 The server imports all that they need and warms it up, before any submission is there. A planner
-plans each case in a fork of its own, so that no case meets what another one left.
+plans one case after another; a plan that relies on what an earlier one left is refused, and made
+by a planner that has planned nothing yet.
 """
 
 from __future__ import annotations
@@ -13,8 +14,6 @@ from __future__ import annotations
 import faulthandler
 import gc
 import json
-import os
-import signal
 import socket
 from collections.abc import Callable
 from pathlib import Path
@@ -65,7 +64,7 @@ def _planner(message: dict[str, Any], _: list[memory.Buffer]) -> dict[Operation,
         return {}
 
     def plan(request: Request, _: bytes) -> Any:
-        return _in_a_fork(lambda: planner.plan(request.arguments))
+        return _refusing(lambda: planner.plan(request.arguments))
 
     return {Operation.load: load, Operation.plan: plan}
 
@@ -78,43 +77,6 @@ def _refusing(work: Callable[[], Any]) -> Any:
         return work()
     except PlannersRefusal as refused:
         raise Refusal(refused.code, **refused.text) from None
-
-
-def _in_a_fork(work: Callable[[], Any]) -> Any:
-    """What `work` gives, done in a fork. Where the fork ends without an answer, so do we."""
-    reading, writing = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        os.close(reading)
-        _answer_and_end(writing, work)
-    os.close(writing)
-    with open(reading, "rb") as file:  # noqa: PTH123 (a descriptor, no path)
-        answer = file.read()
-    _, status = os.waitpid(pid, 0)
-    if os.WIFSIGNALED(status):
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-        faulthandler.disable()  # its report is in the log already
-        os.kill(os.getpid(), os.WTERMSIG(status))
-    if status or not answer:
-        os._exit(os.waitstatus_to_exitcode(status) or 1)
-    code, told = json.loads(answer)
-    if code != Code.ok:
-        raise Refusal(Code(code), **told)
-    return told
-
-
-def _answer_and_end(writing: int, work: Callable[[], Any]) -> None:
-    status = 1
-    try:
-        try:
-            answer = [int(Code.ok), _refusing(work)]
-        except Refusal as refused:
-            answer = [int(refused.code), refused.text]
-        with open(writing, "wb") as file:
-            file.write(json.dumps(answer).encode())
-        status = 0
-    finally:
-        os._exit(status)
 
 
 # --- compilers ------------------------------------------------------------------------------------

@@ -17,17 +17,16 @@ from .notes import note
 
 _ticks = itertools.count(1)
 _tuners: list[Any] = []  # that are choosing, the innermost last
-_compiled: set[int] = set()  # tunings of which a configuration has compiled
 
 
 def is_undecided(trial: int) -> bool:
     """Whether a launch belongs to a tuning of which no configuration is known to compile."""
-    return trial >= 0 and trial not in _compiled
+    return trial >= 0 and trial not in fake_tensors.recorder.decided
 
 
 def decide(trial: int) -> None:
     """A configuration of a tuning has compiled: it will be chosen."""
-    _compiled.add(trial)
+    fake_tensors.recorder.decided.add(trial)
 
 
 def benchmark(call: Callable[[], Any], *_: Any, quantiles: Any = None, **__: Any) -> Any:

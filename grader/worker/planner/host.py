@@ -3,7 +3,7 @@
     install()                                   once, in the fork server, before any submission
     planner = Planner(path, entry, folder)      in a forked process
     planner.load(argument_count)                executes the submission's module
-    plan = planner.plan(arguments)              calls the entry twice; at most once in a process
+    plan = planner.plan(arguments)              calls the entry twice
 
 torch and triton are real; what they would do on a GPU is noted. Nothing here is believed by the
 grader: the submission's Python shares the process.
@@ -28,12 +28,13 @@ import triton
 from ..compile.source import SourceFolder
 from ..protocol import Argument, Code
 from . import arguments as planned_arguments
-from . import fake_tensors, torch_cuda, triton_driver, warm_up
+from . import fake_tensors, notes, torch_cuda, triton_driver, warm_up
 from .errors import ForeignKernel, KernelError, Refusal, TooMuchMemory, Unsupported
 from .recording import MAX_PRINTED, Recorder
 from .specialisation import Describer
 
 MODULE_NAME = "submission"
+KEPT_STATE = "KeptState"
 _LONGEST = 2000  # characters of a message
 
 
@@ -65,15 +66,13 @@ class Planner:
         self.path = path
         self.entry_name = entry
         self.folder = folder
-        self.recorder = Recorder(path)
+        self.recorder = Recorder(path)  # of the import
         self.entry: Any = None
-        self._printed = _Bounded()
+        self._printed = _Bounded()  # by the import
         self._fake = fake_tensors.fake_mode()
-        self._noting = fake_tensors.PlanMode(self.recorder)
 
     def load(self, argument_count: int) -> None:
         """Execute the module and find the entry. Raises Refusal."""
-        fake_tensors.recorder = self.recorder
         triton_driver.describer = Describer(SourceFolder(self.folder))
         sys.path.insert(0, self.folder)  # for sibling modules
         module = types.ModuleType(MODULE_NAME)
@@ -82,11 +81,12 @@ class Planner:
         linecache.checkcache(self.path)
         try:
             source = Path(self.path).read_bytes()
-            with self._planning(), _self_tests_pass():
+            with self._planning(self.recorder, self._printed), _self_tests_pass():
                 code = compile(source, self.path, "exec", dont_inherit=True)
                 exec(code, vars(module))
         except BaseException as error:
             raise Refusal(Code.import_failed, **self._describe(error)) from None
+        self.recorder.end_import()
         self.entry = getattr(module, self.entry_name, None)
         if not callable(self.entry):
             functions = sorted(
@@ -98,25 +98,35 @@ class Planner:
         _check_signature(self.entry, argument_count)
 
     def plan(self, arguments: Sequence[Argument]) -> dict:
-        """The plan of two calls of the entry with the same arguments. Raises Refusal."""
+        """The plan of two calls of the entry with the same arguments.
+
+        It begins with what the import did. Raises Refusal; of the type KEPT_STATE where the plan
+        relies on what the submission has kept of an earlier one.
+        """
+        recorder = self.recorder.next_plan()
+        printed = _Bounded()
+        printed.write(self._printed.getvalue())
+        notes.forget()
         calls = []
         try:
             with self._fake:
-                values = planned_arguments.make(arguments, self.recorder)
-            with self._planning():
+                values = planned_arguments.make(arguments, recorder)
+            with self._planning(recorder, printed):
                 for _ in range(2):
-                    self._call(values)
-                    calls.append(self.recorder.end_call())
+                    self.entry(*values)
+                    calls.append(recorder.end_call())
         except BaseException as error:
+            if recorder.keeps_state:
+                raise Refusal(Code.raised, type=KEPT_STATE) from None
             raise Refusal(_code(error), **self._describe(error)) from None
-        return self.recorder.to_json(calls, self._printed.getvalue())
-
-    def _call(self, values: Sequence[Any]) -> None:
-        self.entry(*values)
+        if recorder.keeps_state:
+            raise Refusal(Code.raised, type=KEPT_STATE)
+        return recorder.to_json(calls, printed.getvalue())
 
     @contextlib.contextmanager
-    def _planning(self) -> Iterator[None]:
-        with contextlib.redirect_stdout(self._printed), self._fake, self._noting:
+    def _planning(self, recorder: Recorder, printed: io.StringIO) -> Iterator[None]:
+        fake_tensors.recorder = recorder
+        with contextlib.redirect_stdout(printed), self._fake, fake_tensors.PlanMode(recorder):
             yield
 
     # --- errors -----------------------------------------------------------------------------------

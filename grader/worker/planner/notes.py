@@ -5,6 +5,11 @@ from __future__ import annotations
 _said: set[str] = set()
 
 
+def forget() -> None:
+    """Let each be said again: another plan begins."""
+    _said.clear()
+
+
 def note(operation: str) -> None:
     """Say that an operation gives no times here."""
     if operation not in _said:

@@ -8,7 +8,7 @@ import json
 import struct
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -57,19 +57,27 @@ class Buffer:
         }
 
 
-@dataclass
+@dataclass(eq=False)
 class Recorder:
-    """What one planner has noted so far. Steps hold Buffers until the plan is written."""
+    """What a plan has noted so far. Steps hold Buffers until the plan is written.
+
+    A planner has one for the import of the submission, and of that one (`next_plan`) another for
+    each plan.
+    """
 
     path: str  # of the submission's file
+    imported: Recorder | None = None  # what the import noted, of a plan's
+    keeps_state: bool = False  # whether the plan relies on what an earlier one left
     buffers: list[Buffer] = field(default_factory=list)
     steps: list[dict] = field(default_factory=list)  # those of the call that is going on
     specialisations: list[dict] = field(default_factory=list)
     trial: int = -1  # the tuning that launches belong to
     trials: int = 0
+    decided: set[int] = field(default_factory=set)  # tunings of which a configuration has compiled
     stream: int = 0  # the current one
     streams: int = 1
     events: int = 0
+    recorded: set[int] = field(default_factory=set)  # events
     arguments_known: bool = False
     _of_storage: dict[int, Buffer] = field(default_factory=dict)
     _keys: dict[str, int] = field(default_factory=dict)
@@ -77,6 +85,45 @@ class Recorder:
     _device_bytes: int = 0
     _launches: int = 0  # of this call, as are the next
     _uploaded: int = 0
+    _kept: list[Buffer] = field(default_factory=list)  # by the import
+    _plans: list[Recorder] = field(default_factory=list)  # those whose buffers are still there
+
+    def next_plan(self) -> Recorder:
+        """A Recorder that knows what the import noted, and nothing of other plans but what is left.
+
+        What an earlier plan allocated and the submission has kept belongs to no later plan; one
+        that uses it `keeps_state`.
+        """
+        self._plans = [plan for plan in self._plans if plan.survivors()]
+        plan = replace(
+            self,
+            imported=self,
+            keeps_state=any(each.storage.expired() for each in self._kept),
+            buffers=[*self.buffers],
+            steps=[*self.steps],
+            specialisations=[*self.specialisations],
+            decided={*self.decided},
+            recorded={*self.recorded},
+            _of_storage={**self._of_storage},
+            _keys={**self._keys},
+            _early=[],
+            _plans=[],
+        )
+        self._plans.append(plan)
+        return plan
+
+    def survivors(self) -> set[int]:
+        """The storages that this plan allocated and the submission has kept."""
+        return {
+            buffer.storage.cdata
+            for buffer in self.buffers
+            if buffer not in self.imported.buffers and not buffer.storage.expired()
+        }
+
+    def knows_owner(self, owner: Recorder | None) -> None:
+        """Note the use of a stream or an event that `owner` numbered."""
+        if owner is not None and owner is not self and owner is not self.imported:
+            self.keeps_state = True
 
     # --- buffers ----------------------------------------------------------------------------------
 
@@ -98,6 +145,10 @@ class Recorder:
         known = self._of_storage.get(storage._cdata)
         if known is not None:
             return known
+        if self.imported is not None:
+            earlier = (plan for plan in self.imported._plans if plan is not self)
+            if any(storage._cdata in plan.survivors() for plan in earlier):
+                self.keeps_state = True
         self.release_dead()
         buffer = self.register(storage)
         self._device_bytes += buffer.bytes
@@ -191,6 +242,12 @@ class Recorder:
         return self._keys[key]
 
     # --- calls ------------------------------------------------------------------------------------
+
+    def end_import(self) -> None:
+        """The submission is loaded: what it has allocated and kept belongs to each plan."""
+        gc.collect()
+        self.release_dead()
+        self._kept = [buffer for buffer in self.buffers if buffer.is_live]
 
     def begin_arguments(self) -> None:
         """What is registered from here on are the arguments, which a plan lists first."""

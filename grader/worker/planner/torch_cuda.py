@@ -51,7 +51,10 @@ class Event:
     """An event: recorded and waited for in the plan."""
 
     def __init__(self, *_: Any, **__: Any) -> None:
-        self.number = None
+        self.number, self._owner = 0, fake_tensors.recorder  # which has numbered it
+        if self._owner is not None:
+            self.number = self._owner.events
+            self._owner.events += 1
         self.cuda_event = 0
         self.device = torch.device("cuda", 0)
 
@@ -60,14 +63,15 @@ class Event:
         recorder = fake_tensors.recorder
         if recorder is None:
             return
-        if self.number is None:
-            self.number = recorder.events
-            recorder.events += 1
+        recorder.knows_owner(self._owner)
+        recorder.recorded.add(self.number)
         _add("record", event=self.number, stream=_number(stream))
 
     def wait(self, stream: Stream | None = None) -> None:
         """Note that a stream goes on after the event; after none, where it wasn't recorded."""
-        if self.number is not None:
+        recorder = fake_tensors.recorder
+        if recorder is not None and self.number in recorder.recorded:
+            recorder.knows_owner(self._owner)
             _add("wait", event=self.number, stream=_number(stream))
 
     def synchronize(self) -> None:
@@ -89,9 +93,11 @@ class Stream:
 
     def __init__(self, *_: Any, number: int | None = None, **__: Any) -> None:
         recorder = fake_tensors.recorder
+        self._owner = None  # the Recorder that has numbered it
         if number is None:
             number = 0 if recorder is None else recorder.streams
             if recorder is not None:
+                self._owner = recorder
                 recorder.streams += 1
         self.number = self.stream_id = self.cuda_stream = number
         self.device_index, self.device_type = 0, 1
@@ -101,12 +107,17 @@ class Stream:
     def __enter__(self) -> Stream:
         if fake_tensors.recorder is not None:
             self._outer.append(fake_tensors.recorder.stream)
-            fake_tensors.recorder.stream = self.number
+            self.make_current()
         return self
 
     def __exit__(self, *_: object) -> None:
         if self._outer:
             fake_tensors.recorder.stream = self._outer.pop()
+
+    def make_current(self) -> None:
+        """Have launches go to this stream."""
+        fake_tensors.recorder.knows_owner(self._owner)
+        fake_tensors.recorder.stream = self.number
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Stream) and other.number == self.number
@@ -138,7 +149,10 @@ class Stream:
 
 
 def _number(stream: Stream | None) -> int:
-    return fake_tensors.recorder.stream if stream is None else stream.number
+    if stream is None:
+        return fake_tensors.recorder.stream
+    fake_tensors.recorder.knows_owner(stream._owner)
+    return stream.number
 
 
 def current_stream(device: Any = None) -> Stream:
@@ -179,7 +193,7 @@ def stream(chosen: Stream | None) -> Any:
 def set_stream(chosen: Stream) -> None:
     """torch.cuda.set_stream."""
     if fake_tensors.recorder is not None:
-        fake_tensors.recorder.stream = chosen.number
+        chosen.make_current()
 
 
 def synchronize(device: Any = None) -> None:

@@ -113,6 +113,16 @@ def tuned(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
 def silu(x, out):
     tuned[lambda meta: (triton.cdiv(x.numel(), meta["BLOCK"]),)](x, out, x.numel())
 """,
+    "a workspace that is kept": """
+workspaces = {}
+
+def silu(x, out):
+    if x.dtype not in workspaces:
+        workspaces[x.dtype] = torch.empty(1 << 20, dtype=x.dtype, device=x.device)
+    kept = workspaces[x.dtype]
+    silu_kernel[(triton.cdiv(x.numel(), 256),)](x, kept, x.numel(), BLOCK=256)
+    out.copy_(kept[: x.numel()].view(out.shape))
+""",
     "a factory of kernels": """
 def made(block):
     @triton.jit

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import traceback
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -105,13 +106,18 @@ def serve() -> None:
         os._exit(0)
 
 
-def _plan(path: str, entry: str, folder: str, arguments: list, **_: Any) -> dict:
+def _plan(
+    path: str, entry: str, folder: str, arguments: list, before: Sequence[list] = (), **_: Any
+) -> dict:
+    """The plan for `arguments`, by a planner that made one for each of `before` already."""
     from grader.plan import read
     from grader.worker.planner import host
 
     planner = host.Planner(path, entry, folder)
     try:
         planner.load(len(arguments))
+        for earlier in before:
+            planner.plan([_argument(each) for each in earlier])
         plan = planner.plan([_argument(each) for each in arguments])
     except host.Refusal as refusal:
         return {"code": refusal.code.name, **refusal.text}
