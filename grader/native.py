@@ -84,7 +84,7 @@ class Condition(pydantic.BaseModel):
 class Program:
     """What came of a file. `path` is None where there is nothing to run.
 
-    Of a planned build `path` is the planner, and `executor` is there too; `sites` are of both.
+    For the emulator `path` is the planner, and `executor` is there too; `sites` are of both.
     """
 
     path: Path | None
@@ -151,14 +151,13 @@ def build(
     backend: Backend = "emulator",
     check_with_nvcc: bool = False,
     guarded: bool = True,
-    planned: bool = False,
 ) -> Program:
     """Compile the file `name` of content `data`, for all the entries that it should have.
 
     `entries` pairs each entry with its `signature`. `check_with_nvcc`: ask NVIDIA's compiler, where
     there is one, whether it takes the file too: it has the last word. `guarded`: see
-    emulator/build.py. `planned`: host code and kernels become two programs (emulator only). Raises
-    SandboxError where no worker can be had, BuildError where its answer makes no sense.
+    emulator/build.py. Raises SandboxError where no worker can be had, BuildError where its answer
+    makes no sense.
     """
     source = sandbox.hold(name, data)
     wanted = {
@@ -167,7 +166,6 @@ def build(
         "check_with_nvcc": check_with_nvcc and backend == "emulator",
         "toolchain": prepare(backend),
         "guarded": guarded,
-        "planned": planned and backend == "emulator",
     }
     output = os.memfd_create("program", os.MFD_CLOEXEC)
     try:

@@ -25,6 +25,7 @@ _MAGIC, _VERSION = 0x58454757, 1
 _COUNTERS, _FRESH_VARIABLES = 1, 2
 _KINDS = {"argument": 0, "device": 1, "symbol": 2}
 HOST = 0xFFFFFFFF  # as a buffer's number
+_POISON = 0xA5
 _ALLOC, _FREE, _FILL, _COPY, _UPLOAD, _LAUNCH = range(1, 7)
 
 
@@ -33,20 +34,30 @@ class NotExecutable(ValueError):
 
 
 def document(
-    plan: Plan, calls: Sequence[int] = (0,), counters: bool = False, fresh_variables: bool = True
+    plan: Plan,
+    calls: Sequence[int] = (0,),
+    counters: bool = False,
+    fresh_variables: bool = True,
+    outputs: Collection[int] = (),
 ) -> bytes:
     """The steps of these calls of a plan, one after another.
 
-    Not with `fresh_variables`, `__device__` variables are as the last plan left them.
+    Between two calls the arguments at the places `outputs` are filled with bytes that no call
+    left there. Not with `fresh_variables`, `__device__` variables are as the last plan left them.
     Raises NotExecutable. Where a plan's second call relies on what the first one left behind,
     `calls` has to be (0, 1).
     """
-    kernels = _Kernels(plan)
+    encoder = _Encoder(plan)
+    poison = [
+        Fill("fill", View(number, "uint8", (each.bytes,), (1,)), _POISON)
+        for number, each in enumerate(plan.buffers)
+        if each.argument in outputs and each.bytes
+    ]
     steps = [
         made
-        for call in calls
-        for step in plan.calls[call]
-        if (made := _step(step, kernels)) is not None
+        for place, call in enumerate(calls)
+        for step in (*(poison if place else ()), *plan.calls[call])
+        if (made := encoder.step(step)) is not None
     ]
     buffers = [
         struct.pack("<iIQ", -1 if each.argument is None else each.argument, kind, each.bytes)
@@ -57,7 +68,18 @@ def document(
     header = struct.pack(
         "<III", _MAGIC, _VERSION, _COUNTERS * counters | _FRESH_VARIABLES * fresh_variables
     )
-    return header + _listed(buffers) + _listed(kernels.rows) + _listed(steps)
+    return header + _listed(buffers) + _listed(encoder.kernels) + _listed(steps)
+
+
+def repeats(plan: Plan) -> bool:
+    """Whether the second call asks for the same work as the first, on memory of its own.
+
+    Raises NotExecutable.
+    """
+    allocated = [[s.buffer for s in call if isinstance(s, Alloc)] for call in plan.calls]
+    first, second = _Encoder(plan), _Encoder(plan)
+    second.renamed = dict(zip(allocated[-1], allocated[0], strict=False))
+    return [first.step(s) for s in plan.calls[0]] == [second.step(s) for s in plan.calls[-1]]
 
 
 def combined(planned: Report | None, executed: Report, copied: Copies | None = None) -> Report:
@@ -95,76 +117,82 @@ def copies(plan: Plan, call: int, host_arguments: Collection[int]) -> Copies:
     return Copies(count=made, **counts)
 
 
-class _Kernels:
-    """The kernels of the launches, numbered as they come."""
+class _Encoder:
+    """Writes steps one after another; `kernels` are those that have been launched so far.
+
+    `renamed` buffers are written under another's number.
+    """
 
     def __init__(self, plan: Plan) -> None:
-        self.rows: list[bytes] = []
+        self.kernels: list[bytes] = []
+        self.renamed: dict[int, int] = {}
         self._numbers: dict[tuple[str, str, str], int] = {}
         self._names = [getattr(each, "kernel", "") for each in plan.specialisations]
 
-    def number_of(self, launch: Launch) -> int:
+    def step(self, step: Step) -> bytes | None:
+        """One step; None for what an executor need not know of."""
+        if isinstance(step, Alloc | Free):
+            what = _ALLOC if isinstance(step, Alloc) else _FREE
+            return struct.pack("<II", what, self._buffer(step.buffer))
+        if isinstance(step, Fill):
+            if not isinstance(step.value, int) or not 0 <= step.value < 256:
+                raise NotExecutable(f"a fill with {step.value}")
+            return struct.pack("<I", _FILL) + self._rows(step.to) + struct.pack("<I", step.value)
+        if isinstance(step, Copy):
+            return struct.pack("<I", _COPY) + self._rows(step.to) + self._rows(step.source)
+        if isinstance(step, Upload):
+            data = _bytes(base64.b64decode(step.data))
+            pointers = self._relocations(step.pointers)
+            return struct.pack("<I", _UPLOAD) + self._rows(step.to) + data + pointers
+        if isinstance(step, Launch):
+            return self._launch(step)
+        if isinstance(step, Readback | Refused) or step.do in ("record", "wait", "synchronise"):
+            return None
+        raise NotExecutable(f"the step {step.do}")
+
+    def _launch(self, step: Launch) -> bytes:
+        if step.cooperative or step.cluster:
+            raise NotExecutable(
+                "a cooperative launch" if step.cooperative else "a cluster of blocks"
+            )
+        head = struct.pack("<II", _LAUNCH, self._kernel(step))
+        shape = struct.pack("<6IQ", *step.grid, *step.block, step.shared)
+        to_host = str(step.attributes.get("host_pointers", "")).split()
+        pointers = [*step.pointers, *((int(at), HOST, 0) for at in to_host)]
+        parameters = _bytes(base64.b64decode(step.parameters))
+        return head + shape + parameters + self._relocations(pointers)
+
+    def _kernel(self, launch: Launch) -> int:
         function, thunk = (str(launch.attributes.get(key, "")) for key in ("function", "thunk"))
         key = (self._names[launch.specialisation], function, thunk)
         if key not in self._numbers:
-            self._numbers[key] = len(self.rows)
-            self.rows.append(b"".join(map(_text, key)))
+            self._numbers[key] = len(self.kernels)
+            self.kernels.append(b"".join(map(_text, key)))
         return self._numbers[key]
+
+    def _rows(self, view: View) -> bytes:
+        """A view of bytes with one dimension, or rows of them."""
+        if view.dtype != "uint8" or not 1 <= len(view.shape) <= 2 or view.strides[-1] != 1:
+            raise NotExecutable("a view that is neither bytes nor rows of bytes")
+        height, pitch = (view.shape[0], view.strides[0]) if len(view.shape) == 2 else (1, 0)
+        if pitch < 0 or view.offset < 0:
+            raise NotExecutable("rows in reverse order")
+        buffer = self._buffer(view.buffer)
+        return struct.pack("<IqQQQ", buffer, view.offset, pitch, view.shape[-1], height)
+
+    def _relocations(self, pointers: Sequence[tuple[int, int, int]]) -> bytes:
+        return _listed(
+            [struct.pack("<IIq", at, self._buffer(n), offset) for at, n, offset in pointers]
+        )
+
+    def _buffer(self, number: int) -> int:
+        return self.renamed.get(number, number)
 
 
 def _kind(kind: str) -> int:
     if kind not in _KINDS:
         raise NotExecutable(f"{kind} memory")
     return _KINDS[kind]
-
-
-def _step(step: Step, kernels: _Kernels) -> bytes | None:
-    """One step; None for what an executor need not know of."""
-    if isinstance(step, Alloc):
-        return struct.pack("<II", _ALLOC, step.buffer)
-    if isinstance(step, Free):
-        return struct.pack("<II", _FREE, step.buffer)
-    if isinstance(step, Fill):
-        if not isinstance(step.value, int) or not 0 <= step.value < 256:
-            raise NotExecutable(f"a fill with {step.value}")
-        return struct.pack("<I", _FILL) + _rows(step.to) + struct.pack("<I", step.value)
-    if isinstance(step, Copy):
-        return struct.pack("<I", _COPY) + _rows(step.to) + _rows(step.source)
-    if isinstance(step, Upload):
-        data = base64.b64decode(step.data)
-        return (
-            struct.pack("<I", _UPLOAD) + _rows(step.to) + _bytes(data) + _relocations(step.pointers)
-        )
-    if isinstance(step, Launch):
-        return _launch(step, kernels)
-    if isinstance(step, Readback | Refused) or step.do in ("record", "wait", "synchronise"):
-        return None
-    raise NotExecutable(f"the step {step.do}")
-
-
-def _launch(step: Launch, kernels: _Kernels) -> bytes:
-    if step.cooperative or step.cluster:
-        raise NotExecutable("a cooperative launch" if step.cooperative else "a cluster of blocks")
-    head = struct.pack("<II", _LAUNCH, kernels.number_of(step))
-    shape = struct.pack("<6IQ", *step.grid, *step.block, step.shared)
-    to_host = str(step.attributes.get("host_pointers", "")).split()
-    pointers = [*step.pointers, *((int(at), HOST, 0) for at in to_host)]
-    parameters = _bytes(base64.b64decode(step.parameters))
-    return head + shape + parameters + _relocations(pointers)
-
-
-def _rows(view: View) -> bytes:
-    """A view of bytes with one dimension, or rows of them."""
-    if view.dtype != "uint8" or not 1 <= len(view.shape) <= 2 or view.strides[-1] != 1:
-        raise NotExecutable("a view that is neither bytes nor rows of bytes")
-    height, pitch = (view.shape[0], view.strides[0]) if len(view.shape) == 2 else (1, 0)
-    if pitch < 0 or view.offset < 0:
-        raise NotExecutable("rows in reverse order")
-    return struct.pack("<IqQQQ", view.buffer, view.offset, pitch, view.shape[-1], height)
-
-
-def _relocations(pointers: Sequence[tuple[int, int, int]]) -> bytes:
-    return _listed([struct.pack("<IIq", *each) for each in pointers])
 
 
 def _text(text: str) -> bytes:

@@ -20,7 +20,7 @@ from grader.emulator import report
 from grader.emulator.glue import Entry
 from grader.native import Backend, Problem, Program, timed_out
 from grader.policy.cuda.findings import instead_of
-from grader.runner import MAX_DETAIL, CaseResult, Compiled, PendingCompile, Runner
+from grader.runner import MAX_DETAIL, CaseResult, Runner
 from grader.sandbox import Sandbox
 from grader.spec import Exercise, Tensor, Variant
 from grader.status import Status
@@ -53,6 +53,8 @@ _HINT_OF_PROBLEM = {
 
 class NativeRunner(Runner):
     """Runs the cases of one CUDA C++ variant. A context manager; the sandbox stays open after."""
+
+    _call = Operation.run  # what has host code called
 
     def __init__(
         self,
@@ -89,14 +91,6 @@ class NativeRunner(Runner):
             return result
         return reports[-1]
 
-    def compile_in_background(self) -> PendingCompile | None:
-        """Nothing is left to compile."""
-        return None
-
-    def compiled(self, pending: PendingCompile) -> Compiled | None:
-        """Never asked for: there is nothing pending."""
-        raise NotImplementedError
-
     # --- what differs from a Python file ---------------------------------------------------------
 
     def _start(self, count: int) -> CaseResult | None:
@@ -106,6 +100,10 @@ class NativeRunner(Runner):
         except SandboxError:
             if self._serves_nobody():
                 raise
+        return self._ended_too_early()
+
+    def _ended_too_early(self) -> CaseResult:
+        """For a program that can't be started, though one that does nothing can."""
         what = "the program ended, or hung, before it could be asked for anything."
         hint = "Nothing of it may run before the entry is called: no constructors outside of it."
         verdict = Verdict(Status.import_error, what)
@@ -118,21 +116,28 @@ class NativeRunner(Runner):
         kinds = native.signature(self.exercise, self.variant)
         try:
             path = _idle_program(self._sandbox, self.variant.entry, kinds, self.program.backend)
-            worker = self._spawn(path)
+            worker = self._spawn_host(path)
         except SandboxError:
             return True
         try:
             empty = [_empty_argument(kind) for kind in kinds]
-            answers = (worker.ask(each, empty) for each in (Operation.load, Operation.run))
+            answers = (worker.ask(each, empty) for each in (Operation.load, self._call))
             return any(isinstance(a, Death) or a.code is not Code.ok for a in answers)
         finally:
             worker.close()
 
-    def _spawn(self, path: Path | None = None) -> Worker:
+    def _spawn(self) -> Worker:
+        return self._spawn_host(self.program.path)
+
+    def _spawn_host(self, path: Path) -> Worker:
+        """A process of a program that has host code."""
+        return self._process(path, self._arena.buffers)
+
+    def _process(self, path: Path, buffers: Sequence[tuple[int, int, bool]]) -> Worker:
         return self._sandbox.worker(
-            path or self.program.path,
+            path,
             self.variant.entry,
-            self._arena.buffers,
+            buffers,
             self._limits,
             self._options,
             on_gpu=self._arena.on_gpu,

@@ -44,8 +44,8 @@ class Runners:
     ) -> None:
         """`sandbox` is the one of Triton's workers, not yet started; `file` reads a file of the
         submission, `modules` its Python files; `watched` says whether what PyTorch computes is a
-        breach; for `check_with_nvcc` and `guarded` see native.build; `by_plan`: without a GPU
-        kernels run by plan; `backends` are where CUDA C++ runs, None for all that there
+        breach; for `check_with_nvcc` and `guarded` see native.build; `by_plan`: without a
+        GPU Triton's kernels run by plan; `backends` are where CUDA C++ runs, None for all that there
         are."""
         self.times: dict[str, Times] = {}
         self._exercises = exercises
@@ -59,11 +59,10 @@ class Runners:
         self._backends = backends
         self._guarded = guarded
         self.by_plan = by_plan and sandbox.device == "interpreter"
-        self._cuda_by_plan = by_plan
         self._interpreting: Sandbox | None = None
         self._planning: Sandbox | None = sandbox if sandbox.plans else None
         self._native: dict[Backend, Sandbox] = {}
-        self._programs: dict[tuple[str, Backend, bool], Program] = {}
+        self._programs: dict[tuple[str, Backend], Program] = {}
         self._opened: dict[tuple[str, str, str], Runner] = {}
         self.not_shared = ""  # why one that is closed copied its cases to a GPU and back, or ""
 
@@ -171,7 +170,7 @@ class Runners:
 
     def native(self, exercise: Exercise, variant: Variant, backend: Backend) -> NativeRunner:
         """A runner of a CUDA C++ variant. Raises as `of` does."""
-        if self._cuda_by_plan and backend == "emulator":
+        if backend == "emulator":
             return self.planned_native(exercise, variant)
         return self._native_runner(NativeRunner, exercise, variant, backend)
 
@@ -182,11 +181,10 @@ class Runners:
     def _native_runner(
         self, kind: type[NativeRunner], exercise: Exercise, variant: Variant, backend: Backend
     ) -> NativeRunner:
-        planned = kind is PlannedNativeRunner
-        program = self._program(variant.file, backend, planned)
+        program = self._program(variant.file, backend)
         sandbox = self._native[backend]
         return self._open(
-            (exercise.name, variant.name, f"{backend} by plan" if planned else backend),
+            (exercise.name, variant.name, backend),
             lambda: kind(
                 sandbox,
                 exercise,
@@ -214,9 +212,9 @@ class Runners:
                 sandbox.hold(name, data)
         return sandbox.hold(variant.file, self._file(variant.file))
 
-    def _program(self, file: str, backend: Backend, planned: bool) -> Program:
+    def _program(self, file: str, backend: Backend) -> Program:
         """What was made of a file, once, with the entries of all variants that lie in it."""
-        key = (file, backend, planned)
+        key = (file, backend)
         if key not in self._programs:
             if backend not in self._native:
                 native.prepare(backend)  # before the sandbox, which is to see it
@@ -239,6 +237,5 @@ class Runners:
                 backend,
                 self._check_with_nvcc,
                 self._guarded,
-                planned=planned,
             )
         return self._programs[key]

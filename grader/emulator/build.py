@@ -53,13 +53,12 @@ class Problem:
 
 @dataclass(frozen=True)
 class Build:
-    """What came of a build: an executable for the entries that can be called, or none.
+    """What came of a build: a planner for the entries that can be called and an executor, or none.
 
-    Of a `planned` build the executable is the planner, and there is an executor too. Their
-    addresses have nothing in common, so that `sites` are those of both.
+    Their addresses have nothing in common, so that `sites` are those of both.
     """
 
-    executable: Path | None
+    executable: Path | None  # the planner
     problems: tuple[Problem, ...]
     sites: dict[int, Site] = field(default_factory=dict)
     entries: tuple[str, ...] = ()
@@ -81,12 +80,10 @@ def build(
     folder: Path,
     toolchain: Toolchain,
     guarded: bool = True,
-    planned: bool = False,
 ) -> Build:
-    """Builds the executable for those of `entries` that `source` has.
+    """Builds the planner and the executor for those of `entries` that `source` has.
 
-    `folder` (created if need be) receives the executable `emulated`, or `planner` and `executor`
-    where it is `planned`, and nothing else that stays.
+    `folder` (created if need be) receives `planner` and `executor`, and nothing else that stays.
     Not `guarded`, for tests of what else holds an attack: neither are accesses of the program
     watched nor its symbols looked at, and assembly is compiled.
     Raises ToolchainError or OSError only where the machine fails, never for what is in the source.
@@ -94,7 +91,7 @@ def build(
     folder.mkdir(parents=True, exist_ok=True)
     for program in PROGRAMS:
         (folder / program).unlink(missing_ok=True)
-    work = _Work(source.name, folder, toolchain, guarded, planned)
+    work = _Work(source.name, folder, toolchain, guarded)
     try:
         return work.build(_text_of(source), entries)
     except _Failed as failed:
@@ -117,14 +114,11 @@ def _text_of(source: Path) -> str:
 class _Work:
     """One build: its names, its folder, its steps."""
 
-    def __init__(
-        self, file: str, folder: Path, toolchain: Toolchain, guarded: bool, planned: bool
-    ) -> None:
+    def __init__(self, file: str, folder: Path, toolchain: Toolchain, guarded: bool) -> None:
         self.file = re.sub(r'["\\\n]', "_", file)
         self.folder = folder
         self.toolchain = toolchain
         self.guarded = guarded
-        self.planned = planned
         self.lines: list[str] = []
         self.source = tokens.read("")
         self.kernels: frozenset[str] = frozenset()
@@ -191,8 +185,7 @@ class _Work:
         return "core"
 
     def _compile_table(self, entries: Sequence[Entry], name: str) -> None:
-        text = glue.entry_table(entries, emulated=True)
-        text += f'extern "C" void {assembly.IGNORED}() {{}}\n'
+        text = glue.entry_table(entries, planner=True)
         (self.folder / f"{name}.cpp").write_text(text)
         done = self._run(
             *(self.toolchain.compiler, "-std=c++17", "-O1", "-fPIE", "-w"),
@@ -232,16 +225,14 @@ class _Work:
             self._compile_table(present, name)
         self._redirect()
         linker = Linker(self.folder, self.file, self.toolchain, self._run)
-        link = linker.planned if self.planned else linker.emulated
         try:
-            made = link(f"{name}.o")
+            planner, executor = linker.link(f"{name}.o")
         except LinkError as error:
             raise _Failed(Problem("symbol", _link_message(str(error)))) from None
         names = tuple(entry.name for entry in present)
-        sites = {pc: site for each in made for pc, site in each.sites.items()}
-        executor = made[1].path if len(made) > 1 else None
+        sites = planner.sites | executor.sites
         conditions = tuple(find_conditions(self.source))
-        return Build(made[0].path, problems, sites, names, executor, conditions)
+        return Build(planner.path, problems, sites, names, executor.path, conditions)
 
     def _redirect(self) -> None:
         """The student's calls of these go to the runtime's functions."""

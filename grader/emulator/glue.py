@@ -102,12 +102,12 @@ __attribute__((constructor(101))) static void refer() {{
 """
 
 
-def entry_table(entries: Sequence[Entry], emulated: bool = False) -> str:
+def entry_table(entries: Sequence[Entry], planner: bool = False) -> str:
     """The translation unit with the table of worker/native/entries.h.
 
-    `emulated`: with what the rewriter's dynamic shared memory at file scope refers to.
+    `planner`: with what the rewriter's dynamic shared memory at file scope refers to.
     """
-    lines = ["#include <warpgrade/entries.h>", "", _DYNAMIC_SHARED if emulated else ""]
+    lines = ["#include <warpgrade/entries.h>", "", _DYNAMIC_SHARED if planner else ""]
     rows = []
     for entry in entries:
         parameters = ", ".join("void*" if kind.endswith("*") else kind for kind in entry.types())

@@ -17,7 +17,8 @@ _ENTRIES = "__patchable_function_entries"
 _DEVICE_SECTIONS = ("warpgrade_device", "warpgrade_constant")
 # Of these all objects share one, the first that the linker meets: the C++ library's, too.
 _SHARED_REFERENCES = "DW.ref."
-_THUNK = re.compile(r"_ZN9warpgrade(?:11KernelThunk|18DeducedKernelThunk)I.*5thunkEPKvPKc")
+# What its two parameters are called depends on which types the name has had before.
+_THUNK = re.compile(r"_ZN9warpgrade(?:11KernelThunk|18DeducedKernelThunk)I.*5thunkE\w+")
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""From a submission's object to programs: the two of a plan, or the one that does everything.
+"""From a submission's object to its two programs.
 
 The planner has all of the object, and the table of lines behind its own bytes, for the steps of its
 plans. The executor has what kernels reach: no function of the host's, nothing that runs by itself.
@@ -25,7 +25,7 @@ _LINK = "-Wl,--emit-relocs,-z,now,-z,relro,-z,noexecstack"
 # at addresses from 0 on, which must not be those of a function that is there. And above a planner's
 # addresses: an address tells which of the two programs it belongs to.
 _EXECUTOR_BASE = "-Wl,-Ttext-segment=0x10000000"
-_RUN_BY_THEMSELVES = (".preinit_array", ".init_array*", ".fini_array*", ".ctors*", ".dtors*")
+_RUN_BY_THEMSELVES = (".preinit_array", ".init_array", ".fini_array", ".ctors", ".dtors")
 _LINES_MARK = b"WGLINES1"  # runtime/planner/lines.cpp reads it
 
 
@@ -51,11 +51,7 @@ class Linker:
     toolchain: Toolchain
     run: Run
 
-    def emulated(self, table: str) -> tuple[Linked]:
-        """The program that has both host code and data."""
-        return (self._link("emulated", "student.o", table),)
-
-    def planned(self, table: str) -> tuple[Linked, Linked]:
+    def link(self, table: str) -> tuple[Linked, Linked]:
         """The planner and the executor."""
         with ThreadPoolExecutor(2) as pool:
             planner = pool.submit(self._planner, table)
@@ -69,10 +65,16 @@ class Linker:
         return made
 
     def _executor(self) -> Linked:
-        roots = kernel_symbols.find(Elf(self.folder / "student.o"))
+        elf = Elf(self.folder / "student.o")
+        roots = kernel_symbols.find(elf)
         kept = self.folder / "roots.ld"
         kept.write_text("EXTERN(" + "\n".join(f'"{name}"' for name in roots.all) + ")\n")
-        changes = [f"--remove-section={name}" for name in _RUN_BY_THEMSELVES]
+        # Under another name nothing calls what is in them, and the linker drops it.
+        changes = [
+            f"--rename-section={name}=dropped{name}"
+            for name in sorted({section.name for section in elf.sections})
+            if name.startswith(_RUN_BY_THEMSELVES)
+        ]
         # No name but the roots': what our own object asks of the C++ library isn't the student's.
         for change, names in (("globalize", roots.all), ("localize", roots.others)):
             if names:

@@ -84,10 +84,9 @@ _PREBUILT_FLAGS = (
     "-Wall",
 )
 # The programs that a submission becomes a part of, and which of our sources each has of its own:
-# folders of runtime/ and files of the native host. `emulated` has host code and data; of the other
-# two, the planner has no data and the executor no host code.
+# folders of runtime/ and files of the native host. The planner has no data, the executor no host
+# code.
 PROGRAMS = {
-    "emulated": {"at_once.cpp", "backend_emulator.cpp"},
     "planner": {"planner", "backend_planner.cpp"},
     "executor": {"at_once.cpp", "executor", "backend_executor.cpp"},
 }
@@ -321,8 +320,8 @@ def _join_all(scratch: Path) -> None:
     symbols = {name: _join(name, scratch) for name in PROGRAMS}
     for path in (_object(source, scratch) for source in _sources()):
         path.unlink()
-    public, all_wanted = symbols["emulated"]
-    told = {"provided": public, "reserved": sorted({*public, *all_wanted})}
+    reserved = sorted({name for public, wanted in symbols.values() for name in public + wanted})
+    told = {"provided": symbols["planner"][0], "reserved": reserved}
     (scratch / "symbols.json").write_text(json.dumps(told))
 
 

@@ -7,6 +7,9 @@ no data, and the executor runs kernels on data and has no host code.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 from grader import hostile, native_plan, plan
 from grader.arena import INPUTS
@@ -16,17 +19,29 @@ from grader.emulator import report
 from grader.native_runner import NativeRunner
 from grader.plan import Plan
 from grader.plan.model import Readback
+from grader.policy.cuda.findings import instead_of
 from grader.runner import CaseResult
+from grader.spec import Tensor
 from grader.status import Status
-from grader.supervision import Death, Worker
+from grader.supervision import Death, SandboxError, Worker
 from grader.worker.protocol import Argument, Code, DType, Kind, Operation, Reply, Space
+
+_NO_RESULTS_ON_THE_HOST = (
+    "this copy to the host gives zeros: a launcher plans its kernels before they run. What the "
+    "next kernel needs of the last one has to stay on the device."
+)
 
 
 class PlannedNativeRunner(NativeRunner):
     """Runs the cases of one CUDA C++ variant by plan. Its program must be a planned one."""
 
+    _call = Operation.plan
     _planner: Worker | None = None
+    _readable: Sequence[tuple[int, int, bool]] = ()  # buffers that a planner may read
     _planned_report: report.Report | None = None
+    _readback: Readback | None = None  # the first of the last plan
+    _repeats = True  # the last plan's second call does the same as its first
+    _calls: Sequence[int] = (0,)  # of a plan, that are executed
 
     def close(self) -> None:
         """End every process and give the arena back."""
@@ -37,6 +52,25 @@ class PlannedNativeRunner(NativeRunner):
         """Let the next case meet processes that have run nothing."""
         super().fresh_worker()
         self._drop_planner()
+
+    def run(self, case: Case) -> CaseResult:
+        """Run one case; where its second call would do other work, that one as well.
+
+        It's the second one that is timed: the first may have set something up. Raises as
+        Runner.run does.
+        """
+        first = super().run(case)
+        if not first.verdict.passed or self._repeats:
+            return first
+        self._calls = (0, 1)
+        try:
+            second = super().run(case)
+        finally:
+            self._calls = (0,)
+        if second.verdict.passed:
+            return first
+        what = "the first call is right, a second one with the same arguments isn't: "
+        return replace(second, verdict=Verdict(Status.nondeterministic, what + second.verdict.what))
 
     def plan_of(self, case: Case, arguments: Sequence[Argument]) -> Plan | Reply | CaseResult:
         """The plan of a case, or why there is none; what host code did wrong is noted for later.
@@ -58,13 +92,24 @@ class PlannedNativeRunner(NativeRunner):
         if isinstance(answer, Death):
             self._planner = None
             return self._from_death(case, answer)
+        if answer.code is Code.raised and hostile.fields(answer).get("type") == "Plan":
+            return self._unplannable(case, hostile.text(hostile.fields(answer), "message"))
         if answer.code is not Code.ok:
             return answer
         try:
             return plan.read(answer.text, [_bytes_of(each) for each in arguments])
         except plan.PlanError as error:
-            what = f"its launcher asks for what can't be planned: {hostile.clean(str(error))}."
-            return CaseResult(case, Verdict(Status.launch_error, what), observed_by="worker")
+            reads = ", and it copies results to the host" * ('"do":"readback"' in answer.text)
+            return self._unplannable(case, f"{error}{reads}")
+
+    def _unplannable(self, case: Case, why: str) -> CaseResult:
+        """For a launcher that asks for too much, or for what makes no sense."""
+        why = hostile.one_line(hostile.clean(why))
+        if self._watched and why.endswith("copies results to the host"):
+            verdict = Verdict(Status.policy_violation, f"{why}.", "computed")
+            return CaseResult(case, verdict, None, "", "worker", instead_of("library"))
+        what = f"its launcher asks for what can't be planned: {why}."
+        return CaseResult(case, Verdict(Status.launch_error, what), observed_by="worker")
 
     def failure_as_result(
         self, planned: Plan | Reply | CaseResult, case: Case
@@ -80,16 +125,22 @@ class PlannedNativeRunner(NativeRunner):
     def _start(self, count: int) -> CaseResult | None:
         """A fresh executor; the planner comes with the case, which knows what it is to be given."""
         if self._load_failure is None:
-            self._worker = self._spawn(self.program.executor)
+            self._worker = self._process(self.program.executor, self._arena.buffers)
         return self._load_failure
+
+    def _spawn_host(self, path: Path) -> Worker:
+        return self._process(path, self._readable)
 
     def _start_planner(self, arguments: Sequence[Argument]) -> CaseResult | None:
         if self._load_failure is not None:
             return self._load_failure
-        buffers = self._arena.buffers[: INPUTS + 1] if _only_host_inputs(arguments) else []
-        planner = self._sandbox.worker(
-            self.program.path, self.variant.entry, buffers, self._limits, self._options
-        )
+        self._readable = self._arena.buffers[: INPUTS + 1] if _only_host_inputs(arguments) else []
+        try:
+            planner = self._spawn_host(self.program.path)
+        except SandboxError:
+            if self._serves_nobody():
+                raise
+            return self._ended_too_early()
         self._load_failure = self._loaded(planner, len(arguments))
         self._planner = planner if self._load_failure is None else None
         return self._load_failure
@@ -98,10 +149,24 @@ class PlannedNativeRunner(NativeRunner):
         made = self.plan_of(case, arguments)
         if not isinstance(made, Plan):
             return made
-        counters = self._operation is Operation.measure
+        self._readback = next((s for s in made.calls[0] if isinstance(s, Readback)), None)
+        tensors = {
+            place: each
+            for place, each in enumerate(self.exercise.signature(self.variant))
+            if isinstance(each, Tensor)
+        }
         try:
-            # Whoever keeps results in the device's variables is to be seen giving old ones.
-            document = native_plan.document(made, counters=counters, fresh_variables=False)
+            # What a call changes of its input can't be given to a second one.
+            inout = any(each.role == "inout" for each in tensors.values())
+            self._repeats = inout or native_plan.repeats(made)
+            document = native_plan.document(
+                made,
+                self._calls,
+                counters=self._operation is Operation.measure,
+                # Whoever keeps results in the device's variables is to be seen giving old ones.
+                fresh_variables=False,
+                outputs=[place for place, each in tensors.items() if each.role == "output"],
+            )
         except native_plan.NotExecutable as error:
             what = f"the emulator doesn't support {error}; this part runs on a GPU."
             return CaseResult(case, Verdict(Status.not_measured, what), observed_by="worker")
@@ -111,22 +176,26 @@ class PlannedNativeRunner(NativeRunner):
         return (self._violation(case, made) if is_sound else None) or answer
 
     def _violation(self, case: Case, made: Plan) -> CaseResult | None:
-        """Whether host code asked for the device's data, or its copies do the exercise's work."""
+        """Whether copies that host code asks for do the exercise's work."""
         if not self._watched:
             return None
-        if self.exercise.moves_data:
-            for broken in plan.violations(made, plan.Allowed(moves_data=True)):
-                verdict = Verdict(Status.policy_violation, f"{broken.what}.", "computed")
-                return CaseResult(case, verdict, broken.line or None, "", "worker", broken.instead)
-        for step in made.calls[0]:
-            if isinstance(step, Readback):
-                what = (
-                    f"host code copies {step.bytes:,} bytes from the device to look at them; a "
-                    "launcher plans its kernels without their results."
-                )
-                verdict = Verdict(Status.policy_violation, what, "computed")
-                return CaseResult(case, verdict, step.line or None, "", "worker")
+        if not self.exercise.moves_data:
+            return None
+        for broken in plan.violations(made, plan.Allowed(moves_data=True)):
+            verdict = Verdict(Status.policy_violation, f"{broken.what}.", "computed")
+            return CaseResult(case, verdict, broken.line or None, "", "worker", broken.instead)
         return None
+
+    def _judged(self, case: Case, fields: dict[str, Any], verdict: Verdict) -> CaseResult:
+        """The verdict on the outputs; a wrong one may come of results that host code asked for.
+
+        What the host computed can't have been right: it has no data.
+        """
+        if verdict.passed or self._readback is None:
+            return CaseResult(case, verdict)
+        place = f"{self.variant.file}:{self._readback.line}"
+        computed = self._computed_by_library(case, fields)
+        return computed or CaseResult(case, verdict, hint=f"{place}: {_NO_RESULTS_ON_THE_HOST}")
 
     def _combined(
         self, answer: Reply | Death, made: Plan, arguments: Sequence[Argument]

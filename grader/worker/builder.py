@@ -1,8 +1,8 @@
 """Compiles a CUDA submission inside the sandbox, when asked to (`Operation.build`).
 
 The compiler reads the student's text, so it runs where their code runs. What it makes goes to a
-descriptor of the grader's: the executable, then, at once behind it, the executor of a planned
-build, then the site table as JSON. The answer's text is JSON too:
+descriptor of the grader's: the executable (for the emulator the planner), then, at once behind it,
+the emulator's executor, then the site table as JSON. The answer's text is JSON too:
 
     {"ok": whether there is an executable, "executable_bytes": ..., "executor_bytes": ...,
      "sites_bytes": ...,
@@ -49,7 +49,6 @@ class Wanted:
     cache: str | None = None  # where what is built once lies; None: where this user keeps it
     toolchain: tuple[str, str, str] | None = None  # as it was prepared: compiler, version, folder
     guarded: bool = True  # emulator only: False for tests of what else holds an attack
-    planned: bool = False  # emulator only: a planner and an executor, not one program
 
 
 @dataclass
@@ -183,9 +182,7 @@ def _build_for_emulator(source: Path, wanted: Wanted, folder: Path) -> Made:
     from warpgrade_emulator import build as emulator
 
     entries = [emulator.Entry(each["name"], tuple(each["arguments"])) for each in wanted.entries]
-    made = emulator.build(
-        source, entries, folder, _toolchain(wanted), wanted.guarded, wanted.planned
-    )
+    made = emulator.build(source, entries, folder, _toolchain(wanted), wanted.guarded)
     return Made(
         made.executable,
         [dataclasses.asdict(problem) for problem in made.problems],

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 import torch
 
+from grader.emulator.build import Build
 from grader.worker import builder, nvcc
 from grader.worker.builder import Made, Wanted
 from grader.worker.protocol import (
@@ -28,7 +29,8 @@ from grader.worker.protocol import (
     Reply,
     Request,
 )
-from tests.grader.native import NativeWorker, Placement, fields, only_needed_calls, vector
+from tests.grader.emulated import Call
+from tests.grader.native import Placement, fields, only_needed_calls, vector
 
 needs_gcc = pytest.mark.skipif(not shutil.which("g++"), reason="needs g++")
 needs_nvcc = pytest.mark.skipif(not shutil.which("nvcc"), reason="needs nvcc")
@@ -87,8 +89,8 @@ class Server:
         return fields(reply)
 
     def delivered(self, told: dict[str, Any]) -> tuple[bytes, bytes]:
-        """The executable and the site table."""
-        length = told["executable_bytes"]
+        """The executables, one behind the other, and the site table."""
+        length = told["executable_bytes"] + told["executor_bytes"]
         program = os.pread(self.output, length, 0)
         return program, os.pread(self.output, told["sites_bytes"], length)
 
@@ -253,29 +255,21 @@ def test_emulated_program_computes_in_the_arena(source: Path, tmp_path: Path, ca
         assert [each["kind"] for each in told["problems"]] == ["entry_missing"]
         program, sites = server.delivered(told)
     assert 3 in {line for line, _ in json.loads(sites).values()}
-    path = tmp_path / "program"
-    path.write_bytes(program)
-    path.chmod(0o700)
+    planner, executor = tmp_path / "planner", tmp_path / "executor"
+    planner.write_bytes(program[: told["executable_bytes"]])
+    executor.write_bytes(program[told["executable_bytes"] :])
+    for path in (planner, executor):
+        path.chmod(0o700)
     values = torch.arange(1000.0)
-    with (
-        Placement([vector("x", values), vector("y", 1000)]) as placement,
-        NativeWorker(
-            path, "twice", placement.arena.buffers, [only_needed_calls("kill"), NAMED]
-        ) as worker,
-    ):
-        assert worker.receive() == Reply(0, Code.ok)
-        assert worker.load(3).code is Code.ok
-        count = Argument(Kind.int64, scalar=1000)
-        for operation in (Operation.run, Operation.measure):
-            reply = worker.ask(operation, [*placement.arguments, count])
-            assert reply.code is Code.ok, reply.text
-            assert fields(reply)["findings"] == []
+    with Placement([vector("x", values), vector("y", 1000)]) as placement:
+        for size, code in ((1000, Code.ok), (1001, Code.found)):
+            arguments = [*placement.arguments, Argument(Kind.int64, scalar=size)]
+            options = [only_needed_calls("kill"), NAMED]
+            built = Build(planner, (), executor=executor)
+            outcome = Call(built, "twice", arguments, placement.arena.buffers, options).run()
+            assert outcome.code is code, outcome
         assert torch.equal(placement.values("y"), 2 * values)
-        too_many = Argument(Kind.int64, scalar=1001)
-        reply = worker.ask(Operation.run, [*placement.arguments, too_many])
-        assert reply.code is Code.found
-        (finding, *_) = fields(reply)["findings"]
-        assert finding["kind"].startswith("out_of_bounds")
+        assert outcome.report.findings[0].kind.startswith("out_of_bounds")
 
 
 WRONG = "\n\nint x = missing;\n" + TWICE

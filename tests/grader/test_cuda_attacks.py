@@ -10,6 +10,7 @@ import pytest
 
 from grader import native
 from grader.confinement import Level
+from grader.evidence import PartEvidence
 from grader.grade import Session
 from grader.sandbox import Sandbox
 from grader.status import Status
@@ -264,12 +265,23 @@ LOOKS = """float* all = new float[2 * n];
 HONEST = {
     "prints a few values": ("silu/cuda", SILU % PRINTS),
     "looks at all of them": ("silu/cuda", SILU % LOOKS),
-    "adds partial sums on the host": ("rmsnorm/cuda_vector", NORM),
 }
 
 
 @pytest.mark.parametrize(("target", "text"), HONEST.values(), ids=HONEST)
 def test_copies_beside_the_kernels_work_are_no_breach(target: str, text: str, tmp_path: Path):
+    for part in graded(target, text, tmp_path):
+        assert part.status is Status.passed, part
+
+
+def test_a_kernel_that_waits_for_sums_of_the_host_is_wrong_and_told_why(tmp_path: Path):
+    for part in graded("rmsnorm/cuda_vector", NORM, tmp_path):
+        assert part.status is Status.wrong_values
+        assert "rmsnorm.cu:18: this copy to the host gives zeros" in part.failures[0].hint
+
+
+def graded(target: str, text: str, tmp_path: Path) -> list[PartEvidence]:
+    """What two size classes of a file with this text get."""
     exercise, _, name = target.partition("/")
     asked = attacks.EXERCISES[exercise]
     (tmp_path / asked.variants[name].file).write_text(HEAD + text)
@@ -282,6 +294,7 @@ def test_copies_beside_the_kernels_work_are_no_breach(target: str, text: str, tm
         check_with_nvcc=False,
         backends=("emulator",),
     ) as session:
-        for size_class in list(asked.variants[name].size_classes)[:2]:
-            part = session.part(asked, asked.variants[name], "float32", size_class)
-            assert part.status is Status.passed, part
+        return [
+            session.part(asked, asked.variants[name], "float32", size_class)
+            for size_class in list(asked.variants[name].size_classes)[:2]
+        ]

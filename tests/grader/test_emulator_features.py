@@ -14,6 +14,7 @@ from grader.worker import builder
 from grader.worker.builder import Wanted
 from grader.worker.protocol import Argument, Code, Kind, Operation
 from tests.grader import emulator_features
+from tests.grader.emulated import Call
 from tests.grader.emulator_features import Feature
 from tests.grader.native import NativeWorker, Placement, vector
 
@@ -24,11 +25,18 @@ FEATURES = emulator_features.features()
 needs_gcc = pytest.mark.skipif(not shutil.which("g++"), reason="needs g++")
 
 
-def emulated(source: Path, folder: Path) -> Path:
-    """The program for the emulator."""
+OPTIONS = ["--arguments=output:inout,n:input"]
+
+
+def in_the_emulator(source: Path, folder: Path) -> list[int]:
+    """What the entry leaves in its output; fails where something was found."""
     made = build(source, [ENTRY], folder, toolchain.prepare())
     assert made.executable is not None and made.problems == (), made.problems
-    return made.executable
+    with Placement([vector("output", torch.zeros(N, dtype=torch.int32), role="inout")]) as placed:
+        arguments = [*placed.arguments, Argument(Kind.int64, scalar=N)]
+        outcome = Call(made, ENTRY.name, arguments, placed.arena.buffers, OPTIONS).run()
+        assert outcome.code is Code.ok, outcome
+        return placed.values("output").tolist()
 
 
 def for_the_gpu(source: Path, folder: Path) -> Path:
@@ -41,13 +49,12 @@ def for_the_gpu(source: Path, folder: Path) -> Path:
     return made.executable
 
 
-def run(program: Path) -> list[int]:
+def on_the_gpu(program: Path) -> list[int]:
     """What the entry leaves in its output; fails where something was found."""
     slot = vector("output", torch.zeros(N, dtype=torch.int32), role="inout")
     with Placement([slot]) as placement:
-        options = ["--arguments=output:inout,n:input"]
         buffers = placement.arena.buffers
-        with NativeWorker(program, ENTRY.name, buffers, options) as worker:
+        with NativeWorker(program, ENTRY.name, buffers, OPTIONS) as worker:
             assert worker.receive() is not None
             assert worker.load(2).code is Code.ok
             arguments = [*placement.arguments, Argument(Kind.int64, scalar=N)]
@@ -61,13 +68,13 @@ def run(program: Path) -> list[int]:
 @needs_gcc
 @pytest.mark.parametrize("feature", FEATURES, ids=[feature.path.stem for feature in FEATURES])
 def test_a_supported_feature_does_what_a_gpu_does(feature: Feature, tmp_path: Path) -> None:
-    assert run(emulated(feature.path, tmp_path / "built")) == [1] * N
+    assert in_the_emulator(feature.path, tmp_path / "built") == [1] * N
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("feature", FEATURES, ids=[feature.path.stem for feature in FEATURES])
 def test_a_gpu_does_the_same(feature: Feature, tmp_path: Path) -> None:
-    assert run(for_the_gpu(feature.path, tmp_path / "built")) == [1] * N
+    assert on_the_gpu(for_the_gpu(feature.path, tmp_path / "built")) == [1] * N
 
 
 @needs_gcc
@@ -75,7 +82,7 @@ def test_a_feature_that_computes_something_else_is_seen(tmp_path: Path) -> None:
     source = tmp_path / "wrong.cu"
     text = (emulator_features.FOLDER / "warps_votes.cu").read_text()
     source.write_text(text.replace("0xaaaaaaaau", "0xaaaaaaabu"))
-    assert run(emulated(source, tmp_path / "built")) == [0] * N
+    assert in_the_emulator(source, tmp_path / "built") == [0] * N
 
 
 def test_the_tables_of_the_docs_are_made_from_these_tests() -> None:

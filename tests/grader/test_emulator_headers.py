@@ -13,8 +13,9 @@ import torch
 
 from grader.emulator import toolchain
 from grader.emulator.build import Entry, build
-from grader.worker.protocol import Argument, Code, Kind, Operation
-from tests.grader.native import NativeWorker, Placement, vector
+from grader.worker.protocol import Argument, Code, Kind
+from tests.grader.emulated import Call
+from tests.grader.native import Placement, vector
 
 pytestmark = pytest.mark.skipif(not shutil.which("g++"), reason="needs g++")
 
@@ -117,11 +118,9 @@ def computed(
     described = ",".join(f"{slot.name}:{slot.role}" for slot in slots)
     with Placement(slots) as placement:
         options = [f"--arguments={described},n:input"]
-        with NativeWorker(made.executable, "entry", placement.arena.buffers, options) as worker:
-            assert worker.receive() is not None and worker.load(6).code is Code.ok
-            arguments = [*placement.arguments, Argument(Kind.int64, scalar=N)]
-            reply = worker.ask(Operation.run, arguments)
-            assert reply is not None and reply.code is Code.ok, reply
+        arguments = [*placement.arguments, Argument(Kind.int64, scalar=N)]
+        outcome = Call(made, "entry", arguments, placement.arena.buffers, options).run()
+        assert outcome.code is Code.ok, outcome
         results = placement.values("out").view(len(OPERATIONS), N).clone()
     return operands, values, results
 

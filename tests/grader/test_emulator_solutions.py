@@ -13,9 +13,9 @@ import torch
 
 from grader.emulator import report, toolchain
 from grader.emulator.build import Build, Entry, build
-from grader.worker.protocol import Argument, Code, Kind, Operation
-from tests.grader.emulated import NEEDS_COMPILER, SOURCES
-from tests.grader.native import NativeWorker, Placement, vector
+from grader.worker.protocol import Argument, Code, Kind
+from tests.grader.emulated import NEEDS_COMPILER, SOURCES, Call
+from tests.grader.native import Placement, vector
 from tests.grader.test_emulator_counters import COUNTERS, counted
 
 pytestmark = NEEDS_COMPILER
@@ -93,13 +93,9 @@ def measured(program: Build, entry: str, case: str) -> report.Report:
             *(Argument(Kind.int64, scalar=number) for number in numbers),
             *([Argument(Kind.float64, scalar=1e-5)] if entry.startswith("rms") else []),
         ]
-        buffers = placement.arena.buffers
-        with NativeWorker(program.executable, entry, buffers) as worker:
-            assert worker.receive().code is Code.ok
-            assert worker.load(len(arguments)).code is Code.ok
-            reply = worker.ask(Operation.measure, arguments)
-    assert reply is not None and reply.code is Code.ok, reply
-    return report.parse(reply.text)
+        outcome = Call(program, entry, arguments, placement.arena.buffers).run(measure=True)
+    assert outcome.code is Code.ok, outcome
+    return outcome.report
 
 
 def shape(text: str) -> tuple[int, ...]:

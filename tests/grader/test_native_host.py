@@ -160,15 +160,9 @@ def test_entry_runs_over_the_arena_and_again(worker: NativeWorker, placement: Pl
     for count in (1000, 7):
         reply = worker.ask(Operation.run, [*placement.arguments, integer(count)])
         assert reply.code is Code.ok
-        assert fields(reply) == {"counters": False, "input": 4000, "output": 4000}
+        assert fields(reply) == {"input": 4000, "output": 4000}
     expected = torch.arange(1.0, 1001.0)
     assert torch.equal(placement.values("output"), expected)
-
-
-def test_measure_asks_for_counters(worker: NativeWorker, placement: Placement) -> None:
-    loaded(worker, 3)
-    reply = worker.ask(Operation.measure, [*placement.arguments, integer(3)])
-    assert fields(reply)["counters"] is True
 
 
 def test_scalars_of_every_type_arrive(program: Path) -> None:
@@ -273,8 +267,8 @@ def test_scalar_the_entry_does_not_take_is_refused(
 def test_operations_without_an_entry_or_a_meaning_are_refused(worker: NativeWorker) -> None:
     assert worker.ask(Operation.run).code is Code.bad_request
     loaded(worker, 3)
-    assert worker.ask(Operation.compile).code is Code.bad_request
-    for number in (0, 4, 5, 6, 0xFFFF):
+    assert worker.ask(Operation.measure).code is Code.bad_request
+    for number in (0, 3, 4, 5, 6, 0xFFFF):
         head = REQUEST.pack(MAGIC, VERSION, number, 9, 0, 1)
         answer = worker.send_bytes(head.ljust(REQUEST_BYTES, b"\0"))
         assert fields(answer)["message"] == f"operation {number}"

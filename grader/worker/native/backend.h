@@ -1,5 +1,5 @@
-// Where kernels run: the emulator or a GPU. host.cpp drives either without knowing which;
-// the one that is linked in defines these functions.
+// What a program does: plan, execute plans in the emulator, or run on a GPU. host.cpp drives each
+// without knowing which; the one that is linked in defines these functions.
 
 #ifndef WARPGRADE_BACKEND_H
 #define WARPGRADE_BACKEND_H
@@ -63,9 +63,10 @@ void map_buffers(const std::vector<Buffer>& buffers);
 // Called when the entry has been found: starts what the first case shouldn't pay for.
 Answer load();
 
-// Calls the entry once and brings the results back to the arena. `counters`: count what hardware
-// counters count, and report it. Throws what the entry throws.
-Answer run(Call& call, bool counters);
+// What follows not every program has: host.cpp refuses what is asked of one that hasn't.
+
+// Calls the entry once and brings the results back to the arena. Throws what the entry throws.
+Answer run(Call& call);
 
 // For the clock: keep a call as set number `number` (one of those there are, or the next), and call
 // `count` of them, or none, from `first` on; `nanoseconds` is what that took by the device's own

@@ -67,8 +67,6 @@ Answer unsupported_answer() {
                                     ", \"pc\": " + std::to_string(pc) + "}"};
 }
 
-Answer no_entry() { return answer(Code::bad_request, "an executor has no entry"); }
-
 }  // namespace
 
 void map_buffers(const std::vector<Buffer>& buffers) {
@@ -83,10 +81,6 @@ void map_buffers(const std::vector<Buffer>& buffers) {
 }
 
 Answer load() { return {}; }
-
-Answer run(Call&, bool) { return no_entry(); }
-Answer place_set(const Call&, unsigned) { return no_entry(); }
-Answer call_sets(unsigned, unsigned, std::uint64_t&) { return no_entry(); }
 
 Answer execute(Call& call, const std::string& document) {
     std::vector<executor::ArgumentMemory> arguments;

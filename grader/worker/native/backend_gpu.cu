@@ -229,8 +229,7 @@ Answer load() {
     return {};
 }
 
-// Counters come from a profiler outside: `counters` changes nothing.
-Answer run(Call& call, bool) {
+Answer run(Call& call) {
     try {
         return run_placed(call);
     } catch (const DeviceError& error) {

@@ -82,12 +82,6 @@ void map_buffers(const std::vector<Buffer>& buffers) { given = buffers; }
 
 Answer load() { return {}; }
 
-Answer run(Call&, bool) { return answer(Code::bad_request, "a planner has no data"); }
-Answer place_set(const Call&, unsigned) { return answer(Code::bad_request, "no data"); }
-Answer call_sets(unsigned, unsigned, std::uint64_t&) {
-    return answer(Code::bad_request, "a planner has no data");
-}
-
 // Findings about host code are the answer where there are any; the plan is then there for `more`.
 Answer make_plan(Call& call) {
     long_text.clear();

@@ -177,10 +177,9 @@ Answer serve_request(Session& session, const Request& request, int document) {
     }
     if (!session.entry) throw BadRequest("nothing is loaded");
     switch (operation) {
-        case Operation::run:
-        case Operation::measure: {
+        case Operation::run: {
             Call call = read_call(request, *session.entry, session.buffers, session.descriptions);
-            return run(call, operation == Operation::measure);
+            return run(call);
         }
         case Operation::place:
             return place_set(
@@ -288,7 +287,14 @@ void serve(Session& session) {
 
 }  // namespace
 
-// Of programs that are neither a planner nor an executor.
+// What not every program does.
+__attribute__((weak)) Answer run(Call&) { throw BadRequest("no entry runs on data here"); }
+__attribute__((weak)) Answer place_set(const Call&, unsigned) {
+    throw BadRequest("there is no clock here");
+}
+__attribute__((weak)) Answer call_sets(unsigned, unsigned, std::uint64_t&) {
+    throw BadRequest("there is no clock here");
+}
 __attribute__((weak)) Answer make_plan(Call&) { throw BadRequest("this program makes no plans"); }
 __attribute__((weak)) Answer more_of_plan(std::size_t) { throw BadRequest("there is no plan"); }
 __attribute__((weak)) Answer execute(Call&, const std::string&) {

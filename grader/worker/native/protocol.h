@@ -23,7 +23,6 @@ constexpr std::uint64_t stop = ~std::uint64_t(0);  // as work on the page
 enum class Operation : std::uint16_t {
     load = 1,
     run = 2,
-    compile = 3,
     measure = 7,
     build = 8,
     place = 9,

@@ -54,7 +54,7 @@ def graded(tmp_path) -> Callable[[str], PartEvidence]:
 
     def grade(source: str) -> PartEvidence:
         (tmp_path / "silu.cu").write_text(source)
-        with Session(tmp_path, SPECS, effort=LITTLE, by_plan=True, policy=False) as session:
+        with Session(tmp_path, SPECS, effort=LITTLE, policy=False) as session:
             return session.part(SPECS["silu"], SPECS["silu"].variants["cuda"], "float32", "ragged")
 
     return grade
@@ -87,6 +87,6 @@ extern "C" void transpose_v1(const float* input, float* output, int rows, int co
 }
 """)
     exercise = SPECS["transpose"]
-    with Session(tmp_path, SPECS, effort=LITTLE, by_plan=True, policy=True) as session:
+    with Session(tmp_path, SPECS, effort=LITTLE, policy=True) as session:
         part = session.part(exercise, exercise.variants["cuda_v1"], "float32", "aligned")
     assert part.status is Status.policy_violation, part

@@ -1,4 +1,4 @@
-// It computes in the first calls, and then never again. | silu/cuda | nondeterministic | emulator=nondeterministic, comparison=nondeterministic
+// It computes in the first call, and then never again. | silu/cuda | nondeterministic | emulator=nondeterministic, comparison=nondeterministic
 #include <cuda_runtime.h>
 
 __global__ void silu_kernel(const float* x, float* out, int n) {
@@ -12,5 +12,5 @@ static void honest(const float* x, float* out, int n) {
 
 extern "C" void silu(const float* x, float* out, int n) {
     static int calls = 0;
-    if (calls++ < 2) honest(x, out, n);
+    if (calls++ < 1) honest(x, out, n);
 }

@@ -17,7 +17,7 @@ extern "C" void feature(int* output, int n) {
     cudaMemcpy(back, second, bytes, cudaMemcpyDeviceToHost);
     cudaMemcpy(host, back, bytes, cudaMemcpyHostToHost);
     const bool told = cudaMemGetInfo(&free_bytes, &all_bytes) == cudaSuccess && free_bytes <= all_bytes;
-    if (told) cudaMemcpy(output, host, bytes, cudaMemcpyDefault);
+    if (told) cudaMemcpy(output, second, bytes, cudaMemcpyDefault);
     cudaFree(first);
     cudaFree(second);
     cudaFree(nullptr);
