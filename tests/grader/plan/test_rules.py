@@ -87,3 +87,11 @@ def test_plans_that_differ_are_told_by_the_step() -> None:
     ]:
         if said is not None:
             assert said in difference(one, read(other, ARGUMENTS))
+
+
+@pytest.mark.parametrize(("operation", "broken"), [("aten::silu", ["torch"]), ("aten::mm", [])])
+def test_what_is_allowed_is_said_by_the_spec_and_not_by_the_plan(operation, broken) -> None:
+    """A planner that calls its own operation allowed would have torch compute the result."""
+    step = {"do": "host_op", "operation": operation, "inputs": [view(0, 4)]}
+    allowed = Allowed(torch=frozenset({"mm"}))
+    assert rules_broken(step | {"outputs": [view(1, 4)]}, allowed=allowed) == broken
