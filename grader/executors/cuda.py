@@ -72,6 +72,18 @@ class PlannedNativeRunner(NativeRunner):
         what = "the first call is right, a second one with the same arguments isn't: "
         return replace(second, verdict=Verdict(Status.nondeterministic, what + second.verdict.what))
 
+    def measure(self, case: Case) -> report.Report | CaseResult:
+        """As NativeRunner.measure; nothing where nvcc may make other kernels of the file."""
+        for each in self.program.conditions[:1]:
+            what = (
+                f"{self.variant.file}:{each.line} asks for {each.macro}, which nvcc may answer "
+                "otherwise than the emulator's compiler. What is counted here need not be what "
+                "runs on a GPU, so there are no points for memory."
+            )
+            hint = "Write the same code for every compiler."
+            return CaseResult(case, Verdict(Status.target_missed, what), each.line, hint=hint)
+        return super().measure(case)
+
     def plan_of(self, case: Case, arguments: Sequence[Argument]) -> Plan | Reply | CaseResult:
         """The plan of a case, or why there is none; what host code did wrong is noted for later.
 

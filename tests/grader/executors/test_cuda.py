@@ -90,3 +90,16 @@ extern "C" void transpose_v1(const float* input, float* output, int rows, int co
     with Session(tmp_path, SPECS, effort=LITTLE, policy=True) as session:
         part = session.part(exercise, exercise.variants["cuda_v1"], "float32", "aligned")
     assert part.status is Status.policy_violation, part
+
+
+def test_what_nvcc_may_compile_otherwise_earns_nothing_for_memory(tmp_path) -> None:
+    source = (ROOT / "reference" / "transpose.cu").read_text()
+    exercise = SPECS["transpose"]
+    variant = exercise.variants["cuda_v4"]
+    seen = []
+    for text in (source, source + "#if CUDART_VERSION < 9000\nint old;\n#endif\n"):
+        (tmp_path / variant.file).write_text(text)
+        with Session(tmp_path, SPECS, effort=LITTLE) as session:
+            seen.append(session.memory(exercise, variant))
+    assert [each.status for each in seen] == [Status.passed, Status.target_missed]
+    assert f"{variant.file}:{source.count(chr(10)) + 1} asks for CUDART_VERSION" in seen[1].reason
