@@ -23,7 +23,7 @@ from grader.plan.model import Alloc, Copy, Fill, Free, Readback, Refused, Step, 
 
 _MAGIC, _VERSION = 0x58454757, 1
 _COUNTERS, _FRESH_VARIABLES = 1, 2
-_KINDS = {"argument": 0, "device": 1, "symbol": 2}
+_KINDS = {"argument": 0, "device": 1, "managed": 1, "symbol": 2}
 HOST = 0xFFFFFFFF  # as a buffer's number
 _POISON = 0xA5
 _ALLOC, _FREE, _FILL, _COPY, _UPLOAD, _LAUNCH = range(1, 7)

@@ -100,11 +100,12 @@ void fill(const RowsFill& fill, Address) {
 }
 
 void refused(const char*, cudaError_t, const char*, Address) {}
-void allocated(const void*, size_t, Address) {}
+void allocated(const void*, size_t, Address, bool) {}
 void freed(const void*, Address) {}
 void recorded(unsigned, unsigned, Address) {}
 void waited(unsigned, unsigned, Address) {}
 void synchronised(Address) {}
+void read_managed(Address, size_t, Address) {}
 void printed(const char*, size_t) {}
 
 double milliseconds(uint64_t from_nanoseconds, uint64_t to_nanoseconds) {

@@ -68,6 +68,9 @@ Description describe_shared(Address a, std::size_t size);
 int argument_at(std::uint32_t offset);
 int argument_count();  // one more than the highest index
 
+// Memory of cudaMallocManaged: host code may read and write it, too.
+bool is_managed(Address a, std::size_t bytes = 1);
+
 void forget_device_memory();  // allocations and arguments
 // Of the allocations from number `first` on, in the order in which they were made.
 void report_leaks(std::size_t first = 0);

@@ -44,12 +44,14 @@ void launch(const KernelCall& call, cudaStream_t stream);
 void refused(const char* kernel, cudaError_t error, const char* why, Address pc);
 cudaError_t copy(const RowsCopy& copy, Address pc);
 void fill(const RowsFill& fill, Address pc);
-void allocated(const void* p, size_t bytes, Address pc);
+void allocated(const void* p, size_t bytes, Address pc, bool managed = false);
 void freed(const void* p, Address pc);
 // Numbers of streams count from 1 (0: the default one), those of events from 0.
 void recorded(unsigned event, unsigned stream, Address pc);
 void waited(unsigned event, unsigned stream, Address pc);
 void synchronised(Address pc);
+// Host code reads managed memory.
+void read_managed(Address a, size_t bytes, Address pc);
 // What host code is told of the time between two events.
 double milliseconds(uint64_t from_nanoseconds, uint64_t to_nanoseconds);
 // Host code printed this.

@@ -14,6 +14,7 @@
 
 #include "../include/warpgrade/device_api.h"
 #include "device_memory.h"
+#include "device_work.h"
 #include "findings.h"
 #include "hooks.h"
 #include "observe.h"
@@ -192,6 +193,10 @@ void abandon_from_host() {
 
 void check_host_access(Address a, std::size_t bytes, bool store, Address pc) {
     if (store && may_store(a, bytes) && !is_device_variable(a)) return;
+    if (is_managed(a, bytes)) {
+        if (!store) work::read_managed(a, bytes, pc);
+        return;
+    }
     if (in_arena(a) || is_device_variable(a)) {
         Description place = describe_global(global_offset(a), bytes);
         fail(FindingKind::device_pointer_on_host, pc, place.text);

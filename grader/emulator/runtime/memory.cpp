@@ -38,6 +38,7 @@ std::size_t next_allocation = page_bytes;  // offsets: nothing is ever at the ar
 std::size_t next_mapping = arguments_offset;
 std::size_t live_bytes;
 int opened;
+std::vector<std::pair<Address, std::size_t>> managed;
 
 std::size_t round_up(std::size_t n, std::size_t unit) { return (n + unit - 1) / unit * unit; }
 
@@ -95,6 +96,7 @@ void forget_allocations() {
         mprotect(reinterpret_cast<void*>(arena_low), next_allocation, PROT_NONE);
     }
     allocations.clear();
+    managed.clear();
     next_allocation = page_bytes;
     live_bytes = 0;
 }
@@ -125,8 +127,9 @@ void initialise_observation() {
 
 // ---- Allocations --------------------------------------------------------------------------------
 
-void* device_allocate(std::size_t bytes, Address pc) {
+void* device_allocate(std::size_t bytes, Address pc, bool for_host_too) {
     initialise_observation();
+    if (for_host_too) next_allocation = round_up(next_allocation, page_bytes);
     if (bytes > allocation_limit - live_bytes) return nullptr;
     std::size_t needed = round_up(std::max<std::size_t>(bytes, 1), alignment) + red_zone;
     Place place{0, bytes, -1, false, "", pc};
@@ -146,6 +149,20 @@ void* device_allocate(std::size_t bytes, Address pc) {
     return reinterpret_cast<void*>(arena_low + place.offset);
 }
 
+void share_with_host(void* p, std::size_t bytes) {
+    Address a = reinterpret_cast<Address>(p);
+    const std::size_t size = round_up(bytes, page_bytes);  // the red zone is larger than a page
+    madvise(p, size, MADV_DONTNEED);
+    mprotect(reinterpret_cast<void*>(a), size, PROT_READ | PROT_WRITE);
+    managed.push_back({a, bytes});
+}
+
+bool is_managed(Address a, std::size_t bytes) {
+    return std::any_of(managed.begin(), managed.end(), [=](const auto& each) {
+        return a >= each.first && bytes <= each.second && a - each.first <= each.second - bytes;
+    });
+}
+
 int device_free(void* p, Address pc) {
     Address a = reinterpret_cast<Address>(p);
     for (Place& each : allocations) {
@@ -157,6 +174,12 @@ int device_free(void* p, Address pc) {
         }
         each.freed = true;
         live_bytes -= each.bytes;
+        const auto shared = std::find_if(managed.begin(), managed.end(),
+                                         [=](const auto& other) { return other.first == a; });
+        if (shared != managed.end()) {
+            mprotect(p, round_up(each.bytes, page_bytes), PROT_NONE);
+            managed.erase(shared);
+        }
         set_shadow(each.offset, each.bytes, shadow_bit::freed);
         return 0;
     }

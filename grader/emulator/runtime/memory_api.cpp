@@ -2,6 +2,7 @@
 #include <string>
 
 #include "../include/warpgrade/device_api.h"
+#include "device_memory.h"
 #include "device_work.h"
 #include "errors.h"
 #include "host_guard.h"
@@ -104,7 +105,9 @@ cudaError_t carry_out(const Copy& copy) {
         return fail(cudaErrorInvalidPitchValue);
     }
     bool to_device = is_device(copy.to), from_device = is_device(copy.from);
-    if (!right_direction(copy, to_device, from_device)) return fail(cudaErrorInvalidValue);
+    bool both = is_managed(reinterpret_cast<Address>(copy.to)) ||
+                is_managed(reinterpret_cast<Address>(copy.from));  // the host's and the device's
+    if (!both && !right_direction(copy, to_device, from_device)) return fail(cudaErrorInvalidValue);
     if (!rows_ok(copy, to_device, from_device)) return fail(cudaErrorInvalidValue);
     count(to_device, from_device, copy.width * copy.height);
     return fail(work::copy({static_cast<char*>(copy.to), copy.to_pitch,
@@ -134,10 +137,11 @@ cudaError_t fill(void* p, size_t pitch, int value, size_t width, size_t height, 
     return cudaSuccess;
 }
 
-cudaError_t allocate(void** p, size_t bytes, Address pc) {
-    *p = device_allocate(bytes, pc);
+cudaError_t allocate(void** p, size_t bytes, Address pc, bool managed = false) {
+    *p = device_allocate(bytes, pc, managed);
     if (!*p) return fail(cudaErrorMemoryAllocation);
-    work::allocated(*p, bytes, pc);
+    if (managed) share_with_host(*p, bytes);
+    work::allocated(*p, bytes, pc, managed);
     return cudaSuccess;
 }
 
@@ -170,6 +174,13 @@ cudaError_t warpgrade_malloc(void** p, size_t bytes) {
     *p = nullptr;
     if (!bytes) return cudaSuccess;
     return allocate(p, bytes, WARPGRADE_CALLER);
+}
+
+cudaError_t warpgrade_malloc_managed(void** p, size_t bytes) {
+    refuse_in_device_code(WARPGRADE_CALLER);
+    if (sticky_error()) return fail(cudaSuccess);
+    if (!p || !bytes) return fail(cudaErrorInvalidValue);
+    return allocate(p, bytes, WARPGRADE_CALLER, true);
 }
 
 cudaError_t warpgrade_malloc_pitch(void** p, size_t* pitch, size_t width, size_t height) {

@@ -78,7 +78,9 @@ extern bool counting;
 
 // ---- device memory, for the CUDA calls ----------------------------------------------------------
 
-void* device_allocate(std::size_t bytes, Address pc);  // null: out of memory (limit 1 GiB)
+// Null: out of memory (limit 1 GiB). `for_host_too`: whole pages, which share_with_host opens.
+void* device_allocate(std::size_t bytes, Address pc, bool for_host_too = false);
+void share_with_host(void* p, std::size_t bytes);
 int device_free(void* p, Address pc);                  // 0, or cudaErrorInvalidValue with a finding
 bool is_device(const void* p);                         // allocation, device argument or __device__
 // False, with a finding, where [p, p + n) leaves what may be read (write: written). `what` names

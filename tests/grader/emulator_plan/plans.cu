@@ -150,3 +150,17 @@ ENTRY left_behind_once(const float* in, float* out, int n) {
     begun = true;
     copy<<<4, 64>>>(in, out, n);
 }
+
+__global__ void scale_by(const float* in, const float* by, float* out) {
+    out[threadIdx.x] = in[threadIdx.x] * by[1];
+}
+
+ENTRY managed_memory(const float* in, float* out, int n) {
+    float* by;
+    cudaMallocManaged(&by, 4096);
+    for (int i = 0; i < 4; ++i) by[i] = 2;
+    scale_by<<<1, n>>>(in, by, out);
+    cudaDeviceSynchronize();
+    if (by[1] == 2) printf("as the host left it\n");
+    cudaFree(by);
+}

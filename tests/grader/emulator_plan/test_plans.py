@@ -47,6 +47,7 @@ RIGHT = {
     "streams": INPUT,
     "times_itself": INPUT,
     "too_many_threads": INPUT,
+    "managed_memory": 2 * INPUT,
 }
 
 
@@ -118,7 +119,7 @@ def test_results_of_kernels_never_reach_host_code(program: Program) -> None:
     assert verbs(plan) == ["launch", "readback"]
     assert plan.calls[0][1].bytes == 4 * ELEMENTS
     assert plan.printed.splitlines()[1:] == ["cudaSuccess"] * 2
-    assert plan.printed.startswith("copies to the host give zeros")
+    assert plan.printed.startswith("host code reads nothing of what kernels write")
 
 
 def test_a_plan_takes_no_time(program: Program) -> None:
@@ -163,3 +164,14 @@ def test_memory_that_a_later_call_makes_no_use_of_is_a_leak(program: Program) ->
 
 def test_variables_of_the_device_begin_anew_with_each_document(program: Program) -> None:
     assert program.run("counter", times=3).out[0] == 1
+
+
+def test_what_the_host_writes_to_managed_memory_is_uploaded(program: Program) -> None:
+    plan = planned(program, "managed_memory")
+    steps = ["alloc", "fill", "upload", "launch", "synchronise", "readback", "free"]
+    assert verbs(plan) == verbs(plan, 1) == steps
+    upload = plan.calls[0][2]
+    assert plan.buffers[upload.to.buffer].kind == "managed"
+    assert struct.unpack("<16f", base64.b64decode(upload.data)) == (2,) * 4 + (0,) * 12
+    assert plan.calls[0][5].line == line_of("if (by[1] == 2)")
+    assert plan.printed.splitlines()[1] == "as the host left it"

@@ -96,6 +96,7 @@ cudaError_t cudaFree(void* p);
 cudaError_t cudaFreeHost(void* p);
 cudaError_t cudaFreeAsync(void* p, cudaStream_t stream);
 cudaError_t warpgrade_malloc(void** p, size_t bytes);
+cudaError_t warpgrade_malloc_managed(void** p, size_t bytes);
 cudaError_t warpgrade_malloc_host(void** p, size_t bytes);
 cudaError_t warpgrade_malloc_pitch(void** p, size_t* pitch, size_t width, size_t height);
 
@@ -161,6 +162,20 @@ cudaError_t warpgrade_occupancy(int* blocks, const void* function, int block_siz
 template <class T>
 WARPGRADE_INLINE cudaError_t cudaMalloc(T** p, size_t bytes) {
     return warpgrade_malloc(reinterpret_cast<void**>(p), bytes);
+}
+template <class T>
+WARPGRADE_INLINE cudaError_t cudaMallocManaged(T** p, size_t bytes,
+                                               unsigned = cudaMemAttachGlobal) {
+    return warpgrade_malloc_managed(reinterpret_cast<void**>(p), bytes);
+}
+// Hints: they change no result and no counter of ours.
+template <class... Arguments>
+WARPGRADE_INLINE cudaError_t cudaMemPrefetchAsync(Arguments&&...) {
+    return cudaSuccess;
+}
+template <class... Arguments>
+WARPGRADE_INLINE cudaError_t cudaMemAdvise(Arguments&&...) {
+    return cudaSuccess;
 }
 template <class T>
 WARPGRADE_INLINE cudaError_t cudaMallocAsync(T** p, size_t bytes, cudaStream_t) {
@@ -243,7 +258,6 @@ WARPGRADE_INLINE cudaError_t cudaOccupancyMaxPotentialBlockSize(int* min_grid, i
     WARPGRADE_INLINE cudaError_t name(Arguments&&...) {    \
         warpgrade_unsupported(#name);                      \
     }
-WARPGRADE_LACKS(cudaMallocManaged)
 WARPGRADE_LACKS(cudaMallocArray)
 WARPGRADE_LACKS(cudaMalloc3D)
 WARPGRADE_LACKS(cudaMalloc3DArray)
@@ -251,8 +265,6 @@ WARPGRADE_LACKS(cudaMemcpy3D)
 WARPGRADE_LACKS(cudaMemcpy3DAsync)
 WARPGRADE_LACKS(cudaMemcpyPeer)
 WARPGRADE_LACKS(cudaMemcpyPeerAsync)
-WARPGRADE_LACKS(cudaMemPrefetchAsync)
-WARPGRADE_LACKS(cudaMemAdvise)
 WARPGRADE_LACKS(cudaHostRegister)
 WARPGRADE_LACKS(cudaHostUnregister)
 WARPGRADE_LACKS(cudaHostGetDevicePointer)

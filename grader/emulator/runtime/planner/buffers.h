@@ -8,7 +8,7 @@
 
 namespace warpgrade::plan {
 
-enum class Kind { argument, device, symbol };
+enum class Kind { argument, device, managed, symbol };
 
 struct Buffer {
     Kind kind;
@@ -20,6 +20,8 @@ struct Buffer {
     bool freed;
     Address pc;             // that allocated it
     std::size_t last_call;  // that made use of it
+
+    bool is_allocated() const { return kind == Kind::device || kind == Kind::managed; }
 };
 
 class Buffers {

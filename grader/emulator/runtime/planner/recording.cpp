@@ -13,6 +13,7 @@
 #include "../symbols.h"
 #include "buffers.h"
 #include "json.h"
+#include "managed.h"
 #include "plan.h"
 
 // Kernels are linked, never run; their code asks for these.
@@ -51,7 +52,7 @@ struct Plan {
     std::string calls[2];
     std::size_t call = 0, calls_begun = 0, steps = 0, uploaded = 0;
     std::string printed, excess;
-    bool told_of_time = false, told_of_data = false;
+    bool told_of_time = false, told_of_data = false, read_managed = false;
 };
 Plan current;
 
@@ -184,6 +185,16 @@ void upload_rows(const RowsCopy& copy, Address pc) {
              pc);
 }
 
+// What host code has written to managed memory.
+void upload_changes(Address pc) {
+    plan::take_changes([=](char* from, std::size_t bytes) {
+        upload_rows({from, bytes, from, bytes, bytes, 1, true, false}, pc);
+    });
+}
+
+constexpr char what_host_code_reads[] =
+    "host code reads nothing of what kernels write: they aren't run while a plan is made\n";
+
 // Tells once in a plan what a planner can't give.
 void tell(bool& told, const char* what) {
     if (!told) work::printed(what, std::strlen(what));
@@ -196,8 +207,7 @@ void read_back(const RowsCopy& copy, Address pc) {
     for (std::size_t row = 0; row < copy.height; ++row) {
         std::memset(copy.to + row * copy.to_pitch, 0, copy.width);
     }
-    tell(current.told_of_data,
-         "copies to the host give zeros: kernels aren't run while a plan is made\n");
+    tell(current.told_of_data, what_host_code_reads);
 }
 
 }  // namespace
@@ -205,6 +215,8 @@ void read_back(const RowsCopy& copy, Address pc) {
 namespace work {
 
 void launch(const KernelCall& call, cudaStream_t stream) {
+    upload_changes(call.pc);
+    plan::device_works();
     const std::size_t kernel = number_of_kernel(call);
     const std::string pointers = relocations(call.parameters, call.parameter_bytes);
     const KernelName& name = current.kernels[kernel];
@@ -227,6 +239,7 @@ void refused(const char* kernel, cudaError_t error, const char* why, Address pc)
 }
 
 cudaError_t copy(const RowsCopy& copy, Address pc) {
+    upload_changes(pc);
     const bool has_source = copy.from_device || is_host_argument(copy.from);
     const bool has_target = copy.to_device || is_host_argument(copy.to);
     if (has_source && has_target) {
@@ -238,6 +251,10 @@ cudaError_t copy(const RowsCopy& copy, Address pc) {
     }
     if (has_target) {
         upload_rows(copy, pc);
+        for (std::size_t row = 0; row < copy.height; ++row) {
+            plan::put_managed(copy.to + row * copy.to_pitch, copy.from + row * copy.from_pitch,
+                              copy.width);
+        }
         return cudaSuccess;
     }
     if (copy.from_device) {
@@ -251,23 +268,33 @@ cudaError_t copy(const RowsCopy& copy, Address pc) {
 }
 
 void fill(const RowsFill& fill, Address pc) {
+    upload_changes(pc);
     const int value = static_cast<unsigned char>(fill.value);
+    for (std::size_t row = 0; row < fill.height; ++row) {
+        plan::fill_managed(fill.to + row * fill.pitch, value, fill.width);
+    }
     add_step("fill",
              "\"to\":" + view(fill.to, fill.pitch, fill.width, fill.height) +
                  ",\"value\":" + number(value),
              pc);
 }
 
-void allocated(const void* p, size_t bytes, Address pc) {
-    const std::size_t buffer = add_buffer({Kind::device, -1, reinterpret_cast<Address>(p), bytes,
+void allocated(const void* p, size_t bytes, Address pc, bool managed) {
+    const Kind kind = managed ? Kind::managed : Kind::device;
+    const std::size_t buffer = add_buffer({kind, -1, reinterpret_cast<Address>(p), bytes,
                                            "", plan::line_of(pc), false, pc, current.call});
     add_step("alloc", "\"buffer\":" + number(buffer), pc);
+    if (!managed) return;
+    char* low = static_cast<char*>(const_cast<void*>(p));
+    plan::add_managed(low, bytes);
+    fill({low, bytes, 0, bytes, 1}, pc);  // as the host has it
 }
 
 void freed(const void* p, Address pc) {
+    plan::remove_managed(p);
     for (std::size_t i = current.buffers.size(); i-- > 0;) {
         Buffer& each = current.buffers[i];
-        if (each.kind != Kind::device || each.low != reinterpret_cast<Address>(p)) continue;
+        if (!each.is_allocated() || each.low != reinterpret_cast<Address>(p)) continue;
         each.freed = true;
         add_step("free", "\"buffer\":" + number(i), pc);
         return;
@@ -281,6 +308,13 @@ void waited(unsigned event, unsigned stream, Address pc) {
     add_step("wait", "\"event\":" + number(event) + ",\"stream\":" + number(stream), pc);
 }
 void synchronised(Address pc) { add_step("synchronise", "", pc); }
+
+void read_managed(Address a, size_t bytes, Address pc) {
+    if (!plan::may_be_written(a) || current.read_managed) return;
+    current.read_managed = true;
+    add_step("readback", "\"bytes\":" + number(bytes), pc);
+    tell(current.told_of_data, what_host_code_reads);
+}
 
 double milliseconds(uint64_t, uint64_t) {
     tell(current.told_of_time,
@@ -297,7 +331,10 @@ void printed(const char* text, size_t length) {
 
 namespace plan {
 
-void begin() { current = {}; }
+void begin() {
+    current = {};
+    forget_managed();
+}
 
 void add_argument(int argument, const void* low, std::size_t bytes, bool) {
     current.buffers.add(
@@ -307,11 +344,12 @@ void add_argument(int argument, const void* low, std::size_t bytes, bool) {
 void begin_call() {
     current.call = current.calls_begun++;
     current.steps = current.uploaded = 0;
+    current.read_managed = false;
 }
 
 void report_left_behind() {
     for (const Buffer& each : current.buffers) {
-        if (each.kind != Kind::device || each.freed || each.last_call == current.call) continue;
+        if (!each.is_allocated() || each.freed || each.last_call == current.call) continue;
         report_finding(FindingKind::leak, each.pc, nullptr, 0, nullptr,
                        "a cudaMalloc of %zu bytes is never freed", each.bytes);
     }
@@ -320,7 +358,7 @@ void report_left_behind() {
 const std::string& excess() { return current.excess; }
 
 std::string text() {
-    static const char* const kinds[] = {"argument", "device", "symbol"};
+    static const char* const kinds[] = {"argument", "device", "managed", "symbol"};
     std::string result = "{\"version\":1,\"language\":\"cuda\",\"buffers\":[";
     for (std::size_t i = 0; i < current.buffers.size(); ++i) {
         const Buffer& each = current.buffers[i];
