@@ -19,7 +19,7 @@ from triton.language.core import base_type, base_value, is_builtin
 from triton.runtime.jit import ConstexprFunction, JITFunction
 
 from . import proxies
-from .textual import RecordedFunction, TextFunction, made_modules
+from .textual import RecordedFunction, TextFunction, Unusable, made_modules
 
 _PLAIN = (bool, int, float, str, type(None), tl.dtype, base_value, base_type, enum.Enum)
 _CLASSES = (bool, int, float, str)
@@ -36,6 +36,8 @@ def install() -> None:
         if node.attr.startswith("__"):
             raise AttributeError(f"{node.attr} can't be used in a kernel")
         value = visit_attribute(self, node)
+        if isinstance(value, Unusable):
+            raise NameError(value.reason)
         if not is_allowed(value):
             raise AttributeError(f"{ast.unparse(node)[:80]} is not part of Triton's language")
         return value

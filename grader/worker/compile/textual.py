@@ -75,6 +75,17 @@ class RecordedFunction(ConstexprFunction):
         raise CompileFailure(f"{self.__name__} was not called with {key} while the launch was made")
 
 
+class Unusable:
+    """What a name leads to that kernels can't use; the frontend says why where it is used."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+
+    def __getattr__(self, name: str) -> Any:
+        # The frontend asks anything that a global name leads to for marks of the language.
+        raise NameError(self.reason)
+
+
 def call_key(args: Any, kwargs: Mapping[str, Any]) -> str:
     """The arguments of a call as text to compare. Raises NotALiteral."""
     positional = [literals.to_json(each) for each in args]
@@ -195,6 +206,8 @@ class Namespace:
             }
             made_modules.append(proxies.module(name, members))
             return made_modules[-1]
+        if binding.keys() == {"unusable"}:
+            return Unusable(str(binding["unusable"]))
         if binding.keys() == {"constexpr"}:
             return constexpr(self._literal(binding["constexpr"]))
         if binding.keys() == {"constexpr_function"}:

@@ -77,9 +77,8 @@ def _described(tensor: FakeTensor, **_: Any) -> str:
     return f"tensor(<no values in a plan>, shape={tuple(tensor.shape)}, {dtype})"
 
 
-def _formatted(tensor: FakeTensor, specification: str) -> str:
-    if specification:
-        raise needs_data("formatting a tensor")
+def _formatted(tensor: FakeTensor, _: str) -> str:
+    """What is printed of a tensor, however it is to be formatted: it has no values yet."""
     return _described(tensor)
 
 

@@ -136,48 +136,51 @@ class Describer:
                 continue
             if node.id in scope and not _is_builtin(node.id, scope[node.id]):
                 members = _members(body, node.id)
-                bound[node.id] = self._binding(node.id, scope[node.id], node.lineno, members)
+                bound[node.id] = self._binding(node.id, scope[node.id], members)
         return bound
 
-    def _binding(self, name: str, value: Any, line: int, members: set[str]) -> Any:
-        """What a free name leads to, as JSON. Raises KernelError for what kernels can't use."""
+    def _binding(self, name: str, value: Any, members: set[str]) -> Any:
+        """What a free name leads to, as JSON.
+
+        What kernels can't use is named with the reason, and refused where the frontend meets it: a
+        name may be the kernel's own variable too, or stand in a branch that isn't compiled.
+        """
         path = proxies.path_of(value)
         if path is not None:
             return {"language": path}
         if isinstance(value, ModuleType):
-            return self._module(name, value, line, members)
+            return self._module(name, value, members)
         if isinstance(value, ConstexprFunction):
             return {"constexpr_function": self._table(value)}
         if isinstance(value, tl.constexpr):
-            return {"constexpr": self._constant(name, value, line)}
+            return self._constant(name, value, is_constexpr=True)
         if isinstance(value, type) and issubclass(value, tuple) and hasattr(value, "_fields"):
             return {"tuple_class": {"name": value.__name__, "fields": list(value._fields)}}
-        return self._constant(name, value, line)
+        return self._constant(name, value)
 
-    def _constant(self, name: str, value: Any, line: int) -> Any:
+    def _constant(self, name: str, value: Any, is_constexpr: bool = False) -> Any:
         try:
-            return literals.to_json(value, self._kernel)
+            literal = literals.to_json(value, self._kernel)
         except literals.NotALiteral as error:
-            raise KernelError(
-                f"{name} leads to {_what(value, error)}; a kernel may use triton.language, other "
-                "@triton.jit functions, and constants (tl.constexpr)",
-                line,
-            ) from None
+            return {
+                "unusable": f"{name} leads to {_what(value, error)}; a kernel may use "
+                "triton.language, other @triton.jit functions, and constants (tl.constexpr)"
+            }
+        return {"constexpr": literal} if is_constexpr else literal
 
-    def _module(self, name: str, module: ModuleType, line: int, members: set[str]) -> dict:
+    def _module(self, name: str, module: ModuleType, members: set[str]) -> dict:
         if module.__name__ in proxies.MODULES and sys.modules.get(module.__name__) is module:
             return {"module": module.__name__}
         file = getattr(module, "__file__", None)
         if file is None or self.folder.relative(file) is None:
-            raise KernelError(
-                f"{name} leads to the module {module.__name__}; a kernel may use triton.language "
-                "and modules of this submission",
-                line,
-            )
+            return {
+                "unusable": f"{name} leads to the module {module.__name__}; a kernel may use "
+                "triton.language and modules of this submission"
+            }
         values = {each: getattr(module, each) for each in members if hasattr(module, each)}
         return {
             "members": {
-                each: self._binding(f"{name}.{each}", value, line, set())
+                each: self._binding(f"{name}.{each}", value, set())
                 for each, value in sorted(values.items())
             }
         }

@@ -74,11 +74,36 @@ def test_a_name_that_leads_elsewhere_is_refused_at_its_line(
     planning, tmp_path, before, expression, message
 ):
     text = KERNEL % (before, expression)
-    refused = planning.plan(tmp_path, text, PAIR)
+    plan = planning.plan(tmp_path, text, PAIR)
+    refused = planning.frontend(tmp_path, plan["specialisations"][0]).get("error")
 
-    assert refused["code"] == "compile_failed", refused
+    assert refused and refused["kind"] == "compile_error", refused
     assert message.replace("name leads", "leads") in refused["message"]
     assert text.splitlines()[refused["line"] - 1].strip().startswith("tl.store")
+
+
+def test_a_member_of_a_sibling_module_that_leads_elsewhere_is_refused(planning, tmp_path):
+    (tmp_path / "helpers.py").write_text("def twice(v):\n    return v + v\n")
+    plan = planning.plan(tmp_path, KERNEL % ("import helpers", "helpers.twice(v)"), PAIR)
+    refused = planning.frontend(tmp_path, plan["specialisations"][0])["error"]
+
+    assert "decorate it with @triton.jit" in refused["message"]
+
+
+@pytest.mark.parametrize(
+    ("before", "expression"),
+    [
+        ("i = v = torch.zeros(3)", "v"),  # the kernel has variables of the same names
+        ("def g(v): return v", "g(v) if BLOCK == 63 else v"),  # a branch that isn't compiled
+    ],
+)
+def test_a_name_that_leads_elsewhere_and_is_not_used_is_no_matter(
+    planning, tmp_path, before, expression
+):
+    plan = planning.plan(tmp_path, KERNEL % (before, expression), PAIR)
+    answer = planning.frontend(tmp_path, plan["specialisations"][0])
+
+    assert "tt.store" in answer.get("ttir", ""), answer
 
 
 @pytest.mark.parametrize(

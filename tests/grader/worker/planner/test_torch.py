@@ -162,7 +162,6 @@ def test_a_foreign_operation_names_what_it_reads_and_writes(planning, tmp_path):
         "torch.equal(x, y)",
         "torch.allclose(x, y)",
         "torch.zeros(100).copy_(x)",
-        "f'{x[0]:.3f}'",
         "numpy.asarray(x)",
         "range(x.to(torch.int32)[0])",
     ],
@@ -196,11 +195,14 @@ def f(x, y):
     assert torch.is_tensor(x) and isinstance(x, torch.Tensor)
     assert x.dtype is torch.float32 and x.element_size() == 4
     print(x.shape, x)
+    print(f"{(x - y).abs().max():.3e}")
 """
     plan = planning.plan(tmp_path, text, PAIR)
 
-    assert [each["do"] for each in plan["calls"][0]] == ["synchronise"] * 2, plan
-    assert "torch.Size([100]) tensor(<no values in a plan>" in plan["printed"]
+    assert len(steps(plan, "synchronise")) == 2
+    assert not steps(plan, "launch")
+    assert "torch.Size([100]) tensor(<no values in a plan>, shape=(100,)" in plan["printed"]
+    assert plan["printed"].splitlines()[1].startswith("tensor(<no values in a plan>, shape=()")
 
 
 def test_streams_and_events(planning, tmp_path):
