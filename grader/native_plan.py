@@ -39,13 +39,14 @@ def document(
     counters: bool = False,
     fresh_variables: bool = True,
     outputs: Collection[int] = (),
+    without: Collection[int] = (),
 ) -> bytes:
     """The steps of these calls of a plan, one after another.
 
     Between two calls the arguments at the places `outputs` are filled with bytes that no call
     left there. Not with `fresh_variables`, `__device__` variables are as the last plan left them.
     Raises NotExecutable. Where a plan's second call relies on what the first one left behind,
-    `calls` has to be (0, 1).
+    `calls` has to be (0, 1). The first call's steps at the places `without` are left out.
     """
     encoder = _Encoder(plan)
     poison = [
@@ -56,7 +57,7 @@ def document(
     steps = [
         made
         for place, call in enumerate(calls)
-        for step in (*(poison if place else ()), *plan.calls[call])
+        for step in (*(poison if place else ()), *_without(plan, call, without))
         if (made := encoder.step(step)) is not None
     ]
     buffers = [
@@ -69,6 +70,11 @@ def document(
         "<III", _MAGIC, _VERSION, _COUNTERS * counters | _FRESH_VARIABLES * fresh_variables
     )
     return header + _listed(buffers) + _listed(encoder.kernels) + _listed(steps)
+
+
+def _without(plan: Plan, call: int, left_out: Collection[int]) -> list[Step]:
+    steps = enumerate(plan.calls[call])
+    return [step for place, step in steps if call or place not in left_out]
 
 
 def repeats(plan: Plan) -> bool:
@@ -151,10 +157,8 @@ class _Encoder:
         raise NotExecutable(f"the step {step.do}")
 
     def _launch(self, step: Launch) -> bytes:
-        if step.cooperative or step.cluster:
-            raise NotExecutable(
-                "a cooperative launch" if step.cooperative else "a cluster of blocks"
-            )
+        if step.cluster:
+            raise NotExecutable("a cluster of blocks")
         head = struct.pack("<II", _LAUNCH, self._kernel(step))
         shape = struct.pack("<6IQ", *step.grid, *step.block, step.shared)
         to_host = str(step.attributes.get("host_pointers", "")).split()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from . import tokens
 from .edits import Edit, Trouble, line_breaks
@@ -14,6 +14,38 @@ _NOT_A_CALLEE = frozenset(
     {"if", "while", "for", "switch", "return", "else", "do", "case", "sizeof"}
 )
 _SPACE_OR_COMMENT = re.compile(r"\\\r?\n|//(?:\\\r?\n|[^\n])*|/\*.*?\*/|\s+", re.DOTALL)
+
+
+# Calls that launch, and which of their arguments is the kernel.
+_LAUNCH_CALLS = {"cudaLaunchKernel": 0, "cudaLaunchCooperativeKernel": 0, "cudaLaunchKernelExC": 1}
+_CASTS = re.compile(
+    r"(\( (?:const )?void (?:const )?\* \) )|((?:reinterpret|static)_cast < (?:const )?void \* > )"
+)
+
+
+def casts_of_kernels(run: tuple[Token, ...]) -> Iterator[Edit]:
+    """The casts to `void*` of kernels in calls that launch: the type tells of the parameters."""
+    for i, token in enumerate(run):
+        place = _LAUNCH_CALLS.get(token.text)
+        if place is None or run[i + 1 : i + 2] == () or run[i + 1].text != "(":
+            continue
+        start = _argument(run, i + 1, place)
+        found = _CASTS.match("".join(t.text + " " for t in run[start : start + 7]))
+        if found:
+            end = start + found[0].count(" ") - 1
+            yield Edit(run[start].start, run[end].end, "")
+
+
+def _argument(run: tuple[Token, ...], opening: int, place: int) -> int:
+    """Where argument number `place` of a call starts; behind the last token for none."""
+    i = opening + 1
+    while place and i < len(run):
+        if run[i].text in ("(", "[", "{"):
+            i = tokens.closing(run, i) or len(run)
+        elif run[i].text == ",":
+            place -= 1
+        i += 1
+    return i
 
 
 def is_launch(run: Sequence[Token], i: int) -> bool:

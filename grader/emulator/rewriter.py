@@ -4,6 +4,7 @@
                                               (kernel<T>)(a, b)
     extern __shared__ float s[];          float (&s)[] = *reinterpret_cast<float (*)[]>(...);
     __device__ int counter;               the same, in the section of device variables
+    cudaLaunchKernel((void*)kernel, ...)  cudaLaunchKernel(kernel, ...)
     __noinline__                          __attribute__((noinline))
     a library's header                    nothing, where nothing of it is used
 
@@ -47,6 +48,7 @@ def rewrite(source: Source) -> Rewritten:
                     troubles.append(made)
                 else:
                     edits.extend(made)
+        edits.extend(launches.casts_of_kernels(run.tokens))
         edits.extend(variables.dynamic_shared(source.text, run.tokens))
         edits.extend(variables.in_sections(run.tokens))
         edits.extend(_single_tokens(run.tokens))

@@ -108,8 +108,6 @@ _NAMES = {
     "cudaGraph_t": "CUDA graphs",
     "cudaGraphExec_t": "CUDA graphs",
     "cudaStreamCaptureModeGlobal": "CUDA graphs",
-    "cudaLaunchKernelEx": "launches with attributes (cudaLaunchKernelEx)",
-    "cudaLaunchConfig_t": "launches with attributes (cudaLaunchKernelEx)",
     "cudaMemPool_t": "memory pools",
     "CUtensorMap": "tensor maps (TMA)",
     "cuTensorMapEncodeTiled": "tensor maps (TMA)",
@@ -143,7 +141,7 @@ _LACKING = {
     "memory pools": r"cuda(?:MemPool|MemGetMemPool|DeviceGet\w*MemPool|MallocFromPool)\w*",
     "managed memory": r"cudaMem(?:Attach|Advise|Location|Range|Prefetch|Discard)\w*",
     "launches with attributes": r"cudaLaunch(?:Attribute|Config|KernelEx|MemSync)\w*",
-    "attributes of kernels": r"cudaFunc(?:Attributes|GetName|GetParamInfo|tion_t)|cudaKernel\w*",
+    "attributes of kernels": r"cudaFunc(?:GetName|GetParamInfo|tion_t)|cudaKernel\w*",
     "several devices": r"cuda\w*(?:Peer|P2P)\w*|cudaIpc\w+|cudaPointerAttributes|cudaMemoryType\w*",
     "other libraries' memory": r"cuda(?:External|Import|Graphics|Signal|WaitExternal)\w*",
     "code loaded at run time": r"cuda(?:Library|Jit|GetDriverEntryPoint)\w*",
@@ -258,6 +256,8 @@ def device_bodies(run: tuple[Token, ...]) -> Iterator[tuple[int, int]]:
 # What g++ says of valid CUDA that our headers can't express.
 _WORDS = {
     "larger ones are not modelled": "tiles of more than 32 threads",
+    "has no member named 'numRegs'": "the number of a kernel's registers (numRegs)",
+    "has no member named 'localSizeBytes'": "a kernel's local memory (localSizeBytes)",
     "no match for call to '(launcher) (<unresolved overloaded": (
         "a launch in a macro whose kernel template is known by its arguments only"
     ),

@@ -93,7 +93,7 @@ constexpr Attribute attributes[] = {
     {cudaDevAttrMaxSharedMemoryPerMultiprocessor, 228 * 1024},
     {cudaDevAttrMaxRegistersPerMultiprocessor, 65536},
     {cudaDevAttrManagedMemory, 1},
-    {cudaDevAttrCooperativeLaunch, 0},
+    {cudaDevAttrCooperativeLaunch, 1},
     {cudaDevAttrMaxSharedMemoryPerBlockOptin, 227 * 1024},
     {cudaDevAttrMaxBlocksPerMultiprocessor, 32},
     {cudaDevAttrReservedSharedMemoryPerBlock, 1024},
@@ -122,7 +122,8 @@ cudaDeviceProp device_properties() {
     p.textureAlignment = 512;
     p.texturePitchAlignment = 32;
     p.multiProcessorCount = device::multiprocessors;
-    p.concurrentKernels = p.ECCEnabled = p.unifiedAddressing = p.managedMemory = 1;
+    p.concurrentKernels = p.ECCEnabled = p.unifiedAddressing = 1;
+    p.managedMemory = p.cooperativeLaunch = 1;
     p.asyncEngineCount = 3;
     p.l2CacheSize = 50 * 1024 * 1024;
     p.maxThreadsPerMultiProcessor = device::most_threads_per_multiprocessor;

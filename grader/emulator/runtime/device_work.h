@@ -19,6 +19,7 @@ struct KernelCall {
     const char* parameters;
     size_t parameter_bytes;
     Address pc;
+    bool cooperative = false;
 };
 
 // `height` rows of `width` bytes; where there is one row, pitches mean nothing.

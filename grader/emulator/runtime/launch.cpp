@@ -6,6 +6,7 @@
 #include "device_work.h"
 #include "errors.h"
 #include "observe.h"
+#include "symbols.h"
 
 namespace warpgrade {
 
@@ -77,6 +78,29 @@ bool refuse_shared(const void* function, const char* kernel, size_t dynamic_shar
     return true;
 }
 
+// How many blocks of a kernel a multiprocessor holds; registers aren't known here.
+size_t blocks_at_once(const void* function, size_t threads, size_t dynamic_shared) {
+    size_t shared = dynamic_shared + static_shared_bytes(function) +
+                    device::shared_reserved_per_block;
+    size_t warps = (threads + warp_lanes - 1) / warp_lanes;
+    size_t by_threads = device::most_threads_per_multiprocessor / (warps * warp_lanes);
+    size_t by_shared = device::shared_per_multiprocessor / shared;
+    size_t most = device::most_blocks_per_multiprocessor;
+    return std::min({by_threads, by_shared, most});
+}
+
+bool refuse_cooperative(const void* function, const char* kernel, Index3 grid, Index3 block,
+                        size_t dynamic_shared, Address pc) {
+    uint64_t wanted = uint64_t{grid.x} * grid.y * grid.z;
+    uint64_t room = device::multiprocessors *
+                    blocks_at_once(function, size_t{block.x} * block.y * block.z, dynamic_shared);
+    if (wanted <= room) return false;
+    refuse_launch(cudaErrorCooperativeLaunchTooLarge, kernel, pc,
+                  "a cooperative grid of %llu blocks, and %llu fit on the device at once",
+                  static_cast<unsigned long long>(wanted), static_cast<unsigned long long>(room));
+    return true;
+}
+
 }  // namespace
 
 size_t dynamic_shared_limit(const void* function) {
@@ -96,8 +120,10 @@ extern "C" {
 
 void warpgrade_launch(const void* function, warpgrade_thunk thunk, const char* kernel, dim3 grid,
                       dim3 block, size_t dynamic_shared, cudaStream_t stream,
-                      const char* parameters, size_t parameter_bytes) {
+                      const char* parameters, size_t parameter_bytes, bool cooperative) {
     Address pc = WARPGRADE_CALLER;
+    static char own_name[120];
+    if (!*kernel) kernel = function_name(own_name, symbol_of(function));
     if (current_thread) unsupported_at("a kernel launched from device code", pc);
     if (parameter_bytes > device::most_parameter_bytes) {
         unsupported_at("more than 32764 bytes of kernel parameters", pc);  // nvcc refuses it
@@ -111,8 +137,9 @@ void warpgrade_launch(const void* function, warpgrade_thunk thunk, const char* k
                       "the stream doesn't exist or was destroyed");
         return;
     }
+    if (cooperative && refuse_cooperative(function, kernel, blocks, size, dynamic_shared, pc)) return;
     work::launch({function, thunk, kernel, blocks, size, dynamic_shared, parameters,
-                  parameter_bytes, pc},
+                  parameter_bytes, pc, cooperative},
                  stream);
 }
 
@@ -135,6 +162,17 @@ cudaError_t warpgrade_function_attribute(const void* function, cudaFuncAttribute
     return cudaSuccess;
 }
 
+cudaError_t warpgrade_function_attributes(cudaFuncAttributes* attributes, const void* function) {
+    if (!attributes) return fail(cudaErrorInvalidValue);
+    *attributes = {};
+    attributes->sharedSizeBytes = static_shared_bytes(function);
+    attributes->maxThreadsPerBlock = device::most_threads_per_block;
+    attributes->ptxVersion = attributes->binaryVersion = 90;
+    attributes->maxDynamicSharedSizeBytes = static_cast<int>(dynamic_shared_limit(function));
+    attributes->preferredShmemCarveout = cudaSharedmemCarveoutDefault;
+    return fail(cudaSuccess);
+}
+
 cudaError_t warpgrade_occupancy(int* blocks, const void* function, int block_size,
                                 size_t dynamic_shared) {
     if (!blocks || block_size <= 0) return fail(cudaErrorInvalidValue);
@@ -142,13 +180,8 @@ cudaError_t warpgrade_occupancy(int* blocks, const void* function, int block_siz
         *blocks = 0;
         return fail(cudaSuccess);
     }
-    size_t shared = dynamic_shared + static_shared_bytes(function) +
-                    device::shared_reserved_per_block;
-    size_t warps = (static_cast<size_t>(block_size) + warp_lanes - 1) / warp_lanes;
-    size_t by_threads = device::most_threads_per_multiprocessor / (warps * warp_lanes);
-    size_t by_shared = device::shared_per_multiprocessor / shared;
-    size_t most = device::most_blocks_per_multiprocessor;
-    *blocks = static_cast<int>(std::min({by_threads, by_shared, most}));
+    *blocks = static_cast<int>(
+        blocks_at_once(function, static_cast<size_t>(block_size), dynamic_shared));
     return fail(cudaSuccess);
 }
 

@@ -219,6 +219,13 @@ cudaError_t cudaFreeHost(void* p) {
     return fail(static_cast<cudaError_t>(host_free(p, WARPGRADE_CALLER)));
 }
 
+// Memory of the program's own is as good for copies as it is.
+cudaError_t warpgrade_host_register(void* p, size_t bytes) {
+    if (sticky_error()) return fail(cudaSuccess);
+    return fail(p && bytes && is_student_memory(p, bytes) ? cudaSuccess : cudaErrorInvalidValue);
+}
+cudaError_t cudaHostUnregister(void* p) { return fail(p ? cudaSuccess : cudaErrorInvalidValue); }
+
 cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
     return copy_linear(to, from, bytes, kind, "cudaMemcpy", WARPGRADE_CALLER);
 }

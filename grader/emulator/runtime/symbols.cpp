@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <string>
 
 #include "observe.h"
 
@@ -141,6 +142,23 @@ const char* plain_name(char (&text)[120], const char* symbol) {
     std::memcpy(text, last, length);
     text[length] = 0;
     std::free(readable);
+    return text;
+}
+
+const char* function_name(char (&text)[120], const char* symbol) {
+    int status = 0;
+    char* readable = abi::__cxa_demangle(symbol, nullptr, nullptr, &status);
+    std::string name = readable ? readable : symbol;
+    std::free(readable);
+    if (name.rfind("void ", 0) == 0) name.erase(0, 5);  // of a template's instance
+    std::size_t end = name.size();
+    for (int depth = 0; end > 0;) {  // the parameters' parentheses are the last ones
+        const char letter = name[--end];
+        depth += (letter == ')') - (letter == '(');
+        if (letter == '(' && depth == 0) break;
+    }
+    if (end > 0) name.resize(end);
+    text[name.copy(text, sizeof text - 1)] = 0;
     return text;
 }
 

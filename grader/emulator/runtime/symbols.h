@@ -31,6 +31,9 @@ const void* function_of(const char* symbol);
 // "tile" of "void transpose<32>(float*)::tile", in a buffer of the caller's.
 const char* plain_name(char (&text)[120], const char* symbol);
 
+// "transpose<32>" of "void transpose<32>(float*)".
+const char* function_name(char (&text)[120], const char* symbol);
+
 // The student's own writable data, and nothing of the runtime's.
 bool in_student_data(Address a, std::size_t bytes);
 

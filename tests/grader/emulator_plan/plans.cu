@@ -164,3 +164,17 @@ ENTRY managed_memory(const float* in, float* out, int n) {
     if (by[1] == 2) printf("as the host left it\n");
     cudaFree(by);
 }
+
+ENTRY cooperative(const float* in, float* out, int n) {
+    void* arguments[] = {&in, &out, &n};
+    cudaLaunchCooperativeKernel((void*)copy<float>, 4, 64, arguments);
+}
+
+ENTRY too_large_to_cooperate(const float* in, float* out, int n) {
+    void* arguments[] = {&in, &out, &n};
+    if (cudaLaunchCooperativeKernel((void*)copy<float>, 1 << 20, 64, arguments) ==
+        cudaErrorCooperativeLaunchTooLarge) {
+        cudaGetLastError();
+        copy<<<4, 64>>>(in, out, n);
+    }
+}

@@ -48,6 +48,8 @@ RIGHT = {
     "times_itself": INPUT,
     "too_many_threads": INPUT,
     "managed_memory": 2 * INPUT,
+    "cooperative": INPUT,
+    "too_large_to_cooperate": INPUT,
 }
 
 
@@ -175,3 +177,11 @@ def test_what_the_host_writes_to_managed_memory_is_uploaded(program: Program) ->
     assert struct.unpack("<16f", base64.b64decode(upload.data)) == (2,) * 4 + (0,) * 12
     assert plan.calls[0][5].line == line_of("if (by[1] == 2)")
     assert plan.printed.splitlines()[1] == "as the host left it"
+
+
+def test_a_launch_by_a_call_is_as_any_other(program: Program) -> None:
+    (launch,) = planned(program, "cooperative").calls[0]
+    assert launch.cooperative and launch.line == line_of("(void*)copy<float>, 4, 64")
+    assert program.plans["cooperative"].specialisations[0].kernel == "copy<float>"
+    refused, _ = planned(program, "too_large_to_cooperate").calls[0]
+    assert "1048576 blocks, and 4224 fit" in refused.why

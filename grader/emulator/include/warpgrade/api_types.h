@@ -56,6 +56,9 @@ typedef struct warpgrade_event* cudaEvent_t;
 #define cudaMemAttachGlobal 0x01
 #define cudaMemAttachHost 0x02
 #define cudaCpuDeviceId (-1)
+#define cudaOccupancyDefault 0x00
+#define cudaHostRegisterDefault 0x00
+#define cudaHostRegisterPortable 0x01
 #define cudaHostAllocDefault 0x00
 #define cudaHostAllocPortable 0x01
 #define cudaHostAllocMapped 0x02
@@ -136,4 +139,38 @@ struct cudaDeviceProp {
     size_t sharedMemPerBlockOptin;
     int maxBlocksPerMultiProcessor;
     size_t reservedSharedMemPerBlock;
+};
+
+// Without numRegs and localSizeBytes: only nvcc knows them.
+struct cudaFuncAttributes {
+    size_t sharedSizeBytes, constSizeBytes;
+    int maxThreadsPerBlock, ptxVersion, binaryVersion, cacheModeCA;
+    int maxDynamicSharedSizeBytes, preferredShmemCarveout;
+};
+
+// ---- Launches with attributes -------------------------------------------------------------------
+
+struct dim3;
+enum cudaLaunchAttributeID {
+    cudaLaunchAttributeIgnore = 0,
+    cudaLaunchAttributeAccessPolicyWindow = 1,
+    cudaLaunchAttributeCooperative = 2,
+    cudaLaunchAttributeSynchronizationPolicy = 3,
+    cudaLaunchAttributeClusterDimension = 4,
+    cudaLaunchAttributeProgrammaticStreamSerialization = 6,
+    cudaLaunchAttributePriority = 8,
+};
+union cudaLaunchAttributeValue {
+    char padding[64];
+    int cooperative;
+    struct {
+        unsigned x, y, z;
+    } clusterDim;
+    int programmaticStreamSerializationAllowed;
+    int priority;
+};
+struct cudaLaunchAttribute {
+    cudaLaunchAttributeID id;
+    char padding[4];
+    cudaLaunchAttributeValue val;
 };

@@ -36,9 +36,10 @@ typedef void (*warpgrade_thunk)(const void* function, const char* parameters);
 // Launches a kernel: `thunk(function, parameters)` for each thread of the grid. `function` is the
 // kernel's address (cudaFuncSetAttribute names a kernel by it); null where only the thunk knows it.
 // `kernel` is what the source calls it. A launch that CUDA refuses sets the error and runs nothing.
+// `cooperative`: all of the grid's blocks have to fit on the device at once.
 void warpgrade_launch(const void* function, warpgrade_thunk thunk, const char* kernel, dim3 grid,
                       dim3 block, size_t dynamic_shared, cudaStream_t stream,
-                      const char* parameters, size_t parameter_bytes);
+                      const char* parameters, size_t parameter_bytes, bool cooperative = false);
 
 // Ends the entry: it asked for something that the emulator lacks. Never a verdict on the student.
 [[noreturn]] void warpgrade_unsupported(const char* name);
@@ -152,6 +153,9 @@ cudaError_t cudaRuntimeGetVersion(int* version);
 cudaError_t cudaDriverGetVersion(int* version);
 cudaError_t warpgrade_function_attribute(const void* function, cudaFuncAttribute attribute,
                                          int value);
+cudaError_t warpgrade_function_attributes(cudaFuncAttributes* attributes, const void* function);
+cudaError_t warpgrade_host_register(void* p, size_t bytes);
+cudaError_t cudaHostUnregister(void* p);
 cudaError_t warpgrade_occupancy(int* blocks, const void* function, int block_size,
                                 size_t dynamic_shared);
 
@@ -243,6 +247,19 @@ WARPGRADE_INLINE cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* 
     return warpgrade_occupancy(blocks, (const void*)function, block_size, dynamic_shared);
 }
 template <class F>
+WARPGRADE_INLINE cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
+    int* blocks, F* function, int block_size, size_t dynamic_shared, unsigned) {
+    return warpgrade_occupancy(blocks, (const void*)function, block_size, dynamic_shared);
+}
+template <class F>
+WARPGRADE_INLINE cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, F* function) {
+    return warpgrade_function_attributes(attributes, (const void*)function);
+}
+template <class T>
+WARPGRADE_INLINE cudaError_t cudaHostRegister(T* p, size_t bytes, unsigned) {
+    return warpgrade_host_register((void*)p, bytes);
+}
+template <class F>
 WARPGRADE_INLINE cudaError_t cudaOccupancyMaxPotentialBlockSize(int* min_grid, int* block_size, F*,
                                                                 size_t = 0, int limit = 0) {
     *block_size = limit > 0 && limit < 1024 ? limit : 1024;
@@ -265,13 +282,8 @@ WARPGRADE_LACKS(cudaMemcpy3D)
 WARPGRADE_LACKS(cudaMemcpy3DAsync)
 WARPGRADE_LACKS(cudaMemcpyPeer)
 WARPGRADE_LACKS(cudaMemcpyPeerAsync)
-WARPGRADE_LACKS(cudaHostRegister)
-WARPGRADE_LACKS(cudaHostUnregister)
 WARPGRADE_LACKS(cudaHostGetDevicePointer)
 WARPGRADE_LACKS(cudaPointerGetAttributes)
-WARPGRADE_LACKS(cudaLaunchKernel)
-WARPGRADE_LACKS(cudaLaunchKernelExC)
-WARPGRADE_LACKS(cudaLaunchCooperativeKernel)
 WARPGRADE_LACKS(cudaLaunchHostFunc)
 WARPGRADE_LACKS(cudaStreamAddCallback)
 WARPGRADE_LACKS(cudaStreamBeginCapture)
@@ -281,7 +293,6 @@ WARPGRADE_LACKS(cudaGraphInstantiate)
 WARPGRADE_LACKS(cudaGraphLaunch)
 WARPGRADE_LACKS(cudaGraphDestroy)
 WARPGRADE_LACKS(cudaGraphExecDestroy)
-WARPGRADE_LACKS(cudaFuncGetAttributes)
 WARPGRADE_LACKS(cudaCreateTextureObject)
 WARPGRADE_LACKS(cudaDestroyTextureObject)
 WARPGRADE_LACKS(cudaCreateSurfaceObject)

@@ -150,4 +150,96 @@ struct launcher {
 
 }  // namespace warpgrade
 
+// ---- Launches by a call -------------------------------------------------------------------------
+
+struct cudaLaunchConfig_t {
+    dim3 gridDim, blockDim;
+    size_t dynamicSmemBytes;
+    cudaStream_t stream;
+    cudaLaunchAttribute* attrs;
+    unsigned numAttrs;
+};
+typedef cudaLaunchConfig_t cudaLaunchConfig_st;
+
+namespace warpgrade {
+
+// Whether the attributes make a launch cooperative; ends the entry for one that isn't modelled.
+WARPGRADE_INLINE bool is_cooperative(const cudaLaunchConfig_t& config) {
+    bool cooperative = false;
+    for (unsigned i = 0; i < config.numAttrs; ++i) {
+        const cudaLaunchAttribute& each = config.attrs[i];
+        if (each.id == cudaLaunchAttributeCooperative) {
+            cooperative = each.val.cooperative;
+        } else if (each.id == cudaLaunchAttributeClusterDimension) {
+            const auto& size = each.val.clusterDim;
+            if (size.x * size.y * size.z > 1) warpgrade_unsupported("thread block clusters");
+        } else if (each.id == cudaLaunchAttributeProgrammaticStreamSerialization) {
+            warpgrade_unsupported("programmatic launches");
+        }  // the others are hints
+    }
+    return cooperative;
+}
+
+template <class... P>
+WARPGRADE_INLINE cudaError_t launch_by_call(const cudaLaunchConfig_t& config,
+                                            void (*function)(P...), bool cooperative,
+                                            const Parameters<P...>& parameters) {
+    const cudaError_t before = cudaPeekAtLastError();
+    warpgrade_launch((const void*)function, &KernelThunk<P...>::thunk, "", config.gridDim,
+                     config.blockDim, config.dynamicSmemBytes, config.stream, parameters.data,
+                     parameters.bytes, cooperative);
+    return before == cudaSuccess ? cudaPeekAtLastError() : before;
+}
+
+template <class... P, size_t... I>
+WARPGRADE_INLINE cudaError_t launch_by_call(const cudaLaunchConfig_t& config,
+                                            void (*function)(P...), void** arguments,
+                                            bool cooperative, std::index_sequence<I...>) {
+    return launch_by_call(
+        config, function, cooperative,
+        Parameters<P...>(*static_cast<std::remove_const_t<P>*>(arguments[I])...));
+}
+
+}  // namespace warpgrade
+
+template <class... P>
+WARPGRADE_INLINE cudaError_t cudaLaunchKernel(void (*function)(P...), dim3 grid, dim3 block,
+                                              void** arguments, size_t shared = 0,
+                                              cudaStream_t stream = nullptr) {
+    return warpgrade::launch_by_call({grid, block, shared, stream, nullptr, 0}, function, arguments,
+                                     false, std::index_sequence_for<P...>());
+}
+template <class... P>
+WARPGRADE_INLINE cudaError_t cudaLaunchCooperativeKernel(void (*function)(P...), dim3 grid,
+                                                         dim3 block, void** arguments,
+                                                         size_t shared = 0,
+                                                         cudaStream_t stream = nullptr) {
+    return warpgrade::launch_by_call({grid, block, shared, stream, nullptr, 0}, function, arguments,
+                                     true, std::index_sequence_for<P...>());
+}
+template <class... P>
+WARPGRADE_INLINE cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config,
+                                                 void (*function)(P...), void** arguments) {
+    return warpgrade::launch_by_call(*config, function, arguments,
+                                     warpgrade::is_cooperative(*config),
+                                     std::index_sequence_for<P...>());
+}
+template <class... P, class... A>
+WARPGRADE_INLINE cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config,
+                                                void (*function)(P...), A&&... arguments) {
+    return warpgrade::launch_by_call(
+        *config, function, warpgrade::is_cooperative(*config),
+        warpgrade::Parameters<P...>(static_cast<A&&>(arguments)...));
+}
+
+// A pointer without a type doesn't say what the kernel's parameters are.
+#define WARPGRADE_UNTYPED(name)                                                    \
+    template <class... Arguments>                                                  \
+    WARPGRADE_INLINE cudaError_t name(const void*, Arguments&&...) {               \
+        warpgrade_unsupported(#name " of a kernel that is a void* before the call"); \
+    }
+WARPGRADE_UNTYPED(cudaLaunchKernel)
+WARPGRADE_UNTYPED(cudaLaunchCooperativeKernel)
+#undef WARPGRADE_UNTYPED
+
 #endif

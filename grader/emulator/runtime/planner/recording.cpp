@@ -225,6 +225,7 @@ void launch(const KernelCall& call, cudaStream_t stream) {
                  ",\"block\":" + index(call.block) + ",\"shared\":" + number(call.dynamic_shared) +
                  ",\"parameters\":\"" + base64(call.parameters, call.parameter_bytes) + "\"," +
                  pointers + ",\"stream\":" + number(number_of(stream)) +
+                 (call.cooperative ? ",\"cooperative\":true" : "") +
                  ",\"attributes\":{\"function\":" + quoted(name.function) +
                  ",\"thunk\":" + quoted(name.thunk) +
                  host_pointers(call.parameters, call.parameter_bytes) + "}",
