@@ -166,7 +166,11 @@ class LineCounters:
 
 @dataclass(frozen=True)
 class MemoryEvidence:
-    """How one variant used memory on the case that its spec names."""
+    """How one variant used memory on the case that its spec names.
+
+    `further` are other runs that have to hold the same bounds: at sizes drawn beside those of the
+    spec, or with another configuration of a tuned kernel; `run` says which one it is.
+    """
 
     status: Status  # passed = measured; not_measured; or how the run failed
     reason: str = ""
@@ -174,6 +178,14 @@ class MemoryEvidence:
     metrics: tuple[Metric, ...] = ()
     lines: tuple[LineCounters, ...] = ()
     observed_by: Literal["grader", "worker"] = "worker"  # the emulator's runtime is in the worker
+    run: str = ""  # what tells a further run from the one at the spec's case
+    notes: tuple[str, ...] = ()  # sentences: kernels that change nothing, what else was measured
+    further: tuple[MemoryEvidence, ...] = ()
+
+    @property
+    def every(self) -> tuple[MemoryEvidence, ...]:
+        """This run and the further ones."""
+        return (self, *self.further)
 
 
 @dataclass(frozen=True)

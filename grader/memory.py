@@ -10,12 +10,15 @@ in a spec's memory block and names the counters of ncu's that it is made of:
     scratch_stores                  bytes that kernels store to global memory beside the arguments
     reads.NAME                      bytes loaded from an argument, over the argument's size
 
-For Triton kernels they come from the interpreter: see triton_memory.py, which adds
+For Triton kernels they come from another executor: see triton_memory.py, which adds
 
     scratch_bytes                   of tensors that the entry brings beside its arguments
     wave_bytes.distinct             distinct bytes loaded by programs that run at once
     wave_bytes.to_row_major         the same, over those of tiles in row-major order
     growth.tile, growth.scratch     largest block and scratch at four times the sizes, over before
+
+memory_runs.py decides which runs are measured: beside the spec's case one of other sizes, and each
+configuration of a tuned kernel. The worst of them counts.
 
 The emulator's counters are the word of a process that ran student code, so `implausible` holds them
 against what the case's bytes require.
@@ -45,9 +48,20 @@ Lines = Mapping[int, int | None]  # source lines, by the pc of a site
 _SECTORS = {"load": "op_ld", "store": "op_st"}
 _CONFLICTS = {**_SECTORS, "atomic": "op_atom"}
 # Of what a case needs: up to here traffic beside that of the work leaves an average as it is. With
-# twice the bytes, the rest in whole sectors, only an average of 28.2 bytes is lifted to 30.
+# twice the bytes, the rest in whole sectors, only an average of 28.2 bytes is lifted to 30. A spec
+# whose kernels have to go over their data more often says so: `most_traffic`.
 MOST_TRAFFIC = 2
 MOST_ASIDE = Fraction(1, 8)  # that copies or atomics may move where sectors of kernels are judged
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """Bytes that one call moves in global memory, by how they are moved."""
+
+    load: int  # by loads of kernels
+    store: int
+    atomic: int
+    copied: float  # by copies; math.inf where nobody has counted them
 
 
 @dataclass(frozen=True)
@@ -92,7 +106,7 @@ def measure(
     if reason:
         return MemoryEvidence(Status.not_measured, reason, told)
     metrics = tuple(_metrics(report, exercise, variant, case))
-    reason = unearned(report, exercise, variant, case)
+    reason = unearned(_traffic(report), exercise, variant, case)
     status = Status.target_missed if reason else Status.passed
     return MemoryEvidence(status, reason, told, metrics, lines_of(report, lines))
 
@@ -198,7 +212,18 @@ def _moved(report: Report, kind: str) -> tuple[int, int]:
     return in_all, sum(getattr(buffer, f"{kind}_bytes") for buffer in report.buffers)
 
 
-def unearned(report: Report, exercise: Exercise, variant: Variant, case: Case) -> str:
+def _traffic(report: Report) -> Traffic:
+    """What a call in the emulator moves. The bytes of copies within the device aren't counted."""
+    sites = [s for launch in report.launches for s in launch.sites if s.space == "global"]
+    moved = {
+        kind: sum(site.useful_bytes for site in sites if site.kind == kind)
+        for kind in ("load", "store", "atomic")
+    }
+    within = report.copies.device_to_device
+    return Traffic(**moved, copied=math.inf if within else report.copies.bytes)
+
+
+def unearned(traffic: Traffic, exercise: Exercise, variant: Variant, case: Case) -> str:
     """Why the average over a run's sectors says nothing about the work, or "".
 
     Where a spec bounds useful bytes per sector, they are to be those of kernels that do the work:
@@ -206,16 +231,15 @@ def unearned(report: Report, exercise: Exercise, variant: Variant, case: Case) -
     """
     kinds = {path[1] for path, _ in variant.memory.bounds() if path[0] == _USEFUL}
     sizes = list(tensors_of(exercise, variant, case))
-    sites = [s for launch in report.launches for s in launch.sites if s.space == "global"]
+    factor = variant.memory.most_traffic or MOST_TRAFFIC
     for kind in sorted(kinds):
         needed = sum(size for _, tensor, size in sizes if _is_side(tensor, kind))
-        if report.copies.device_to_device or report.copies.bytes > MOST_ASIDE * needed:
+        if traffic.copied > MOST_ASIDE * needed:
             return "copies moved a part of the data: what counts here is what kernels move"
-        by_atomics = sum(s.useful_bytes for s in sites if s.kind == "atomic")
-        if by_atomics > MOST_ASIDE * needed:
+        if traffic.atomic > MOST_ASIDE * needed:
             return "atomics moved a part of the data: what counts here are loads and stores"
-        moved = sum(s.useful_bytes for s in sites if s.kind == kind)
-        if moved > MOST_TRAFFIC * needed:
+        moved = getattr(traffic, kind)
+        if moved > factor * needed:
             return (
                 f"kernels {kind} {moved:,} bytes where {needed:,} are needed: the average over so "
                 "much else says nothing about the work"
@@ -256,9 +280,30 @@ def sizes_of(variant: Variant) -> dict[str, int]:
     return {**sizes, "itemsize": ITEMSIZE[case.get("dtype", variant.dtypes[0])]}
 
 
+def sizes_in(variant: Variant, case: str) -> dict[str, int]:
+    """As `sizes_of`, of the case whose text is given: sizes that it doesn't name are the spec's."""
+    words = dict(word.partition("=")[::2] for word in case.split())
+    sizes = sizes_of(variant)
+    told = {name: int(words[name]) for name in sizes if words.get(name, "").isdecimal()}
+    return {**sizes, **told}
+
+
 def is_case_of(variant: Variant, case: str) -> bool:
     """Whether the text of a case agrees with what the variant's memory block names."""
     return agrees(case, variant, variant.memory.case)
+
+
+def shortfalls(evidence: MemoryEvidence, variant: Variant) -> list[tuple[MemoryEvidence, Judged]]:
+    """The bounds of a variant that don't hold, each with the run where it doesn't.
+
+    A bound that doesn't hold in the first run isn't named again for a further one.
+    """
+    missed: dict[str, tuple[MemoryEvidence, Judged]] = {}
+    for run in evidence.every:
+        for judged in judge(variant.memory, run.metrics, sizes_in(variant, run.case)):
+            if not judged.holds:
+                missed.setdefault(judged.name, (run, judged))
+    return list(missed.values())
 
 
 def judge(memory: Memory, metrics: Sequence[Metric], sizes: Mapping[str, int]) -> list[Judged]:
@@ -285,11 +330,15 @@ def _judged(
 # --- in words -------------------------------------------------------------------------------------
 
 
-def missed(judged: Judged, lines: Sequence[LineCounters], file: str) -> str:
-    """'stores use 4 of 32 bytes per sector (t.cu:41 the fewest), asked for: at least 30'."""
+def missed(judged: Judged, lines: Sequence[LineCounters], file: str, run: str = "") -> str:
+    """'stores use 4 of 32 bytes per sector (t.cu:41 the fewest), asked for: at least 30'.
+
+    `run` is what tells a further run from the first one.
+    """
     limit = "at least" if judged.at_least else "at most"
     wanted = number(judged.wanted, up=judged.at_least)
-    return f"{_measured(judged, lines, file)}, asked for: {limit} {wanted}"
+    where = f"with {run}: " if run else ""
+    return f"{where}{_measured(judged, lines, file)}, asked for: {limit} {wanted}"
 
 
 def sentences(evidence: MemoryEvidence, exercise: Exercise, variant: Variant) -> list[str]:
@@ -317,7 +366,7 @@ def sentences(evidence: MemoryEvidence, exercise: Exercise, variant: Variant) ->
     for judged, asking in found.values():
         text = "; ".join([_measured(judged, evidence.lines, variant.file), *asking])
         told.append(f"{text[:1].upper()}{text[1:]}.")
-    return told
+    return [*told, *evidence.notes]
 
 
 def number(value: float, up: bool = False) -> str:

@@ -369,13 +369,13 @@ def _decide_memory(
 def _decide_bounds(
     exercise: Exercise, variant: Variant, counted: MemoryEvidence, offered: Fraction
 ) -> _Verdict:
-    """All of the points where every bound of the variant holds, else none."""
-    judged = memory.judge(variant.memory, counted.metrics, memory.sizes_of(variant))
-    missed = [each for each in judged if not each.holds]
+    """All of the points where every bound of the variant holds in every run, else none."""
+    missed = memory.shortfalls(counted, variant)
     if not missed:
         told = " ".join(memory.sentences(counted, exercise, variant))
         return _Verdict(Status.passed, offered, offered, told)
-    told = "; ".join(memory.missed(each, counted.lines, variant.file) for each in missed)
+    told = "; ".join(memory.missed(each, run.lines, variant.file, run.run) for run, each in missed)
+    told = " ".join((f"{told}.", *counted.notes)) if counted.notes else told
     return _Verdict(Status.target_missed, gradable=offered, message=told)
 
 

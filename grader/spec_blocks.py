@@ -400,6 +400,9 @@ class Memory(Block):
     store to global memory beside the arguments. Of Triton alone: `scratch_bytes`, of
     tensors that the entry brings beside its arguments; `wave_bytes`; `growth`; `ballast`, which
     takes a GPU.
+
+    Kernels that load or store more than `most_traffic` times what the arguments hold earn no
+    points for useful bytes per sector (memory.MOST_TRAFFIC where it isn't given).
     """
 
     case: Case
@@ -413,6 +416,7 @@ class Memory(Block):
     wave_bytes: Wave | None = None
     growth: Growth | None = None
     ballast: Ballast | None = None
+    most_traffic: Positive | None = None
 
     def bounds(self) -> Iterator[tuple[tuple[str, ...], Bound]]:
         """Every bound with its key path below this block, in the order of the fields."""

@@ -1,8 +1,8 @@
-"""How Triton kernels use memory: metrics from what the interpreter saw of one call.
+"""How Triton kernels use memory: metrics from what the executor saw of one call.
 
 The metrics are named in memory.py, which also holds them against the bounds of a spec. A second
-call at four times the sizes shows what grows. The counters are the word of a process that ran
-student code, so `implausible` holds them against what the case's bytes require.
+call at four times the sizes shows what grows. The counters are the word of an untrusted process, so
+`implausible` holds them against what the case's bytes require.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from grader.cases import Case
 from grader.evidence import LineCounters, MemoryEvidence, Metric
-from grader.memory import MAX_LINES, tensors_of, too_few
+from grader.memory import MAX_LINES, Traffic, tensors_of, too_few, unearned
 from grader.spec import Exercise, Variant
 from grader.status import Status
 from grader.triton_report import Finding, Report, SiteCounters, message_of
@@ -65,7 +65,18 @@ def measure(
     metrics = [*_metrics(report, exercise, variant, case)]
     if grown is not None:
         metrics += _growth(report, grown[1])
-    return MemoryEvidence(Status.passed, "", told, tuple(metrics), lines_of(report))
+    reason = unearned(_traffic(report, exercise), exercise, variant, case)
+    status = Status.target_missed if reason else Status.passed
+    return MemoryEvidence(status, reason, told, tuple(metrics), lines_of(report))
+
+
+def _traffic(report: Report, exercise: Exercise) -> Traffic:
+    """What a call moves. Where the rules on plans refuse copies that do work, they are left out."""
+    moved = {
+        kind: sum(site.useful_bytes for site in report.sites if site.kind == kind)
+        for kind in ("load", "store", "atomic")
+    }
+    return Traffic(**moved, copied=0 if exercise.moves_data else report.copied_bytes)
 
 
 def arguments(exercise: Exercise, variant: Variant, case: Case) -> list[tuple[str, int]]:

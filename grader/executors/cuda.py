@@ -6,7 +6,7 @@ no data, and the executor runs kernels on data and has no host code.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -42,6 +42,8 @@ class PlannedNativeRunner(NativeRunner):
     _readback: Readback | None = None  # the first of the last plan
     _repeats = True  # the last plan's second call does the same as its first
     _calls: Sequence[int] = (0,)  # of a plan, that are executed
+    plan: Plan | None = None  # of the last run
+    _without: Collection[int] = ()  # places of launches among the first call's steps
 
     def close(self) -> None:
         """End every process and give the arena back."""
@@ -72,8 +74,11 @@ class PlannedNativeRunner(NativeRunner):
         what = "the first call is right, a second one with the same arguments isn't: "
         return replace(second, verdict=Verdict(Status.nondeterministic, what + second.verdict.what))
 
-    def measure(self, case: Case) -> report.Report | CaseResult:
-        """As NativeRunner.measure; nothing where nvcc may make other kernels of the file."""
+    def measure(self, case: Case, without: Collection[int] = ()) -> report.Report | CaseResult:
+        """As NativeRunner.measure; nothing where nvcc may make other kernels of the file.
+
+        Launches at the places `without` of the plan's first call are left out.
+        """
         for each in self.program.conditions[:1]:
             what = (
                 f"{self.variant.file}:{each.line} asks for {each.macro}, which nvcc may answer "
@@ -82,7 +87,25 @@ class PlannedNativeRunner(NativeRunner):
             )
             hint = "Write the same code for every compiler."
             return CaseResult(case, Verdict(Status.target_missed, what), each.line, hint=hint)
-        return super().measure(case)
+        self._without = without
+        try:
+            return super().measure(case)
+        finally:
+            self._without = ()
+
+    def is_right_without(self, case: Case, places: Collection[int]) -> bool:
+        """Whether the last run's plan, without some of its launches, gives the right result.
+
+        The executor is a fresh one: in that of another run the results of a launch that is left
+        out may still be in the device's memory. Raises as Runner.run does.
+        """
+        self._without = places
+        self._drop_worker()
+        try:
+            return super().run(case).verdict.passed
+        finally:
+            self._without = ()
+            self._drop_worker()
 
     def plan_of(self, case: Case, arguments: Sequence[Argument]) -> Plan | Reply | CaseResult:
         """The plan of a case, or why there is none; what host code did wrong is noted for later.
@@ -161,6 +184,7 @@ class PlannedNativeRunner(NativeRunner):
         made = self.plan_of(case, arguments)
         if not isinstance(made, Plan):
             return made
+        self.plan = made
         self._readback = next((s for s in made.calls[0] if isinstance(s, Readback)), None)
         tensors = {
             place: each
@@ -178,6 +202,7 @@ class PlannedNativeRunner(NativeRunner):
                 # Whoever keeps results in the device's variables is to be seen giving old ones.
                 fresh_variables=False,
                 outputs=[place for place, each in tensors.items() if each.role == "output"],
+                without=self._without,
             )
         except native_plan.NotExecutable as error:
             what = f"the emulator doesn't support {error}; this part runs on a GPU."

@@ -8,7 +8,7 @@ submission's text. What the planner says is a plan, which is held to the rules b
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from grader import hostile, plan, triton_memory, triton_report
 from grader.arena import Placed
 from grader.cases import Case
 from grader.compare import Verdict
+from grader.executors import configurations
 from grader.executors.kernels import Failure, Kernel, Kernels, PendingAssembly
 from grader.plan import Plan
 from grader.runner import MAX_DETAIL, CaseResult, Compiled, Runner
@@ -56,7 +57,13 @@ class PlannedTritonRunner(Runner):
         self._keeps_state = False  # whether each plan takes a planner of its own
         self._kernels = Kernels(self._spawn_compiler)
         self._known: set[str] = set()  # kernels that the executor at hand has
+        self.plan: Plan | None = None  # of the last run
+        self._repeats_plan = False  # whether the next run takes that plan
         self._options: dict[str, Any] = {}  # of the next execution: what is counted
+        self._configuration: int | None = None  # of the last run, where its kernels are tuned
+        self._names: list[str] = []  # of the configurations there were
+        self._suspect: int | None = None  # the first configuration with which a run has failed
+        self._tuned: set[str] = set()  # dtypes of which a case ran with every configuration
         self._compared: set[str] = set()  # dtypes for which two planners were compared
         self._launched: dict[str, Case] = {}  # the first case that launched each kernel
 
@@ -71,20 +78,73 @@ class PlannedTritonRunner(Runner):
         super().fresh_worker()
         self._drop_planner()
 
-    def measure(self, case: Case, wave: int = 0) -> triton_report.Report | CaseResult:
+    def run(self, case: Case) -> CaseResult:
+        """Run one case; where kernels are tuned, with the configuration that falls to it.
+
+        A dtype's first case runs with every configuration. Once one has failed, all cases that
+        follow run with that one, so that they show the same. Raises as Runner.run does.
+        """
+        self._configuration = None
+        result = super().run(case)
+        if self._configuration is None:  # nothing was executed, or nothing is tuned
+            return result
+        if result.verdict.passed and case.dtype not in self._tuned:
+            self._tuned.add(case.dtype)
+            result = self._with_others(case, result)
+        if result.verdict.passed:
+            return result
+        self._suspect = self._configuration
+        label = configurations.label(self._configuration, self._names)
+        verdict = replace(result.verdict, what=f"{result.verdict.what} It ran with {label}.")
+        return replace(result, verdict=verdict)
+
+    def measure(
+        self,
+        case: Case,
+        wave: int = 0,
+        without: Collection[int] = (),
+        configuration: int | None = None,
+    ) -> triton_report.Report | CaseResult:
         """Run a case with every access counted: what was seen, or how the run failed.
 
-        `wave` is how many programs run at once, 0 where it doesn't matter. Raises what `run`
-        raises.
+        `wave` is how many programs run at once, 0 where it doesn't matter; launches at the places
+        `without` of the plan are left out; `configuration` stands in for the one that a tuning
+        chose. Raises what `run` raises.
         """
         reports: list[triton_report.Report] = []
-        self._options = {"count": True, "wave": wave}
         self._on_report = reports.append
+        options = {"count": True, "wave": wave, "without": sorted(without)}
         try:
-            result = self.run(case)
+            result = self._run_with(case, {**options, "configuration": configuration})
         finally:
-            self._options, self._on_report = {}, None
+            self._on_report = None
         return reports[-1] if result.verdict.passed and reports else result
+
+    def is_right_without(self, case: Case, places: Collection[int]) -> bool:
+        """Whether the last run's plan, without some of its launches, gives the right result."""
+        self._repeats_plan = True
+        try:
+            options = {"without": sorted(places), "configuration": None, "races": False}
+            return self._run_with(case, options).verdict.passed
+        finally:
+            self._repeats_plan = False
+
+    def _run_with(self, case: Case, options: dict[str, Any]) -> CaseResult:
+        self._options = options
+        try:
+            return super().run(case)
+        finally:
+            self._options = {}
+
+    def _with_others(self, case: Case, result: CaseResult) -> CaseResult:
+        """A case that passed, run with the other configurations: the first result that fails."""
+        done = self._configuration
+        for number in range(min(len(self._names), configurations.MAX_TRIED)):
+            if number == done or not result.verdict.passed:
+                continue
+            self._configuration = number
+            result = self._run_with(case, {"configuration": number})
+        return result
 
     def plan_of(self, case: Case, arguments: Sequence[Argument]) -> Plan | CaseResult:
         """The plan of a case before the rules are applied, or why there is none.
@@ -136,9 +196,10 @@ class PlannedTritonRunner(Runner):
         return self._load_failure
 
     def _ask(self, case: Case, arguments: Sequence[Argument]) -> Reply | Death | CaseResult:
-        planned = self._planned(case, arguments)
+        planned = self.plan if self._repeats_plan else self._planned(case, arguments)
         if isinstance(planned, CaseResult):
             return planned
+        self.plan = planned
         kernels: list[Kernel] = []
         for wanted in planned.specialisations:
             kernel = self._kernels.translate(wanted)
@@ -152,6 +213,7 @@ class PlannedTritonRunner(Runner):
             "kernels": [each.name for each in kernels],
             "ttir": new,
             "races": True,
+            "configuration": self._configured(case, planned),
             **self._options,
         }
         answer = self._worker.ask_at_length(
@@ -161,11 +223,22 @@ class PlannedTritonRunner(Runner):
             self._known.update(new)
         return answer
 
+    def _configured(self, case: Case, planned: Plan) -> int | None:
+        """The configuration that a case is run with; None where its kernels aren't tuned."""
+        if self._options:
+            return None
+        self._names = configurations.names_of(planned)
+        if self._names:
+            mine = configurations.first_for(case, len(self._names))
+            suspect = None if self._suspect is None else self._suspect % len(self._names)
+            self._configuration = mine if suspect is None else suspect
+        return self._configuration
+
     def _planned(self, case: Case, arguments: Sequence[Argument]) -> Plan | CaseResult:
         """The plan of a case, held to the rules."""
         is_first = case.dtype not in self._compared
-        if is_first or self._options.get("count"):
-            self._drop_planner()  # whose autotuners have chosen already, and tell no trials
+        if is_first:
+            self._drop_planner()
         made = self.plan_of(case, arguments)
         if isinstance(made, CaseResult):
             return made

@@ -17,6 +17,7 @@ from .notes import note
 
 _ticks = itertools.count(1)
 _tuners: list[Any] = []  # that are choosing, the innermost last
+_tuned: tuple[Any, set[int]] = (None, set())  # a plan's recorder, and who has chosen in that plan
 
 
 def is_undecided(trial: int) -> bool:
@@ -59,6 +60,7 @@ def install() -> None:
     original = autotuner.Autotuner.run
 
     def run(self: Any, *args: Any, **kwargs: Any) -> Any:
+        _forget_other_plans(self)
         fake_tensors.recorder.trials += 1
         _tuners.append(self)
         try:
@@ -70,3 +72,13 @@ def install() -> None:
     # A cache on the disk would outlive the process.
     if hasattr(autotuner.Autotuner, "check_disk_cache"):
         autotuner.Autotuner.check_disk_cache = lambda self, key, configs, tune: tune()
+
+
+def _forget_other_plans(tuner: Any) -> None:
+    """Have a tuner choose anew in each plan: its trials are what tells of its configurations."""
+    global _tuned
+    if _tuned[0] is not fake_tensors.recorder:
+        _tuned = (fake_tensors.recorder, set())
+    if id(tuner) not in _tuned[1]:
+        _tuned[1].add(id(tuner))
+        tuner.cache.clear()

@@ -59,9 +59,9 @@ class PlanExecutor:
 
         `document` has the `plan`, the names of its `kernels` in the order of its specialisations,
         and the `ttir` of those that are new. With `count` accesses are counted, `wave` programs at
-        a time; with `races` races between programs are looked for; launches of the specialisations
-        in `without` are left out; `configuration` is the trial of each tuning that stands in for
-        the one that the planner chose. Raises Refused.
+        a time; with `races` races between programs are looked for; the launches at the places
+        `without` among the call's steps are left out; `configuration` numbers the trial of each
+        tuning that stands in for the one that the planner chose. Raises Refused.
         """
         try:
             for name, given in document["ttir"].items():
@@ -185,21 +185,30 @@ class _Run:
 
     def all_steps(self) -> None:
         """Run every step of the call, trials of tunings but for the one that stands in."""
-        configuration = self._document.get("configuration")
         trials: list[Mapping[str, Any]] = []
-        for step in self._steps:
+        for place, step in enumerate(self._steps):
             if step["do"] == "launch" and step["trial"] >= 0:
                 if trials and trials[-1]["trial"] != step["trial"]:
                     trials = []
                 trials.append(step)
                 continue
             chosen = step
-            if step["do"] == "launch" and trials:
-                if configuration is not None and configuration < len(trials):
-                    chosen = trials[configuration]
-                trials = []
-            if chosen["do"] in self._do:
+            if step["do"] == "launch":
+                chosen, trials = self._configured(step, trials), []
+            if chosen["do"] in self._do and place not in self._without:
                 self._do[chosen["do"]](chosen)
+
+    def _configured(
+        self, launch: Mapping[str, Any], trials: Sequence[Mapping[str, Any]]
+    ) -> Mapping[str, Any]:
+        """The trial that stands in for a launch; the launch where nothing has tuned its kernel."""
+        configuration = self._document.get("configuration")
+        name = self._name_of(launch)
+        same = [each for each in trials if self._name_of(each) == name]
+        return launch if configuration is None or not same else same[configuration % len(same)]
+
+    def _name_of(self, launch: Mapping[str, Any]) -> str:
+        return self._document["plan"]["specialisations"][launch["specialisation"]]["function"]
 
     def report(self) -> dict[str, Any]:
         """What was observed."""
@@ -280,8 +289,6 @@ class _Run:
     # --- launches ---------------------------------------------------------------------------------
 
     def _launch(self, step: Mapping[str, Any]) -> None:
-        if step["specialisation"] in self._without:
-            return
         module = self._modules[step["specialisation"]]
         arguments = [self._argument(each) for each in step["arguments"]]
         live = [buffer for each in self._placed if (buffer := each.for_kernels()) is not None]

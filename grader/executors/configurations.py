@@ -1,0 +1,65 @@
+"""Configurations that an autotuner chooses from, read from the trials in a plan.
+
+A GPU's clock decides which one runs there; without one each of them has to be right. The executor
+(worker/ttir/plans.py) takes the number of a configuration and lets it stand in for the chosen one:
+in a tuning with fewer configurations they begin again at the first.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+from grader import hostile
+from grader.cases import Case
+from grader.plan import Launch, Plan, Specialisation
+
+MAX_TRIED = 64  # configurations that one case is run with
+_MAX_WORDS = 120  # characters of a configuration's name
+
+
+def names_of(plan: Plan) -> list[str]:
+    """The configurations of the first call's longest tuning in words; [] where nothing is tuned.
+
+    'BLOCK=64 num_warps=8': what differs between its configurations.
+    """
+    longest: list[Specialisation] = []
+    trials: list[Launch] = []
+    for step in plan.calls[0]:
+        if not isinstance(step, Launch):
+            continue
+        if step.trial >= 0:
+            if trials and trials[-1].trial != step.trial:
+                trials = []
+            trials.append(step)
+        if step.trial >= 0 or not trials:
+            continue
+        function = _kernel(plan, step).function
+        same = [made for each in trials if (made := _kernel(plan, each)).function == function]
+        longest = max(longest, same, key=len)
+        trials = []
+    return _names(longest) if len(longest) > 1 else []
+
+
+def first_for(case: Case, count: int) -> int:
+    """Which of so many configurations a case is run with: the same whenever it is run."""
+    digest = hashlib.sha256(str(case).encode()).digest()
+    return int.from_bytes(digest[:8], "little") % count
+
+
+def label(number: int, names: Sequence[str]) -> str:
+    """'configuration 2 of 5 (BLOCK=64)'."""
+    name = f" ({names[number]})" if names[number] else ""
+    return f"configuration {number + 1} of {len(names)}{name}"
+
+
+def _kernel(plan: Plan, launch: Launch) -> Specialisation:
+    return plan.specialisations[launch.specialisation]
+
+
+def _names(kernels: Sequence[Specialisation]) -> list[str]:
+    values = [{**each.constants, **each.options} for each in kernels]
+    keys = dict.fromkeys(key for each in values for key in each)
+    differing = [key for key in keys if any(each.get(key) != values[0].get(key) for each in values)]
+    words = [" ".join(f"{key}={each.get(key)}" for key in differing) for each in values]
+    return [hostile.one_line(hostile.clean(each), _MAX_WORDS) for each in words]

@@ -1,0 +1,72 @@
+"""Launches that a plan's result doesn't need: their traffic says nothing about the work.
+
+A launch is needless where the result is as right without it. They are tried one after the other in
+the order of the plan, each without those that were needless before it, so that of two launches that
+do the same work one stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+
+from grader import hostile
+from grader.cases import Case
+from grader.plan import Launch, Plan
+from grader.plan.model import Copy, HostOp, Upload
+
+MOST_TRIED = 16  # groups of launches that are left out, one after the other
+_MAX_NAME = 60  # characters of a kernel's name
+
+
+def places(
+    plan: Plan, case: Case, is_right_without: Callable[[Case, Collection[int]], bool]
+) -> frozenset[int]:
+    """The places of needless launches among the steps of a plan's first call.
+
+    More than MOST_TRIED launches are tried kernel by kernel; kernels after the last that is tried
+    are taken to be needed.
+    """
+    steps = plan.calls[0]
+    launches = {place for place, step in enumerate(steps) if _counts(step)}
+    # Without any launch nothing can have been computed, unless something else moves data.
+    moves = any(isinstance(step, Copy | HostOp | Upload) for step in steps)
+    left_out: frozenset[int] = frozenset()
+    for group in _groups(plan, launches):
+        without = left_out | group
+        if (moves or without != launches) and is_right_without(case, without):
+            left_out = without
+    return left_out
+
+
+def sentences(plan: Plan, left_out: Collection[int], file: str) -> Iterator[str]:
+    """'pad, launched at t.py:30, changes nothing of the result: its traffic doesn't count.'"""
+    told: dict[tuple[str, int], int] = {}
+    for place in sorted(left_out):
+        step = plan.calls[0][place]
+        key = (_name_of(plan, step), step.line)
+        told[key] = told.get(key, 0) + 1
+    for (name, line), times in told.items():
+        at = f" at {file}:{line}" if line else ""
+        often = f" {times} times" if times > 1 else ""
+        which = f"{name}, launched{often}{at}"
+        yield f"{which}, changes nothing of the result: its traffic doesn't count."
+
+
+def _counts(step: object) -> bool:
+    return isinstance(step, Launch) and step.trial < 0
+
+
+def _groups(plan: Plan, launches: Collection[int]) -> list[frozenset[int]]:
+    """The launches one by one, or by kernel where there are too many."""
+    if len(launches) <= MOST_TRIED:
+        return [frozenset({place}) for place in sorted(launches)]
+    by_name: dict[str, set[int]] = {}
+    for place in sorted(launches):
+        by_name.setdefault(_name_of(plan, plan.calls[0][place]), set()).add(place)
+    return [frozenset(group) for group in by_name.values()][:MOST_TRIED]
+
+
+def _name_of(plan: Plan, launch: Launch) -> str:
+    kernel = plan.specialisations[launch.specialisation]
+    name = getattr(kernel, "function", None) or getattr(kernel, "kernel", "")
+    return hostile.one_line(hostile.clean(name), _MAX_NAME)

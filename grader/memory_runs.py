@@ -1,0 +1,219 @@
+"""Which runs of a variant are measured for its use of memory, and what they say together.
+
+    the spec's case     with every launch, and again without those that change nothing of the result
+    a size beside it    drawn by the grader's seed, of the same divisibility: it has to hold the
+                        bounds too, so that nothing is won by knowing the spec's case
+    configurations      of a tuned kernel: a GPU's clock may choose any of them
+
+The runs of a language are made by `TritonRuns` and `NativeRuns`; `measure` is the same for both.
+"""
+
+from __future__ import annotations
+
+import random
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+from grader import memory, triton_memory
+from grader.cases import Case, fixed_case
+from grader.evidence import MemoryEvidence
+from grader.executors import PlannedNativeRunner, PlannedTritonRunner, configurations, needless
+from grader.plan import Plan
+from grader.runner import CaseResult
+from grader.spec import Exercise, Variant
+from grader.spec_blocks import GROWTH
+from grader.status import Status
+
+MOST_CONFIGURATIONS = 32  # that are measured
+_KEPT = 4  # further runs that evidence keeps, but the one at other sizes
+_CLASS = 64  # how a size divides by powers of two matters up to here
+_MOST_LARGER = (4, 3)  # a size beside another is at most this much larger
+BESIDE = "a size drawn beside the case"
+
+
+class Runs(ABC):
+    """Runs of one variant in which accesses are counted."""
+
+    def __init__(self, exercise: Exercise, variant: Variant) -> None:
+        self.exercise = exercise
+        self.variant = variant
+
+    @property
+    @abstractmethod
+    def plan(self) -> Plan | None:
+        """The plan of the last run."""
+
+    @abstractmethod
+    def evidence(
+        self, case: Case, without: Collection[int] = (), configuration: int | None = None
+    ) -> MemoryEvidence:
+        """What a run shows; launches at the places `without` of the plan are left out."""
+
+    @abstractmethod
+    def is_right_without(self, case: Case, places: Collection[int]) -> bool:
+        """Whether the last plan's result is right if some of its launches are left out."""
+
+
+class TritonRuns(Runs):
+    """Runs of Triton kernels in the executor of TTIR. `lines` are those of the source."""
+
+    def __init__(
+        self,
+        exercise: Exercise,
+        variant: Variant,
+        runner: PlannedTritonRunner,
+        lines: Sequence[str],
+    ) -> None:
+        super().__init__(exercise, variant)
+        self._runner = runner
+        self._lines = lines
+
+    @property
+    def plan(self) -> Plan | None:
+        """The plan of the last run."""
+        return self._runner.plan
+
+    def evidence(
+        self, case: Case, without: Collection[int] = (), configuration: int | None = None
+    ) -> MemoryEvidence:
+        """What a run shows, and one at larger sizes where the spec bounds what grows."""
+        block = self.variant.memory
+        wave = block.wave_bytes.programs if block.wave_bytes is not None else 0
+        grown = None
+        if block.growth is not None:
+            larger = _grown(case, block.growth.sizes)
+            report = self._runner.measure(larger, configuration=configuration)
+            if without and not isinstance(report, CaseResult):
+                places = needless.places(self._runner.plan, larger, self.is_right_without)
+                report = self._runner.measure(larger, 0, places, configuration)
+            if isinstance(report, CaseResult):
+                return _failed(report, larger)
+            grown = (larger, report)
+        report = self._runner.measure(case, wave, without, configuration)
+        if isinstance(report, CaseResult):
+            return _failed(report, case)
+        return triton_memory.measure(report, self.exercise, self.variant, case, self._lines, grown)
+
+    def is_right_without(self, case: Case, places: Collection[int]) -> bool:
+        """Whether the last plan's result is right if some of its launches are left out."""
+        return self._runner.is_right_without(case, places)
+
+
+class NativeRuns(Runs):
+    """Runs of CUDA C++ in the emulator."""
+
+    def __init__(self, exercise: Exercise, variant: Variant, runner: PlannedNativeRunner) -> None:
+        super().__init__(exercise, variant)
+        self._runner = runner
+
+    @property
+    def plan(self) -> Plan | None:
+        """The plan of the last run."""
+        return self._runner.plan
+
+    def evidence(
+        self, case: Case, without: Collection[int] = (), configuration: int | None = None
+    ) -> MemoryEvidence:
+        """What a run shows; nothing in CUDA C++ has configurations."""
+        report = self._runner.measure(case, without)
+        if isinstance(report, CaseResult):
+            return _failed(report, case)
+        lines = {pc: site.line for pc, site in (self._runner.program.sites or {}).items()}
+        return memory.measure(report, lines, self.exercise, self.variant, case)
+
+    def is_right_without(self, case: Case, places: Collection[int]) -> bool:
+        """Whether the last plan's result is right if some of its launches are left out."""
+        return self._runner.is_right_without(case, places)
+
+
+def measure(runs: Runs, seed: int) -> MemoryEvidence:
+    """How a variant uses memory in all the runs that count."""
+    case = fixed_case(runs.exercise, runs.variant, runs.variant.memory.case, seed)
+    first, without = _contributing(runs, case)
+    if first.status is not Status.passed:
+        return first
+    names = configurations.names_of(runs.plan)
+    further = [
+        replace(runs.evidence(case, without, number), run=configurations.label(number, names))
+        for number in range(len(names[:MOST_CONFIGURATIONS]))
+    ]
+    beside = case_beside(runs.exercise, runs.variant, case)
+    if beside is not None:
+        sizes = " ".join(f"{name}={value}" for name, value in beside.sizes)
+        other = replace(_contributing(runs, beside)[0], run=f"{BESIDE} ({sizes})")
+        further.insert(0, other)
+    return _joined(first, further, runs.variant, len(names))
+
+
+def case_beside(exercise: Exercise, variant: Variant, case: Case) -> Case | None:
+    """A case of somewhat larger sizes that divide as the given ones do, drawn by its seed.
+
+    A size that a spec allows a few values only stays what it is, and so does one too small to have
+    a neighbour; None where that is so of each. Equal sizes stay equal.
+    """
+    drawn = random.Random(f"{case.seed} {exercise.name} {variant.name} {case}")
+    chosen: dict[int, int] = {}
+    for name, value in case.sizes:
+        if not _is_free(exercise, name):
+            chosen[value] = value
+    for _, value in case.sizes:
+        if value not in chosen:
+            chosen[value] = drawn.choice(_sizes_beside(value) or [value])
+    beside = replace(case, sizes=tuple((name, chosen[value]) for name, value in case.sizes))
+    return None if beside == case else beside
+
+
+def _is_free(exercise: Exercise, name: str) -> bool:
+    """Whether some size class lets a size be more than one of a few values."""
+    rules = [each[name] for classes in exercise.sizes.values() for each in classes]
+    return any(rule.choices is None and rule.low < rule.high for rule in rules)
+
+
+def _sizes_beside(value: int) -> list[int]:
+    """Sizes above one that divide by the same powers of two."""
+    step = min(value & -value, _CLASS)
+    times, parts = _MOST_LARGER
+    above = range(value + step, value * times // parts + 1, step)
+    return [size for size in above if min(size & -size, _CLASS) == step]
+
+
+def _contributing(runs: Runs, case: Case) -> tuple[MemoryEvidence, frozenset[int]]:
+    """What a run shows without the launches that the result doesn't need, and their places."""
+    seen = runs.evidence(case)
+    if seen.status is not Status.passed:
+        return seen, frozenset()
+    plan = runs.plan
+    places = needless.places(plan, case, runs.is_right_without)
+    if not places:
+        return seen, places
+    notes = tuple(needless.sentences(plan, places, runs.variant.file))
+    return replace(runs.evidence(case, places), notes=notes), places
+
+
+def _joined(
+    first: MemoryEvidence, further: Sequence[MemoryEvidence], variant: Variant, tuned: int
+) -> MemoryEvidence:
+    """One evidence of all runs. One that failed decides; of the others the worst are kept."""
+    failed = next((each for each in further if each.status is not Status.passed), None)
+    if failed is not None:
+        return replace(first, status=failed.status, reason=f"with {failed.run}: {failed.reason}")
+    kept = []
+    for each in further:
+        is_missed = bool(memory.shortfalls(each, variant))
+        if each.run.startswith(BESIDE) or (is_missed and len(kept) < _KEPT):
+            kept.append(each if is_missed else replace(each, lines=()))
+    notes = [f"It is the same with {each.run}." for each in kept[:1] if each.lines == ()]
+    if tuned:
+        counted = min(tuned, MOST_CONFIGURATIONS)
+        notes.append(f"Of {tuned} configurations {counted} were measured; the worst counts.")
+    return replace(first, notes=(*first.notes, *notes), further=tuple(kept))
+
+
+def _grown(case: Case, names: Collection[str]) -> Case:
+    sizes = tuple((name, value * GROWTH if name in names else value) for name, value in case.sizes)
+    return replace(case, sizes=sizes)
+
+
+def _failed(result: CaseResult, case: Case) -> MemoryEvidence:
+    return MemoryEvidence(result.status, result.verdict.what, str(case))
