@@ -15,6 +15,7 @@
 #include "json.h"
 #include "managed.h"
 #include "plan.h"
+#include "state.h"
 
 // Kernels are linked, never run; their code asks for these.
 __thread warpgrade::Index3 warpgrade_block_index asm("blockIdx");
@@ -32,7 +33,9 @@ namespace {
 using plan::base64;
 using plan::Buffer;
 using plan::Buffers;
+using plan::current;
 using plan::Kind;
+using plan::KernelName;
 using plan::number;
 using plan::quoted;
 
@@ -40,21 +43,6 @@ constexpr std::size_t most_steps = 20'000;                    // of a call
 constexpr std::size_t most_uploaded = std::size_t{1} << 20;   // bytes of a call
 constexpr std::size_t most_text = std::size_t{7} << 18;       // bytes of a call
 constexpr std::size_t most_printed = 16'000;
-
-struct KernelName {
-    std::string name, function, thunk;
-    unsigned line;
-};
-
-struct Plan {
-    Buffers buffers;
-    std::vector<KernelName> kernels;
-    std::string calls[2];
-    std::size_t call = 0, calls_begun = 0, steps = 0, uploaded = 0;
-    std::string printed, excess;
-    bool told_of_time = false, told_of_data = false, read_managed = false;
-};
-Plan current;
 
 // ---- Steps --------------------------------------------------------------------------------------
 
@@ -330,57 +318,4 @@ void printed(const char* text, size_t length) {
 
 }  // namespace work
 
-namespace plan {
-
-void begin() {
-    current = {};
-    forget_managed();
-}
-
-void add_argument(int argument, const void* low, std::size_t bytes, bool) {
-    current.buffers.add(
-        {Kind::argument, argument, reinterpret_cast<Address>(low), bytes, "", 0, false, 0, 0});
-}
-
-void begin_call() {
-    current.call = current.calls_begun++;
-    current.steps = current.uploaded = 0;
-    current.read_managed = false;
-}
-
-void report_left_behind() {
-    for (const Buffer& each : current.buffers) {
-        if (!each.is_allocated() || each.freed || each.last_call == current.call) continue;
-        report_finding(FindingKind::leak, each.pc, nullptr, 0, nullptr,
-                       "a cudaMalloc of %zu bytes is never freed", each.bytes);
-    }
-}
-
-const std::string& excess() { return current.excess; }
-
-std::string text() {
-    static const char* const kinds[] = {"argument", "device", "managed", "symbol"};
-    std::string result = "{\"version\":1,\"language\":\"cuda\",\"buffers\":[";
-    for (std::size_t i = 0; i < current.buffers.size(); ++i) {
-        const Buffer& each = current.buffers[i];
-        result += std::string(i ? ",\n" : "") + "{\"bytes\":" + number(each.bytes) +
-                  ",\"argument\":" + (each.argument < 0 ? "null" : number(each.argument)) +
-                  ",\"kind\":\"" + kinds[static_cast<int>(each.kind)] +
-                  "\",\"name\":" + quoted(each.name.substr(0, 400)) +
-                  ",\"line\":" + number(each.line) + "}";
-    }
-    result += "],\"specialisations\":[";
-    for (std::size_t i = 0; i < current.kernels.size(); ++i) {
-        const KernelName& each = current.kernels[i];
-        result += std::string(i ? ",\n" : "") + "{\"kernel\":" + quoted(each.name) +
-                  ",\"line\":" + number(each.line) + "}";
-    }
-    result += "],\"calls\":[";
-    for (std::size_t i = 0; i < current.calls_begun; ++i) {
-        result += (i ? ",\n[" : "[") + current.calls[i] + "]";
-    }
-    return result + "],\"printed\":" + quoted(current.printed) + "}";
-}
-
-}  // namespace plan
 }  // namespace warpgrade
