@@ -7,7 +7,7 @@
 
 A pointer into host memory, which no kernel may follow, names the buffer HOST. Counts stand before
 lists, lengths before bytes. emulator/runtime/executor/ reads it. Streams and events are left out:
-the order in which host code asked is one of those that they allow.
+the order in which host code asked is one of those that they allow, plan/order.py gives another.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from dataclasses import replace
 from grader.emulator.report import Copies, Report
 from grader.plan import Launch, Plan
 from grader.plan.model import Alloc, Copy, Fill, Free, Readback, Refused, Step, Upload, View
+from grader.plan.order import reorder
 
 _MAGIC, _VERSION = 0x58454757, 1
 _COUNTERS, _FRESH_VARIABLES = 1, 2
@@ -40,6 +41,7 @@ def document(
     fresh_variables: bool = True,
     outputs: Collection[int] = (),
     without: Collection[int] = (),
+    reordered: bool = False,
 ) -> bytes:
     """The steps of these calls of a plan, one after another.
 
@@ -47,6 +49,7 @@ def document(
     left there. Not with `fresh_variables`, `__device__` variables are as the last plan left them.
     Raises NotExecutable. Where a plan's second call relies on what the first one left behind,
     `calls` has to be (0, 1). The first call's steps at the places `without` are left out.
+    `reordered`: kernels run in another order that streams and events allow.
     """
     encoder = _Encoder(plan)
     poison = [
@@ -57,7 +60,7 @@ def document(
     steps = [
         made
         for place, call in enumerate(calls)
-        for step in (*(poison if place else ()), *_without(plan, call, without))
+        for step in (*(poison if place else ()), *_steps(plan, call, without, reordered))
         if (made := encoder.step(step)) is not None
     ]
     buffers = [
@@ -72,9 +75,10 @@ def document(
     return header + _listed(buffers) + _listed(encoder.kernels) + _listed(steps)
 
 
-def _without(plan: Plan, call: int, left_out: Collection[int]) -> list[Step]:
+def _steps(plan: Plan, call: int, without: Collection[int], reordered: bool) -> Sequence[Step]:
     steps = enumerate(plan.calls[call])
-    return [step for place, step in steps if call or place not in left_out]
+    kept = [step for place, step in steps if call or place not in without]
+    return reorder(kept) if reordered else kept
 
 
 def repeats(plan: Plan) -> bool:

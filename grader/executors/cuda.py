@@ -6,9 +6,10 @@ no data, and the executor runs kernels on data and has no host code.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from grader import hostile, native_plan, plan
@@ -31,6 +32,13 @@ _NO_RESULTS_ON_THE_HOST = (
     "next kernel needs of the last one has to stay on the device."
 )
 
+_AS_ASKED: Mapping[str, Any] = MappingProxyType({"calls": (0,)})
+_AGAIN = "the first call is right, a second one with the same arguments isn't: "
+_REORDERED = (
+    "kernels on different streams wait for each other by luck alone: in another order that streams "
+    "and events allow, "
+)
+
 
 class PlannedNativeRunner(NativeRunner):
     """Runs the cases of one CUDA C++ variant by plan. Its program must be a planned one."""
@@ -40,8 +48,10 @@ class PlannedNativeRunner(NativeRunner):
     _readable: Sequence[tuple[int, int, bool]] = ()  # buffers that a planner may read
     _planned_report: report.Report | None = None
     _readback: Readback | None = None  # the first of the last plan
-    _repeats = True  # the last plan's second call does the same as its first
-    _calls: Sequence[int] = (0,)  # of a plan, that are executed
+    _way = _AS_ASKED
+    # In which the last plan must be right, too: the status where it isn't, words before what is
+    # wrong, the way.
+    _other_ways: Sequence[tuple[Status, str, Mapping[str, Any]]] = ()
     plan: Plan | None = None  # of the last run
     _without: Collection[int] = ()  # places of launches among the first call's steps
 
@@ -56,23 +66,24 @@ class PlannedNativeRunner(NativeRunner):
         self._drop_planner()
 
     def run(self, case: Case) -> CaseResult:
-        """Run one case; where its second call would do other work, that one as well.
+        """Run one case; one that passes also with its second call, and in another order.
 
-        It's the second one that is timed: the first may have set something up. Raises as
+        The second call is the one that is timed: where it isn't the first again, that one may have
+        set something up. Of streams that don't wait for each other either may be first. Raises as
         Runner.run does.
         """
         first = super().run(case)
-        if not first.verdict.passed or self._repeats:
+        if not first.verdict.passed or self._operation is Operation.measure:
             return first
-        self._calls = (0, 1)
-        try:
-            second = super().run(case)
-        finally:
-            self._calls = (0,)
-        if second.verdict.passed:
-            return first
-        what = "the first call is right, a second one with the same arguments isn't: "
-        return replace(second, verdict=Verdict(Status.nondeterministic, what + second.verdict.what))
+        for status, words, way in self._other_ways:
+            self._way = way
+            try:
+                other = super().run(case)
+            finally:
+                self._way = _AS_ASKED
+            if not other.verdict.passed:
+                return replace(other, verdict=Verdict(status, words + other.verdict.what))
+        return first
 
     def measure(self, case: Case, without: Collection[int] = ()) -> report.Report | CaseResult:
         """As NativeRunner.measure; nothing where nvcc may make other kernels of the file.
@@ -191,18 +202,19 @@ class PlannedNativeRunner(NativeRunner):
             for place, each in enumerate(self.exercise.signature(self.variant))
             if isinstance(each, Tensor)
         }
+        outputs = [place for place, each in tensors.items() if each.role == "output"]
         try:
-            # What a call changes of its input can't be given to a second one.
-            inout = any(each.role == "inout" for each in tensors.values())
-            self._repeats = inout or native_plan.repeats(made)
+            if self._way is _AS_ASKED:
+                inout = any(each.role == "inout" for each in tensors.values())
+                self._other_ways = list(_ways(made, inout))
             document = native_plan.document(
                 made,
-                self._calls,
                 counters=self._operation is Operation.measure,
                 # Whoever keeps results in the device's variables is to be seen giving old ones.
                 fresh_variables=False,
-                outputs=[place for place, each in tensors.items() if each.role == "output"],
+                outputs=outputs,
                 without=self._without,
+                **self._way,
             )
         except native_plan.NotExecutable as error:
             what = f"the emulator doesn't support {error}; this part runs on a GPU."
@@ -254,6 +266,17 @@ class PlannedNativeRunner(NativeRunner):
         if self._planner is not None:
             self._planner.close()
             self._planner = None
+
+
+def _ways(made: Plan, inout: bool) -> Iterator[tuple[Status, str, Mapping[str, Any]]]:
+    """The ways to execute a plan that may show what the first call, as asked, doesn't.
+
+    `inout`: a call changes what it is given, so that a second one can't be given the same.
+    """
+    if not inout and not native_plan.repeats(made):
+        yield Status.nondeterministic, _AGAIN, {"calls": (0, 1)}
+    if native_plan.document(made) != native_plan.document(made, reordered=True):
+        yield Status.data_race, _REORDERED, {"calls": (0,), "reordered": True}
 
 
 def _is_on_host(argument: Argument) -> bool:

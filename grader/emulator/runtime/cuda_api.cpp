@@ -11,7 +11,7 @@
 // What a handle points to. A destroyed one is used again as late as possible, so that using its
 // handle is noticed.
 struct warpgrade_stream {
-    bool alive;
+    bool alive, waits_for_default;
 };
 struct warpgrade_event {
     bool alive, recorded, timed;
@@ -48,11 +48,11 @@ T* new_handle(T (&table)[most_handles], size_t& count) {
     return nullptr;
 }
 
-cudaError_t new_stream(cudaStream_t* stream) {
+cudaError_t new_stream(cudaStream_t* stream, unsigned flags) {
     if (!stream) return fail(cudaErrorInvalidValue);
     *stream = new_handle(streams, stream_count);
     if (!*stream) return fail(cudaErrorMemoryAllocation);
-    **stream = {true};
+    **stream = {true, !(flags & cudaStreamNonBlocking)};
     return cudaSuccess;
 }
 
@@ -145,6 +145,10 @@ unsigned number_of(cudaStream_t stream) {
     return stream < streams ? 0 : static_cast<unsigned>(stream - streams) + 1;
 }
 
+bool waits_for_default(unsigned stream) {
+    return stream && streams[stream - 1].waits_for_default;
+}
+
 void forget_streams_and_events() { stream_count = event_count = 0; }
 
 }  // namespace warpgrade
@@ -153,17 +157,15 @@ using namespace warpgrade;
 
 extern "C" {
 
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
+    WARPGRADE_HOST_CALL();
+    return new_stream(stream, flags);
+}
 cudaError_t cudaStreamCreate(cudaStream_t* stream) {
-    WARPGRADE_HOST_CALL();
-    return new_stream(stream);
+    return cudaStreamCreateWithFlags(stream, cudaStreamDefault);
 }
-cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
-    WARPGRADE_HOST_CALL();
-    return new_stream(stream);
-}
-cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned, int) {
-    WARPGRADE_HOST_CALL();
-    return new_stream(stream);
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int) {
+    return cudaStreamCreateWithFlags(stream, flags);
 }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
     WARPGRADE_HOST_CALL();
@@ -173,7 +175,9 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
     WARPGRADE_HOST_CALL();
-    return is_stream(stream) ? cudaSuccess : fail(cudaErrorInvalidResourceHandle);
+    if (!is_stream(stream)) return fail(cudaErrorInvalidResourceHandle);
+    if (number_of(stream)) work::synchronised(WARPGRADE_CALLER);
+    return cudaSuccess;
 }
 cudaError_t cudaStreamQuery(cudaStream_t stream) { return cudaStreamSynchronize(stream); }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
@@ -205,7 +209,9 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
     WARPGRADE_HOST_CALL();
-    return is_event(event) ? cudaSuccess : fail(cudaErrorInvalidResourceHandle);
+    if (!is_event(event)) return fail(cudaErrorInvalidResourceHandle);
+    if (event->recorded) work::synchronised(WARPGRADE_CALLER);
+    return cudaSuccess;
 }
 cudaError_t cudaEventQuery(cudaEvent_t event) { return cudaEventSynchronize(event); }
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEvent_t end) {

@@ -19,6 +19,8 @@ cudaError_t fail(cudaError_t error);
 
 bool is_stream(cudaStream_t stream);  // a stream that exists, or the default one
 unsigned number_of(cudaStream_t stream);
+// Whether a stream, by its number, and the default one wait for each other's work.
+bool waits_for_default(unsigned stream);
 
 // The most dynamic shared memory that this kernel may be launched with.
 size_t dynamic_shared_limit(const void* function);

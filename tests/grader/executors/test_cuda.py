@@ -103,3 +103,49 @@ def test_what_nvcc_may_compile_otherwise_earns_nothing_for_memory(tmp_path) -> N
             seen.append(session.memory(exercise, variant))
     assert [each.status for each in seen] == [Status.passed, Status.target_missed]
     assert f"{variant.file}:{source.count(chr(10)) + 1} asks for CUDART_VERSION" in seen[1].reason
+
+
+TWO_STREAMS = """
+#include <cuda_runtime.h>
+__global__ void negate(const float* x, float* t, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) t[i] = -x[i];
+}
+__global__ void finish(const float* x, const float* t, float* out, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) out[i] = x[i] / (1.0f + expf(t[i]));
+}
+extern "C" void silu(const float* x, float* out, int n) {
+    float* t;
+    cudaMalloc(&t, n * sizeof(float));
+    cudaStream_t one, two;
+    cudaStreamCreate(&one);
+    cudaStreamCreate(&two);
+    cudaEvent_t done;
+    cudaEventCreate(&done);
+    negate<<<(n + 255) / 256, 256, 0, FIRST>>>(x, t, n);
+    WAIT
+    finish<<<(n + 255) / 256, 256, 0, two>>>(x, t, out, n);
+    cudaFree(t);
+    cudaEventDestroy(done);
+    cudaStreamDestroy(one);
+    cudaStreamDestroy(two);
+}
+"""
+EVENT = "cudaEventRecord(done, one); cudaStreamWaitEvent(two, done);"
+WAITS = {
+    "no wait": ("one", "", Status.data_race),
+    "an event": ("one", EVENT, Status.passed),
+    "the host waits": ("one", "cudaStreamSynchronize(one);", Status.passed),
+    "the default stream": ("0", "", Status.passed),
+    "one stream": ("two", "", Status.passed),
+}
+
+
+@pytest.mark.parametrize(("first", "wait", "status"), WAITS.values(), ids=WAITS)
+def test_a_kernel_that_should_have_waited_for_another_stream_is_a_race(
+    graded, first: str, wait: str, status: Status
+) -> None:
+    part = graded(TWO_STREAMS.replace("FIRST", first).replace("WAIT", wait))
+    assert part.status is status, part
+    assert status is Status.passed or "wait for each other by luck" in part.failures[0].what

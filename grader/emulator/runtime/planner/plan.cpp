@@ -23,7 +23,9 @@ void add_argument(int argument, const void* low, std::size_t bytes, bool) {
 void begin_call() {
     current.call = current.calls_begun++;
     current.steps = current.uploaded = 0;
-    current.read_managed = false;
+    current.read_managed = current.default_works = false;
+    current.unjoined.clear();
+    current.after_default.clear();
 }
 
 void report_left_behind() {

@@ -43,6 +43,7 @@ constexpr std::size_t most_steps = 20'000;                    // of a call
 constexpr std::size_t most_uploaded = std::size_t{1} << 20;   // bytes of a call
 constexpr std::size_t most_text = std::size_t{7} << 18;       // bytes of a call
 constexpr std::size_t most_printed = 16'000;
+constexpr unsigned last_event = 4095;  // numbers below it are those of the program's own
 
 // ---- Steps --------------------------------------------------------------------------------------
 
@@ -173,6 +174,25 @@ void upload_rows(const RowsCopy& copy, Address pc) {
              pc);
 }
 
+// What the default stream and the others wait for without being told to, as records and waits.
+void order_after_default(unsigned stream, Address pc) {
+    auto wait = [pc](unsigned waiting, unsigned other) {
+        const unsigned event = last_event - other;
+        work::recorded(event, other, pc);
+        work::waited(event, waiting, pc);
+    };
+    if (stream == 0) {
+        for (const unsigned each : current.unjoined) wait(0, each);
+        current.unjoined.clear();
+        current.after_default.clear();
+        current.default_works = true;
+    } else if (waits_for_default(stream)) {
+        const bool is_first = current.after_default.insert(stream).second;
+        if (is_first && current.default_works) wait(stream, 0);
+        current.unjoined.insert(stream);
+    }
+}
+
 // What host code has written to managed memory.
 void upload_changes(Address pc) {
     plan::take_changes([=](char* from, std::size_t bytes) {
@@ -205,6 +225,7 @@ namespace work {
 void launch(const KernelCall& call, cudaStream_t stream) {
     upload_changes(call.pc);
     plan::device_works();
+    order_after_default(number_of(stream), call.pc);
     const std::size_t kernel = number_of_kernel(call);
     const std::string pointers = relocations(call.parameters, call.parameter_bytes);
     const KernelName& name = current.kernels[kernel];

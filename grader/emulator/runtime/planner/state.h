@@ -1,5 +1,6 @@
 // The plan that is being recorded (internal to the planner).
 #pragma once
+#include <set>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,10 @@ struct Plan {
     std::string calls[2];
     std::size_t call = 0, calls_begun = 0, steps = 0, uploaded = 0;
     std::string printed, excess;
+    // Of streams that the default one waits for: those with work since it last had some, and those
+    // that have waited for that. All of it of the call.
+    std::set<unsigned> unjoined, after_default;
+    bool default_works = false;
     bool told_of_time = false, told_of_data = false, read_managed = false;
 };
 extern Plan current;

@@ -1,0 +1,61 @@
+"""Another order of a plan's kernels is one that its streams and events allow."""
+
+from __future__ import annotations
+
+import pytest
+
+from grader.plan.model import Launch, Record, Step, Synchronise, Wait
+from grader.plan.order import reorder
+
+
+def launch(number: int, stream: int) -> Launch:
+    return Launch("launch", number, (1, 1, 1), (1, 1, 1), stream=stream)
+
+
+def record(event: int, stream: int) -> Record:
+    return Record("record", event, stream)
+
+
+def wait(event: int, stream: int) -> Wait:
+    return Wait("wait", event, stream)
+
+
+SYNCHRONISE = Synchronise("synchronise")
+ORDERS: dict[str, tuple[list[Step], list[int]]] = {
+    "one stream": ([launch(0, 1), launch(1, 1)], [0, 1]),
+    "two streams": ([launch(0, 1), launch(1, 2)], [1, 0]),
+    "an event between": (
+        [launch(0, 1), record(7, 1), wait(7, 2), launch(1, 2)],
+        [0, 1],
+    ),
+    "an event that is recorded too early": (
+        [record(7, 1), launch(0, 1), wait(7, 2), launch(1, 2)],
+        [1, 0],
+    ),
+    "an event of another stream": (
+        [launch(0, 1), launch(1, 3), record(7, 3), wait(7, 2), launch(2, 2)],
+        [1, 2, 0],
+    ),
+    "by way of a third stream": (
+        [launch(0, 1), record(1, 1), wait(1, 3), record(2, 3), wait(2, 2), launch(1, 2)],
+        [0, 1],
+    ),
+    "an event that is recorded again": (
+        [launch(0, 1), record(7, 1), launch(1, 1), record(7, 1), wait(7, 2), launch(2, 2)],
+        [0, 1, 2],
+    ),
+    "a wait of the host's": ([launch(0, 1), SYNCHRONISE, launch(1, 2)], [0, 1]),
+    "each stream in its order": (
+        [launch(0, 1), launch(1, 2), launch(2, 1), launch(3, 2)],
+        [1, 3, 0, 2],
+    ),
+}
+
+
+@pytest.mark.parametrize(("steps", "wanted"), ORDERS.values(), ids=ORDERS)
+def test_a_kernel_is_as_late_as_streams_and_events_allow(
+    steps: list[Step], wanted: list[int]
+) -> None:
+    made = reorder(steps)
+    assert [step.specialisation for step in made if isinstance(step, Launch)] == wanted
+    assert sorted(map(str, made)) == sorted(map(str, steps))
