@@ -94,9 +94,8 @@ def test_memory(
         pytest.fail(message + seen.reason, pytrace=False)
     told = memory.sentences(seen, exercise, variant)
     missed = [
-        memory.missed(each, seen.lines, variant.file)
-        for each in memory.judge(variant.memory, seen.metrics, memory.sizes_of(variant))
-        if not each.holds
+        memory.missed(each, run.lines, variant.file, run.run)
+        for run, each in memory.shortfalls(seen, variant)
     ]
     if missed:
         pytest.fail(f"{name}: short of the target: {'; '.join(missed)}.", pytrace=False)

@@ -74,8 +74,7 @@ def told(seen: VariantEvidence) -> str:
 def memory_holds(seen: VariantEvidence) -> bool:
     """Whether everything the spec asks of memory holds."""
     variant = EXERCISES[seen.exercise].variants[seen.variant]
-    judged = memory.judge(variant.memory, seen.memory.metrics, memory.sizes_of(variant))
-    return all(each.holds for each in judged)
+    return not memory.shortfalls(seen.memory, variant)
 
 
 def check_wrong(submission: corpus.Submission, seen: VariantEvidence, gpu: bool) -> None:
