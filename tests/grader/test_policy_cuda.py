@@ -52,22 +52,25 @@ evades("next", "preprocessor", "#include_next <math.h>")
 evades("import", "preprocessor", "#import <math.h>")
 evades("embed", "preprocessor", "const char data[] = {\n#embed </etc/passwd>\n};")
 evades("computed", "include", "#define HEADER </etc/passwd>\n#include HEADER")
-evades("computed_text", "include", '#define HEADER "unistd.h"\n#include HEADER')
-evades("behind_comment", "include", "/**/ # /**/ include <unistd.h>")
-evades("split_over_lines", "include", "#inc\\\nlude <unis\\\ntd.h>")
+evades("computed_text", "include", '#define HEADER "dlfcn.h"\n#include HEADER')
+evades("behind_comment", "include", "/**/ # /**/ include <dlfcn.h>")
+evades("split_over_lines", "include", "#inc\\\nlude <dlf\\\ncn.h>")
 evades("threads", "include", "#include <thread>")
 evades("files", "include", "#include <fstream>")
-evades("digraph_include", "include", "%:include <unistd.h>")
-evades("in_a_dead_branch", "include", "#ifdef NEVER\n#include <unistd.h>\n#endif")
-evades("else_of_if_0", "include", "#if 0\n#else\n#include <unistd.h>\n#endif")
-evades("elif_of_if_0", "include", "#if 0\n#elif 1\n#include <unistd.h>\n#endif")
-evades("behind_nested_if_0", "include", "#if 0\n#if 1\n#endif\n#endif\n#include <unistd.h>")
-evades("cublas", "library", "#include <cublas_v2.h>")
-evades("cublas_lt", "library", '#include "cublasLt.h"')
-evades("thrust", "library", "#include <thrust/device_vector.h>")
-evades("cub", "library", "#include <cub/cub.cuh>")
-evades("cutlass", "library", "#include <cutlass/gemm/device/gemm.h>")
-evades("cudnn", "library", "#include <cudnn.h>")
+evades("digraph_include", "include", "%:include <dlfcn.h>")
+evades("in_a_dead_branch", "include", "#ifdef NEVER\n#include <dlfcn.h>\n#endif")
+evades("else_of_if_0", "include", "#if 0\n#else\n#include <dlfcn.h>\n#endif")
+evades("elif_of_if_0", "include", "#if 0\n#elif 1\n#include <dlfcn.h>\n#endif")
+evades("behind_nested_if_0", "include", "#if 0\n#if 1\n#endif\n#endif\n#include <dlfcn.h>")
+evades("cublas", "library", "#include <cublas_v2.h>\ncublasHandle_t h;")
+evades("cublas_lt", "library", '#include "cublasLt.h"\n#define H cublasLtHandle_t')
+evades("thrust", "library", "#include <thrust/fill.h>\nusing namespace thrust;")
+evades("cub", "library", "#include <cub/cub.cuh>\nnamespace c = cub;")
+evades(
+    "pasted_cub", "library", "#include <cub/cub.cuh>\n#define J(a, b) a##b\nusing J(cu, b)::Sum;"
+)
+evades("cutlass", "library", "#include <cutlass/gemm/device/gemm.h>\nint a = CUTLASS_OK;")
+evades("cudnn", "library", "#include <cudnn.h>\ncudnnHandle_t h;")
 evades("torch", "library", "#include <torch/extension.h>")
 evades("declared_cublas", "library", 'extern "C" int cublasSgemm_v2(void*, int, int);')
 evades("declared_cub", "library", "void f() { cub::DeviceReduce::Sum(); }")
@@ -311,11 +314,15 @@ def test_every_rule_is_tried_and_said_in_a_sentence() -> None:
 
 HONEST = {
     "nothing_odd": "",
+    "unused_libraries": "#include <cublas_v2.h>\n#include <cub/cub.cuh>\n"
+    "#include <curand_kernel.h>",
+    "unused_headers": "#include <unistd.h>\n#include <fcntl.h>\n#include <sys/mman.h>",
+    "profiler": "#include <cuda_profiler_api.h>\nvoid f() { cudaProfilerStart(); }",
     "comments": "// system(), fork(), asm, cublasSgemm, __attribute__((constructor))\n"
-    "/* #include <unistd.h>\n   asm(\"x\"); warpgrade_ __tsan */",
+    "/* #include <dlfcn.h>\n   asm(\"x\"); warpgrade_ __tsan */",
     "texts": 'const char* s = "system(\\"id\\"); asm(x)"; const char c = \'"\';',
-    "raw_text": 'const char* s = R"(asm("x"); #include <unistd.h>\n#include "x.h"\n)";',
-    "if_0": '#if 0\n#include <unistd.h>\nint main() { system("pause"); don\'t }\n#endif',
+    "raw_text": 'const char* s = R"(asm("x"); #include <dlfcn.h>\n#include "x.h"\n)";',
+    "if_0": '#if 0\n#include <dlfcn.h>\nint main() { system("pause"); don\'t }\n#endif',
     "ptx": "__device__ float f(float x) {\n"
     '    asm volatile("ex2.approx.f32 %0, %0;" : "+f"(x));\n    return x;\n}',
     "ptx_under_if": '__global__ void k(int n) { if (n > 0) asm("nop;"); else asm("exit;"); }',
@@ -397,9 +404,9 @@ def test_the_projects_own_files_pass(path: Path) -> None:
 
 
 def test_a_breach_names_its_place_and_what_to_do() -> None:
-    [found] = check("int a;\n  #include <cub/cub.cuh>\n")
+    [found] = check("int a;\n  #include <torch/all.h>\n")
     assert (found.rule, found.line, found.column) == ("library", 2, 3)
-    assert found.message == "#include <cub/cub.cuh>: a library's kernels would do the work"
+    assert found.message == "#include <torch/all.h>: a library's kernels would do the work"
     assert found.instead == "Compute it in a __global__ function of your own."
 
 
@@ -410,7 +417,8 @@ def test_lines_are_those_of_the_file_behind_joined_lines_and_raw_strings() -> No
 
 
 def test_a_rule_can_be_lifted() -> None:
-    text = "#include <cub/cub.cuh>\n"
+    text = "#include <cub/cub.cuh>\nusing cub::BlockReduce;\n"
+    assert check(text)
     assert check(text, Rules(lifted=frozenset({"library"}))) == []
 
 
@@ -429,7 +437,7 @@ def test_a_file_in_any_encoding_is_read() -> None:
 
 def test_every_breach_of_a_file_is_told() -> None:
     exercise = spec.load_all()["silu"]
-    data = (KERNEL + "#include <cub/cub.cuh>\nint a = fork();\n").encode()
+    data = (KERNEL + "#include <torch/all.h>\nint a = fork();\n").encode()
     [failure] = breaches.find(exercise, exercise.variants["cuda"], data)
     assert "silu.cu:12: fork is a service of the system" in failure.detail
 

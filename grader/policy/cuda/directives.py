@@ -14,6 +14,7 @@ from grader.policy.cuda.names import (
     LIBRARY_HEADER,
     NOT_TO_REDEFINE,
     PRAGMA,
+    UNUSED,
 )
 
 _LONGEST_NAME = 40  # characters; no name that is refused has more
@@ -25,7 +26,7 @@ def check_directives(lexed: Lexed, report: Report) -> None:
     """Every breach in the file's preprocessor lines."""
     for each, for_editors in _with_editors(lexed.directives):
         if each.name == "include":
-            _include(each, report)
+            _include(each, lexed, report)
         elif each.name == "pragma":
             _pragma("".join(_spelled(each.tokens)), each.at, report)
         elif each.name in ("define", "undef"):
@@ -70,7 +71,7 @@ def _asks_for_editor(each: Directive) -> bool:
     return (each.name == "ifdef" and words == [EDITORS]) or (each.name == "if" and asked)
 
 
-def _include(each: Directive, report: Report) -> None:
+def _include(each: Directive, lexed: Lexed, report: Report) -> None:
     header = each.header
     if not header:
         report("include", each.at, "#include of something that isn't a plain name")
@@ -79,12 +80,27 @@ def _include(each: Directive, report: Report) -> None:
     shown = f"#include {header[:80]}"
     if _is_header(name):
         return
-    if LIBRARY_HEADER.fullmatch(name):
-        report("library", each.at, f"{shown}: a library's kernels would do the work")
+    if library := LIBRARY_HEADER.fullmatch(name):
+        if _is_in_use((library[1] or library[3]).lower(), lexed):
+            report("library", each.at, f"{shown}: a library's kernels would do the work")
     elif name.startswith(("/", "~")) or ".." in name or "\\" in name or ":" in name:
         report("include", each.at, f"{shown} names a place among the machine's files")
     else:
         report("include", each.at, f"{shown} is not one of the headers that kernels need")
+
+
+def _is_in_use(library: str, lexed: Lexed) -> bool:
+    """Whether the file may use a library that it includes: one of its names occurs in it.
+
+    Where ## puts names together, any may.
+    """
+    beginnings = UNUSED.get(library)
+    defined = [each.tokens for each in lexed.directives if each.name == "define"]
+    tokens = [*lexed.tokens, *(token for tokens in defined for token in tokens)]
+    return beginnings is None or any(
+        token.text == "##" or (token.kind == "name" and token.text.lower().startswith(beginnings))
+        for token in tokens
+    )
 
 
 def _probes(each: Directive, report: Report) -> None:

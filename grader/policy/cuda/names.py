@@ -21,14 +21,16 @@ _CPP = (
 _CUDA = (
     "builtin_types channel_descriptor cooperative_groups cuComplex cuda cuda_awbarrier cuda_bf16 "
     "cuda_bf16_raw cuda_device_runtime_api cuda_fp16 cuda_fp4 cuda_fp6 cuda_fp8 cuda_pipeline "
-    "cuda_pipeline_primitives cuda_runtime cuda_runtime_api device_atomic_functions "
-    "device_double_functions device_functions device_launch_parameters device_types driver_types "
-    "host_defines math_constants math_functions mma sm_20_intrinsics sm_30_intrinsics "
+    "cuda_pipeline_primitives cuda_profiler_api cuda_runtime cuda_runtime_api "
+    "device_atomic_functions device_double_functions device_functions device_launch_parameters "
+    "device_types driver_types host_defines math_constants math_functions mma sm_20_intrinsics sm_30_intrinsics "
     "sm_32_intrinsics sm_35_intrinsics sm_60_atomic_functions sm_61_intrinsics surface_types "
     "texture_types vector_functions vector_types"
 )
+# What they declare is a matter of names: kernels' files often include them and use nothing of it.
+_SYSTEMS = "fcntl unistd sys/mman sys/stat sys/time sys/types"
 HEADERS = frozenset(
-    {f"{name}.h" for name in f"{_C} {_CUDA}".split()}
+    {f"{name}.h" for name in f"{_C} {_CUDA} {_SYSTEMS}".split()}
     | set(_CPP.split())
     | {f"cooperative_groups/{name}.h" for name in ("memcpy_async", "reduce", "scan")}
 )
@@ -44,6 +46,22 @@ LIBRARY_HEADER = re.compile(
     r"|rmm|kokkos|oneapi|tbb|moderngpu)(/.*|\.h|\.cuh)",
     re.IGNORECASE,
 )
+# Of those, the ones that a file may include and use nothing of, by what every name of theirs begins
+# with in lower case.
+UNUSED = {
+    "cublas": ("cublas",),
+    "cublaslt": ("cublas",),
+    "cudnn": ("cudnn",),
+    "cufft": ("cufft",),
+    "curand": ("curand",),
+    "cusolver": ("cusolver",),
+    "cusparse": ("cusparse",),
+    "nccl": ("nccl",),
+    "thrust": ("thrust",),
+    "cub": ("cub",),
+    "cutlass": ("cutlass", "cute"),
+    "cute": ("cute",),
+}
 LIBRARY_NAME = re.compile(
     r"(cublas|cublasLt|cudnn|cufft|cusolver|cusparse|cutensor|nccl|nvrtc|nvJitLink|nppi|npps)"
     r"[A-Z]\w*|cblas_\w+|LAPACKE_\w+"
