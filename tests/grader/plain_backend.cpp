@@ -2,6 +2,7 @@
 
 #include <time.h>
 
+#include <cmath>
 #include <cstdlib>
 #include <stdexcept>
 #include <utility>
@@ -100,11 +101,35 @@ static void aborts(const warpgrade_value*) { std::abort(); }
 static void nothing(const warpgrade_value*) {}  // the backend answers for it
 static void leaves(const warpgrade_value*) { std::exit(3); }
 
+// The CUDA solution of silu and ways to fail beside it, for the clock.
+static float silu_of(float x) { return x / (1.0f + std::exp(-x)); }
+static void silu_but(const warpgrade_value* values, int from, int left_out, int more) {
+    const float* input = static_cast<const float*>(values[0].pointer);
+    float* output = static_cast<float*>(values[1].pointer);
+    for (int index = 0; index < values[2].integer; ++index) {
+        if (index != left_out) output[index] = silu_of(input[(index + from) % values[2].integer]);
+    }
+    for (int index = 0; index < more; ++index) output[values[2].integer + index] = 1;
+}
+static void silu(const warpgrade_value* values) { silu_but(values, 0, -1, 0); }
+static void leaves_one_out(const warpgrade_value* values) {
+    silu_but(values, 0, values[2].integer / 2, 0);
+}
+static void is_wrong(const warpgrade_value* values) { silu_but(values, 1, -1, 0); }
+static void writes_past_the_end(const warpgrade_value* values) { silu_but(values, 0, -1, 1); }
+static void never_returns(const warpgrade_value*) {
+    for (volatile int forever = 1; forever;) {}
+}
+static void ends_the_process(const warpgrade_value*) { __builtin_trap(); }
+
 extern "C" {
 const warpgrade_entry warpgrade_entries[] = {
     {"add_one", "ppi", add_one}, {"scalars", "pfbld", scalars}, {"stray", "p", stray},
     {"write_input", "p", write_input}, {"throws", "", throws}, {"aborts", "", aborts},
     {"leaves", "", leaves}, {"loses", "", nothing}, {"babbles", "", nothing},
+    {"silu", "ppi", silu}, {"leaves_one_out", "ppi", leaves_one_out},
+    {"is_wrong", "ppi", is_wrong}, {"writes_past_the_end", "ppi", writes_past_the_end},
+    {"never_returns", "ppi", never_returns}, {"ends_the_process", "ppi", ends_the_process},
 };
-const unsigned warpgrade_entry_count = 9;
+const unsigned warpgrade_entry_count = 15;
 }

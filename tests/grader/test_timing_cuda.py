@@ -1,4 +1,5 @@
-"""CUDA C++ under the clock: what a program computes there is judged, over the emulator or a GPU."""
+"""CUDA C++ under the clock: what a program computes there is judged. Programs run on a GPU; without
+one, the tests' own (plain_backend.cpp) stands in, whose entries run on the CPU."""
 
 from __future__ import annotations
 
@@ -23,6 +24,7 @@ from grader.timing.pairs import TimedPairs
 from grader.timing.worker import TimingFailed, expect_ok
 from grader.worker.protocol import Code, Reply
 from tests.grader.clocked import without_doubts
+from tests.grader.native import compile_plain_host
 
 EXERCISE = load_all()["silu"]
 SOLUTION = Path(__file__).resolve().parents[2] / "reference" / "silu.cu"
@@ -70,7 +72,7 @@ needs_emulator = pytest.mark.skipif(
 )
 needs_nvcc = pytest.mark.skipif(bool(native.why_not("gpu")), reason=native.why_not("gpu"))
 BACKENDS = [
-    pytest.param("emulator", marks=needs_emulator),
+    pytest.param("plain", marks=needs_emulator),
     pytest.param("gpu", marks=[pytest.mark.gpu, needs_nvcc]),
 ]
 
@@ -92,13 +94,38 @@ VARIANT = with_a_case(N, "torch")
 CASE = fixed_case(EXERCISE, VARIANT, VARIANT.performance.case, 7)
 
 
+@pytest.fixture(scope="module")
+def plain_program(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """The tests' program: the solution and the entries that fail, on the CPU."""
+    return compile_plain_host(tmp_path_factory.mktemp("plain")).read_bytes()
+
+
+@pytest.fixture
+def plain(plain_program: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is compiled becomes that."""
+
+    def build(sandbox: Sandbox, name: str, *_: object, **__: object) -> Program:
+        return Program(sandbox.hold(f"{name}-plain", plain_program, program=True), "gpu")
+
+    monkeypatch.setattr(native, "build", build)
+    programs._compiled.cache_clear()
+    yield
+    programs._compiled.cache_clear()
+
+
 @pytest.fixture(scope="module", params=BACKENDS)
-def built(request: pytest.FixtureRequest) -> Iterator[tuple[Sandbox, Program]]:
+def built(
+    request: pytest.FixtureRequest, plain_program: bytes
+) -> Iterator[tuple[Sandbox, Program]]:
     """The solution, with entries that fail beside it."""
     backend = request.param
+    if backend == "plain":
+        with Sandbox("emulator", native=True) as sandbox:
+            yield sandbox, Program(sandbox.hold("plain", plain_program, program=True), "gpu")
+        return
     native.prepare(backend)
     kinds = native.signature(EXERCISE, VARIANT)
-    with Sandbox("cuda" if backend == "gpu" else "emulator", native=True) as sandbox:
+    with Sandbox("cuda", native=True) as sandbox:
         data = SOLUTION.read_bytes() + FAILING.encode()
         entries = [(name, kinds) for name in ENTRIES]
         program = native.build(sandbox, "timed.cu", data, entries, backend)
@@ -131,10 +158,12 @@ def test_an_honest_program_gives_pairs_and_everything_of_it_is_right(built, monk
     [
         ("leaves_one_out", {Status.not_written}, "in a timed call"),
         ("is_wrong", {Status.wrong_values}, "in a timed call"),
-        # The emulator sees the store, the clock what it left beside the output.
         ("writes_past_the_end", {Status.wrote_out_of_bounds}, "in a timed call"),
         ("ends_the_process", {Status.crashed}, "killed by SIGILL"),
-        ("launches_too_much", {Status.launch_error}, "in a timed call"),
+        pytest.param(
+            *("launches_too_much", {Status.launch_error}, "in a timed call"),
+            marks=[pytest.mark.gpu, needs_nvcc],
+        ),
     ],
 )
 def test_what_fails_under_the_clock_has_its_status(built, monkeypatch, entry, statuses, told):
@@ -168,21 +197,21 @@ def test_its_kernels_are_not_listed_and_it_is_said_why(built, monkeypatch):
 
 @needs_emulator
 @pytest.mark.parametrize("name", ["copy", "torch", "reference"])
-def test_it_has_the_yardsticks_that_a_python_file_has(name, shared_sandbox, monkeypatch):
+def test_it_has_the_yardsticks_that_a_python_file_has(name, python_sandbox, plain, monkeypatch):
     monkeypatch.setattr(lanes, "SETS", (4,))
     with contextlib.ExitStack() as opened:
-        lane = lanes.yardstick(shared_sandbox, name, EXERCISE, VARIANT, CASE, MOVED, opened).ready()
+        lane = lanes.yardstick(python_sandbox, name, EXERCISE, VARIANT, CASE, MOVED, opened).ready()
         lane.settle()
         pair = lane.pair()
     assert 0 < pair.inside_seconds < pair.long_seconds
 
 
 @needs_emulator
-def test_a_reference_that_does_not_compile_is_nobodys_fault(monkeypatch, tmp_path, shared_sandbox):
+def test_a_reference_that_does_not_compile_is_nobodys_fault(monkeypatch, tmp_path, python_sandbox):
     (tmp_path / VARIANT.file).write_text('extern "C" void silu() { nothing; }\n')
     monkeypatch.setattr(lanes, "REFERENCE", tmp_path)
     with contextlib.ExitStack() as opened, pytest.raises(TimingFailed) as caught:
-        lanes.yardstick(shared_sandbox, "reference", EXERCISE, VARIANT, CASE, MOVED, opened)
+        lanes.yardstick(python_sandbox, "reference", EXERCISE, VARIANT, CASE, MOVED, opened)
     assert caught.value.status is Status.not_measured and "silu.cu" in str(caught.value)
 
 
@@ -193,7 +222,7 @@ def noisy(monkeypatch) -> None:
 
 
 @needs_emulator
-def test_a_program_is_timed_from_the_request_to_the_evidence(noisy):
+def test_a_program_is_timed_from_the_request_to_the_evidence(noisy, plain):
     budget = race.Budget(seconds=60.0, pairs=2)
     variant = with_a_case(N, "torch", "reference")
     with contextlib.ExitStack() as opened:
@@ -299,13 +328,13 @@ def test_what_does_not_compile_for_the_clock_is_told(folder, monkeypatch):
 
 
 @needs_emulator
-def test_a_bench_times_it_beside_the_solution(folder, shared_sandbox, noisy, monkeypatch):
+def test_a_bench_times_it_beside_the_solution(folder, python_sandbox, noisy, plain, monkeypatch):
     monkeypatch.setattr(bench, "YARDSTICKS", ("copy", "reference"))
     exercises = of_silu(VARIANT)
     budget = race.Budget(seconds=60.0, pairs=2)
-    with Session(folder, exercises, device="interpreter", sandbox=shared_sandbox) as session:
+    with Session(folder, exercises, device="interpreter", sandbox=python_sandbox) as session:
         chosen = [(exercises["silu"], VARIANT)]
-        seen = list(bench.run(session, shared_sandbox, chosen, [500], budget=budget))
+        seen = list(bench.run(session, python_sandbox, chosen, [500], budget=budget))
     assert [(each.size, each.evidence.status) for each in seen] == [
         (N, Status.passed),
         (500, Status.passed),
