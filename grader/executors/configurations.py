@@ -61,5 +61,5 @@ def _names(kernels: Sequence[Specialisation]) -> list[str]:
     values = [{**each.constants, **each.options} for each in kernels]
     keys = dict.fromkeys(key for each in values for key in each)
     differing = [key for key in keys if any(each.get(key) != values[0].get(key) for each in values)]
-    words = [" ".join(f"{key}={each.get(key)}" for key in differing) for each in values]
+    words = [" ".join(f"{key}={each[key]}" for key in differing if key in each) for each in values]
     return [hostile.one_line(hostile.clean(each), _MAX_WORDS) for each in words]

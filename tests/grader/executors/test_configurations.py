@@ -1,0 +1,108 @@
+"""Tuned kernels: each configuration has to be right, and the wrong one is named."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from grader.cases import Case
+from grader.executors import PlannedTritonRunner, configurations
+from grader.runner import CaseResult
+from grader.sandbox import Sandbox
+from grader.status import Status
+from tests.grader.planned import SPECS, case, results
+
+TUNED = """
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.autotune([triton.Config({"BLOCK": b}, num_warps=w) for b, w in CONFIGS], ["n"])
+@triton.jit
+def tuned(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + offs, mask=offs < n).to(tl.float32)
+    y = x / (1 + tl.exp(-x))
+    MISTAKE
+    tl.store(out_ptr + offs, y, mask=offs < n)
+
+
+def silu(x, out):
+    tuned[lambda meta: (triton.cdiv(x.numel(), meta["BLOCK"]),)](x, out, x.numel())
+"""
+THREE = "((64, 1), (128, 4), (256, 4))"
+
+
+def tuned(mistake: str = "pass", configs: str = THREE) -> str:
+    return TUNED.replace("CONFIGS", configs).replace("MISTAKE", mistake)
+
+
+@pytest.fixture(scope="module")
+def sandbox() -> Iterator[Sandbox]:
+    with Sandbox(plans=True) as sandbox:
+        yield sandbox
+
+
+def run(sandbox: Sandbox, text: str, *cases: Case) -> list[CaseResult]:
+    return results(sandbox, "silu", text, cases)
+
+
+def test_all_configurations_right_is_right(sandbox):
+    cases = [case("float32", n=n) for n in (1, 63, 64, 65, 1000)]
+    assert all(each.verdict.passed for each in run(sandbox, tuned(), *cases))
+
+
+@pytest.mark.parametrize("block", [64, 128, 256])
+def test_a_dtypes_first_case_runs_with_every_configuration(sandbox, block):
+    text = tuned(f"y = y + (1.0 if BLOCK == {block} else 0.0)")
+    [result] = run(sandbox, text, case("float32", n=300))
+    assert result.status is Status.wrong_values
+    number = [64, 128, 256].index(block) + 1
+    assert (
+        f"It ran with configuration {number} of 3 (BLOCK={block} num_warps=" in result.verdict.what
+    )
+
+
+def test_a_configuration_that_is_wrong_elsewhere_is_met_by_later_cases(sandbox):
+    text = tuned("y = tl.where((n > 500) & (BLOCK == 256), 0.0, y)")
+    cases = [case("float32", n=n) for n in (10, *range(501, 521))]
+    outcomes = run(sandbox, text, *cases)
+    assert outcomes[0].verdict.passed
+    failed = [each for each in outcomes if not each.verdict.passed]
+    assert failed and all("BLOCK=256" in each.verdict.what for each in failed)
+
+
+def test_after_a_failure_each_case_shows_the_same_again(sandbox):
+    text = tuned("y = tl.where((n > 500) & (BLOCK == 256), 0.0, y)")
+    cases = [case("float32", n=n) for n in (10, *range(501, 521))]
+    once = run(sandbox, text, *cases)
+    first = next(index for index, each in enumerate(once) if not each.verdict.passed)
+    again = run(sandbox, text, *cases[: first + 1], *[cases[first]] * 3, cases[first + 1])
+    assert [each.verdict.passed for each in again[first:]] == [False] * 5
+
+
+def test_a_kernel_that_isnt_tuned_names_no_configuration(sandbox):
+    text = tuned("y = y + 1.0", "((64, 1),)")
+    [result] = run(sandbox, text, case("float32", n=300))
+    assert result.status is Status.wrong_values and "configuration" not in result.verdict.what
+
+
+def test_configurations_are_named_by_what_differs(sandbox):
+    exercise = SPECS["silu"]
+    variant = exercise.variants["triton"]
+    path = sandbox.hold(variant.file, tuned().encode())
+    with PlannedTritonRunner(sandbox, exercise, variant, path) as runner:
+        assert runner.run(case("float32", n=5)).verdict.passed
+        names = configurations.names_of(runner.plan)
+    assert names == ["BLOCK=64 num_warps=1", "BLOCK=128", "BLOCK=256"]  # 4 warps are the default
+    assert configurations.label(1, names) == "configuration 2 of 3 (BLOCK=128)"
+
+
+def test_cases_are_spread_over_configurations():
+    chosen = {configurations.first_for(case("float32", n=n), 4) for n in range(1, 40)}
+    assert chosen == {0, 1, 2, 3}
+    assert configurations.first_for(case("float32", n=7), 4) == configurations.first_for(
+        case("float32", n=7), 4
+    )
