@@ -17,7 +17,7 @@ from grader.arena import INPUTS
 from grader.cases import Case
 from grader.compare import Verdict
 from grader.emulator import report
-from grader.native_runner import NativeRunner
+from grader.native_runner import UNSUPPORTED, NativeRunner
 from grader.plan import Plan
 from grader.plan.model import Readback
 from grader.policy.cuda.findings import instead_of
@@ -27,6 +27,8 @@ from grader.status import Status
 from grader.supervision import Death, SandboxError, Worker
 from grader.worker.protocol import Argument, Code, DType, Kind, Operation, Reply, Space
 
+# What is left of its addresses behind those of cudaMalloc (emulator/runtime/device_memory.h).
+MOST_ARENA_BYTES = 760 << 20
 _NO_RESULTS_ON_THE_HOST = (
     "this copy to the host gives zeros: a launcher plans its kernels before they run. What the "
     "next kernel needs of the last one has to stay on the device."
@@ -170,6 +172,13 @@ class PlannedNativeRunner(NativeRunner):
 
     def _start(self, count: int) -> CaseResult | None:
         """A fresh executor; the planner comes with the case, which knows what it is to be given."""
+        room = sum(length for _, length, _ in self._arena.buffers)
+        if room > MOST_ARENA_BYTES:
+            what = (
+                f"the emulator has {MOST_ARENA_BYTES >> 20} MiB for a case's tensors and their "
+                f"surroundings, and this one takes {room >> 20}; {UNSUPPORTED}"
+            )
+            return CaseResult(None, Verdict(Status.not_measured, what))
         if self._load_failure is None:
             self._worker = self._process(self.program.executor, self._arena.buffers)
         return self._load_failure
@@ -217,7 +226,7 @@ class PlannedNativeRunner(NativeRunner):
                 **self._way,
             )
         except native_plan.NotExecutable as error:
-            what = f"the emulator doesn't support {error}; this part runs on a GPU."
+            what = f"the emulator doesn't support {error}; {UNSUPPORTED}"
             return CaseResult(case, Verdict(Status.not_measured, what), observed_by="worker")
         answer = self._worker.ask(Operation.execute, arguments, document=document)
         answer = self._combined(answer, made, arguments)

@@ -49,19 +49,21 @@ void* host_memory(const Tensor& tensor) {
     return mapping->at(tensor.offset);
 }
 
-void place(Call& call) {
+// False where the arguments don't fit.
+bool place(Call& call) {
     constexpr std::size_t alignment = 256;  // of arguments: below it, they keep their offsets
     for (const Tensor& tensor : call.tensors) {
         void* first = tensor.host_space
                           ? host_memory(tensor)
                           : reserve_argument_memory(tensor.extent, tensor.offset % alignment);
-        if (!first) throw std::runtime_error("the arguments don't fit in the planned device");
+        if (!first) return false;
         call.values[tensor.argument].pointer = first;
         const Description& told = tensor.description;
         register_argument(tensor.argument, told.name.c_str(), first, tensor.extent,
                           told.initialised, told.writable, tensor.host_space);
         plan::add_argument(tensor.argument, first, tensor.extent, tensor.host_space);
     }
+    return true;
 }
 
 void call_entry(void* context) {
@@ -88,7 +90,9 @@ Answer make_plan(Call& call) {
     begin_entry(false);
     forget_reserved_memory();
     plan::begin();
-    place(call);
+    if (!place(call)) {
+        return {Code::not_modelled, "{\"message\": \"so much memory in its arguments\"}"};
+    }
     EntryEnd end = EntryEnd::returned;
     std::size_t before = 0;
     for (std::size_t each = 0; each < calls && end == EntryEnd::returned; ++each) {

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from grader import spec
+from grader.cases import fixed_case
 from grader.correctness import Effort
 from grader.evidence import PartEvidence
 from grader.session import Session
@@ -149,3 +150,14 @@ def test_a_kernel_that_should_have_waited_for_another_stream_is_a_race(
     part = graded(TWO_STREAMS.replace("FIRST", first).replace("WAIT", wait))
     assert part.status is status, part
     assert status is Status.passed or "wait for each other by luck" in part.failures[0].what
+
+
+def test_a_case_that_the_emulator_has_no_room_for_is_not_measured(tmp_path) -> None:
+    (tmp_path / "silu.cu").write_text((ROOT / "reference" / "silu.cu").read_text())
+    exercise = SPECS["silu"]
+    variant = exercise.variants["cuda"]
+    with Session(tmp_path, SPECS, effort=LITTLE) as session:
+        case = fixed_case(exercise, variant, {"n": 60_000_000, "dtype": "float32"}, 7)
+        part = session.case(exercise, variant, case)
+    assert part.status is Status.not_measured
+    assert "has 760 MiB for a case's tensors" in str(part), part
