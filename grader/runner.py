@@ -58,6 +58,7 @@ class CaseResult:
     hint: str = ""
     signal: int | None = None  # that ended the worker
     refused_by_gpu: bool = False  # an access; perhaps a store to an input, which is read-only
+    printed: str = ""  # by kernels; clean text
 
     @property
     def status(self) -> Status:
