@@ -143,13 +143,7 @@ struct LaunchError {
 };
 const LaunchError* unchecked_launch_error();
 
-// Copies of this entry, for the report. Bytes and calls of cudaMemcpy*, by direction.
-struct CopyCounts {
-    uint64_t count, bytes, host_to_device, device_to_host, device_to_device;
-};
-const CopyCounts& copy_counts();
-
-// Forgets errors that are not sticky, copies, streams, events and attributes: a new entry begins.
+// Forgets errors that are not sticky, streams, events and attributes: a new entry begins.
 void reset_execution();
 
 // ---- The executable's image --------------------------------------------------------------------

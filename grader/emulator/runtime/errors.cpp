@@ -96,7 +96,6 @@ void reset_execution() {
     unchecked = {};
     forget_streams_and_events();
     forget_function_attributes();
-    forget_copies();
     forget_output();
     forget_unsupported();
 }

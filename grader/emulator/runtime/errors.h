@@ -27,7 +27,6 @@ size_t dynamic_shared_limit(const void* function);
 void forget_function_attributes();
 
 void forget_streams_and_events();
-void forget_copies();
 void forget_output();       // device_io.cpp: how much device code has printed, and the clock
 void forget_unsupported();  // entry.cpp
 

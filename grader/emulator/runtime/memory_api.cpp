@@ -12,8 +12,6 @@ namespace warpgrade {
 
 namespace {
 
-CopyCounts copies;
-
 struct Copy {
     void* to;
     size_t to_pitch;
@@ -46,16 +44,6 @@ bool right_direction(const Copy& copy, bool to_device, bool from_device) {
                    copy.call, kind_name(copy.kind), to_device ? "device" : "host",
                    from_device ? "device" : "host");
     return false;
-}
-
-// Only what crosses between host and device is counted as bytes moved; what stays on the host isn't
-// counted at all.
-void count(bool to_device, bool from_device, size_t bytes) {
-    if (to_device || from_device) ++copies.count;
-    if (to_device != from_device) copies.bytes += bytes;
-    if (to_device && !from_device) ++copies.host_to_device;
-    if (!to_device && from_device) ++copies.device_to_host;
-    if (to_device && from_device) ++copies.device_to_device;
 }
 
 // Host memory: a range must not leave what it starts in (an argument, the heap, the stack), and
@@ -109,7 +97,6 @@ cudaError_t carry_out(const Copy& copy) {
                 is_managed(reinterpret_cast<Address>(copy.from));  // the host's and the device's
     if (!both && !right_direction(copy, to_device, from_device)) return fail(cudaErrorInvalidValue);
     if (!rows_ok(copy, to_device, from_device)) return fail(cudaErrorInvalidValue);
-    count(to_device, from_device, copy.width * copy.height);
     return fail(work::copy({static_cast<char*>(copy.to), copy.to_pitch,
                             static_cast<const char*>(copy.from), copy.from_pitch, copy.width,
                             copy.height, to_device, from_device},
@@ -157,9 +144,6 @@ cudaError_t copy_linear(void* to, const void* from, size_t bytes, cudaMemcpyKind
 }
 
 }  // namespace
-
-const CopyCounts& copy_counts() { return copies; }
-void forget_copies() { copies = {}; }
 
 }  // namespace warpgrade
 

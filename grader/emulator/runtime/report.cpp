@@ -155,14 +155,6 @@ void add_buffers(Text& text) {
     });
 }
 
-void add_copies(Text& text) {
-    const CopyCounts& copies = copy_counts();
-    text.add("\"copies\":{\"count\":%llu,\"bytes\":%llu,\"host_to_device\":%llu,"
-             "\"device_to_host\":%llu,\"device_to_device\":%llu}",
-             Number{copies.count}, Number{copies.bytes}, Number{copies.host_to_device},
-             Number{copies.device_to_host}, Number{copies.device_to_device});
-}
-
 }  // namespace
 
 std::size_t write_report(char* out, std::size_t capacity, bool with_counters) {
@@ -171,8 +163,7 @@ std::size_t write_report(char* out, std::size_t capacity, bool with_counters) {
     Text text(out, capacity - tail_room);
     bool lost = sticky_error() != 0 || entry_was_abandoned();
     text.add("{\"error\":%d,\"lost\":%s,", sticky_error(), lost ? "true" : "false");
-    add_copies(text);
-    text.add(",\"findings\":[");
+    text.add("\"findings\":[");
     bool whole = true;
     for (std::size_t i = 0; i < finding_count() && whole; ++i) {
         std::size_t length = text.length();
