@@ -23,8 +23,8 @@ _CUDA = (
     "cuda_bf16_raw cuda_device_runtime_api cuda_fp16 cuda_fp4 cuda_fp6 cuda_fp8 cuda_pipeline "
     "cuda_pipeline_primitives cuda_profiler_api cuda_runtime cuda_runtime_api "
     "device_atomic_functions device_double_functions device_functions device_launch_parameters "
-    "device_types driver_types host_defines math_constants math_functions mma sm_20_intrinsics sm_30_intrinsics "
-    "sm_32_intrinsics sm_35_intrinsics sm_60_atomic_functions sm_61_intrinsics surface_types "
+    "device_types driver_types host_defines math_constants math_functions mma sm_20_intrinsics "
+    "sm_30_intrinsics sm_32_intrinsics sm_35_intrinsics sm_60_atomic_functions sm_61_intrinsics surface_types "
     "texture_types vector_functions vector_types"
 )
 # What they declare is a matter of names: kernels' files often include them and use nothing of it.
