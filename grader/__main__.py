@@ -13,6 +13,10 @@ def main() -> None:
         from grader import pool
 
         pool.expect()
+    elif sys.argv[1:2] in (["check"], ["plan"]) and not _asks_for_help(sys.argv[1:]):
+        from grader import head_start
+
+        head_start.begin()
     with importing():
         from grader import cli
     cli.main()
@@ -23,9 +27,14 @@ def _will_have_a_pool(arguments: Sequence[str]) -> bool:
 
     Not with --gpus, which changes the environment that it would be too late for.
     """
-    no_pool = ("-h", "--help", "--only", "--gpus")
+    no_pool = ("--only", "--gpus")
     told = any(each.partition("=")[0] in no_pool for each in arguments)
-    return arguments[:1] == ["grade"] and not told and len(os.sched_getaffinity(0)) > 1
+    is_grade = arguments[:1] == ["grade"] and not _asks_for_help(arguments)
+    return is_grade and not told and len(os.sched_getaffinity(0)) > 1
+
+
+def _asks_for_help(arguments: Sequence[str]) -> bool:
+    return any(each in ("-h", "--help") for each in arguments)
 
 
 if __name__ == "__main__":

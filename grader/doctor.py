@@ -205,7 +205,7 @@ def look_confinement() -> Finding:
     offers = confinement.probe(device)
     chosen = confinement.choose(None, device)
     try:
-        with Sandbox(device) as sandbox:
+        with Sandbox(device, plans=device == "interpreter") as sandbox:
             sandbox.start()
     except SandboxError as error:
         return Finding("confinement", "no", str(error).splitlines()[-1][:200])

@@ -11,8 +11,10 @@ import fcntl
 import mmap
 import os
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-import torch
+if TYPE_CHECKING:  # a sandbox is begun before torch is imported: see head_start.py
+    import torch
 
 _F_ADD_SEALS = 1033
 _F_SEAL_SEAL, _F_SEAL_SHRINK, _F_SEAL_GROW, _F_SEAL_WRITE, _F_SEAL_FUTURE_WRITE = 1, 2, 4, 8, 16
@@ -80,6 +82,8 @@ class _Memfd:
     """Memory behind a descriptor, mapped writable here before it is sealed."""
 
     def __init__(self, name: str, length: int, seal_writes: bool) -> None:
+        import torch
+
         pages = -(-max(length, 1) // mmap.PAGESIZE)  # a size of zero can't be mapped
         self.length = pages * mmap.PAGESIZE
         self.descriptor = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)

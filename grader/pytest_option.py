@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from grader import head_start
 from grader.startup import importing
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -29,6 +30,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=str(ROOT / "assignment"),
         help="the folder to test (default: assignment)",
     )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Begin the sandbox where the students' tests are all that runs."""
+    only_theirs = all(Path(each).name == "test_assignment.py" for each in config.args)
+    if config.args and only_theirs and not config.option.collectonly:
+        head_start.begin()
 
 
 _MEASURED = pytest.StashKey[list[str]]()

@@ -10,7 +10,7 @@ import re
 import signal
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -28,11 +28,10 @@ from grader.policy.findings import instead_of
 from grader.sandbox import Sandbox
 from grader.spec import Exercise, Variant
 from grader.status import Status
-from grader.supervision import MOST_PROCESSES, BackgroundCompile, Cause, Death, Limits, Worker
+from grader.supervision import MOST_PROCESSES, Cause, Death, Limits, Worker
 from grader.worker.gpu_mapping import GpuMemoryError
 from grader.worker.protocol import Argument, Code, Operation, Reply
 
-COMPILE_SECONDS = 180.0
 # Of each buffer, so that growing sizes rarely mean a new worker: with a worker goes the list of
 # what it would have compiled. Memory that isn't touched costs nothing.
 ARENA_BYTES = 256 << 20
@@ -86,21 +85,6 @@ class Compiled:
     note: str = ""
 
 
-@dataclass
-class PendingCompile:
-    """A compilation under way, and the case of each request it may name."""
-
-    background: BackgroundCompile
-    tags: dict[int, Case]
-    _answers: list[Reply | Cause] = field(default_factory=list)
-
-    def answer(self) -> Reply | Cause:
-        """Wait for it, once; a cause when its process died or took too long."""
-        if not self._answers:
-            self._answers.append(self.background.wait(COMPILE_SECONDS))
-        return self._answers[0]
-
-
 class Runner:
     """Runs the cases of one variant. A context manager; the sandbox stays open after it."""
 
@@ -130,9 +114,6 @@ class Runner:
         self._limits = Limits(limits.seconds * factor, limits.memory_mb << 20)
         rules = exercise.rules_of(variant)
         self._watched = watched and not rules.torch and "torch" not in rules.lifted
-        self._tags: dict[int, Case] = {}
-        self._pending: PendingCompile | None = None
-        self._stalled: PendingCompile | None = None
         self._operation = Operation.run
         self._repeat = 0
         self._on_report: Callable[[Any], None] | None = None
@@ -193,55 +174,13 @@ class Runner:
         """Let the next case meet a worker that has run nothing."""
         self._drop_worker()
 
-    def compile_in_background(self) -> PendingCompile | None:
-        """Start compiling what ran since the last time; None where there is nothing to do."""
-        if self._worker is None or self._sandbox.device == "cuda":
-            return None
-        if self._stalled is not None:  # what never answers once is not waited for again
-            return self._stalled
-        started = self._worker.compile_in_background()
-        if isinstance(started, Death):
-            self._worker = None
-            return None
-        tags, self._tags = self._tags, {}
-        self._pending = PendingCompile(started, tags)
-        return self._pending
+    def compile_in_background(self) -> Any:
+        """Start compiling what ran since the last time; None where that is no step of its own."""
+        return None
 
-    def compiled(self, pending: PendingCompile) -> Compiled | None:
-        """Wait for a compilation. None when its process died or said nothing sensible.
-
-        One that says nothing at all has failed: waiting for it again would take as long again.
-        """
-        started = time.perf_counter()
-        reply = pending.answer()
-        self.times.compiles += time.perf_counter() - started
-        if reply is Cause.timed_out:
-            self._stalled = pending
-            what = f"compiling it for the GPU did not end within {COMPILE_SECONDS:g} s."
-            case = next(iter(pending.tags.values()), None)
-            return Compiled(CaseResult(case, Verdict(Status.timed_out, what)))
-        if isinstance(reply, Cause):
-            return None
-        fields = hostile.fields(reply)
-        notes = [
-            hostile.one_line(hostile.text(each, "message"))
-            for each in hostile.dicts(fields.get("not_modelled"))
-        ]
-        failures = hostile.dicts(fields.get("failures"))
-        if not failures:
-            return Compiled(note=notes[0] if notes else "")
-        first = failures[0]
-        tag = first.get("tag")
-        case = pending.tags.get(tag) if isinstance(tag, int) else None
-        message, _, excerpt = hostile.text(first, "message").partition("\n")
-        what = (
-            "the interpreter runs the kernel, but the compiler for the GPU refuses it: "
-            + hostile.one_line(message)
-        )
-        verdict = Verdict(Status.compile_error, what)
-        return Compiled(
-            CaseResult(case, verdict, hostile.line(first), excerpt[:MAX_DETAIL], "worker")
-        )
+    def compiled(self, pending: Any) -> Compiled | None:
+        """Wait for a compilation. None when its process died or said nothing sensible."""
+        raise NotImplementedError
 
     # --- one run -------------------------------------------------------------------------------
 
@@ -290,7 +229,6 @@ class Runner:
         self.times.waiting += time.perf_counter() - asked
         if isinstance(answer, CaseResult):
             return answer
-        self._tags[self._worker.sequence] = case
         if isinstance(answer, Death):
             self._worker = None
             return self._modified(case, placed, inputs_writable) or self._from_death(case, answer)
@@ -350,7 +288,6 @@ class Runner:
         if self._load_failure is not None:
             return self._load_failure
         worker = self._spawn()
-        self._tags.clear()
         self._load_failure = self._loaded(worker, count)
         self._worker = worker if self._load_failure is None else None
         return self._load_failure
@@ -432,8 +369,6 @@ class Runner:
 
     def _drop_worker(self) -> None:
         if self._worker is not None:
-            if self._pending is not None:
-                self._pending.answer()  # its process ends with the worker
             self._worker.close()
             self._worker = None
 

@@ -19,7 +19,6 @@ from grader.native_runner import NativeRunner
 from grader.runner import Runner, Times
 from grader.sandbox import Sandbox
 from grader.spec import Exercise, Variant
-from grader.triton_runner import TritonRunner, why_not_counted
 
 _DEVICE_OF: dict[Backend, DeviceName] = {"emulator": "emulator", "gpu": "cuda"}
 
@@ -40,13 +39,11 @@ class Runners:
         check_with_nvcc: bool = True,
         backends: tuple[Backend, ...] | None = None,
         guarded: bool = True,
-        by_plan: bool = False,
     ) -> None:
         """`sandbox` is the one of Triton's workers, not yet started; `file` reads a file of the
         submission, `modules` its Python files; `watched` says whether what PyTorch computes is a
-        breach; for `check_with_nvcc` and `guarded` see native.build; `by_plan`: without a
-        GPU Triton's kernels run by plan; `backends` are where CUDA C++ runs, None for all that there
-        are."""
+        breach; for `check_with_nvcc` and `guarded` see native.build; `backends` are where CUDA
+        C++ runs, None for all that there are."""
         self.times: dict[str, Times] = {}
         self._exercises = exercises
         self._sandbox = sandbox
@@ -58,8 +55,7 @@ class Runners:
         self._check_with_nvcc = check_with_nvcc
         self._backends = backends
         self._guarded = guarded
-        self.by_plan = by_plan and sandbox.device == "interpreter"
-        self._interpreting: Sandbox | None = None
+        self.by_plan = sandbox.plans  # whether Triton's kernels run by plan
         self._planning: Sandbox | None = sandbox if sandbox.plans else None
         self._native: dict[Backend, Sandbox] = {}
         self._programs: dict[tuple[str, Backend], Program] = {}
@@ -71,10 +67,9 @@ class Runners:
         for runner in self._opened.values():
             runner.close()
         self._opened.clear()
-        for opened in (self._interpreting, self._planning):
-            if opened is not None and opened is not self._sandbox:
-                opened.close()
-        self._interpreting = self._planning = None
+        if self._planning is not None and self._planning is not self._sandbox:
+            self._planning.close()
+        self._planning = None
         for sandbox in self._native.values():
             sandbox.close()
         self._native.clear()
@@ -113,9 +108,8 @@ class Runners:
         ]
 
     def opened(self, exercise: Exercise, variant: Variant) -> Runner | None:
-        """The runner of a Triton variant, if it was asked for already."""
-        place = "plans" if self.by_plan else "triton"
-        return self._opened.get((exercise.name, variant.name, place))
+        """The runner by plan of a Triton variant, if it was asked for already."""
+        return self._opened.get((exercise.name, variant.name, "plans"))
 
     def planned(self, exercise: Exercise, variant: Variant) -> PlannedTritonRunner:
         """The runner of a Triton variant by plan, on whatever machine. Raises SandboxError."""
@@ -129,29 +123,6 @@ class Runners:
             lambda: self._triton_runner(PlannedTritonRunner, sandbox, exercise, variant),
         )
 
-    def why_not_counted(self) -> str:
-        """Why this machine can't count the accesses of Triton kernels, or ""."""
-        return "" if self.by_plan else why_not_counted()
-
-    def counting(self, exercise: Exercise, variant: Variant) -> PlannedTritonRunner | TritonRunner:
-        """A runner of a Triton variant that counts accesses, on whatever machine.
-
-        Raises SandboxError.
-        """
-        if self.by_plan:
-            return self.planned(exercise, variant)
-        if self._sandbox.device == "interpreter":
-            return self.triton(exercise, variant)
-        if self._interpreting is None:
-            sandbox = Sandbox("interpreter", self._level, self._required)
-            sandbox.start()
-            self._interpreting = sandbox
-        sandbox = self._interpreting
-        return self._open(
-            (exercise.name, variant.name, "interpreter"),
-            lambda: self._triton_runner(TritonRunner, sandbox, exercise, variant),
-        )
-
     def triton(self, exercise: Exercise, variant: Variant) -> Runner:
         """The runner of a Triton variant. Raises SandboxError."""
         if self.by_plan:
@@ -159,7 +130,7 @@ class Runners:
         self._sandbox.begin()  # a worker waits for it: until then there are inputs to make
         return self._open(
             (exercise.name, variant.name, "triton"),
-            lambda: self._triton_runner(TritonRunner, self._sandbox, exercise, variant),
+            lambda: self._triton_runner(Runner, self._sandbox, exercise, variant),
         )
 
     def _triton_runner(

@@ -18,14 +18,13 @@ import torch
 from grader import (
     ballast,
     breaches,
-    executors,
     gpu_turns,
+    head_start,
     machine,
-    memory,
+    memory_runs,
     native,
     source_reading,
     submitted,
-    triton_memory,
 )
 from grader.allowed_paths import DeviceName
 from grader.cases import Case, Space, fixed_case
@@ -80,6 +79,14 @@ def selected(
     return [(e, v) for e, v in pairs if e.name in only or f"{e.name}/{v.name}" in only]
 
 
+def _sandbox(device: DeviceName, level: Level | None, required: bool) -> Sandbox:
+    """The sandbox of a session's kernels of Triton. Raises ConfinementError."""
+    if device != "interpreter":
+        return Sandbox(device, level, required)
+    begun = None if level or required else head_start.take()
+    return begun or Sandbox(device, level, required, plans=True)
+
+
 class Session:
     """One submission being graded. A context manager."""
 
@@ -100,14 +107,12 @@ class Session:
         guarded: bool = True,
         sandbox: Sandbox | None = None,
         files: Mapping[str, bytes | str] | None = None,
-        by_plan: bool | None = None,
     ) -> None:
         """`files` are another session's of the same submission, which is then not looked for.
 
         `level` and what follows `lifted` are for tests: one confinement; the source left unread;
         nvcc not asked; CUDA C++ in one place only; its object neither looked at nor watched; a
-        sandbox for Triton kernels, which its owner starts and closes; kernels by plan or
-        not, None for what executors.are_in_use() says.
+        sandbox for Triton kernels, which its owner starts and closes.
 
         Raises SubmissionError when there is no such folder, ConfinementError where a sandbox is
         required and there is none.
@@ -120,7 +125,7 @@ class Session:
         self.seed = seed
         self.device: DeviceName = device or machine.device()
         self.effort = effort or Effort.on(self.device)
-        self.sandbox = sandbox or Sandbox(self.device, level, require_sandbox)
+        self.sandbox = sandbox or _sandbox(self.device, level, require_sandbox)
         self._owns_sandbox = sandbox is None
         self.policy = policy
         self.lifted = frozenset(lifted)
@@ -136,7 +141,6 @@ class Session:
             check_with_nvcc=check_with_nvcc,
             backends=backends,
             guarded=guarded,
-            by_plan=executors.are_in_use() if by_plan is None else by_plan,
         )
         self.stopwatch = Stopwatch(
             self.device, seed, self.sandbox, self.runners, self._path, self._is_lifted
@@ -348,39 +352,22 @@ class Session:
         if found := self._breaches(exercise, variant):
             return MemoryEvidence(Status.policy_violation, found[0].what)
         in_cuda = variant.language == "cuda"
-        if reason := native.why_not("emulator") if in_cuda else self.runners.why_not_counted():
+        if in_cuda and (reason := native.why_not("emulator")):
             return MemoryEvidence(Status.not_measured, reason)
         case = fixed_case(exercise, variant, variant.memory.case, self.seed)
         try:
-            if not in_cuda:
-                return self._memory_of_triton(exercise, variant, case)
-            runner = self.runners.native(exercise, variant, "emulator")
-            seen = runner.measure(case)
-            if isinstance(seen, CaseResult):
-                return MemoryEvidence(seen.status, seen.verdict.what, str(case))
-            lines = {pc: site.line for pc, site in (runner.program.sites or {}).items()}
-            return memory.measure(seen, lines, exercise, variant, case)
+            if in_cuda:
+                runner = self.runners.native(exercise, variant, "emulator")
+                runs: memory_runs.Runs = memory_runs.NativeRuns(exercise, variant, runner)
+            else:
+                data = self._file(variant.file)
+                source = data.decode("utf-8", "replace") if isinstance(data, bytes) else ""
+                planned = self.runners.planned(exercise, variant)
+                runs = memory_runs.TritonRuns(exercise, variant, planned, source.splitlines())
+            return memory_runs.measure(runs, self.seed)
         except Exception:
             reason = traceback.format_exc(limit=-6)
             return MemoryEvidence(Status.grader_error, reason, str(case))
-
-    def _memory_of_triton(self, exercise: Exercise, variant: Variant, case: Case) -> MemoryEvidence:
-        block = variant.memory
-        runner = self.runners.counting(exercise, variant)
-        wave = block.wave_bytes.programs if block.wave_bytes is not None else 0
-        seen = runner.measure(case, wave)
-        if isinstance(seen, CaseResult):
-            return MemoryEvidence(seen.status, seen.verdict.what, str(case))
-        grown = None
-        if block.growth is not None:
-            larger = fixed_case(exercise, variant, block.grown_case(), self.seed)
-            seen_larger = runner.measure(larger)
-            if isinstance(seen_larger, CaseResult):
-                return MemoryEvidence(seen_larger.status, seen_larger.verdict.what, str(larger))
-            grown = (larger, seen_larger)
-        data = self._file(variant.file)
-        source = data.decode("utf-8", "replace").splitlines() if isinstance(data, bytes) else []
-        return triton_memory.measure(seen, exercise, variant, case, source, grown)
 
     # --- parts ---------------------------------------------------------------------------------
 

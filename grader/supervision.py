@@ -110,7 +110,6 @@ class Worker:
         self._log = log
         self._tail = bytearray()
         self._sequence = 0
-        self._twins: list[psutil.Process] = []  # they compile; what they use is no case's
         self._pidfd = _open_pidfd(pid)
         self._poller = select.poll()
         # The socket first: where an answer is seen, so is what was printed before it.
@@ -220,25 +219,6 @@ class Worker:
         """The number of the request last sent."""
         return self._sequence
 
-    def compile_in_background(self) -> BackgroundCompile | Death:
-        """Let the worker fork a twin that compiles what ran since the last time."""
-        ours, theirs = socket_pair()
-        self._sequence += 1
-        request = Request(Operation.compile, self._sequence).pack()
-        started = time.monotonic()
-        with theirs:
-            try:
-                socket.send_fds(self._requests, [request], [theirs.fileno()])
-            except OSError:
-                ours.close()
-                return self._bury(started)
-        answer = self._await(self.limits, started)
-        if isinstance(answer, Death):
-            ours.close()
-            return answer
-        self._twins = processes.below(self.pid, children_only=True)
-        return BackgroundCompile(ours, self._sequence)
-
     def close(self) -> None:
         """End the worker and every process it left."""
         if not self.alive:
@@ -248,9 +228,7 @@ class Worker:
         self._forget()
 
     def _await(self, limits: Limits, started: float) -> Reply | Death:
-        usage = processes.Usage(
-            self.pid, lambda: processes.without(self._sandbox.processes_of(self), self._twins)
-        )
+        usage = processes.Usage(self.pid, lambda: self._sandbox.processes_of(self))
         looked = measured = started
         while True:
             events = dict(self._poller.poll(WATCH_INTERVAL * 1000))
@@ -337,27 +315,6 @@ class Worker:
             if self._pidfd is not None:
                 os.close(self._pidfd)
                 self._pidfd = None
-
-
-@dataclass
-class BackgroundCompile:
-    """A twin of a worker, compiling on another core."""
-
-    side: socket.socket
-    sequence: int
-
-    def wait(self, seconds: float) -> Reply | Cause:
-        """Its answer; timed_out where none came in time, exited where it died or answered badly."""
-        try:
-            if not is_readable(self.side, seconds):
-                return Cause.timed_out
-            reply = Reply.unpack(self.side.recv(protocol.MAX_REPLY_BYTES + 1))
-        except (OSError, ProtocolError):
-            return Cause.exited
-        finally:
-            self.side.close()
-        ours = reply.sequence == self.sequence and reply.code is Code.ok
-        return reply if ours else Cause.exited
 
 
 def _death(cause: Cause | None, status: int | None, log: str, seconds: float) -> Death:

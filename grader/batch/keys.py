@@ -83,7 +83,7 @@ USES: dict[type[Block], dict[str, Use | Callable[[Any], Any]]] = {
     Memory: {
         "case": M, "useful_bytes_per_sector": M, "shared_bank_conflicts": S, "copies": S,
         "bytes_copied": S, "scratch_stores": S, "reads": S, "scratch_bytes": S, "wave_bytes": M,
-        "growth": M, "ballast": M,
+        "growth": M, "ballast": M, "most_traffic": M,
     },
     LoadStore: {"load": M, "store": M},
     Bound: {"at_least": S, "at_most": S},
@@ -142,9 +142,8 @@ def _begun(
         "device": conditions.device,
         "effort": asdict(conditions.effort),
         "version": conditions.version,
+        "executors": executors.VERSION,
     }
-    if executors.are_in_use():
-        stated["executors"] = executors.VERSION
     return hashlib.sha256(json.dumps(stated).encode())
 
 

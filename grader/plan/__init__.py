@@ -6,7 +6,7 @@ bytes, `violations` holds it to the rules, an executor runs it.
 
 from grader.plan.model import ITEM_BYTES, Launch, Plan, Specialisation
 from grader.plan.reader import Limits, PlanError, read, to_json
-from grader.plan.rules import Allowed, Violation, allow, difference, violations
+from grader.plan.rules import Allowed, Violation, allow, difference, repeats, violations
 from grader.plan.text import Line, lines, summary
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "difference",
     "lines",
     "read",
+    "repeats",
     "summary",
     "to_json",
     "violations",

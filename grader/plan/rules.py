@@ -12,10 +12,23 @@ A spec lifts the first two by naming torch operations (`policy: {torch: [...]}`)
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any
 
-from grader.plan.model import Alloc, Copy, Foreign, HostOp, Launch, Plan, Step, View
+from grader.plan.model import (
+    Alloc,
+    Copy,
+    Descriptor,
+    Foreign,
+    Free,
+    HostOp,
+    Launch,
+    Plan,
+    PointerArgument,
+    Step,
+    View,
+)
 
 MAX_COPIES = 16
 _COPYING = frozenset({"copy_", "clone", "contiguous", "to"})
@@ -25,8 +38,8 @@ _COPYING = frozenset({"copy_", "clone", "contiguous", "to"})
 class Allowed:
     """What one variant may do beyond the rules.
 
-    `torch` are torch operations by name ("mm", "copy_"), "*" for all. `moves_data`: the exercise
-    is about layout or casts, so that a copy which changes them is the exercise itself.
+    `torch` are torch operations by name ("mm", "nn.functional.silu"), "*" for all. `moves_data`:
+    the exercise is about layout or casts, so that a copy which changes them is the exercise itself.
     """
 
     torch: frozenset[str] = frozenset()
@@ -72,7 +85,7 @@ def _names(operation: str, torch: Collection[str]) -> bool:
     """Whether a list of allowed names has this operation ("aten::mm", "aten::add_.Tensor")."""
     name = operation.rpartition("::")[2].partition(".")[0]
     known = {name, name.rstrip("_"), *_CALLED.get(name, ())}
-    return "*" in torch or not known.isdisjoint(torch)
+    return "*" in torch or not known.isdisjoint(each.rpartition(".")[2] for each in torch)
 
 
 def violations(plan: Plan, allowed: Allowed) -> list[Violation]:
@@ -205,3 +218,40 @@ def difference(first: Plan, again: Plan) -> str:
     if first.buffers != again.buffers:
         return "the memory that is allocated"
     return ""
+
+
+def repeats(plan: Plan) -> bool:
+    """Whether the second call asks for the same work as the first, on memory of its own.
+
+    Trials of a tuning are no work: the first call alone has them.
+    """
+    return len(plan.calls) < 2 or _work(plan.calls[0]) == _work(plan.calls[1])
+
+
+def _work(call: tuple[Step, ...]) -> list[Any]:
+    """The steps of a call, its own allocations numbered in their order."""
+    allocated = [step.buffer for step in call if isinstance(step, Alloc)]
+    numbers = {number: -1 - place for place, number in enumerate(allocated)}
+    steps = [step for step in call if not (isinstance(step, Launch) and step.trial >= 0)]
+    return [_numbered(step, numbers) for step in steps]
+
+
+def _numbered(value: Any, numbers: Mapping[int, int]) -> Any:
+    """A step, or a part of one, as tuples to compare: without its line, buffers by `numbers`."""
+    if isinstance(value, PointerArgument):
+        return (numbers.get(value.pointer[0], value.pointer[0]), value.pointer[1])
+    if is_dataclass(value):
+        has_buffer = isinstance(value, Alloc | Free | View | Descriptor)
+        return tuple(
+            numbers.get(part, part)
+            if has_buffer and each.name == "buffer"
+            else tuple((at, numbers.get(to, to), offset) for at, to, offset in part)
+            if each.name == "pointers"
+            else _numbered(part, numbers)
+            for each in fields(value)
+            if each.name != "line"
+            for part in [getattr(value, each.name)]
+        )
+    if isinstance(value, tuple):
+        return tuple(_numbered(each, numbers) for each in value)
+    return value

@@ -1,4 +1,4 @@
-"""Where kernels run: Triton's interpreter on the CPU, or a CUDA device.
+"""Where a submission's Python runs: on a CUDA device, or on the CPU in Triton's own interpreter.
 
 A device brings arguments of the arena to the entry and takes results back; the host does not know
 which of the two it drives.
@@ -13,15 +13,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import torch
 
 from . import memory
 from .protocol import Argument, Code, Kind, Space
-
-if TYPE_CHECKING:  # it imports the interpreter
-    from .bounds import Bounds
 
 # Words by which CUDA and Triton say that the context is lost and every later call will fail.
 _LOST = (
@@ -57,40 +54,35 @@ class Device(Protocol):
     """What the host needs of a device."""
 
     def loaded(self, module: ModuleType) -> None: ...
-    def begin(self, sequence: int) -> None: ...
     def bring(self, arguments: Sequence[Argument], buffers: list[memory.Buffer]) -> Call: ...
-    def guard(self, values: Sequence[Any]) -> Bounds | None: ...
-    def count(self, values: Sequence[Any], wave: int) -> Bounds | None: ...
     def synchronise(self) -> None: ...
     def timed(self, work: Callable[[], None]) -> int: ...
     def kernels(self, work: Callable[[], None]) -> list[str]: ...
     def locate(self, error: BaseException) -> tuple[int | None, BaseException]: ...
     def classify(self, error: BaseException) -> Code: ...
     def raise_if_lost(self, error: BaseException) -> None: ...
-    def take_launches(self) -> list[Any]: ...
-    def compile(self, launches: list[Any], settled: list[list[Any]]) -> dict: ...
 
 
 def make_device(name: str, path: str) -> Device:
-    """`interpreter` or `cuda`, for the submission at `path`."""
-    return {"interpreter": InterpreterDevice, "cuda": CudaDevice}[name](path)
+    """`interpreter` (the CPU) or `cuda`, for the submission at `path`."""
+    return {"interpreter": HostDevice, "cuda": CudaDevice}[name](path)
 
 
-class InterpreterDevice:
-    """Triton's interpreter over the arena itself: inputs are read-only, nothing is copied."""
+class HostDevice:
+    """The CPU, over the arena itself: inputs are read-only, nothing is copied.
+
+    What is graded without a GPU goes by plan; this is for tests of what happens on one.
+    """
 
     def __init__(self, path: str) -> None:
-        from . import interpreter
+        from triton.runtime.interpreter import GridExecutor
 
         self.path = path
-        self.interpreter = interpreter
+        # It would copy each argument onto itself, and inputs can't be written.
+        GridExecutor._restore_args_dev = lambda *_: None
 
     def loaded(self, module: ModuleType) -> None:
-        """Nothing to do: kernels are interpreted as they are called."""
-
-    def begin(self, sequence: int) -> None:
-        """Kernels that run from here on belong to this request."""
-        self.interpreter.launches.tag = sequence
+        """Nothing to start."""
 
     def bring(self, arguments: Sequence[Argument], buffers: list[memory.Buffer]) -> Call:
         """Views on the arena."""
@@ -102,20 +94,8 @@ class InterpreterDevice:
                 values.append(argument.scalar)
         return Call(values)
 
-    def guard(self, values: Sequence[Any]) -> Bounds:
-        """Sees whether kernels stay inside their tensors."""
-        from .bounds import Bounds
-
-        return Bounds(self.path, values)
-
-    def count(self, values: Sequence[Any], wave: int) -> Bounds:
-        """Sees what kernels do to memory; `wave` programs run at once."""
-        from .accesses import Accesses
-
-        return Accesses(self.path, values, wave)
-
     def synchronise(self) -> None:
-        """The interpreter is synchronous."""
+        """Nothing runs beside the entry."""
 
     def timed(self, work: Callable[[], None]) -> int:
         """Do it; the nanoseconds that it took."""
@@ -129,51 +109,16 @@ class InterpreterDevice:
         return []
 
     def locate(self, error: BaseException) -> tuple[int | None, BaseException]:
-        """Line in the student's file, and the exception at the root."""
-        return self.interpreter.student_line(error, self.path)
+        """The innermost line in the student's file, through the chain of causes."""
+        return _line_in(self.path, error), causes(error)[-1]
 
     def classify(self, error: BaseException) -> Code:
         """Which code an exception of the entry means."""
-        _, root = self.locate(error)
-        if isinstance(root, self.interpreter.NotModelled):
-            return Code.not_modelled
-        if _is_out_of_memory(root):
-            return Code.out_of_memory
-        if self.interpreter.inside_kernel(error, self.path):
-            return Code.raised_in_kernel
-        return Code.raised
+        is_full = any(_is_out_of_memory(each) for each in causes(error))
+        return Code.out_of_memory if is_full else Code.raised
 
     def raise_if_lost(self, error: BaseException) -> None:
-        """The interpreter has no context to lose."""
-
-    def take_launches(self) -> list[Any]:
-        """What ran since the last time."""
-        return self.interpreter.launches.take()
-
-    def compile(self, launches: list[Any], settled: list[list[Any]]) -> dict:
-        """Compile some for the course's GPU, and tell the first few that fail.
-
-        Every specialisation of every argument is among them, but for what the launches of
-        `settled` had, which compiled.
-        """
-        failures, not_modelled, shared = [], [], 0
-        chosen = self.interpreter.representative(launches, settled)
-        for launch in chosen:
-            result = self.interpreter.compile_launch(launch)
-            shared = max(shared, result.shared_bytes or 0)
-            where = {"tag": launch.tag, "kernel": result.kernel, "line": result.line}
-            if result.not_modelled:
-                not_modelled.append({**where, "message": result.not_modelled})
-            elif not result.ok:
-                failures.append({**where, "message": result.message})
-                if len(failures) == 3:  # one mistake fails every specialisation alike
-                    break
-        return {
-            "compiled": len(chosen),
-            "failures": failures,
-            "not_modelled": not_modelled[:3],
-            "shared_bytes": shared,
-        }
+        """The CPU has no context to lose."""
 
 
 class CudaDevice:
@@ -186,9 +131,6 @@ class CudaDevice:
     def loaded(self, module: ModuleType) -> None:
         """Start the context now, so that its time isn't the first case's."""
         torch.cuda.init()
-
-    def begin(self, sequence: int) -> None:
-        """Nothing to note: the compiler runs as kernels are launched."""
 
     def bring(self, arguments: Sequence[Argument], buffers: list[memory.Buffer]) -> Call:
         """Views of what lies on the device; of the rest copies there, brought back afterwards."""
@@ -212,13 +154,6 @@ class CudaDevice:
                 host.copy_(place)
 
         return Call(values, take_back)
-
-    def guard(self, values: Sequence[Any]) -> None:
-        """A GPU doesn't show where kernels load and store."""
-
-    def count(self, values: Sequence[Any], wave: int) -> None:
-        """Nor what they do to memory. Raises NotImplementedError."""
-        raise NotImplementedError("accesses to memory are counted in the interpreter only")
 
     def synchronise(self) -> None:
         """Wait for the device; raises what the kernels did wrong."""
@@ -254,13 +189,8 @@ class CudaDevice:
 
     def locate(self, error: BaseException) -> tuple[int | None, BaseException]:
         """The innermost line in the student's file, through the chain of causes."""
-        line = None
         chain = causes(error)
-        for seen in chain:
-            for frame in traceback.extract_tb(seen.__traceback__):
-                if frame.filename == self.path:
-                    line = frame.lineno
-        return _compiler_line(chain, self.path) or line, chain[-1]
+        return _compiler_line(chain, self.path) or _line_in(self.path, error), chain[-1]
 
     def classify(self, error: BaseException) -> Code:
         """Which code an exception of the entry means."""
@@ -288,13 +218,14 @@ class CudaDevice:
         if "CUDA" in first and not _answers():
             raise DeviceLost(first[:200]) from None
 
-    def take_launches(self) -> list[Any]:
-        """Nothing left to compile: every launch was."""
-        return []
 
-    def compile(self, launches: list[Any], settled: list[list[Any]]) -> dict:
-        """Nothing left to compile."""
-        return {"compiled": 0, "failures": [], "not_modelled": [], "shared_bytes": 0}
+def _line_in(path: str, error: BaseException) -> int | None:
+    line = None
+    for each in causes(error):
+        for frame in traceback.extract_tb(each.__traceback__):
+            if frame.filename == path:
+                line = frame.lineno
+    return line
 
 
 def _answers() -> bool:

@@ -5,9 +5,8 @@ submission's word, since both share a process; the grader judges by the buffers.
 
 The text of a reply is a JSON object with some of: `type` and `message` of an exception, `line` in
 the submission's file, `detail` (a traceback cut down to the student's own frames), `returned`,
-`computed` (pairs of an operation of PyTorch's and a line: see library_calls.py), `findings` (where
-kernels left their tensors: see bounds.py), `accesses` (what a measured run did to memory: see
-accesses.py), `kernels` (names of what the device ran) or `unlisted` (why they can't be told).
+`computed` (pairs of an operation of PyTorch's and a line: see library_calls.py), `kernels` (names
+of what the device ran) or `unlisted` (why they can't be told).
 """
 
 from __future__ import annotations
@@ -20,10 +19,9 @@ import socket
 import sys
 import traceback
 import types
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -39,10 +37,6 @@ from .protocol import (
     Reply,
     Request,
 )
-from .twins import Twins
-
-if TYPE_CHECKING:  # it imports the interpreter
-    from .bounds import Bounds
 
 MODULE_NAME = "submission"
 MOST_KERNELS = 128  # names told of one call
@@ -63,7 +57,6 @@ class Session:
 
     def __post_init__(self) -> None:
         self.library_calls = LibraryCalls(self.path)
-        self.twins = Twins()
 
 
 class Refusal(Exception):
@@ -90,7 +83,7 @@ def serve(
     requests.send(Reply(0, Code.ok).pack())  # ready
     while True:
         try:
-            data, descriptors, _, _ = socket.recv_fds(requests, REQUEST_BYTES, 1)
+            data = requests.recv(REQUEST_BYTES)
         except ConnectionError:
             return
         if not data:
@@ -99,11 +92,6 @@ def serve(
             request = Request.unpack(data)
         except ProtocolError as error:
             requests.send(Reply(0, Code.bad_request, str(error)).pack())
-            continue
-        if request.operation is Operation.compile and descriptors:
-            # Cases go on meanwhile on another core.
-            session.twins.start(session.device, request.sequence, descriptors[0], _to_text)
-            requests.send(Reply(request.sequence, Code.ok).pack())
             continue
         code, text = _answer(session, request)
         with contextlib.suppress(Exception):
@@ -174,33 +162,15 @@ def _check_signature(entry: Any, count: int) -> None:
 
 
 def _run(session: Session, request: Request) -> dict:
-    """Call the entry once over the arena; tell what kernels access outside of it."""
-    told, seen = _run_watched(session, request, session.device.guard)
-    return told | seen.report() if seen is not None and seen.findings else told
-
-
-def _measure(session: Session, request: Request) -> dict:
-    """As `run`, with what kernels do to memory counted; `repeat` programs run at once."""
-    told, seen = _run_watched(
-        session, request, lambda values: session.device.count(values, request.repeat)
-    )
-    return told | {"accesses": seen.report()}
-
-
-def _run_watched(
-    session: Session, request: Request, watcher: Callable[[list[Any]], Bounds | None]
-) -> tuple[dict, Bounds | None]:
-    session.device.begin(request.sequence)
+    """Call the entry once over the arena."""
     memory.expose(request.arguments, session.buffers)
     call = session.device.bring(request.arguments, session.buffers)
-    seen = watcher(call.values)
-    watching = contextlib.nullcontext() if seen is None else seen.watching()
-    with watching, session.library_calls:
+    with session.library_calls:
         returned = _call(session, call.values)
     call.take_back()
     told = {} if returned is None else {"returned": _describe_value(returned)}
     computed = session.library_calls.take()
-    return told | {"computed": computed} if computed else told, seen
+    return told | {"computed": computed} if computed else told
 
 
 def _call(session: Session, values: list[Any]) -> Any:
@@ -308,7 +278,6 @@ def _to_text(text: dict) -> str:
 _OPERATIONS = {
     Operation.load: _load,
     Operation.run: _run,
-    Operation.measure: _measure,
     Operation.place: _place,
     Operation.stand_by: _stand_by,
     Operation.profile: _profile,

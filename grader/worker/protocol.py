@@ -44,11 +44,10 @@ MAX_REPLY_BYTES = REPLY.size + MAX_TEXT
 
 
 class Operation(IntEnum):
-    """What the worker is asked to do. 4 to 6 mean nothing any more."""
+    """What the worker is asked to do. 3 to 6 mean nothing any more."""
 
     load = 1  # import the submission and look up the entry
     run = 2  # call the entry once with the given arguments
-    compile = 3  # compile ahead of time what ran since the last time this was asked
     measure = 7  # as `run`, counting every access to memory; `repeat` programs run at once
     build = 8  # compile the source of a native program
     place = 9  # keep these arguments as set number `repeat`, for `stand_by`

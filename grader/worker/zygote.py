@@ -1,8 +1,9 @@
 """The forking parent: sets up once, then forks a worker per request.
 
-There are three kinds. For Triton kernels ("python") it imports torch and triton, which takes over a
-second, where a fork takes milliseconds; so a dead worker costs the next case nothing but a fork.
-For plans of Triton kernels ("plans") its workers plan, compile or execute: see plan_processes.py.
+There are three kinds. For plans of Triton kernels ("plans") its workers plan, compile or execute:
+see plan_processes.py. On a GPU ("python") a worker runs the whole submission. Both import torch and
+triton, which takes over a second, where a fork takes milliseconds; so a dead worker costs the next
+case nothing but a fork.
 For CUDA C++ ("native") it imports neither: its workers compile a file
 (builder.py) or become the program that came of it (native/).
 
@@ -83,8 +84,6 @@ def main(control_fd: int, kind: str, plan: dict) -> None:
 def _import_frameworks(kind: str) -> None:
     import numpy  # noqa: F401
     import torch
-    import triton
-    import triton.language
 
     torch.set_num_threads(1)  # a fork after a parallel torch operation would hang
     if kind == "plans":
@@ -92,18 +91,11 @@ def _import_frameworks(kind: str) -> None:
 
         plan_processes.prepare()
         return
-    from . import host  # noqa: F401
+    import triton
 
-    if triton.knobs.runtime.interpret:
-        from . import interpreter
+    from . import compiler_warm_up, host  # noqa: F401
 
-        interpreter.install()
-        from . import warm_up
-
-        warm_up.run()
-    else:
-        from . import compiler_warm_up
-
+    if not triton.knobs.runtime.interpret:
         compiler_warm_up.run()
 
 

@@ -1,14 +1,10 @@
 """Where the time of grading goes (no GPU used): `make bench`.
 
 Prints, for the reference solutions of SiLU and RMSNorm (or of other Triton exercises, or of all of
-them: minutes), graded in the interpreter: the whole time and its parts, cases per second, the cost
-of a further worker, and what the boundary between the two processes costs a case: beside a process
-that makes the same checks itself, and beside one that only calls the kernel and compares. Times are
-wall seconds on this machine. Of a further worker they are medians; of the boundary the shortest of
-every case, over rounds in which the ways take turns: boundary.py says how and why.
+them: minutes), graded by plan: the whole time and its parts, cases per second, and the cost of a
+fresh executor. Times are wall seconds on this machine, medians where there are several.
 
-    python tests/benchmarks/grading.py [--submission DIR] [--repeats N] [--rounds N]
-                                       [--only EXERCISE]... [--all]
+    python tests/benchmarks/grading.py [--submission DIR] [--repeats N] [--only EXERCISE]... [--all]
 """
 
 from __future__ import annotations
@@ -31,11 +27,11 @@ from rich.console import Console  # noqa: E402
 from rich.table import Table  # noqa: E402
 
 from grader.cases import Space  # noqa: E402
+from grader.executors import PlannedTritonRunner  # noqa: E402
 from grader.grade import Session, selected  # noqa: E402
-from grader.runner import Runner, Times  # noqa: E402
+from grader.runner import Times  # noqa: E402
 from grader.sandbox import Sandbox  # noqa: E402
 from grader.spec import Exercise, Variant, load_all  # noqa: E402
-from tests.benchmarks import boundary  # noqa: E402
 
 IMPORTED = time.perf_counter()
 
@@ -47,7 +43,6 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--only", action="append", metavar="EXERCISE", help="not silu and rmsnorm")
     parser.add_argument("--all", action="store_true", help="every exercise: minutes")
-    parser.add_argument("--rounds", type=int, default=boundary.ROUNDS, help="of the boundary's")
     given = parser.parse_args()
     console = Console(width=100)
     python = platform.python_version()
@@ -59,11 +54,10 @@ def main() -> None:
         exercises = {name: exercises[name] for name in given.only or DEFAULT}
     _whole(console, exercises, given.submission)
     _workers(console, exercises, given.submission, given.repeats)
-    _boundary(console, exercises, given.submission, given.rounds)
 
 
 def triton_variants(exercises: dict[str, Exercise]) -> list[tuple[Exercise, Variant]]:
-    """What the interpreter runs; the first of an exercise stands for it below."""
+    """What is planned in Python; the first of an exercise stands for it below."""
     return [pair for pair in selected(exercises) if pair[1].language == "triton"]
 
 
@@ -107,12 +101,14 @@ def _split(times: Times) -> tuple[str, ...]:
 
 
 def _workers(console: Console, exercises, submission: Path, repeats: int) -> None:
-    """What a further worker costs: fork, load the file, answer the first case."""
+    """What a fresh planner and executor cost: to load the file and answer the first case."""
     exercise, variant = triton_variants(exercises)[0]
     case = Space(exercise, variant, variant.dtypes[0], variant.size_classes[0], 1).edges()[0]
     with (
-        Sandbox() as sandbox,
-        Runner(sandbox, exercise, variant, _held(sandbox, submission, variant)) as runner,
+        Sandbox(plans=True) as sandbox,
+        PlannedTritonRunner(
+            sandbox, exercise, variant, _held(sandbox, submission, variant)
+        ) as runner,
     ):
         assert runner.run(case).verdict.passed
         first, loaded = [], []
@@ -128,39 +124,6 @@ def _workers(console: Console, exercises, submission: Path, repeats: int) -> Non
         f"{statistics.median(first):.3f} s until its first case is judged "
         f"(median of {3 * repeats}; goal 0.05 s)\n"
     )
-
-
-def _boundary(console: Console, exercises, submission: Path, rounds: int) -> None:
-    """The same cases in one process and in two: boundary.py."""
-    told = []
-    table = Table(title="Per case, milliseconds", title_justify="left")
-    for column in ("", "cases", *boundary.WAYS):
-        table.add_column(column, justify="left" if not column else "right", no_wrap=True)
-    for exercise, variant in triton_variants(exercises):
-        name = f"{exercise.name}/{variant.name}"
-        seen = boundary.measure(exercise, variant, submission, rounds=rounds)
-        table.add_row(
-            name, str(seen.cases), *(f"{1e3 * seen.of(way):.2f}" for way in boundary.WAYS)
-        )
-        told += [_shares(name, seen, of) for of in ("two", "apart")]
-    console.print(table)
-    console.print(
-        "The shortest that each case took, averaged over cases: of "
-        f"{boundary.SETS} x {rounds} rounds, in which\nthe ways take turns, in "
-        f"{boundary.SETS} sets of processes. All on one CPU, but for `apart`, which has all.\n"
-    )
-    shares = Table(title=f"The boundary (goal {boundary.GOAL:.0%})", title_justify="left")
-    for column in ("", "", "beside checked", "of a single set", "beside bare"):
-        shares.add_column(column, justify="right" if column else "left", no_wrap=True)
-    for row in told:
-        shares.add_row(*row)
-    console.print(shares)
-
-
-def _shares(name: str, seen: boundary.Seen, of: str) -> tuple[str, ...]:
-    least, most = seen.span("checked", of)
-    checked, bare = (f"{seen.share(way, of):.1%}" for way in ("checked", "bare"))
-    return name, of, checked, f"{least:.1%} to {most:.1%}", bare
 
 
 def _held(sandbox: Sandbox, submission: Path, variant: Variant) -> Path:

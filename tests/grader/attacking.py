@@ -15,12 +15,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from unittest import mock
 
-from grader import breaches, confinement, memory, native, native_runner, runner, supervision
+from grader import breaches, confinement, memory, native, native_runner, supervision
 from grader.allowed_paths import DeviceName
 from grader.cases import Space
 from grader.confinement import Level
 from grader.correctness import Effort
 from grader.evidence import Evidence, PartEvidence, VariantEvidence, to_json
+from grader.executors import kernels
 from grader.grade import Session
 from grader.sandbox import Sandbox
 from grader.spec import Exercise
@@ -264,7 +265,9 @@ def _grade(
         root = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="warpgrade-attack-")))
         attack.write(root / "submission", canaries.known)
         if exercise.limits == SHORT:
-            stack.enter_context(mock.patch.object(runner, "COMPILE_SECONDS", COMPILE_SECONDS))
+            brief = supervision.Limits(COMPILE_SECONDS, 2 << 30)
+            for name in ("FRONTEND_LIMITS", "BACKEND_LIMITS"):
+                stack.enter_context(mock.patch.object(kernels, name, brief))
         if watched:
             stack.enter_context(mock.patch.object(breaches, "find", return_value=()))
         session = stack.enter_context(
@@ -300,7 +303,7 @@ def _shared(attack: Attack, device: DeviceName, level: Level | None) -> Sandbox 
     if not any({*attack.layers} <= kind for kind in (PEACEFUL, OUTWARD)):
         return None
     if (device, level) not in _sandboxes:
-        _sandboxes[device, level] = Sandbox(device, level)
+        _sandboxes[device, level] = Sandbox(device, level, plans=device == "interpreter")
         _sandboxes[device, level].start()
     return _sandboxes[device, level]
 
@@ -346,9 +349,8 @@ def _grade_cuda(
         part = session.part(exercise, variant, "float32", "ragged")
         if part.status is Status.passed and variant.memory is not None:
             seen = session.memory(exercise, variant)
-            held = memory.judge(variant.memory, seen.metrics, memory.sizes_of(variant))
             status = seen.status
-            if status is Status.passed and not all(each.holds for each in held):
+            if status is Status.passed and memory.shortfalls(seen, variant):
                 status = Status.target_missed
             part = replace(part, status=status, reason=seen.reason)
         return part

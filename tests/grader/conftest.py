@@ -13,7 +13,14 @@ torch.set_num_threads(1)
 
 @pytest.fixture(scope="session")
 def shared_sandbox() -> Iterator[Sandbox]:
-    """One for submissions that mean no harm: to start one takes longer than most of them run."""
+    """One for plans of submissions that mean no harm: to start it takes longer than they run."""
+    with Sandbox("interpreter", plans=True) as sandbox:
+        yield sandbox
+
+
+@pytest.fixture(scope="session")
+def python_sandbox() -> Iterator[Sandbox]:
+    """One whose workers do on the CPU what those of a GPU do there: host code beside kernels."""
     with Sandbox("interpreter") as sandbox:
         yield sandbox
 

@@ -185,12 +185,12 @@ def small(monkeypatch) -> Iterator[dict[str, Exercise]]:
 BUDGET = race.Budget(seconds=60.0, pairs=2)
 
 
-def benched(exercises, folder: Path, shared_sandbox, tmp_path: Path, **options) -> Path:
-    with Session(folder, exercises, device="interpreter", sandbox=shared_sandbox) as session:
+def benched(exercises, folder: Path, python_sandbox, tmp_path: Path, **options) -> Path:
+    with Session(folder, exercises, device="interpreter", sandbox=python_sandbox) as session:
         out = tmp_path / "out"
         bench_command.run(
             session,
-            shared_sandbox,
+            python_sandbox,
             selected(exercises),
             [32],
             ROOFS,
@@ -213,7 +213,7 @@ def printed(monkeypatch) -> io.StringIO:
 
 
 def test_a_kernel_is_timed_over_sizes_and_leaves_tables_plots_and_json(
-    small, shared_sandbox, tmp_path, printed, monkeypatch
+    small, python_sandbox, tmp_path, printed, monkeypatch
 ):
     pytest.importorskip("matplotlib")
     axes = {}  # without drawing them, which test_plots.py does
@@ -224,7 +224,7 @@ def test_a_kernel_is_timed_over_sizes_and_leaves_tables_plots_and_json(
 
     monkeypatch.setattr(plots, "_save", save)
     folder = submission(tmp_path / "mine", SOLUTION)
-    out = benched(small, folder, shared_sandbox, tmp_path)
+    out = benched(small, folder, python_sandbox, tmp_path)
     told = printed.getvalue()
     assert "rmsnorm/triton cols=64 " in told and "rmsnorm/triton cols=32 " in told
     assert "rmsnorm/triton rows=2 cols=64 float32: moves 1.02 kB in" in " ".join(told.split())
@@ -241,11 +241,11 @@ def test_a_kernel_is_timed_over_sizes_and_leaves_tables_plots_and_json(
 
 
 def test_a_wrong_output_under_the_clock_ends_it_with_its_message(
-    small, shared_sandbox, tmp_path, printed
+    small, python_sandbox, tmp_path, printed
 ):
     broken = SOLUTION.replace("/ n_cols + eps", "/ n_cols + 2 * eps + 0.01")
     assert broken != SOLUTION
-    out = benched(small, submission(tmp_path / "mine", broken), shared_sandbox, tmp_path)
+    out = benched(small, submission(tmp_path / "mine", broken), python_sandbox, tmp_path)
     told = " ".join(printed.getvalue().split())
     assert "rmsnorm/triton: wrong values: in a timed call: out[" in told
     assert not out.exists()
@@ -292,24 +292,24 @@ class Interrupting:
 
 
 def test_what_was_done_before_an_interrupt_is_kept(
-    small, shared_sandbox, tmp_path, printed, monkeypatch
+    small, python_sandbox, tmp_path, printed, monkeypatch
 ):
     monkeypatch.setattr(bench, "measure_case", Interrupting())
     monkeypatch.setattr(bench_report, "write_plots", lambda *_: [])
     folder = submission(tmp_path / "mine", SOLUTION)
     with pytest.raises(typer.Exit) as ended:
-        benched(small, folder, shared_sandbox, tmp_path)
+        benched(small, folder, python_sandbox, tmp_path)
     assert ended.value.exit_code == 130
     assert len(json.loads((tmp_path / "bench.json").read_text())["timings"]) == 1
     assert "interrupted: this is what was timed until then" in printed.getvalue()
 
 
 def test_without_matplotlib_a_line_says_so_and_the_table_is_there(
-    small, shared_sandbox, tmp_path, printed, monkeypatch
+    small, python_sandbox, tmp_path, printed, monkeypatch
 ):
     monkeypatch.setattr(bench, "measure_case", lambda *_, **__: TIMED.evidence)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    benched(small, submission(tmp_path / "mine", SOLUTION), shared_sandbox, tmp_path)
+    benched(small, submission(tmp_path / "mine", SOLUTION), python_sandbox, tmp_path)
     assert plots.MISSING in printed.getvalue()
     assert "93.1 us" in printed.getvalue()
 
@@ -386,7 +386,7 @@ def test_roofs_are_the_measured_ones_where_they_are_kept_else_the_data_sheets(mo
 
 
 def test_a_size_that_the_gpu_has_no_memory_for_is_told_and_the_next_one_tried(
-    small, shared_sandbox, tmp_path, monkeypatch
+    small, python_sandbox, tmp_path, monkeypatch
 ):
     def refused(*_: object) -> None:
         raise torch.cuda.OutOfMemoryError("no")
@@ -394,13 +394,13 @@ def test_a_size_that_the_gpu_has_no_memory_for_is_told_and_the_next_one_tried(
     monkeypatch.setattr(lanes, "candidate", refused)
     monkeypatch.setattr(bench, "YARDSTICKS", ())
     folder = submission(tmp_path / "mine", SOLUTION)
-    with Session(folder, small, device="interpreter", sandbox=shared_sandbox) as session:
-        seen = list(bench.run(session, shared_sandbox, selected(small), [32]))
+    with Session(folder, small, device="interpreter", sandbox=python_sandbox) as session:
+        seen = list(bench.run(session, python_sandbox, selected(small), [32]))
     assert [each.evidence.status for each in seen] == [Status.not_measured] * 2
     assert all("too little memory" in each.evidence.reason for each in seen)
 
 
-def test_a_failure_of_one_variant_is_the_last_timing_of_it(small, shared_sandbox, tmp_path):
+def test_a_failure_of_one_variant_is_the_last_timing_of_it(small, python_sandbox, tmp_path):
     failure = TimingFailed("the timed run ended: timed out", Status.timed_out)
 
     def fails(*_: object) -> None:
@@ -410,6 +410,6 @@ def test_a_failure_of_one_variant_is_the_last_timing_of_it(small, shared_sandbox
         patch.setattr(lanes, "candidate", fails)
         patch.setattr(bench, "YARDSTICKS", ())
         folder = submission(tmp_path / "mine", SOLUTION)
-        with Session(folder, small, device="interpreter", sandbox=shared_sandbox) as session:
-            seen = list(bench.run(session, shared_sandbox, selected(small), [32]))
+        with Session(folder, small, device="interpreter", sandbox=python_sandbox) as session:
+            seen = list(bench.run(session, python_sandbox, selected(small), [32]))
     assert [each.evidence.status for each in seen] == [Status.timed_out]

@@ -65,13 +65,13 @@ def seconds_of(
 
 
 @pytest.mark.parametrize("cheat", of("", without_gpu=True))
-def test_the_timing_ends_with_what_is_wrong(cheat: Cheat, shared_sandbox: Sandbox) -> None:
-    expect_status(shared_sandbox, cheat)
+def test_the_timing_ends_with_what_is_wrong(cheat: Cheat, python_sandbox: Sandbox) -> None:
+    expect_status(python_sandbox, cheat)
 
 
 @pytest.mark.parametrize("cheat", of("timed", without_gpu=True))
-def test_what_is_timed_takes_as_long_as_it_takes(cheat: Cheat, shared_sandbox: Sandbox) -> None:
-    with timed(shared_sandbox, cheat.source) as candidate:
+def test_what_is_timed_takes_as_long_as_it_takes(cheat: Cheat, python_sandbox: Sandbox) -> None:
+    with timed(python_sandbox, cheat.source) as candidate:
         candidate.settle()
         pairs = [candidate.pair() for _ in range(3)]
     assert all(pair.long_calls > pair.short_calls for pair in pairs)
@@ -80,8 +80,8 @@ def test_what_is_timed_takes_as_long_as_it_takes(cheat: Cheat, shared_sandbox: S
 
 
 @pytest.mark.parametrize("cheat", of("void", without_gpu=True))
-def test_no_pair_of_it_counts(cheat: Cheat, shared_sandbox: Sandbox) -> None:
-    with timed(shared_sandbox, cheat.source) as candidate:
+def test_no_pair_of_it_counts(cheat: Cheat, python_sandbox: Sandbox) -> None:
+    with timed(python_sandbox, cheat.source) as candidate:
         candidate.settle()
         found = [credited(candidate.pair(), fixed=0.001) for _ in range(3)]
     assert all(isinstance(each, Void) for each in found), found

@@ -9,6 +9,7 @@ import pytest
 
 from grader import gpu_turns, side_by_side
 from grader.evidence import PartEvidence, VariantEvidence
+from grader.sandbox import Sandbox
 from grader.session import Session
 from grader.spec import Variant, load_all
 from grader.status import Status
@@ -61,7 +62,11 @@ def first_calls(monkeypatch) -> list[str]:
 
 
 def compiled(submission: Path, variant: Variant, is_over=lambda: False) -> None:
-    with Session(submission, EXERCISES, device="interpreter") as session:
+    as_on_a_gpu = Sandbox("interpreter")
+    with (
+        as_on_a_gpu,
+        Session(submission, EXERCISES, device="interpreter", sandbox=as_on_a_gpu) as session,
+    ):
         session.compile_ahead(RMSNORM, variant, is_over)
 
 

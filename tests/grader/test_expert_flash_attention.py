@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
+from dataclasses import replace
 
 import pytest
 import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tests.grader.interpreted import Laboratory
+from tests.grader.planned import case, results
 from tests.grader.small_exercise import ROOT
 
 FILE = ROOT / "reference" / "expert" / "flash_attention.py"
@@ -36,65 +37,32 @@ def expert():
     return module
 
 
-# The interpreter has descriptors: as if on a GPU, and what the kernel was launched with.
-WITH_TMA = """
-k._is_large = k._has_tma = lambda *_: True
-kernel = k.flash_attention_kernel
-class Told:
-    def __getitem__(self, grid):
-        return lambda *args, **named: (launched.append(named["TMA"]), kernel[grid](*args, **named))
-k.flash_attention_kernel = Told()
+BY_TENSOR_MAPS = """
+LEAST_WORK = 0
+flash_attention = flash_attention_plain
 """
 
 
 @pytest.mark.parametrize(
-    ("entry", "before", "head_dim", "shapes", "launched"),
+    ("more", "head_dim", "shapes"),
     [
-        (
-            "flash_attention",
-            "",
-            32,
-            [(70, 70, True), (65, 130, True), (130, 65, True), (33, 140, False), (64, 128, False)],
-            [],
-        ),
-        (
-            "flash_attention_plain",
-            WITH_TMA,
-            64,
-            [(70, 70, True), (65, 300, True), (300, 65, True), (33, 140, False), (64, 256, False)],
-            [True],
-        ),
+        ("", 32, [(70, 70, True), (65, 130, True), (130, 65, True), (33, 140, False)]),
+        (BY_TENSOR_MAPS, 64, [(70, 70, True), (65, 300, True), (300, 65, True), (64, 256, False)]),
     ],
     ids=["by pointers", "by TMA"],
 )
 def test_without_a_gpu_any_number_of_queries_and_keys_is_right(
-    tmp_path, entry, before, head_dim, shapes, launched
+    shared_sandbox, more, head_dim, shapes
 ):
-    laboratory = Laboratory("mended", tmp_path)
-    found = laboratory(
-        FILE.read_text(),
-        TRUTH
-        + f"""
-launched = []
-{before}
-result = []
-for n_ctx, n_kv, causal in {shapes!r}:
-    torch.manual_seed(3)
-    q, keys, v = (torch.randn(1, 2, n, {head_dim}).half() for n in (n_ctx, n_kv, n_kv))
-    out, lse = torch.empty_like(q), torch.empty(1, 2, n_ctx)
-    launched.clear()
-    k.{entry}(q, keys, v, out, lse, 0.125, causal)
-    true_out, true_lse = truth(q, keys, v, 0.125, causal)
-    close = torch.allclose(lse.double(), true_lse, atol=1e-4)
-    error = ((out - true_out).norm() / true_out.norm()).item()
-    result.append([error, close, list(launched)])
-""",
-        header="",
-    )
-    laboratory.close()
-    for shape, (error, lse_is_close, seen) in zip(shapes, found, strict=True):
-        assert error < 2e-3, shape
-        assert lse_is_close and seen == launched, shape
+    cases = [
+        replace(
+            case("float16", Z=1, H=2, N_CTX=n_ctx, N_KV=n_kv, HEAD_DIM=head_dim),
+            scalars=(("causal", causal),),
+        )
+        for n_ctx, n_kv, causal in shapes
+    ]
+    for result in results(shared_sandbox, "flash_attention", FILE.read_text() + more, cases):
+        assert result.verdict.passed, result
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from grader.oracle import load
-from tests.grader.interpreted import Laboratory
+from tests.grader.planned import case, results
 from tests.grader.small_exercise import ROOT
 
 FOLDER = ROOT / "reference" / "expert"
@@ -24,41 +24,14 @@ SHAPES = [
     (1, 65536, "bfloat16"),
     (2, 50001, "float32"),
 ]
-CALL = {"rmsnorm": "x, torch.ones_like(x[0]) * 1.5, out, 1e-6", "softmax": "x, out"}
-
-
-@pytest.fixture(scope="module")
-def interpreted(tmp_path_factory):
-    laboratory = Laboratory("mended", tmp_path_factory.mktemp("expert"))
-    yield laboratory
-    laboratory.close()
+PADDED = (("x", "row_padded"), ("out", "row_padded"))
 
 
 @pytest.mark.parametrize("name", ["rmsnorm", "softmax"])
-def test_rows_of_any_width_and_any_distance(interpreted, name):
-    found = interpreted(
-        (FOLDER / f"{name}.py").read_text(),
-        f"""
-        result = []
-        for rows, cols, dtype in {SHAPES!r}:
-            torch.manual_seed(5)
-            x = (4 * torch.randn(rows, cols + 3)).to(getattr(torch, dtype))[:, :cols]
-            around = torch.full((rows, cols + 5), 7.0, dtype=x.dtype)
-            out = around[:, :cols]
-            k.{name}({CALL[name]})
-            wide = x.double()
-            if {name!r} == "softmax":
-                truth = torch.softmax(wide, 1)
-            else:
-                truth = wide * torch.rsqrt(wide.square().mean(1, keepdim=True) + 1e-6) * 1.5
-            error = (out.double() - truth).norm() / truth.norm()
-            result.append([error.item(), bool((around[:, cols:] == 7).all())])
-        """,
-        header="",
-    )
-    for (_, _, dtype), (error, kept) in zip(SHAPES, found, strict=True):
-        assert error < 2 * torch.finfo(getattr(torch, dtype)).eps
-        assert kept, "wrote beyond a row"
+def test_rows_of_any_width_and_any_distance(shared_sandbox, name):
+    cases = [case(dtype, PADDED, rows=rows, cols=cols) for rows, cols, dtype in SHAPES]
+    for result in results(shared_sandbox, name, (FOLDER / f"{name}.py").read_text(), cases):
+        assert result.verdict.passed, result
 
 
 def module_of(name: str):

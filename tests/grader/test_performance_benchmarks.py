@@ -48,7 +48,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
 
 
 @pytest.fixture
-def on_the_cpu(monkeypatch: pytest.MonkeyPatch, shared_sandbox) -> None:
+def on_the_cpu(monkeypatch: pytest.MonkeyPatch, python_sandbox) -> None:
     """As if there were something to time here: small cases, few rounds, one sandbox for all."""
     monkeypatch.setattr(rounds, "why_none", lambda: "")
     monkeypatch.setattr(rounds, "case_of", lambda e, v, seed: fixed_case(e, v, SMALL, seed))
@@ -58,8 +58,8 @@ def on_the_cpu(monkeypatch: pytest.MonkeyPatch, shared_sandbox) -> None:
     # Beside other tests a long run may take less than a short one.
     by_length = lambda pair, fixed: pair.long_seconds / pair.long_calls  # noqa: E731
     monkeypatch.setattr(rounds, "credited", by_length)
-    monkeypatch.setattr(target, "Session", partial(Session, sandbox=shared_sandbox))
-    trusted = lambda *_: contextlib.nullcontext(shared_sandbox)  # noqa: E731
+    monkeypatch.setattr(target, "Session", partial(Session, sandbox=python_sandbox))
+    trusted = lambda *_: contextlib.nullcontext(python_sandbox)  # noqa: E731
     monkeypatch.setattr(target, "Sandbox", trusted)
 
 

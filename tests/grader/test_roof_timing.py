@@ -32,9 +32,9 @@ LARGER = copy_workload(1 << 30)  # 16 MiB: long against what a busy machine adds
 
 
 @pytest.fixture
-def seconds_of(shared_sandbox) -> Iterator[SecondsOf]:
+def seconds_of(python_sandbox) -> Iterator[SecondsOf]:
     """As `timer` gives it, in a sandbox that is there already."""
-    with roof_timing._Lane(shared_sandbox) as lane:
+    with roof_timing._Lane(python_sandbox) as lane:
         yield lane.seconds_of
 
 
@@ -117,8 +117,8 @@ RAISES = "def copy(source, destination):\n    raise RuntimeError('first\\nsecond
 
 
 @pytest.mark.parametrize(("source", "why"), [(DIES, "exit status 3"), (RAISES, "first")])
-def test_a_worker_that_fails_is_one_line(shared_sandbox, seconds_of, monkeypatch, source, why):
-    path = shared_sandbox.hold("failing_yardsticks.py", source.encode())
+def test_a_worker_that_fails_is_one_line(python_sandbox, seconds_of, monkeypatch, source, why):
+    path = python_sandbox.hold("failing_yardsticks.py", source.encode())
     with monkeypatch.context() as changed:
         changed.setattr(roof_timing, "YARDSTICKS", path)
         assert why in failure(seconds_of, COPY)

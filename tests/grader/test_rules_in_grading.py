@@ -11,6 +11,7 @@ from grader import breaches
 from grader.cli import app
 from grader.confinement import Confinement, ConfinementError, Level, Offer
 from grader.correctness import Effort
+from grader.evidence import Evidence
 from grader.grade import Session, grade
 from grader.sandbox import Sandbox
 from grader.score import score
@@ -45,20 +46,20 @@ def folder(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_breach_earns_nothing_and_runs_nothing(folder: Path, monkeypatch) -> None:
-    def start(self):
-        raise AssertionError("it was run")
+def test_where_host_code_has_data_a_breach_earns_nothing_and_runs_nothing(folder: Path) -> None:
+    class NeverStarted(Sandbox):
+        def start(self):
+            raise AssertionError("it was run")
 
-    monkeypatch.setattr(Sandbox, "start", start)
     (folder / "silu.py").write_text(SNEAKY)
-    evidence = grade(folder, EXERCISES, only=["silu/triton"])
-    [variant] = evidence.variants
+    with Session(folder, EXERCISES, device="interpreter", sandbox=NeverStarted()) as session:
+        variant = session.variant(SILU, SILU.variants["triton"])
     assert {part.status for part in variant.parts} == {Status.policy_violation}
     failure = variant.parts[0].failures[0]
     assert (failure.where, failure.observed_by) == ("silu.py:2", "grader")
     assert "the module os may not be imported" in failure.what
     assert "silu.py:6: torch.nn.functional.silu computes" in failure.detail
-    points = score(evidence, EXERCISES)
+    points = score(Evidence("sneaky", 7, (variant,), {}), EXERCISES)
     assert (points.score, points.gradable) == (0, 2.25)
 
 

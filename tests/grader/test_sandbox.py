@@ -200,20 +200,6 @@ def test_death_is_seen_although_a_child_keeps_the_socket_open(start) -> None:
     assert (death.cause, death.exit_status) == (Cause.exited, 5)
 
 
-def test_death_is_told_rightly_while_a_compilation_is_under_way(start) -> None:
-    worker = start("""
-        import os, sys, time
-        device = sys.modules["warpgrade_worker.devices"].InterpreterDevice
-        device.compile = lambda self, launches: time.sleep(60)
-        def entry():
-            os.kill(os.getpid(), 11)
-        """)
-    background = worker.compile_in_background()
-    death = worker.ask(RUN, limits=Limits(cpu_seconds=3.0))
-    assert death.signal == 11
-    assert background.wait(5.0) is Cause.exited
-
-
 # --- limits ------------------------------------------------------------------------------------
 
 
@@ -289,22 +275,6 @@ def test_what_an_earlier_request_used_does_not_count(start) -> None:
         """)
     for _ in range(3):
         assert isinstance(worker.ask(RUN, limits=Limits(cpu_seconds=0.5)), Reply)
-
-
-def test_what_a_compilation_uses_is_not_counted_to_a_case(start) -> None:
-    worker = start("""
-        import os, sys, time
-        def burn(self, launches):
-            if os.fork():  # as the compiler starts an assembler
-                os.wait()
-            while True: pass
-        sys.modules["warpgrade_worker.devices"].InterpreterDevice.compile = burn
-        def entry():
-            time.sleep(1.2)
-        """)
-    worker.compile_in_background()
-    answer = worker.ask(RUN, limits=Limits(cpu_seconds=0.7))
-    assert isinstance(answer, Reply), answer
 
 
 def test_allocating_too_much_raises_in_the_worker(start) -> None:
@@ -566,9 +536,6 @@ def test_no_descriptor_is_left_behind(start) -> None:
     for source in ("import os\ndef entry():\n    os._exit(1)", "def entry(): pass"):
         worker = start(source)
         worker.ask(RUN)
-        background = worker.compile_in_background() if worker.alive else None
-        if background:
-            background.wait(5.0)
         worker.close()
         worker.close()  # a second time does nothing
     assert open_descriptors() == before

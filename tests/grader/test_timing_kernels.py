@@ -129,14 +129,14 @@ def test_what_ran_is_asked_after_the_last_pair(monkeypatch, path):
 # --- in a worker ----------------------------------------------------------------------------------
 
 
-def test_in_the_interpreter_there_is_no_kernel_to_list(shared_sandbox, monkeypatch):
+def test_in_the_interpreter_there_is_no_kernel_to_list(python_sandbox, monkeypatch):
     without_doubts(monkeypatch, 1)
     variant = asking(COPY, exercise="silu")
     performance = variant.performance.model_copy(update={"case": {"n": 5000, "dtype": "float32"}})
     variant = variant.model_copy(update={"performance": performance})
-    path = shared_sandbox.hold("silu.py", (ROOT / "reference" / "silu.py").read_bytes())
+    path = python_sandbox.hold("silu.py", (ROOT / "reference" / "silu.py").read_bytes())
     budget = race.Budget(seconds=60.0, pairs=2)
-    seen = measure.measure(shared_sandbox, SILU, variant, path, 7, budget=budget, profile=True)
+    seen = measure.measure(python_sandbox, SILU, variant, path, 7, budget=budget, profile=True)
     assert (seen.status, seen.kernels, seen.unlisted) == (Status.passed, (), ""), seen
 
 
@@ -147,8 +147,8 @@ def profiled(sandbox: Sandbox, source: str) -> dict:
         return json.loads(candidate.profiled().text)
 
 
-def test_what_torch_computes_for_the_entry_is_told(shared_sandbox):
-    told = profiled(shared_sandbox, HONEST)
+def test_what_torch_computes_for_the_entry_is_told(python_sandbox):
+    told = profiled(python_sandbox, HONEST)
     assert [name for name, _ in told["computed"]] == ["aten.silu"]
     assert told["kernels"] == []
 
@@ -175,11 +175,11 @@ def test_on_a_gpu_the_matrix_product_of_a_library_is_told_by_its_name():
     assert Owner.cublas.value in seen.reason
 
 
-def test_the_profiled_call_is_graded_like_any_other(shared_sandbox):
+def test_the_profiled_call_is_graded_like_any_other(python_sandbox):
     source = "done = 0\n" + HONEST.replace(
         "    out.copy_", "    global done\n    done += 1\n    if done > 6: return\n    out.copy_"
     )
-    with timed(shared_sandbox, source) as candidate:
+    with timed(python_sandbox, source) as candidate:
         candidate.settle()
         with pytest.raises(TimingFailed) as caught:
             candidate.profiled()

@@ -26,25 +26,25 @@ def opened():
 
 
 @pytest.mark.parametrize("name", ["copy", "torch", "reference"])
-def test_a_yardstick_gives_pairs(shared_sandbox, opened, name):
-    lane = lanes.yardstick(shared_sandbox, name, EXERCISE, VARIANT, CASE, MOVED, opened).ready()
+def test_a_yardstick_gives_pairs(python_sandbox, opened, name):
+    lane = lanes.yardstick(python_sandbox, name, EXERCISE, VARIANT, CASE, MOVED, opened).ready()
     lane.settle()
     pair = lane.pair()
     assert pair.long_seconds > 0 and 0 < pair.inside_seconds < pair.long_seconds
 
 
-def test_the_solution_is_a_candidate_like_any_other(shared_sandbox, opened):
+def test_the_solution_is_a_candidate_like_any_other(python_sandbox, opened):
     source = (ROOT / "reference" / VARIANT.file).read_bytes()
-    path = shared_sandbox.hold(VARIANT.file, source)
-    lane = lanes.candidate(shared_sandbox, EXERCISE, VARIANT, CASE, path, opened)
+    path = python_sandbox.hold(VARIANT.file, source)
+    lane = lanes.candidate(python_sandbox, EXERCISE, VARIANT, CASE, path, opened)
     lane.settle()
     lane.pair()
 
 
-def test_where_too_little_is_free_it_is_said(shared_sandbox, opened, monkeypatch):
+def test_where_too_little_is_free_it_is_said(python_sandbox, opened, monkeypatch):
     monkeypatch.setattr(lanes, "_room", lambda on_gpu: 4096)
     with pytest.raises(lanes.TooLittleMemory, match=r"4 sets of buffers have \d+ MiB"):
-        lanes.yardstick(shared_sandbox, "torch", EXERCISE, VARIANT, CASE, MOVED, opened).ready()
+        lanes.yardstick(python_sandbox, "torch", EXERCISE, VARIANT, CASE, MOVED, opened).ready()
 
 
 def test_where_students_work_there_is_no_reference(monkeypatch, tmp_path):

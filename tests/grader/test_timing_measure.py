@@ -571,7 +571,7 @@ def small(monkeypatch) -> Iterator[Variant]:
     yield variant.model_copy(update={"performance": performance})
 
 
-def test_the_solution_is_timed_from_the_request_to_the_evidence(shared_sandbox, small, monkeypatch):
+def test_the_solution_is_timed_from_the_request_to_the_evidence(python_sandbox, small, monkeypatch):
     # Over the CPU, beside other tests, no two clocks agree, and no request costs what another does.
     monkeypatch.setattr(measure, "MOST_APART", 1e9)
     monkeypatch.setattr(measure, "LEAST_COPY", 0.0)
@@ -579,19 +579,19 @@ def test_the_solution_is_timed_from_the_request_to_the_evidence(shared_sandbox, 
     monkeypatch.setattr(race, "MOST_VOID", 1.0)
     monkeypatch.setattr(race, "CALM", 1e9)
     source = (ROOT / "reference" / small.file).read_bytes()
-    path = shared_sandbox.hold(small.file, source)
+    path = python_sandbox.hold(small.file, source)
     budget = race.Budget(seconds=60.0, pairs=race.MIN_PAIRS)
-    seen = measure.measure(shared_sandbox, EXERCISES["rmsnorm"], small, path, 7, budget=budget)
+    seen = measure.measure(python_sandbox, EXERCISES["rmsnorm"], small, path, 7, budget=budget)
     assert seen.status is Status.passed, seen
     assert {each.name for each in seen.yardsticks} == {"copy", "torch"}
     assert seen.microseconds > 0 and seen.samples == race.MIN_PAIRS
 
 
-def test_a_wrong_kernel_is_not_timed_but_judged(shared_sandbox, small):
+def test_a_wrong_kernel_is_not_timed_but_judged(python_sandbox, small):
     source = (ROOT / "reference" / small.file).read_text()
     broken = source.replace("/ n_cols + eps", "/ n_cols + 2 * eps + 0.01")
     assert broken != source
-    path = shared_sandbox.hold("broken.py", broken.encode())
-    seen = measure.measure(shared_sandbox, EXERCISES["rmsnorm"], small, path, 7)
+    path = python_sandbox.hold("broken.py", broken.encode())
+    seen = measure.measure(python_sandbox, EXERCISES["rmsnorm"], small, path, 7)
     assert seen.status is Status.wrong_values and "in a timed call" in seen.reason
     assert seen.microseconds is None

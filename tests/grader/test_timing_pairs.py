@@ -29,7 +29,7 @@ def gpu_sandbox() -> Iterator[Sandbox]:
 
 @pytest.fixture(params=["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
 def sandbox(request: pytest.FixtureRequest) -> Sandbox:
-    return request.getfixturevalue("gpu_sandbox" if request.param == "cuda" else "shared_sandbox")
+    return request.getfixturevalue("gpu_sandbox" if request.param == "cuda" else "python_sandbox")
 
 
 # --- the clock ------------------------------------------------------------------------------------
@@ -143,10 +143,10 @@ def test_the_next_worker_comes_as_if_nothing_had_been(sandbox):
         candidate.pair()
 
 
-def test_a_worker_told_to_stop_answers_on_its_socket(shared_sandbox):
+def test_a_worker_told_to_stop_answers_on_its_socket(python_sandbox):
     with RequestPage() as page, Arena(4096, 4096) as arena:
-        path = shared_sandbox.hold("stops.py", HONEST.encode())
-        worker = shared_sandbox.worker(
+        path = python_sandbox.hold("stops.py", HONEST.encode())
+        worker = python_sandbox.worker(
             path, "silu", arena.buffers, Limits(10.0, 2 << 30), page=page.descriptor
         )
         expect_ok(worker.ask(Operation.load, [blank_argument()] * 2))
@@ -156,10 +156,10 @@ def test_a_worker_told_to_stop_answers_on_its_socket(shared_sandbox):
         worker.close()
 
 
-def test_without_a_page_nobody_stands_by(shared_sandbox):
+def test_without_a_page_nobody_stands_by(python_sandbox):
     with Arena(4096, 4096) as arena:
-        path = shared_sandbox.hold("no_page.py", HONEST.encode())
-        worker = shared_sandbox.worker(path, "silu", arena.buffers, Limits(10.0, 2 << 30))
+        path = python_sandbox.hold("no_page.py", HONEST.encode())
+        worker = python_sandbox.worker(path, "silu", arena.buffers, Limits(10.0, 2 << 30))
         with pytest.raises(TimingFailed, match="no page to stand by"):
             expect_ok(worker.ask(Operation.stand_by))
         worker.close()

@@ -72,8 +72,8 @@ def outputs_of(lane: TimedPairs) -> list[tuple[torch.Tensor, torch.Tensor]]:
 
 
 @pytest.mark.parametrize("name", ["copy", "torch"])
-def test_one_worker_serves_every_case(shared_sandbox, opened, name):
-    serves_every_case(shared_sandbox, opened, name)
+def test_one_worker_serves_every_case(python_sandbox, opened, name):
+    serves_every_case(python_sandbox, opened, name)
 
 
 @pytest.mark.gpu
@@ -99,16 +99,16 @@ def serves_every_case(sandbox: Sandbox, opened: contextlib.ExitStack, name: str)
 
 
 @pytest.mark.parametrize("name", ["reference", "compile"])
-def test_what_may_remember_another_size_starts_anew(shared_sandbox, opened, monkeypatch, name):
+def test_what_may_remember_another_size_starts_anew(python_sandbox, opened, monkeypatch, name):
     # What is compiled needs a compiler here: that it is asked for again is all that counts.
     monkeypatch.setitem(lanes._SOURCES, "compile", lanes._SOURCES["torch"])
-    with Yardsticks(shared_sandbox, EXERCISE, asking(name), CASES[:2]) as yardsticks:
+    with Yardsticks(python_sandbox, EXERCISE, asking(name), CASES[:2]) as yardsticks:
         processes = [process_of(yardsticks.begin(name, each, opened).ready()) for each in CASES[:2]]
     assert len({*processes}) == 2
 
 
-def test_after_noise_all_are_new_and_the_old_ones_have_ended(shared_sandbox, opened):
-    with Yardsticks(shared_sandbox, EXERCISE, asking("copy"), CASES[:2]) as yardsticks:
+def test_after_noise_all_are_new_and_the_old_ones_have_ended(python_sandbox, opened):
+    with Yardsticks(python_sandbox, EXERCISE, asking("copy"), CASES[:2]) as yardsticks:
         first = yardsticks.begin("copy", CASES[0], opened).ready()
         yardsticks.renew()
         assert has_ended(first)
@@ -117,15 +117,15 @@ def test_after_noise_all_are_new_and_the_old_ones_have_ended(shared_sandbox, ope
     assert has_ended(second)
 
 
-def test_of_a_single_case_it_ends_with_that(shared_sandbox):
-    with Yardsticks(shared_sandbox, EXERCISE, asking("copy"), CASES[:1]) as yardsticks:
+def test_of_a_single_case_it_ends_with_that(python_sandbox):
+    with Yardsticks(python_sandbox, EXERCISE, asking("copy"), CASES[:1]) as yardsticks:
         with contextlib.ExitStack() as opened:
             lane = yardsticks.begin("copy", CASES[0], opened).ready()
         assert has_ended(lane)
 
 
-def test_a_case_that_the_buffers_do_not_hold_is_said(shared_sandbox, opened):
-    with Yardsticks(shared_sandbox, EXERCISE, asking("torch"), CASES[2:]) as yardsticks:
+def test_a_case_that_the_buffers_do_not_hold_is_said(python_sandbox, opened):
+    with Yardsticks(python_sandbox, EXERCISE, asking("torch"), CASES[2:]) as yardsticks:
         starting = yardsticks.begin("torch", CASES[2], opened)
         starting.ready()
         layout = lanes.layout_of("torch", EXERCISE, VARIANT, case(4096, 2048), 0)

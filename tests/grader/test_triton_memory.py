@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 
 import pytest
 
@@ -14,7 +15,6 @@ from grader.grade import Session
 from grader.spec import Exercise, SpecError
 from grader.status import Status
 from grader.triton_report import message_of, parse, parse_findings
-from grader.triton_runner import why_not_counted
 from tests.grader.small_exercise import BRIEF, RIGHT, SPEC, submission, write_spec
 
 WITH_MEMORY = SPEC.replace("points: {ragged: 3}}", "points: {ragged: 1, memory: 2},").rstrip()
@@ -361,8 +361,6 @@ def test_the_grown_case_is_four_times_as_large(silu):
 
 # --- a whole run ----------------------------------------------------------------------------------
 
-needs_interpreter = pytest.mark.skipif(bool(why_not_counted()), reason=why_not_counted())
-
 
 @pytest.fixture
 def run(exercises, tmp_path, shared_sandbox):
@@ -379,7 +377,6 @@ def run(exercises, tmp_path, shared_sandbox):
     return run
 
 
-@needs_interpreter
 def test_a_right_kernel_is_measured(run, silu):
     evidence = run(RIGHT)
     assert (evidence.status, evidence.reason) == (Status.passed, "")
@@ -391,70 +388,23 @@ def test_a_right_kernel_is_measured(run, silu):
     assert len(memory.sentences(evidence, silu, silu.variants["triton"])) == 7
 
 
-@needs_interpreter
 def test_a_read_behind_the_tensor_that_changes_nothing_is_found(run):
     loads = [line for line in RIGHT.splitlines() if "tl.load(" in line]
     assert len(loads) == 1
     indent = loads[0][: len(loads[0]) - len(loads[0].lstrip())]
-    again = f"{indent}tl.load(x_ptr + tl.num_programs(0) * BLOCK + tl.arange(0, 4))"
+    behind = "tl.load(x_ptr + tl.num_programs(0) * BLOCK + offs % 4)"
+    again = f"{indent}offs = tl.where(offs < 0, {behind}.to(tl.int32), offs)"
     source = RIGHT.replace(loads[0], f"{loads[0]}\n{again}")
     line = source.splitlines().index(again) + 1
     evidence = run(source)
     assert evidence.status is Status.invalid_read
-    assert f"reads 4 bytes at offset 16,384 of x, which has 16,384 bytes, at silu.py:{line} " in (
-        evidence.reason
-    )
+    told = f"reads 4 bytes at offset [0-9,]+ of x, which has [0-9,]+ bytes, at silu.py:{line} "
+    assert re.search(told, evidence.reason)
 
 
-@needs_interpreter
 def test_a_wrong_kernel_is_not_measured(run):
     source = "def silu(x, out): out.fill_(0)\n"
     assert run(source).status is Status.wrong_values
-
-
-@needs_interpreter
-@pytest.mark.parametrize("forged", ["{}", "None", "[1]", "{'sites': []}"])
-def test_a_forged_report_that_makes_no_sense_is_a_crash(run, forged):
-    forging = f"""
-import sys
-for name, module in list(sys.modules.items()):
-    if name.endswith("worker.accesses"):
-        module.Accesses.report = lambda self: {forged}
-"""
-    evidence = run(RIGHT + forging)
-    assert evidence.status is Status.crashed
-    assert "makes no sense" in evidence.reason
-
-
-@needs_interpreter
-def test_counters_forged_to_nothing_are_implausible(run):
-    forging = """
-import sys
-for name, module in list(sys.modules.items()):
-    if name.endswith("worker.accesses"):
-        module.Accesses._access = lambda *ignored: None
-"""
-    evidence = run(RIGHT + forging)
-    assert evidence.status is Status.not_measured
-    assert "the counters can't be complete" in evidence.reason
-
-
-@pytest.mark.parametrize(
-    ("version", "counted"),
-    [("3.5.1", False), ("3.6.0", True), ("3.10.0", True), ("4.0", True), ("odd", True)],
-)
-def test_an_interpreter_too_old_is_told(monkeypatch, version, counted):
-    monkeypatch.setattr("grader.triton_runner.version_of", lambda package: version)
-    reason = why_not_counted()
-    assert (not reason) is counted
-    assert counted or "3.5.1" in reason
-
-
-def test_a_machine_without_the_interpreter_does_not_measure(run, monkeypatch):
-    monkeypatch.setattr("grader.triton_runner.version_of", lambda package: "3.5.1")
-    evidence = run(RIGHT)
-    assert evidence.status is Status.not_measured
-    assert "needs triton 3.6 or later" in evidence.reason
 
 
 # --- every run ------------------------------------------------------------------------------------
@@ -475,7 +425,6 @@ def silu(x, out):
 """
 
 
-@needs_interpreter
 def test_a_read_without_a_mask_fails_although_its_result_is_right(
     exercises, tmp_path, shared_sandbox
 ):
@@ -497,23 +446,18 @@ def test_a_read_without_a_mask_fails_although_its_result_is_right(
     assert failure.observed_by == "worker"
 
 
-@needs_interpreter
-@pytest.mark.parametrize("forged", ["[]", "{}", "[7]", "[{'kind': 'race'}]"])
-def test_forged_findings_that_make_no_sense_are_a_crash(
-    exercises, tmp_path, shared_sandbox, forged
-):
-    forging = f"""
+def test_host_code_can_not_reach_what_finds(exercises, tmp_path, shared_sandbox):
+    forging = """
 import sys
 for name, module in list(sys.modules.items()):
-    if name.endswith("worker.bounds"):
-        module.Bounds.report = lambda self: {{"findings": {forged}}}
+    if "ttir" in name and hasattr(module, "Findings"):
+        module.Findings.report = lambda self: []
 """
     silu = exercises["silu"]
     folder = submission(tmp_path / "forged", READS_BEHIND + forging)
     with Session(folder, exercises, effort=BRIEF, policy=False, sandbox=shared_sandbox) as session:
         part = session.part(silu, silu.variants["triton"], "float32", "ragged")
-    assert part.status is Status.crashed
-    assert "makes no sense" in part.failures[0].what
+    assert part.status is Status.invalid_read
 
 
 def test_findings_are_read_as_strictly_as_a_report():

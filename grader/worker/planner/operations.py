@@ -179,7 +179,8 @@ class Operations:
     def _foreign(self, func: Any, args: Any, kwargs: dict, result: Any) -> None:
         written = [*tensors(result), *_written(func, args, kwargs)]
         outputs = {id(each): each for each in written if each.is_cuda or self._is_known(each)}
-        given = (each for each in tensors([args, kwargs]) if isinstance(each, FakeTensor))
+        read = {k: v for k, v in kwargs.items() if k not in _only_written(func)}
+        given = (each for each in tensors([args, read]) if isinstance(each, FakeTensor))
         inputs = {id(each): each for each in given if each.is_cuda or self._is_known(each)}
         reads_device = any(each.is_cuda for each in inputs.values())
         if reads_device and any(not each.is_cuda and not self._is_known(each) for each in written):
@@ -194,6 +195,11 @@ class Operations:
 
 def _name(func: Any) -> str:
     return func._schema.name.rpartition("::")[2]
+
+
+def _only_written(func: Any) -> set[str]:
+    """The names of an operation's `out` arguments."""
+    return {each.name for each in func._schema.arguments if each.is_out}
 
 
 def _written(func: Any, args: Any, kwargs: dict) -> Iterator[torch.Tensor]:

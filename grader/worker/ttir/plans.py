@@ -53,10 +53,13 @@ class PlanExecutor:
         """`buffers` are the arena's."""
         self._buffers = buffers
         self._modules: dict[str, text.Module] = {}
+        self._kept: list[_Placed] = []  # the last plan's buffers, as its first call left them
 
     def execute(self, arguments: Sequence[Argument], document: Mapping[str, Any]) -> dict[str, Any]:
-        """Run the first call of a plan over the arguments: what was observed, as JSON can hold it.
+        """Run a call of a plan over the arguments: what was observed, as JSON can hold it.
 
+        That is the first call, or, with `call` 1, the second one: in the memory that the first
+        call of the same plan has left behind in the execution before this one.
         `document` has the `plan`, the names of its `kernels` in the order of its specialisations,
         and the `ttir` of those that are new. With `count` accesses are counted, `wave` programs at
         a time; with `races` races between programs are looked for; the launches at the places
@@ -67,8 +70,14 @@ class PlanExecutor:
             for name, given in document["ttir"].items():
                 self._modules[name] = text.read(given)
             modules = [self._modules[name] for name in document["kernels"]]
-            run = _Run(document, modules, self._placed(document["plan"], arguments))
+            kept, self._kept = self._kept if document.get("call") else [], []
+            placed = self._placed(document["plan"], arguments)
+            for each, before in zip(placed, kept, strict=False):
+                if each.region is None:
+                    each.bytes = before.bytes
+            run = _Run(document, modules, placed)
             run.all_steps()
+            self._kept = placed
             return run.report()
         except NotModelled as lacking:
             line = lacking.line[1] if lacking.line else 0
@@ -150,7 +159,7 @@ class _Run:
         self._document = document
         self._modules = modules
         self._placed = placed
-        self._steps: list[dict[str, Any]] = document["plan"]["calls"][0]
+        self._steps: list[dict[str, Any]] = document["plan"]["calls"][document.get("call", 0)]
         self._without = frozenset(document.get("without", ()))
         self._printed: list[str] = []
         self._room = MAX_PRINTED

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from grader.plan import Allowed, allow, difference, read, violations
+from grader.plan import Allowed, allow, difference, read, repeats, violations
 
 from .plans import ARGUMENTS, launch, plan, view
 
@@ -95,3 +95,23 @@ def test_what_is_allowed_is_said_by_the_spec_and_not_by_the_plan(operation, brok
     step = {"do": "host_op", "operation": operation, "inputs": [view(0, 4)]}
     allowed = Allowed(torch=frozenset({"mm"}))
     assert rules_broken(step | {"outputs": [view(1, 4)]}, allowed=allowed) == broken
+
+
+AGAIN = {"do": "alloc", "buffer": 3}
+KEEPS = [ALLOC, launch(0, 2), launch(2, 1)]
+SECOND_CALLS = {
+    "the same on memory of its own": ([AGAIN, launch(0, 3), launch(3, 1)], True),
+    "the same on other lines": ([AGAIN, launch(0, 3), launch(3, 1, line=99)], True),
+    "no trials any more": ([AGAIN, launch(0, 3), launch(3, 1)], True),
+    "on the first one's memory": ([launch(0, 2), launch(2, 1)], False),
+    "only what the first one left": ([launch(2, 1)], False),
+    "on other programs": ([AGAIN, launch(0, 3), launch(3, 1, grid=[2, 1, 1])], False),
+    "nothing": ([], False),
+}
+
+
+@pytest.mark.parametrize(("second", "same"), SECOND_CALLS.values(), ids=SECOND_CALLS)
+def test_a_second_call_repeats_the_first_or_does_other_work(second, same) -> None:
+    first = [launch(0, 1, trial=0), *KEEPS] if same else KEEPS
+    made = read(plan(*KEEPS, scratch=(4096, 4096), calls=[first, second]), ARGUMENTS)
+    assert repeats(made) == same
