@@ -11,7 +11,7 @@ import contextlib
 import math
 import shlex
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 import hypothesis
@@ -20,7 +20,7 @@ from hypothesis.internal.conjecture import providers
 
 from grader.cases import Case, Space
 from grader.diagnosis import Separation, hint, separate
-from grader.evidence import Failure, PartEvidence
+from grader.evidence import Failure, PartEvidence, Printed
 from grader.runner import CaseResult, Runner
 from grader.spec import SizeRule
 from grader.status import Status, worst
@@ -120,6 +120,7 @@ def check(
             cases_run=len(search.results),
             reason=stopped,
             seconds=time.monotonic() - started,
+            printed=_printed(search.results.values()),
         )
     cases_run, cases_failed = len(search.results), search.failed
     failures = _explain(search, submission)
@@ -132,6 +133,7 @@ def check(
         failures,
         reason=failures[0].what if failures[0].status is Status.not_measured else stopped,
         seconds=time.monotonic() - started,
+        printed=_printed([search.smallest[worst(search.smallest)], *search.results.values()]),
     )
 
 
@@ -151,9 +153,15 @@ def one_case(space: Space, runner: Runner, case: Case, submission: str = "") -> 
     status = failures[0].status if failures else Status.passed
     reason = failures[0].what if status is Status.not_measured else ""
     seconds = time.monotonic() - started
-    return PartEvidence(
-        case.dtype, "case", status, 1, int(bool(failures)), failures, reason, seconds
-    )
+    failed = int(bool(failures))
+    printed = _printed([result])
+    return PartEvidence(case.dtype, "case", status, 1, failed, failures, reason, seconds, printed)
+
+
+def _printed(results: Iterable[CaseResult]) -> Printed | None:
+    """What kernels printed in the first of some cases in which they did."""
+    printing = (each for each in results if each.printed)
+    return next((Printed(str(each.case), each.printed) for each in printing), None)
 
 
 def failure_of_compile(space: Space, result: CaseResult, submission: str = "") -> Failure:

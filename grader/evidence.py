@@ -8,6 +8,7 @@ number; reading checks every field and names the one that is wrong.
       VariantEvidence            one per variant asked for
         PartEvidence             one per dtype and size class: a run of the correctness loop
           Failure                the smallest failing case of each status
+          Printed                what kernels printed in one case
         PerformanceEvidence      timings, where a device could take them
         MemoryEvidence           how memory was used, counted on one case
           Metric                 a number that a spec may bound
@@ -53,6 +54,14 @@ class Failure:
 
 
 @dataclass(frozen=True)
+class Printed:
+    """What kernels printed in one case, as tl.device_print does; clean text, shortened."""
+
+    case: str
+    text: str
+
+
+@dataclass(frozen=True)
 class PartEvidence:
     """One dtype in one size class of one variant: the smallest thing with a verdict of its own."""
 
@@ -64,6 +73,7 @@ class PartEvidence:
     failures: tuple[Failure, ...] = ()  # the first is the one to mend first
     reason: str = ""  # why it was not measured, or stopped early
     seconds: float = 0.0
+    printed: Printed | None = None  # in the first failure's case, else in the first that printed
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from grader import memory, triton_memory
+from grader import memory, triton_memory, triton_report
 from grader.cases import Case, fixed_case
 from grader.evidence import MemoryEvidence
 from grader.executors import PlannedNativeRunner, PlannedTritonRunner, configurations, needless
@@ -80,20 +80,28 @@ class TritonRuns(Runs):
         """What a run shows, and one at larger sizes where the spec bounds what grows."""
         block = self.variant.memory
         wave = block.wave_bytes.programs if block.wave_bytes is not None else 0
-        grown = None
-        if block.growth is not None:
-            larger = _grown(case, block.growth.sizes)
-            report = self._runner.measure(larger, configuration=configuration)
-            if without and not isinstance(report, CaseResult):
-                places = needless.places(self._runner.plan, larger, self.is_right_without)
-                report = self._runner.measure(larger, 0, places, configuration)
-            if isinstance(report, CaseResult):
-                return _failed(report, larger)
-            grown = (larger, report)
         report = self._runner.measure(case, wave, without, configuration)
         if isinstance(report, CaseResult):
             return _failed(report, case)
+        grown = None
+        if block.growth is not None:
+            plan, larger = self._runner.plan, _grown(case, block.growth.sizes)
+            after = self._grown(larger, bool(without), configuration)
+            self._runner.plan = plan
+            if isinstance(after, CaseResult):
+                return _failed(after, larger)
+            grown = (larger, after)
         return triton_memory.measure(report, self.exercise, self.variant, case, self._lines, grown)
+
+    def _grown(
+        self, larger: Case, leaves_out: bool, configuration: int | None
+    ) -> triton_report.Report | CaseResult:
+        """A run at larger sizes, without what is needless there if that is to be left out."""
+        report = self._runner.measure(larger, 0, (), configuration)
+        if not leaves_out or isinstance(report, CaseResult):
+            return report
+        places = needless.places(self._runner.plan, larger, self.is_right_without)
+        return self._runner.measure(larger, 0, places, configuration)
 
     def is_right_without(self, case: Case, places: Collection[int]) -> bool:
         """Whether the last plan's result is right if some of its launches are left out."""

@@ -65,18 +65,18 @@ def measure(
     metrics = [*_metrics(report, exercise, variant, case)]
     if grown is not None:
         metrics += _growth(report, grown[1])
-    reason = unearned(_traffic(report, exercise), exercise, variant, case)
+    reason = unearned(_traffic(report), exercise, variant, case)
     status = Status.target_missed if reason else Status.passed
     return MemoryEvidence(status, reason, told, tuple(metrics), lines_of(report))
 
 
-def _traffic(report: Report, exercise: Exercise) -> Traffic:
-    """What a call moves. Where the rules on plans refuse copies that do work, they are left out."""
+def _traffic(report: Report) -> Traffic:
+    """What kernels move. Where a copy could do their work, the rules on plans have refused it."""
     moved = {
         kind: sum(site.useful_bytes for site in report.sites if site.kind == kind)
         for kind in ("load", "store", "atomic")
     }
-    return Traffic(**moved, copied=0 if exercise.moves_data else report.copied_bytes)
+    return Traffic(**moved, copied=0)
 
 
 def arguments(exercise: Exercise, variant: Variant, case: Case) -> list[tuple[str, int]]:

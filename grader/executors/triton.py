@@ -30,6 +30,7 @@ from grader.worker.protocol import Argument, Code, Kind, Operation, Reply
 _LACKS_DATA = "NeedsData"
 _FOREIGN_KERNEL = "ForeignKernel"
 _KEPT_STATE = "KeptState"
+MAX_PRINTED = 2000  # characters of what kernels print in one case
 _RANK = {status: rank for rank, status in enumerate(Status)}  # in the order of precedence
 
 
@@ -87,12 +88,12 @@ class PlannedTritonRunner(Runner):
         self._configuration = None
         result = super().run(case)
         if self._configuration is None:  # nothing was executed, or nothing is tuned
-            return result
+            return self._with_second_call(case, result) if result.verdict.passed else result
         if result.verdict.passed and case.dtype not in self._tuned:
             self._tuned.add(case.dtype)
             result = self._with_others(case, result)
         if result.verdict.passed:
-            return result
+            return self._with_second_call(case, result)
         self._suspect = self._configuration
         label = configurations.label(self._configuration, self._names)
         verdict = replace(result.verdict, what=f"{result.verdict.what} It ran with {label}.")
@@ -122,10 +123,14 @@ class PlannedTritonRunner(Runner):
 
     def is_right_without(self, case: Case, places: Collection[int]) -> bool:
         """Whether the last run's plan, without some of its launches, gives the right result."""
+        options = {"without": sorted(places), "configuration": None, "races": False}
+        return self._with_plan(case, options).verdict.passed
+
+    def _with_plan(self, case: Case, options: dict[str, Any]) -> CaseResult:
+        """Run a case by the last run's plan."""
         self._repeats_plan = True
         try:
-            options = {"without": sorted(places), "configuration": None, "races": False}
-            return self._run_with(case, options).verdict.passed
+            return self._run_with(case, options)
         finally:
             self._repeats_plan = False
 
@@ -135,6 +140,22 @@ class PlannedTritonRunner(Runner):
             return super().run(case)
         finally:
             self._options = {}
+
+    def _with_second_call(self, case: Case, result: CaseResult) -> CaseResult:
+        """A case that passed, and whose second call does other work, with that call on new values.
+
+        What the first call left is there; what it computed is of no use to the second one.
+        """
+        if plan.repeats(self.plan):
+            return result
+        again = replace(case, seed=case.seed + 1)
+        options = {"call": 1, "configuration": None, "races": False}
+        second = self._with_plan(again, options)
+        if second.verdict.passed:
+            return result
+        what = f"the first call is right, a second one on other values isn't: {second.verdict.what}"
+        verdict = Verdict(Status.nondeterministic, what, "second_call")
+        return replace(second, case=case, verdict=verdict)
 
     def _with_others(self, case: Case, result: CaseResult) -> CaseResult:
         """A case that passed, run with the other configurations: the first result that fails."""
@@ -277,6 +298,11 @@ class PlannedTritonRunner(Runner):
         return None
 
     def _judged(self, case: Case, fields: dict[str, Any], verdict: Verdict) -> CaseResult:
+        """The verdict on the outputs, or what the executor found; and what kernels printed."""
+        printed = hostile.text(fields, "printed")[:MAX_PRINTED]
+        return replace(self._explained(case, fields, verdict), printed=printed)
+
+    def _explained(self, case: Case, fields: dict[str, Any], verdict: Verdict) -> CaseResult:
         """The verdict on the outputs, or what the executor found where that explains more."""
         if "findings" not in fields:
             return CaseResult(case, verdict)

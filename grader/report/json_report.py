@@ -86,6 +86,7 @@ def _check(check: CheckScore, seen: VariantEvidence | None) -> dict[str, Any]:
                 cases_failed=found.cases_failed,
                 seconds=found.seconds,
                 reason=found.reason,
+                printed=found.printed and dataclasses.asdict(found.printed),
             )
             data["failures"] += [
                 {"dtype": part.dtype, **dataclasses.asdict(failure)} for failure in found.failures

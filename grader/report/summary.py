@@ -11,6 +11,7 @@ from grader import memory
 from grader.evidence import Evidence, LineCounters, PartEvidence, VariantEvidence
 from grader.report.message import (
     DETAIL_LIMIT,
+    case_in_words,
     clean,
     compose,
     listing,
@@ -255,6 +256,12 @@ def errors_in(seen: VariantEvidence) -> list[tuple[str, str]]:
             found.setdefault(detail, []).append(name)
     name = f"{seen.exercise}/{seen.variant}"
     return [(f"{name}: {listing(where)}", text) for text, where in found.items()]
+
+
+def printed(seen: VariantEvidence) -> list[tuple[str, str]]:
+    """(case, what its kernels printed) of each part in which they did; clean text."""
+    found = dict.fromkeys(part.printed for part in seen.parts if part.printed is not None)
+    return [(case_in_words(one_line(each.case)), clean(each.text).strip("\n")) for each in found]
 
 
 def memory_rows(seen: VariantEvidence) -> list[tuple[str, str, str]]:

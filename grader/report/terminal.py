@@ -30,7 +30,8 @@ from grader.status import Status, worst
 
 WIDEST = 96  # columns; longer lines are hard to read
 SHOWN_FAILURES = 4  # kinds of failure per variant; all of them are in the other reports
-SHOWN_LINES = 12  # of the lines that use memory
+SHOWN_LINES = 12  # of the lines that use memory, and of what kernels print
+SHOWN_PRINTS = 2  # cases in which kernels printed, per variant
 NAME_WIDTH = 20  # columns; the same in every table, so that they line up
 DETAIL_SHOWN = 1500  # characters of a traceback or compiler output
 
@@ -49,6 +50,7 @@ def render(evidence: Evidence, grade: GradeScore, console: Console) -> None:
         console.print(_table(exercise, console), width=_width(console))
     _failures(evidence, grade, console)
     for _, variant, seen in summary.scored_variants(evidence, grade):
+        _printed(seen, console)
         _timing(seen, console)
         if any(c.name == MEMORY and c.status is Status.target_missed for c in variant.checks):
             _memory(seen, console)
@@ -83,6 +85,7 @@ def render_check(seen: VariantEvidence, console: Console, case: str = "") -> Non
         if index or not case:
             console.print()
         _failure(message, console)
+    _printed(seen, console)
     _memory(seen, console)
     _grader_errors(summary.errors_in(seen), console)
 
@@ -219,6 +222,19 @@ def _timing(seen: VariantEvidence, console: Console) -> None:
     _print(console, one_line(f"{seen.exercise}/{seen.variant} on {device}"), "bold")
     for sentence in told:
         _indented(console, sentence)
+
+
+def _printed(seen: VariantEvidence, console: Console) -> None:
+    """What kernels printed, in a few cases."""
+    for case, text in summary.printed(seen)[:SHOWN_PRINTS]:
+        console.print()
+        heading = one_line(f"{seen.exercise}/{seen.variant}: printed by kernels for {case}")
+        _print(console, heading, "bold")
+        lines = text.split("\n")
+        for line in lines[:SHOWN_LINES]:
+            _indented(console, line, "dim")
+        if len(lines) > SHOWN_LINES:
+            _indented(console, f"{len(lines) - SHOWN_LINES} more lines.", "yellow")
 
 
 def _memory(seen: VariantEvidence, console: Console) -> None:

@@ -385,7 +385,9 @@ def test_a_right_kernel_is_measured(run, silu):
     assert found["useful_bytes_per_sector.load"] == found["useful_bytes_per_sector.store"] == 32
     assert missed(silu, evidence) == []
     assert evidence.observed_by == "worker"
-    assert len(memory.sentences(evidence, silu, silu.variants["triton"])) == 7
+    *told, beside = memory.sentences(evidence, silu, silu.variants["triton"])
+    assert len(told) == 7
+    assert beside.startswith("It is the same with a size drawn beside the case (n=")
 
 
 def test_a_read_behind_the_tensor_that_changes_nothing_is_found(run):

@@ -1,0 +1,111 @@
+"""What kernels print with tl.device_print: shown with its case, bounded and clean."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from grader import report, score
+from grader.correctness import Effort
+from grader.evidence import Evidence, PartEvidence, Printed, VariantEvidence
+from grader.executors.triton import MAX_PRINTED
+from grader.report import terminal
+from grader.sandbox import Sandbox
+from grader.session import Session
+from grader.status import Status
+from tests.grader.planned import SPECS, case
+
+LITTLE = Effort(edges=3, drawn=2, shrink_runs=3, shrink_seconds=2, probe_seconds=1, reruns=2)
+TRITON = SPECS["silu"].variants["triton"]
+PRINTING = """
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def silu_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + offs, mask=offs < n).to(tl.float32)
+    PRINT
+    tl.store(out_ptr + offs, x / (1 + tl.exp(-x)) + MISTAKE, mask=offs < n)
+
+
+def silu(x, out):
+    silu_kernel[(triton.cdiv(x.numel(), 64),)](x, out, x.numel(), BLOCK=64)
+"""
+
+
+@pytest.fixture(scope="module")
+def checked(tmp_path_factory) -> Iterator[Callable[..., PartEvidence]]:
+    """Checks a kernel that prints: one case, or a size class."""
+    sandbox = Sandbox(plans=True)
+
+    def check(printing: str, mistake: str = "0", whole: bool = False) -> PartEvidence:
+        folder: Path = tmp_path_factory.mktemp("submission")
+        text = PRINTING.replace("PRINT", printing).replace("MISTAKE", mistake)
+        (folder / "silu.py").write_text(text)
+        options = {"device": "interpreter", "effort": LITTLE, "sandbox": sandbox}
+        with Session(folder, SPECS, **options) as session:
+            if whole:
+                return session.part(SPECS["silu"], TRITON, "float32", "ragged")
+            return session.case(SPECS["silu"], TRITON, case("float32", n=70))
+
+    with sandbox:
+        yield check
+
+
+def shown(part: PartEvidence) -> str:
+    text = io.StringIO()
+    seen = VariantEvidence("silu", "triton", "silu.py", parts=(part,))
+    console = Console(file=text, width=100, color_system=None)
+    terminal.render_check(seen, console, case="given")
+    return text.getvalue()
+
+
+def test_what_a_kernel_prints_is_shown_with_its_case(checked):
+    part = checked('tl.device_print("n is", n)')
+    assert part.status is Status.passed
+    assert "n=70" in part.printed.case
+    assert "n is" in part.printed.text and "70" in part.printed.text
+    assert "silu/triton: printed by kernels for" in shown(part)
+
+
+def test_of_a_failing_part_it_is_the_failures_case(checked):
+    part = checked('tl.device_print("n is", n)', mistake="tl.where(n > 40, 1.0, 0.0)", whole=True)
+    assert part.status is Status.wrong_values
+    assert part.printed.case == part.failures[0].case
+
+
+def test_a_kernel_that_prints_nothing_shows_nothing(checked):
+    part = checked("pass")
+    assert part.printed is None and "printed" not in shown(part)
+
+
+def test_prints_without_end_are_cut(checked):
+    part = checked('tl.device_print("x", offs)')
+    assert 0 < len(part.printed.text) <= MAX_PRINTED
+    assert "more lines." in shown(part)
+
+
+def test_what_disturbs_a_terminal_is_taken_out():
+    said = "\x1b[31m 100 of 100 \x07\u202e\nwarpgrade: 100"
+    part = PartEvidence("float32", "case", Status.passed, printed=Printed("n=3\x1b[0m", said))
+    text = shown(part)
+    assert not {"\x1b", "\x07", "\u202e"} & set(text)
+    assert "\n  warpgrade: 100" in text  # each line is indented below its heading
+
+
+def test_the_json_report_has_it():
+    part = PartEvidence(
+        "float32", "ragged", Status.passed, 3, printed=Printed("n=3 dtype=float32 seed=1", "n is 3")
+    )
+    evidence = Evidence("x", 1, (VariantEvidence("silu", "triton", "silu.py", parts=(part,)),))
+    grade = score.score(evidence, {"silu": SPECS["silu"]})
+    written = json.loads(report.to_json(evidence, grade))
+    text = json.dumps(written)
+    assert '"printed": {"case": "n=3 dtype=float32 seed=1", "text": "n is 3"}' in text
