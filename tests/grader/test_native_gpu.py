@@ -116,9 +116,8 @@ def _arguments(placement: Placement) -> list[Argument]:
     return [*placement.arguments, Argument(Kind.int64, scalar=N)]
 
 
-@pytest.mark.parametrize("operation", [Operation.run, Operation.measure])
-def test_results_come_back(program: Path, placement: Placement, operation: Operation) -> None:
-    reply, worker = ask(program, "twice", placement, operation)
+def test_results_come_back(program: Path, placement: Placement) -> None:
+    reply, worker = ask(program, "twice", placement)
     with worker:
         assert reply.code is Code.ok
         assert fields(reply)["findings"] == []
