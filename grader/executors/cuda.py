@@ -19,7 +19,7 @@ from grader.compare import Verdict
 from grader.emulator import report
 from grader.native_runner import UNSUPPORTED, NativeRunner
 from grader.plan import Plan
-from grader.plan.model import Readback
+from grader.plan.model import Launch, Readback
 from grader.policy.cuda.findings import instead_of
 from grader.runner import CaseResult
 from grader.spec import Tensor
@@ -284,7 +284,10 @@ def _ways(made: Plan, inout: bool) -> Iterator[tuple[Status, str, Mapping[str, A
     """
     if not inout and not native_plan.repeats(made):
         yield Status.nondeterministic, _AGAIN, {"calls": (0, 1)}
-    if native_plan.document(made) != native_plan.document(made, reordered=True):
+    streams = {step.stream for step in made.calls[0] if isinstance(step, Launch)}
+    if len(streams) > 1 and native_plan.document(made) != native_plan.document(
+        made, reordered=True
+    ):
         yield Status.data_race, _REORDERED, {"calls": (0,), "reordered": True}
 
 
