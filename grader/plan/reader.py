@@ -182,13 +182,14 @@ class _Check:
 
     def _upload(self, place: str, step: Upload) -> int:
         self._view(place, step.to)
-        size = len(_decoded(place, step.data))
+        data = _decoded(place, step.data)
+        size = len(data)
         if size != step.to.elements * step.to.itemsize:
             raise PlanError(
                 f"{place}: {size} bytes for a view of {step.to.elements * step.to.itemsize}"
             )
         self._relocations(place, step.pointers, size)
-        return size
+        return _informative(data)
 
     def _launch(self, place: str, step: Launch) -> int:
         if step.specialisation >= len(self.plan.specialisations):
@@ -250,3 +251,11 @@ def _decoded(place: str, data: str) -> bytes:
         return base64.b64decode(data, validate=True)
     except (binascii.Error, ValueError):
         raise PlanError(f"{place}: bytes that aren't base64") from None
+
+
+def _informative(data: bytes) -> int:
+    """How many bytes say something: of one element that is repeated, as a fill has it, only its."""
+    for size in (1, 2, 4, 8, 16):
+        if data == data[:size] * (len(data) // size):
+            return min(size, len(data))
+    return len(data)

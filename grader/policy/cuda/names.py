@@ -24,8 +24,8 @@ _CUDA = (
     "cuda_pipeline_primitives cuda_profiler_api cuda_runtime cuda_runtime_api "
     "device_atomic_functions device_double_functions device_functions device_launch_parameters "
     "device_types driver_types host_defines math_constants math_functions mma sm_20_intrinsics "
-    "sm_30_intrinsics sm_32_intrinsics sm_35_intrinsics sm_60_atomic_functions sm_61_intrinsics surface_types "
-    "texture_types vector_functions vector_types"
+    "sm_30_intrinsics sm_32_intrinsics sm_35_intrinsics sm_60_atomic_functions sm_61_intrinsics "
+    "surface_types texture_types vector_functions vector_types"
 )
 # What they declare is a matter of names: kernels' files often include them and use nothing of it.
 _SYSTEMS = "fcntl unistd sys/mman sys/stat sys/time sys/types"

@@ -139,9 +139,12 @@ class Operations:
         if not isinstance(value, bool | int | float):
             self._foreign(func, args, kwargs, result)
         elif result.numel():
-            if isinstance(value, float) and not math.isfinite(value):
-                value = str(value)
-            self.recorder.add("fill", to=self.recorder.view(result), value=value)
+            self._fill_with(result, value)
+
+    def _fill_with(self, to: torch.Tensor, value: bool | int | float) -> None:
+        if isinstance(value, float) and not math.isfinite(value):
+            value = str(value)
+        self.recorder.add("fill", to=self.recorder.view(to), value=value)
 
     def _copy(self, to: torch.Tensor, source: torch.Tensor) -> None:
         if not to.is_cuda and source.is_cuda and not self._is_known(to):
@@ -158,6 +161,9 @@ class Operations:
     def _send(self, to: torch.Tensor, values: torch.Tensor) -> None:
         """Note that values of the host go to a device tensor."""
         if not to.numel():
+            return
+        if (value := _repeated(values)) is not None:  # however it was made: a fill
+            self._fill_with(to, value)
             return
         size = to.numel() * to.element_size()
         self.recorder.check_upload(size)
@@ -191,6 +197,15 @@ class Operations:
             inputs=[self.recorder.view(each) for each in inputs.values()],
             outputs=[self.recorder.view(each) for each in outputs.values()],
         )
+
+
+def _repeated(values: torch.Tensor) -> bool | int | float | None:
+    """The value of all of a host tensor's elements, where there are several and they are alike."""
+    with unset_fake_temporarily():
+        if values.numel() < 2 or values.is_complex() or values.is_sparse:
+            return None
+        first = values.detach().reshape(-1)[0]
+        return first.item() if bool((values.detach() == first).all()) else None
 
 
 def _name(func: Any) -> str:

@@ -277,14 +277,23 @@ class Recorder:
 
     def to_json(self, calls: list[list[dict]], printed: str) -> dict:
         """The whole plan."""
-        for number, buffer in enumerate(self.buffers):
+        from .pruning import prune
+
+        plan = prune(
+            self.buffers,
+            self.imported.buffers,
+            self.specialisations,
+            calls,
+            len(self.imported.steps),
+        )
+        for number, buffer in enumerate(plan.buffers):
             buffer.number = number
         return {
             "version": 1,
             "language": "triton",
-            "buffers": [buffer.to_json() for buffer in self.buffers],
-            "specialisations": self.specialisations,
-            "calls": [[_numbered(step) for step in call] for call in calls],
+            "buffers": [buffer.to_json() for buffer in plan.buffers],
+            "specialisations": plan.specialisations,
+            "calls": [[_numbered(step) for step in call] for call in plan.calls],
             "printed": printed[:MAX_PRINTED],
         }
 

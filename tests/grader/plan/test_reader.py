@@ -91,10 +91,12 @@ def test_arguments_are_where_the_grader_put_them() -> None:
 
 
 def test_sums_are_bounded() -> None:
-    upload = {"do": "upload", "to": view(0, 4, dtype="uint8"), "data": "AAAAAA=="}
+    upload = {"do": "upload", "to": view(0, 4, dtype="uint8"), "data": "AAECAw=="}
     read(plan(upload, upload), ARGUMENTS, Limits(upload_bytes=8))
     with pytest.raises(PlanError, match="8 bytes go from host code"):
         read(plan(upload, upload), ARGUMENTS, Limits(upload_bytes=7))
+    alike = {**upload, "data": "AAAAAA=="}  # one value everywhere, as a fill has it
+    read(plan(alike, alike), ARGUMENTS, Limits(upload_bytes=2))
     with pytest.raises(PlanError, match="4 bytes go from host code"):
         read(plan(launch(0)), ARGUMENTS, Limits(upload_bytes=3))
     with pytest.raises(PlanError, match="2 launches"):

@@ -120,3 +120,34 @@ def test_a_plan_that_depends_on_another_is_refused(planning, tmp_path, more) -> 
     assert planning.plan(tmp_path, KERNEL + more, arguments)["calls"][0]
     refused = planning.plan(tmp_path, KERNEL + more, arguments, before=[arguments])
     assert refused["type"] == "KeptState"
+
+
+def test_what_only_the_import_used_is_no_part_of_a_plan(planning, tmp_path) -> None:
+    text = (
+        KERNEL
+        + """
+x = torch.randn(1000, device="cuda")
+y = torch.empty_like(x)
+run(x, y)
+assert torch.allclose(y, x + x)
+print(f"largest difference: {(y - x - x).abs().max():.2e}")
+kept = torch.ones(64, device="cuda")
+run(kept, kept)
+
+@triton.jit
+def copy(x_ptr, out_ptr, n):
+    at = tl.arange(0, 128)
+    tl.store(out_ptr + at, tl.load(x_ptr + at, mask=at < n), mask=at < n)
+
+def f(x, out):
+    copy[(1,)](x, out, 64)
+    copy[(1,)](kept, out, 64)
+"""
+    )
+    plan = planning.plan(tmp_path, text, [tensor(100), tensor(100)])
+    first = [(step["do"], step["line"]) for step in plan["calls"][0]]
+
+    assert [do for do, _ in first] == ["alloc", "fill", "launch", "launch", "launch"]
+    assert len(plan["buffers"]) == 3
+    assert [each["function"] for each in plan["specialisations"]] == ["double", "copy"]
+    assert [step["specialisation"] for step in plan["calls"][1]] == [1, 1]

@@ -79,7 +79,7 @@ def test_fills(planning, tmp_path, expression, value):
         ("torch.arange(3, dtype=torch.int32).cuda()", struct.pack("<3i", 0, 1, 2)),
         ("torch.arange(3, dtype=torch.int32, device='cuda')", struct.pack("<3i", 0, 1, 2)),
         ("torch.tensor(2.5).to('cuda')", struct.pack("<f", 2.5)),
-        ("torch.from_numpy(numpy.ones(2, numpy.float32)).to(x)", struct.pack("<2f", 1, 1)),
+        ("torch.from_numpy(numpy.float32([1, 2])).to(x)", struct.pack("<2f", 1, 2)),
         ("torch.eye(2, device='cuda')", struct.pack("<4f", 1, 0, 0, 1)),
         ("torch.tensor([0.5]).pin_memory().to('cuda', non_blocking=True)", b"\0\0\0?"),
     ],
@@ -369,3 +369,17 @@ def test_an_exception_of_the_launcher(planning, tmp_path):
 
     assert (refused["code"], refused["type"], refused["line"]) == ("raised", "KeyError", 2)
     assert "submission.py:4 in f: g()" in refused["detail"]
+
+
+def test_a_tensor_of_one_value_that_the_host_sends_is_a_fill(planning, tmp_path):
+    text = (
+        "import torch\n"
+        "def f(x, y):\n"
+        "    torch.ones(1 << 20).cuda()\n"
+        "    y.copy_(torch.full((100,), float('inf')))\n"
+        "    y[:2].copy_(torch.tensor([1.0, 2.0]))\n"
+    )
+    plan = planning.plan(tmp_path, text, PAIR)
+
+    assert [each["value"] for each in steps(plan, "fill")] == [1.0, "inf"]
+    assert len(steps(plan, "upload")) == 1

@@ -1,0 +1,85 @@
+"""What a submission's import did, as far as a plan needs it.
+
+A file may test its kernels while it is imported, on tensors that no call uses. That is no part of
+what the entry asks for: it isn't judged, compiled or run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .recording import Buffer
+
+
+@dataclass(frozen=True)
+class Pruned:
+    """A plan's parts without what only the import used."""
+
+    buffers: list[Buffer]
+    specialisations: list[dict]
+    calls: list[list[dict]]
+
+
+def prune(
+    buffers: Sequence[Buffer],
+    imported: Sequence[Buffer],
+    specialisations: Sequence[dict],
+    calls: Sequence[Sequence[dict]],
+    at_import: int,
+) -> Pruned:
+    """Leave out what the import did to buffers that no call leads to.
+
+    `imported` are the buffers that the import made; the first `at_import` steps of the first call
+    are the import's.
+    """
+    first, *others = calls
+    early, own = (
+        first[:at_import],
+        [*first[at_import:], *(step for call in others for step in call)],
+    )
+    needed = _reached(early, own)
+    dropped = {id(each) for each in imported} - needed
+    kept = [
+        [step for step in call if not any(id(each) in dropped for each in _buffers(step))]
+        for call in calls
+    ]
+    used = sorted({step["specialisation"] for call in kept for step in call if _launches(step)})
+    numbers = {old: new for new, old in enumerate(used)}
+    return Pruned(
+        [each for each in buffers if id(each) not in dropped],
+        [specialisations[old] for old in used],
+        [[_renumbered(step, numbers) for step in call] for call in kept],
+    )
+
+
+def _reached(early: Sequence[dict], own: Sequence[dict]) -> set[int]:
+    """The buffers that calls use, and those that the import used together with one of them."""
+    needed = {id(each) for step in own if step["do"] != "free" for each in _buffers(step)}
+    groups = [{id(each) for each in _buffers(step)} for step in early]
+    size = -1
+    while size != len(needed):
+        size = len(needed)
+        for group in groups:
+            if group & needed:
+                needed |= group
+    return needed
+
+
+def _buffers(value: Any) -> Iterator[Buffer]:
+    if isinstance(value, Buffer):
+        yield value
+    elif isinstance(value, dict | list):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from _buffers(each)
+
+
+def _launches(step: dict) -> bool:
+    return step["do"] == "launch"
+
+
+def _renumbered(step: dict, numbers: dict[int, int]) -> dict:
+    if not _launches(step):
+        return step
+    return {**step, "specialisation": numbers[step["specialisation"]]}
