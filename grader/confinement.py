@@ -26,7 +26,7 @@ from typing import Any
 
 import psutil
 
-from grader import allowed_paths, cgroup
+from grader import allowed_paths, cgroup, processes
 from grader.allowed_paths import DeviceName
 from grader.syscall_filter import FilterError, compile_filter
 
@@ -138,7 +138,7 @@ def outer_pid(inner: int, parent: int) -> int | None:
 
     None when there is none. Without namespaces both numbers are the same.
     """
-    for pid in _children(parent):
+    for pid in sorted(processes.children(parent), reverse=True):  # the youngest is mostly meant
         if _innermost(pid) == inner:
             return pid
     try:
@@ -400,18 +400,6 @@ def _bubblewrap(
 
 
 # --- process numbers ------------------------------------------------------------------------------
-
-
-def _children(parent: int) -> list[int]:
-    """Its children, as the kernel lists them; none where it doesn't."""
-    found: list[int] = []
-    try:
-        for task in os.listdir(f"/proc/{parent}/task"):  # noqa: PTH208 (called for every worker)
-            with open(f"/proc/{parent}/task/{task}/children") as file:  # noqa: PTH123
-                found += map(int, file.read().split())
-    except (OSError, ValueError):
-        pass
-    return sorted(found, reverse=True)  # the youngest is mostly meant
 
 
 def _innermost(pid: int) -> int | None:

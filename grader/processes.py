@@ -20,6 +20,8 @@ _PR_SET_CHILD_SUBREAPER = 36
 _TICKS = os.sysconf("SC_CLK_TCK")
 _ROUNDS = 50  # of killing: what forks meanwhile is found in the next one
 
+_HAS_LISTS = Path(f"/proc/self/task/{os.getpid()}/children").exists()
+
 FindProcesses = Callable[[], list[psutil.Process]]
 
 
@@ -28,11 +30,32 @@ def adopt_orphans() -> None:
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def below(pid: int, children_only: bool = False) -> list[psutil.Process]:
-    """Every descendant of a process, zombies included; none where it is gone."""
-    with contextlib.suppress(psutil.Error):
-        return psutil.Process(pid).children(recursive=not children_only)
-    return []
+def below(pid: int) -> list[psutil.Process]:
+    """Every descendant of a process, zombies included; none where it is gone.
+
+    By the kernel's lists of children; where it keeps none, by looking through all processes.
+    """
+    if not _HAS_LISTS:
+        with contextlib.suppress(psutil.Error):
+            return psutil.Process(pid).children(recursive=True)
+    found: list[psutil.Process] = []
+    for child in children(pid):
+        with contextlib.suppress(psutil.Error):  # it has ended meanwhile
+            found.append(psutil.Process(child))
+        found += below(child)
+    return found
+
+
+def children(pid: int) -> list[int]:
+    """The children of a process, as the kernel lists them; none where it doesn't."""
+    found: list[int] = []
+    try:
+        for task in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208 (called for every worker)
+            with open(f"/proc/{pid}/task/{task}/children") as file:  # noqa: PTH123
+                found += map(int, file.read().split())
+    except (OSError, ValueError):
+        pass
+    return found
 
 
 def without(
