@@ -13,6 +13,7 @@ import binascii
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import pydantic
 
@@ -35,6 +36,7 @@ from grader.plan.model import (
     Upload,
     View,
 )
+from grader.plan.scalars import SIZES
 
 
 class PlanError(ValueError):
@@ -205,12 +207,19 @@ class _Check:
                 f"{place}: a grid of {step.grid}; expected three numbers whose product is at most "
                 f"{self.limits.programs:,}"
             )
+        named = self.plan.specialisations[step.specialisation]
+        if isinstance(named, Specialisation):
+            wanted = sum(map(_values_of, named.signature.values()))
+            if len(step.arguments) != wanted:
+                raise PlanError(f"{place}: {len(step.arguments)} arguments for {wanted} parameters")
         scalars = 0
         for argument in step.arguments:
             if isinstance(argument, PointerArgument):
                 self._buffer(place, argument.pointer[0])
             elif isinstance(argument, DescriptorArgument):
                 self._buffer(place, argument.descriptor.buffer)
+            elif SIZES.get(argument.type) != len(argument.scalar) // 2:
+                raise PlanError(f"{place}: {argument.scalar!r} is no {argument.type}")
             else:
                 scalars += len(argument.scalar) // 2
         parameters = len(_decoded(place, step.parameters))
@@ -244,6 +253,14 @@ class _Check:
         if number >= len(self.plan.buffers):
             raise PlanError(f"{place}: there is no buffer {number}")
         return self.plan.buffers[number]
+
+
+def _values_of(kind: Any) -> int:
+    """The arguments of a launch that one parameter of a signature stands for."""
+    if isinstance(kind, dict):
+        items = kind.get("tuple")
+        return sum(map(_values_of, items)) if isinstance(items, list) else 0
+    return int(kind != "constexpr")
 
 
 def _decoded(place: str, data: str) -> bytes:

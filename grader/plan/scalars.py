@@ -7,6 +7,9 @@ import struct
 from grader.plan.model import ScalarArgument
 
 _FORMATS = {"fp16": "<e", "fp32": "<f", "fp64": "<d"}
+SIZES = {"i1": 1, "u1": 1, "fp16": 2, "bf16": 2, "fp32": 4, "fp64": 8} | {
+    f"{sign}{8 * size}": size for sign in "iu" for size in (1, 2, 4, 8)
+}  # bytes
 
 
 def value_of(argument: ScalarArgument) -> int | float:

@@ -126,4 +126,5 @@ _CODES = {
     "not_modelled": Code.not_modelled,
     "malformed": Code.not_modelled,
     "limit": Code.raised,
+    "impossible": Code.raised,
 }

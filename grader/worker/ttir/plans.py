@@ -42,7 +42,7 @@ class Refused(Exception):
 
     def __init__(self, kind: str, message: str, line: int = 0) -> None:
         super().__init__(message)
-        self.kind = kind  # "not_modelled", "limit" or "malformed"
+        self.kind = kind  # "not_modelled", "limit", "impossible" or "malformed"
         self.line = line
 
 
@@ -170,7 +170,6 @@ class _Run:
             "fill": self._fill,
             "copy": self._copy,
             "upload": self._upload,
-            "launch": self._launch,
             "host_op": self._host_op,
         }
         scratch = [of_scratch(each.address, each.size) for each in placed if each.region is None]
@@ -204,8 +203,19 @@ class _Run:
             chosen = step
             if step["do"] == "launch":
                 chosen, trials = self._configured(step, trials), []
-            if chosen["do"] in self._do and place not in self._without:
-                self._do[chosen["do"]](chosen)
+            if place not in self._without:
+                self._step(chosen)
+
+    def _step(self, step: Mapping[str, Any]) -> None:
+        """Do one step. Raises Refused for one that no planner of ours writes."""
+        if step["do"] == "launch":
+            self._launch(step)
+        try:
+            if step["do"] in self._do:
+                self._do[step["do"]](step)
+        except (RuntimeError, TypeError, ValueError, OverflowError, struct.error) as error:
+            what = f"torch refuses the {step['do']} that the plan asks for: {str(error)[:200]}"
+            raise Refused("impossible", what, step["line"]) from None
 
     def _configured(
         self, launch: Mapping[str, Any], trials: Sequence[Mapping[str, Any]]

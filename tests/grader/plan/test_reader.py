@@ -18,7 +18,7 @@ FULL = plan(
     {"do": "fill", "to": view(2, 64), "value": 0},
     {"do": "copy", "to": view(2, 64), "from": view(0, 64), "line": 21},
     {"do": "upload", "to": view(2, 4, dtype="uint8"), "data": base64.b64encode(b"1234").decode()},
-    launch(0, 1, 2),
+    launch(0, 2),
     {"do": "record", "event": 1, "stream": 0},
     {"do": "wait", "event": 1, "stream": 2},
     {"do": "synchronise"},
@@ -48,6 +48,9 @@ def test_every_kind_of_step_is_read_and_written_again() -> None:
         ([{"do": "fill", "to": view(0, 4, offset=-1), "value": 0}], (), "from byte -4"),
         ([{"do": "fill", "to": view(0, 4, strides=[-1]), "value": 0}], (), "from byte -12"),
         ([{"do": "copy", "to": view(0, 4), "from": view(1, 5)}], (), "5 elements"),
+        ([launch(0)], (), "2 arguments for 3 parameters"),
+        ([launch(arguments=[{"scalar": "00", "type": "i32"}] * 3)], (), "'00' is no i32"),
+        ([launch(arguments=[{"scalar": "00", "type": "i7"}] * 3)], (), "'00' is no i7"),
         ([launch(0, grid=[1, 1])], (), "three numbers"),
         ([launch(0, grid=[2**31, 2**31, 1])], (), "three numbers"),
         ([launch(0, specialisation=1)], (), "no specialisation 1"),
@@ -98,9 +101,9 @@ def test_sums_are_bounded() -> None:
     alike = {**upload, "data": "AAAAAA=="}  # one value everywhere, as a fill has it
     read(plan(alike, alike), ARGUMENTS, Limits(upload_bytes=2))
     with pytest.raises(PlanError, match="4 bytes go from host code"):
-        read(plan(launch(0)), ARGUMENTS, Limits(upload_bytes=3))
+        read(plan(launch(0, 1)), ARGUMENTS, Limits(upload_bytes=3))
     with pytest.raises(PlanError, match="2 launches"):
-        read(plan(launch(0), launch(0)), ARGUMENTS, Limits(launches=1))
+        read(plan(launch(0, 1), launch(0, 1)), ARGUMENTS, Limits(launches=1))
     allocs = [{"do": "alloc", "buffer": 2}, {"do": "alloc", "buffer": 3}]
     with pytest.raises(PlanError, match="128 bytes are allocated at a time"):
         read(plan(*allocs, scratch=(64, 64)), ARGUMENTS, Limits(device_bytes=127))
