@@ -288,6 +288,8 @@ class PlannedTritonRunner(Runner):
         return CaseResult(case, verdict, hint=hint)
 
     def _answered(self, case: Case, answer: Reply) -> CaseResult | None:
+        if answer.code is Code.raised:
+            return _from_executor(case, hostile.fields(answer))
         told = super()._answered(case, answer)
         if told is not None or self._on_report is None:
             return told
@@ -402,6 +404,17 @@ def _relies_on_others(reply: Reply) -> bool:
     if reply.code is not Code.raised:
         return False
     return hostile.text(hostile.fields(reply), "type") == _KEPT_STATE
+
+
+def _from_executor(case: Case, fields: Mapping[str, Any]) -> CaseResult:
+    """Why the executor ended a plan that was read and held to the rules."""
+    message = hostile.one_line(hostile.text(fields, "message"))
+    if hostile.text(fields, "kind") == "limit":
+        what = f"its kernels ask for more than is executed without a GPU: {message}."
+        status = Status.timed_out
+    else:
+        status, what = Status.crashed, f"its plan can't be executed: {message}."
+    return CaseResult(case, Verdict(status, what), hostile.line(fields), "", "worker")
 
 
 def _from_violation(case: Case, broken: plan.Violation) -> CaseResult:

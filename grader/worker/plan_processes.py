@@ -116,7 +116,8 @@ def _executor(message: dict[str, Any], buffers: list[memory.Buffer]) -> dict[Ope
             return executor.execute(request.arguments, json.loads(document))
         except Refused as refused:
             code = _CODES[refused.kind]
-            raise Refusal(code, message=str(refused), line=refused.line or None) from None
+            told = {"kind": refused.kind, "message": str(refused), "line": refused.line or None}
+            raise Refusal(code, **told) from None
 
     return {Operation.execute: execute}
 
