@@ -107,9 +107,14 @@ def _place(errors: Sequence[BaseException], functions: Sequence[Place]) -> tuple
     return "", 0, ""
 
 
+def _message(error: CompilationError) -> str | None:
+    """What the frontend says; about names it says so in the place of the source."""
+    return error.src if isinstance(error.node, str) else error.error_message
+
+
 def _reason(errors: Sequence[BaseException]) -> str:
     for error in reversed(errors):
-        text = error.error_message if isinstance(error, CompilationError) else str(error)
+        text = _message(error) if isinstance(error, CompilationError) else str(error)
         if isinstance(error, PTXASError) and (said := _ASSEMBLER.search(str(text))):
             return f"the assembler refuses what it compiles to: {said[1]}"
         if text:

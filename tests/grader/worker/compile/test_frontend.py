@@ -160,6 +160,14 @@ def test_a_mistake_in_a_helper_is_at_the_helpers_line(planning, tmp_path):
     assert "tl.dot(a, a)" in error["excerpt"]
 
 
+def test_a_name_that_triton_does_not_take_is_named(planning, tmp_path):
+    text = (KERNEL % ("", "v")).replace("kernel", "kërnel")
+    plan = planning.plan(tmp_path, text, PAIR)
+    error = planning.frontend(tmp_path, plan["specialisations"][0])["error"]
+
+    assert error["message"] == "invalid function identifier: kërnel"
+
+
 def test_static_assert_is_what_an_autotuner_skips(planning, tmp_path):
     text = KERNEL % ("", "v")
     text = text.replace("    i =", "    tl.static_assert(BLOCK < 64, 'too big')\n    i =")
