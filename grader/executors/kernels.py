@@ -6,9 +6,11 @@ reads the submission's text, the backend nothing but TTIR.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -19,6 +21,7 @@ from grader.worker.protocol import Code, Operation, Reply
 
 FRONTEND_LIMITS = Limits(cpu_seconds=60.0, memory_bytes=2 << 30)
 BACKEND_LIMITS = Limits(cpu_seconds=120.0, memory_bytes=4 << 30)
+COMPILE_SECONDS = 600.0  # by the clock, that are waited for the compilers of one variant
 MAX_TTIR_BYTES = 2 << 20
 MAX_SPECIALISATIONS = 2000  # of one variant, all cases together
 
@@ -44,11 +47,32 @@ class Failure:
 
 
 @dataclass
+class Budget:
+    """The time that is left for compiling a variant: many slow kernels are to end, too."""
+
+    seconds: float
+
+    @contextlib.contextmanager
+    def spending(self) -> Iterator[None]:
+        """What is done here takes of it."""
+        started = time.monotonic()
+        try:
+            yield
+        finally:
+            self.seconds -= time.monotonic() - started
+
+    def within(self, limits: Limits) -> Limits:
+        """Limits of one request, cut down to what is left; a second always is."""
+        return replace(limits, cpu_seconds=max(1.0, min(limits.cpu_seconds, self.seconds)))
+
+
+@dataclass
 class PendingAssembly:
     """TTIR texts on the way to being cubins: the worker that was asked, and what for."""
 
     worker: Worker
     kernels: Sequence[tuple[Specialisation, Kernel]]
+    budget: Budget
 
     @property
     def tags(self) -> dict[int, Any]:
@@ -57,7 +81,8 @@ class PendingAssembly:
 
     def wait(self) -> Reply | Death:
         """The answer, or the process's end."""
-        answer = self.worker.wait_at_length(BACKEND_LIMITS)
+        with self.budget.spending():
+            answer = self.worker.wait_at_length(self.budget.within(BACKEND_LIMITS))
         self.worker.close()
         return answer
 
@@ -67,10 +92,12 @@ class Kernels:
     """The kernels of one variant. `spawn` starts a compiler process."""
 
     spawn: Callable[[Limits], Worker]
+    budget: Budget = field(default_factory=lambda: Budget(COMPILE_SECONDS))
     _frontend: Worker | None = None
     _translated: dict[str, Kernel | Failure] = field(default_factory=dict)
     _assembled: set[str] = field(default_factory=set)
     _waiting: dict[str, tuple[Specialisation, Kernel]] = field(default_factory=dict)
+    _covered: set[str] = field(default_factory=set)  # what of them the backend has met
 
     def translate(self, wanted: Specialisation) -> Kernel | Failure:
         """The TTIR of a specialisation, or why there is none; asked of the frontend once.
@@ -89,7 +116,12 @@ class Kernels:
         return self._translated[key]
 
     def assemble(self) -> PendingAssembly | None:
-        """Have all that is new compiled to cubins in the background; None where nothing is."""
+        """Have what is new compiled to cubins in the background; None where nothing is.
+
+        That is each set of constants, dtypes and options; and of integers that are 1 in some
+        launches, which Triton makes constants too, each once and not in every combination.
+        """
+        self._choose()
         if not self._waiting:
             return None
         # For the GPU alignment matters: what can be loaded ahead of time, and into what.
@@ -105,13 +137,24 @@ class Kernels:
         document = json.dumps({"kernels": wanted}).encode()
         if worker.post(Operation.assemble, document=document) is not None:
             return None
-        return PendingAssembly(worker, kernels)
+        return PendingAssembly(worker, kernels, self.budget)
 
     def again(self, pending: PendingAssembly) -> None:
         """Put kernels that got no answer in line once more."""
         for wanted, kernel in pending.kernels:
             self._assembled.discard(kernel.name)
+            self._covered -= _facts(wanted)
             self._waiting[kernel.name] = (wanted, kernel)
+
+    def _choose(self) -> None:
+        """Take those out of the line that tell the backend nothing new."""
+        in_order = sorted(self._waiting.items(), key=lambda each: len(_ones(each[1][0])))
+        for name, (wanted, _) in in_order:
+            facts = _facts(wanted)
+            if facts <= self._covered:
+                self._assembled.add(name)
+                del self._waiting[name]
+            self._covered |= facts
 
     def close(self) -> None:
         """End the frontend."""
@@ -126,12 +169,16 @@ class Kernels:
                 f"it launches more than {MAX_SPECIALISATIONS} specialisations of kernels: "
                 "which constants differ from case to case?",
             )
+        if self.budget.seconds <= 0:
+            return Failure(None, "its kernels take the compiler too long, all of them together.")
         if self._frontend is None:
             self._frontend = self.spawn(FRONTEND_LIMITS)
         document = json.dumps(asdict(wanted)).encode()
-        answer = self._frontend.ask_at_length(
-            Operation.translate, limits=FRONTEND_LIMITS, document=document
-        )
+        with self.budget.spending():
+            limits = self.budget.within(FRONTEND_LIMITS)
+            answer = self._frontend.ask_at_length(
+                Operation.translate, limits=limits, document=document
+            )
         if isinstance(answer, Death):
             self._frontend = None
             return Failure(answer)
@@ -152,6 +199,27 @@ class Kernels:
         before = self._waiting.get(made.name)
         if before is None or len(before[0].attributes) < len(wanted.attributes):
             self._waiting[made.name] = (wanted, made)
+
+
+def _ones(wanted: Specialisation) -> list[str]:
+    """The parameters that are constants of the value 1: by themselves, or for being 1."""
+    return [name for name, value in wanted.constants.items() if type(value) is int and value == 1]
+
+
+def _facts(wanted: Specialisation) -> set[str]:
+    """What compiling a kernel shows: its set of constants, and each parameter that is 1 in it.
+
+    The type of an integer parameter is no part of the set, since it is none where that is 1.
+    """
+    ones = _ones(wanted)
+    told = asdict(wanted)
+    constants = {k: v for k, v in told["constants"].items() if k not in ones}
+    signature = {
+        name: kind for name, kind in told["signature"].items() if kind not in ("i32", "constexpr")
+    }
+    kernel = {name: told[name] for name in ("file", "line", "hash", "bindings", "options")}
+    of_all = {**kernel, "constants": constants, "signature": signature}
+    return {_digest(of_all), *(f"{wanted.line} {wanted.hash} {name} is 1" for name in ones)}
 
 
 def _digest(value: Any) -> str:
