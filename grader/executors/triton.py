@@ -164,7 +164,7 @@ class PlannedTritonRunner(Runner):
             if number == done or not result.verdict.passed:
                 continue
             self._configuration = number
-            result = self._run_with(case, {"configuration": number})
+            result = self._with_plan(case, {"configuration": number})
         return result
 
     def plan_of(self, case: Case, arguments: Sequence[Argument]) -> Plan | CaseResult:

@@ -6,6 +6,7 @@ Triton's Autotuner is real; what it times configurations with is replaced.
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -17,12 +18,38 @@ from .notes import note
 
 _ticks = itertools.count(1)
 _tuners: list[Any] = []  # that are choosing, the innermost last
+_fitting: set[str] = set()  # configurations of kernels that have compiled
 _tuned: tuple[Any, set[int]] = (None, set())  # a plan's recorder, and who has chosen in that plan
 
 
 def is_undecided(trial: int) -> bool:
     """Whether a launch belongs to a tuning of which no configuration is known to compile."""
     return trial >= 0 and trial not in fake_tensors.recorder.decided
+
+
+def is_known_to_fit(function: Any, described: dict) -> bool:
+    """Whether a configuration of a kernel has compiled before, for arguments of these types.
+
+    Compiling takes seconds, and a tuner chooses anew in each plan. What Triton knows of numbers
+    and addresses (that they are 1, or aligned) is left out: every configuration is run anyway.
+    """
+    return _configuration(function, described) in _fitting
+
+
+def note_fitting(function: Any, described: dict) -> None:
+    """A configuration of a kernel has compiled: the GPU has what it needs."""
+    _fitting.add(_configuration(function, described))
+
+
+def _configuration(function: Any, described: dict) -> str:
+    signature, constants = described["signature"], described["constants"]
+    fixed = [each.name for each in function.params if each.is_constexpr]
+    key = (
+        [described[name] for name in ("function", "hash", "options")],
+        [constants.get(name) for name in fixed],
+        {name: kind for name, kind in signature.items() if str(kind).startswith("*")},
+    )
+    return json.dumps(key, sort_keys=True, default=str)
 
 
 def decide(trial: int) -> None:

@@ -159,7 +159,9 @@ class PlannedKernel:
         grid = [int(each) for each in (x, y, z)]
         _check_grid(self.name, grid)
         if autotuning.is_undecided(recorder.trial):
-            _ = self.compiled  # an autotuner passes over what needs more than the GPU has
+            if not autotuning.is_known_to_fit(self.src.fn, self.described):
+                _ = self.compiled  # an autotuner passes over what needs more than the GPU has
+            autotuning.note_fitting(self.src.fn, self.described)
             autotuning.decide(recorder.trial)
         arguments: list[dict] = []
         for name, kind, value in zip(
