@@ -149,14 +149,20 @@ class Worker:
         return died or self.wait_at_length(limits)
 
     def wait_at_length(self, limits: Limits | None = None) -> Reply | Death:
-        """Wait, within the limits, for the whole of what may be a long answer."""
+        """Wait, within the limits, for the whole of what may be a long answer.
+
+        All its further parts together may take as long as the first one.
+        """
         answer = self.wait(limits)
         if isinstance(answer, Death) or answer.code is not Code.ok:
             return answer
         head, newline, text = answer.text.partition("\n")
         length = int(head, 16) if newline and _LENGTH.fullmatch(head) else -1
         parts, got = [text], len(text.encode())
+        started = time.monotonic()
         while 0 <= got < length <= protocol.MAX_LONG_TEXT:
+            if time.monotonic() - started > (limits or self.limits).wall_seconds:
+                return self._bury(started, Cause.timed_out)
             part = self.ask(Operation.more, (), got, limits)
             if isinstance(part, Death):
                 return part
