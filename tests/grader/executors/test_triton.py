@@ -49,7 +49,7 @@ def graded(tmp_path_factory) -> Iterator[Callable[..., PartEvidence]]:
         (folder / "silu.py").write_bytes(data if data is not None else (KERNEL + more).encode())
         for name, text in files.items():
             (folder / f"{name}.py").write_text(text)
-        with Session(folder, SPECS, effort=LITTLE, by_plan=True, sandbox=sandbox) as session:
+        with Session(folder, SPECS, effort=LITTLE, sandbox=sandbox) as session:
             return session.part(SPECS["silu"], SPECS["silu"].variants["triton"], dtype, "ragged")
 
     with sandbox:
