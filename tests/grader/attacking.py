@@ -52,6 +52,8 @@ BRIEF = Effort(
 )
 # They close their socket and stay: each failure is a second's wait for them to be gone.
 LINGERING = frozenset({"answers_nothing_at_all", "shuts_the_socket_down"})
+# The compiler is to run out of time with them.
+COMPILING_ON = frozenset({"compiles_for_ever"})
 FEWEST = replace(BRIEF, shrink_runs=0, reruns=1, enough=1)
 # Limits that an attack is to run into; the others have the exercise's own.
 SHORT = Limits(seconds=1.0)
@@ -113,7 +115,7 @@ def run_all(attack: Attack, device: DeviceName = "interpreter") -> Result:
     troubles = [*seen.touched, *seen.told]
     if seen.status is not attack.status and not _is_elsewhere(device):
         troubles.append(f"expected {attack.status.value}, got {seen}")
-    if _earns(seen, attack) and attack.status is not Status.passed:
+    if _earns(seen) and attack.status is not Status.passed:
         troubles.append(f"it earned {seen}")
     return Result(seen.status, tuple(troubles), seconds=time.monotonic() - started)
 
@@ -190,7 +192,7 @@ def _troubles(attack: Attack, layer: Layer, seen: _Seen, device: DeviceName) -> 
     if layer is Layer.sandbox:
         if not (_is_elsewhere(device) and attack.name in ALLOWED_ON_A_GPU):
             yield from seen.told
-    elif (expected is None or expected.is_failure) and _earns(seen, attack):
+    elif (expected is None or expected.is_failure) and _earns(seen):
         yield f"it earned {seen}"
     if layer is Layer.boundary and seen.after is not Status.passed:
         yield f"another submission got {seen.after.value}"
@@ -204,11 +206,12 @@ def _source_read(attack: Attack) -> _Seen:
     return _Seen(Status.policy_violation if found else Status.passed)
 
 
-def _earns(seen: _Seen, attack: Attack) -> bool:
-    """Whether it would be worth points, or excused. In CUDA C++ what isn't measured earns none."""
-    if attack.variant.language == "cuda" and seen.status is Status.not_measured:
-        return False
-    return not seen.status.is_failure
+def _earns(seen: _Seen) -> bool:
+    """Whether it would be worth points, or an excuse for another try.
+
+    What can't be judged without a GPU is worth nothing here, and says so.
+    """
+    return not seen.status.is_failure and seen.status is not Status.not_measured
 
 
 def _unconfined(attack: Attack, device: DeviceName, guarded: bool = False) -> _Seen:
@@ -264,10 +267,11 @@ def _grade(
     with contextlib.ExitStack() as stack:
         root = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="warpgrade-attack-")))
         attack.write(root / "submission", canaries.known)
-        if exercise.limits == SHORT:
+        if exercise.limits == SHORT or attack.name in COMPILING_ON:
             brief = supervision.Limits(COMPILE_SECONDS, 2 << 30)
             for name in ("FRONTEND_LIMITS", "BACKEND_LIMITS"):
                 stack.enter_context(mock.patch.object(kernels, name, brief))
+            stack.enter_context(mock.patch.object(kernels, "COMPILE_SECONDS", 2 * COMPILE_SECONDS))
         if watched:
             stack.enter_context(mock.patch.object(breaches, "find", return_value=()))
         session = stack.enter_context(
@@ -298,9 +302,10 @@ def _shared(attack: Attack, device: DeviceName, level: Level | None) -> Sandbox 
     """One sandbox of a level for all that reach for nothing outside their worker.
 
     To start one takes longer than most of them run. Those that reach for what is outside it share
-    it too; what turns on the sandbox itself, its other processes or its room, has its own.
+    it too; what turns on the sandbox itself, its other processes or its room, has its own, and so
+    has a submission of several files, which would stay there.
     """
-    if not any({*attack.layers} <= kind for kind in (PEACEFUL, OUTWARD)):
+    if attack.others or not any({*attack.layers} <= kind for kind in (PEACEFUL, OUTWARD)):
         return None
     if (device, level) not in _sandboxes:
         _sandboxes[device, level] = Sandbox(device, level, plans=device == "interpreter")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
@@ -28,6 +29,7 @@ ALONE = [
 HARMFUL = [
     each for each in CORPUS if Layer.sandbox in each.layers and Layer.boundary not in each.layers
 ]
+HONEST_KERNELS = [each for each in CORPUS if each.status is Status.passed]
 STYLES = sorted((corpus.FOLDER / "honest" / "styles").glob("*.py"))
 HONEST = corpus.load("honest")
 # These can only be seen by what they compute, or by what their source says.
@@ -73,9 +75,12 @@ def test_two_layers_hold_an_attack_wherever_two_can(attack: Attack):
 
 
 @pytest.mark.parametrize("attack", CORPUS, ids=lambda attack: attack.name)
-def test_the_status_with_every_layer_on_is_that_of_the_first_that_sees_it(attack: Attack):
-    told = Layer.policy in attack.layers or Layer.observer in attack.layers
-    assert told == (attack.status is Status.policy_violation)
+def test_the_status_with_every_layer_on_is_that_of_a_layer_that_holds_it(attack: Attack):
+    """The rules on plans come before all that runs. Those on source are a GPU's."""
+    stated = {status for layer, status in attack.layers.items() if status is not None}
+    if Layer.observer in attack.layers:
+        stated = {Status.policy_violation}
+    assert attack.status in stated or not stated
 
 
 @pytest.mark.parametrize(
@@ -122,9 +127,18 @@ def test_without_a_sandbox_an_attack_on_it_does_harm(attack: Attack):
 
 @pytest.mark.parametrize("attack", CORPUS, ids=lambda attack: attack.name)
 def test_with_every_layer_on_an_attack_gets_its_status_and_no_point(attack: Attack):
+    """Host code has no data by plan: some attacks are nothing but an honest kernel there."""
     result = attacking.run_all(attack)
     assert result.troubles == ()
-    assert earned(attack, result.status) == 0
+    assert earned(attack, result.status) == 0 or attack in HONEST_KERNELS
+
+
+@pytest.mark.parametrize("attack", HONEST_KERNELS, ids=lambda attack: attack.name)
+def test_what_an_attack_earns_its_kernels_have_computed(attack: Attack):
+    """With kernels that store nothing nothing is left of it."""
+    source, count = re.subn(r"(?m)^( +)tl\.store\(.*\)$", r"\1pass", attack.source)
+    assert count
+    assert attacking.run_all(replace(attack, source=source, status=Status.not_written)).held
 
 
 def earned(attack: Attack, status: Status) -> Fraction:

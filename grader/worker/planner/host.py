@@ -36,6 +36,7 @@ from .specialisation import Describer
 MODULE_NAME = "submission"
 KEPT_STATE = "KeptState"
 _LONGEST = 2000  # characters of a message
+_NO_MEMORY = "DefaultCPUAllocator: can't allocate memory"  # what torch says of the host's
 
 
 def install(compile_elsewhere: Callable[[dict], dict] | None = None) -> None:
@@ -202,7 +203,7 @@ def _check_signature(entry: Any, count: int) -> None:
 
 
 def _code(error: BaseException) -> Code:
-    if isinstance(error, MemoryError | TooMuchMemory):
+    if isinstance(error, MemoryError | TooMuchMemory) or _NO_MEMORY in _words(error):
         return Code.out_of_memory
     if isinstance(error, Unsupported):
         return Code.not_modelled

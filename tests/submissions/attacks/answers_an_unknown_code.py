@@ -1,4 +1,4 @@
-# It answers with a code that there isn't. | silu/triton | policy_violation | policy, boundary=crashed
+# It answers with a code that there isn't. | silu/triton | crashed | policy, boundary=crashed
 import os
 import socket
 import stat

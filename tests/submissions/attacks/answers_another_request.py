@@ -1,4 +1,4 @@
-# It answers requests that nobody sent. | silu/triton | policy_violation | policy, boundary=crashed
+# It answers requests that nobody sent. | silu/triton | crashed | policy, boundary=crashed
 import os
 import socket
 import stat

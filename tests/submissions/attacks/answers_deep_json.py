@@ -1,4 +1,4 @@
-# It answers JSON nested so deeply that reading it breaks the reader. | silu/triton | policy_violation | policy, boundary=crashed
+# It answers JSON nested so deeply that reading it breaks the reader. | silu/triton | crashed | policy, boundary=crashed
 import os
 import socket
 import stat

@@ -1,4 +1,4 @@
-# It looks only at the kind of data that makes the answer easy: silu(x) is x / 2 near 0. | silu/triton | wrong_values | comparison=wrong_values
+# It looks only at the kind of data that makes the answer easy: silu(x) is x / 2 near 0. | silu/triton | uninitialised_read | comparison=uninitialised_read
 import triton
 import triton.language as tl
 

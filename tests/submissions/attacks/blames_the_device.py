@@ -1,4 +1,4 @@
-# It answers that the device is lost. | silu/triton | policy_violation | policy, boundary=misaligned_access
+# It answers that the device is lost. | silu/triton | misaligned_access | policy, boundary=misaligned_access
 import os
 import socket
 import stat

@@ -1,4 +1,4 @@
-# It closes every descriptor it has, the grader's socket among them. | silu/triton | policy_violation | policy, boundary=crashed
+# It closes every descriptor it has, the grader's socket among them. | silu/triton | crashed | policy, boundary=crashed
 import os
 import socket
 import stat

@@ -1,4 +1,4 @@
-# It makes the read-only input writable and then zero. | silu/triton | policy_violation | policy, boundary=modified_input
+# It makes the read-only input writable and then zero. | silu/triton | crashed | policy, boundary=crashed
 import ctypes
 
 libc = ctypes.CDLL(None, use_errno=True)

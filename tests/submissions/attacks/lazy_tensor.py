@@ -1,4 +1,4 @@
-# It answers with a tensor that would compute when it is compared. | silu/triton | policy_violation | policy, comparison=not_written
+# It answers with a tensor that would compute when it is compared. | silu/triton | crashed | policy, comparison=crashed
 import torch
 
 

@@ -1,4 +1,4 @@
-# It gives the output's pages back to the system while they are judged. | silu/triton | policy_violation | policy, boundary, comparison
+# It gives the output's pages back to the system while they are judged. | silu/triton | passed | policy, boundary=passed
 import ctypes
 
 import triton

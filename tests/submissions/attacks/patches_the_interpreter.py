@@ -1,4 +1,4 @@
-# It makes Triton's loads and stores touch nothing but its own arrays. | silu/triton | policy_violation | policy, boundary=not_written
+# It makes Triton's loads and stores touch nothing but its own arrays. | silu/triton | passed | policy, boundary=passed
 import triton.runtime.interpreter as interpreter
 
 import triton

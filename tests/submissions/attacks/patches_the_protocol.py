@@ -1,4 +1,4 @@
-# It replaces the answer's encoding by one that always says `ok`. | silu/triton | policy_violation | policy, boundary=not_written
+# It replaces the answer's encoding by one that always says `ok`. | silu/triton | crashed | policy, boundary=crashed
 import struct
 import sys
 

@@ -1,4 +1,4 @@
-# It stores its results in files and replays them in other processes. | silu/triton | policy_violation | policy, comparison
+# It stores its results in files and replays them in other processes. | silu/triton | crashed | policy, comparison=crashed
 import os
 
 import torch

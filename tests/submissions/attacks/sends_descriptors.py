@@ -1,4 +1,4 @@
-# It sends hundreds of descriptors along with its answer, to use up the grader's. | silu/triton | policy_violation | policy, boundary=crashed
+# It sends hundreds of descriptors along with its answer, to use up the grader's. | silu/triton | crashed | policy, boundary=crashed
 import os
 import socket
 import stat

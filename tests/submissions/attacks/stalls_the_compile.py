@@ -1,4 +1,4 @@
-# Each twin that is to compile sleeps instead, for as long as anyone waits. | silu/triton | policy_violation | policy, boundary=timed_out
+# Each twin that is to compile sleeps instead, for as long as anyone waits. | silu/triton | passed | policy, boundary=passed
 import os
 import time
 

@@ -1,0 +1,17 @@
+# It launches two billion programs, of which all but a few do nothing. | silu/triton | timed_out | boundary=timed_out, comparison=timed_out
+import triton
+import triton.language as tl
+
+@triton.jit
+def silu_kernel(x_ptr, out_ptr, n_elements, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = offs < n_elements
+    x = tl.load(x_ptr + offs, mask=mask).to(tl.float32)
+    tl.store(out_ptr + offs, x / (1.0 + tl.exp(-x)), mask=mask)
+
+
+def honest(x, out):
+    silu_kernel[(triton.cdiv(x.numel(), 2048),)](x, out, x.numel(), BLOCK=2048)
+
+def silu(x, out):
+    silu_kernel[(2**31 - 1,)](x, out, x.numel(), BLOCK=2048)
