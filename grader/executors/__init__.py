@@ -7,4 +7,4 @@ from grader.executors.triton import PlannedTritonRunner
 
 __all__ = ["VERSION", "PlannedNativeRunner", "PlannedTritonRunner"]
 
-VERSION = 1  # of what executors observe: results of another one are graded anew
+VERSION = 2  # of what executors observe: results of another one are graded anew

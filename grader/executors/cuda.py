@@ -17,6 +17,7 @@ from grader.arena import INPUTS
 from grader.cases import Case
 from grader.compare import Verdict
 from grader.emulator import report
+from grader.executors.planners import relies_on_others
 from grader.native_runner import UNSUPPORTED, NativeRunner
 from grader.plan import Plan
 from grader.plan.model import Launch, Readback
@@ -47,6 +48,7 @@ class PlannedNativeRunner(NativeRunner):
 
     _call = Operation.plan
     _planner: Worker | None = None
+    _planner_is_fresh = True  # whether the last plan was its first
     _readable: Sequence[tuple[int, int, bool]] = ()  # buffers that a planner may read
     _planned_report: report.Report | None = None
     _readback: Readback | None = None  # the first of the last plan
@@ -75,6 +77,9 @@ class PlannedNativeRunner(NativeRunner):
         Runner.run does.
         """
         first = super().run(case)
+        if not first.verdict.passed and not self._planner_is_fresh:
+            self._drop_planner()  # what it has kept where nobody looks is not to be held against it
+            first = super().run(case)
         if not first.verdict.passed or self._operation is Operation.measure:
             return first
         for status, words, way in self._other_ways:
@@ -101,6 +106,7 @@ class PlannedNativeRunner(NativeRunner):
             hint = "Write the same code for every compiler."
             return CaseResult(case, Verdict(Status.target_missed, what), each.line, hint=hint)
         self._without = without
+        self._drop_planner()
         try:
             return super().measure(case)
         finally:
@@ -126,11 +132,14 @@ class PlannedNativeRunner(NativeRunner):
         A Reply is one of those that a program which runs at once gives too.
         """
         self._planned_report = None
-        self._drop_planner()  # each plan is that of a first call and the one after it
+        self._planner_is_fresh = self._planner is None
         failure = self._start_planner(arguments)
         if failure is not None:
             return failure
         answer = self._planner.ask_at_length(Operation.plan, arguments)
+        if not self._planner_is_fresh and relies_on_others(answer):
+            self._drop_planner()
+            return self.plan_of(case, arguments)
         if isinstance(answer, Reply) and answer.code is Code.found:
             self._planned_report = self._read_report(answer)
             if self._planned_report is None or self._planned_report.lost:
@@ -189,7 +198,12 @@ class PlannedNativeRunner(NativeRunner):
     def _start_planner(self, arguments: Sequence[Argument]) -> CaseResult | None:
         if self._load_failure is not None:
             return self._load_failure
-        self._readable = self._arena.buffers[: INPUTS + 1] if _only_host_inputs(arguments) else []
+        readable = self._arena.buffers[: INPUTS + 1] if _only_host_inputs(arguments) else []
+        if self._planner is not None and readable == self._readable:
+            return None
+        self._drop_planner()
+        self._planner_is_fresh = True
+        self._readable = readable
         try:
             planner = self._spawn_host(self.program.path)
         except SandboxError:
@@ -270,6 +284,10 @@ class PlannedNativeRunner(NativeRunner):
         )
         code = Code.found if whole.findings else Code.ok
         return Reply(answer.sequence, code, report.to_json(whole))
+
+    def _drop_arena(self) -> None:
+        self._drop_planner()  # which may read the old one
+        super()._drop_arena()
 
     def _drop_planner(self) -> None:
         if self._planner is not None:

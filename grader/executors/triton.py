@@ -19,6 +19,7 @@ from grader.cases import Case
 from grader.compare import Verdict
 from grader.executors import configurations
 from grader.executors.kernels import Failure, Kernel, Kernels, PendingAssembly
+from grader.executors.planners import relies_on_others
 from grader.plan import Plan
 from grader.runner import MAX_DETAIL, CaseResult, Compiled, Runner
 from grader.sandbox import Sandbox
@@ -29,7 +30,6 @@ from grader.worker.protocol import Argument, Code, Kind, Operation, Reply
 
 _LACKS_DATA = "NeedsData"
 _FOREIGN_KERNEL = "ForeignKernel"
-_KEPT_STATE = "KeptState"
 MAX_PRINTED = 2000  # characters of what kernels print in one case
 _RANK = {status: rank for rank, status in enumerate(Status)}  # in the order of precedence
 
@@ -179,7 +179,7 @@ class PlannedTritonRunner(Runner):
             return replace(failure, case=case)
         was_fresh, self._planned_already = not self._planned_already, True
         answer = self._planner.ask_at_length(Operation.plan, arguments)
-        if isinstance(answer, Reply) and not was_fresh and _relies_on_others(answer):
+        if not was_fresh and relies_on_others(answer):
             self._keeps_state = True
             return self.plan_of(case, arguments)
         if isinstance(answer, Death):
@@ -397,13 +397,6 @@ class PlannedTritonRunner(Runner):
     def _nonsense(self, case: Case) -> CaseResult:
         what = "its process gave the grader a report that makes no sense."
         return CaseResult(case, Verdict(Status.crashed, what))
-
-
-def _relies_on_others(reply: Reply) -> bool:
-    """Whether a plan depends on what an earlier one left in the planner."""
-    if reply.code is not Code.raised:
-        return False
-    return hostile.text(hostile.fields(reply), "type") == _KEPT_STATE
 
 
 def _from_executor(case: Case, fields: Mapping[str, Any]) -> CaseResult:

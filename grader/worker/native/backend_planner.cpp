@@ -17,6 +17,13 @@
 #include "mapping.h"
 #include "text.h"
 
+// The linker's names for where sections begin and end. Our own objects have theirs renamed to
+// warpgrade_data and warpgrade_bss (emulator/runtime/observe.h), which stand behind host code's.
+extern "C" {
+extern char __data_start __attribute__((weak)), __start_warpgrade_data __attribute__((weak));
+extern char __bss_start __attribute__((weak)), __start_warpgrade_bss __attribute__((weak));
+}
+
 namespace warpgrade::host {
 namespace {
 
@@ -26,6 +33,7 @@ constexpr std::size_t calls = 2;
 std::vector<Buffer> given;
 std::map<std::size_t, std::unique_ptr<Mapping>> mapped;  // by the buffer's index
 std::string long_text;  // of the last plan, for `more`
+std::string variables_at_first;  // of host code, once it is loaded
 
 // Zeros between inaccessible margins, for as long as the process lives: host code may keep the
 // pointer for its second call.
@@ -36,6 +44,15 @@ void* zeros(std::size_t bytes) {
         throw std::runtime_error("an argument doesn't fit in memory");
     }
     return p + margin;
+}
+
+// Host code's variables, as bytes; empty where they can't be told from ours.
+std::string variables() {
+    const char *data = &__data_start, *data_end = &__start_warpgrade_data;
+    const char *zeroed = &__bss_start, *zeroed_end = &__start_warpgrade_bss;
+    if (!data || !zeroed || data > data_end || zeroed > zeroed_end) return {};
+    std::string bytes(data, data_end);
+    return bytes.append(zeroed, zeroed_end);
 }
 
 void* host_memory(const Tensor& tensor) {
@@ -82,10 +99,17 @@ Answer unsupported_answer() {
 
 void map_buffers(const std::vector<Buffer>& buffers) { given = buffers; }
 
-Answer load() { return {}; }
+Answer load() {
+    variables_at_first = variables();
+    return {};
+}
 
 // Findings about host code are the answer where there are any; the plan is then there for `more`.
 Answer make_plan(Call& call) {
+    // What an earlier plan has left may make this one differ from the first of a fresh process.
+    if (variables_at_first.empty() ? !long_text.empty() : variables() != variables_at_first) {
+        return answer(Code::raised, "KeptState", "an earlier plan has changed variables");
+    }
     long_text.clear();
     begin_entry(false);
     forget_reserved_memory();

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from grader import spec
-from grader.cases import fixed_case
+from grader.cases import Space, fixed_case
 from grader.correctness import Effort
 from grader.evidence import PartEvidence
 from grader.session import Session
@@ -17,6 +17,7 @@ from tests.grader.emulated import NEEDS_COMPILER
 
 pytestmark = NEEDS_COMPILER
 SPECS = spec.load_all()
+SILU = SPECS["silu"]
 ROOT = Path(__file__).resolve().parents[3]
 LITTLE = Effort(edges=3, drawn=2, shrink_runs=3, shrink_seconds=2, probe_seconds=1, reruns=2)
 ON_THE_HOST = """
@@ -49,6 +50,20 @@ extern "C" void silu(const float* x, float* out, int n) {
 """
 
 
+# Launches nothing from its third call on.
+COUNTING = """
+#include <cuda_runtime.h>
+__global__ void silu_kernel(const float* x, float* out, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) out[i] = x[i] / (1.0f + expf(-x[i]));
+}
+extern "C" void silu(const float* x, float* out, int n) {
+    static int calls = 0;
+    if (calls++ < 2) silu_kernel<<<(n + 255) / 256, 256>>>(x, out, n);
+}
+"""
+
+
 @pytest.fixture
 def graded(tmp_path) -> Callable[[str], PartEvidence]:
     """Grades the ragged sizes of a silu.cu by plan, its source unread."""
@@ -76,6 +91,28 @@ def test_a_static_buffer_and_a_constructor_are_the_planners_own(graded) -> None:
     """Host code that runs before the entry does so where there is no data, and harms nothing."""
     part = graded(BEFORE_THE_ENTRY)
     assert part.status is Status.passed, part
+
+
+def test_a_plan_does_not_depend_on_the_ones_before(tmp_path) -> None:
+    """What host code keeps in variables is as in a fresh process; the process itself is kept."""
+    source = (ROOT / "reference" / "silu.cu").read_text()
+    cases = Space(SILU, SILU.variants["cuda"], "float32", "ragged", 7).edges()[:6]
+    for text, keeps_process in ((source, True), (COUNTING, False)):
+        (tmp_path / "silu.cu").write_text(text)
+        with Session(tmp_path, SPECS) as session:
+            runner = session.runners.native(SILU, SILU.variants["cuda"], "emulator")
+            alone = []
+            for each in cases:
+                runner.fresh_worker()
+                assert runner.run(each).verdict.passed
+                alone.append(runner.plan)
+            runner.fresh_worker()
+            process = set()
+            for each, expected in zip(cases, alone, strict=True):
+                assert runner.run(each).verdict.passed
+                assert runner.plan == expected
+                process.add(runner._planner.pid)
+        assert (len(process) == 1) is keeps_process
 
 
 def test_a_runtime_copy_that_transposes_is_the_exercise_itself(tmp_path) -> None:
