@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -22,6 +23,7 @@ from grader.worker.protocol import Code, Operation, Reply
 FRONTEND_LIMITS = Limits(cpu_seconds=60.0, memory_bytes=2 << 30)
 BACKEND_LIMITS = Limits(cpu_seconds=120.0, memory_bytes=4 << 30)
 COMPILE_SECONDS = 600.0  # by the clock, that are waited for the compilers of one variant
+MOST_BACKENDS = 2  # at a time: with two jobs in a grade they share the cores as it is
 MAX_TTIR_BYTES = 2 << 20
 MAX_SPECIALISATIONS = 2000  # of one variant, all cases together
 
@@ -73,14 +75,12 @@ class PendingAssembly:
     worker: Worker
     kernels: Sequence[tuple[Specialisation, Kernel]]
     budget: Budget
-
-    @property
-    def tags(self) -> dict[int, Any]:
-        """The cases that have to run again before this can be tried again: none."""
-        return {}
+    ended: Death | None = None  # the worker, before it could be asked
 
     def wait(self) -> Reply | Death:
         """The answer, or the process's end."""
+        if self.ended is not None:
+            return self.ended
         with self.budget.spending():
             answer = self.worker.wait_at_length(self.budget.within(BACKEND_LIMITS))
         self.worker.close()
@@ -115,29 +115,36 @@ class Kernels:
             self._translated[key] = self._ask(key, wanted)
         return self._translated[key]
 
-    def assemble(self) -> PendingAssembly | None:
-        """Have what is new compiled to cubins in the background; None where nothing is.
+    def assemble(self) -> list[PendingAssembly]:
+        """Have what is new compiled to cubins in the background, by as many processes as is wise.
 
         That is each set of constants, dtypes and options; and of integers that are 1 in some
         launches, which Triton makes constants too, each once and not in every combination.
         """
         self._choose()
         if not self._waiting:
-            return None
+            return []
         # For the GPU alignment matters: what can be loaded ahead of time, and into what.
         texts = [(each, kernel, self._text_of(each)) for each, kernel in self._waiting.values()]
         kernels = [(each, kernel) for each, kernel, _ in texts]
         self._assembled.update(self._waiting)
         self._waiting.clear()
-        worker = self.spawn(BACKEND_LIMITS)
         wanted = [
             {"ttir": (text if isinstance(text, Kernel) else kernel).ttir, "options": each.options}
             for each, kernel, text in texts
         ]
+        shares = min(len(os.sched_getaffinity(0)), MOST_BACKENDS, len(wanted))
+        return [
+            self._begun(wanted[share::shares], kernels[share::shares]) for share in range(shares)
+        ]
+
+    def _begun(
+        self, wanted: Sequence[dict[str, Any]], kernels: Sequence[tuple[Specialisation, Kernel]]
+    ) -> PendingAssembly:
+        worker = self.spawn(BACKEND_LIMITS)
         document = json.dumps({"kernels": wanted}).encode()
-        if worker.post(Operation.assemble, document=document) is not None:
-            return None
-        return PendingAssembly(worker, kernels, self.budget)
+        ended = worker.post(Operation.assemble, document=document)
+        return PendingAssembly(worker, kernels, self.budget, ended)
 
     def again(self, pending: PendingAssembly) -> None:
         """Put kernels that got no answer in line once more."""

@@ -329,12 +329,17 @@ class PlannedTritonRunner(Runner):
 
     # --- compiling -------------------------------------------------------------------------------
 
-    def compile_in_background(self) -> PendingAssembly | None:
-        """Start compiling for the GPU what ran since the last time; None for nothing."""
+    def compile_in_background(self) -> list[PendingAssembly]:
+        """Start compiling for the GPU what ran since the last time; nothing for nothing."""
         return self._kernels.assemble()
 
-    def compiled(self, pending: PendingAssembly) -> Compiled | None:
-        """Wait for a compilation. None when its process died or said nothing sensible."""
+    def compiled(self, pending: Sequence[PendingAssembly]) -> Compiled | None:
+        """Wait for a compilation. None when a process of it died or said nothing sensible."""
+        told = [self._assembled(each) for each in pending]
+        failures = [each for each in told if each is not None and each.failure is not None]
+        return failures[0] if failures else None if None in told else Compiled()
+
+    def _assembled(self, pending: PendingAssembly) -> Compiled | None:
         answer = pending.wait()
         told = {} if isinstance(answer, Death) else hostile.fields(answer)
         answers = hostile.dicts(told.get("kernels"))
