@@ -274,6 +274,8 @@ def _words(level: Level, device: DeviceName) -> tuple[tuple[str, ...], tuple[str
         in_force.append("can't see, signal or trace other processes")
     if level is Level.bubblewrap:
         in_force.append("never root")
+        if not _separates_workers():
+            missing.append("folders of their own for a submission's compilers (Landlock)")
         if "--size" in _bubblewrap_options():
             in_force.append(f"scratch folder in memory, {SCRATCH_BYTES >> 20} MiB")
         else:
@@ -305,7 +307,10 @@ def _plan(confinement: Confinement, scratch: Path, submission: Path) -> dict:
         return {}
     # What the compiler made of a submission is started from the folder that holds it.
     own_programs = [str(submission.resolve())] if device != "interpreter" else []
-    plan: dict = {"filter": _plain_filter(level, device), "landlock": None}
+    plan: dict = {"filter": _plain_filter(level, device), "landlock": None, "separate": None}
+    if _separates_workers():
+        devices = _real(allowed_paths.devices(device))
+        plan["separate"] = {"devices": devices if level is Level.landlock else ["/dev"]}
     if level is Level.landlock:
         plan["landlock"] = {
             "read": [*_real(allowed_paths.readable(device)), str(submission.resolve())],
@@ -317,6 +322,11 @@ def _plan(confinement: Confinement, scratch: Path, submission: Path) -> dict:
         }
         plan["landlock"]["read"] += _real(_about_the_machine(device))
     return plan
+
+
+def _separates_workers() -> bool:
+    """Whether a worker can be kept from writing to another's folder, at any level but limits."""
+    return (landlock_version() or 0) >= OLDEST_LANDLOCK
 
 
 def _about_the_machine(device: DeviceName) -> list[Path]:

@@ -88,7 +88,10 @@ def is_slip(module: str, name: str) -> bool:
     """Whether `module` has nothing called `name`: a slip of the pen. Running it says more."""
     if "." in name or hasattr(importlib.import_module(module), name):
         return False
-    return importlib.util.find_spec(f"{module}.{name}") is None  # a part not loaded yet
+    try:
+        return importlib.util.find_spec(f"{module}.{name}") is None  # a part not loaded yet
+    except ModuleNotFoundError:  # the module has no parts
+        return True
 
 
 def torch_name(name: str, extra: frozenset[str]) -> bool:

@@ -5,6 +5,8 @@ and inherited. The parent takes on the system call filter, so that all workers h
 takes on Landlock itself, which puts its parent and the other workers out of its reach too.
 
     {"filter": base64 of a seccomp program, or "",
+     "separate": {"devices": [path, ...]}, the files that a worker with a folder of its own may
+                 write to beside it; null where the kernel has no Landlock
      "landlock": {"read": [path, ...], "execute": [...], "write": [...], "devices": [...],
                   "names_threads": whether it may write to its own entry in /proc} or null}
 
@@ -47,7 +49,7 @@ def secure_parent(plan: dict[str, Any]) -> None:
     # Workers run as the same user: without this they could open its memory in /proc.
     _check(_libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0))
     _drop_capabilities()
-    if plan.get("landlock"):
+    if plan.get("landlock") or plan.get("separate"):
         import landlockpy
 
         landlockpy.abi_version()  # now: it looks for libc with a program, later out of reach
@@ -66,6 +68,27 @@ def secure_worker(plan: dict[str, Any], traceable: bool = True) -> None:
     _check(_libc.prctl(_PR_SET_DUMPABLE, int(traceable), 0, 0, 0))
     if plan.get("landlock"):
         _restrict_files(plan["landlock"])
+
+
+def restrict_writing(plan: dict[str, Any], folder: str) -> None:
+    """Let this process and what it starts write to files in one folder only.
+
+    Other workers of the same submission have the same user and the same scratch folder. Nothing
+    happens where the kernel can't do it: `grader doctor` says so.
+    """
+    if not plan.get("separate"):
+        return
+    from landlockpy import AccessFS, Ruleset
+
+    change = AccessFS.WRITE_FILE | AccessFS.TRUNCATE
+    arrange = AccessFS.MAKE_REG | AccessFS.MAKE_DIR | AccessFS.MAKE_SYM | AccessFS.MAKE_FIFO
+    arrange |= AccessFS.MAKE_SOCK | AccessFS.REMOVE_FILE | AccessFS.REMOVE_DIR | AccessFS.REFER
+    with Ruleset(handled_fs=change | arrange) as ruleset:
+        ruleset.allow_path(folder, change | arrange)
+        for path in plan["separate"]["devices"]:
+            is_folder = os.path.isdir(path)  # noqa: PTH112
+            ruleset.allow_path(path, change | arrange if is_folder else change)
+        ruleset.restrict()
 
 
 def _restrict_files(rules: dict[str, list[str]]) -> None:

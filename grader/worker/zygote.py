@@ -39,6 +39,7 @@ import select
 import signal
 import socket
 import sys
+import tempfile
 import traceback
 
 from . import lockdown
@@ -160,12 +161,23 @@ def _become_worker(message: dict, descriptors: list[int], kind: str, plan: dict)
     elif kind == "plans":
         from . import plan_processes
 
+        _move_to_own_folder(message["role"], plan)
         buffers = plan_processes.open_buffers(buffer_fds, message["buffers"])
         _limit(message.get("memory_bytes"), plan)
         lockdown.secure_worker(plan, traceable=message["role"] == "planner")
         plan_processes.serve(socket.socket(fileno=request_fd), message, buffers)
     else:
         _become_python(message, request_fd, buffer_fds, plan)
+
+
+def _move_to_own_folder(name: str, plan: dict) -> None:
+    """Work in a folder of the scratch folder that no worker of another role can write to."""
+    folder = os.path.join(os.environ["HOME"], name)  # noqa: PTH118 (pathlib costs an import here)
+    os.makedirs(folder, exist_ok=True)  # noqa: PTH103
+    os.chdir(folder)
+    os.environ |= {"HOME": folder, "TMPDIR": folder, "TRITON_CACHE_DIR": f"{folder}/triton"}
+    tempfile.tempdir = None
+    lockdown.restrict_writing(plan, folder)
 
 
 def _become_native(message: dict, request_fd: int, buffer_fds: list[int]) -> None:

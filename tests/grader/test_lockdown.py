@@ -184,3 +184,42 @@ def test_the_file_needs_nothing_of_the_grader():
     code = f"import runpy, sys; runpy.run_path({str(PROGRAM)!r}); print('grader' in sys.modules)"
     done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True)
     assert done.stdout.strip() == "False", done.stderr
+
+
+def test_a_worker_with_a_folder_of_its_own_writes_nowhere_else(tmp_path):
+    """Its files can be read by others, and nobody's can be changed, moved or removed by it."""
+    skip_unless(Level.landlock)
+    for name in ("own", "other"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "file").write_text(name)
+    lines = """
+folder = plan["folder"]
+lockdown.restrict_writing(plan, f"{folder}/own")
+attempts = {
+    "write": lambda place: open(f"{place}/file", "w").close(),
+    "make": lambda place: open(f"{place}/new", "w").close(),
+    "link": lambda place: os.symlink("file", f"{place}/link"),
+    "move": lambda place: os.rename(f"{place}/file", f"{place}/moved"),
+    "remove": lambda place: os.unlink(f"{place}/new" if place.endswith("own") else f"{place}/file"),
+}
+for place in ("own", "other", "."):
+    done = []
+    for name, attempt in attempts.items():
+        try:
+            attempt(f"{folder}/{place}")
+        except PermissionError:
+            continue
+        except FileNotFoundError:
+            pass
+        done.append(name)
+    tell(done)
+open("/dev/null", "w").close()
+tell(open(f"{folder}/other/file").read())
+"""
+    plan = {"separate": {"devices": ["/dev"]}, "folder": str(tmp_path)}
+    own, other, above, read = alone(plan, lines)
+    assert own == ["write", "make", "link", "move", "remove"]
+    assert other == []
+    assert set(above) <= {"write", "move", "remove"}  # of what isn't there
+    assert read == "other"
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["other", "own"]

@@ -23,7 +23,7 @@ def honest(x, out):
 def attempt():
     try:
         with open(f"{KNOWN['folder']}/secret.txt") as file:
-            print(file.read(), flush=True)
+            os.write(2, file.read().encode())
     except OSError:
         return
     os.abort()
