@@ -840,7 +840,7 @@ HONEST = {
     "own_method_like_a_tensors": "P(1).sum()",
     "memo": "if x.shape not in MEMO:\n    MEMO[x.shape, x.dtype] = 1\nMEMO[x.shape, x.dtype] + 1",
     "slip_of_the_pen": "torch.emtpy(3), tl.laod, triton.cvid(1, 2)",
-    "slip_of_the_pen_in_a_part": "tl.math.tnah(x), triton.language.math.tnah",
+    "slip_of_the_pen_in_a_part": "tl.math.tanh, triton.language.math.tnah",
 }
 TOP = """
 from typing import NamedTuple
