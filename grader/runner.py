@@ -72,7 +72,7 @@ class Times:
     starts: float = 0.0  # of workers, loading included
     cases: float = 0.0  # whole runs of cases: worker starts, inputs, answers, verdicts
     waiting: float = 0.0  # for answers: the kernel itself, and the way there and back
-    compiles: float = 0.0  # waiting for a twin that compiles
+    compiles: float = 0.0  # waiting for cubins
     runs: int = 0
     workers: int = 0
 

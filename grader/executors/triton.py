@@ -8,6 +8,7 @@ submission's text. What the planner says is a plan, which is held to the rules b
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -335,7 +336,9 @@ class PlannedTritonRunner(Runner):
 
     def compiled(self, pending: Sequence[PendingAssembly]) -> Compiled | None:
         """Wait for a compilation. None when a process of it died or said nothing sensible."""
+        started = time.perf_counter()
         told = [self._assembled(each) for each in pending]
+        self.times.compiles += time.perf_counter() - started
         failures = [each for each in told if each is not None and each.failure is not None]
         return failures[0] if failures else None if None in told else Compiled()
 
