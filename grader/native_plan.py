@@ -19,7 +19,19 @@ from dataclasses import replace
 
 from grader.emulator.report import Copies, Report
 from grader.plan import Launch, Plan
-from grader.plan.model import Alloc, Copy, Fill, Free, Readback, Refused, Step, Upload, View
+from grader.plan.model import (
+    MAX_BUFFERS,
+    Alloc,
+    Buffer,
+    Copy,
+    Fill,
+    Free,
+    Readback,
+    Refused,
+    Step,
+    Upload,
+    View,
+)
 from grader.plan.order import reorder
 
 _MAGIC, _VERSION = 0x58454757, 1
@@ -40,16 +52,18 @@ def document(
     counters: bool = False,
     fresh_variables: bool = True,
     outputs: Collection[int] = (),
+    inputs: Collection[int] = (),
     without: Collection[int] = (),
     reordered: bool = False,
 ) -> bytes:
     """The steps of these calls of a plan, one after another.
 
     Between two calls the arguments at the places `outputs` are filled with bytes that no call
-    left there. Not with `fresh_variables`, `__device__` variables are as the last plan left them.
-    Raises NotExecutable. Where a plan's second call relies on what the first one left behind,
-    `calls` has to be (0, 1). The first call's steps at the places `without` are left out.
-    `reordered`: kernels run in another order that streams and events allow.
+    left there; the first of two calls gets other values of those at `inputs`. Not with
+    `fresh_variables`, `__device__` variables are as the last plan left them. Raises NotExecutable.
+    Where a plan's second call relies on what the first one left behind, `calls` has to be (0, 1).
+    The first call's steps at the places `without` are left out. `reordered`: kernels run in another
+    order that streams and events allow.
     """
     encoder = _Encoder(plan)
     poison = [
@@ -57,22 +71,54 @@ def document(
         for number, each in enumerate(plan.buffers)
         if each.argument in outputs and each.bytes
     ]
-    steps = [
-        made
-        for place, call in enumerate(calls)
-        for step in (*(poison if place else ()), *_steps(plan, call, without, reordered))
-        if (made := encoder.step(step)) is not None
-    ]
+    others = _others(plan, inputs) if len(calls) > 1 else {}
+    steps = [encoder.step(step) for each in others for step in _shifted(plan, each, others[each])]
+    for place, call in enumerate(calls):
+        encoder.renamed = {} if place else others
+        asked = (*(poison if place else ()), *_steps(plan, call, without, reordered))
+        steps += [made for step in asked if (made := encoder.step(step)) is not None]
+    memory = [*plan.buffers, *(Buffer(plan.buffers[each].bytes, "device") for each in others)]
     buffers = [
         struct.pack("<iIQ", -1 if each.argument is None else each.argument, kind, each.bytes)
         + _text(each.name)
-        for each in plan.buffers
+        for each in memory
         if (kind := _kind(each.kind)) is not None
     ]
     header = struct.pack(
         "<III", _MAGIC, _VERSION, _COUNTERS * counters | _FRESH_VARIABLES * fresh_variables
     )
     return header + _listed(buffers) + _listed(encoder.kernels) + _listed(steps)
+
+
+def _others(plan: Plan, inputs: Collection[int]) -> dict[int, int]:
+    """Buffers of arguments, and for each the number of another one for its other values.
+
+    None where host code has put addresses of arguments into memory: a second call may follow them.
+    """
+    uploads = [step for step in plan.calls[0] if isinstance(step, Upload)]
+    named = {plan.buffers[to].argument for step in uploads for _, to, _ in step.pointers}
+    if named != {None} and named:
+        return {}
+    found = [n for n, each in enumerate(plan.buffers) if each.argument in inputs and each.bytes]
+    if len(plan.buffers) + len(found) > MAX_BUFFERS:
+        raise NotExecutable(f"{len(plan.buffers):,} buffers")
+    return {number: len(plan.buffers) + place for place, number in enumerate(found)}
+
+
+def _shifted(plan: Plan, number: int, other: int) -> list[Step]:
+    """Steps that give a buffer the two halves of another one, the second half first."""
+    size = plan.buffers[number].bytes
+    half = size // 16 * 8
+    parts = [(0, half, size - half), (size - half, 0, half)]
+    return [
+        Alloc("alloc", other),
+        *(
+            Copy("copy", *(View(n, "uint8", (length,), (1,), at) for n, at in ends))
+            for to, source, length in parts
+            if length
+            for ends in [((other, to), (number, source))]
+        ),
+    ]
 
 
 def _steps(plan: Plan, call: int, without: Collection[int], reordered: bool) -> Sequence[Step]:
