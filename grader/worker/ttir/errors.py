@@ -19,6 +19,10 @@ class MalformedIR(Exception):
     """Text that Triton's frontend doesn't write."""
 
 
+class WrongArguments(MalformedIR):
+    """A launch that gives a kernel more or fewer arguments than its text has parameters."""
+
+
 class LimitExceeded(Exception):
     """More work than a limit allows; subclasses say which."""
 

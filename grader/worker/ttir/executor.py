@@ -30,7 +30,7 @@ from . import (
 )
 from .analysis import Facts, facts_of
 from .control import run_function
-from .errors import MalformedIR, TooDeeplyNested, TooManyPrograms, WaitsForever
+from .errors import MalformedIR, TooDeeplyNested, TooManyPrograms, WaitsForever, WrongArguments
 from .floats import computed, round_to
 from .ir import Module, Type
 from .memory import Buffer, Memory
@@ -214,14 +214,14 @@ def _arguments(launch: Launch) -> list[Any]:
     values: list[Any] = []
     for argument in launch.arguments:
         if len(values) >= len(entry.parameters):
-            raise MalformedIR("more arguments than parameters")
+            raise WrongArguments("more arguments than parameters")
         declared = entry.parameters[len(values)]
         if isinstance(argument, Descriptor):
             values += _descriptor(argument)
         else:
             values.append(_scalar(argument, declared))
     if len(values) != len(entry.parameters):
-        raise MalformedIR(f"{len(values)} arguments for {len(entry.parameters)} parameters")
+        raise WrongArguments(f"{len(values)} arguments for {len(entry.parameters)} parameters")
     return values
 
 

@@ -22,7 +22,7 @@ from . import text
 from .accesses import LaneReader
 from .bounds import Bounds
 from .counters import Counters
-from .errors import LimitExceeded, MalformedIR, NotModelled
+from .errors import LimitExceeded, MalformedIR, NotModelled, WrongArguments
 from .executor import Descriptor, Launch, execute
 from .findings import Findings
 from .memory import Buffer, Memory
@@ -85,7 +85,8 @@ class PlanExecutor:
         except LimitExceeded as error:
             raise Refused("limit", str(error)) from None
         except MalformedIR as error:
-            raise Refused("malformed", str(error)) from None
+            kind = "impossible" if isinstance(error, WrongArguments) else "malformed"
+            raise Refused(kind, str(error)) from None
 
     def _placed(self, plan: Mapping[str, Any], arguments: Sequence[Argument]) -> list[_Placed]:
         """The buffers of a plan: those of arguments lie in the arena."""
