@@ -29,7 +29,7 @@ def compile_frontend(folder: str, specialisation: dict) -> dict:
     `folder` holds the submission's files; `specialisation` is a plan's, not yet checked.
     """
     _install()
-    namespace = Namespace(SourceFolder(folder))
+    namespace = Namespace(_read(folder))
     with warnings.catch_warnings(), messages.captured_stderr() as diagnostics:
         warnings.simplefilter("ignore")
         try:
@@ -40,6 +40,12 @@ def compile_frontend(folder: str, specialisation: dict) -> dict:
                 for made in namespace.functions
             ]
             return {"error": messages.failure(error, places, diagnostics()).to_json()}
+
+
+@functools.lru_cache(maxsize=1)
+def _read(folder: str) -> SourceFolder:
+    """The files of a submission, which nobody can change while a process compiles them."""
+    return SourceFolder(folder)
 
 
 @functools.cache

@@ -146,7 +146,8 @@ class Namespace:
         lines = self.folder.lines(function.file)
         # inspect reads the file's lines from here, instead of the disk once more.
         linecache.cache[path] = (sum(map(len, lines)), None, lines, path)
-        stub = copy.deepcopy(node)
+        stub = copy.copy(node)
+        stub.args = copy.deepcopy(node.args)
         stub.body, stub.decorator_list, stub.returns = [ast.Pass()], [], None
         stub.args.defaults = [ast.Constant(None) for _ in stub.args.defaults]
         stub.args.kw_defaults = [each and ast.Constant(None) for each in stub.args.kw_defaults]

@@ -12,6 +12,7 @@ grader: the submission's Python shares the process.
 from __future__ import annotations
 
 import contextlib
+import gc
 import inspect
 import io
 import linecache
@@ -104,6 +105,7 @@ class Planner:
         It begins with what the import did. Raises Refusal; of the type KEPT_STATE where the plan
         relies on what the submission has kept of an earlier one.
         """
+        gc.freeze()  # or the collector would look through what is left of earlier plans, each time
         recorder = self.recorder.next_plan()
         printed = _Bounded()
         printed.write(self._printed.getvalue())
