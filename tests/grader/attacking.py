@@ -115,7 +115,8 @@ def run_all(attack: Attack, device: DeviceName = "interpreter") -> Result:
     troubles = [*seen.touched, *seen.told]
     if seen.status is not attack.status and not _is_elsewhere(device):
         troubles.append(f"expected {attack.status.value}, got {seen}")
-    if _earns(seen) and attack.status is not Status.passed:
+    is_honest = _is_elsewhere(device) and attack.name in HONEST_ON_A_GPU
+    if _earns(seen) and attack.status is not Status.passed and not is_honest:
         troubles.append(f"it earned {seen}")
     return Result(seen.status, tuple(troubles), seconds=time.monotonic() - started)
 

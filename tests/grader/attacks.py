@@ -2,20 +2,25 @@
 
 They live in tests/submissions/attacks/NAME.py and NAME.cu, each a complete file of a submission.
 The first line says what it does | the variant it is handed in for | the status it gets with every
-layer on | the layers that must hold it, each with the status it must get where that is the only
-layer:
+layer on, without a GPU | the layers that must hold it, each with the status it must get where that
+is the only layer:
 
-    # It says what it does. | silu/triton | policy_violation | policy, boundary=not_written
+    # It says what it does. | silu/triton | not_written | policy, boundary=not_written
 
 More than one file is a folder NAME, where the names of the others end in `.txt`, so that nothing
 here ever imports or collects them. An attack knows what an insider could: the harness fills in its
 line `KNOWN = {}`, in CUDA C++ its line `// KNOWN` (it becomes `#define KNOWN_PORT 1234` and so on),
 with the places of the canaries (tests/grader/canaries.py).
 
+Without a GPU host code plans and has no data. Many an attack is nothing but its honest kernel then:
+its status is `passed`, and what it earns its kernel has computed. The rules on Python source are
+kept on a GPU only, where host code runs beside the data.
+
 Layers, and what it means that one alone holds an attack:
 
     policy      reading the source finds a breach; nothing runs
-    observer    the worker tells that PyTorch computed; of CUDA C++, that the host did
+    observer    the rules on plans: PyTorch computed; of CUDA C++, the host did. On a GPU the worker
+                tells that
     sandbox     at each level that works here every canary is whole and no secret is told
     boundary    with no sandbox it fails, or has gained nothing; another submission that is being
                 graded is unharmed, and no process is left
@@ -55,10 +60,11 @@ SANDBOXES = (Level.bubblewrap, Level.landlock)
 
 
 # On a GPU these have nothing to hold on to (the arena's own memory, the interpreter, a twin that
-# compiles): what is left of them is the honest kernel that they come with.
+# compiles, an executor that takes its time): what is left of them is the honest kernel that they
+# come with.
 HONEST_ON_A_GPU = frozenset(
     {"child_writes_for_ever", "output_hole_punched", "output_remapped"}
-    | {"patches_the_interpreter", "stalls_the_compile"}
+    | {"patches_the_interpreter", "stalls_the_compile", "launches_billions"}
 )
 # What confinement has to allow there: Triton starts compilers, the driver makes unnamed files.
 ALLOWED_ON_A_GPU = frozenset({"runs_programs", "hides_memory"})
