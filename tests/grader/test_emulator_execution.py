@@ -656,7 +656,8 @@ def test_a_trap_ends_the_launch(emulate: Emulate) -> None:
 
 def test_a_call_that_the_emulator_lacks_ends_the_entry_at_its_line(emulate: Emulate) -> None:
     text = host(
-        "void* p;\ncudaHostGetDevicePointer(&p, output, 0);  // here\nput<<<1, 1>>>(output, 0, 1.0f);"
+        "void* p;\ncudaHostGetDevicePointer(&p, output, 0);  // here\n"
+        "put<<<1, 1>>>(output, 0, 1.0f);"
     )
     ran = emulate(text)
     assert ran.code is Code.not_modelled
