@@ -390,10 +390,10 @@ class Session:
             parts.append(self._check(exercise, variant, dtype, size_class, step, on_step))
             # Before the last part's is waited for: should that have to run again, it is alone.
             following = self._compile_in_background(exercise, variant)
-            if pending is not None:
+            if pending:
                 parts[-2] = self._with_compiled(exercise, variant, parts[-2], pending)
             pending = following
-        if pending is not None:
+        if pending:
             parts[-1] = self._with_compiled(exercise, variant, parts[-1], pending)
         return parts
 
@@ -434,14 +434,11 @@ class Session:
         compiled = runner.compiled(pending)
         space = self._space(exercise, variant, part.dtype, part.size_class)
         if compiled is None and part.status is Status.passed:
-            # Its process died: with the worker it was a child of, or in the compiler.
-            for case in pending.tags.values():
-                runner.run(case)
             again = runner.compile_in_background()
             compiled = runner.compiled(again) if again else None
             if compiled is None:  # as it would on a GPU, where it compiles in the same process
                 died = Verdict(Status.compile_error, DIED_COMPILING)
-                compiled = Compiled(CaseResult(next(iter(pending.tags.values()), None), died))
+                compiled = Compiled(CaseResult(None, died))
         if compiled is None:
             return part
         if compiled.failure is None:
