@@ -15,13 +15,16 @@ from grader.status import Status
 MOST = 12  # breaches told in one message
 
 
-def find(exercise: Exercise, variant: Variant, data: bytes) -> tuple[Failure, ...]:
+def find(
+    exercise: Exercise, variant: Variant, data: bytes, by_plan: bool = False
+) -> tuple[Failure, ...]:
     """What of a variant breaks the rules, as the one failure of all its parts; () for nothing.
 
-    `data` is the file. Of a Python file only what the entry reaches counts; a CUDA file is one
-    program, so every variant in it answers for all of it.
+    `data` is the file; `by_plan` says that its host code runs where there is no data. Of a Python
+    file only what the entry reaches counts; a CUDA file is one program, so every variant in it
+    answers for all of it.
     """
-    found = _violations(exercise, variant, data)
+    found = _violations(exercise, variant, data, by_plan)
     if not found:
         return ()
     first, *others = found
@@ -41,11 +44,14 @@ def find(exercise: Exercise, variant: Variant, data: bytes) -> tuple[Failure, ..
     )
 
 
-def _violations(exercise: Exercise, variant: Variant, data: bytes) -> list[policy.Violation]:
+def _violations(
+    exercise: Exercise, variant: Variant, data: bytes, by_plan: bool
+) -> list[policy.Violation]:
     rules = exercise.rules_of(variant)
     if variant.language == "cuda":
         # Compilers take any bytes in comments and texts; the rules are about what is ASCII.
-        return _checked(policy.cuda.check, data.decode("utf-8-sig", "replace"), rules)
+        text = data.decode("utf-8-sig", "replace")
+        return _checked(policy.cuda.check, text, rules, by_plan)
     try:
         source = data.decode("utf-8-sig")
     except UnicodeDecodeError:

@@ -30,6 +30,7 @@ from .toolchain import PROGRAMS, STUDENT_FLAGS, Toolchain
 __all__ = ["Build", "Entry", "Problem", "Site", "build"]
 
 COMPILE_SECONDS = 60.0
+_UNUSED = "warpgrade_unused_"  # begins a symbol that only code asks for which never runs
 MOST_SOURCE_BYTES = 1 << 20
 
 Kind = Literal[
@@ -201,8 +202,9 @@ class _Work:
         elf = Elf(self.folder / "student.o")
         provided = {*symbols["provided"], glue.REFERENCE_SYMBOL}
         reserved = {*symbols["reserved"], glue.REFERENCE_SYMBOL}
+        unused = objects.unreachable(elf, entries, provided)
         if self.guarded:
-            faults = objects.check(elf, entries, provided, reserved)
+            faults = objects.check(elf, entries, provided, reserved, unused)
         else:
             faults = [fault for each in entries if (fault := objects.entry_fault(elf, each))]
         told = {fault.entry for fault in faults}
@@ -223,10 +225,10 @@ class _Work:
         if present != list(declared):
             name = "table_again"
             self._compile_table(present, name)
-        self._redirect()
+        self._redirect(unused)
         linker = Linker(self.folder, self.file, self.toolchain, self._run)
         try:
-            planner, executor = linker.link(f"{name}.o")
+            planner, executor = linker.link(f"{name}.o", [_UNUSED + each for each in unused])
         except LinkError as error:
             raise _Failed(Problem("symbol", _link_message(str(error)))) from None
         names = tuple(entry.name for entry in present)
@@ -234,12 +236,14 @@ class _Work:
         conditions = tuple(find_conditions(self.source))
         return Build(planner.path, problems, sites, names, executor.path, conditions)
 
-    def _redirect(self) -> None:
-        """The student's calls of these go to the runtime's functions."""
+    def _redirect(self, unused: Sequence[str]) -> None:
+        """The student's calls of these go to the runtime's functions; `unused` get other names."""
         renames = self.folder / "redirected"
         provided = set(self.toolchain.symbols["provided"])
         names = assembly.redirected(provided, self.guarded)
-        renames.write_text("".join(f"{name} warpgrade_{name}\n" for name in names))
+        pairs = [(name, f"warpgrade_{name}") for name in names]
+        pairs += [(name, _UNUSED + name) for name in unused]  # others' calls mean what they say
+        renames.write_text("".join(f"{old} {new}\n" for old, new in pairs))
         done = self._run("objcopy", "--redefine-syms=redirected", "student.o")
         if done.returncode:
             raise RuntimeError(f"objcopy: {done.stderr[-1000:]}")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +26,7 @@ _LINK = "-Wl,--emit-relocs,-z,now,-z,relro,-z,noexecstack"
 # addresses: an address tells which of the two programs it belongs to.
 _EXECUTOR_BASE = "-Wl,-Ttext-segment=0x10000000"
 _RUN_BY_THEMSELVES = (".preinit_array", ".init_array", ".fini_array", ".ctors", ".dtors")
+_REFUSES = "warpgrade_unsupported"  # a function of ours, in place of those that aren't there
 _LINES_MARK = b"WGLINES1"  # runtime/planner/lines.cpp reads it
 
 
@@ -51,15 +52,16 @@ class Linker:
     toolchain: Toolchain
     run: Run
 
-    def link(self, table: str) -> tuple[Linked, Linked]:
-        """The planner and the executor."""
+    def link(self, table: str, unused: Sequence[str] = ()) -> tuple[Linked, Linked]:
+        """The planner and the executor. `unused` are symbols that nobody defines or calls."""
         with ThreadPoolExecutor(2) as pool:
-            planner = pool.submit(self._planner, table)
+            planner = pool.submit(self._planner, table, unused)
             executor = pool.submit(self._executor)
             return planner.result(), executor.result()
 
-    def _planner(self, table: str) -> Linked:
-        made = self._link("planner", "student.o", table)
+    def _planner(self, table: str, unused: Sequence[str]) -> Linked:
+        definitions = [f"-Wl,--defsym={name}={_REFUSES}" for name in unused]
+        made = self._link("planner", "student.o", table, *definitions)
         with made.path.open("ab") as file:
             file.write(_lines(made.sites, made.path.stat().st_size))
         return made

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from . import glue
+from . import glue, reachability
 from .elf import FUNCTION, INDIRECT_FUNCTION, THREAD_LOCAL, Elf, Symbol
 from .glue import Entry
 
@@ -99,6 +99,7 @@ _SERVICES = frozenset(_SERVICES_TEXT.split())
 _OURS_TO_DEFINE = re.compile(
     r"__|_(?:init|fini|start|end|edata|exit|Exit|Unwind_.*|dl_.*)\Z|pthread_"
 )
+_OURS = re.compile("warpgrade|__tsan|__sanitizer|__ubsan")
 _OPERATORS_NEW_DELETE = re.compile(r"_Z(?:n[wa]|d[la])")
 # Sections of what runs by itself, and the entries that compilers make: objects at file scope, the
 # hook that starts the watch (priority 99), the registration of kernels.
@@ -123,11 +124,18 @@ def is_allowed(name: str, provided: Collection[str]) -> bool:
 
 
 def check(
-    elf: Elf, entries: Sequence[Entry], provided: Collection[str], reserved: Collection[str]
+    elf: Elf,
+    entries: Sequence[Entry],
+    provided: Collection[str],
+    reserved: Collection[str],
+    unused: Collection[str] = (),
 ) -> list[Fault]:
-    """Everything that is wrong with a submission's object; empty where it may be linked."""
+    """Everything that is wrong with a submission's object; empty where it may be linked.
+
+    `unused` are the undefined symbols that the link does without (see `unreachable`).
+    """
     return [
-        *_undefined(elf, provided),
+        *_undefined(elf, provided, unused),
         *_defined(elf, reserved),
         *_run_by_themselves(elf),
         *_too_much_shared(elf),
@@ -135,14 +143,31 @@ def check(
     ]
 
 
-def _undefined(elf: Elf, provided: Collection[str]) -> Iterator[Fault]:
-    refused = [
+def _undefined(elf: Elf, provided: Collection[str], unused: Collection[str]) -> Iterator[Fault]:
+    refused = [name for name in _refused(elf, provided) if name not in unused]
+    for name in dict.fromkeys(_readable(refused)):  # each once, in their order
+        yield Fault("symbol", f"{name} can't be used in a submission", name)
+
+
+def _refused(elf: Elf, provided: Collection[str]) -> list[str]:
+    return [
         symbol.name
         for symbol in elf.symbols
         if not symbol.is_defined and symbol.name and not is_allowed(symbol.name, provided)
     ]
-    for name in dict.fromkeys(_readable(refused)):  # each once, in their order
-        yield Fault("symbol", f"{name} can't be used in a submission", name)
+
+
+def unreachable(elf: Elf, entries: Sequence[Entry], provided: Collection[str]) -> list[str]:
+    """The symbols that a submission may not ask for, and that only code asks for which never runs.
+
+    What runs is what an entry, a kernel, or what runs by itself leads to. Names of ours are refused
+    wherever they stand.
+    """
+    refused = [name for name in _refused(elf, provided) if not _OURS.search(name)]
+    if not refused:
+        return []
+    asked = reachability.asked(elf, [entry.name for entry in entries])
+    return [name for name in refused if name not in asked]
 
 
 def _readable(names: Sequence[str]) -> list[str]:

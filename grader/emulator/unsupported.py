@@ -18,7 +18,8 @@ _INCLUDE = re.compile(r"#\s*include\s*[<\"](?P<name>[^>\"]+)[>\"]")
 
 # By what an include starts with.
 _HEADERS = {
-    "cublas": "cuBLAS",
+    "cublas.h": "cuBLAS before its second version",
+    "cublasXt": "cuBLASXt",
     "cudnn": "cuDNN",
     "cufft": "cuFFT",
     "cusparse": "cuSPARSE",
@@ -54,7 +55,8 @@ _HEADERS = {
 # The names that these headers bring, by what the include starts with: without one of them in the
 # code a header is not in use, and is left out. Every other header counts as used.
 _BROUGHT = {
-    "cublas": r"cublas\w*|CUBLAS_\w*",
+    "cublas.h": r"cublas\w*|CUBLAS_\w*",
+    "cublasXt": r"cublasXt\w*",
     "cudnn": r"cudnn\w*|CUDNN_\w*",
     "cufft": r"cufft\w*|CUFFT_\w*",
     "cusparse": r"cusparse\w*|CUSPARSE_\w*",
@@ -151,6 +153,7 @@ _LACKING = {
     "flags of devices": r"cudaSetDeviceFlags|cudaDeviceSchedule\w+"
     r"|cudaDevice[GS]et(?:SharedMem|Cache)Config|cudaSharedMem\w+|cudaChooseDevice|cudaInitDevice|cudaDevAttr\w+",
     "occupancy with flags": r"cudaOccupancy\w+(?:WithFlags|Clusters|ClusterSize|SMem\w*)",
+    "cuBLAS": r"cublas\w+|CUBLAS\w+|CUDA_[RC]_\d\w+",
     "the driver API": r"cu(?:Init|Ctx|Device|Module|Launch|Mem|Stream|Event|Func|Get)\w+"
     r"|CU[a-z]\w+",
     "programmatic launches": r"cuda(?:GridDependency|TriggerProgrammatic)\w+",

@@ -433,3 +433,51 @@ def test_a_build_reads_nothing_outside_the_readable_paths(tools: Toolchain) -> N
         [tools.compiler, "-print-prog-name=cc1plus"], capture_output=True, text=True, check=True
     ).stdout.strip()
     assert any(Path(needed).is_relative_to(path) for path in paths)
+
+
+CUBLAS = "#include <cublas_v2.h>\ncublasHandle_t handle;\n"
+
+
+@pytest.mark.parametrize(
+    "unused",
+    [
+        "#include <unistd.h>\nvoid save(int file) { write(file, &handle, 8); fork(); }\n",
+        "void setup() { cublasCreate(&handle); }\n",
+        "static void setup() { cublasCreate(&handle); }\nvoid (*all[])() = {setup};\n",
+        "struct S { static void setup() { cublasCreate(&handle); } };\n"
+        "template <class T> void more() { T::setup(); }\ntemplate void more<S>();\n",
+    ],
+)
+def test_what_no_entry_reaches_may_call_what_is_not_there(make: Make, unused: str) -> None:
+    made = make(CUBLAS + unused + TWICE)
+    assert made.problems == ()
+    assert made.executable is not None and made.executor is not None
+
+
+@pytest.mark.parametrize(
+    ("reaching", "call"),
+    [
+        ("void setup() { cublasCreate(&handle); }\n", "setup()"),
+        ("static void setup() { cublasCreate(&handle); }\nvoid (*f)() = setup;\n", "f()"),
+        ("struct S { S() { cublasCreate(&handle); } } s;\n", "(void)0"),
+        ("struct S { virtual void f() { cublasCreate(&handle); } };\n", "S().f()"),
+        (
+            "struct S { virtual void f() { cublasCreate(&handle); } };\n"
+            "__attribute__((noinline)) void g(S* s) { s->f(); }\n",
+            "S s; g(&s)",
+        ),
+        ("", "try { throw 1; } catch (int) { cublasCreate(&handle); }"),
+    ],
+)
+def test_what_is_reached_is_refused_by_name(make: Make, reaching: str, call: str) -> None:
+    text = CUBLAS + reaching + TWICE.replace("    kernel<<<", f"    {call};\n    kernel<<<")
+    problem = only(make(text))
+    assert problem.kind == "symbol"
+    assert problem.message == "cublasCreate can't be used in a submission"
+    assert "cublasCreate" in text.splitlines()[problem.line - 1]
+
+
+def test_a_name_of_cublas_that_is_not_known_is_lacking(make: Make) -> None:
+    problem = only(make(f"{CUBLAS}cublasLogger logger;\n{TWICE}"))
+    assert (problem.kind, problem.line) == ("unsupported", 3)
+    assert "cuBLAS" in problem.message

@@ -273,7 +273,7 @@ HEADERS = [
     ("#include <mma.h>", "wmma::fragment<int> f;", "tensor core operations (wmma)"),
     ("#include <thrust/sort.h>", "auto f = thrust::sort;", "Thrust"),
     ("#include <cub/cub.cuh>", "using A = cub::BlockReduce<int, 32>;", "CUB"),
-    ('#include "cublas_v2.h"', "cublasHandle_t handle;", "cuBLAS"),
+    ('#include "cublasXt.h"', "cublasXtHandle_t handle;", "cuBLASXt"),
     ("#include <cuda/pipeline>", "cuda::pipeline p;", "libcu++ (<cuda/...>)"),
     ("#include <cuda_fp8.h>", "__nv_fp8_e4m3 x;", "8-bit floating-point types"),
 ]

@@ -416,6 +416,14 @@ def test_lines_are_those_of_the_file_behind_joined_lines_and_raw_strings() -> No
     assert (found.line, found.column) == (7, 9)
 
 
+def test_by_plan_a_library_that_host_code_calls_is_told_by_the_object() -> None:
+    text = '#include <cublas_v2.h>\n#include "cublasLt.h"\nvoid f() { cublasCreate(nullptr); }\n'
+    assert {each.line for each in check(text)} == {1, 2, 3}
+    assert check(text, by_plan=True) == []
+    text = "#include <cub/cub.cuh>\nusing cub::BlockReduce;\nvoid f() { fork(); }\n"
+    assert check(text, by_plan=True) == check(text) != []
+
+
 def test_a_rule_can_be_lifted() -> None:
     text = "#include <cub/cub.cuh>\nusing cub::BlockReduce;\n"
     assert check(text)

@@ -24,6 +24,7 @@ from grader.policy.cuda.names import (
     SYSTEM,
     SYSTEM_PREFIXES,
     SYSTEM_WORDS,
+    TOLD_BY_OBJECT,
 )
 from grader.policy.cuda.placement import check_placement
 from grader.policy.cuda.scopes import TooInvolved
@@ -38,9 +39,11 @@ _WORDS_BEFORE_VALUES = (
 _NO_TYPE = frozenset(_WORDS_BEFORE_VALUES.split())
 
 
-def check(source: str, rules: Rules | None = None) -> list[Violation]:
+def check(source: str, rules: Rules | None = None, by_plan: bool = False) -> list[Violation]:
     """Which rules the CUDA C++ text `source` breaks, in the order of the source.
 
+    `by_plan`: its host code runs where there is no data, and is compiled for nothing else; names of
+    libraries that host code calls count only where an entry reaches them, which its object tells.
     The whole file counts, however much of it an entry uses: all of it is one program. Comments,
     texts and what stands behind `#if 0` don't. Never raises.
     """
@@ -49,20 +52,21 @@ def check(source: str, rules: Rules | None = None) -> list[Violation]:
         message = f"the file has more than {_LARGEST} characters"
         found = [Violation("unreadable", 1, 1, message, instead_of("unreadable"))]
     else:
-        found = _Checker(source).run()
+        found = _Checker(source, by_plan).run()
     told = [violation for violation in found if violation.rule not in lifted]
     return sorted(told, key=lambda v: (v.line, v.column, v.rule))
 
 
 class _Checker:
-    def __init__(self, source: str) -> None:
+    def __init__(self, source: str, by_plan: bool) -> None:
         self.lexed: Lexed = lex(source)
+        self.told_by_object = TOLD_BY_OBJECT if by_plan else frozenset()
         self.found: dict[tuple[int, int, str], Violation] = {}
 
     def run(self) -> list[Violation]:
         for line, column, message in self.lexed.problems:
             self.report("unreadable", Token("other", "", line, column), message)
-        check_directives(self.lexed, self.report)
+        check_directives(self.lexed, self.report, self.told_by_object)
         bodies = [each.tokens for each in self.lexed.directives if each.name == "define"]
         defined = _defined(self.lexed)
         for tokens in (self.lexed.tokens, *bodies):
@@ -97,12 +101,15 @@ class _Checker:
                 continue
             elif name in SYSTEM or name.startswith(SYSTEM_PREFIXES):
                 self.report("system", token, f"{name} is a service of the system")
-            elif LIBRARY_NAME.fullmatch(name):
+            elif (library := LIBRARY_NAME.fullmatch(name)) and not self._told(library[1]):
                 self.report("library", token, f"{name} belongs to a library of kernels")
             elif name in LIBRARY_NAMESPACES and after == "::" and name not in defined:
                 self.report("library", token, f"{name}:: is a library of kernels")
             elif name in SYSTEM_WORDS and after == "(" and name not in defined:
                 self._word(tokens, index)
+
+    def _told(self, library: str | None) -> bool:
+        return (library or "").lower() in self.told_by_object
 
     def _asked(self) -> None:
         """Reserved names in conditions: code that is another where it is graded."""

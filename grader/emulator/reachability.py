@@ -1,0 +1,45 @@
+"""Which of an object's undefined symbols may be asked for when it runs.
+
+Functions and variables have sections of their own, so relocations tell what leads to what.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from . import kernel_symbols
+from .elf import Elf, Symbol
+
+# What the linker keeps whatever leads to it, and what is found by way of other sections.
+_ALWAYS_THERE = (
+    *(".preinit_array", ".init", ".fini", ".ctors", ".dtors", ".gcc_except_table"),
+    "__patchable_function_entries",
+)
+
+
+def asked(elf: Elf, entries: Collection[str]) -> set[str]:
+    """The undefined symbols that an entry, a kernel, or what runs by itself leads to."""
+    leads: dict[str, list[Symbol]] = {}  # by the name of the section that holds the reference
+    for section, relocation in elf.relocations(code_only=False):
+        leads.setdefault(section.name, []).append(elf.symbols[relocation.symbol])
+    roots = {*kernel_symbols.find(elf).all, *entries}
+    waiting = [_section_of(elf, each) for each in elf.symbols if each.name in roots]
+    waiting += [name for name in leads if name.startswith(_ALWAYS_THERE)]
+    reached: set[str] = set()
+    result: set[str] = set()
+    while waiting:
+        section = waiting.pop()
+        if section in reached:
+            continue
+        reached.add(section)
+        for symbol in leads.get(section, ()):
+            if symbol.is_defined:
+                waiting.append(_section_of(elf, symbol))
+            else:
+                result.add(symbol.name)
+    return result
+
+
+def _section_of(elf: Elf, symbol: Symbol) -> str:
+    defined = 0 < symbol.section < len(elf.sections)
+    return elf.sections[symbol.section].name if defined else ""
