@@ -109,6 +109,20 @@ def path_of(value: Any) -> str | None:
     return found[0] if found is not None and found[1] is value else None
 
 
+def named(value: Any) -> str | None:
+    """The dotted name by which `resolve` finds what a function says it is, None for any other.
+
+    A module of Triton's that a submission executes once more has functions of its own. The frontend
+    takes the language's in their place, so that nothing hangs on what they say.
+    """
+    if not callable(value) or isinstance(value, type):
+        return None
+    module, name = getattr(value, "__module__", None), getattr(value, "__name__", None)
+    if module not in MODULES or not isinstance(name, str) or not hasattr(proxy(module), name):
+        return None
+    return None if name.startswith("__") else f"{module}.{name}"
+
+
 @functools.cache
 def _paths() -> dict[int, tuple[str, Any]]:
     paths: dict[int, tuple[str, Any]] = {}

@@ -145,7 +145,7 @@ class Describer:
         What kernels can't use is named with the reason, and refused where the frontend meets it: a
         name may be the kernel's own variable too, or stand in a branch that isn't compiled.
         """
-        path = proxies.path_of(value)
+        path = proxies.path_of(value) or proxies.named(value)
         if path is not None:
             return {"language": path}
         if isinstance(value, ModuleType):

@@ -6,7 +6,7 @@ Streams and events are noted in the plan; everything that waits has waited; time
 from __future__ import annotations
 
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -201,6 +201,14 @@ def synchronize(device: Any = None) -> None:
     _add("synchronise")
 
 
+def nvidia_smi(attributes: Sequence[str]) -> list[int]:
+    """triton.testing.nvsmi: what a launcher that estimates times asks for."""
+    missing = [each for each in attributes if each not in _NVIDIA_SMI]
+    if missing:
+        raise Unsupported(f"asking nvidia-smi for {missing[0][:60]} is not modelled")
+    return [_NVIDIA_SMI[each] for each in attributes]
+
+
 def _answer(value: Any) -> Callable[..., Any]:
     return lambda *args, **kwargs: value
 
@@ -224,6 +232,16 @@ _ANSWERS = {
     "max_memory_allocated": 0, "memory_allocated": 0, "memory_reserved": 0,
     "max_memory_reserved": 0, "utilization": 0, "clock_rate": 1980, "_is_in_bad_fork": False,
 }  # fmt: skip
+# What `nvidia-smi --query-gpu` says, in its units; clocks are the highest.
+_NVIDIA_SMI = {
+    f"clocks.{when}{unit}": clock // 1000
+    for when in ("", "current.", "max.")
+    for units, clock in (
+        (("sm", "graphics", "gr"), PROPERTIES.clock_rate),
+        (("memory", "mem"), PROPERTIES.memory_clock_rate),
+    )
+    for unit in units
+} | {"memory.total": _MEMORY >> 20}
 _REFUSED = ("CUDAGraph", "graph", "make_graphed_callables", "_sleep", "cudart", "ExternalStream")
 
 

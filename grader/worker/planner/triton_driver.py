@@ -332,5 +332,6 @@ def install() -> None:
     import triton.compiler.compiler as compiler
 
     triton.runtime.driver.set_active(PlanDriver())
+    triton.testing.nvsmi = torch_cuda.nvidia_smi
     triton.compiler.compile = compiler.compile = triton.compile = _plan_instead
     autotuning.install()

@@ -33,6 +33,13 @@ def f(x, y):
         ("from triton.language.extra.cuda import libdevice", "libdevice.tanh(v)"),
         ("from triton.language.extra.libdevice import tanh", "tanh(v)"),
         ("", "tl.extra.cuda.libdevice.erf(v)"),
+        (
+            "from importlib import util\n"
+            "spec = util.find_spec('triton.language.extra.libdevice')\n"
+            "again = util.module_from_spec(spec)\nspec.loader.exec_module(again)\n"
+            "rsqrt = again.rsqrt",
+            "rsqrt(v)",
+        ),
         ("", "tl.math.exp2(v)"),
         ("", "v + triton.cdiv(BLOCK, 3) + triton.next_power_of_2(BLOCK - 1)"),
         ("", "tl.where(i < tl.cdiv(BLOCK, 2), tl.sigmoid(v), tl.sum(v, axis=0))"),

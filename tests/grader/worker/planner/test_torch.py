@@ -190,6 +190,9 @@ def f(x, y):
         torch.cuda.synchronize()
     torch.cuda.current_stream().synchronize()
     assert triton.runtime.driver.active.get_current_target().arch == 90
+    assert triton.testing.nvsmi(["clocks.max.sm", "clocks.current.memory"]) == [1980, 2619]
+    assert 3300 < triton.testing.get_dram_gbps(0) < 3400
+    assert 500 < triton.testing.get_max_tensorcore_tflops(torch.bfloat16, 1980e3, 0) < 600
     assert triton.runtime.driver.active.get_active_torch_device().type == "cuda"
     assert x.data_ptr() % 16 == 0 and x.stride() == (1,) and x.storage_offset() == 1024
     assert torch.is_tensor(x) and isinstance(x, torch.Tensor)
