@@ -226,7 +226,7 @@ _SAYS = {
         "The condition is false for at least one of its elements.",
     ),
     "uninitialised_read": (
-        "uses what a mask kept from being loaded:",
+        "uses what a mask kept from being loaded",
         "An element of tl.load that is masked off has no value where `other` gives none. Pass "
         "`other=`, or keep the element out of what is computed and stored.",
     ),
@@ -252,15 +252,30 @@ def message_of(
     verb, hint = _SAYS[finding.kind]
     if finding.kind == "data_race":
         return _race(finding, names, file, source), hint
-    what = f"Program {finding.program} {verb} {_place(finding, names)}"
-    if finding.line:
-        what += f", at {_code(finding.line, file, source)}"
-    if finding.kind == "uninitialised_read" and finding.other_line:
-        what += f"; it reaches {_code(finding.other_line, file, source)}"
+    if finding.kind == "uninitialised_read":
+        what = f"Program {finding.program} {verb}{_flow(finding, names, file, source)}"
+    else:
+        what = f"Program {finding.program} {verb} {_place(finding, names)}"
+        if finding.line:
+            what += f", at {_code(finding.line, file, source)}"
     what += "."
     if finding.count > 1:
         what += f" {finding.count:,} elements did so there; this was the first."
     return what, hint
+
+
+def _flow(
+    finding: Finding, names: Sequence[tuple[str, int]], file: str, source: Sequence[str]
+) -> str:
+    """' at a.py:9 (`...`): it reaches 4 bytes at offset 0 of out, which has 64 bytes, at a.py:12
+    (`...`)': where a value comes from, and the store or the condition that it gets to.
+    """
+    what = f" at {_code(finding.line, file, source)}" if finding.line else ""
+    is_known = finding.argument is not None and finding.argument < len(names)
+    if is_known or not finding.other_line:
+        what += f": it reaches {_place(finding, names)}"
+        return what + (f", at {_code(finding.other_line, file, source)}" * bool(finding.other_line))
+    return f"{what}: it reaches {_code(finding.other_line, file, source)}"
 
 
 def _race(

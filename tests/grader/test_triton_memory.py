@@ -216,10 +216,13 @@ def test_an_uninitialised_read_names_the_load_and_the_store():
     changes = {"kind": "uninitialised_read", "offset": 8, "other_line": 1}
     finding = parse(told(findings=[{**FINDING, **changes}])).findings[0]
     what, hint = message_of(finding, [("x", SIZE)], "silu.py", ["a", "b"])
-    assert "uses what a mask kept from being loaded: 4 bytes at offset 8 of x" in what
-    assert "at silu.py:2 (`b`); it reaches silu.py:1 (`a`)." in what
+    assert "uses what a mask kept from being loaded at silu.py:2 (`b`): it reaches 4 bytes" in what
+    assert f"at offset 8 of x, which has {SIZE:,} bytes, at silu.py:1 (`a`)." in what
     assert "`other=`" in hint
     assert triton_memory.status_of(finding) is Status.uninitialised_read
+    elsewhere = parse(told(findings=[{**FINDING, **changes, "argument": None}])).findings[0]
+    what, _ = message_of(elsewhere, [("x", SIZE)], "silu.py", ["a", "b"])
+    assert "from being loaded at silu.py:2 (`b`): it reaches silu.py:1 (`a`)." in what
 
 
 # --- measuring ------------------------------------------------------------------------------------
