@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -26,11 +27,16 @@ class Job:
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to be run. `open` has, for each hand-in that isn't done, the keys it waits for."""
+    """What is to be run. `open` has, for each hand-in that isn't done, the keys it waits for.
+
+    `outdated` counts, by variant, the results that were there, but under other keys: made by
+    another version of the grader, or under other specs.
+    """
 
     jobs: tuple[Job, ...]
     open: Mapping[int, frozenset[str]]
     shared: int = 0  # results that another hand-in with the same file gives
+    outdated: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass
@@ -59,7 +65,8 @@ class Plans:
         A result is missing where there is none, where the grader failed on it, and where it was
         seen without a sandbox and one is required.
         """
-        known = self.store.known()
+        known, graded = self.store.known(), self.store.graded(self.conditions.device)
+        outdated: Counter[str] = Counter()
         jobs, waits, claimed, shared = [], {}, set(), 0
         for handin in handins:
             if handin.handin.problem:
@@ -79,7 +86,12 @@ class Plans:
             claimed |= waits[handin.number]
             if mine:
                 jobs.append(Job(handin, mine))
-        return Plan(tuple(jobs), waits, shared)
+            outdated.update(
+                each.name
+                for each in mine
+                if each.key not in known and self._identity(handin, each) in graded
+            )
+        return Plan(tuple(jobs), waits, shared, {} if anew else outdated)
 
     def wanted(self, handin: StoredHandin, only: Sequence[str] = ()) -> list[Wanted]:
         """A hand-in's results, by their keys; in the order of the specs."""
@@ -138,6 +150,12 @@ class Plans:
             variants=tuple(seen.evidence for seen in found),
             environment=newest.environment,
         )
+
+    def _identity(self, handin: StoredHandin, wanted: Wanted) -> tuple[str, str, str, bool]:
+        """What a result is of, as Store.graded has it."""
+        file = self.exercises[wanted.exercise].variants[wanted.variant].file
+        sha256 = handin.hashes.get(file, NO_FILE)
+        return wanted.exercise, wanted.variant, sha256, wanted.lifted
 
     def _as_it_was(self, handin: StoredHandin, wanted: Wanted) -> str:
         file = self.exercises[wanted.exercise].variants[wanted.variant].file

@@ -148,6 +148,7 @@ class _Work:
                 mine = tuple(each for each in job.wanted if bool(each.checked) is is_checked)
                 lane.add([replace(job, wanted=mine)] if mine else [])
         self._watcher.begin(self._total - len(self._waits), self._total)
+        self._tell_outdated()
         self._tell_estimate()
         gpu = None if self._machines.device == INTERPRETER else self._machines.device
         lost = {**environment(), "gpu": gpu}  # the environment of tasks that nobody finished
@@ -208,6 +209,16 @@ class _Work:
             self._class.effort or Effort.on(self._machines.device),
             self._options.require_sandbox,
         )
+
+    def _tell_outdated(self) -> None:
+        """Which results are made once more though their files are what they were."""
+        outdated = self._plan.outdated
+        if outdated:
+            names = ", ".join(f"{count} of {name}" for name, count in outdated.items())
+            self._watcher.say(
+                f"Graded anew, since the grader or the specs have changed: {names}. "
+                "The old results stay in the store"
+            )
 
     def _tell_estimate(self) -> None:
         """How long the GPU will be needed for itself, at most: only what is right is timed."""

@@ -263,6 +263,18 @@ class Store:
         )
         return {key: Known(bool(a), bool(b), bool(c)) for key, a, b, c in rows}
 
+    def graded(self, device: str) -> set[tuple[str, str, str, bool]]:
+        """Of what there are results from a device, whatever grader and specs they were made by.
+
+        As (exercise, variant, SHA-256 of the file, whether the rules were lifted).
+        """
+        rows = self._all(
+            "SELECT DISTINCT exercise, variant, file_sha256, rules_lifted FROM results "
+            "WHERE device = ? AND superseded IS NULL",
+            (device,),
+        )
+        return {(exercise, variant, file, bool(lifted)) for exercise, variant, file, lifted in rows}
+
     def covered(self, device: str) -> set[tuple[str, str]]:
         """The variants of which there are results from a device, as (exercise, variant)."""
         return set(

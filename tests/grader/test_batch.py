@@ -17,8 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from grader import confinement, pool
-from grader.batch import run, schedule, tasks, views
+from grader import confinement, executors, pool
+from grader.batch import progress, run, schedule, tasks, views
 from grader.batch.classes import ClassError
 from grader.batch.collect import CollectError
 from grader.batch.plan import Job
@@ -190,6 +190,29 @@ def test_what_changed_is_graded_again_and_nothing_else(source, out, exercises, r
     grade_class(source, out, exercises)
     assert ran == ["bob2", "cyd"]
     assert scores(out) == {"ada": "3", "bob": "3", "cyd": "3"}
+
+
+def test_results_of_earlier_executors_are_graded_anew_and_it_is_said(
+    source, out, exercises, ran, monkeypatch
+):
+    class Heard(progress.Silent):
+        def say(self, line: str) -> None:
+            lines.append(line)
+
+    lines: list[str] = []
+    grade_class(source, out, exercises, watcher=Heard())
+    submission(source / "cyd", f"# cyd\n{RIGHT}")  # what is new isn't outdated
+    monkeypatch.setattr(executors, "VERSION", executors.VERSION + 1)
+    assert lines == []
+    grade_class(source, out, exercises, watcher=Heard())
+    assert ran == ["ada", "bob", "ada", "bob", "cyd"]
+    assert lines == [
+        "Graded anew, since the grader or the specs have changed: 2 of silu/triton. The old "
+        "results stay in the store"
+    ]
+    with Store(out) as store:  # the old ones can still be read
+        assert len(store.known()) == 6
+        assert all(store.result(key).evidence.variant == "triton" for key in store.known())
 
 
 def test_a_class_has_one_seed_drawn_once(source, out, exercises, ran, tmp_path):
