@@ -20,7 +20,8 @@ from typing import Literal
 
 from grader.emulator import toolchain
 
-# Where kernels run: Triton's interpreter, the emulator of CUDA C++ (and its compiler), a GPU.
+# Where kernels run: Triton's without a GPU (called "interpreter" in evidence), the emulator of CUDA
+# C++ (and its compiler), a GPU.
 DeviceName = Literal["interpreter", "emulator", "cuda"]
 
 _GRADER_FOLDER = Path(__file__).resolve().parent

@@ -55,11 +55,11 @@ class Effort:
     probe_seconds: float = 6.0
     reruns: int = RERUNS  # of the smallest failing case
     enough: int | None = None  # failing cases, after which no more are looked for; None: never
-    compile_ahead: bool = True  # for the GPU, what ran in the interpreter
+    compile_ahead: bool = True  # for the GPU, what ran without one
 
     @classmethod
     def on(cls, device: str) -> Effort:
-        """What is usual in the interpreter, or on any other device, which is a GPU."""
+        """What is usual without a GPU ("interpreter"), or on any other device, which is one."""
         return cls() if device == "interpreter" else cls(seconds=GPU_SECONDS)
 
 

@@ -18,7 +18,7 @@ from rich.text import Text
 
 from grader import confinement, machine, native
 from grader.sandbox import Sandbox
-from grader.supervision import SandboxError
+from grader.supervision import Limits, SandboxError
 
 State = Literal["yes", "no", "part"]
 
@@ -28,7 +28,7 @@ _WORDS: dict[State, tuple[str, str]] = {
     "no": ("missing", "red"),
 }
 
-# A kernel that needs what every Triton exercise needs; run in a process as a worker's is.
+# A kernel that needs what every Triton exercise needs.
 _TRIAL = """
 import torch, triton, triton.language as tl
 
@@ -85,7 +85,7 @@ def summary(findings: list[Finding]) -> str:
     state = {finding.name: finding.state for finding in findings}
     if state["gpu"] == "yes" and state["triton on the gpu"] == "yes":
         return "This machine grades everything, timings included."
-    if state["triton interpreter"] == "yes" and state["triton compiler"] == "yes":
+    if state["triton by plan"] == "yes" and state["triton compiler"] == "yes":
         return "This machine grades correctness; performance points need a GPU."
     return "This machine can't grade yet: mend what is missing above."
 
@@ -115,12 +115,25 @@ def look_python() -> Finding:
     return Finding("python", "yes", found)
 
 
+def look_plans() -> Finding:
+    """The processes that plan and execute Triton kernels without a GPU, by starting each."""
+    try:
+        with Sandbox("interpreter", plans=True) as sandbox:
+            trial = sandbox.hold("trial.py", b"")
+            for role in ("planner", "compiler", "executor"):
+                sandbox.worker(trial, "trial", (), Limits(), role=role)
+    except SandboxError as error:
+        trouble = str(error).splitlines()[-1][:200]
+        return Finding("triton by plan", "no", trouble, _SET_UP_AGAIN)
+    return Finding("triton by plan", "yes", "plans and executes kernels on the CPU")
+
+
 def look_interpreter() -> Finding:
-    """Triton's interpreter, by running a kernel in it."""
+    """Triton's interpreter, by running a kernel in it: grading needs none, looking inside does."""
     trouble = _trial("interpreter")
     if trouble:
         return Finding("triton interpreter", "no", trouble, _SET_UP_AGAIN)
-    return Finding("triton interpreter", "yes", "runs kernels on the CPU")
+    return Finding("triton interpreter", "yes", "runs kernels on the CPU, to look inside by hand")
 
 
 def look_compiler() -> Finding:
@@ -223,6 +236,7 @@ def look_confinement() -> Finding:
 
 _LOOKS: tuple[Callable[[], Finding], ...] = (
     look_python,
+    look_plans,
     look_interpreter,
     look_compiler,
     look_gpu,

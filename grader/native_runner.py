@@ -74,23 +74,6 @@ class NativeRunner(Runner):
         self._source = path.read_bytes().decode("utf-8", "replace").splitlines()
         self._load_failure = self._from_program()
 
-    def measure(self, case: Case) -> report.Report | CaseResult:
-        """Run a case with every access counted: what the emulator saw, or how the run failed.
-
-        Raises what `run` raises.
-        """
-        reports: list[report.Report] = []
-        self._operation = Operation.measure
-        self._on_report = reports.append
-        try:
-            result = self.run(case)
-        finally:
-            self._operation = Operation.run
-            self._on_report = None
-        if not result.verdict.passed or not reports:
-            return result
-        return reports[-1]
-
     # --- what differs from a Python file ---------------------------------------------------------
 
     def _start(self, count: int) -> CaseResult | None:

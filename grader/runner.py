@@ -114,8 +114,6 @@ class Runner:
         self._limits = Limits(limits.seconds * factor, limits.memory_mb << 20)
         rules = exercise.rules_of(variant)
         self._watched = watched and not rules.torch and "torch" not in rules.lifted
-        self._operation = Operation.run
-        self._repeat = 0
         self._on_report: Callable[[Any], None] | None = None
 
     def __enter__(self) -> Runner:
@@ -251,7 +249,7 @@ class Runner:
 
     def _ask(self, case: Case, arguments: Sequence[Argument]) -> Reply | Death | CaseResult:
         """Have a case run by the worker at hand; a CaseResult where it can't even be asked."""
-        return self._worker.ask(self._operation, arguments, self._repeat)
+        return self._worker.ask(Operation.run, arguments)
 
     def _modified(
         self, case: Case, placed: Sequence[Placed], inputs_writable: bool
@@ -383,7 +381,7 @@ class Runner:
         )
         status = _STATUS_OF_CODE[reply.code]
         if reply.code is Code.not_modelled and self._sandbox.device == "cuda":
-            status = Status.crashed  # only the interpreter has a reason to say so
+            status = Status.crashed  # only an executor without a GPU has a reason to say so
         hint = ""
         if reply.code is Code.entry_missing:
             what, hint = self._entry_trouble(fields)
@@ -510,7 +508,6 @@ _STATUS_OF_CODE = {
     Code.import_failed: Status.import_error,
     Code.entry_missing: Status.import_error,
     Code.raised: Status.crashed,
-    Code.raised_in_kernel: Status.compile_error,
     Code.compile_failed: Status.compile_error,
     Code.out_of_memory: Status.out_of_memory,
     Code.not_modelled: Status.not_measured,
@@ -520,7 +517,6 @@ _STATUS_OF_CODE = {
 _INTRODUCTION = {
     Code.import_failed: "executing the file raised ",
     Code.raised: "the entry raised ",
-    Code.raised_in_kernel: "the kernel can't be compiled: ",
     Code.compile_failed: "the kernel can't be compiled: ",
     Code.not_modelled: "without a GPU this isn't modelled: ",
 }

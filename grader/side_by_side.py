@@ -137,8 +137,8 @@ def _shares(pairs: Sequence[Pair], device: str | None) -> list[_Share]:
 
     Without a GPU each variant is one process's work. On one, where checking is compiling, the size
     classes of a Triton variant are checked side by side, each with all its dtypes: to start a
-    worker there takes seconds. Its accesses are counted in the interpreter meanwhile: that takes an
-    idle core, and of a variant that turns out to be wrong they are forgotten. The variants in one
+    worker there takes seconds. Its accesses are counted by plan meanwhile: that takes an idle
+    core, and of a variant that turns out to be wrong they are forgotten. The variants in one
     file of CUDA C++ are one process's work: whoever gets one of them compiles it for all.
     """
     by_worth = _by_worth(pairs)

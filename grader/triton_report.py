@@ -1,8 +1,8 @@
-"""What the process that interpreted Triton kernels tells about their use of memory: hostile bytes.
+"""What the executor of Triton kernels tells about their use of memory, read as hostile bytes.
 
-The counterpart of emulator/report.py for grader/worker/accesses.py. `parse` takes the counters only
-where every field has the type and range that the worker's code can have written and the numbers
-agree with each other; whatever else is a ReportError.
+The counterpart of emulator/report.py for grader/worker/ttir/counters.py. `parse` takes the counters
+only where every field has the type and range that the worker's code can have written and the
+numbers agree with each other; whatever else is a ReportError.
 
     Report
       Finding           an access that no argument and no scratch has room for

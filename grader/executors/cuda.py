@@ -18,7 +18,7 @@ from grader.arena import INPUTS
 from grader.cases import Case
 from grader.compare import Verdict
 from grader.emulator import report
-from grader.executors.planners import relies_on_others
+from grader.executors.planners import SECOND_CALL, relies_on_others
 from grader.native_runner import UNSUPPORTED, NativeRunner
 from grader.plan import Plan
 from grader.plan.model import Launch, Readback
@@ -37,7 +37,6 @@ _NO_RESULTS_ON_THE_HOST = (
 )
 
 _AS_ASKED: Mapping[str, Any] = MappingProxyType({"calls": (0,)})
-_AGAIN = "the first call is right, a second one on other values isn't: "
 _REORDERED = (
     "kernels on different streams wait for each other by luck alone: in another order that streams "
     "and events allow, "
@@ -58,6 +57,7 @@ class PlannedNativeRunner(NativeRunner):
     # wrong, the way.
     _other_ways: Sequence[tuple[Status, str, Mapping[str, Any]]] = ()
     plan: Plan | None = None  # of the last run
+    _counts = False  # whether the next run counts accesses
     _without: Collection[int] = ()  # places of launches among the first call's steps
 
     def close(self) -> None:
@@ -81,7 +81,7 @@ class PlannedNativeRunner(NativeRunner):
         if not first.verdict.passed and not self._planner_is_fresh:
             self._drop_planner()  # what it has kept where nobody looks is not to be held against it
             first = super().run(case)
-        if not first.verdict.passed or self._operation is Operation.measure:
+        if not first.verdict.passed or self._counts:
             return first
         for status, words, way in self._other_ways:
             self._way = way
@@ -94,9 +94,10 @@ class PlannedNativeRunner(NativeRunner):
         return first
 
     def measure(self, case: Case, without: Collection[int] = ()) -> report.Report | CaseResult:
-        """As NativeRunner.measure; nothing where nvcc may make other kernels of the file.
+        """Run a case with every access counted: what the emulator saw, or how the run failed.
 
-        Launches at the places `without` of the plan's first call are left out.
+        Launches at the places `without` of the plan's first call are left out. Nothing is counted
+        where nvcc may make other kernels of the file. Raises what `run` raises.
         """
         for each in self.program.conditions[:1]:
             what = (
@@ -106,12 +107,14 @@ class PlannedNativeRunner(NativeRunner):
             )
             hint = "Write the same code for every compiler."
             return CaseResult(case, Verdict(Status.target_missed, what), each.line, hint=hint)
-        self._without = without
+        reports: list[report.Report] = []
+        self._without, self._counts, self._on_report = without, True, reports.append
         self._drop_planner()
         try:
-            return super().measure(case)
+            result = self.run(case)
         finally:
-            self._without = ()
+            self._without, self._counts, self._on_report = (), False, None
+        return reports[-1] if result.verdict.passed and reports else result
 
     def is_right_without(self, case: Case, places: Collection[int]) -> bool:
         """Whether the last run's plan, without some of its launches, gives the right result.
@@ -238,7 +241,7 @@ class PlannedNativeRunner(NativeRunner):
                 self._other_ways = list(_ways(made, inout))
             document = native_plan.document(
                 made,
-                counters=self._operation is Operation.measure,
+                counters=self._counts,
                 # Whoever keeps results in the device's variables is to be seen giving old ones.
                 fresh_variables=False,
                 outputs=outputs,
@@ -308,7 +311,7 @@ def _ways(made: Plan, inout: bool) -> Iterator[tuple[Status, str, Mapping[str, A
     `inout`: a call changes what it is given, so that a second one can't be given the same.
     """
     if not inout and not native_plan.repeats(made):
-        yield Status.nondeterministic, _AGAIN, {"calls": (0, 1)}
+        yield Status.nondeterministic, SECOND_CALL, {"calls": (0, 1)}
     streams = {step.stream for step in made.calls[0] if isinstance(step, Launch)}
     if len(streams) > 1 and native_plan.document(made) != native_plan.document(
         made, reordered=True

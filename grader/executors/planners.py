@@ -1,4 +1,4 @@
-"""What a planner answers where it can't make a plan that is as if it were its first."""
+"""What the planners of Triton and of CUDA C++ have in common."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from grader import hostile
 from grader.supervision import Death
 from grader.worker.protocol import Code, Reply
 
+# Before what is wrong with a second call; the first one passed.
+SECOND_CALL = "the first call is right, a second one on other values isn't: "
 _KEPT_STATE = "KeptState"
 
 

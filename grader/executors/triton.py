@@ -20,7 +20,7 @@ from grader.cases import Case
 from grader.compare import Verdict
 from grader.executors import configurations
 from grader.executors.kernels import Failure, Kernel, Kernels, PendingAssembly
-from grader.executors.planners import relies_on_others
+from grader.executors.planners import SECOND_CALL, relies_on_others
 from grader.plan import Plan
 from grader.runner import MAX_DETAIL, CaseResult, Compiled, Runner
 from grader.sandbox import Sandbox
@@ -154,7 +154,7 @@ class PlannedTritonRunner(Runner):
         second = self._with_plan(again, options)
         if second.verdict.passed:
             return result
-        what = f"the first call is right, a second one on other values isn't: {second.verdict.what}"
+        what = SECOND_CALL + second.verdict.what
         verdict = Verdict(Status.nondeterministic, what, "second_call")
         return replace(second, case=case, verdict=verdict)
 

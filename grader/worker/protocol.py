@@ -44,11 +44,10 @@ MAX_REPLY_BYTES = REPLY.size + MAX_TEXT
 
 
 class Operation(IntEnum):
-    """What the worker is asked to do. 3 to 6 mean nothing any more."""
+    """What the worker is asked to do. 3 to 7 mean nothing any more."""
 
     load = 1  # import the submission and look up the entry
     run = 2  # call the entry once with the given arguments
-    measure = 7  # as `run`, counting every access to memory; `repeat` programs run at once
     build = 8  # compile the source of a native program
     place = 9  # keep these arguments as set number `repeat`, for `stand_by`
     stand_by = 10  # serve the requests of the shared page (see Page) until it says to stop
@@ -107,17 +106,16 @@ class DType(IntEnum):
 
 
 class Code(IntEnum):
-    """How a request ended, as the worker tells it."""
+    """How a request ended, as the worker tells it. 5 means nothing any more."""
 
     ok = 0
     bad_request = 1
     import_failed = 2  # the file could not be executed
     entry_missing = 3  # there is no such function, or it takes other arguments
     raised = 4  # the entry raised, outside a kernel
-    raised_in_kernel = 5  # the interpreter raised inside a kernel: the compiler would refuse it
     compile_failed = 6
     out_of_memory = 7
-    not_modelled = 8  # the interpreter can't do this as a GPU would
+    not_modelled = 8  # without a GPU this can't be done as a GPU would
     device_failed = 9  # the device context is lost; the worker is of no further use
     found = 10  # the run is over; the emulator saw something wrong in it
 

@@ -27,6 +27,7 @@ def findings(**changes: str) -> list[Finding]:
     """Findings of a laptop that has all but a GPU, with some states changed."""
     states = {
         "python": "yes",
+        "triton by plan": "yes",
         "triton interpreter": "yes",
         "triton compiler": "yes",
         "gpu": "no",
@@ -44,7 +45,7 @@ def test_every_line_fits_and_goes_on_below_its_own_text(monkeypatch, width):
     assert all(len(line) <= width for line in lines)
     middle = lines[: lines.index("")]
     starts = [line for line in middle if not line.startswith(" ")]
-    assert len(starts) == 7
+    assert len(starts) == 8
     assert all(line.startswith(" " * 9) for line in middle if line not in starts)
     assert all(line[9:10].strip() for line in middle)
 
@@ -55,13 +56,25 @@ def test_every_line_fits_and_goes_on_below_its_own_text(monkeypatch, width):
         ({}, "grades correctness; performance points need a GPU"),
         ({"gpu": "yes", "triton_on_the_gpu": "yes"}, "grades everything, timings included"),
         ({"gpu": "yes"}, "grades correctness; performance points need a GPU"),
-        ({"triton_interpreter": "no"}, "can't grade yet"),
+        ({"triton_by_plan": "no"}, "can't grade yet"),
+        ({"triton_interpreter": "no"}, "grades correctness; performance points need a GPU"),
         ({"triton_compiler": "no"}, "can't grade yet"),
     ],
 )
 def test_the_last_sentence_says_what_is_graded_here(monkeypatch, changes, said):
     assert said in doctor.summary(findings(**changes))
     assert said in " ".join(told(monkeypatch, *findings(**changes)).split())
+
+
+def test_processes_that_do_not_start_are_trouble(monkeypatch):
+    assert doctor.look_plans().state == "yes"
+
+    def refuse(*_: object, **__: object) -> None:
+        raise SandboxError("a new worker was not ready: exit status 1\nno module of that name")
+
+    monkeypatch.setattr(doctor.Sandbox, "worker", refuse)
+    assert doctor.look_plans().state == "no"
+    assert doctor.look_plans().found == "no module of that name"
 
 
 @pytest.mark.parametrize(

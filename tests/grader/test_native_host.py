@@ -267,7 +267,7 @@ def test_scalar_the_entry_does_not_take_is_refused(
 def test_operations_without_an_entry_or_a_meaning_are_refused(worker: NativeWorker) -> None:
     assert worker.ask(Operation.run).code is Code.bad_request
     loaded(worker, 3)
-    assert worker.ask(Operation.measure).code is Code.bad_request
+    assert worker.ask(Operation.translate).code is Code.bad_request
     for number in (0, 3, 4, 5, 6, 0xFFFF):
         head = REQUEST.pack(MAGIC, VERSION, number, 9, 0, 1)
         answer = worker.send_bytes(head.ljust(REQUEST_BYTES, b"\0"))

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import importlib
-import math
 import sys
 from types import ModuleType
 from typing import Any
@@ -149,8 +148,3 @@ def resolve(path: Any) -> Any:
 def is_proxy(value: Any) -> bool:
     """Whether a module is one of these."""
     return any(value is proxy(name) for name in MODULES)
-
-
-def is_of_math(value: Any) -> bool:
-    """Whether a function is one of Python's math module."""
-    return getattr(value, "__self__", None) is math

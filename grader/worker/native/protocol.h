@@ -23,7 +23,6 @@ constexpr std::uint64_t stop = ~std::uint64_t(0);  // as work on the page
 enum class Operation : std::uint16_t {
     load = 1,
     run = 2,
-    measure = 7,
     build = 8,
     place = 9,
     stand_by = 10,
@@ -67,7 +66,6 @@ enum class Code : std::uint32_t {
     import_failed = 2,
     entry_missing = 3,
     raised = 4,
-    raised_in_kernel = 5,
     compile_failed = 6,
     out_of_memory = 7,
     not_modelled = 8,

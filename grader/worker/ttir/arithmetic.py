@@ -24,10 +24,6 @@ def unsigned(values: np.ndarray) -> np.ndarray:
     return values if wanted is None else values.view(wanted)
 
 
-def _signed(values: np.ndarray) -> np.ndarray:
-    return values.view(values.dtype.str.replace("u", "i"))
-
-
 def _on_unsigned(function: Function) -> Function:
     """A function that takes its operands as numbers without a sign."""
 

@@ -130,8 +130,6 @@ def _poison(frame: Frame, operands: list[int], out: int) -> None:
 # --- microscaling formats -----------------------------------------------------------------------
 
 _SCALED = {"e4m3": "f8E4M3FN", "e5m2": "f8E5M2", "bf16": "bf16", "fp16": "f16"}
-_GROUP = 32  # elements that share a scale; 16 where scales are e4m3
-_PARTS = ("lhs", "rhs")
 
 
 @functools.cache
