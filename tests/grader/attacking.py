@@ -54,6 +54,8 @@ BRIEF = Effort(
 LINGERING = frozenset({"answers_nothing_at_all", "shuts_the_socket_down"})
 # The compiler is to run out of time with them.
 COMPILING_ON = frozenset({"compiles_for_ever"})
+# They answer for the host and then wait: the rest of their time is not to be waited for.
+WAITING = frozenset({"blames_the_host_cu"})
 FEWEST = replace(BRIEF, shrink_runs=0, reruns=1, enough=1)
 # Limits that an attack is to run into; the others have the exercise's own.
 SHORT = Limits(seconds=1.0)
@@ -250,7 +252,7 @@ def _limited(attack: Attack) -> Exercise:
     statuses = {attack.status, *attack.layers.values()}
     exercise = attack.exercise
     for status, limits in ((Status.timed_out, SHORT), (Status.out_of_memory, SMALL)):
-        if status in statuses:
+        if status in statuses or (limits == SHORT and attack.name in WAITING):
             exercise = exercise.model_copy(update={"limits": limits})
     return exercise
 
