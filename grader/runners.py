@@ -13,7 +13,8 @@ from pathlib import Path
 from grader import native
 from grader.allowed_paths import DeviceName
 from grader.confinement import Level
-from grader.executors import PlannedNativeRunner, PlannedTritonRunner
+from grader.emulator.toolchain import cache_root
+from grader.executors import KeptBuilds, PlannedNativeRunner, PlannedTritonRunner
 from grader.native import Backend, Program
 from grader.native_runner import NativeRunner
 from grader.runner import Runner, Times
@@ -39,11 +40,12 @@ class Runners:
         check_with_nvcc: bool = True,
         backends: tuple[Backend, ...] | None = None,
         guarded: bool = True,
+        keeps_builds: bool = True,
     ) -> None:
         """`sandbox` is the one of Triton's workers, not yet started; `file` reads a file of the
         submission, `modules` its Python files; `watched` says whether what PyTorch computes is a
         breach; for `check_with_nvcc` and `guarded` see native.build; `backends` are where CUDA
-        C++ runs, None for all that there are."""
+        C++ runs, None for all that there are; for `keeps_builds` see Session."""
         self.times: dict[str, Times] = {}
         self._exercises = exercises
         self._sandbox = sandbox
@@ -55,6 +57,7 @@ class Runners:
         self._check_with_nvcc = check_with_nvcc
         self._backends = backends
         self._guarded = guarded
+        self._kept = KeptBuilds(cache_root() / "kernels.sqlite") if keeps_builds else None
         self.by_plan = sandbox.plans  # whether Triton's kernels run by plan
         self._planning: Sandbox | None = sandbox if sandbox.plans else None
         self._native: dict[Backend, Sandbox] = {}
@@ -73,6 +76,8 @@ class Runners:
         for sandbox in self._native.values():
             sandbox.close()
         self._native.clear()
+        if self._kept is not None:
+            self._kept.close()
 
     def close_variant(self, exercise: Exercise, variant: Variant) -> None:
         """End the workers of one variant."""
@@ -120,7 +125,14 @@ class Runners:
         sandbox = self._planning
         return self._open(
             (exercise.name, variant.name, "plans"),
-            lambda: self._triton_runner(PlannedTritonRunner, sandbox, exercise, variant),
+            lambda: PlannedTritonRunner(
+                sandbox,
+                exercise,
+                variant,
+                self._held(sandbox, variant),
+                self._watched(exercise, variant),
+                self._kept,
+            ),
         )
 
     def triton(self, exercise: Exercise, variant: Variant) -> Runner:
@@ -130,14 +142,14 @@ class Runners:
         self._sandbox.begin()  # a worker waits for it: until then there are inputs to make
         return self._open(
             (exercise.name, variant.name, "triton"),
-            lambda: self._triton_runner(Runner, self._sandbox, exercise, variant),
+            lambda: Runner(
+                self._sandbox,
+                exercise,
+                variant,
+                self._held(self._sandbox, variant),
+                self._watched(exercise, variant),
+            ),
         )
-
-    def _triton_runner(
-        self, kind: type[Runner], sandbox: Sandbox, exercise: Exercise, variant: Variant
-    ) -> Runner:
-        watched = self._watched(exercise, variant)
-        return kind(sandbox, exercise, variant, self._held(sandbox, variant), watched)
 
     def native(self, exercise: Exercise, variant: Variant, backend: Backend) -> NativeRunner:
         """A runner of a CUDA C++ variant. Raises as `of` does."""

@@ -107,8 +107,12 @@ class Session:
         guarded: bool = True,
         sandbox: Sandbox | None = None,
         files: Mapping[str, bytes | str] | None = None,
+        keeps_builds: bool = True,
     ) -> None:
         """`files` are another session's of the same submission, which is then not looked for.
+
+        `keeps_builds`: what Triton's compilers made is kept in the user's cache, for the next run.
+        Not so where a sandbox is required: what one stranger has compiled serves no other.
 
         `level` and what follows `lifted` are for tests: one confinement; the source left unread;
         nvcc not asked; CUDA C++ in one place only; its object neither looked at nor watched; a
@@ -141,6 +145,7 @@ class Session:
             check_with_nvcc=check_with_nvcc,
             backends=backends,
             guarded=guarded,
+            keeps_builds=keeps_builds and not require_sandbox,
         )
         self.stopwatch = Stopwatch(
             self.device, seed, self.sandbox, self.runners, self._path, self._is_lifted

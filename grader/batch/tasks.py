@@ -116,6 +116,7 @@ def grade_files(
         require_sandbox=task.require_sandbox,
         lifted=[wanted.name for wanted in task.wanted if wanted.lifted],
         files=files,
+        keeps_builds=False,
     ) as session:
         opened(session)
         for wanted in task.wanted:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from grader.executors.cuda import PlannedNativeRunner
+from grader.executors.kept import KeptBuilds
 from grader.executors.triton import PlannedTritonRunner
 
-__all__ = ["VERSION", "PlannedNativeRunner", "PlannedTritonRunner"]
+__all__ = ["VERSION", "KeptBuilds", "PlannedNativeRunner", "PlannedTritonRunner"]
 
 VERSION = 2  # of what executors observe: results of another one are graded anew

@@ -13,9 +13,12 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from grader import hostile
+from grader.executors import kept
+from grader.executors.kept import KeptBuilds
 from grader.plan import Specialisation
 from grader.supervision import Death, Limits, Worker
 from grader.worker.protocol import Code, Operation, Reply
@@ -74,6 +77,7 @@ class PendingAssembly:
 
     worker: Worker
     kernels: Sequence[tuple[Specialisation, Kernel]]
+    keys: Sequence[str]  # by which it is kept that a kernel of `kernels` has become a cubin
     budget: Budget
     ended: Death | None = None  # the worker, before it could be asked
 
@@ -89,15 +93,21 @@ class PendingAssembly:
 
 @dataclass
 class Kernels:
-    """The kernels of one variant. `spawn` starts a compiler process."""
+    """The kernels of one variant. `spawn` starts a compiler process, in the `folder` of files.
+
+    What earlier runs have made of the same texts is taken from `kept`.
+    """
 
     spawn: Callable[[Limits], Worker]
+    folder: Path
+    kept: KeptBuilds | None = None
     budget: Budget = field(default_factory=lambda: Budget(COMPILE_SECONDS))
     _frontend: Worker | None = None
     _translated: dict[str, Kernel | Failure] = field(default_factory=dict)
     _assembled: set[str] = field(default_factory=set)
     _waiting: dict[str, tuple[Specialisation, Kernel]] = field(default_factory=dict)
     _covered: set[str] = field(default_factory=set)  # what of them the backend has met
+    _files: dict[str, str] = field(default_factory=dict)  # digests by name
 
     def translate(self, wanted: Specialisation) -> Kernel | Failure:
         """The TTIR of a specialisation, or why there is none; asked of the frontend once.
@@ -112,8 +122,28 @@ class Kernels:
     def _text_of(self, wanted: Specialisation) -> Kernel | Failure:
         key = _digest(asdict(wanted))
         if key not in self._translated:
-            self._translated[key] = self._ask(key, wanted)
+            self._translated[key] = self._kept_or_asked(key, wanted)
         return self._translated[key]
+
+    def _kept_or_asked(self, key: str, wanted: Specialisation) -> Kernel | Failure:
+        if self.kept is None or (files := self._files_of(wanted)) is None:
+            return self._ask(key, wanted)
+        name = _digest(["ttir", kept.compilers(), files, asdict(wanted)])
+        if ttir := self.kept.get(name):
+            return Kernel(key, ttir)
+        made = self._ask(key, wanted)
+        if isinstance(made, Kernel):
+            self.kept.put(name, made.ttir)
+        return made
+
+    def _files_of(self, wanted: Specialisation) -> dict[str, str] | None:
+        """Digests of the files that a specialisation names; None where one isn't there."""
+        names = set(_named_files(asdict(wanted)))
+        if not self._files:  # the grader has put them there, and nobody else can
+            for path in self.folder.rglob("*.py"):
+                digest = hashlib.sha256(path.read_bytes()).hexdigest()
+                self._files[str(path.relative_to(self.folder))] = digest
+        return {name: self._files[name] for name in names} if names <= set(self._files) else None
 
     def assemble(self) -> list[PendingAssembly]:
         """Have what is new compiled to cubins in the background, by as many processes as is wise.
@@ -126,25 +156,30 @@ class Kernels:
             return []
         # For the GPU alignment matters: what can be loaded ahead of time, and into what.
         texts = [(each, kernel, self._text_of(each)) for each, kernel in self._waiting.values()]
-        kernels = [(each, kernel) for each, kernel, _ in texts]
         self._assembled.update(self._waiting)
         self._waiting.clear()
-        wanted = [
-            {"ttir": (text if isinstance(text, Kernel) else kernel).ttir, "options": each.options}
-            for each, kernel, text in texts
-        ]
-        shares = min(len(os.sched_getaffinity(0)), MOST_BACKENDS, len(wanted))
-        return [
-            self._begun(wanted[share::shares], kernels[share::shares]) for share in range(shares)
-        ]
+        asked = []
+        for each, kernel, text in texts:
+            ttir = (text if isinstance(text, Kernel) else kernel).ttir
+            key = _digest(["cubin", kept.compilers(), ttir, each.options])
+            if self.kept is None or self.kept.get(key) is None:
+                asked.append(({"ttir": ttir, "options": each.options}, (each, kernel), key))
+        shares = min(len(os.sched_getaffinity(0)), MOST_BACKENDS, len(asked))
+        return [self._begun(asked[share::shares]) for share in range(shares)]
 
     def _begun(
-        self, wanted: Sequence[dict[str, Any]], kernels: Sequence[tuple[Specialisation, Kernel]]
+        self, asked: Sequence[tuple[dict[str, Any], tuple[Specialisation, Kernel], str]]
     ) -> PendingAssembly:
+        documents, kernels, keys = zip(*asked, strict=True)
         worker = self.spawn(BACKEND_LIMITS)
-        document = json.dumps({"kernels": wanted}).encode()
+        document = json.dumps({"kernels": documents}).encode()
         ended = worker.post(Operation.assemble, document=document)
-        return PendingAssembly(worker, kernels, self.budget, ended)
+        return PendingAssembly(worker, kernels, keys, self.budget, ended)
+
+    def keep(self, pending: PendingAssembly) -> None:
+        """Keep that these have become cubins, for runs to come."""
+        for key in pending.keys if self.kept is not None else ():
+            self.kept.put(key, "")
 
     def again(self, pending: PendingAssembly) -> None:
         """Put kernels that got no answer in line once more."""
@@ -227,6 +262,18 @@ def _facts(wanted: Specialisation) -> set[str]:
     kernel = {name: told[name] for name in ("file", "line", "hash", "bindings", "options")}
     of_all = {**kernel, "constants": constants, "signature": signature}
     return {_digest(of_all), *(f"{wanted.line} {wanted.hash} {name} is 1" for name in ones)}
+
+
+def _named_files(described: Any) -> Iterator[str]:
+    """The files that the kernels of a specialisation lie in."""
+    if isinstance(described, dict):
+        if isinstance(file := described.get("file"), str):
+            yield file
+        for each in described.values():
+            yield from _named_files(each)
+    elif isinstance(described, list | tuple):
+        for each in described:
+            yield from _named_files(each)
 
 
 def _digest(value: Any) -> str:

@@ -19,6 +19,7 @@ from grader.arena import Placed
 from grader.cases import Case
 from grader.compare import Verdict
 from grader.executors import configurations
+from grader.executors.kept import KeptBuilds
 from grader.executors.kernels import Failure, Kernel, Kernels, PendingAssembly
 from grader.executors.planners import SECOND_CALL, relies_on_others
 from grader.plan import Plan
@@ -45,8 +46,12 @@ class PlannedTritonRunner(Runner):
         variant: Variant,
         path: Path,
         watched: bool = True,
+        kept: KeptBuilds | None = None,
     ) -> None:
-        """`watched`: the rules on plans are kept, but for what the spec allows."""
+        """`watched`: the rules on plans are kept, but for what the spec allows.
+
+        `kept`: what earlier runs have compiled.
+        """
         super().__init__(sandbox, exercise, variant, path, watched)
         rules = exercise.rules_of(variant)
         lifted = not watched or "torch" in rules.lifted
@@ -57,7 +62,7 @@ class PlannedTritonRunner(Runner):
         self._planner: Worker | None = None
         self._planned_already = False  # whether the planner at hand has made a plan
         self._keeps_state = False  # whether each plan takes a planner of its own
-        self._kernels = Kernels(self._spawn_compiler)
+        self._kernels = Kernels(self._spawn_compiler, path.parent, kept)
         self._known: set[str] = set()  # kernels that the executor at hand has
         self.plan: Plan | None = None  # of the last run
         self._repeats_plan = False  # whether the next run takes that plan
@@ -355,6 +360,7 @@ class PlannedTritonRunner(Runner):
                 what = f"the kernel runs, but the compiler for the GPU refuses it: {message}"
                 case = self._launched.get(kernel.name)
                 return Compiled(_refused_by_compiler(case, what, refused))
+        self._kernels.keep(pending)
         return Compiled()
 
     # --- processes -------------------------------------------------------------------------------

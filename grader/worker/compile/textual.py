@@ -45,8 +45,11 @@ class TextFunction(JITFunction):
         return f"{self.function.digest}:{id(self)}"
 
     def parse(self) -> ast.Module:
-        """The tree of the text, without defaults and annotations: those are the stub's."""
-        return copy.deepcopy(self._tree)
+        """The tree of the text, without defaults and annotations: those are the stub's.
+
+        Triton's frontend reads a tree and changes nothing in it.
+        """
+        return self._tree
 
 
 class RecordedFunction(ConstexprFunction):
@@ -142,7 +145,7 @@ class Namespace:
         that the plan names. Both, and decorators, go from `node`, where the frontend would run what
         they say.
         """
-        path = str(self.folder.root / function.file)
+        path = f"/{MODULE}/{function.file}"  # TTIR names it, and is the same wherever the files lie
         lines = self.folder.lines(function.file)
         # inspect reads the file's lines from here, instead of the disk once more.
         linecache.cache[path] = (sum(map(len, lines)), None, lines, path)

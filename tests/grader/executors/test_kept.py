@@ -1,0 +1,120 @@
+"""What compilers made is kept from one run to the next, and nothing hangs on it but time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from unittest import mock
+
+import pytest
+
+from grader.executors import PlannedTritonRunner, kept
+from grader.executors.kept import KeptBuilds
+from grader.executors.kernels import Kernels
+from grader.plan import Specialisation
+from grader.sandbox import Sandbox
+from grader.session import Session
+from grader.status import Status
+from tests.grader.planned import SPECS, case
+
+KERNEL = """
+import triton, triton.language as tl
+
+@triton.jit
+def kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + offsets, mask=offsets < n).to(tl.float32)
+    tl.store(out_ptr + offsets, x * tl.sigmoid(x) + WRONG, mask=offsets < n)
+
+def silu(x, out):
+    kernel[(triton.cdiv(x.numel(), 256),)](x, out, x.numel(), BLOCK=256)
+"""
+
+
+@pytest.fixture
+def builds(tmp_path: Path):
+    made = KeptBuilds(tmp_path / "cache" / "kernels.sqlite")
+    yield made
+    made.close()
+
+
+def _status(sandbox: Sandbox, source: str, builds: KeptBuilds) -> tuple[Status, int]:
+    """The status of one case and its compilation, and how often a compiler process was started."""
+    exercise = SPECS["silu"]
+    variant = exercise.variants["triton"]
+    path = sandbox.hold(variant.file, source.encode())
+    spawn = PlannedTritonRunner._spawn_compiler
+    with (
+        mock.patch.object(PlannedTritonRunner, "_spawn_compiler", autospec=True) as spawned,
+        PlannedTritonRunner(sandbox, exercise, variant, path, True, builds) as runner,
+    ):
+        spawned.side_effect = spawn
+        result = runner.run(case("float32", n=1000))
+        assert runner.compiled(runner.compile_in_background()).failure is None
+    return result.verdict.status, spawned.call_count
+
+
+def test_a_second_run_starts_no_compiler(shared_sandbox, builds) -> None:
+    source = KERNEL.replace("WRONG", "0.0")
+    assert _status(shared_sandbox, source, builds) == (Status.passed, 2)
+    assert _status(shared_sandbox, source, builds) == (Status.passed, 0)
+
+
+def test_a_changed_text_is_compiled_and_judged_anew(shared_sandbox, builds) -> None:
+    assert _status(shared_sandbox, KERNEL.replace("WRONG", "0.0"), builds)[0] is Status.passed
+    changed = _status(shared_sandbox, KERNEL.replace("WRONG", "1.0"), builds)
+    assert changed == (Status.wrong_values, 2)
+
+
+def test_another_compiler_takes_nothing_of_the_old_one(shared_sandbox, builds) -> None:
+    source = KERNEL.replace("WRONG", "0.0")
+    _status(shared_sandbox, source, builds)
+    with mock.patch.object(kept, "compilers", lambda: "another"):
+        assert _status(shared_sandbox, source, builds) == (Status.passed, 2)
+
+
+def test_a_spoilt_file_is_made_anew(tmp_path: Path) -> None:
+    path = tmp_path / "kernels.sqlite"
+    path.write_bytes(b"no database" * 1000)
+    builds = KeptBuilds(path)
+    assert builds.get("a") is None
+    builds.put("a", "text")
+    assert builds.get("a") == "text"
+    builds._table.execute("UPDATE kept SET text = ?", (b"no text",))
+    assert builds.get("a") is None
+    builds.close()
+
+
+def test_a_folder_that_can_t_be_written_keeps_nothing(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    builds = KeptBuilds(tmp_path / "file" / "kernels.sqlite")
+    builds.put("a", "text")
+    assert builds.get("a") is None
+
+
+def test_of_too_many_the_oldest_go(builds, monkeypatch) -> None:
+    monkeypatch.setattr(kept, "MAX_ENTRIES", 10)
+    monkeypatch.setattr(kept, "_PRUNED_TO", 5)
+    for number in range(11):
+        builds.put(str(number), "text")
+    assert [n for n in range(11) if builds.get(str(n))] == [6, 7, 8, 9, 10]
+
+
+def test_files_outside_the_submission_are_not_read(tmp_path: Path, builds) -> None:
+    """A planner names them, and it has run the submission's Python."""
+    kernels = Kernels(lambda limits: None, tmp_path, builds)
+    (tmp_path / "silu.py").write_text("")
+    for name in ("/dev/zero", "../silu.py", str(tmp_path / "silu.py")):
+        assert kernels._files_of(_named(name)) is None
+    assert kernels._files_of(_named("silu.py")) is not None
+
+
+def _named(file: str) -> Specialisation:
+    return Specialisation(file, 1, "kernel", "0" * 64, {}, {}, {}, {}, {})
+
+
+def test_a_class_is_graded_without_it(tmp_path: Path) -> None:
+    submission = tmp_path / "submission"
+    submission.mkdir()
+    for options, keeps in (({}, True), ({"keeps_builds": False}, False)):
+        with Session(submission, SPECS, **options) as session:
+            assert (session.runners._kept is not None) is keeps
