@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 from typing import Any
 
 from grader.executors.kernels import Kernels
@@ -34,7 +35,7 @@ def chosen(kernels: Kernels, *all_wanted: Specialisation) -> list[tuple[list[str
 
 
 def test_what_is_1_is_compiled_once_and_not_in_every_combination() -> None:
-    kernels = Kernels(spawn=None)
+    kernels = Kernels(spawn=None, folder=Path())
     subsets = [s for size in range(4) for s in itertools.combinations(STRIDES, size)]
     compiled = chosen(kernels, *(wanted(ones, BLOCK=64) for ones in subsets))
     assert compiled[0] == ([], {"BLOCK": 64})
@@ -43,7 +44,7 @@ def test_what_is_1_is_compiled_once_and_not_in_every_combination() -> None:
 
 
 def test_every_set_of_constants_dtypes_and_options_is_compiled() -> None:
-    kernels = Kernels(spawn=None)
+    kernels = Kernels(spawn=None, folder=Path())
     for each in (
         {"BLOCK": 64},
         {"BLOCK": 128},
