@@ -1,18 +1,18 @@
 """Configurations that an autotuner chooses from, read from the trials in a plan.
 
-A GPU's clock decides which one runs there; without one each of them has to be right. The executor
-(worker/ttir/plans.py) takes the number of a configuration and lets it stand in for the chosen one:
-in a tuning with fewer configurations they begin again at the first.
+A GPU's clock decides which one runs there; without one each of them has to be right. A configuration
+has a number, and stands in for the one that the planner chose: in a tuning with fewer
+configurations they begin again at the first.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from grader import hostile
 from grader.cases import Case
-from grader.plan import Launch, Plan, Specialisation
+from grader.plan import Launch, Plan, Specialisation, Step
 
 MAX_TRIED = 64  # configurations that one case is run with
 _MAX_WORDS = 120  # characters of a configuration's name
@@ -39,6 +39,33 @@ def names_of(plan: Plan) -> list[str]:
         longest = max(longest, same, key=len)
         trials = []
     return _names(longest) if len(longest) > 1 else []
+
+
+def steps(
+    plan: Plan, call: int = 0, number: int | None = None, without: Collection[int] = ()
+) -> tuple[Step, ...]:
+    """The steps of a call without the trials, each tuned launch in the configuration `number`.
+
+    With None the launches are those that the planner chose. The steps at the places `without` of
+    the call are left out.
+    """
+    kept: list[Step] = []
+    trials: list[Launch] = []
+    for place, step in enumerate(plan.calls[call]):
+        if isinstance(step, Launch) and step.trial >= 0:
+            if trials and trials[-1].trial != step.trial:
+                trials = []
+            trials.append(step)
+            continue
+        chosen = step
+        if isinstance(step, Launch):
+            function = _kernel(plan, step).function
+            same = [each for each in trials if _kernel(plan, each).function == function]
+            chosen = step if number is None or not same else same[number % len(same)]
+            trials = []
+        if place not in without:
+            kept.append(chosen)
+    return tuple(kept)
 
 
 def first_for(case: Case, count: int) -> int:

@@ -7,7 +7,6 @@ submission's text. What the planner says is a plan, which is held to the rules b
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -19,6 +18,7 @@ from grader.arena import Placed
 from grader.cases import Case
 from grader.compare import Verdict
 from grader.executors import configurations
+from grader.executors.execution import Execution, Manner, launched
 from grader.executors.kept import KeptBuilds
 from grader.executors.kernels import Failure, Kernel, Kernels, PendingAssembly
 from grader.executors.planners import SECOND_CALL, relies_on_others
@@ -66,7 +66,7 @@ class PlannedTritonRunner(Runner):
         self._known: set[str] = set()  # kernels that the executor at hand has
         self.plan: Plan | None = None  # of the last run
         self._repeats_plan = False  # whether the next run takes that plan
-        self._options: dict[str, Any] = {}  # of the next execution: what is counted
+        self._manner: Manner | None = None  # of the next execution; None for a case's own
         self._configuration: int | None = None  # of the last run, where its kernels are tuned
         self._names: list[str] = []  # of the configurations there were
         self._suspect: int | None = None  # the first configuration with which a run has failed
@@ -120,32 +120,34 @@ class PlannedTritonRunner(Runner):
         """
         reports: list[triton_report.Report] = []
         self._on_report = reports.append
-        options = {"count": True, "wave": wave, "without": sorted(without)}
+        manner = Manner(
+            counts=True, wave=wave, without=frozenset(without), configuration=configuration
+        )
         try:
-            result = self._run_with(case, {**options, "configuration": configuration})
+            result = self._run_with(case, manner)
         finally:
             self._on_report = None
         return reports[-1] if result.verdict.passed and reports else result
 
     def is_right_without(self, case: Case, places: Collection[int]) -> bool:
         """Whether the last run's plan, without some of its launches, gives the right result."""
-        options = {"without": sorted(places), "configuration": None, "races": False}
-        return self._with_plan(case, options).verdict.passed
+        manner = Manner(races=False, without=frozenset(places))
+        return self._with_plan(case, manner).verdict.passed
 
-    def _with_plan(self, case: Case, options: dict[str, Any]) -> CaseResult:
+    def _with_plan(self, case: Case, manner: Manner) -> CaseResult:
         """Run a case by the last run's plan."""
         self._repeats_plan = True
         try:
-            return self._run_with(case, options)
+            return self._run_with(case, manner)
         finally:
             self._repeats_plan = False
 
-    def _run_with(self, case: Case, options: dict[str, Any]) -> CaseResult:
-        self._options = options
+    def _run_with(self, case: Case, manner: Manner) -> CaseResult:
+        self._manner = manner
         try:
             return super().run(case)
         finally:
-            self._options = {}
+            self._manner = None
 
     def _with_second_call(self, case: Case, result: CaseResult) -> CaseResult:
         """A case that passed, and whose second call does other work, with that call on new values.
@@ -155,8 +157,7 @@ class PlannedTritonRunner(Runner):
         if plan.repeats(self.plan):
             return result
         again = replace(case, seed=case.seed + 1)
-        options = {"call": 1, "configuration": None, "races": False}
-        second = self._with_plan(again, options)
+        second = self._with_plan(again, Manner(call=1, races=False))
         if second.verdict.passed:
             return result
         what = SECOND_CALL + second.verdict.what
@@ -170,7 +171,7 @@ class PlannedTritonRunner(Runner):
             if number == done or not result.verdict.passed:
                 continue
             self._configuration = number
-            result = self._with_plan(case, {"configuration": number})
+            result = self._with_plan(case, Manner(configuration=number))
         return result
 
     def plan_of(self, case: Case, arguments: Sequence[Argument]) -> Plan | CaseResult:
@@ -227,24 +228,28 @@ class PlannedTritonRunner(Runner):
         if isinstance(planned, CaseResult):
             return planned
         self.plan = planned
-        kernels: list[Kernel] = []
-        for wanted in planned.specialisations:
-            kernel = self._kernels.translate(wanted)
+        manner = self._manner or Manner(configuration=self._configured(case, planned))
+        steps = manner.steps(planned)
+        kernels: dict[int, Kernel] = {}
+        for number in launched(steps):
+            kernel = self._kernels.translate(planned.specialisations[number])
             if isinstance(kernel, Failure):
                 return self._from_compiler(case, kernel)
             self._launched.setdefault(kernel.name, case)
-            kernels.append(kernel)
-        new = {each.name: each.ttir for each in kernels if each.name not in self._known}
-        document = {
-            "plan": json.loads(plan.to_json(planned)),
-            "kernels": [each.name for each in kernels],
-            "ttir": new,
-            "races": True,
-            "configuration": self._configured(case, planned),
-            **self._options,
-        }
+            kernels[number] = kernel
+        new = {each.name: each.ttir for each in kernels.values() if each.name not in self._known}
+        execution = Execution(
+            buffers=planned.buffers,
+            steps=steps,
+            kernels={number: each.name for number, each in kernels.items()},
+            ttir=new,
+            again=manner.call > 0,
+            count=manner.counts,
+            wave=manner.wave,
+            races=manner.races,
+        )
         answer = self._worker.ask_at_length(
-            Operation.execute, arguments, document=json.dumps(document).encode()
+            Operation.execute, arguments, document=execution.to_json()
         )
         if isinstance(answer, Reply):
             self._known.update(new)
@@ -252,8 +257,6 @@ class PlannedTritonRunner(Runner):
 
     def _configured(self, case: Case, planned: Plan) -> int | None:
         """The configuration that a case is run with; None where its kernels aren't tuned."""
-        if self._options:
-            return None
         self._names = configurations.names_of(planned)
         if self._names:
             mine = configurations.first_for(case, len(self._names))

@@ -4,7 +4,7 @@ A planner (an untrusted process with neither data nor a GPU) writes one, `read` 
 bytes, `violations` holds it to the rules, an executor runs it.
 """
 
-from grader.plan.model import ITEM_BYTES, Launch, Plan, Specialisation
+from grader.plan.model import ITEM_BYTES, Buffer, Launch, Plan, Specialisation, Step
 from grader.plan.reader import Limits, PlanError, read, to_json
 from grader.plan.rules import Allowed, Violation, allow, difference, repeats, violations
 from grader.plan.text import Line, lines, summary
@@ -12,12 +12,14 @@ from grader.plan.text import Line, lines, summary
 __all__ = [
     "ITEM_BYTES",
     "Allowed",
+    "Buffer",
     "Launch",
     "Limits",
     "Line",
     "Plan",
     "PlanError",
     "Specialisation",
+    "Step",
     "Violation",
     "allow",
     "difference",

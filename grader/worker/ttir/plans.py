@@ -56,22 +56,21 @@ class PlanExecutor:
         self._kept: list[_Placed] = []  # the last plan's buffers, as its first call left them
 
     def execute(self, arguments: Sequence[Argument], document: Mapping[str, Any]) -> dict[str, Any]:
-        """Run a call of a plan over the arguments: what was observed, as JSON can hold it.
+        """Run the steps of a plan's call over the arguments: what was observed, as JSON can hold it.
 
-        That is the first call, or, with `call` 1, the second one: in the memory that the first
-        call of the same plan has left behind in the execution before this one.
-        `document` has the `plan`, the names of its `kernels` in the order of its specialisations,
-        and the `ttir` of those that are new. With `count` accesses are counted, `wave` programs at
-        a time; with `races` races between programs are looked for; the launches at the places
-        `without` among the call's steps are left out; `configuration` numbers the trial of each
-        tuning that stands in for the one that the planner chose. Raises Refused.
+        `document` has the plan's `buffers`, the `steps`, the names of its `kernels` by the numbers
+        that the launches have for them, and the `ttir` of those that are new. With `again` the
+        memory is as the execution before this one has left it. With `count` accesses are counted,
+        `wave` programs at a time; with `races` races between programs are looked for. Raises
+        Refused.
         """
         try:
             for name, given in document["ttir"].items():
                 self._modules[name] = text.read(given)
-            modules = [self._modules[name] for name in document["kernels"]]
-            kept, self._kept = self._kept if document.get("call") else [], []
-            placed = self._placed(document["plan"], arguments)
+            kernels = document["kernels"].items()
+            modules = {int(number): self._modules[name] for number, name in kernels}
+            kept, self._kept = self._kept if document["again"] else [], []
+            placed = self._placed(document["buffers"], arguments)
             for each, before in zip(placed, kept, strict=False):
                 if each.region is None:
                     each.bytes = before.bytes
@@ -88,14 +87,16 @@ class PlanExecutor:
             kind = "impossible" if isinstance(error, WrongArguments) else "malformed"
             raise Refused(kind, str(error)) from None
 
-    def _placed(self, plan: Mapping[str, Any], arguments: Sequence[Argument]) -> list[_Placed]:
+    def _placed(
+        self, buffers: Sequence[Mapping[str, Any]], arguments: Sequence[Argument]
+    ) -> list[_Placed]:
         """The buffers of a plan: those of arguments lie in the arena."""
         tensors = {place: each for place, each in enumerate(arguments) if each.kind is Kind.tensor}
         return [
             self._of_argument(number, described, tensors[described["argument"]])
             if described["kind"] == "argument"
             else _Placed((number + 1) << ADDRESS_BITS, described["bytes"])
-            for number, described in enumerate(plan["buffers"])
+            for number, described in enumerate(buffers)
         ]
 
     def _of_argument(
@@ -154,14 +155,12 @@ class _Run:
     def __init__(
         self,
         document: Mapping[str, Any],
-        modules: Sequence[text.Module],
+        modules: Mapping[int, text.Module],
         placed: Sequence[_Placed],
     ) -> None:
         self._document = document
         self._modules = modules
         self._placed = placed
-        self._steps: list[dict[str, Any]] = document["plan"]["calls"][document.get("call", 0)]
-        self._without = frozenset(document.get("without", ()))
         self._printed: list[str] = []
         self._room = MAX_PRINTED
         self._copied = 0
@@ -182,30 +181,20 @@ class _Run:
     def _observing(self) -> list[Observer]:
         reader = LaneReader()
         observers: list[Observer] = []
-        if self._document.get("count"):
-            wave = self._document.get("wave", 0)
+        if self._document["count"]:
+            wave = self._document["wave"]
             self._counters = Counters(self._regions, self._findings, wave=wave, reader=reader)
             observers.append(self._counters)
         elif not all(region.dense for region in self._regions):
             observers.append(Bounds(self._regions, self._findings))
-        if self._document.get("races"):
+        if self._document["races"]:
             observers.append(Races(self._regions, self._findings, reader=reader))
         return observers
 
     def all_steps(self) -> None:
-        """Run every step of the call, trials of tunings but for the one that stands in."""
-        trials: list[Mapping[str, Any]] = []
-        for place, step in enumerate(self._steps):
-            if step["do"] == "launch" and step["trial"] >= 0:
-                if trials and trials[-1]["trial"] != step["trial"]:
-                    trials = []
-                trials.append(step)
-                continue
-            chosen = step
-            if step["do"] == "launch":
-                chosen, trials = self._configured(step, trials), []
-            if place not in self._without:
-                self._step(chosen)
+        """Run every step."""
+        for step in self._document["steps"]:
+            self._step(step)
 
     def _step(self, step: Mapping[str, Any]) -> None:
         """Do one step. Raises Refused for one that no planner of ours writes."""
@@ -217,18 +206,6 @@ class _Run:
         except (RuntimeError, TypeError, ValueError, OverflowError, struct.error) as error:
             what = f"torch refuses the {step['do']} that the plan asks for: {str(error)[:200]}"
             raise Refused("impossible", what, step["line"]) from None
-
-    def _configured(
-        self, launch: Mapping[str, Any], trials: Sequence[Mapping[str, Any]]
-    ) -> Mapping[str, Any]:
-        """The trial that stands in for a launch; the launch where nothing has tuned its kernel."""
-        configuration = self._document.get("configuration")
-        name = self._name_of(launch)
-        same = [each for each in trials if self._name_of(each) == name]
-        return launch if configuration is None or not same else same[configuration % len(same)]
-
-    def _name_of(self, launch: Mapping[str, Any]) -> str:
-        return self._document["plan"]["specialisations"][launch["specialisation"]]["function"]
 
     def report(self) -> dict[str, Any]:
         """What was observed."""

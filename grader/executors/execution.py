@@ -1,0 +1,62 @@
+"""What an executor of TTIR is asked to do: the steps of one call of a plan, and the kernels in it.
+
+The worker's side is worker/ttir/plans.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pydantic
+
+from grader.executors import configurations
+from grader.plan import Buffer, Launch, Plan, Step
+
+
+@dataclass(frozen=True)
+class Manner:
+    """How a plan is executed: which call of it, what is observed, and what of it is done.
+
+    With `counts` accesses are counted, `wave` programs at a time, 0 where that doesn't matter; with
+    `races` races between programs are looked for. For `without` and `configuration` see
+    configurations.steps.
+    """
+
+    call: int = 0
+    counts: bool = False
+    wave: int = 0
+    races: bool = True
+    without: frozenset[int] = frozenset()
+    configuration: int | None = None
+
+    def steps(self, plan: Plan) -> tuple[Step, ...]:
+        """The steps of a plan that are done."""
+        return configurations.steps(plan, self.call, self.configuration, self.without)
+
+
+@dataclass(frozen=True)
+class Execution:
+    """One request to an executor, as it goes there in JSON."""
+
+    buffers: tuple[Buffer, ...]
+    steps: tuple[Step, ...]
+    kernels: dict[int, str]  # names, by the number of the specialisation
+    ttir: Mapping[str, str]  # by name, of those that the executor hasn't met
+    again: bool = False  # in the memory that the execution before this one has left behind
+    count: bool = False
+    wave: int = 0
+    races: bool = True
+
+    def to_json(self) -> bytes:
+        """The request as a document."""
+        return _EXECUTION.dump_json(self, by_alias=True)
+
+
+_EXECUTION = pydantic.TypeAdapter(Execution)
+
+
+def launched(steps: tuple[Step, ...]) -> list[int]:
+    """The numbers of the specialisations that some steps launch, each once."""
+    numbers = (each.specialisation for each in steps if isinstance(each, Launch))
+    return list(dict.fromkeys(numbers))
