@@ -1,7 +1,7 @@
 """Configurations that an autotuner chooses from, read from the trials in a plan.
 
-A GPU's clock decides which one runs there; without one each of them has to be right. A configuration
-has a number, and stands in for the one that the planner chose: in a tuning with fewer
+A GPU's clock decides which one runs there; without one each of them has to be right. A
+configuration has a number, and stands in for the one that the planner chose: in a tuning with fewer
 configurations they begin again at the first.
 """
 

@@ -12,7 +12,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -114,13 +114,16 @@ class Kernels:
 
         What is known of arguments' alignment changes no meaning: one text serves them all.
         """
-        made = self._text_of(replace(wanted, attributes={}))
+        key = _digest({**_told(wanted), "attributes": {}})
+        if key not in self._translated:
+            self._translated[key] = self._kept_or_asked(key, replace(wanted, attributes={}))
+        made = self._translated[key]
         if isinstance(made, Kernel):
             self._note(wanted, made)
         return made
 
     def _text_of(self, wanted: Specialisation) -> Kernel | Failure:
-        key = _digest(asdict(wanted))
+        key = _digest(_told(wanted))
         if key not in self._translated:
             self._translated[key] = self._kept_or_asked(key, wanted)
         return self._translated[key]
@@ -128,7 +131,7 @@ class Kernels:
     def _kept_or_asked(self, key: str, wanted: Specialisation) -> Kernel | Failure:
         if self.kept is None or (files := self._files_of(wanted)) is None:
             return self._ask(key, wanted)
-        name = _digest(["ttir", kept.compilers(), files, asdict(wanted)])
+        name = _digest(["ttir", kept.compilers(), files, _told(wanted)])
         if ttir := self.kept.get(name):
             return Kernel(key, ttir)
         made = self._ask(key, wanted)
@@ -138,7 +141,7 @@ class Kernels:
 
     def _files_of(self, wanted: Specialisation) -> dict[str, str] | None:
         """Digests of the files that a specialisation names; None where one isn't there."""
-        names = set(_named_files(asdict(wanted)))
+        names = set(_named_files(_told(wanted)))
         if not self._files:  # the grader has put them there, and nobody else can
             for path in self.folder.rglob("*.py"):
                 digest = hashlib.sha256(path.read_bytes()).hexdigest()
@@ -215,7 +218,7 @@ class Kernels:
             return Failure(None, "its kernels take the compiler too long, all of them together.")
         if self._frontend is None:
             self._frontend = self.spawn(FRONTEND_LIMITS)
-        document = json.dumps(asdict(wanted)).encode()
+        document = json.dumps(_told(wanted)).encode()
         with self.budget.spending():
             limits = self.budget.within(FRONTEND_LIMITS)
             answer = self._frontend.ask_at_length(
@@ -254,7 +257,7 @@ def _facts(wanted: Specialisation) -> set[str]:
     The type of an integer parameter is no part of the set, since it is none where that is 1.
     """
     ones = _ones(wanted)
-    told = asdict(wanted)
+    told = _told(wanted)
     constants = {k: v for k, v in told["constants"].items() if k not in ones}
     signature = {
         name: kind for name, kind in told["signature"].items() if kind not in ("i32", "constexpr")
@@ -274,6 +277,11 @@ def _named_files(described: Any) -> Iterator[str]:
     elif isinstance(described, list | tuple):
         for each in described:
             yield from _named_files(each)
+
+
+def _told(wanted: Specialisation) -> dict[str, Any]:
+    """The fields of a specialisation by their names."""
+    return {each.name: getattr(wanted, each.name) for each in fields(wanted)}
 
 
 def _digest(value: Any) -> str:

@@ -225,14 +225,20 @@ def repeats(plan: Plan) -> bool:
 
     Trials of a tuning are no work: the first call alone has them.
     """
-    return len(plan.calls) < 2 or _work(plan.calls[0]) == _work(plan.calls[1])
+    if len(plan.calls) < 2:
+        return True
+    first, again = (_without_trials(call) for call in plan.calls)
+    return first == again or _work(first) == _work(again)
 
 
-def _work(call: tuple[Step, ...]) -> list[Any]:
+def _without_trials(call: tuple[Step, ...]) -> list[Step]:
+    return [step for step in call if not (isinstance(step, Launch) and step.trial >= 0)]
+
+
+def _work(steps: list[Step]) -> list[Any]:
     """The steps of a call, its own allocations numbered in their order."""
-    allocated = [step.buffer for step in call if isinstance(step, Alloc)]
+    allocated = [step.buffer for step in steps if isinstance(step, Alloc)]
     numbers = {number: -1 - place for place, number in enumerate(allocated)}
-    steps = [step for step in call if not (isinstance(step, Launch) and step.trial >= 0)]
     return [_numbered(step, numbers) for step in steps]
 
 

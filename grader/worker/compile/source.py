@@ -41,6 +41,17 @@ class FunctionText:
         return hashlib.sha256("".join(self.lines).encode()).hexdigest()
 
     @cached_property
+    def names(self) -> dict[str, set[str]]:
+        """The names that the body uses, each with the attributes that are taken of it."""
+        used: dict[str, set[str]] = {}
+        for node in (each for statement in self.node.body for each in ast.walk(statement)):
+            if isinstance(node, ast.Name):
+                used.setdefault(node.id, set())
+            elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+                used.setdefault(node.value.id, set()).add(node.attr)
+        return used
+
+    @cached_property
     def is_noinline(self) -> bool:
         """Whether a decorator says noinline=True: such a function is called, not inlined."""
         for decorator in self.node.decorator_list:
@@ -63,13 +74,17 @@ class SourceFolder:
     def __init__(self, folder: str) -> None:
         self.root = Path(folder).resolve()
         self._files: dict[str, tuple[list[str], dict[int, ast.FunctionDef]]] = {}
+        self._functions: dict[tuple[str, int], FunctionText] = {}
+        self._relative: dict[str, str | None] = {}
 
     def relative(self, path: str) -> str | None:
         """The name of a file inside the folder, None for any other file."""
-        try:
-            return str(Path(path).resolve().relative_to(self.root))
-        except (ValueError, OSError):
-            return None
+        if path not in self._relative:
+            try:
+                self._relative[path] = str(Path(path).resolve().relative_to(self.root))
+            except (ValueError, OSError):
+                self._relative[path] = None
+        return self._relative[path]
 
     def lines(self, file: str) -> list[str]:
         """The lines of a file, each with its end. Raises CompileFailure."""
@@ -77,13 +92,17 @@ class SourceFolder:
 
     def function(self, file: str, line: int) -> FunctionText:
         """The function whose `def` stands at a line. Raises CompileFailure."""
+        if (known := self._functions.get((file, line))) is not None:
+            return known
         lines, functions = self._read(file)
         node = functions.get(line)
         if node is None:
             raise CompileFailure(
                 f"no function is defined at line {line} of {file}", file, line, kind="forged"
             )
-        return FunctionText(file, line, node.name, tuple(lines[line - 1 : node.end_lineno]), node)
+        made = FunctionText(file, line, node.name, tuple(lines[line - 1 : node.end_lineno]), node)
+        self._functions[file, line] = made
+        return made
 
     def _read(self, file: str) -> tuple[list[str], dict[int, ast.FunctionDef]]:
         if file not in self._files:

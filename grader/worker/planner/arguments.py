@@ -6,30 +6,38 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 from ..protocol import Argument, Kind, Space
 from .recording import Recorder
 
 
-def make(arguments: Sequence[Argument], recorder: Recorder) -> list[Any]:
-    """The entry's arguments; each tensor's allocation becomes a buffer of the plan."""
+def make(arguments: Sequence[Argument], recorder: Recorder, mode: FakeTensorMode) -> list[Any]:
+    """The entry's arguments; each tensor's allocation becomes a buffer of the plan.
+
+    The tensors are of `mode`, which is not to be active here.
+    """
     recorder.begin_arguments()
     values = [
-        _tensor(argument, place, recorder) if argument.kind is Kind.tensor else argument.scalar
+        _tensor(argument, place, recorder, mode)
+        if argument.kind is Kind.tensor
+        else argument.scalar
         for place, argument in enumerate(arguments)
     ]
     recorder.begin_calls()
     return values
 
 
-def _tensor(argument: Argument, place: int, recorder: Recorder) -> torch.Tensor:
+def _tensor(argument: Argument, place: int, recorder: Recorder, mode: FakeTensorMode) -> FakeTensor:
     """A view on an allocation, guard zones included, as it lies in the grader's memory."""
     dtype = getattr(torch, argument.dtype.name)
     start, length = argument.allocation
-    device = "cuda" if argument.space is Space.device else "cpu"
-    whole = torch.empty(length // dtype.itemsize, dtype=dtype, device=device)
-    recorder.register(
-        whole.untyped_storage(), bytes=length, kind="argument", argument=place, line=0
-    )
+    device = "cuda:0" if argument.space is Space.device else "cpu"
+    whole = torch.empty(length // dtype.itemsize, dtype=dtype, device="meta")
     first = (argument.offset - start) // dtype.itemsize
-    return whole.as_strided(argument.shape, argument.strides, first)
+    view = whole.as_strided(argument.shape, argument.strides, first)
+    tensor = FakeTensor(mode, view, torch.device(device))
+    recorder.register(
+        tensor.untyped_storage(), bytes=length, kind="argument", argument=place, line=0
+    )
+    return tensor

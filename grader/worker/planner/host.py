@@ -112,8 +112,7 @@ class Planner:
         notes.forget()
         calls = []
         try:
-            with self._fake:
-                values = planned_arguments.make(arguments, recorder)
+            values = planned_arguments.make(arguments, recorder, self._fake)
             with self._planning(recorder, printed):
                 for _ in range(2):
                     self.entry(*values)

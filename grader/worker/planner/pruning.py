@@ -34,6 +34,8 @@ def prune(
     `imported` are the buffers that the import made; the first `at_import` steps of the first call
     are the import's.
     """
+    if not imported and not at_import:
+        return Pruned([*buffers], [*specialisations], [*map(list, calls)])
     first, *others = calls
     early, own = (
         first[:at_import],

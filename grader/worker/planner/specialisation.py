@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import builtins
 import sys
 from collections.abc import Iterator
@@ -128,16 +127,12 @@ class Describer:
 
     def _bindings(self, function: JITFunction, text: FunctionText) -> dict:
         scope = _scope(function.fn)
-        body = [*text.node.body]
         parameters = set(function.arg_names)
-        bound: dict[str, Any] = {}
-        for node in (each for statement in body for each in ast.walk(statement)):
-            if not isinstance(node, ast.Name) or node.id in bound or node.id in parameters:
-                continue
-            if node.id in scope and not _is_builtin(node.id, scope[node.id]):
-                members = _members(body, node.id)
-                bound[node.id] = self._binding(node.id, scope[node.id], members)
-        return bound
+        return {
+            name: self._binding(name, scope[name], members)
+            for name, members in text.names.items()
+            if name in scope and name not in parameters and not _is_builtin(name, scope[name])
+        }
 
     def _binding(self, name: str, value: Any, members: set[str]) -> Any:
         """What a free name leads to, as JSON.
@@ -239,18 +234,6 @@ def _reachable(function: JITFunction) -> Iterator[Any]:
 
 def _is_builtin(name: str, value: Any) -> bool:
     return name in _BUILTIN and value is getattr(builtins, name)
-
-
-def _members(body: list[ast.stmt], name: str) -> set[str]:
-    """The attributes that are taken of a name."""
-    return {
-        node.attr
-        for statement in body
-        for node in ast.walk(statement)
-        if isinstance(node, ast.Attribute)
-        and isinstance(node.value, ast.Name)
-        and node.value.id == name
-    }
 
 
 def _what(value: Any, error: Exception) -> str:

@@ -56,7 +56,7 @@ class PlanExecutor:
         self._kept: list[_Placed] = []  # the last plan's buffers, as its first call left them
 
     def execute(self, arguments: Sequence[Argument], document: Mapping[str, Any]) -> dict[str, Any]:
-        """Run the steps of a plan's call over the arguments: what was observed, as JSON can hold it.
+        """Run the steps of a call over the arguments: what was observed, as JSON can hold it.
 
         `document` has the plan's `buffers`, the `steps`, the names of its `kernels` by the numbers
         that the launches have for them, and the `ttir` of those that are new. With `again` the
