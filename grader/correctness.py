@@ -11,7 +11,7 @@ import contextlib
 import math
 import shlex
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import hypothesis
@@ -25,9 +25,6 @@ from grader.runner import CaseResult, Runner
 from grader.spec import SizeRule
 from grader.status import Status, worst
 
-# Of a part, on a GPU. There the time is the compiler's, which makes a kernel anew for each way in
-# which sizes and strides divide by 16: a matrix product of any layout has dozens of them.
-GPU_SECONDS = 4.0
 RERUNS = 10  # of the smallest failing case: does it fail each time?
 SLOW = frozenset({Status.timed_out, Status.out_of_memory})
 # The same for every case, so one is enough.
@@ -49,6 +46,9 @@ class Effort:
     edges: int | None = None  # edge cases at most, spread over all of them; None: all
     drawn: int = 20  # cases that hypothesis draws
     seconds: float = 25.0  # of edge cases and drawn ones, from the first one's end
+    # The same on a GPU. There the time is the compiler's, which makes a kernel anew for each way in
+    # which sizes and strides divide by 16: a matrix product of any layout has dozens of them.
+    gpu_seconds: float = 4.0
     shrink_seconds: float = 8.0
     shrink_runs: int = 60
     shrink_timeouts: int = 3
@@ -56,11 +56,6 @@ class Effort:
     reruns: int = RERUNS  # of the smallest failing case
     enough: int | None = None  # failing cases, after which no more are looked for; None: never
     compile_ahead: bool = True  # for the GPU, what ran without one
-
-    @classmethod
-    def on(cls, device: str) -> Effort:
-        """What is usual without a GPU ("interpreter"), or on any other device, which is one."""
-        return cls() if device == "interpreter" else cls(seconds=GPU_SECONDS)
 
 
 @dataclass
@@ -89,6 +84,11 @@ class _Search:
         return result
 
     @property
+    def seconds(self) -> float:
+        """How long to look for a failure."""
+        return self.effort.gpu_seconds if self.runner.on_gpu else self.effort.seconds
+
+    @property
     def failed(self) -> int:
         """Cases that did not pass."""
         return sum(not result.verdict.passed for result in self.results.values())
@@ -104,14 +104,16 @@ def check(
     effort: Effort | None = None,
     on_case: Callable[[], None] = lambda: None,
     submission: str = "",
+    chosen: Sequence[Case] | None = None,
 ) -> PartEvidence:
     """One dtype and size class of a variant: what the submission does there.
 
-    `on_case` is called after each case of the search, for progress.
+    `on_case` is called after each case of the search, for progress. `chosen` are cases to run in
+    place of the space's edges and of drawn ones.
     """
     started = time.monotonic()
     search = _Search(space, runner, effort or Effort())
-    stopped = _look(search, on_case)
+    stopped = _look(search, on_case, chosen)
     if not search.smallest:
         return PartEvidence(
             space.dtype,
@@ -183,29 +185,30 @@ def failure_of_compile(space: Space, result: CaseResult, submission: str = "") -
 # --- looking for a failure ---------------------------------------------------------------------
 
 
-def _look(search: _Search, on_case: Callable[[], None]) -> str:
-    """Run edge cases and drawn cases; the reason for stopping early, or ""."""
+def _look(search: _Search, on_case: Callable[[], None], chosen: Sequence[Case] | None) -> str:
+    """Run the chosen cases, or edge cases and drawn ones; the reason for stopping early, or ""."""
     deadline = math.inf
     costly = 0
-    for case in _spread(search.space.edges(), search.effort.edges):
+    edges = spread(search.space.edges(), search.effort.edges) if chosen is None else chosen
+    for case in edges:
         if time.monotonic() > deadline:
             return _out_of_time(search)
         result = search.run(case)
         on_case()
         # The first one pays for a worker's start, which on a GPU may take longer than a search.
-        deadline = min(deadline, time.monotonic() + search.effort.seconds)
+        deadline = min(deadline, time.monotonic() + search.seconds)
         costly += result.status in COSTLY
         if result.status in SLOW | WHOLE_FILE or costly == ENOUGH_COSTLY:
             return ""
         if search.effort.enough is not None and search.failed >= search.effort.enough:
             return ""
-    if search.smallest or not search.effort.drawn:
+    if search.smallest or not search.effort.drawn or chosen is not None:
         return ""
     ended = _draw(search, deadline, on_case)
     return _out_of_time(search) if ended else ""
 
 
-def _spread(cases: list[Case], most: int | None) -> list[Case]:
+def spread(cases: list[Case], most: int | None) -> list[Case]:
     """At most so many of the cases, evenly, with the first and the last."""
     if most is None or len(cases) <= most:
         return cases
@@ -213,7 +216,7 @@ def _spread(cases: list[Case], most: int | None) -> list[Case]:
 
 
 def _out_of_time(search: _Search) -> str:
-    return f"stopped after {len(search.results)} cases: {search.effort.seconds:g} s were over"
+    return f"stopped after {len(search.results)} cases: {search.seconds:g} s were over"
 
 
 def _draw(search: _Search, deadline: float, on_case: Callable[[], None]) -> bool:

@@ -128,6 +128,11 @@ class Runner:
         self._drop_arena()
 
     @property
+    def on_gpu(self) -> bool:
+        """Whether kernels run on a GPU."""
+        return self._sandbox.device == "cuda"
+
+    @property
     def shares_gpu_memory(self) -> bool:
         """Whether the last case's tensors lay on the GPU for grader and worker both."""
         return self._arena is not None and self._arena.on_gpu

@@ -1,8 +1,8 @@
 """The runners of one submission's variants, with the sandboxes and programs they need.
 
-A Triton variant has one runner. A CUDA C++ variant has one in the emulator and, where there is a
-GPU, one there: the emulator sees faults that a GPU lets pass, so it is asked first, and a verdict
-doesn't depend on the machine. What is opened stays open until `close`.
+A variant has a runner by plan, which needs no GPU, and one on the GPU where there is one. The one
+by plan is asked first: it sees faults that a GPU lets pass, and a verdict doesn't depend on the
+machine. What is opened stays open until `close`.
 """
 
 from __future__ import annotations
@@ -105,14 +105,15 @@ class Runners:
         Raises SandboxError, BuildError or ToolchainError where one that should work doesn't.
         """
         if variant.language == "triton":
-            return [self.triton(exercise, variant)]
+            planned = self.planned(exercise, variant)
+            return [planned] if self.by_plan else [planned, self.triton(exercise, variant)]
         return [
             self.native(exercise, variant, backend)
             for backend in self.backends
             if not native.why_not(backend)
         ]
 
-    def opened(self, exercise: Exercise, variant: Variant) -> Runner | None:
+    def opened(self, exercise: Exercise, variant: Variant) -> PlannedTritonRunner | None:
         """The runner by plan of a Triton variant, if it was asked for already."""
         return self._opened.get((exercise.name, variant.name, "plans"))
 

@@ -30,7 +30,7 @@ from grader.allowed_paths import DeviceName
 from grader.cases import Case, Space, fixed_case
 from grader.compare import Verdict
 from grader.confinement import Level
-from grader.correctness import Effort, check, failure_of_compile, one_case
+from grader.correctness import Effort, check, failure_of_compile, one_case, spread
 from grader.evidence import (
     Failure,
     MemoryEvidence,
@@ -49,6 +49,7 @@ from grader.supervision import SandboxError
 from grader.worker.protocol import Argument
 
 PUBLIC_SEED = 2026  # of every student's own run; a class is graded with another one
+_EDGES_ON_A_GPU = 6  # cases of a part that was right by plan
 DIED_COMPILING = "the process that compiled the kernel for the GPU ended without an answer, twice."
 
 
@@ -128,7 +129,7 @@ class Session:
         self.exercises = exercises
         self.seed = seed
         self.device: DeviceName = device or machine.device()
-        self.effort = effort or Effort.on(self.device)
+        self.effort = effort or Effort()
         self.sandbox = sandbox or _sandbox(self.device, level, require_sandbox)
         self._owns_sandbox = sandbox is None
         self.policy = policy
@@ -305,7 +306,7 @@ class Session:
                 exercise,
                 variant,
                 (case.dtype, "case"),
-                lambda runner: one_case(space, runner, case, self._shown()),
+                lambda runner, _: one_case(space, runner, case, self._shown()),
             )
 
     def plan(
@@ -404,7 +405,7 @@ class Session:
 
     def _compile_in_background(self, exercise: Exercise, variant: Variant):
         """Start compiling ahead of time what ran, where the kernels are Triton's."""
-        runner = self.runners.opened(exercise, variant)
+        runner = self.runners.opened(exercise, variant) if self.runners.by_plan else None
         return runner.compile_in_background() if runner and self.effort.compile_ahead else None
 
     def _check(self, exercise, variant, dtype, size_class, step, on_step) -> PartEvidence:
@@ -423,15 +424,27 @@ class Session:
             on_step(replace(step, cases=cases))
 
         space = self._space(exercise, variant, dtype, size_class)
-        part = self._asked(
-            exercise,
-            variant,
-            (dtype, size_class),
-            lambda runner: check(space, runner, effort, on_case, self._shown()),
-        )
+
+        def look(runner: Runner, is_right_by_plan: bool) -> PartEvidence:
+            chosen = self._chosen(exercise, variant, space) if is_right_by_plan else None
+            return check(space, runner, effort, on_case, self._shown(), chosen)
+
+        part = self._asked(exercise, variant, (dtype, size_class), look)
         if part.status is Status.timed_out:
             self._timed_out_parts[key] = self._timed_out_parts.get(key, 0) + 1
         return part
+
+    def _chosen(self, exercise: Exercise, variant: Variant, space: Space) -> list[Case] | None:
+        """The cases of a part that was right by plan to be run on the GPU; None: all there are.
+
+        For Triton, that is each case that was the first with its set of constants, dtypes and
+        options, and a few at the edges.
+        """
+        planned = self.runners.opened(exercise, variant)
+        if planned is None:
+            return None
+        edges = spread(space.edges(), _EDGES_ON_A_GPU)
+        return list(dict.fromkeys([*planned.take_first_met(), *edges]))
 
     def _with_compiled(self, exercise, variant, part: PartEvidence, pending) -> PartEvidence:
         """The part with what compiling ahead of time adds to it."""
@@ -458,9 +471,9 @@ class Session:
         exercise: Exercise,
         variant: Variant,
         key: tuple[str, str],
-        look: Callable[[Runner], PartEvidence],
+        look: Callable[[Runner, bool], PartEvidence],
     ) -> PartEvidence:
-        """What a look at one part shows: in the emulator and then on the GPU, where both run it.
+        """What a look at one part shows: by plan and then on the GPU, where there is one.
 
         The first fault is the verdict; what one can't decide, the other may.
         """
@@ -470,7 +483,7 @@ class Session:
         def look_at_each() -> PartEvidence:
             seen: list[PartEvidence] = []
             for runner in self.runners.of(exercise, variant):
-                seen.append(look(runner))
+                seen.append(look(runner, any(part.status is Status.passed for part in seen)))
                 if seen[-1].status.is_failure:
                     return seen[-1]
             decided = [part for part in seen if part.status is Status.passed]

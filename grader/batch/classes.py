@@ -165,7 +165,7 @@ class Class:
 
     def plans(self, device: str) -> Plans:
         """Plans under this class's conditions."""
-        effort = self.effort or Effort.on(device)
+        effort = self.effort or Effort()
         conditions = Conditions(self.store.seed or 0, device, effort)
         return Plans(self.store, self.exercises, conditions, self.lifted)
 

@@ -206,7 +206,7 @@ class _Work:
             self._class.exercises,
             self._store.seed,
             self._machines.device,
-            self._class.effort or Effort.on(self._machines.device),
+            self._class.effort or Effort(),
             self._options.require_sandbox,
         )
 

@@ -250,7 +250,7 @@ def _check_is_the_same_grader(task: Task) -> None:
             f"{platform.node()}: expected a machine with the GPU of the class's results, "
             f"{task.device}; it has {'none' if here == INTERPRETER else here}"
         )
-    conditions = Conditions(task.seed, task.device, task.effort or Effort.on(task.device))
+    conditions = Conditions(task.seed, task.device, task.effort or Effort())
     keys = Keys(task.exercises, conditions)
     hashes = {name: hash_of(data) for name, data in task.files.items()}
     for wanted in task.wanted:

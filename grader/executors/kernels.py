@@ -188,18 +188,18 @@ class Kernels:
         """Put kernels that got no answer in line once more."""
         for wanted, kernel in pending.kernels:
             self._assembled.discard(kernel.name)
-            self._covered -= _facts(wanted)
+            self._covered -= facts(wanted)
             self._waiting[kernel.name] = (wanted, kernel)
 
     def _choose(self) -> None:
         """Take those out of the line that tell the backend nothing new."""
         in_order = sorted(self._waiting.items(), key=lambda each: len(_ones(each[1][0])))
         for name, (wanted, _) in in_order:
-            facts = _facts(wanted)
-            if facts <= self._covered:
+            told = facts(wanted)
+            if told <= self._covered:
                 self._assembled.add(name)
                 del self._waiting[name]
-            self._covered |= facts
+            self._covered |= told
 
     def close(self) -> None:
         """End the frontend."""
@@ -251,7 +251,7 @@ def _ones(wanted: Specialisation) -> list[str]:
     return [name for name, value in wanted.constants.items() if type(value) is int and value == 1]
 
 
-def _facts(wanted: Specialisation) -> set[str]:
+def facts(wanted: Specialisation) -> set[str]:
     """What compiling a kernel shows: its set of constants, and each parameter that is 1 in it.
 
     The type of an integer parameter is no part of the set, since it is none where that is 1.

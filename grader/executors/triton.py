@@ -20,7 +20,7 @@ from grader.compare import Verdict
 from grader.executors import configurations
 from grader.executors.execution import Execution, Manner, launched
 from grader.executors.kept import KeptBuilds
-from grader.executors.kernels import Failure, Kernel, Kernels, PendingAssembly
+from grader.executors.kernels import Failure, Kernel, Kernels, PendingAssembly, facts
 from grader.executors.planners import SECOND_CALL, relies_on_others
 from grader.plan import Plan
 from grader.runner import MAX_DETAIL, CaseResult, Compiled, Runner
@@ -73,6 +73,8 @@ class PlannedTritonRunner(Runner):
         self._tuned: set[str] = set()  # dtypes of which a case ran with every configuration
         self._compared: set[str] = set()  # dtypes for which two planners were compared
         self._launched: dict[str, Case] = {}  # the first case that launched each kernel
+        self._met: set[str] = set()  # sets of constants, dtypes and options that were launched
+        self._first_met: list[Case] = []  # cases that were the first with one of them
 
     def close(self) -> None:
         """End every process and give the arena back."""
@@ -235,7 +237,8 @@ class PlannedTritonRunner(Runner):
             kernel = self._kernels.translate(planned.specialisations[number])
             if isinstance(kernel, Failure):
                 return self._from_compiler(case, kernel)
-            self._launched.setdefault(kernel.name, case)
+            if kernel.name not in self._launched:
+                self._note_first(case, kernel, planned.specialisations[number])
             kernels[number] = kernel
         new = {each.name: each.ttir for each in kernels.values() if each.name not in self._known}
         execution = Execution(
@@ -254,6 +257,19 @@ class PlannedTritonRunner(Runner):
         if isinstance(answer, Reply):
             self._known.update(new)
         return answer
+
+    def _note_first(self, case: Case, kernel: Kernel, wanted: plan.Specialisation) -> None:
+        """A kernel that no case has launched before."""
+        self._launched[kernel.name] = case
+        told = facts(wanted)
+        if not told <= self._met:
+            self._first_met.append(case)
+        self._met |= told
+
+    def take_first_met(self) -> list[Case]:
+        """The cases since the last time that were first with constants, dtypes and options."""
+        taken, self._first_met = self._first_met, []
+        return taken
 
     def _configured(self, case: Case, planned: Plan) -> int | None:
         """The configuration that a case is run with; None where its kernels aren't tuned."""

@@ -31,7 +31,6 @@ from grader.syscall_filter import FilterError
 from tests.grader.attacks import (
     ALLOWED_ON_A_GPU,
     EXERCISES,
-    HONEST_ON_A_GPU,
     ROOT,
     Attack,
     Layer,
@@ -117,8 +116,7 @@ def run_all(attack: Attack, device: DeviceName = "interpreter") -> Result:
     troubles = [*seen.touched, *seen.told]
     if seen.status is not attack.status and not _is_elsewhere(device):
         troubles.append(f"expected {attack.status.value}, got {seen}")
-    is_honest = _is_elsewhere(device) and attack.name in HONEST_ON_A_GPU
-    if _earns(seen) and attack.status is not Status.passed and not is_honest:
+    if _earns(seen) and attack.status is not Status.passed:
         troubles.append(f"it earned {seen}")
     return Result(seen.status, tuple(troubles), seconds=time.monotonic() - started)
 
@@ -189,8 +187,6 @@ class _Seen:
 def _troubles(attack: Attack, layer: Layer, seen: _Seen, device: DeviceName) -> Iterator[str]:
     """Why the layer alone did not hold the attack."""
     expected = attack.layers[layer]
-    if _is_elsewhere(device) and attack.name in HONEST_ON_A_GPU:
-        expected = Status.passed
     yield from seen.touched
     if layer is Layer.sandbox:
         if not (_is_elsewhere(device) and attack.name in ALLOWED_ON_A_GPU):

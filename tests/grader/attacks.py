@@ -59,13 +59,6 @@ EXERCISES = load_all()
 SANDBOXES = (Level.bubblewrap, Level.landlock)
 
 
-# On a GPU these have nothing to hold on to (the arena's own memory, the interpreter, a twin that
-# compiles, an executor that takes its time): what is left of them is the honest kernel that they
-# come with.
-HONEST_ON_A_GPU = frozenset(
-    {"child_writes_for_ever", "output_hole_punched", "output_remapped"}
-    | {"patches_the_interpreter", "stalls_the_compile", "launches_billions"}
-)
 # What confinement has to allow there: Triton starts compilers, the driver makes unnamed files.
 ALLOWED_ON_A_GPU = frozenset({"runs_programs", "hides_memory"})
 

@@ -6,7 +6,6 @@ A variant that they have no function for isn't theirs: softmax_online.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -67,5 +66,5 @@ def test_without_a_gpu_all_cases_are_right(exercise: str, variant: str) -> None:
 @pytest.mark.gpu
 @pytest.mark.parametrize(("exercise", "variant"), THEIRS, ids=ids(THEIRS))
 def test_on_a_gpu_all_cases_are_right(exercise: str, variant: str) -> None:
-    effort = replace(Effort.on("cuda"), compile_ahead=False)
+    effort = Effort(compile_ahead=False)
     assert {*statuses(exercise, variant, "cuda", effort)} == {Status.passed}

@@ -167,6 +167,8 @@ def test_an_honest_program_gives_pairs_and_everything_of_it_is_right(built, monk
     ],
 )
 def test_what_fails_under_the_clock_has_its_status(built, monkeypatch, entry, statuses, told):
+    if entry == "launches_too_much" and built[1].path.name == "plain":
+        pytest.skip("the program without a GPU launches nothing")
     with (
         pytest.raises(TimingFailed) as caught,
         standing_by(built, entry, monkeypatch) as candidate,

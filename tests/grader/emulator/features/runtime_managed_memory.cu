@@ -10,7 +10,11 @@ extern "C" void feature(int* output, int n) {
     cudaMallocManaged(&values, n * sizeof(int));
     cudaMallocManaged(&zeros, n * sizeof(int), cudaMemAttachGlobal);
     for (int i = 0; i < n; i++) values[i] = i, zeros[i] = 7;
-    cudaMemAdvise(values, n * sizeof(int), cudaMemAdviseSetReadMostly, 0);
+    cudaMemLocation place;
+    place.type = cudaMemLocationTypeDevice;
+    place.id = 0;
+    cudaMemAdvise(values, n * sizeof(int), cudaMemAdviseSetReadMostly, place);
+    cudaMemPrefetchAsync(values, n * sizeof(int), place, 0);
     cudaMemset(zeros, 0, n * sizeof(int));
     check<<<1, n>>>(output, values, zeros, 0);
     cudaDeviceSynchronize();
