@@ -30,6 +30,8 @@ def wrong(status=Status.wrong_values, pattern="all"):
 class FakeRunner:
     """Answers with what `verdict_of` says of a case, and remembers what it was asked."""
 
+    on_gpu = False
+
     def __init__(self, verdict_of):
         self.verdict_of = verdict_of
         self.asked = []
@@ -141,6 +143,7 @@ from grader.runner import CaseResult
 from grader.status import Status
 
 class Runner:
+    on_gpu = False
     def run(self, case):
         asked.append(str(case))
         return CaseResult(case, Verdict(Status.passed))
