@@ -3,6 +3,7 @@ spec is wrong; 3 the grader itself failed; 130 it was interrupted."""
 
 from __future__ import annotations
 
+import importlib
 import sys
 import traceback
 from collections.abc import Iterator, Mapping
@@ -11,33 +12,23 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, NoReturn
 
+import click
 import typer
+import typer.main
+from typer.core import TyperGroup
 
-from grader import __version__, handout, machine, pool, release, report, stubs
+from grader import __version__, machine, pool, report
 from grader import evidence as evidence_files
-from grader.batch import commands, gradescope_zip, similarity
-from grader.batch.classes import ClassError
-from grader.batch.collect import CollectError
-from grader.batch.gradebook import GradebookError
-from grader.batch.roster import RosterError
-from grader.batch.store import StoreError
-from grader.batch.tasks import TaskError, has_grader_error
-
-# BEGIN STAFF
-from grader.calibration import command as calibration
-from grader.calibration.corpus import CorpusError
-from grader.calibration.readings import CalibrationError
-
-# END STAFF
 from grader.cases import Case, CaseError, parse
-from grader.confinement import ConfinementError
 from grader.console import (
     FAILED,
     INTERRUPTED,
     USAGE,
+    CourseOption,
     GpusOption,
     JobsOption,
     OnlyOption,
+    RosterOption,
     bar,
     console,
     errors,
@@ -47,52 +38,65 @@ from grader.console import (
     writable,
     write,
 )
-from grader.doctor import examine
-from grader.evidence import Evidence, EvidenceError, VariantEvidence
-from grader.gpu_doctor import examine_gpu
-from grader.gpu_turns import GpuError, choose
+from grader.evidence import Evidence, VariantEvidence
+from grader.gpu_turns import choose
 from grader.grade import (
     PUBLIC_SEED,
     Progress,
     Session,
     Step,
-    SubmissionError,
     expect_files,
     selected,
 )
 from grader.grade import grade as grade_submission
-from grader.instruments import bench_command, plan_command
+from grader.mistakes import Mistake
 from grader.score import score
-from grader.spec import Exercise, SpecError, Variant, load_all
+from grader.spec import Exercise, Variant, load_all
 
 ROOT = Path(__file__).resolve().parent.parent
-_MISTAKES = (  # a user's, not the grader's
-    SpecError,
-    SubmissionError,
-    EvidenceError,
-    ConfinementError,
-    stubs.StubError,
-    release.ReleaseError,
-    ClassError,
-    CollectError,
-    GpuError,
-    GradebookError,
-    RosterError,
-    StoreError,
-    TaskError,
-    similarity.SimilarityError,
+# Commands that other modules hold, imported when one of them is asked for or help is.
+_ELSEWHERE = {
+    "bench": "grader.instruments.bench_command:command",
+    "plan": "grader.instruments.plan_command:command",
+    "batch": "grader.batch.commands:grade_class",
+    "regrade": "grader.batch.commands:regrade",
+    "adjust": "grader.batch.commands:adjust",
+    "export": "grader.batch.commands:export",
+    "similarity": "grader.batch.similarity:command",
+    "gradescope-zip": "grader.batch.gradescope_zip:command",
     # BEGIN STAFF
-    CalibrationError,
-    CorpusError,
+    "calibrate": "grader.calibration.command:command",
     # END STAFF
-)
+}
 
+
+class _Commands(TyperGroup):
+    """The commands of this file, and those of others by their names."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """In the order in which they are told."""
+        own = super().list_commands(ctx)
+        place = own.index("rescore") + 1
+        return [*own[:place], *_ELSEWHERE, *own[place:]]
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        """A command, imported now where it is another module's."""
+        if name not in _ELSEWHERE:
+            return super().get_command(ctx, name)
+        module, function = _ELSEWHERE[name].split(":")
+        alone = typer.Typer(add_completion=False, context_settings=_CONTEXT)
+        alone.command(name=name)(getattr(importlib.import_module(module), function))
+        return typer.main.get_command(alone)
+
+
+_CONTEXT = {"help_option_names": ["-h", "--help"]}
 app = typer.Typer(
+    cls=_Commands,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     help="Grade GPU-kernel submissions: on a GPU, or on any laptop without one.",
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings=_CONTEXT,
 )
 
 SubmissionArgument = Annotated[Path, typer.Argument(help="A folder like assignment/.")]
@@ -174,7 +178,7 @@ def check(
         if index:
             console.print()
         report.check_to_terminal(observed, console, case=str(wanted) if wanted else "")
-    if any(map(has_grader_error, seen)):
+    if any(each.has_grader_error for each in seen):
         raise typer.Exit(FAILED)
 
 
@@ -187,8 +191,8 @@ def rescore(
             help="What `grader batch --out` wrote, or `grade --evidence`.",
         ),
     ],
-    course: commands.CourseOption = None,
-    roster: commands.RosterOption = None,
+    course: CourseOption = None,
+    roster: RosterOption = None,
     yes: Annotated[bool, typer.Option("--yes", help="Of a class: write without asking.")] = False,
     json: Annotated[Path | None, typer.Option(help="Write the grade as JSON.")] = None,
     html: Annotated[Path | None, typer.Option(help="Write a report page.")] = None,
@@ -198,6 +202,8 @@ def rescore(
     ] = None,
 ) -> None:
     """Score what is stored by the specs as they are now; runs nothing."""
+    from grader.batch import commands
+
     writable(json, html, junit, gradescope)
     if commands.is_class(file):
         if json or html or junit or gradescope:
@@ -208,21 +214,8 @@ def rescore(
     _show(evidence_files.read(file), exercises, json, html, junit, gradescope)
 
 
-app.command(name="bench")(bench_command.command)
-app.command(name="plan")(plan_command.command)
-app.command(name="batch")(commands.grade_class)
-app.command()(commands.regrade)
-app.command()(commands.adjust)
-app.command()(commands.export)
-app.command(name="similarity")(similarity.command)
-app.command(name="gradescope-zip")(gradescope_zip.command)
-# BEGIN STAFF
-app.command(name="calibrate")(calibration.command)
-# END STAFF
-
-
-@app.command()
-def doctor(
+@app.command(name="doctor")
+def look_at_machine(
     gpu: Annotated[
         bool, typer.Option("--gpu", help="The GPU's state, and what it moves and computes at best.")
     ] = False,
@@ -231,12 +224,14 @@ def doctor(
     ] = False,
 ) -> None:
     """Say what this machine can grade, and what to install for the rest."""
+    from grader import doctor, gpu_doctor
+
     if again and not gpu:
         refuse("--again: expected --gpu beside it")
     if gpu:
-        examine_gpu(console, again)
+        gpu_doctor.examine_gpu(console, again)
     else:
-        examine(console)
+        doctor.examine(console)
 
 
 @app.command(name="stubs")
@@ -244,6 +239,8 @@ def write_stubs(
     force: Annotated[bool, typer.Option(help="Overwrite files that hold somebody's work.")] = False,
 ) -> None:
     """Write assignment/ from reference/: what students start from."""
+    from grader import stubs
+
     written = stubs.write_stubs(
         ROOT / "reference", ROOT / "assignment", load_all().values(), force=force
     )
@@ -260,6 +257,8 @@ def write_handout(
     ] = False,
 ) -> None:
     """Bring the tables of handout.md up to date with grader/exercises/*.yaml."""
+    from grader import handout
+
     path = ROOT / "handout.md"
     exercises = load_all()
     try:
@@ -283,6 +282,8 @@ def write_release(
     ] = None,
 ) -> None:
     """Write what students get: stubs, oracles, grader and handout; no solutions."""
+    from grader import release
+
     exercises = load_all()
     made = release.make(ROOT, exercises, known_names(exercises, only or []))
     release.write(made, out)
@@ -309,7 +310,7 @@ def main() -> None:
     """The console script: no traceback for a mistake that is the user's."""
     try:
         app()
-    except _MISTAKES as error:
+    except Mistake as error:
         errors.print(str(error), style="red", markup=False, highlight=False, soft_wrap=True)
         sys.exit(USAGE)
     except KeyboardInterrupt:
@@ -355,7 +356,7 @@ def _show(
         if path is not None:
             write(path, make(observed, grade))
     report.to_terminal(observed, replace(grade, submission=called or grade.submission), console)
-    if any(map(has_grader_error, observed.variants)):
+    if any(each.has_grader_error for each in observed.variants):
         raise typer.Exit(FAILED)
     if not observed.complete:
         raise typer.Exit(INTERRUPTED)

@@ -28,6 +28,7 @@ import psutil
 
 from grader import allowed_paths, cgroup, processes
 from grader.allowed_paths import DeviceName
+from grader.mistakes import Mistake
 from grader.syscall_filter import FilterError, compile_filter
 
 SCRATCH_BYTES = 512 << 20  # of the scratch folder, where it is in memory
@@ -38,7 +39,7 @@ _NOBODY = "65534"
 _TRIAL_PROGRAM = allowed_paths.WORKER_FOLDER / "lockdown.py"
 
 
-class ConfinementError(RuntimeError):
+class ConfinementError(Mistake, RuntimeError):
     """The confinement asked for isn't to be had here: the message says why and what to do."""
 
 

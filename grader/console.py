@@ -40,6 +40,12 @@ GpusOption = Annotated[
     str | None,
     typer.Option("--gpus", metavar="0,1", help="GPUs to use, as CUDA_VISIBLE_DEVICES has them."),
 ]
+CourseOption = Annotated[
+    Path | None, typer.Option("--course", help="course.yaml; kept for later commands.")
+]
+RosterOption = Annotated[
+    Path | None, typer.Option("--roster", help="Who is in the class: a CSV; kept, too.")
+]
 
 
 def tell(text: str, style: str = "") -> None:

@@ -23,12 +23,13 @@ from typing import Any, Literal
 
 import pydantic
 
+from grader.mistakes import Mistake
 from grader.status import Status, worst
 
 SCHEMA = 1
 
 
-class EvidenceError(ValueError):
+class EvidenceError(Mistake, ValueError):
     """An evidence file can't be read: the message names file, field, what was expected and came."""
 
 
@@ -211,6 +212,12 @@ class VariantEvidence:
     performance: PerformanceEvidence | None = None  # None where the spec asks for none
     rules_lifted: bool = False  # by the course staff: the source was not read for breaches
     memory: MemoryEvidence | None = None  # None where the spec asks for none
+
+    @property
+    def has_grader_error(self) -> bool:
+        """Whether the grader itself failed anywhere."""
+        seen = (*self.parts, self.performance, self.memory)
+        return any(part.status is Status.grader_error for part in seen if part is not None)
 
     @property
     def correctness(self) -> Status:

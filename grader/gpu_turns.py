@@ -22,6 +22,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from grader.mistakes import Mistake
+
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 FOLDER = "warpgrade-gpus"  # of the locks, with the user's number; it stays
 ON_GPU = "cuda"  # of the devices that kernels run on, the one that turns are taken on
@@ -30,7 +32,7 @@ _NAME = re.compile(r"\d+|(GPU|MIG)-[0-9A-Za-z-]+")
 _mine: tuple[str, IO[str] | None] | None = None  # this process's GPU; its lock where it owns it
 
 
-class GpuError(RuntimeError):
+class GpuError(Mistake, RuntimeError):
     """No GPU or no turn can be had; the message says why."""
 
 

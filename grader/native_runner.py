@@ -123,7 +123,7 @@ class NativeRunner(Runner):
             buffers,
             self._limits,
             self._options,
-            on_gpu=self._arena.on_gpu,
+            on_gpu=self.shares_gpu_memory,
         )
 
     @cached_property

@@ -31,6 +31,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from grader.handout import HandoutError, render
+from grader.mistakes import Mistake
 from grader.spec import Exercise
 from grader.stubs import make_stubs
 
@@ -66,7 +67,7 @@ _LINK = re.compile(
 _DRAWN = re.compile(rf"src=\"(?P<file>[\w./-]+\.(?:{_LINKED_SUFFIXES}))\"")
 
 
-class ReleaseError(ValueError):
+class ReleaseError(Mistake, ValueError):
     """A release can't be made or written: the message names the file and what was expected."""
 
 

@@ -38,6 +38,7 @@ from grader.evidence import (
     PerformanceEvidence,
     VariantEvidence,
 )
+from grader.mistakes import Mistake
 from grader.plan import Plan
 from grader.runner import CaseResult, Compiled, Runner
 from grader.runners import Runners
@@ -53,7 +54,7 @@ _EDGES_ON_A_GPU = 6  # cases of a part that was right by plan
 DIED_COMPILING = "the process that compiled the kernel for the GPU ended without an answer, twice."
 
 
-class SubmissionError(ValueError):
+class SubmissionError(Mistake, ValueError):
     """There is no such folder to grade."""
 
 

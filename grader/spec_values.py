@@ -18,6 +18,7 @@ from pydantic import BeforeValidator, ValidationInfo
 from pydantic_core import PydanticCustomError
 
 from grader.formula import FUNCTIONS
+from grader.mistakes import Mistake
 
 # Bytes per element of every dtype a spec may name.
 ITEMSIZE = {
@@ -32,7 +33,7 @@ MAX_INT = 2**31 - 1
 RESERVED = frozenset({"itemsize", "dtype", "seed", "data", "layout", *FUNCTIONS})
 
 
-class SpecError(ValueError):
+class SpecError(Mistake, ValueError):
     """A spec is wrong. `mistakes` holds one line each: file, line, key, expected and what came."""
 
     def __init__(self, mistakes: Iterable[str]) -> None:

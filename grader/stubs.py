@@ -20,6 +20,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from grader.mistakes import Mistake
+
 if TYPE_CHECKING:
     from grader.spec import Exercise
 
@@ -28,7 +30,7 @@ _COMMENT = {".py": "#", ".cu": "//"}
 _LIKE_A_MARKER = re.compile(r"(#|//|/\*)\W*(begin|end)\W*(of\W*)?solutions?\b", re.IGNORECASE)
 
 
-class StubError(ValueError):
+class StubError(Mistake, ValueError):
     """A stub can't be made or written; the message names file, line, what was expected and came."""
 
 

@@ -24,6 +24,7 @@ from grader.batch.roster import Roster
 from grader.batch.store import Store, StoredHandin
 from grader.batch.times import Times
 from grader.correctness import Effort
+from grader.mistakes import Mistake
 from grader.report import one_line
 from grader.spec import Exercise
 
@@ -32,7 +33,7 @@ T = TypeVar("T")
 _CALLED = {"course": "course", "roster": "roster", "times": "file of times"}
 
 
-class ClassError(ValueError):
+class ClassError(Mistake, ValueError):
     """What is asked of a class can't be: one line with what was expected and what came."""
 
 

@@ -35,9 +35,11 @@ from grader.batch.times import LAYOUT, judged_by
 from grader.console import (
     FAILED,
     INTERRUPTED,
+    CourseOption,
     GpusOption,
     JobsOption,
     OnlyOption,
+    RosterOption,
     errors,
     have_oracles,
     known_names,
@@ -56,12 +58,6 @@ MOST_LINES = 10  # of one kind, on the terminal; the gradebook has them all
 
 ResultsArgument = Annotated[
     Path, typer.Argument(metavar="RESULTS", help="The folder that `grader batch --out` wrote.")
-]
-CourseOption = Annotated[
-    Path | None, typer.Option("--course", help="course.yaml; kept for later commands.")
-]
-RosterOption = Annotated[
-    Path | None, typer.Option("--roster", help="Who is in the class: a CSV; kept, too.")
 ]
 TimesOption = Annotated[
     Path | None,

@@ -43,6 +43,7 @@ from grader.batch.records import (
     Student,
 )
 from grader.batch.roster import Roster
+from grader.mistakes import Mistake
 from grader.report import one_line
 from grader.score import score
 from grader.spec import Exercise
@@ -50,7 +51,7 @@ from grader.spec import Exercise
 NOTHING = "nothing handed in"
 
 
-class GradebookError(ValueError):
+class GradebookError(Mistake, ValueError):
     """A gradebook can't be made or exported: one line says of which students, and what to do."""
 
 

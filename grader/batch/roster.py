@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from grader.batch.records import Student
+from grader.mistakes import Mistake
 from grader.report import one_line
 
 GRADES = "GitHub Classroom grades"
@@ -34,7 +35,7 @@ MAX_MISTAKES = 10
 MAX_CELL = 1 << 20  # characters
 
 
-class RosterError(ValueError):
+class RosterError(Mistake, ValueError):
     """A roster can't be read: one line each with file, row, what was expected and what came."""
 
     def __init__(self, mistakes: Iterable[str]) -> None:

@@ -27,7 +27,7 @@ from grader.batch.plan import Job, Plan
 from grader.batch.progress import Silent, Watcher
 from grader.batch.schedule import Executor, Finished, InPool, Lane, Stopped
 from grader.batch.store import NAME, NewResult, Store, StoredHandin, StoreError
-from grader.batch.tasks import INTERPRETER, Result, Task, grade_in_pool, has_grader_error
+from grader.batch.tasks import INTERPRETER, Result, Task, grade_in_pool
 from grader.correctness import Effort
 
 MOST_SEEDS = 1 << 32
@@ -167,7 +167,7 @@ class _Work:
                 each.evidence,
                 self._machines.device,
                 to_measure=each.to_measure,
-                grader_failed=has_grader_error(seen[each.key]),
+                grader_failed=seen[each.key].has_grader_error,
                 seconds=each.seconds,
                 gpu_seconds=each.seconds if is_measured else 0.0,
             )

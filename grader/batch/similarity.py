@@ -29,6 +29,7 @@ from grader.batch.classes import Class
 from grader.batch.records import Handin
 from grader.batch.store import Store
 from grader.console import console, writable, write
+from grader.mistakes import Mistake
 from grader.report.message import clean, one_line
 from grader.spec import load_all
 from grader.stubs import make_stubs
@@ -51,7 +52,7 @@ CAUTION = (
 Spans = tuple[tuple[int, int], ...]
 
 
-class SimilarityError(RuntimeError):
+class SimilarityError(Mistake, RuntimeError):
     """Files can't be compared here; the message says what to install."""
 
 

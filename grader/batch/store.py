@@ -29,13 +29,14 @@ from grader.batch.records import (
     Member,
 )
 from grader.evidence import EvidenceError, VariantEvidence
+from grader.mistakes import Mistake
 
 NAME = "class.sqlite"
 BUSY_SECONDS = 20.0
 LITTLE_SPACE = 1 << 20  # bytes free: an error of the file system's is put down to that
 
 
-class StoreError(RuntimeError):
+class StoreError(Mistake, RuntimeError):
     """The file can't be used or written; the message names it and says what to do."""
 
 

@@ -25,6 +25,7 @@ from grader.allowed_paths import DeviceName
 from grader.batch.keys import NO_FILE, Conditions, Keys
 from grader.correctness import Effort
 from grader.evidence import MemoryEvidence, PartEvidence, PerformanceEvidence, VariantEvidence
+from grader.mistakes import Mistake
 from grader.session import Progress, Session, Step
 from grader.spec import Exercise, Variant
 from grader.status import Status
@@ -35,7 +36,7 @@ STUCK_SECONDS = 3600.0  # without a case done: far beyond what limits of CPU tim
 STUCK_EXIT = 75
 
 
-class TaskError(RuntimeError):
+class TaskError(Mistake, RuntimeError):
     """The task can't be done here; the message says why and what to do."""
 
 
@@ -199,12 +200,6 @@ def given_up(task: Task, reason: str) -> list[Result]:
             seen = replace(seen, parts=parts, performance=timed, memory=counted)
             results.append(Result(wanted.key, evidence_files.variant_to_json(seen)))
     return results
-
-
-def has_grader_error(evidence: VariantEvidence) -> bool:
-    """Whether the grader itself failed anywhere in the evidence."""
-    seen = (*evidence.parts, evidence.performance, evidence.memory)
-    return any(part.status is Status.grader_error for part in seen if part is not None)
 
 
 def _result(session: Session, wanted: Wanted, on_step: Progress) -> Result:

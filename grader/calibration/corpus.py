@@ -45,6 +45,7 @@ from typing import Annotated, Literal
 import pydantic
 import yaml
 
+from grader.mistakes import Mistake
 from grader.spec import Variant
 from grader.status import Status
 
@@ -57,7 +58,7 @@ Language = Literal["triton", "cuda"]
 Name = Annotated[str, pydantic.Field(pattern=r"^[a-z][a-z0-9_]*$")]
 
 
-class CorpusError(ValueError):
+class CorpusError(Mistake, ValueError):
     """An entry of the corpus is wrong; the message names file, entry and what was expected."""
 
 

@@ -15,6 +15,7 @@ import pydantic
 from grader.calibration import corpus
 from grader.calibration.corpus import Submission
 from grader.evidence import PerformanceEvidence, Yardstick
+from grader.mistakes import Mistake
 from grader.spec import Exercise, Variant
 
 _RUNG = re.compile(r"(?P<ladder>\w+)_v(?P<number>\d+)")
@@ -24,7 +25,7 @@ Told = Callable[[str], None]
 Kept = Callable[["Readings"], None]
 
 
-class CalibrationError(ValueError):
+class CalibrationError(Mistake, ValueError):
     """Nothing can be calibrated: one line says why."""
 
 

@@ -10,9 +10,10 @@ from pathlib import Path
 
 from grader.batch.collect import archives, files
 from grader.batch.collect.files import Item, Listing, Unreadable
+from grader.mistakes import Mistake
 
 
-class CollectError(ValueError):
+class CollectError(Mistake, ValueError):
     """There is no such source, or it has none of the layouts; the message is one line."""
 
 

@@ -1,0 +1,57 @@
+"""`grader plan`: what each solution asks of the GPU is shown, on a machine without one."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from typer.testing import CliRunner
+
+from grader import cli, native
+from grader.spec import load_all
+from tests.grader.small_exercise import ROOT
+
+EXERCISES = load_all()
+
+
+def shown(*words: str, columns: int = 100) -> str:
+    """What `grader plan` prints of the solutions."""
+    line = ["plan", *words, "--submission", str(ROOT / "reference")]
+    result = CliRunner(env={"COLUMNS": str(columns)}).invoke(cli.app, line)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+@pytest.mark.parametrize("name", ["silu", "copy_first_column", "flash_attention"])
+def test_each_variant_of_an_exercise_is_planned(name: str):
+    if reason := native.why_not("emulator"):
+        pytest.skip(reason)
+    told = shown(name)
+    for variant in EXERCISES[name].variants.values():
+        part = told.split(f"{name}/{variant.name}:")[1].split("\n\n")[0]
+        assert re.search(rf"{variant.entry} (launches|asks for) ", part), part
+        assert re.search(rf"\b{variant.file}:\d+", part), part
+
+
+def test_a_launch_names_grid_arguments_constants_and_line():
+    told = " ".join(shown("silu/triton", "--case", "n=5000 dtype=float16").split())
+    assert "silu_kernel on 3 programs: x, out, 5000; BLOCK=2048, 8 warps silu.py:" in told
+
+
+def test_a_narrow_window_cuts_no_line_off():
+    told = shown("gemm/triton_v3", columns=60)
+    table = [line for line in told.splitlines()[2:] if line.strip()]
+    assert max(map(len, table)) <= 60 and "GROUP_SIZE_M=8" in told
+
+
+def test_the_plan_is_written_as_json(tmp_path):
+    path = tmp_path / "plan.json"
+    shown("silu/triton", "--json", str(path))
+    assert json.loads(path.read_text())["language"] == "triton"
+
+
+def test_a_mistake_is_told_in_a_line():
+    line = ["plan", "silu/triton", "--case", "n=0", "--submission", str(ROOT / "reference")]
+    result = CliRunner().invoke(cli.app, line)
+    assert result.exit_code == 2 and "--case" in result.output + (result.stderr or "")
