@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import subprocess
@@ -17,6 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from grader import confinement, machine, native
+from grader.emulator.toolchain import cache_root
 from grader.sandbox import Sandbox
 from grader.supervision import Limits, SandboxError
 
@@ -234,6 +236,17 @@ def look_confinement() -> Finding:
     return Finding("confinement", "yes" if chosen.is_enough else "part", found, advice.strip())
 
 
+def look_cache() -> Finding:
+    """What is kept between runs, and where."""
+    root = cache_root()
+    sizes = []
+    for path in root.rglob("*"):
+        with contextlib.suppress(OSError):  # another process may be clearing it up
+            sizes.append(path.stat().st_size if path.is_file() else 0)
+    held = f"{sum(sizes) / 1e6:.0f} MB of compiled kernels and of the emulator in {root}"
+    return Finding("cache", "yes", f"{held}; delete it whenever you like")
+
+
 _LOOKS: tuple[Callable[[], Finding], ...] = (
     look_python,
     look_plans,
@@ -244,6 +257,7 @@ _LOOKS: tuple[Callable[[], Finding], ...] = (
     look_compilers,
     look_cuda,
     look_confinement,
+    look_cache,
 )
 
 

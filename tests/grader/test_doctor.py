@@ -23,6 +23,15 @@ def told(monkeypatch, *findings: Finding, width: int = 60) -> str:
     return text.getvalue()
 
 
+def test_the_cache_is_told_with_its_size_and_place(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert doctor.look_cache().found.startswith("0 MB")
+    (tmp_path / "warpgrade").mkdir()
+    (tmp_path / "warpgrade" / "kernels.sqlite").write_bytes(b"x" * 7_400_000)
+    assert doctor.look_cache().found.startswith("7 MB of compiled kernels and of the emulator in ")
+    assert str(tmp_path / "warpgrade") in doctor.look_cache().found
+
+
 def findings(**changes: str) -> list[Finding]:
     """Findings of a laptop that has all but a GPU, with some states changed."""
     states = {
