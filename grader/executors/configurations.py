@@ -13,6 +13,7 @@ from collections.abc import Collection, Sequence
 from grader import hostile
 from grader.cases import Case
 from grader.plan import Launch, Plan, Specialisation, Step
+from grader.worker.compile import tuned
 
 MAX_TRIED = 64  # configurations that one case is run with
 _MAX_WORDS = 120  # characters of a configuration's name
@@ -39,6 +40,19 @@ def names_of(plan: Plan) -> list[str]:
         longest = max(longest, same, key=len)
         trials = []
     return _names(longest) if len(longest) > 1 else []
+
+
+def fitting(plan: Plan) -> set[str]:
+    """The configurations that a planner has compiled to see whether a GPU can hold them.
+
+    That is the first of each tuning, by tuned.key_of. Other planners take the planner's word: what
+    doesn't fit all the same fails when it becomes a cubin.
+    """
+    first: dict[int, Specialisation] = {}
+    for step in (each for call in plan.calls for each in call):
+        if isinstance(step, Launch) and step.trial >= 0:
+            first.setdefault(step.trial, _kernel(plan, step))
+    return {tuned.key_of(vars(each)) for each in first.values()}
 
 
 def steps(

@@ -7,6 +7,7 @@ submission's text. What the planner says is a plan, which is held to the rules b
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -61,6 +62,7 @@ class PlannedTritonRunner(Runner):
         self._plan_limits = plan.Limits(device_bytes=self._limits.memory_bytes)
         self._planner: Worker | None = None
         self._planned_already = False  # whether the planner at hand has made a plan
+        self._fitting: set[str] = set()  # configurations that planners have found to fit a GPU
         self._keeps_state = False  # whether each plan takes a planner of its own
         self._kernels = Kernels(self._spawn_compiler, path.parent, kept)
         self._known: set[str] = set()  # kernels that the executor at hand has
@@ -187,7 +189,8 @@ class PlannedTritonRunner(Runner):
         if failure is not None:
             return replace(failure, case=case)
         was_fresh, self._planned_already = not self._planned_already, True
-        answer = self._planner.ask_at_length(Operation.plan, arguments)
+        document = json.dumps({"fitting": sorted(self._fitting)}).encode() if was_fresh else b""
+        answer = self._planner.ask_at_length(Operation.plan, arguments, document=document)
         if not was_fresh and relies_on_others(answer):
             self._keeps_state = True
             return self.plan_of(case, arguments)
@@ -197,7 +200,9 @@ class PlannedTritonRunner(Runner):
         if answer.code is not Code.ok:
             return self._from_planners_refusal(case, answer)
         try:
-            return plan.read(answer.text, _bytes_of(arguments), self._plan_limits)
+            made = plan.read(answer.text, _bytes_of(arguments), self._plan_limits)
+            self._fitting |= configurations.fitting(made)
+            return made
         except plan.PlanError as error:
             what = f"its launcher asks for what can't be planned: {hostile.clean(str(error))}."
             return CaseResult(case, Verdict(Status.launch_error, what), observed_by="worker")

@@ -53,7 +53,7 @@ def serve(requests: socket.socket, message: dict[str, Any], buffers: list[memory
 
 
 def _planner(message: dict[str, Any], _: list[memory.Buffer]) -> dict[Operation, Handler]:
-    from .planner import host
+    from .planner import autotuning, host
 
     path = Path(message["path"])
     planner = host.Planner(str(path), message["entry"], str(path.parent))
@@ -63,7 +63,8 @@ def _planner(message: dict[str, Any], _: list[memory.Buffer]) -> dict[Operation,
         gc.freeze()
         return {}
 
-    def plan(request: Request, _: bytes) -> Any:
+    def plan(request: Request, document: bytes) -> Any:
+        autotuning.take_as_fitting(json.loads(document)["fitting"] if document else ())
         return _refusing(lambda: planner.plan(request.arguments))
 
     return {Operation.load: load, Operation.plan: plan}

@@ -11,6 +11,7 @@ import os
 import re
 import tempfile
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -78,23 +79,14 @@ def _read(ttir: str) -> Any:
 def build(module: Any, chosen: Any) -> dict:
     """Run the backend's stages on a module of TTIR, up to the cubin.
 
-    It stops before it writes PTX for what can't be launched: a kernel with far too large blocks
-    would keep the assembler busy for half a minute. Raises what Triton raises, OutOfResources too.
+    Raises what Triton raises, OutOfResources too.
     """
-    threads = chosen.num_warps * _WARP
-    if threads > options.MAX_THREADS:
-        raise OutOfResources(threads, options.MAX_THREADS, "threads")
-    backend = make_backend(options.TARGET)
-    stages: dict[str, Any] = {}
-    backend.add_stages(stages, chosen, Language.TRITON)
-    metadata: dict[str, Any] = {"target": options.TARGET, **vars(chosen)}
-    assembly: dict[str, Any] = {}
-    for stage, compile_stage in stages.items():
-        if stage == "ptx" and metadata["shared"] > options.MAX_SHARED_BYTES:
-            raise OutOfResources(metadata["shared"], options.MAX_SHARED_BYTES, "shared memory")
-        module = compile_stage(module, metadata)
-        # As text now: the next stage changes the module in place.
-        assembly[stage] = module if isinstance(module, str | bytes) else str(module)
+    metadata: dict[str, Any] = {}
+    # As text now: the next stage changes the module in place.
+    assembly = {
+        stage: made if isinstance(made, str | bytes) else str(made)
+        for stage, made in _stages(module, chosen, metadata)
+    }
     used = resources(assembly["cubin"])
     return {
         "name": metadata["name"],
@@ -105,6 +97,41 @@ def build(module: Any, chosen: Any) -> dict:
         "global_scratch_size": metadata.get("global_scratch_size", 0) or 0,
         "asm": assembly,
     }
+
+
+def check_fit(module: Any, chosen: Any) -> None:
+    """Raises what `build` does for a kernel that needs more than the GPU has: in half of its time.
+
+    What a kernel needs is known before PTX is written.
+    """
+    metadata: dict[str, Any] = {}
+    next(stage for stage, _ in _stages(module, chosen, metadata) if stage == "llir")
+    _expect_shared(metadata["shared"])
+
+
+def _stages(module: Any, chosen: Any, metadata: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """The backend's stages, one after another: name and what it made. `metadata` is filled in.
+
+    It stops before it writes PTX for what can't be launched: a kernel with far too large blocks
+    would keep the assembler busy for half a minute.
+    """
+    threads = chosen.num_warps * _WARP
+    if threads > options.MAX_THREADS:
+        raise OutOfResources(threads, options.MAX_THREADS, "threads")
+    backend = make_backend(options.TARGET)
+    stages: dict[str, Any] = {}
+    backend.add_stages(stages, chosen, Language.TRITON)
+    metadata |= {"target": options.TARGET, **vars(chosen)}
+    for stage, compile_stage in stages.items():
+        if stage == "ptx":
+            _expect_shared(metadata["shared"])
+        module = compile_stage(module, metadata)
+        yield stage, module
+
+
+def _expect_shared(size: int) -> None:
+    if size > options.MAX_SHARED_BYTES:
+        raise OutOfResources(size, options.MAX_SHARED_BYTES, "shared memory")
 
 
 def too_large(name: str, error: OutOfResources) -> CompileFailure:

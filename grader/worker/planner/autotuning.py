@@ -6,19 +6,19 @@ Triton's Autotuner is real; what it times configurations with is replaced.
 from __future__ import annotations
 
 import itertools
-import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import triton.testing
 from triton.runtime import autotuner
 
+from ..compile import tuned
 from . import fake_tensors
 from .notes import note
 
 _ticks = itertools.count(1)
 _tuners: list[Any] = []  # that are choosing, the innermost last
-_fitting: set[str] = set()  # configurations of kernels that have compiled
+_fitting: set[str] = set()  # configurations of kernels that have compiled, by tuned.key_of
 _tuned: tuple[Any, set[int]] = (None, set())  # a plan's recorder, and who has chosen in that plan
 
 
@@ -27,29 +27,22 @@ def is_undecided(trial: int) -> bool:
     return trial >= 0 and trial not in fake_tensors.recorder.decided
 
 
-def is_known_to_fit(function: Any, described: dict) -> bool:
+def is_known_to_fit(described: dict) -> bool:
     """Whether a configuration of a kernel has compiled before, for arguments of these types.
 
-    Compiling takes seconds, and a tuner chooses anew in each plan. What Triton knows of numbers
-    and addresses (that they are 1, or aligned) is left out: every configuration is run anyway.
+    Compiling takes seconds, and a tuner chooses anew in each plan.
     """
-    return _configuration(function, described) in _fitting
+    return tuned.key_of(described) in _fitting
 
 
-def note_fitting(function: Any, described: dict) -> None:
+def note_fitting(described: dict) -> None:
     """A configuration of a kernel has compiled: the GPU has what it needs."""
-    _fitting.add(_configuration(function, described))
+    _fitting.add(tuned.key_of(described))
 
 
-def _configuration(function: Any, described: dict) -> str:
-    signature, constants = described["signature"], described["constants"]
-    fixed = [each.name for each in function.params if each.is_constexpr]
-    key = (
-        [described[name] for name in ("function", "hash", "options")],
-        [constants.get(name) for name in fixed],
-        {name: kind for name, kind in signature.items() if str(kind).startswith("*")},
-    )
-    return json.dumps(key, sort_keys=True, default=str)
+def take_as_fitting(keys: Iterable[str]) -> None:
+    """Configurations, by tuned.key_of, that other planners have compiled."""
+    _fitting.update(keys)
 
 
 def decide(trial: int) -> None:

@@ -19,7 +19,7 @@ import linecache
 import sys
 import traceback
 import types
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,17 +40,12 @@ _LONGEST = 2000  # characters of a message
 _NO_MEMORY = "DefaultCPUAllocator: can't allocate memory"  # what torch says of the host's
 
 
-def install(compile_elsewhere: Callable[[dict], dict] | None = None) -> None:
-    """Make torch and triton of this process those of a planner. Not to be undone.
-
-    `compile_elsewhere` takes a specialisation and gives what the backend says of it (see
-    compile/backend.py); without it, kernels whose metadata is asked for are compiled here.
-    """
+def install() -> None:
+    """Make torch and triton of this process those of a planner. Not to be undone."""
     triton.knobs.runtime.interpret = False
     fake_tensors.install()
     torch_cuda.install()
     triton_driver.install()
-    triton_driver.compile_elsewhere = compile_elsewhere
     torch.compile = _uncompiled
     torch.nn.Module.compile = lambda self, *args, **kwargs: None
     warm_up.run()

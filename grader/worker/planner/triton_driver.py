@@ -16,7 +16,8 @@ from triton.compiler import make_backend
 from triton.compiler.errors import CompileTimeAssertionFailure
 from triton.runtime.errors import OutOfResources, PTXASError
 
-from ..compile import options
+from ..compile import backend, messages, options
+from ..compile.frontend import lower
 from ..compile.options import TARGET
 from . import autotuning, fake_tensors, torch_cuda
 from .errors import KernelError, Unsupported
@@ -32,8 +33,6 @@ _FORMATS = {
 
 # Set by the process's planner.
 describer: Describer | None = None
-# Compiles a specialisation elsewhere: (specialisation) -> the backend's answer, as a dictionary.
-compile_elsewhere: Callable[[dict], dict] | None = None
 
 
 class Utilities:
@@ -124,8 +123,13 @@ class PlannedKernel:
     def compiled(self) -> dict:
         """The backend's answer. Raises what Triton raises for a kernel that doesn't compile."""
         if self._compiled is None:
-            self._compiled = _compile(self.src, self.options, self.described)
+            self._compiled = _compiled(self.src, self.options, self.described, backend.build)
         return self._compiled
+
+    def _check_fit(self) -> None:
+        """Raises what Triton raises for a kernel that needs more than the GPU has."""
+        if self._compiled is None:
+            _compiled(self.src, self.options, self.described, backend.check_fit)
 
     @property
     def metadata(self) -> Any:
@@ -159,9 +163,9 @@ class PlannedKernel:
         grid = [int(each) for each in (x, y, z)]
         _check_grid(self.name, grid)
         if autotuning.is_undecided(recorder.trial):
-            if not autotuning.is_known_to_fit(self.src.fn, self.described):
-                _ = self.compiled  # an autotuner passes over what needs more than the GPU has
-            autotuning.note_fitting(self.src.fn, self.described)
+            if not autotuning.is_known_to_fit(self.described):
+                self._check_fit()  # an autotuner passes over what needs more than the GPU has
+            autotuning.note_fitting(self.described)
             autotuning.decide(recorder.trial)
         arguments: list[dict] = []
         for name, kind, value in zip(
@@ -292,20 +296,8 @@ def _descriptor(value: Any) -> dict:
     }
 
 
-def _compile(source: Any, chosen: Any, described: dict) -> dict:
-    """Compile a kernel, elsewhere if there is such a service. Raises Triton's exceptions."""
-    if compile_elsewhere is not None:
-        answer = compile_elsewhere(described)
-        if "error" in answer:
-            failure = answer["error"]
-            if failure.get("autotuner_skips"):
-                raise OutOfResources(failure["message"], "", "of the configuration")
-            raise KernelError(failure["message"], failure.get("line", 0))
-        return answer
-    from ..compile import messages
-    from ..compile.backend import build
-    from ..compile.frontend import lower
-
+def _compiled(source: Any, chosen: Any, described: dict, build: Callable[[Any, Any], Any]) -> Any:
+    """What `build` makes of a kernel's TTIR. Raises Triton's exceptions."""
     with messages.captured_stderr() as diagnostics:
         try:
             return build(lower(source, chosen), chosen)
