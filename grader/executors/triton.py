@@ -288,7 +288,7 @@ class PlannedTritonRunner(Runner):
     def _planned(self, case: Case, arguments: Sequence[Argument]) -> Plan | CaseResult:
         """The plan of a case, held to the rules."""
         is_first = case.dtype not in self._compared
-        if is_first:
+        if is_first and self._planned_already:
             self._drop_planner()
         made = self.plan_of(case, arguments)
         if isinstance(made, CaseResult):

@@ -41,7 +41,7 @@ FOR_THE_RARE = replace(BRIEF, edges=20, drawn=8, reruns=10, enough=None)
 FOR_CHANCE = replace(FOR_THE_RARE, reruns=30)
 
 
-LIMITS_OF_A_HANG = Limits(seconds=2.0)  # on a GPU times runner.GPU_TIME_FACTOR
+LIMITS_OF_A_HANG = Limits(seconds=1.0)  # on a GPU times runner.GPU_TIME_FACTOR
 
 
 def dtypes_tried(submission: corpus.Submission, every: tuple[str, ...]) -> tuple[str, ...]:
