@@ -211,8 +211,9 @@ class Kernels:
         if len(self._translated) >= MAX_SPECIALISATIONS:
             return Failure(
                 None,
-                f"it launches more than {MAX_SPECIALISATIONS} specialisations of kernels: "
-                "which constants differ from case to case?",
+                f"its cases need more than {MAX_SPECIALISATIONS:,} specialisations of kernels, the "
+                "most that are compiled here: which constants differ from case to case?",
+                {"kind": "not_modelled"},  # a GPU may well run them all
             )
         if self.budget.seconds <= 0:
             return Failure(None, "its kernels take the compiler too long, all of them together.")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,13 +18,13 @@ from grader import hostile, plan, triton_memory, triton_report
 from grader.arena import Placed
 from grader.cases import Case
 from grader.compare import Verdict
-from grader.executors import configurations
+from grader.executors import configurations, refusals
 from grader.executors.execution import Execution, Manner, launched
 from grader.executors.kept import KeptBuilds
 from grader.executors.kernels import Failure, Kernel, Kernels, PendingAssembly, facts
 from grader.executors.planners import SECOND_CALL, relies_on_others
 from grader.plan import Plan
-from grader.runner import MAX_DETAIL, CaseResult, Compiled, Runner
+from grader.runner import CaseResult, Compiled, Runner
 from grader.sandbox import Sandbox
 from grader.spec import Exercise, Variant
 from grader.status import Status
@@ -298,7 +298,7 @@ class PlannedTritonRunner(Runner):
             if (differs := self._compare_planners(case, arguments, made)) is not None:
                 return differs
         if broken := plan.violations(plan.allow(made, self._allowed), self._allowed):
-            return _from_violation(case, broken[0])
+            return refusals.from_violation(case, broken[0])
         return plan.allow(made, self._allowed)
 
     def _compare_planners(
@@ -319,7 +319,7 @@ class PlannedTritonRunner(Runner):
 
     def _answered(self, case: Case, answer: Reply) -> CaseResult | None:
         if answer.code is Code.raised:
-            return _from_executor(case, hostile.fields(answer))
+            return refusals.from_executor(case, hostile.fields(answer))
         told = super()._answered(case, answer)
         if told is not None or self._on_report is None:
             return told
@@ -383,7 +383,7 @@ class PlannedTritonRunner(Runner):
                 message = hostile.one_line(hostile.text(refused, "message"))
                 what = f"the kernel runs, but the compiler for the GPU refuses it: {message}"
                 case = self._launched.get(kernel.name)
-                return Compiled(_refused_by_compiler(case, what, refused))
+                return Compiled(refusals.of_compiler(case, what, refused))
         self._kernels.keep(pending)
         return Compiled()
 
@@ -430,35 +430,11 @@ class PlannedTritonRunner(Runner):
         if failure.answer is not None and not failure.message:
             return self._from_refusal(case, failure.answer)
         what = f"the kernel can't be compiled: {failure.message}"
-        return _refused_by_compiler(case, what, failure.fields)
+        return refusals.of_compiler(case, what, failure.fields)
 
     def _nonsense(self, case: Case) -> CaseResult:
         what = "its process gave the grader a report that makes no sense."
         return CaseResult(case, Verdict(Status.crashed, what))
-
-
-def _from_executor(case: Case, fields: Mapping[str, Any]) -> CaseResult:
-    """Why the executor ended a plan that was read and held to the rules."""
-    message = hostile.one_line(hostile.text(fields, "message"))
-    if hostile.text(fields, "kind") == "limit":
-        what = f"its kernels ask for more than is executed without a GPU: {message}."
-        status = Status.timed_out
-    else:
-        status, what = Status.crashed, f"its plan can't be executed: {message}."
-    return CaseResult(case, Verdict(status, what), hostile.line(fields), "", "worker")
-
-
-def _from_violation(case: Case, broken: plan.Violation) -> CaseResult:
-    verdict = Verdict(Status.policy_violation, f"{broken.what} (rule: {broken.rule}).", "computed")
-    return CaseResult(case, verdict, broken.line or None, "", "worker", broken.instead)
-
-
-def _refused_by_compiler(case: Case | None, what: str, fields: Mapping[str, Any]) -> CaseResult:
-    """A compile error, or what the executor has no model of; `fields` are the compiler's words."""
-    lacking = fields.get("kind") == "not_modelled"
-    status = Status.not_measured if lacking else Status.compile_error
-    detail = hostile.text(fields, "excerpt")[:MAX_DETAIL]
-    return CaseResult(case, Verdict(status, what), hostile.line(fields), detail, "worker")
 
 
 def _bytes_of(arguments: Sequence[Argument]) -> list[int | None]:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 import pytest
 
 from grader.cases import Case
-from grader.executors import PlannedTritonRunner, configurations
+from grader.executors import PlannedTritonRunner, configurations, kernels
 from grader.runner import CaseResult
 from grader.sandbox import Sandbox
 from grader.status import Status
+from grader.supervision import Worker
+from grader.worker.protocol import Operation
 from tests.grader.planned import SPECS, case, results
 
 TUNED = """
@@ -96,6 +99,45 @@ def test_configurations_are_named_by_what_differs(sandbox):
         names = configurations.names_of(runner.plan)
     assert names == ["BLOCK=64 num_warps=1", "BLOCK=128", "BLOCK=256"]  # 4 warps are the default
     assert configurations.label(1, names) == "configuration 2 of 3 (BLOCK=128)"
+
+
+def test_a_case_translates_the_configuration_that_it_runs(sandbox, monkeypatch):
+    translated: list[int] = []
+    ask = kernels.Kernels._ask
+    monkeypatch.setattr(
+        kernels.Kernels,
+        "_ask",
+        lambda self, key, wanted: (
+            translated.append(wanted.constants["BLOCK"]),
+            ask(self, key, wanted),
+        )[1],
+    )
+    cases = [case("float32", n=n) for n in (100, 1)]  # n=1 is a constant: each has its own kernels
+    assert all(each.verdict.passed for each in run(sandbox, tuned(), *cases))
+    of_second = [64, 128, 256][configurations.first_for(cases[1], 3)]
+    assert sorted(translated[:3]) == [64, 128, 256] and translated[3:] == [of_second]
+
+
+def test_a_planner_takes_another_ones_word_that_a_configuration_fits(sandbox, monkeypatch):
+    documents: list[bytes] = []
+    ask = Worker.ask_at_length
+
+    def asked(self, operation, arguments=(), document=b"", **more):
+        if operation is Operation.plan:
+            documents.append(document)
+        return ask(self, operation, arguments, document=document, **more)
+
+    monkeypatch.setattr(Worker, "ask_at_length", asked)
+    assert run(sandbox, tuned(), case("float32", n=100))[0].verdict.passed
+    first, second = (json.loads(each)["fitting"] for each in documents)
+    assert first == [] and len(second) == 1
+
+
+def test_more_specialisations_than_are_compiled_here_are_not_measured(sandbox, monkeypatch):
+    monkeypatch.setattr(kernels, "MAX_SPECIALISATIONS", 2)
+    [result] = run(sandbox, tuned(), case("float32", n=100))
+    assert result.status is Status.not_measured
+    assert "more than 2 specialisations" in result.verdict.what
 
 
 def test_cases_are_spread_over_configurations():
