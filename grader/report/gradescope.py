@@ -114,7 +114,8 @@ def _text(variant: VariantScore, check: CheckScore, seen: VariantEvidence | None
         return result
     counted = summary.counted_parts(variant, seen)
     own = tuple(part for part in counted.parts if part.size_class == check.name)
-    messages = merged_messages(VariantEvidence(seen.exercise, seen.variant, seen.file, parts=own))
+    of_class = VariantEvidence(seen.exercise, seen.variant, seen.file, parts=own)
+    messages = merged_messages(of_class)
     paragraphs = [
         "\n\n".join(
             filter(
@@ -124,7 +125,11 @@ def _text(variant: VariantScore, check: CheckScore, seen: VariantEvidence | None
         )
         for each in messages
     ]
-    return "\n\n".join((result, *paragraphs))
+    printed = [
+        clean(f"Printed by kernels for {case}:\n{text}")
+        for case, text in summary.printed(of_class)[: summary.SHOWN_PRINTS]
+    ]
+    return "\n\n".join((result, *paragraphs, *printed))
 
 
 def _output(

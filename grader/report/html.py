@@ -60,6 +60,7 @@ def _exercise(exercise: ExerciseScore, seen: dict[tuple[str, str], Any]) -> dict
                 "timing": _timing(found.performance) if found else "",
                 "roofline": _roofline(found.performance) if found else [],
                 "memory": summary.memory_rows(found) if found else [],
+                "printed": summary.printed(found)[: summary.SHOWN_PRINTS] if found else [],
             }
         )
     return {"score": exercise, "points": summary.exercise_points(exercise), "variants": variants}

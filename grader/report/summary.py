@@ -258,6 +258,9 @@ def errors_in(seen: VariantEvidence) -> list[tuple[str, str]]:
     return [(f"{name}: {listing(where)}", text) for text, where in found.items()]
 
 
+SHOWN_PRINTS = 2  # cases in which kernels printed, of those that a report shows
+
+
 def printed(seen: VariantEvidence) -> list[tuple[str, str]]:
     """(case, what its kernels printed) of each part in which they did; clean text."""
     found = dict.fromkeys(part.printed for part in seen.parts if part.printed is not None)

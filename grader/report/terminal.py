@@ -31,7 +31,6 @@ from grader.status import Status, worst
 WIDEST = 96  # columns; longer lines are hard to read
 SHOWN_FAILURES = 4  # kinds of failure per variant; all of them are in the other reports
 SHOWN_LINES = 12  # of the lines that use memory, and of what kernels print
-SHOWN_PRINTS = 2  # cases in which kernels printed, per variant
 NAME_WIDTH = 20  # columns; the same in every table, so that they line up
 DETAIL_SHOWN = 1500  # characters of a traceback or compiler output
 
@@ -226,7 +225,7 @@ def _timing(seen: VariantEvidence, console: Console) -> None:
 
 def _printed(seen: VariantEvidence, console: Console) -> None:
     """What kernels printed, in a few cases."""
-    for case, text in summary.printed(seen)[:SHOWN_PRINTS]:
+    for case, text in summary.printed(seen)[: summary.SHOWN_PRINTS]:
         console.print()
         heading = one_line(f"{seen.exercise}/{seen.variant}: printed by kernels for {case}")
         _print(console, heading, "bold")

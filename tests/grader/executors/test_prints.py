@@ -109,3 +109,21 @@ def test_the_json_report_has_it():
     written = json.loads(report.to_json(evidence, grade))
     text = json.dumps(written)
     assert '"printed": {"case": "n=3 dtype=float32 seed=1", "text": "n is 3"}' in text
+
+
+def printed_by(said: str) -> tuple[Evidence, score.GradeScore]:
+    part = PartEvidence("float32", "ragged", Status.passed, 3, printed=Printed("n=3 seed=1", said))
+    evidence = Evidence("x", 1, (VariantEvidence("silu", "triton", "silu.py", parts=(part,)),))
+    return evidence, score.score(evidence, {"silu": SPECS["silu"]})
+
+
+def test_the_html_report_has_it_escaped():
+    page = report.to_html(*printed_by("n is 3 <b>bold</b>\x1b[31m"))
+    assert "Printed by kernels for n=3<" in page
+    assert "n is 3 &lt;b&gt;bold&lt;/b&gt;" in page and "\x1b" not in page
+
+
+def test_gradescope_has_it_in_the_size_classs_own_test():
+    tests = json.loads(report.to_gradescope(*printed_by("n is 3")))["tests"]
+    having = [each["name"] for each in tests if "n is 3" in each["output"]]
+    assert len(having) == 1 and "ragged" in having[0]
