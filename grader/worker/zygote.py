@@ -41,6 +41,7 @@ import socket
 import sys
 import tempfile
 import traceback
+from collections.abc import Iterator
 
 from . import lockdown
 
@@ -49,6 +50,7 @@ PR_SET_CHILD_SUBREAPER = 36
 PR_SET_NO_NEW_PRIVS = 38
 MAX_DESCRIPTORS = 8
 MAX_FILE_BYTES = 256 << 20
+_IDLE_MILLISECONDS = 5  # without a message, before a step of other work is done
 MAX_PROCESSES = 256  # and threads, of one submission
 
 
@@ -73,13 +75,26 @@ def main(control_fd: int, kind: str, plan: dict) -> None:
     children: dict[int, tuple[int, int]] = {}  # pid -> (id, pidfd)
     poller = select.poll()
     poller.register(control, select.POLLIN)
+    idle_work = _idle_work(kind)
     while True:
-        for fd, _ in poller.poll():
+        ready = poller.poll(_IDLE_MILLISECONDS if idle_work else None)
+        if not ready and next(idle_work, None) is None:
+            idle_work = None
+        for fd, _ in ready:
             if fd == control.fileno():
                 if not _spawn(control, children, poller, kind, plan):
                     return
             else:
                 _reap(control, children, poller, fd)
+
+
+def _idle_work(kind: str) -> Iterator[int] | None:
+    """What is done in small steps while nothing is asked for."""
+    if kind != "plans":  # the others fork seldom, or have little to copy
+        return None
+    from . import huge_pages
+
+    return huge_pages.gathering()
 
 
 def _import_frameworks(kind: str) -> None:
