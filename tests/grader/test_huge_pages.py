@@ -10,6 +10,7 @@ import pytest
 
 from grader.sandbox import Sandbox
 from grader.supervision import Limits
+from grader.worker import huge_pages
 
 HUGE = "AnonHugePages"
 
@@ -34,3 +35,11 @@ def test_an_idle_fork_server_gathers_its_memory_and_still_forks():
             pytest.skip("this kernel gathers no pages")
         for role in ("planner", "compiler", "executor"):
             sandbox.worker(path, "silu", (), Limits(), role=role).close()
+
+
+def test_where_there_is_no_proc_nothing_is_gathered(monkeypatch):
+    def missing(path: Path) -> str:
+        raise FileNotFoundError(path)
+
+    monkeypatch.setattr(Path, "read_text", missing)
+    assert list(huge_pages.gathering()) == []
