@@ -83,6 +83,10 @@ class _Search:
                 self.smallest[result.status] = result
         return result
 
+    def expect(self, cases: Sequence[Case]) -> None:
+        """Tell the runner which cases are run next, in order."""
+        self.runner.expect([each for each in dict.fromkeys(cases) if each not in self.results])
+
     @property
     def seconds(self) -> float:
         """How long to look for a failure."""
@@ -92,10 +96,6 @@ class _Search:
     def failed(self) -> int:
         """Cases that did not pass."""
         return sum(not result.verdict.passed for result in self.results.values())
-
-
-class _Stop(BaseException):
-    """Ends hypothesis's run; as a BaseException it passes through it untouched."""
 
 
 def check(
@@ -190,6 +190,7 @@ def _look(search: _Search, on_case: Callable[[], None], chosen: Sequence[Case] |
     deadline = math.inf
     costly = 0
     edges = spread(search.space.edges(), search.effort.edges) if chosen is None else chosen
+    search.expect(edges)
     for case in edges:
         if time.monotonic() > deadline:
             return _out_of_time(search)
@@ -204,8 +205,16 @@ def _look(search: _Search, on_case: Callable[[], None], chosen: Sequence[Case] |
             return ""
     if search.smallest or not search.effort.drawn or chosen is not None:
         return ""
-    ended = _draw(search, deadline, on_case)
-    return _out_of_time(search) if ended else ""
+    drawn = _drawn(search)
+    search.expect(drawn)
+    for case in drawn:
+        if time.monotonic() > deadline:
+            return _out_of_time(search)
+        result = search.run(case)
+        on_case()
+        if not result.verdict.passed:
+            return ""
+    return ""
 
 
 def spread(cases: list[Case], most: int | None) -> list[Case]:
@@ -219,9 +228,9 @@ def _out_of_time(search: _Search) -> str:
     return f"stopped after {len(search.results)} cases: {search.seconds:g} s were over"
 
 
-def _draw(search: _Search, deadline: float, on_case: Callable[[], None]) -> bool:
-    """Run what hypothesis draws, up to the first failure; whether time ended it."""
-    late = False
+def _drawn(search: _Search) -> list[Case]:
+    """The cases that hypothesis draws, in its order. They follow from the space and its seed."""
+    cases: list[Case] = []
 
     @hypothesis.seed(search.space.seed)
     @hypothesis.settings(
@@ -233,18 +242,11 @@ def _draw(search: _Search, deadline: float, on_case: Callable[[], None]) -> bool
     )
     @hypothesis.given(search.space.strategy())
     def one(case: Case) -> None:
-        nonlocal late
-        if time.monotonic() > deadline:
-            late = True
-            raise _Stop
-        result = search.run(case)
-        on_case()
-        if not result.verdict.passed:
-            raise _Stop
+        cases.append(case)
 
-    with _only_what_is_drawn(), contextlib.suppress(_Stop):
+    with _only_what_is_drawn():
         one()
-    return late
+    return cases
 
 
 @contextlib.contextmanager

@@ -173,6 +173,9 @@ class Runner:
         between()
         return self.run(case)
 
+    def expect(self, cases: Sequence[Case]) -> None:
+        """Tell which cases are likely to be run from now on, and in which order."""
+
     def fresh_worker(self) -> None:
         """Let the next case meet a worker that has run nothing."""
         self._drop_worker()

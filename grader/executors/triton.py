@@ -7,6 +7,7 @@ submission's text. What the planner says is a plan, which is held to the rules b
 
 from __future__ import annotations
 
+import itertools
 import json
 import time
 from collections.abc import Collection, Sequence
@@ -14,8 +15,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from grader import hostile, plan, triton_memory, triton_report
-from grader.arena import Placed
+from grader import hostile, inputs, plan, triton_memory, triton_report
+from grader.arena import Placed, described
 from grader.cases import Case
 from grader.compare import Verdict
 from grader.executors import configurations, refusals
@@ -75,6 +76,8 @@ class PlannedTritonRunner(Runner):
         self._tuned: set[str] = set()  # dtypes of which a case ran with every configuration
         self._compared: set[str] = set()  # dtypes for which two planners were compared
         self._launched: dict[str, Case] = {}  # the first case that launched each kernel
+        self._next: dict[Case, Case] = {}  # the case that is likely to follow each; used once
+        self._asked_ahead: Case | None = None  # of which the planner was asked for the plan
         self._met: set[str] = set()  # sets of constants, dtypes and options that were launched
         self._first_met: list[Case] = []  # cases that were the first with one of them
 
@@ -88,6 +91,10 @@ class PlannedTritonRunner(Runner):
         """Let the next case meet processes that have run nothing."""
         super().fresh_worker()
         self._drop_planner()
+
+    def expect(self, cases: Sequence[Case]) -> None:
+        """Have each of these planned while the one before it is executed."""
+        self._next = dict(itertools.pairwise(cases))
 
     def run(self, case: Case) -> CaseResult:
         """Run one case; where kernels are tuned, with the configuration that falls to it.
@@ -185,12 +192,17 @@ class PlannedTritonRunner(Runner):
         """
         if self._keeps_state:
             self._drop_planner()
-        failure = self._start_planner(len(arguments))
-        if failure is not None:
-            return replace(failure, case=case)
-        was_fresh, self._planned_already = not self._planned_already, True
-        document = json.dumps({"fitting": sorted(self._fitting)}).encode() if was_fresh else b""
-        answer = self._planner.ask_at_length(Operation.plan, arguments, document=document)
+        answer = self._answered_ahead(case)
+        was_fresh = False
+        if answer is None:
+            failure = self._start_planner(len(arguments))
+            if failure is not None:
+                return replace(failure, case=case)
+            was_fresh = not self._planned_already
+            self._planned_already = True
+            known = {"fitting": sorted(self._fitting)}
+            document = json.dumps(known).encode() if was_fresh else b""
+            answer = self._planner.ask_at_length(Operation.plan, arguments, document=document)
         if not was_fresh and relies_on_others(answer):
             self._keeps_state = True
             return self.plan_of(case, arguments)
@@ -206,6 +218,34 @@ class PlannedTritonRunner(Runner):
         except plan.PlanError as error:
             what = f"its launcher asks for what can't be planned: {hostile.clean(str(error))}."
             return CaseResult(case, Verdict(Status.launch_error, what), observed_by="worker")
+
+    def _answered_ahead(self, case: Case) -> Reply | Death | None:
+        """What the planner answers of a case that it was asked for ahead; None where it wasn't.
+
+        A planner that ends over another case has nothing to do with this one.
+        """
+        asked, self._asked_ahead = self._asked_ahead, None
+        if asked is None:
+            return None
+        answer = self._planner.wait_at_length()
+        if asked == case:
+            return answer
+        if isinstance(answer, Death):
+            self._planner = None
+        return None
+
+    def _ask_ahead(self, case: Case) -> None:
+        """Ask for the plan of the case that is likely to follow, where no fresh planner is due."""
+        following = self._next.pop(case, None)
+        if following is None or self._planner is None or self._asked_ahead is not None:
+            return
+        if self._keeps_state or following.dtype not in self._compared:
+            return
+        blank = inputs.blank(self.exercise, self.variant, following)
+        if self._planner.post(Operation.plan, blank.arguments(described(blank.slots))) is None:
+            self._asked_ahead = following
+        else:
+            self._planner = None
 
     def failure_as_result(self, planned: Plan | CaseResult, case: Case) -> Plan | CaseResult:
         """What `plan_of` gave: it is a result already where there is no plan."""
@@ -256,9 +296,9 @@ class PlannedTritonRunner(Runner):
             wave=manner.wave,
             races=manner.races,
         )
-        answer = self._worker.ask_at_length(
-            Operation.execute, arguments, document=execution.to_json()
-        )
+        died = self._worker.post(Operation.execute, arguments, document=execution.to_json())
+        self._ask_ahead(case)
+        answer = died or self._worker.wait_at_length()
         if isinstance(answer, Reply):
             self._known.update(new)
         return answer
@@ -401,6 +441,7 @@ class PlannedTritonRunner(Runner):
         if self._planner is not None:
             self._planner.close()
             self._planner = None
+        self._asked_ahead = None
 
     # --- what an answer means --------------------------------------------------------------------
 

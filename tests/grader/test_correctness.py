@@ -36,6 +36,10 @@ class FakeRunner:
         self.verdict_of = verdict_of
         self.asked = []
         self.fresh = []  # how many runs there were before each fresh worker
+        self.expected = []  # what it was told to expect
+
+    def expect(self, cases):
+        self.expected.append([*cases])
 
     def run(self, case):
         self.asked.append(case)
@@ -144,6 +148,8 @@ from grader.status import Status
 
 class Runner:
     on_gpu = False
+    def expect(self, cases):
+        pass
     def run(self, case):
         asked.append(str(case))
         return CaseResult(case, Verdict(Status.passed))
@@ -507,3 +513,11 @@ def test_one_given_case_that_fails_at_random_is_nondeterministic():
     part = one_case(space, failing(lambda c: next(answers)), case_of(space, "rows=2 cols=3"))
     assert part.status is Status.nondeterministic
     assert part.failures[0].occurrences == "wrong in 8 of 10 runs"
+
+
+def test_the_runner_is_told_the_edges_and_then_what_is_drawn():
+    runner = FakeRunner(lambda case: PASSED)
+    check(space_of(), runner, Effort(edges=4, drawn=6))
+    edges, drawn = runner.expected
+    assert [*edges, *drawn] == runner.asked
+    assert len(edges) == 4 and len(drawn) > 1

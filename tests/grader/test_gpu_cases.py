@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -37,6 +37,9 @@ class OnGpu:
 
     def __init__(self) -> None:
         self.asked: list[Case] = []
+
+    def expect(self, cases: Sequence[Case]) -> None:
+        """It prepares nothing."""
 
     def run(self, case: Case) -> CaseResult:
         self.asked.append(case)

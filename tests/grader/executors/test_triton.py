@@ -13,9 +13,12 @@ import pytest
 from grader import spec
 from grader.correctness import Effort
 from grader.evidence import PartEvidence
+from grader.executors import PlannedTritonRunner
 from grader.sandbox import Sandbox
 from grader.session import Session
 from grader.status import Status
+from grader.supervision import Worker
+from tests.grader.planned import case
 
 SPECS = spec.load_all()
 LITTLE = Effort(edges=3, drawn=2, shrink_runs=3, shrink_seconds=2, probe_seconds=1, reruns=2)
@@ -54,6 +57,47 @@ def graded(tmp_path_factory) -> Iterator[Callable[..., PartEvidence]]:
 
     with sandbox:
         yield grade
+
+
+def test_cases_are_planned_while_others_are_executed(graded, monkeypatch):
+    names: list[str] = []
+    post, wait = Worker.post, Worker.wait_at_length
+
+    def posted(self, operation, *args, **more):
+        names.append(operation.name)
+        return post(self, operation, *args, **more)
+
+    def waited(self, *args):
+        names.append("waited")
+        return wait(self, *args)
+
+    monkeypatch.setattr(Worker, "post", posted)
+    monkeypatch.setattr(Worker, "wait_at_length", waited)
+    entry = "\n\ndef silu(x, out):\n    launch(x, out)\n"
+    assert graded(entry).status is Status.passed
+    ahead = [names[i : i + 3] for i in range(len(names)) if names[i] == "execute"]
+    assert ahead[0] == ahead[1] == ["execute", "plan", "waited"]
+    assert names.count("plan") <= names.count("execute") + 2  # none is planned in vain
+
+
+def test_a_planner_that_ends_over_a_case_ahead_is_held_against_no_other():
+    entry = """
+def silu(x, out):
+    if x.numel() == 7:
+        import os
+        os._exit(3)
+    launch(x, out)
+"""
+    first, fatal, other, *_ = cases = [case("float32", n=n) for n in (5, 7, 9)]
+    variant = SPECS["silu"].variants["triton"]
+    with Sandbox(plans=True) as sandbox:
+        path = sandbox.hold(variant.file, (KERNEL + entry).encode())
+        with PlannedTritonRunner(sandbox, SPECS["silu"], variant, path) as runner:
+            runner.expect(cases)
+            assert runner.run(first).status is Status.passed
+            assert runner._asked_ahead == fatal
+            assert runner.run(other).status is Status.passed
+            assert runner.run(fatal).status is Status.crashed
 
 
 def told(part: PartEvidence) -> str:
