@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import time
 
@@ -34,6 +35,28 @@ def test_an_involved_text_gets_an_answer(text, variant, language) -> None:
 
 def test_reading_that_does_not_end_is_ended() -> None:
     with pytest.raises(source_reading.TooInvolved, match="longer than"):
+        source_reading.limited(lambda: next(i for i in itertools.count() if i < 0))
+
+
+def test_reading_on_a_busy_machine_takes_what_it_takes(monkeypatch) -> None:
+    """Time that others have the processor is nothing that a text can help."""
+    monkeypatch.setattr(source_reading, "SECONDS", 0.2)
+    assert source_reading.limited(lambda: time.sleep(0.6)) is None
+
+
+def test_a_process_that_hangs_is_made_again_and_nobody_is_blamed(monkeypatch, tmp_path) -> None:
+    monkeypatch.setattr(source_reading, "HUNG_SECONDS", 0.2)
+    tries = tmp_path / "tries"
+
+    def hangs_once() -> int:
+        with tries.open("a") as file:
+            file.write(".")
+        if tries.stat().st_size == 1:
+            time.sleep(3600)
+        return 7
+
+    assert source_reading.limited(hangs_once) == 7
+    with pytest.raises(source_reading.ReadingHung, match="hung 3 times: the machine's fault"):
         source_reading.limited(time.sleep, 3600)
 
 
