@@ -31,7 +31,6 @@ def prepare() -> None:
     from .ttir import plans  # noqa: F401
 
     host.install()
-    gc.collect()  # or each fork would look through what the imports left
 
 
 def open_buffers(descriptors: list[int], described: list[list[Any]]) -> list[memory.Buffer]:

@@ -7,13 +7,9 @@ it. What is planned here is thrown away.
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import io
-import sys
-import types
 import warnings
 from pathlib import Path
-from typing import Any
 
 import torch
 import triton
@@ -21,7 +17,7 @@ import triton.language as tl
 
 from ..compile import proxies
 from ..compile.source import SourceFolder
-from . import fake_tensors, triton_driver
+from . import fake_tensors, postponed, triton_driver
 from .recording import Recorder
 from .specialisation import Describer
 
@@ -35,42 +31,9 @@ def _copy(source, target, n, BLOCK: tl.constexpr):
 
 def run() -> None:
     """Plan a few operations and a launch, into nothing."""
-    _postpone_dynamo()
+    postponed.postpone()
     _plan()
-
-
-class _Postponed(types.ModuleType):
-    """torch._dynamo, executed when something is asked of it that isn't there yet.
-
-    To import one of its submodules Python asks for `__path__`.
-    """
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") and name != "__path__":
-            raise AttributeError(name)
-        self.__path__ = self.__spec__.submodule_search_locations
-        self.__class__ = types.ModuleType
-        self.__spec__.loader.exec_module(self)
-        return getattr(self, name)
-
-
-def _postpone_dynamo() -> None:
-    """Import of torch._dynamo only its settings, which FakeTensorMode reads.
-
-    To import all of it takes a second. It has a part in torch's own functions only by keeping off
-    them (`disable`).
-    """
-    name = "torch._dynamo"
-    if name in sys.modules:
-        return
-    spec = importlib.util.find_spec(name)
-    module = _Postponed(name)
-    module.__spec__, module.__file__, module.__package__ = spec, spec.origin, name
-    module.__path__ = spec.submodule_search_locations
-    module.disable = lambda function=None, *args, **kwargs: function
-    sys.modules[name] = torch._dynamo = module
-    importlib.import_module(f"{name}.config")
-    del module.__path__
+    postponed.forget_dtensor()
 
 
 def _plan() -> None:

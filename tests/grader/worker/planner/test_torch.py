@@ -139,6 +139,40 @@ def test_dynamo_can_be_imported(planning, tmp_path):
     assert planning.plan(tmp_path, text, PAIR)["calls"] == [[], []]
 
 
+@pytest.mark.parametrize(
+    ("imports", "is_there"),
+    [
+        ("import sympy", "sympy.Integer(2) + 2 == 4"),
+        ("from sympy.core import Symbol", "Symbol('n').is_Symbol"),
+        (
+            "from torch.fx.experimental.symbolic_shapes import ShapeEnv, guard_or_false",
+            "ShapeEnv() is not None and guard_or_false(True)",
+        ),
+        ("from torch.utils._sympy.functions import FloorDiv", "int(FloorDiv(7, 2)) == 3"),
+        (
+            "from torch.distributed.tensor import DTensor",
+            "issubclass(DTensor, torch.Tensor) and not isinstance(x, DTensor)",
+        ),
+    ],
+)
+def test_what_is_postponed_can_be_imported(planning, tmp_path, imports, is_there):
+    text = f"import torch\n{imports}\ndef f(x, y):\n    assert {is_there}\n    y.copy_(x)\n"
+    assert "calls" in planning.plan(tmp_path, text, PAIR)
+
+
+def test_the_usual_operations_import_nothing_that_is_postponed(planning, tmp_path):
+    text = """import sys, types, torch, triton
+def f(x, y):
+    z = torch.zeros_like(x.view(10, 10)).t().contiguous()
+    z.reshape(-1)[2:].copy_(x[:98].to(torch.float16))
+    assert x.expand(3, 100).stride() == (0, 1) and z.unsqueeze(0).is_contiguous()
+    for name in ("sympy", "torch._dynamo", "torch.fx.experimental.symbolic_shapes",
+                 "torch.distributed.tensor", "torch.utils._sympy.functions"):
+        assert type(sys.modules[name]) is not types.ModuleType, name
+"""
+    assert "calls" in planning.plan(tmp_path, text, PAIR)
+
+
 def test_a_foreign_operation_names_what_it_reads_and_writes(planning, tmp_path):
     plan = planning.plan(tmp_path, "def f(x, y):\n    y.addcmul_(x[:1], x)\n", PAIR)
 

@@ -1,0 +1,153 @@
+"""Parts of torch that FakeTensorMode imports and a plan doesn't need, imported when asked for.
+
+    postpone()         before the first operation on a FakeTensor
+    forget_dtensor()   after it
+
+Together they take longer to import than anything in the fork server but torch itself. Each stands
+in `sys.modules` as an empty module with the few names that torch asks for on the way. Whoever asks
+for another name, a submission's own import among them, gets the whole module, under its own name.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import importlib.util
+import operator
+import sys
+import types
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import torch
+
+_DYNAMO = "torch._dynamo"
+_SHAPES = "torch.fx.experimental.symbolic_shapes"
+_DTENSOR = "torch.distributed.tensor"
+
+
+class _Postponed(types.ModuleType):
+    """A module, executed when something is asked of it that isn't there yet.
+
+    To import one of its submodules Python asks for `__path__`.
+    """
+
+    def __getattr__(self, name: str) -> Any:
+        is_package = self.__spec__.submodule_search_locations is not None
+        if name.startswith("__") and not (name == "__path__" and is_package):
+            raise AttributeError(name)
+        self.execute()
+        return getattr(self, name)
+
+    def execute(self) -> None:
+        """Become the whole module."""
+        if self.__spec__.submodule_search_locations is not None:
+            self.__path__ = self.__spec__.submodule_search_locations
+        self.__class__ = types.ModuleType
+        self.__spec__.loader.exec_module(self)
+
+
+def postpone() -> None:
+    """Put the stand-ins in place, for what isn't imported yet."""
+    # torch's own functions ask it for nothing but to be left alone.
+    _stand_in(_DYNAMO, {"disable": lambda function=None, *args, **kwargs: function})
+    dynamo = sys.modules[_DYNAMO]
+    if isinstance(dynamo, _Postponed):  # of which FakeTensorMode reads the settings
+        dynamo.__path__ = dynamo.__spec__.submodule_search_locations
+        importlib.import_module(f"{_DYNAMO}.config")
+        del dynamo.__path__
+    _stand_in(_SHAPES, _of_numbers())
+    # In which symbols are written: until there is one, nothing is an instance of these.
+    _stand_in("sympy", {"Basic": type("Basic", (), {})})
+    _stand_in("torch.utils._sympy.functions", {"Max": type("Max", (), {})})
+    # torch's C++ asks of each argument of an operation whether it is a DTensor.
+    _stand_in(_DTENSOR, {"DTensor": type("DTensor", (), {})})
+
+
+def forget_dtensor() -> None:
+    """Take DTensor off its stand-in: torch's C++ has kept that class, others get the real one."""
+    module = sys.modules[_DTENSOR]
+    if isinstance(module, _Postponed):
+        del module.DTensor
+
+
+def _stand_in(name: str, names: Mapping[str, Any]) -> None:
+    if name in sys.modules or (spec := importlib.util.find_spec(name)) is None:
+        return
+    module = _Postponed(name)
+    module.__spec__, module.__file__, module.__package__ = spec, spec.origin, spec.parent
+    vars(module).update(names)
+    sys.modules[name] = module
+    parent, _, own = name.rpartition(".")
+    if parent:
+        setattr(sys.modules[parent], own, module)
+
+
+def _of_numbers() -> dict[str, Any]:
+    """The functions by which torch asks about sizes. In a plan each size is a number."""
+    same = (
+        *("guard_or_false", "guard_or_true", "guard_size_oblivious"),
+        *("statically_known_true", "expect_true", "guard_int"),
+        *("optimization_hint", "guarding_hint_or_throw"),
+    )
+    return {
+        **{name: _same(name) for name in same},
+        "sym_and": lambda *values: functools.reduce(operator.and_, values),
+        "sym_or": lambda *values: functools.reduce(operator.or_, values),
+        "sym_eq": _equal,
+        "is_nested_int": lambda value: _is_symbol(value) and value.node.is_nested_int(),
+        "is_symbolic": lambda value: _is_symbol(value) and value.node.is_symbolic(),
+        "has_guarding_hint": lambda value: not _is_symbol(value) or value.node.has_hint(),
+        "compute_unbacked_bindings": _nothing_for_no_shapes,
+        "free_unbacked_symbols": lambda value: set(),
+        "has_free_unbacked_symbols": lambda value: False,
+        "has_free_symbols": lambda value: False,
+        "_iterate_exprs": _no_symbols,
+        "_iterate_nodes": _no_symbols,
+        "GuardOnDataDependentSymNode": type("GuardOnDataDependentSymNode", (RuntimeError,), {}),
+    }
+
+
+def _same(name: str) -> Callable[..., Any]:
+    """A function that gives back a truth value or a number, and asks torch about a symbol."""
+
+    def answer(value: Any, *args: Any, **kwargs: Any) -> Any:
+        if isinstance(value, (bool, int)):
+            return value
+        return getattr(_whole(_SHAPES), name)(value, *args, **kwargs)
+
+    return answer
+
+
+def _equal(one: Any, other: Any) -> Any:
+    """Whether two sizes are equal, or two shapes."""
+    if any(map(_is_symbol, (*_listed(one), *_listed(other)))):
+        return _whole(_SHAPES).sym_eq(one, other)
+    return _listed(one) == _listed(other)
+
+
+def _is_symbol(value: Any) -> bool:
+    return isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool))
+
+
+def _listed(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, (list, tuple)) else [value]
+
+
+def _nothing_for_no_shapes(shapes: Any, *args: Any, **kwargs: Any) -> Any:
+    """The sizes that an operation's data decides: there are none without symbols for them."""
+    if shapes is None:
+        return None
+    return _whole(_SHAPES).compute_unbacked_bindings(shapes, *args, **kwargs)
+
+
+def _no_symbols(_: Any) -> Iterator[Any]:
+    return iter(())
+
+
+def _whole(name: str) -> types.ModuleType:
+    """The module of this name, executed if it wasn't yet."""
+    module = sys.modules[name]
+    if isinstance(module, _Postponed):
+        module.execute()
+    return module
