@@ -92,6 +92,13 @@ def main() -> None:
     wrong = [each for each in seen.variants if not is_right(each)]
     for each in wrong:
         print(f"not right: {each.exercise}/{each.variant}")
+        for part in each.parts:
+            if part.status is not Status.passed:
+                what = part.failures[0].what if part.failures else part.reason
+                print(f"    {part.dtype} {part.size_class}: {part.status.value} {what}")
+        for part in (each.memory, each.performance):
+            if part is not None and part.status is not Status.passed:
+                print(f"    {part.status.value} {part.reason}")
     late = on_gpu and not given.only and whole > GOAL_SECONDS
     raise SystemExit(int(late or bool(wrong)))
 
