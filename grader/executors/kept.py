@@ -1,7 +1,7 @@
 """What Triton's compilers made of texts, kept from one run to the next in the user's cache.
 
     kept = KeptBuilds(cache_root() / "kernels.sqlite")
-    kept.get(key), kept.put(key, text)
+    kept.get(key), kept.put(key, text), kept.forget(keys)
 
 It holds TTIR, and which TTIR has become a cubin: what follows from a text, and no verdict. A key is
 a digest of all that the result follows from. Whoever can write the file is the user that grades, so
@@ -18,7 +18,7 @@ import hashlib
 import sqlite3
 import time
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from importlib import metadata
 from pathlib import Path
 from typing import TypeVar
@@ -65,6 +65,11 @@ class KeptBuilds:
                 )
 
         self._try(keep)
+
+    def forget(self, keys: Collection[str]) -> None:
+        """Keep what these keys stand for no longer."""
+        rows = [(key,) for key in keys]
+        self._try(lambda table: table.executemany("DELETE FROM kept WHERE key = ?", rows))
 
     def _try(self, step: Callable[[sqlite3.Connection], T]) -> T | None:
         """What a step gives; None where it can't be done. A spoilt file is removed."""

@@ -95,7 +95,8 @@ class PendingAssembly:
 class Kernels:
     """The kernels of one variant. `spawn` starts a compiler process, in the `folder` of files.
 
-    What earlier runs have made of the same texts is taken from `kept`.
+    What earlier runs have made of the same texts is taken from `kept`. Of kernels that use up the
+    budget nothing is kept: else each run would get further than the one before it.
     """
 
     spawn: Callable[[Limits], Worker]
@@ -108,6 +109,7 @@ class Kernels:
     _waiting: dict[str, tuple[Specialisation, Kernel]] = field(default_factory=dict)
     _covered: set[str] = field(default_factory=set)  # what of them the backend has met
     _files: dict[str, str] = field(default_factory=dict)  # digests by name
+    _put: list[str] = field(default_factory=list)  # keys of what this run has kept
 
     def translate(self, wanted: Specialisation) -> Kernel | Failure:
         """The TTIR of a specialisation, or why there is none; asked of the frontend once.
@@ -136,8 +138,13 @@ class Kernels:
             return Kernel(key, ttir)
         made = self._ask(key, wanted)
         if isinstance(made, Kernel):
-            self.kept.put(name, made.ttir)
+            self._keep(name, made.ttir)
         return made
+
+    def _keep(self, key: str, text: str) -> None:
+        if self.kept is not None and self.budget.seconds > 0:
+            self._put.append(key)
+            self.kept.put(key, text)
 
     def _files_of(self, wanted: Specialisation) -> dict[str, str] | None:
         """Digests of the files that a specialisation names; None where one isn't there."""
@@ -181,8 +188,8 @@ class Kernels:
 
     def keep(self, pending: PendingAssembly) -> None:
         """Keep that these have become cubins, for runs to come."""
-        for key in pending.keys if self.kept is not None else ():
-            self.kept.put(key, "")
+        for key in pending.keys:
+            self._keep(key, "")
 
     def again(self, pending: PendingAssembly) -> None:
         """Put kernels that got no answer in line once more."""
@@ -203,6 +210,8 @@ class Kernels:
 
     def close(self) -> None:
         """End the frontend."""
+        if self.kept is not None and self.budget.seconds <= 0:
+            self.kept.forget(self._put)
         if self._frontend is not None:
             self._frontend.close()
             self._frontend = None

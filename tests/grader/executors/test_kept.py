@@ -7,7 +7,7 @@ from unittest import mock
 
 import pytest
 
-from grader.executors import PlannedTritonRunner, kept
+from grader.executors import PlannedTritonRunner, kept, kernels
 from grader.executors.kept import KeptBuilds
 from grader.executors.kernels import Kernels
 from grader.plan import Specialisation
@@ -106,6 +106,35 @@ def test_files_outside_the_submission_are_not_read(tmp_path: Path, builds) -> No
     for name in ("/dev/zero", "../silu.py", str(tmp_path / "silu.py")):
         assert kernels._files_of(_named(name)) is None
     assert kernels._files_of(_named("silu.py")) is not None
+
+
+def test_of_kernels_that_use_up_their_budget_nothing_is_kept(shared_sandbox, builds) -> None:
+    """Each run would else get further than the one before it, and the last one to another verdict."""
+    source = KERNEL.replace("WRONG", "0.0")
+    launch = "kernel[(triton.cdiv(x.numel(), 256),)](x, out, x.numel(), BLOCK=256)"
+    assert launch in source
+    many = f"for block in (128, 256, 512, 1024):\n        {launch.replace('=256', '=block')}"
+    seen = []
+    with mock.patch.object(kernels, "COMPILE_SECONDS", 1e-6):
+        for _ in range(5):
+            exercise = SPECS["silu"]
+            path = shared_sandbox.hold("silu.py", source.replace(launch, many).encode())
+            with PlannedTritonRunner(
+                shared_sandbox, exercise, exercise.variants["triton"], path, True, builds
+            ) as runner:
+                seen.append(runner.run(case("float32", n=1000)))
+    assert {each.status for each in seen} == {Status.compile_error}
+    assert "take the compiler too long" in seen[-1].verdict.what
+
+
+def test_what_was_kept_before_the_budget_was_used_up_is_forgotten(tmp_path, builds) -> None:
+    for seconds, is_kept in ((1.0, True), (0.0, False)):
+        kernels = Kernels(lambda limits: None, tmp_path, builds)
+        kernels._keep("a", "text")
+        assert builds.get("a") == "text"
+        kernels.budget.seconds = seconds
+        kernels.close()
+        assert (builds.get("a") is not None) is is_kept
 
 
 def _named(file: str) -> Specialisation:
