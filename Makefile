@@ -78,7 +78,7 @@ attacks: $(READY)  ## every attack of tests/submissions/attacks against every la
 
 fuzz: $(READY)  ## coverage-guided fuzzing of what reads hostile bytes, SECONDS for each
 	@$(PIP) --editable '.[dev,fuzz]'
-	@for target in protocol spec policy evidence; do \
+	@for target in protocol spec policy evidence plan ttir; do \
 	  $(BIN)/python -m tests.fuzz $$target -max_total_time=$(SECONDS) -timeout=20 $(ARGS) || exit 1; done
 
 batch: $(READY)  ## grade a folder of submissions: make batch SOURCE=submissions OUT=results

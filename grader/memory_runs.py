@@ -24,6 +24,7 @@ from grader.runner import CaseResult
 from grader.spec import Exercise, Variant
 from grader.spec_blocks import GROWTH
 from grader.status import Status
+from grader.task import Task
 
 MOST_CONFIGURATIONS = 32  # that are measured
 _KEPT = 4  # further runs that evidence keeps, but the one at other sizes
@@ -35,9 +36,8 @@ BESIDE = "a size drawn beside the case"
 class Runs(ABC):
     """Runs of one variant in which accesses are counted."""
 
-    def __init__(self, exercise: Exercise, variant: Variant) -> None:
-        self.exercise = exercise
-        self.variant = variant
+    def __init__(self, task: Task) -> None:
+        self.task = task
 
     @property
     @abstractmethod
@@ -60,12 +60,11 @@ class TritonRuns(Runs):
 
     def __init__(
         self,
-        exercise: Exercise,
-        variant: Variant,
+        task: Task,
         runner: PlannedTritonRunner,
         lines: Sequence[str],
     ) -> None:
-        super().__init__(exercise, variant)
+        super().__init__(task)
         self._runner = runner
         self._lines = lines
 
@@ -78,7 +77,7 @@ class TritonRuns(Runs):
         self, case: Case, without: Collection[int] = (), configuration: int | None = None
     ) -> MemoryEvidence:
         """What a run shows, and one at larger sizes where the spec bounds what grows."""
-        block = self.variant.memory
+        block = self.task.variant.memory
         wave = block.wave_bytes.programs if block.wave_bytes is not None else 0
         report = self._runner.measure(case, wave, without, configuration)
         if isinstance(report, CaseResult):
@@ -91,7 +90,9 @@ class TritonRuns(Runs):
             if isinstance(after, CaseResult):
                 return _failed(after, larger)
             grown = (larger, after)
-        return triton_memory.measure(report, self.exercise, self.variant, case, self._lines, grown)
+        return triton_memory.measure(
+            report, self.task.exercise, self.task.variant, case, self._lines, grown
+        )
 
     def _grown(
         self, larger: Case, leaves_out: bool, configuration: int | None
@@ -111,8 +112,8 @@ class TritonRuns(Runs):
 class NativeRuns(Runs):
     """Runs of CUDA C++ in the emulator."""
 
-    def __init__(self, exercise: Exercise, variant: Variant, runner: PlannedNativeRunner) -> None:
-        super().__init__(exercise, variant)
+    def __init__(self, task: Task, runner: PlannedNativeRunner) -> None:
+        super().__init__(task)
         self._runner = runner
 
     @property
@@ -128,7 +129,7 @@ class NativeRuns(Runs):
         if isinstance(report, CaseResult):
             return _failed(report, case)
         lines = {pc: site.line for pc, site in (self._runner.program.sites or {}).items()}
-        return memory.measure(report, lines, self.exercise, self.variant, case)
+        return memory.measure(report, lines, self.task.exercise, self.task.variant, case)
 
     def is_right_without(self, case: Case, places: Collection[int]) -> bool:
         """Whether the last plan's result is right if some of its launches are left out."""
@@ -137,7 +138,7 @@ class NativeRuns(Runs):
 
 def measure(runs: Runs, seed: int) -> MemoryEvidence:
     """How a variant uses memory in all the runs that count."""
-    case = fixed_case(runs.exercise, runs.variant, runs.variant.memory.case, seed)
+    case = fixed_case(runs.task.exercise, runs.task.variant, runs.task.variant.memory.case, seed)
     first, without = _contributing(runs, case)
     if first.status is not Status.passed:
         return first
@@ -146,24 +147,24 @@ def measure(runs: Runs, seed: int) -> MemoryEvidence:
         replace(runs.evidence(case, without, number), run=configurations.label(number, names))
         for number in range(len(names[:MOST_CONFIGURATIONS]))
     ]
-    beside = case_beside(runs.exercise, runs.variant, case)
+    beside = case_beside(runs.task, case)
     if beside is not None:
         sizes = " ".join(f"{name}={value}" for name, value in beside.sizes)
         other = replace(_contributing(runs, beside)[0], run=f"{BESIDE} ({sizes})")
         further.insert(0, other)
-    return _joined(first, further, runs.variant, len(names))
+    return _joined(first, further, runs.task.variant, len(names))
 
 
-def case_beside(exercise: Exercise, variant: Variant, case: Case) -> Case | None:
+def case_beside(task: Task, case: Case) -> Case | None:
     """A case of somewhat larger sizes that divide as the given ones do, drawn by its seed.
 
     A size that a spec allows a few values only stays what it is, and so does one too small to have
     a neighbour; None where that is so of each. Equal sizes stay equal.
     """
-    drawn = random.Random(f"{case.seed} {exercise.name} {variant.name} {case}")
+    drawn = random.Random(f"{case.seed} {task.exercise.name} {task.variant.name} {case}")
     chosen: dict[int, int] = {}
     for name, value in case.sizes:
-        if not _is_free(exercise, name):
+        if not _is_free(task.exercise, name):
             chosen[value] = value
     for _, value in case.sizes:
         if value not in chosen:
@@ -195,7 +196,7 @@ def _contributing(runs: Runs, case: Case) -> tuple[MemoryEvidence, frozenset[int
     places = needless.places(plan, case, runs.is_right_without)
     if not places:
         return seen, places
-    notes = tuple(needless.sentences(plan, places, runs.variant.file))
+    notes = tuple(needless.sentences(plan, places, runs.task.variant.file))
     return replace(runs.evidence(case, places), notes=notes), places
 
 

@@ -26,6 +26,7 @@ from grader.spec import Exercise, Tensor, Variant
 from grader.status import Status
 from grader.supervision import Death, SandboxError, Worker
 from grader.syscall_filter import FilterError, compile_emulator_filter
+from grader.task import Task
 from grader.worker.protocol import Argument, Code, DType, Kind, Operation, Reply
 
 # Of all bytes of a case's tensors: who copies so many of them in both directions computes there.
@@ -59,16 +60,15 @@ class NativeRunner(Runner):
     def __init__(
         self,
         sandbox: Sandbox,
-        exercise: Exercise,
-        variant: Variant,
+        task: Task,
         path: Path,
         program: Program,
         watched: bool = True,
     ) -> None:
         """`path` is the source, for its lines; `program` what was made of it; `watched`: computing
         on the host is a breach."""
-        super().__init__(sandbox, exercise, variant, path, watched)
-        lifted = exercise.rules_of(variant).lifted
+        super().__init__(sandbox, task, path, watched)
+        lifted = task.rules.lifted
         self._watched = watched and program.backend == "emulator" and "library" not in lifted
         self.program = program
         self._source = path.read_bytes().decode("utf-8", "replace").splitlines()

@@ -29,6 +29,7 @@ from grader.sandbox import Sandbox
 from grader.spec import Exercise, Variant
 from grader.status import Status
 from grader.supervision import MOST_PROCESSES, Cause, Death, Limits, Worker
+from grader.task import Task
 from grader.worker.gpu_mapping import GpuMemoryError
 from grader.worker.protocol import Argument, Code, Operation, Reply
 
@@ -91,14 +92,12 @@ class Runner:
     def __init__(
         self,
         sandbox: Sandbox,
-        exercise: Exercise,
-        variant: Variant,
+        task: Task,
         path: Path,
         watched: bool = True,
     ) -> None:
         """`watched`: what PyTorch computes for the entry is a breach, unless the spec allows it."""
-        self.exercise = exercise
-        self.variant = variant
+        self.task = task
         self.path = path
         self.times = Times()
         self._sandbox = sandbox
@@ -107,12 +106,12 @@ class Runner:
         self._arena: Arena | None = None
         self._capacity = (0, 0)
         self.not_shared = ""  # why a GPU's memory isn't shared with the worker, once that is known
-        self._oracle = oracle.load(exercise.oracle)
-        self._tolerance = exercise.tolerance_of(variant)
-        limits = exercise.limits_of(variant)
+        self._oracle = oracle.load(task.exercise.oracle)
+        self._tolerance = task.tolerance
+        limits = task.limits
         factor = GPU_TIME_FACTOR if sandbox.device == "cuda" else 1.0
         self._limits = Limits(limits.seconds * factor, limits.memory_mb << 20)
-        rules = exercise.rules_of(variant)
+        rules = task.rules
         self._watched = watched and not rules.torch and "torch" not in rules.lifted
         self._on_report: Callable[[Any], None] | None = None
 
@@ -121,6 +120,16 @@ class Runner:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    @property
+    def exercise(self) -> Exercise:
+        """The task's."""
+        return self.task.exercise
+
+    @property
+    def variant(self) -> Variant:
+        """The task's."""
+        return self.task.variant
 
     def close(self) -> None:
         """End the worker and give the arena back."""
@@ -493,7 +502,7 @@ class Runner:
         return f"the file has no function {self.variant.entry}{have}.", f"Define {wanted}."
 
     def _returned_instead(self, case: Case, returned: str) -> CaseResult:
-        outputs = [tensor.name for tensor in self.exercise.outputs(self.variant)]
+        outputs = [tensor.name for tensor in self.task.outputs]
         names = " and ".join(outputs)
         returned = hostile.one_line(returned, 80)
         what = f"{self.variant.entry}() returned {returned} and did not write {names}."
@@ -504,7 +513,7 @@ class Runner:
         return CaseResult(case, Verdict(Status.not_written, what, "returned"), hint=hint)
 
     def _argument_names(self) -> list[str]:
-        return [argument.name for argument in self.exercise.signature(self.variant)]
+        return [argument.name for argument in self.task.signature]
 
 
 _ONE_OF_EACH = (  # buffers, to be reached by a worker of our own

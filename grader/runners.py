@@ -20,6 +20,7 @@ from grader.native_runner import NativeRunner
 from grader.runner import Runner, Times
 from grader.sandbox import Sandbox
 from grader.spec import Exercise, Variant
+from grader.task import Task
 
 _DEVICE_OF: dict[Backend, DeviceName] = {"emulator": "emulator", "gpu": "cuda"}
 
@@ -32,7 +33,7 @@ class Runners:
         exercises: Mapping[str, Exercise],
         sandbox: Sandbox,
         file: Callable[[str], bytes | str],
-        watched: Callable[[Exercise, Variant], bool],
+        watched: Callable[[Task], bool],
         *,
         modules: Callable[[], Mapping[str, bytes]] = dict,
         level: Level | None = None,
@@ -79,9 +80,9 @@ class Runners:
         if self._kept is not None:
             self._kept.close()
 
-    def close_variant(self, exercise: Exercise, variant: Variant) -> None:
+    def close_variant(self, task: Task) -> None:
         """End the workers of one variant."""
-        for key in [key for key in self._opened if key[:2] == (exercise.name, variant.name)]:
+        for key in [key for key in self._opened if key[:2] == _key(task)]:
             closed = self._opened.pop(key)
             self.not_shared = self.not_shared or closed.not_shared
             closed.close()
@@ -99,25 +100,23 @@ class Runners:
             return self._backends
         return ("emulator", "gpu") if self._sandbox.device == "cuda" else ("emulator",)
 
-    def of(self, exercise: Exercise, variant: Variant) -> list[Runner]:
+    def of(self, task: Task) -> list[Runner]:
         """A variant's runners, in the order in which they are asked; at least one.
 
         Raises SandboxError, BuildError or ToolchainError where one that should work doesn't.
         """
-        if variant.language == "triton":
-            planned = self.planned(exercise, variant)
-            return [planned] if self.by_plan else [planned, self.triton(exercise, variant)]
+        if task.variant.language == "triton":
+            planned = self.planned(task)
+            return [planned] if self.by_plan else [planned, self.triton(task)]
         return [
-            self.native(exercise, variant, backend)
-            for backend in self.backends
-            if not native.why_not(backend)
+            self.native(task, backend) for backend in self.backends if not native.why_not(backend)
         ]
 
-    def opened(self, exercise: Exercise, variant: Variant) -> PlannedTritonRunner | None:
+    def opened(self, task: Task) -> PlannedTritonRunner | None:
         """The runner by plan of a Triton variant, if it was asked for already."""
-        return self._opened.get((exercise.name, variant.name, "plans"))
+        return self._opened.get((*_key(task), "plans"))
 
-    def planned(self, exercise: Exercise, variant: Variant) -> PlannedTritonRunner:
+    def planned(self, task: Task) -> PlannedTritonRunner:
         """The runner of a Triton variant by plan, on whatever machine. Raises SandboxError."""
         if self._planning is None:
             sandbox = Sandbox("interpreter", self._level, self._required, plans=True)
@@ -125,57 +124,54 @@ class Runners:
             self._planning = sandbox
         sandbox = self._planning
         return self._open(
-            (exercise.name, variant.name, "plans"),
+            (*_key(task), "plans"),
             lambda: PlannedTritonRunner(
                 sandbox,
-                exercise,
-                variant,
-                self._held(sandbox, variant),
-                self._watched(exercise, variant),
+                task,
+                self._held(sandbox, task.variant),
+                self._watched(task),
                 self._kept,
             ),
         )
 
-    def triton(self, exercise: Exercise, variant: Variant) -> Runner:
+    def triton(self, task: Task) -> Runner:
         """The runner of a Triton variant. Raises SandboxError."""
         if self.by_plan:
-            return self.planned(exercise, variant)
+            return self.planned(task)
         self._sandbox.begin()  # a worker waits for it: until then there are inputs to make
         return self._open(
-            (exercise.name, variant.name, "triton"),
+            (*_key(task), "triton"),
             lambda: Runner(
                 self._sandbox,
-                exercise,
-                variant,
-                self._held(self._sandbox, variant),
-                self._watched(exercise, variant),
+                task,
+                self._held(self._sandbox, task.variant),
+                self._watched(task),
             ),
         )
 
-    def native(self, exercise: Exercise, variant: Variant, backend: Backend) -> NativeRunner:
+    def native(self, task: Task, backend: Backend) -> NativeRunner:
         """A runner of a CUDA C++ variant. Raises as `of` does."""
         if backend == "emulator":
-            return self.planned_native(exercise, variant)
-        return self._native_runner(NativeRunner, exercise, variant, backend)
+            return self.planned_native(task)
+        return self._native_runner(NativeRunner, task, backend)
 
-    def planned_native(self, exercise: Exercise, variant: Variant) -> PlannedNativeRunner:
+    def planned_native(self, task: Task) -> PlannedNativeRunner:
         """The runner of a CUDA C++ variant by plan, in the emulator. Raises as `of` does."""
-        return self._native_runner(PlannedNativeRunner, exercise, variant, "emulator")
+        return self._native_runner(PlannedNativeRunner, task, "emulator")
 
     def _native_runner(
-        self, kind: type[NativeRunner], exercise: Exercise, variant: Variant, backend: Backend
+        self, kind: type[NativeRunner], task: Task, backend: Backend
     ) -> NativeRunner:
-        program = self._program(variant.file, backend)
+        program = self._program(task.variant.file, backend)
         sandbox = self._native[backend]
         return self._open(
-            (exercise.name, variant.name, backend),
+            (*_key(task), backend),
             lambda: kind(
                 sandbox,
-                exercise,
-                variant,
-                self._held(sandbox, variant),
+                task,
+                self._held(sandbox, task.variant),
                 program,
-                self._watched(exercise, variant),
+                self._watched(task),
             ),
         )
 
@@ -223,3 +219,7 @@ class Runners:
                 self._guarded,
             )
         return self._programs[key]
+
+
+def _key(task: Task) -> tuple[str, str]:
+    return task.exercise.name, task.variant.name

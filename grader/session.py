@@ -47,6 +47,7 @@ from grader.spec import Exercise, Variant
 from grader.status import Status
 from grader.stopwatch import Stopwatch
 from grader.supervision import SandboxError
+from grader.task import Task
 from grader.worker.protocol import Argument
 
 PUBLIC_SEED = 2026  # of every student's own run; a class is graded with another one
@@ -140,7 +141,7 @@ class Session:
             exercises,
             self.sandbox,
             self._file,
-            lambda exercise, variant: policy and not self._is_lifted(exercise, variant),
+            lambda task: policy and not self._is_lifted(task.exercise, task.variant),
             modules=self._modules,
             level=level,
             required=require_sandbox,
@@ -211,7 +212,7 @@ class Session:
             return ()
         with self._share(on_step) as stepped:
             found = tuple(self._checked(exercise, variant, keys, stepped))
-        self.runners.close_variant(exercise, variant)
+        self.runners.close_variant(Task(exercise, variant))
         return found
 
     def counted(
@@ -237,7 +238,7 @@ class Session:
         with self._share(on_step) as stepped:
             stepped(Step(exercise.name, variant.name, "memory"))
             seen = self._counted(exercise, variant)
-        self.runners.close_variant(exercise, variant)
+        self.runners.close_variant(Task(exercise, variant))
         return seen
 
     def alone(
@@ -257,7 +258,7 @@ class Session:
             with self._turn(exercise, variant, on_step):
                 seen = self._under_ballast(exercise, variant, evidence.memory)
             evidence = replace(evidence, memory=seen)
-        self.runners.close_variant(exercise, variant)
+        self.runners.close_variant(Task(exercise, variant))
         return evidence
 
     def compile_ahead(
@@ -320,11 +321,8 @@ class Session:
         if reason := self.runners.why_none(variant):
             return Failure(Status.not_measured, str(case), reason)
         in_cuda = variant.language == "cuda"
-        runner = (
-            self.runners.planned_native(exercise, variant)
-            if in_cuda
-            else self.runners.planned(exercise, variant)
-        )
+        task = Task(exercise, variant)
+        runner = self.runners.planned_native(task) if in_cuda else self.runners.planned(task)
         planned = runner.failure_as_result(runner.plan_of(case, arguments), case)
         if isinstance(planned, CaseResult):
             space = self._space(exercise, variant, case.dtype, next(iter(exercise.sizes)))
@@ -348,7 +346,7 @@ class Session:
         self, exercise: Exercise, variant: Variant, seen: MemoryEvidence
     ) -> MemoryEvidence:
         try:
-            runner = self.runners.triton(exercise, variant)
+            runner = self.runners.triton(Task(exercise, variant))
             return ballast.look(self.stopwatch.trusted, runner, exercise, variant, self.seed, seen)
         except Exception:
             reason = traceback.format_exc(limit=-6)
@@ -362,15 +360,16 @@ class Session:
         if in_cuda and (reason := native.why_not("emulator")):
             return MemoryEvidence(Status.not_measured, reason)
         case = fixed_case(exercise, variant, variant.memory.case, self.seed)
+        task = Task(exercise, variant)
         try:
             if in_cuda:
-                runner = self.runners.native(exercise, variant, "emulator")
-                runs: memory_runs.Runs = memory_runs.NativeRuns(exercise, variant, runner)
+                runner = self.runners.native(task, "emulator")
+                runs: memory_runs.Runs = memory_runs.NativeRuns(task, runner)
             else:
                 data = self._file(variant.file)
                 source = data.decode("utf-8", "replace") if isinstance(data, bytes) else ""
-                planned = self.runners.planned(exercise, variant)
-                runs = memory_runs.TritonRuns(exercise, variant, planned, source.splitlines())
+                planned = self.runners.planned(task)
+                runs = memory_runs.TritonRuns(task, planned, source.splitlines())
             return memory_runs.measure(runs, self.seed)
         except Exception:
             reason = traceback.format_exc(limit=-6)
@@ -406,7 +405,7 @@ class Session:
 
     def _compile_in_background(self, exercise: Exercise, variant: Variant):
         """Start compiling ahead of time what ran, where the kernels are Triton's."""
-        runner = self.runners.opened(exercise, variant) if self.runners.by_plan else None
+        runner = self.runners.opened(Task(exercise, variant)) if self.runners.by_plan else None
         return runner.compile_in_background() if runner and self.effort.compile_ahead else None
 
     def _check(self, exercise, variant, dtype, size_class, step, on_step) -> PartEvidence:
@@ -441,7 +440,7 @@ class Session:
         For Triton, that is each case that was the first with its set of constants, dtypes and
         options, and a few at the edges.
         """
-        planned = self.runners.opened(exercise, variant)
+        planned = self.runners.opened(Task(exercise, variant))
         if planned is None:
             return None
         edges = spread(space.edges(), _EDGES_ON_A_GPU)
@@ -449,7 +448,7 @@ class Session:
 
     def _with_compiled(self, exercise, variant, part: PartEvidence, pending) -> PartEvidence:
         """The part with what compiling ahead of time adds to it."""
-        runner = self.runners.triton(exercise, variant)
+        runner = self.runners.triton(Task(exercise, variant))
         compiled = runner.compiled(pending)
         space = self._space(exercise, variant, part.dtype, part.size_class)
         if compiled is None and part.status is Status.passed:
@@ -483,7 +482,7 @@ class Session:
 
         def look_at_each() -> PartEvidence:
             seen: list[PartEvidence] = []
-            for runner in self.runners.of(exercise, variant):
+            for runner in self.runners.of(Task(exercise, variant)):
                 seen.append(look(runner, any(part.status is Status.passed for part in seen)))
                 if seen[-1].status.is_failure:
                     return seen[-1]

@@ -21,6 +21,7 @@ from grader.runners import Runners
 from grader.sandbox import Sandbox
 from grader.spec import Exercise, Variant
 from grader.status import Status
+from grader.task import Task
 from grader.timing import lanes
 from grader.timing.measure import measure, trusted_sandbox
 from grader.timing.programs import backend_on
@@ -107,7 +108,7 @@ class Stopwatch:
         Runners.of does.
         """
         if variant.language == "cuda":
-            runner = self._runners.native(exercise, variant, backend_on(self._device))
+            runner = self._runners.native(Task(exercise, variant), backend_on(self._device))
             if failure := runner.failure:
                 raise TimingFailed(failure.verdict.what, failure.status)
             return runner.sandbox, runner.program.path

@@ -226,7 +226,7 @@ class PlannedNativeRunner(NativeRunner):
         self._readback = next((s for s in made.calls[0] if isinstance(s, Readback)), None)
         tensors = {
             place: each
-            for place, each in enumerate(self.exercise.signature(self.variant))
+            for place, each in enumerate(self.task.signature)
             if isinstance(each, Tensor)
         }
         outputs = [place for place, each in tensors.items() if each.role == "output"]

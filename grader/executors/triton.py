@@ -7,33 +7,30 @@ submission's text. What the planner says is a plan, which is held to the rules b
 
 from __future__ import annotations
 
-import itertools
-import json
 import time
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from grader import hostile, inputs, plan, triton_memory, triton_report
-from grader.arena import Placed, described
+from grader import hostile, plan, triton_memory, triton_report
+from grader.arena import Placed
 from grader.cases import Case
 from grader.compare import Verdict
 from grader.executors import configurations, refusals
 from grader.executors.execution import Execution, Manner, launched
 from grader.executors.kept import KeptBuilds
 from grader.executors.kernels import Failure, Kernel, Kernels, PendingAssembly, facts
-from grader.executors.planners import SECOND_CALL, relies_on_others
+from grader.executors.planners import SECOND_CALL
+from grader.executors.triton_planner import TritonPlanner
 from grader.plan import Plan
 from grader.runner import CaseResult, Compiled, Runner
 from grader.sandbox import Sandbox
-from grader.spec import Exercise, Variant
 from grader.status import Status
 from grader.supervision import Death, Limits, Worker
-from grader.worker.protocol import Argument, Code, Kind, Operation, Reply
+from grader.task import Task
+from grader.worker.protocol import Argument, Code, Operation, Reply
 
-_LACKS_DATA = "NeedsData"
-_FOREIGN_KERNEL = "ForeignKernel"
 MAX_PRINTED = 2000  # characters of what kernels print in one case
 _RANK = {status: rank for rank, status in enumerate(Status)}  # in the order of precedence
 
@@ -44,8 +41,7 @@ class PlannedTritonRunner(Runner):
     def __init__(
         self,
         sandbox: Sandbox,
-        exercise: Exercise,
-        variant: Variant,
+        task: Task,
         path: Path,
         watched: bool = True,
         kept: KeptBuilds | None = None,
@@ -54,17 +50,16 @@ class PlannedTritonRunner(Runner):
 
         `kept`: what earlier runs have compiled.
         """
-        super().__init__(sandbox, exercise, variant, path, watched)
-        rules = exercise.rules_of(variant)
+        super().__init__(sandbox, task, path, watched)
+        rules = task.rules
         lifted = not watched or "torch" in rules.lifted
-        self._allowed = plan.Allowed(
-            frozenset({"*"}) if lifted else rules.torch, exercise.moves_data
+        self._planner = TritonPlanner(
+            lambda: self._spawn_role("planner", self._limits),
+            task,
+            plan.Allowed(frozenset({"*"}) if lifted else rules.torch, task.exercise.moves_data),
+            plan.Limits(device_bytes=self._limits.memory_bytes),
+            explain=self,
         )
-        self._plan_limits = plan.Limits(device_bytes=self._limits.memory_bytes)
-        self._planner: Worker | None = None
-        self._planned_already = False  # whether the planner at hand has made a plan
-        self._fitting: set[str] = set()  # configurations that planners have found to fit a GPU
-        self._keeps_state = False  # whether each plan takes a planner of its own
         self._kernels = Kernels(self._spawn_compiler, path.parent, kept)
         self._known: set[str] = set()  # kernels that the executor at hand has
         self.plan: Plan | None = None  # of the last run
@@ -74,27 +69,24 @@ class PlannedTritonRunner(Runner):
         self._names: list[str] = []  # of the configurations there were
         self._suspect: int | None = None  # the first configuration with which a run has failed
         self._tuned: set[str] = set()  # dtypes of which a case ran with every configuration
-        self._compared: set[str] = set()  # dtypes for which two planners were compared
         self._launched: dict[str, Case] = {}  # the first case that launched each kernel
-        self._next: dict[Case, Case] = {}  # the case that is likely to follow each; used once
-        self._asked_ahead: Case | None = None  # of which the planner was asked for the plan
         self._met: set[str] = set()  # sets of constants, dtypes and options that were launched
         self._first_met: list[Case] = []  # cases that were the first with one of them
 
     def close(self) -> None:
         """End every process and give the arena back."""
         super().close()
-        self._drop_planner()
+        self._planner.drop()
         self._kernels.close()
 
     def fresh_worker(self) -> None:
         """Let the next case meet processes that have run nothing."""
         super().fresh_worker()
-        self._drop_planner()
+        self._planner.drop()
 
     def expect(self, cases: Sequence[Case]) -> None:
         """Have each of these planned while the one before it is executed."""
-        self._next = dict(itertools.pairwise(cases))
+        self._planner.expect(cases)
 
     def run(self, case: Case) -> CaseResult:
         """Run one case; where kernels are tuned, with the configuration that falls to it.
@@ -186,66 +178,8 @@ class PlannedTritonRunner(Runner):
         return result
 
     def plan_of(self, case: Case, arguments: Sequence[Argument]) -> Plan | CaseResult:
-        """The plan of a case before the rules are applied, or why there is none.
-
-        A planner that has made other plans makes this one too, unless it depends on them.
-        """
-        if self._keeps_state:
-            self._drop_planner()
-        answer = self._answered_ahead(case)
-        was_fresh = False
-        if answer is None:
-            failure = self._start_planner(len(arguments))
-            if failure is not None:
-                return replace(failure, case=case)
-            was_fresh = not self._planned_already
-            self._planned_already = True
-            known = {"fitting": sorted(self._fitting)}
-            document = json.dumps(known).encode() if was_fresh else b""
-            answer = self._planner.ask_at_length(Operation.plan, arguments, document=document)
-        if not was_fresh and relies_on_others(answer):
-            self._keeps_state = True
-            return self.plan_of(case, arguments)
-        if isinstance(answer, Death):
-            self._planner = None
-            return self._from_death(case, answer)
-        if answer.code is not Code.ok:
-            return self._from_planners_refusal(case, answer)
-        try:
-            made = plan.read(answer.text, _bytes_of(arguments), self._plan_limits)
-            self._fitting |= configurations.fitting(made)
-            return made
-        except plan.PlanError as error:
-            what = f"its launcher asks for what can't be planned: {hostile.clean(str(error))}."
-            return CaseResult(case, Verdict(Status.launch_error, what), observed_by="worker")
-
-    def _answered_ahead(self, case: Case) -> Reply | Death | None:
-        """What the planner answers of a case that it was asked for ahead; None where it wasn't.
-
-        A planner that ends over another case has nothing to do with this one.
-        """
-        asked, self._asked_ahead = self._asked_ahead, None
-        if asked is None:
-            return None
-        answer = self._planner.wait_at_length()
-        if asked == case:
-            return answer
-        if isinstance(answer, Death):
-            self._planner = None
-        return None
-
-    def _ask_ahead(self, case: Case) -> None:
-        """Ask for the plan of the case that is likely to follow, where no fresh planner is due."""
-        following = self._next.pop(case, None)
-        if following is None or self._planner is None or self._asked_ahead is not None:
-            return
-        if self._keeps_state or following.dtype not in self._compared:
-            return
-        blank = inputs.blank(self.exercise, self.variant, following)
-        if self._planner.post(Operation.plan, blank.arguments(described(blank.slots))) is None:
-            self._asked_ahead = following
-        else:
-            self._planner = None
+        """The plan of a case before the rules are applied, or why there is none."""
+        return self._planner.plan_of(case, arguments)
 
     def failure_as_result(self, planned: Plan | CaseResult, case: Case) -> Plan | CaseResult:
         """What `plan_of` gave: it is a result already where there is no plan."""
@@ -255,23 +189,15 @@ class PlannedTritonRunner(Runner):
 
     def _start(self, count: int) -> CaseResult | None:
         """A planner with the submission loaded and a fresh executor, or why there is none."""
-        failure = self._start_planner(count)
-        if failure is None:
+        self._load_failure = self._planner.start(count)
+        if self._load_failure is None:
             self._worker = self._spawn_role("executor", self._limits, self._arena.buffers)
             self.times.workers += 1
             self._known.clear()
-        return failure
-
-    def _start_planner(self, count: int) -> CaseResult | None:
-        if self._load_failure is None and self._planner is None:
-            planner = self._spawn_role("planner", self._limits)
-            self._load_failure = self._loaded(planner, count)
-            self._planner = planner if self._load_failure is None else None
-            self._planned_already = False
         return self._load_failure
 
     def _ask(self, case: Case, arguments: Sequence[Argument]) -> Reply | Death | CaseResult:
-        planned = self.plan if self._repeats_plan else self._planned(case, arguments)
+        planned = self.plan if self._repeats_plan else self._planner.planned(case, arguments)
         if isinstance(planned, CaseResult):
             return planned
         self.plan = planned
@@ -297,7 +223,7 @@ class PlannedTritonRunner(Runner):
             races=manner.races,
         )
         died = self._worker.post(Operation.execute, arguments, document=execution.to_json())
-        self._ask_ahead(case)
+        self._planner.ask_ahead(case)
         answer = died or self._worker.wait_at_length()
         if isinstance(answer, Reply):
             self._known.update(new)
@@ -324,38 +250,6 @@ class PlannedTritonRunner(Runner):
             suspect = None if self._suspect is None else self._suspect % len(self._names)
             self._configuration = mine if suspect is None else suspect
         return self._configuration
-
-    def _planned(self, case: Case, arguments: Sequence[Argument]) -> Plan | CaseResult:
-        """The plan of a case, held to the rules."""
-        is_first = case.dtype not in self._compared
-        if is_first and self._planned_already:
-            self._drop_planner()
-        made = self.plan_of(case, arguments)
-        if isinstance(made, CaseResult):
-            return made
-        if is_first:
-            self._compared.add(case.dtype)
-            if (differs := self._compare_planners(case, arguments, made)) is not None:
-                return differs
-        if broken := plan.violations(plan.allow(made, self._allowed), self._allowed):
-            return refusals.from_violation(case, broken[0])
-        return plan.allow(made, self._allowed)
-
-    def _compare_planners(
-        self, case: Case, arguments: Sequence[Argument], made: Plan
-    ) -> CaseResult | None:
-        """Whether another fresh planner gives another plan for the same case."""
-        self._drop_planner()
-        again = self.plan_of(case, arguments)
-        if isinstance(again, CaseResult):
-            return again
-        differs = plan.difference(made, again)
-        if not differs:
-            return None
-        what = f"planned twice for the same case, the entry asks for different things: {differs}."
-        hint = "What a launcher does may depend on shapes, strides and dtypes, on nothing else."
-        verdict = Verdict(Status.nondeterministic, what, "plans")
-        return CaseResult(case, verdict, hint=hint)
 
     def _answered(self, case: Case, answer: Reply) -> CaseResult | None:
         if answer.code is Code.raised:
@@ -437,31 +331,23 @@ class PlannedTritonRunner(Runner):
     def _spawn_compiler(self, limits: Limits) -> Worker:
         return self._spawn_role("compiler", limits)
 
-    def _drop_planner(self) -> None:
-        if self._planner is not None:
-            self._planner.close()
-            self._planner = None
-        self._asked_ahead = None
-
     # --- what an answer means --------------------------------------------------------------------
+
+    def loading(self, worker: Worker, count: int) -> CaseResult | None:
+        """Load the submission in a planner; why that can't be done."""
+        return self._loaded(worker, count)
+
+    def death(self, case: Case, death: Death) -> CaseResult:
+        """A planner that ended over a case."""
+        return self._from_death(case, death)
+
+    def refusal(self, case: Case, reply: Reply) -> CaseResult:
+        """What a planner refused or the submission raised there."""
+        return self._from_refusal(case, reply)
 
     def _serves_nobody(self) -> bool:
         """What the executor or the compiler can't be asked is our own trouble."""
         return True
-
-    def _from_planners_refusal(self, case: Case, reply: Reply) -> CaseResult:
-        if reply.code is Code.bad_request:  # the submission's Python shares that process
-            told = hostile.one_line(hostile.text(hostile.fields(reply), "message"))
-            what = f"its planner could not serve a request: {told}"
-            return CaseResult(case, Verdict(Status.crashed, what), observed_by="worker")
-        result = self._from_refusal(case, reply)
-        fields = hostile.fields(reply)
-        if hostile.text(fields, "type") in (_LACKS_DATA, _FOREIGN_KERNEL):
-            what = hostile.one_line(hostile.text(fields, "message"))
-            hint = hostile.one_line(hostile.text(fields, "instead"))
-            verdict = Verdict(Status.policy_violation, what, "data")
-            return replace(result, verdict=verdict, hint=hint)
-        return result
 
     def _from_compiler(self, case: Case, failure: Failure) -> CaseResult:
         if isinstance(failure.answer, Death):
@@ -476,8 +362,3 @@ class PlannedTritonRunner(Runner):
     def _nonsense(self, case: Case) -> CaseResult:
         what = "its process gave the grader a report that makes no sense."
         return CaseResult(case, Verdict(Status.crashed, what))
-
-
-def _bytes_of(arguments: Sequence[Argument]) -> list[int | None]:
-    """The bytes of each tensor's allocation, guard zones included; None for scalars."""
-    return [each.allocation[1] if each.kind is Kind.tensor else None for each in arguments]

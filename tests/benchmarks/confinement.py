@@ -31,6 +31,7 @@ from grader.grade import PUBLIC_SEED, selected  # noqa: E402
 from grader.runner import Runner  # noqa: E402
 from grader.sandbox import Sandbox  # noqa: E402
 from grader.spec import load_all  # noqa: E402
+from grader.task import Task  # noqa: E402
 
 CASES = 40
 
@@ -79,7 +80,7 @@ def _first(level: Level, device: str, opened: contextlib.ExitStack) -> tuple[Run
     started = time.perf_counter()
     sandbox = opened.enter_context(Sandbox(device, level))
     path = sandbox.hold(variant.file, source)
-    runner = opened.enter_context(Runner(sandbox, exercise, variant, path))
+    runner = opened.enter_context(Runner(sandbox, Task(exercise, variant), path))
     assert runner.run(_cases()[0]).verdict.passed
     return runner, time.perf_counter() - started
 

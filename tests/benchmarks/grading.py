@@ -32,6 +32,7 @@ from grader.grade import Session, selected  # noqa: E402
 from grader.runner import Times  # noqa: E402
 from grader.sandbox import Sandbox  # noqa: E402
 from grader.spec import Exercise, Variant, load_all  # noqa: E402
+from grader.task import Task  # noqa: E402
 
 IMPORTED = time.perf_counter()
 
@@ -107,7 +108,7 @@ def _workers(console: Console, exercises, submission: Path, repeats: int) -> Non
     with (
         Sandbox(plans=True) as sandbox,
         PlannedTritonRunner(
-            sandbox, exercise, variant, _held(sandbox, submission, variant)
+            sandbox, Task(exercise, variant), _held(sandbox, submission, variant)
         ) as runner,
     ):
         assert runner.run(case).verdict.passed

@@ -1,13 +1,15 @@
 """Coverage-guided fuzzing of what reads hostile bytes: `make fuzz` (needs the extra `fuzz`).
 
-    python -m tests.fuzz protocol|spec|policy|evidence [libFuzzer options, e.g. -max_total_time=60]
+    python -m tests.fuzz TARGET [libFuzzer options, e.g. -max_total_time=60]
 
-Each target has one answer to bytes that make no sense: its own error. Anything else is a crash, and
-libFuzzer keeps the bytes that led to it in the current folder, or where -artifact_prefix says.
+TARGET is protocol, spec, policy, evidence, plan or ttir. Each has one answer to bytes that make no
+sense: its own error. Anything else is a crash, and libFuzzer keeps the bytes that led to it in the
+current folder, or where -artifact_prefix says.
 """
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import tempfile
 from collections.abc import Callable
@@ -16,9 +18,11 @@ from pathlib import Path
 import atheris
 
 with atheris.instrument_imports(include=["grader"]):
-    from grader import evidence, policy
+    from grader import evidence, plan, policy
     from grader.spec import SpecError, load
     from grader.worker.protocol import ProtocolError, Reply, Request
+    from grader.worker.ttir.errors import LimitExceeded, MalformedIR, NotModelled
+    from grader.worker.ttir.text import read as read_ttir
 
 ROOT = Path(__file__).resolve().parents[2]
 SPEC = Path(tempfile.mkdtemp(prefix="warpgrade-fuzz-")) / "fuzzed.yaml"
@@ -67,11 +71,30 @@ def stored_evidence(data: bytes) -> None:
         assert "\n" not in str(error)
 
 
+def plans(data: bytes) -> None:
+    """What a planner answers: a plan for two arguments of 4 KiB and two scalars."""
+    try:
+        made = plan.read(data, (4096, 4096, None, None))
+    except plan.PlanError as error:
+        assert str(error)
+        return
+    assert plan.read(plan.to_json(made), (4096, 4096, None, None)) == made
+    assert plan.difference(made, made) == ""
+
+
+def ttir(data: bytes) -> None:
+    """What the compiler's frontend answers."""
+    with contextlib.suppress(MalformedIR, NotModelled, LimitExceeded):
+        read_ttir(data.decode("utf-8", "replace"))
+
+
 TARGETS: dict[str, tuple[Callable[[bytes], None], list[str]]] = {
     "protocol": (protocol, []),
     "spec": (spec, ["grader/exercises/*.yaml"]),
     "policy": (rules, ["reference/*.py", "tests/submissions/attacks/*.py"]),
     "evidence": (stored_evidence, []),
+    "plan": (plans, []),
+    "ttir": (ttir, ["tests/grader/worker/ttir/golden/3.9.0/*"]),
 }
 
 

@@ -9,6 +9,7 @@ from grader.cases import Case
 from grader.executors import PlannedTritonRunner
 from grader.runner import CaseResult
 from grader.sandbox import Sandbox
+from grader.task import Task
 
 SPECS = spec.load_all()
 
@@ -19,7 +20,7 @@ def results(
     """What each case of a variant shows of a submission's file with this text."""
     wanted = SPECS[exercise].variants[variant]
     path = sandbox.hold(wanted.file, text.encode())
-    with PlannedTritonRunner(sandbox, SPECS[exercise], wanted, path) as runner:
+    with PlannedTritonRunner(sandbox, Task(SPECS[exercise], wanted), path) as runner:
         return [runner.run(case) for case in cases]
 
 

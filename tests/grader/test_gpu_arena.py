@@ -29,6 +29,7 @@ from grader.spec import EXERCISES, load
 from grader.spec_blocks import Limits
 from grader.status import Status
 from grader.supervision import Death, Worker
+from grader.task import Task
 from grader.worker.gpu_mapping import GpuMemoryError
 from grader.worker.protocol import Code, Operation, Reply
 from tests.grader.test_runner import KERNEL, RIGHT, entry
@@ -132,7 +133,7 @@ def stand_in(python_sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> StandI
 def running(stand_in: StandInSandbox, source: str) -> Iterator[Runner]:
     path = stand_in._sandbox.hold("on_gpu.py", source.encode())
     exercise = SILU.model_copy(update={"limits": Limits(seconds=5.0, memory_mb=512)})
-    with Runner(stand_in, exercise, exercise.variants["triton"], path) as opened:
+    with Runner(stand_in, Task(exercise, exercise.variants["triton"]), path) as opened:
         yield opened
 
 
@@ -304,7 +305,7 @@ def test_an_argument_in_host_memory_is_copied_as_before(stand_in) -> None:
     variant = next(iter(exercise.variants.values()))
     sizes = Case((("rows", 3), ("cols", 5)), "float32", seed=1)
     made = inputs_of_case.make(exercise, variant, sizes)
-    with Runner(stand_in, exercise, variant, REFERENCE / "silu.py") as runner:
+    with Runner(stand_in, Task(exercise, variant), REFERENCE / "silu.py") as runner:
         assert runner._make_room(made, inputs_writable=False)
         assert not runner.shares_gpu_memory
         assert runner.not_shared == ""
@@ -386,10 +387,10 @@ def test_the_evidence_says_how_tensors_reach_kernels(monkeypatch) -> None:
 def test_why_a_variants_memory_was_not_shared_outlives_its_runner(stand_in, tmp_path) -> None:
     runners = Runners({}, stand_in, lambda name: b"", lambda *_: True)
     runners._opened[("silu", "triton", "triton")] = runner = Runner(
-        stand_in, SILU, SILU.variants["triton"], tmp_path
+        stand_in, Task(SILU, SILU.variants["triton"]), tmp_path
     )
     runner.not_shared = "no memory"
-    runners.close_variant(SILU, SILU.variants["triton"])
+    runners.close_variant(Task(SILU, SILU.variants["triton"]))
     assert runners.not_shared == "no memory"
 
 
@@ -405,7 +406,7 @@ def cuda() -> Iterator[Sandbox]:
 @contextlib.contextmanager
 def triton_on(sandbox: Sandbox, source: str) -> Iterator[Runner]:
     path = sandbox.hold("on_gpu.py", source.encode())
-    with Runner(sandbox, SILU, SILU.variants["triton"], path) as opened:
+    with Runner(sandbox, Task(SILU, SILU.variants["triton"]), path) as opened:
         yield opened
         assert opened.not_shared == ""
         assert opened.shares_gpu_memory
@@ -514,7 +515,7 @@ def test_on_a_gpu_a_program_works_in_place(
     sandbox, program = compiled
     variant = SILU.variants["cuda"].model_copy(update={"entry": name})
     path = REFERENCE / "silu.cu"
-    with NativeRunner(sandbox, SILU, variant, path, program) as runner:
+    with NativeRunner(sandbox, Task(SILU, variant), path, program) as runner:
         results = [runner.run(case(n)) for n in (8, 9, 8)]
         assert runner.not_shared == ""
         assert runner.shares_gpu_memory

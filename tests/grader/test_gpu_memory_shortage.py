@@ -16,6 +16,7 @@ from grader.runner import CaseResult, Runner
 from grader.sandbox import Sandbox
 from grader.spec import EXERCISES, load
 from grader.status import Status
+from grader.task import Task
 from tests.grader.small_exercise import ROOT
 
 SILU = load(EXERCISES / "silu.yaml")
@@ -40,7 +41,7 @@ def scripted(monkeypatch) -> Scripted:
     monkeypatch.setenv(gpu_turns.VISIBLE, "0")
 
     def make(*results: CaseResult, free: int = 1 << 40) -> tuple[Runner, list[bool]]:
-        made = Runner(Sandbox("cuda"), SILU, SILU.variants["triton"], SOLUTION)
+        made = Runner(Sandbox("cuda"), Task(SILU, SILU.variants["triton"]), SOLUTION)
         alone: list[bool] = []
         left = iter(results)
 
@@ -134,7 +135,7 @@ def test_on_a_gpu_another_kernels_hoard_is_nobody_elses_failure(hoarding) -> Non
     with Sandbox("cuda") as sandbox:
         path = sandbox.hold("silu.py", SOLUTION.read_bytes())
         with (
-            Runner(sandbox, SILU, SILU.variants["triton"], path) as one,
+            Runner(sandbox, Task(SILU, SILU.variants["triton"]), path) as one,
             gpu_turns.beside_on("cuda"),
         ):
             assert one.run(CASE).verdict.passed

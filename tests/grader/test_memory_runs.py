@@ -17,6 +17,7 @@ from grader.sandbox import Sandbox
 from grader.session import Session
 from grader.spec import Memory, Variant
 from grader.status import Status
+from grader.task import Task
 
 SPECS = spec.load_all()
 TRANSPOSE = SPECS["transpose"]
@@ -282,7 +283,7 @@ def test_sizes_beside_divide_as_the_graded_ones_do(exercise, name):
     drawn = set()
     for seed in range(30):
         case = fixed_case(SPECS[exercise], variant, variant.memory.case, seed)
-        beside = memory_runs.case_beside(SPECS[exercise], variant, case)
+        beside = memory_runs.case_beside(Task(SPECS[exercise], variant), case)
         assert beside is not None and beside != case
         for (_, before), (_, after) in zip(case.sizes, beside.sizes, strict=True):
             assert before <= after <= before * 4 / 3
@@ -295,7 +296,7 @@ def test_sizes_beside_divide_as_the_graded_ones_do(exercise, name):
 
 def test_the_size_beside_depends_on_the_seed(variant):
     cases = [fixed_case(TRANSPOSE, variant, variant.memory.case, seed) for seed in range(20)]
-    besides = {memory_runs.case_beside(TRANSPOSE, variant, case).sizes for case in cases}
+    besides = {memory_runs.case_beside(Task(TRANSPOSE, variant), case).sizes for case in cases}
     assert len(besides) > 1
 
 

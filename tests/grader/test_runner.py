@@ -17,6 +17,7 @@ from grader.sandbox import Sandbox
 from grader.spec import EXERCISES, load
 from grader.spec_blocks import Limits
 from grader.status import Status
+from grader.task import Task
 from grader.worker.protocol import Code, Operation, Reply
 
 SILU = load(EXERCISES / "silu.yaml")
@@ -66,7 +67,7 @@ def runner(sandbox: Sandbox) -> Iterator[Callable[..., Runner]]:
         path = sandbox.hold("silu.py", textwrap.dedent(source).encode())
         limits = Limits(seconds=seconds, memory_mb=memory_mb)
         exercise = SILU.model_copy(update={"limits": limits})
-        opened.append(Runner(sandbox, exercise, exercise.variants["triton"], path))
+        opened.append(Runner(sandbox, Task(exercise, exercise.variants["triton"]), path))
         return opened[-1]
 
     yield make

@@ -19,6 +19,7 @@ from grader.sandbox import Sandbox
 from grader.session import Session
 from grader.spec import Variant, load_all
 from grader.status import Status
+from grader.task import Task
 from grader.timing import kernels, lanes, measure, programs
 from grader.timing.pairs import TimedPairs
 from grader.timing.worker import TimingFailed, expect_ok
@@ -305,7 +306,7 @@ def test_a_grade_times_the_program_whose_correctness_it_checked(folder, monkeypa
     exercises = of_silu(VARIANT)
     exercise = exercises["silu"]
     with Session(folder, exercises, device="interpreter") as session:
-        [runner] = session.runners.of(exercise, VARIANT)
+        [runner] = session.runners.of(Task(exercise, VARIANT))
         monkeypatch.setattr(session, "device", "cuda")
         monkeypatch.setattr(stopwatch, "backend_on", lambda device: "emulator")
         alone_on = "grader.session.gpu_turns.alone_on"

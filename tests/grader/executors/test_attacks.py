@@ -20,6 +20,7 @@ from grader.executors import PlannedTritonRunner, kernels
 from grader.runner import CaseResult
 from grader.sandbox import Sandbox
 from grader.status import Status
+from grader.task import Task
 from tests.grader.planned import SPECS, case, results
 
 KERNEL = """
@@ -59,7 +60,7 @@ def run_bytes(sandbox: Sandbox, data: bytes) -> CaseResult:
     exercise = SPECS["silu"]
     variant = exercise.variants["triton"]
     path = sandbox.hold(variant.file, data)
-    with PlannedTritonRunner(sandbox, exercise, variant, path) as runner:
+    with PlannedTritonRunner(sandbox, Task(exercise, variant), path) as runner:
         return runner.run(CASE)
 
 
@@ -240,7 +241,7 @@ def test_a_plan_changed_at_random_is_the_submissions_trouble(sandbox, seed) -> N
     path = sandbox.hold(variant.file, (KERNEL + COPYING).encode())
     with mock.patch.object(plan, "read", forged):
         for _ in range(TRIES):
-            with PlannedTritonRunner(sandbox, exercise, variant, path) as runner:
+            with PlannedTritonRunner(sandbox, Task(exercise, variant), path) as runner:
                 result = runner.run(CASE)
             assert result.status not in (Status.grader_error, Status.not_measured), result
 

@@ -13,6 +13,7 @@ from grader.runner import CaseResult
 from grader.sandbox import Sandbox
 from grader.status import Status
 from grader.supervision import Worker
+from grader.task import Task
 from grader.worker.protocol import Operation
 from tests.grader.planned import SPECS, case, results
 
@@ -94,7 +95,7 @@ def test_configurations_are_named_by_what_differs(sandbox):
     exercise = SPECS["silu"]
     variant = exercise.variants["triton"]
     path = sandbox.hold(variant.file, tuned().encode())
-    with PlannedTritonRunner(sandbox, exercise, variant, path) as runner:
+    with PlannedTritonRunner(sandbox, Task(exercise, variant), path) as runner:
         assert runner.run(case("float32", n=5)).verdict.passed
         names = configurations.names_of(runner.plan)
     assert names == ["BLOCK=64 num_warps=1", "BLOCK=128", "BLOCK=256"]  # 4 warps are the default

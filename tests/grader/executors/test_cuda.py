@@ -13,6 +13,7 @@ from grader.correctness import Effort
 from grader.evidence import PartEvidence
 from grader.session import Session
 from grader.status import Status
+from grader.task import Task
 from tests.grader.emulated import NEEDS_COMPILER
 
 pytestmark = NEEDS_COMPILER
@@ -100,7 +101,7 @@ def test_a_plan_does_not_depend_on_the_ones_before(tmp_path) -> None:
     for text, keeps_process in ((source, True), (COUNTING, False)):
         (tmp_path / "silu.cu").write_text(text)
         with Session(tmp_path, SPECS) as session:
-            runner = session.runners.native(SILU, SILU.variants["cuda"], "emulator")
+            runner = session.runners.native(Task(SILU, SILU.variants["cuda"]), "emulator")
             alone = []
             for each in cases:
                 runner.fresh_worker()

@@ -14,6 +14,7 @@ from grader.plan import Specialisation
 from grader.sandbox import Sandbox
 from grader.session import Session
 from grader.status import Status
+from grader.task import Task
 from tests.grader.planned import SPECS, case
 
 KERNEL = """
@@ -45,7 +46,7 @@ def _status(sandbox: Sandbox, source: str, builds: KeptBuilds) -> tuple[Status, 
     spawn = PlannedTritonRunner._spawn_compiler
     with (
         mock.patch.object(PlannedTritonRunner, "_spawn_compiler", autospec=True) as spawned,
-        PlannedTritonRunner(sandbox, exercise, variant, path, True, builds) as runner,
+        PlannedTritonRunner(sandbox, Task(exercise, variant), path, True, builds) as runner,
     ):
         spawned.side_effect = spawn
         result = runner.run(case("float32", n=1000))
@@ -109,7 +110,7 @@ def test_files_outside_the_submission_are_not_read(tmp_path: Path, builds) -> No
 
 
 def test_of_kernels_that_use_up_their_budget_nothing_is_kept(shared_sandbox, builds) -> None:
-    """Each run would else get further than the one before it, and the last one to another verdict."""
+    """Each run would else get further than the one before, to another verdict in the end."""
     source = KERNEL.replace("WRONG", "0.0")
     launch = "kernel[(triton.cdiv(x.numel(), 256),)](x, out, x.numel(), BLOCK=256)"
     assert launch in source
@@ -120,7 +121,7 @@ def test_of_kernels_that_use_up_their_budget_nothing_is_kept(shared_sandbox, bui
             exercise = SPECS["silu"]
             path = shared_sandbox.hold("silu.py", source.replace(launch, many).encode())
             with PlannedTritonRunner(
-                shared_sandbox, exercise, exercise.variants["triton"], path, True, builds
+                shared_sandbox, Task(exercise, exercise.variants["triton"]), path, True, builds
             ) as runner:
                 seen.append(runner.run(case("float32", n=1000)))
     assert {each.status for each in seen} == {Status.compile_error}

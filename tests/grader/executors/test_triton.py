@@ -18,6 +18,7 @@ from grader.sandbox import Sandbox
 from grader.session import Session
 from grader.status import Status
 from grader.supervision import Worker
+from grader.task import Task
 from tests.grader.planned import case
 
 SPECS = spec.load_all()
@@ -92,10 +93,10 @@ def silu(x, out):
     variant = SPECS["silu"].variants["triton"]
     with Sandbox(plans=True) as sandbox:
         path = sandbox.hold(variant.file, (KERNEL + entry).encode())
-        with PlannedTritonRunner(sandbox, SPECS["silu"], variant, path) as runner:
+        with PlannedTritonRunner(sandbox, Task(SPECS["silu"], variant), path) as runner:
             runner.expect(cases)
             assert runner.run(first).status is Status.passed
-            assert runner._asked_ahead == fatal
+            assert runner._planner._ahead == fatal
             assert runner.run(other).status is Status.passed
             assert runner.run(fatal).status is Status.crashed
 

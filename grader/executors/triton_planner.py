@@ -1,0 +1,207 @@
+"""A Triton variant's planner as the grader sees it: a case goes in, a plan comes out.
+
+    planner = TritonPlanner(spawn, task, allowed, limits, explain)
+    planner.planned(case, arguments)    a Plan that the rules allow, or why there is none
+
+The planner's process has run the submission's Python (worker/planner/), so what it answers is read
+as hostile bytes. It plans one case after another; two fresh ones have to agree on a dtype's first.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Protocol
+
+from grader import hostile, inputs, plan
+from grader.arena import described
+from grader.cases import Case
+from grader.compare import Verdict
+from grader.executors import configurations, refusals
+from grader.executors.planners import relies_on_others
+from grader.plan import Allowed, Plan, PlanError
+from grader.runner import CaseResult
+from grader.status import Status
+from grader.supervision import Death, Worker
+from grader.task import Task
+from grader.worker.protocol import Argument, Code, Kind, Operation, Reply
+
+_LACKS_DATA = "NeedsData"
+_FOREIGN_KERNEL = "ForeignKernel"
+
+
+class Explains(Protocol):
+    """The runner whose planner this is: it says what an answer means to a student."""
+
+    def loading(self, worker: Worker, count: int) -> CaseResult | None:
+        """Load the submission; why that can't be done."""
+
+    def death(self, case: Case, death: Death) -> CaseResult:
+        """A process that ended over a case."""
+
+    def refusal(self, case: Case, reply: Reply) -> CaseResult:
+        """An exception that the submission raised, or a request that its process refused."""
+
+
+class TritonPlanner:
+    """The plans of one variant's cases. `spawn` starts a process that has loaded nothing yet."""
+
+    def __init__(
+        self,
+        spawn: Callable[[], Worker],
+        task: Task,
+        allowed: Allowed,
+        limits: plan.Limits,
+        explain: Explains,
+    ) -> None:
+        """`allowed` is what the spec allows of the rules on plans, `limits` what a plan may ask."""
+        self._spawn = spawn
+        self._task = task
+        self._allowed = allowed
+        self._limits = limits
+        self._explain = explain
+        self._worker: Worker | None = None
+        self._has_planned = False  # the worker at hand
+        self._failure: CaseResult | None = None  # of loading the file
+        self._fitting: set[str] = set()  # configurations that planners have found to fit a GPU
+        self._keeps_state = False  # whether each plan takes a process of its own
+        self._compared: set[str] = set()  # dtypes for which two planners were compared
+        self._next: dict[Case, Case] = {}  # the case that is likely to follow each; used once
+        self._ahead: Case | None = None  # whose plan the worker was asked for already
+
+    def drop(self) -> None:
+        """End the process; the next plan is made by a fresh one."""
+        if self._worker is not None:
+            self._worker.close()
+            self._worker = None
+        self._ahead = None
+
+    def start(self, count: int) -> CaseResult | None:
+        """A process with the submission loaded, whose entry takes `count` arguments; or why not."""
+        if self._failure is None and self._worker is None:
+            worker = self._spawn()
+            self._failure = self._explain.loading(worker, count)
+            self._worker = worker if self._failure is None else None
+            self._has_planned = False
+        return self._failure
+
+    def expect(self, cases: Sequence[Case]) -> None:
+        """Have each of these planned while the one before it is executed."""
+        self._next = dict(itertools.pairwise(cases))
+
+    def planned(self, case: Case, arguments: Sequence[Argument]) -> Plan | CaseResult:
+        """The plan of a case, held to the rules, or why there is none."""
+        is_first = case.dtype not in self._compared
+        if is_first and self._has_planned:
+            self.drop()
+        made = self.plan_of(case, arguments)
+        if isinstance(made, CaseResult):
+            return made
+        if is_first:
+            self._compared.add(case.dtype)
+            if (differs := self._compare(case, arguments, made)) is not None:
+                return differs
+        if broken := plan.violations(plan.allow(made, self._allowed), self._allowed):
+            return refusals.from_violation(case, broken[0])
+        return plan.allow(made, self._allowed)
+
+    def plan_of(self, case: Case, arguments: Sequence[Argument]) -> Plan | CaseResult:
+        """The plan of a case before the rules are applied, or why there is none.
+
+        A process that has made other plans makes this one too, unless it depends on them.
+        """
+        if self._keeps_state:
+            self.drop()
+        answer, was_fresh = self._answer_ahead(case), False
+        if answer is None:
+            failure = self.start(len(arguments))
+            if failure is not None:
+                return replace(failure, case=case)
+            was_fresh = not self._has_planned
+            answer = self._ask(arguments)
+        if not was_fresh and relies_on_others(answer):
+            self._keeps_state = True
+            return self.plan_of(case, arguments)
+        if isinstance(answer, Death):
+            self._worker = None
+            return self._explain.death(case, answer)
+        if answer.code is not Code.ok:
+            return self._refused(case, answer)
+        try:
+            made = plan.read(answer.text, _bytes_of(arguments), self._limits)
+        except PlanError as error:
+            what = f"its launcher asks for what can't be planned: {hostile.clean(str(error))}."
+            return CaseResult(case, Verdict(Status.launch_error, what), observed_by="worker")
+        self._fitting |= configurations.fitting(made)
+        return made
+
+    def ask_ahead(self, case: Case) -> None:
+        """Ask for the plan of the case that is likely to follow, where no fresh process is due."""
+        following = self._next.pop(case, None)
+        if following is None or self._worker is None or self._ahead is not None:
+            return
+        if self._keeps_state or following.dtype not in self._compared:
+            return
+        blank = inputs.blank(self._task.exercise, self._task.variant, following)
+        if self._worker.post(Operation.plan, blank.arguments(described(blank.slots))) is None:
+            self._ahead = following
+        else:
+            self._worker = None
+
+    def _ask(self, arguments: Sequence[Argument]) -> Reply | Death:
+        """A plan; a process's first request tells it which configurations are known to fit."""
+        known = (
+            b"" if self._has_planned else json.dumps({"fitting": sorted(self._fitting)}).encode()
+        )
+        self._has_planned = True
+        return self._worker.ask_at_length(Operation.plan, arguments, document=known)
+
+    def _answer_ahead(self, case: Case) -> Reply | Death | None:
+        """The answer for a case that was asked for ahead; None where it wasn't.
+
+        A process that ends over another case has nothing to do with this one.
+        """
+        asked, self._ahead = self._ahead, None
+        if asked is None:
+            return None
+        answer = self._worker.wait_at_length()
+        if asked == case:
+            return answer
+        if isinstance(answer, Death):
+            self._worker = None
+        return None
+
+    def _compare(self, case: Case, arguments: Sequence[Argument], made: Plan) -> CaseResult | None:
+        """Whether another fresh process gives another plan for the same case."""
+        self.drop()
+        again = self.plan_of(case, arguments)
+        if isinstance(again, CaseResult):
+            return again
+        differs = plan.difference(made, again)
+        if not differs:
+            return None
+        what = f"planned twice for the same case, the entry asks for different things: {differs}."
+        hint = "What a launcher does may depend on shapes, strides and dtypes, on nothing else."
+        verdict = Verdict(Status.nondeterministic, what, "plans")
+        return CaseResult(case, verdict, hint=hint)
+
+    def _refused(self, case: Case, reply: Reply) -> CaseResult:
+        if reply.code is Code.bad_request:  # the submission's Python shares that process
+            told = hostile.one_line(hostile.text(hostile.fields(reply), "message"))
+            what = f"its planner could not serve a request: {told}"
+            return CaseResult(case, Verdict(Status.crashed, what), observed_by="worker")
+        result = self._explain.refusal(case, reply)
+        fields = hostile.fields(reply)
+        if hostile.text(fields, "type") in (_LACKS_DATA, _FOREIGN_KERNEL):
+            what = hostile.one_line(hostile.text(fields, "message"))
+            hint = hostile.one_line(hostile.text(fields, "instead"))
+            verdict = Verdict(Status.policy_violation, what, "data")
+            return replace(result, verdict=verdict, hint=hint)
+        return result
+
+
+def _bytes_of(arguments: Sequence[Argument]) -> list[int | None]:
+    """The bytes of each tensor's allocation, guard zones included; None for scalars."""
+    return [each.allocation[1] if each.kind is Kind.tensor else None for each in arguments]
