@@ -24,6 +24,9 @@ with atheris.instrument_imports(include=["grader"]):
     from grader.worker.ttir.errors import LimitExceeded, MalformedIR, NotModelled
     from grader.worker.ttir.text import read as read_ttir
 
+from tests.grader.plan.plans import ARGUMENTS
+from tests.grader.plan.test_reader import FULL
+
 ROOT = Path(__file__).resolve().parents[2]
 SPEC = Path(tempfile.mkdtemp(prefix="warpgrade-fuzz-")) / "fuzzed.yaml"
 
@@ -72,13 +75,13 @@ def stored_evidence(data: bytes) -> None:
 
 
 def plans(data: bytes) -> None:
-    """What a planner answers: a plan for two arguments of 4 KiB and two scalars."""
+    """What a planner answers."""
     try:
-        made = plan.read(data, (4096, 4096, None, None))
+        made = plan.read(data, ARGUMENTS)
     except plan.PlanError as error:
         assert str(error)
         return
-    assert plan.read(plan.to_json(made), (4096, 4096, None, None)) == made
+    assert plan.read(plan.to_json(made), ARGUMENTS) == made
     assert plan.difference(made, made) == ""
 
 
@@ -106,6 +109,7 @@ def main() -> None:
     corpus = tempfile.mkdtemp(prefix="warpgrade-fuzz-")
     example = evidence.Evidence("x", 1, (evidence.VariantEvidence("silu", "triton", "silu.py"),))
     (Path(corpus) / "evidence.json").write_text(evidence.to_json(example))
+    (Path(corpus) / "plan.json").write_text(FULL)
     for pattern in seeds:
         for path in ROOT.glob(pattern):
             (Path(corpus) / path.name).write_bytes(path.read_bytes())
