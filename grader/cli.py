@@ -172,6 +172,7 @@ def check(
     ]
     seen: list[VariantEvidence] = []
     with _progress() as on_step, Session(submission, exercises, seed=seed) as session:
+        session.expect(variants)
         for (exercise, variant), wanted in zip(variants, cases, strict=True):
             seen.append(_checked(session, exercise, variant, wanted, on_step))
     for index, (observed, wanted) in enumerate(zip(seen, cases, strict=True)):

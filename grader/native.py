@@ -22,7 +22,7 @@ import pydantic
 from grader.emulator import toolchain
 from grader.sandbox import Sandbox
 from grader.spec import Exercise, Scalar, Tensor, Variant
-from grader.supervision import Cause, Death, Limits
+from grader.supervision import Cause, Death, Limits, Worker
 from grader.worker import nvcc
 from grader.worker.protocol import Code, Operation
 
@@ -159,6 +159,19 @@ def build(
     emulator/build.py. Raises SandboxError where no worker can be had, BuildError where its answer
     makes no sense.
     """
+    return begin(sandbox, name, data, entries, backend, check_with_nvcc, guarded).finish()
+
+
+def begin(
+    sandbox: Sandbox,
+    name: str,
+    data: bytes,
+    entries: Sequence[tuple[str, Sequence[str]]],
+    backend: Backend = "emulator",
+    check_with_nvcc: bool = False,
+    guarded: bool = True,
+) -> Building:
+    """Have a file compiled while something else is done: takes and raises what `build` does."""
     source = sandbox.hold(name, data)
     wanted = {
         "backend": backend,
@@ -171,36 +184,64 @@ def build(
     try:
         os.ftruncate(output, _OUTPUT_BYTES)
         worker = sandbox.builder(source, wanted, output, _OUTPUT_BYTES, COMPILE_LIMITS)
-        try:
-            reply = worker.ask(Operation.build)
-        finally:
-            worker.close()
-        if isinstance(reply, Death):
-            return Program(None, backend, died=reply)
-        if reply.code is not Code.ok:
-            raise BuildError(f"the compiler could not be asked: {reply.code.name} {reply.text}")
-        answer = _read_answer(reply.text)
-        program = os.pread(output, answer.executable_bytes, 0)
-        executor = os.pread(output, answer.executor_bytes, answer.executable_bytes)
-        end = answer.executable_bytes + answer.executor_bytes
-        sites = _read_sites(os.pread(output, answer.sites_bytes, end))
-    finally:
+    except BaseException:
         os.close(output)
-    stem = f"{Path(name).stem}-{backend}"
-    held = [
-        _held(sandbox, f"{stem}{kind}", data) if answer.ok else None
-        for kind, data in (("", program), ("-executor", executor))
-    ]
-    entries = frozenset(answer.entries)
-    return Program(
-        held[0],
-        backend,
-        entries,
-        answer.problems,
-        sites,
-        executor=held[1],
-        conditions=answer.conditions,
-    )
+        raise
+    return Building(sandbox, name, backend, worker, output, worker.post(Operation.build))
+
+
+@dataclass
+class Building:
+    """A file on its way through the compiler, in a process of the sandbox.
+
+    `output` is the descriptor of the memory that the compiler's files are written to. `died` is the
+    compiler's end before it could be asked.
+    """
+
+    sandbox: Sandbox
+    name: str
+    backend: Backend
+    worker: Worker
+    output: int
+    died: Death | None
+
+    def close(self) -> None:
+        """End the compiler; what it has made is lost."""
+        self.worker.close()
+        os.close(self.output)
+
+    def finish(self) -> Program:
+        """Wait for what becomes of it. Raises BuildError."""
+        try:
+            reply = self.died or self.worker.wait()
+            if isinstance(reply, Death):
+                return Program(None, self.backend, died=reply)
+            if reply.code is not Code.ok:
+                told = f"{reply.code.name} {reply.text}"
+                raise BuildError(f"the compiler could not be asked: {told}")
+            return self._program(_read_answer(reply.text))
+        finally:
+            self.close()
+
+    def _program(self, answer: _Answer) -> Program:
+        program = os.pread(self.output, answer.executable_bytes, 0)
+        executor = os.pread(self.output, answer.executor_bytes, answer.executable_bytes)
+        end = answer.executable_bytes + answer.executor_bytes
+        sites = _read_sites(os.pread(self.output, answer.sites_bytes, end))
+        stem = f"{Path(self.name).stem}-{self.backend}"
+        held = [
+            _held(self.sandbox, f"{stem}{kind}", data) if answer.ok else None
+            for kind, data in (("", program), ("-executor", executor))
+        ]
+        return Program(
+            held[0],
+            self.backend,
+            frozenset(answer.entries),
+            answer.problems,
+            sites,
+            executor=held[1],
+            conditions=answer.conditions,
+        )
 
 
 def _held(sandbox: Sandbox, name: str, program: bytes) -> Path | None:

@@ -7,6 +7,7 @@ machine. What is opened stays open until `close`.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from grader.native_runner import NativeRunner
 from grader.runner import Runner, Times
 from grader.sandbox import Sandbox
 from grader.spec import Exercise, Variant
+from grader.supervision import SandboxError
 from grader.task import Task
 
 _DEVICE_OF: dict[Backend, DeviceName] = {"emulator": "emulator", "gpu": "cuda"}
@@ -63,14 +65,16 @@ class Runners:
         self._planning: Sandbox | None = sandbox if sandbox.plans else None
         self._native: dict[Backend, Sandbox] = {}
         self._programs: dict[tuple[str, Backend], Program] = {}
+        self._building: dict[tuple[str, Backend], native.Building] = {}
         self._opened: dict[tuple[str, str, str], Runner] = {}
         self.not_shared = ""  # why one that is closed copied its cases to a GPU and back, or ""
 
     def close(self) -> None:
         """End every worker and give the memory back; the Triton sandbox is its owner's."""
-        for runner in self._opened.values():
-            runner.close()
+        for opened in (*self._opened.values(), *self._building.values()):
+            opened.close()
         self._opened.clear()
+        self._building.clear()
         if self._planning is not None and self._planning is not self._sandbox:
             self._planning.close()
         self._planning = None
@@ -192,33 +196,47 @@ class Runners:
                 sandbox.hold(name, data)
         return sandbox.hold(variant.file, self._file(variant.file))
 
+    def begin_building(self, file: str) -> None:
+        """Have a file of CUDA C++ compiled for the emulator while something else is done.
+
+        Whatever is in the way of that is met again, and told, by whoever needs the program.
+        """
+        key: tuple[str, Backend] = (file, "emulator")
+        if native.why_not("emulator") or key in self._programs or key in self._building:
+            return
+        with contextlib.suppress(SandboxError, native.BuildError):
+            self._building[key] = self._begun(*key)
+
     def _program(self, file: str, backend: Backend) -> Program:
         """What was made of a file, once, with the entries of all variants that lie in it."""
         key = (file, backend)
         if key not in self._programs:
-            if backend not in self._native:
-                native.prepare(backend)  # before the sandbox, which is to see it
-                device = _DEVICE_OF[backend]
-                sandbox = Sandbox(device, self._level, self._required, native=True)
-                sandbox.start()
-                self._native[backend] = sandbox
-            entries = [
-                (variant.entry, native.signature(exercise, variant))
-                for exercise in self._exercises.values()
-                for variant in exercise.variants.values()
-                if variant.file == file
-            ]
-            data = self._file(file)
-            self._programs[key] = native.build(
-                self._native[backend],
-                file,
-                data,
-                entries,
-                backend,
-                self._check_with_nvcc,
-                self._guarded,
-            )
+            building = self._building.pop(key, None) or self._begun(file, backend)
+            self._programs[key] = building.finish()
         return self._programs[key]
+
+    def _begun(self, file: str, backend: Backend) -> native.Building:
+        """The file's way through the compiler, begun."""
+        if backend not in self._native:
+            native.prepare(backend)  # before the sandbox, which is to see it
+            sandbox = Sandbox(_DEVICE_OF[backend], self._level, self._required, native=True)
+            sandbox.start()
+            self._native[backend] = sandbox
+        entries = [
+            (variant.entry, native.signature(exercise, variant))
+            for exercise in self._exercises.values()
+            for variant in exercise.variants.values()
+            if variant.file == file
+        ]
+        return native.begin(
+            self._native[backend],
+            file,
+            self._file(file),
+            entries,
+            backend,
+            self._check_with_nvcc,
+            self._guarded,
+        )
 
 
 def _key(task: Task) -> tuple[str, str]:

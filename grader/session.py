@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -196,6 +196,16 @@ class Session:
         evidence = self.unseen(exercise, variant)
         parts = self.parts(exercise, variant, keys_of(variant), on_step)
         return self.counted(exercise, variant, replace(evidence, parts=parts), on_step)
+
+    def expect(self, pairs: Iterable[tuple[Exercise, Variant]]) -> None:
+        """Have the CUDA C++ of these compiled while others of them are judged.
+
+        Only what is to be run and keeps the rules, which are read first.
+        """
+        for exercise, variant in pairs:
+            is_there = variant.language == "cuda" and not self.not_attempted(variant)
+            if is_there and not self._breaches(exercise, variant):
+                self.runners.begin_building(variant.file)
 
     def parts(
         self,

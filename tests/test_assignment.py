@@ -53,6 +53,9 @@ right_on: Counter[str] = Counter()  # cases passed, by variant; below 0 where on
 def session(request: pytest.FixtureRequest) -> Iterator[Session]:
     """The submission, in a sandbox that lives as long as the tests."""
     with Session(Path(request.config.getoption("--submission")), EXERCISES) as opened:
+        wanted = (getattr(item, "callspec", None) for item in request.session.items)
+        given = (each.params for each in wanted if each is not None)
+        opened.expect((each["exercise"], each["variant"]) for each in given if "variant" in each)
         yield opened
 
 

@@ -42,6 +42,41 @@ def test_without_a_compiler_memory_is_not_measured_either(no_compiler) -> None:
     assert (seen.status, seen.reason) == (Status.not_measured, REASON)
 
 
+def test_what_is_expected_is_compiled_once_while_something_else_runs(monkeypatch) -> None:
+    begun, silu = [], EXERCISES["silu"]
+    begin = native.begin
+    monkeypatch.setattr(native, "begin", lambda *args: begun.append(args[1]) or begin(*args))
+    with Session(ROOT / "reference", EXERCISES, device="interpreter") as session:
+        session.expect((silu, variant) for variant in silu.variants.values())
+        session.expect([(silu, silu.variants["cuda"])])
+        assert begun == ["silu.cu"]
+        assert not session.runners._programs  # nobody has waited for it
+        assert session.part(silu, silu.variants["cuda"], "float32", "ragged").status.is_gradable
+    assert begun == ["silu.cu"]
+
+
+def test_what_is_expected_but_not_asked_for_leaves_no_compiler() -> None:
+    with Session(ROOT / "reference", EXERCISES, device="interpreter") as session:
+        session.expect([(TRANSPOSE, TRANSPOSE.variants["cuda_v4"])])
+        [building] = session.runners._building.values()
+        assert building.worker.alive
+    assert not building.worker.alive
+
+
+@pytest.mark.parametrize(
+    "source",
+    ['#include "/etc/hostname"\n', 'extern "C" void silu() { asm("nop"); system("id"); }\n'],
+)
+def test_what_breaks_the_rules_is_not_compiled_ahead(tmp_path, source) -> None:
+    (tmp_path / "silu.cu").write_text(source)
+    silu = EXERCISES["silu"]
+    with Session(tmp_path, EXERCISES, device="interpreter") as session:
+        session.expect([(silu, silu.variants["cuda"])])
+        assert not session.runners._building
+        part = session.part(silu, silu.variants["cuda"], "float32", "ragged")
+    assert part.status is Status.policy_violation
+
+
 def test_a_signature_is_told_to_the_compiler_as_c_has_it() -> None:
     rmsnorm = EXERCISES["rmsnorm"]
     kinds = native.signature(rmsnorm, rmsnorm.variants["cuda_matrix"])
