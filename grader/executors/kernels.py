@@ -199,14 +199,24 @@ class Kernels:
             self._waiting[kernel.name] = (wanted, kernel)
 
     def _choose(self) -> None:
-        """Take those out of the line that tell the backend nothing new."""
-        in_order = sorted(self._waiting.items(), key=lambda each: len(_ones(each[1][0])))
-        for name, (wanted, _) in in_order:
-            told = facts(wanted)
-            if told <= self._covered:
-                self._assembled.add(name)
-                del self._waiting[name]
-            self._covered |= told
+        """Take those out of the line that tell the backend nothing new.
+
+        Of each set of constants the one with the fewest ones comes first, as the plain case; then
+        those with the most ones, which are few.
+        """
+        fewest = sorted(self._waiting.items(), key=lambda each: len(_ones(each[1][0])))
+        plain, chosen = set(), []
+        for name, (wanted, _) in fewest:
+            if (constants := _of_all(wanted)) not in plain | self._covered:
+                plain.add(constants)
+                chosen.append(name)
+        self._covered.update(*(facts(self._waiting[name][0]) for name in chosen))
+        for name, (wanted, _) in reversed(fewest):
+            if not (told := facts(wanted)) <= self._covered:
+                self._covered |= told
+                chosen.append(name)
+        self._assembled.update(self._waiting)
+        self._waiting = {name: self._waiting[name] for name in chosen}
 
     def close(self) -> None:
         """End the frontend."""
@@ -266,6 +276,12 @@ def facts(wanted: Specialisation) -> set[str]:
 
     The type of an integer parameter is no part of the set, since it is none where that is 1.
     """
+    alone = (f"{wanted.line} {wanted.hash} {name} is 1" for name in _ones(wanted))
+    return {_of_all(wanted), *alone}
+
+
+def _of_all(wanted: Specialisation) -> str:
+    """A digest of a kernel with its set of constants, dtypes and options."""
     ones = _ones(wanted)
     told = _told(wanted)
     constants = {k: v for k, v in told["constants"].items() if k not in ones}
@@ -273,8 +289,7 @@ def facts(wanted: Specialisation) -> set[str]:
         name: kind for name, kind in told["signature"].items() if kind not in ("i32", "constexpr")
     }
     kernel = {name: told[name] for name in ("file", "line", "hash", "bindings", "options")}
-    of_all = {**kernel, "constants": constants, "signature": signature}
-    return {_digest(of_all), *(f"{wanted.line} {wanted.hash} {name} is 1" for name in ones)}
+    return _digest({**kernel, "constants": constants, "signature": signature})
 
 
 def _named_files(described: Any) -> Iterator[str]:

@@ -37,9 +37,9 @@ def chosen(kernels: Kernels, *all_wanted: Specialisation) -> list[tuple[list[str
 def test_what_is_1_is_compiled_once_and_not_in_every_combination() -> None:
     kernels = Kernels(spawn=None, folder=Path())
     subsets = [s for size in range(4) for s in itertools.combinations(STRIDES, size)]
-    compiled = chosen(kernels, *(wanted(ones, BLOCK=64) for ones in subsets))
+    compiled = chosen(kernels, *(wanted(ones, BLOCK=64) for ones in subsets[:-1]))
     assert compiled[0] == ([], {"BLOCK": 64})
-    assert [ones for ones, _ in compiled[1:]] == [["m"], ["n"], ["k"]]
+    assert [ones for ones, _ in compiled[1:]] == [["n", "k"], ["m", "k"]]
     assert chosen(kernels, wanted(("m", "k"), BLOCK=64)) == []
 
 
