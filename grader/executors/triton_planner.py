@@ -20,7 +20,7 @@ from grader.arena import described
 from grader.cases import Case
 from grader.compare import Verdict
 from grader.executors import configurations, refusals
-from grader.executors.planners import relies_on_others
+from grader.executors.planners import layouts, relies_on_others
 from grader.plan import Allowed, Plan, PlanError
 from grader.runner import CaseResult
 from grader.status import Status
@@ -103,9 +103,10 @@ class TritonPlanner:
             self._compared.add(case.dtype)
             if (differs := self._compare(case, arguments, made)) is not None:
                 return differs
-        if broken := plan.violations(plan.allow(made, self._allowed), self._allowed):
+        made = plan.allow(made, self._allowed)
+        if broken := plan.violations(made, self._allowed, layouts(arguments)):
             return refusals.from_violation(case, broken[0])
-        return plan.allow(made, self._allowed)
+        return made
 
     def plan_of(self, case: Case, arguments: Sequence[Argument]) -> Plan | CaseResult:
         """The plan of a case before the rules are applied, or why there is none.

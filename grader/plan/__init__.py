@@ -6,7 +6,7 @@ bytes, `violations` holds it to the rules, an executor runs it.
 
 from grader.plan.model import ITEM_BYTES, Buffer, Launch, Plan, Specialisation, Step
 from grader.plan.reader import Limits, PlanError, read, to_json
-from grader.plan.rules import Allowed, Violation, allow, difference, repeats, violations
+from grader.plan.rules import Allowed, Layout, Violation, allow, difference, repeats, violations
 from grader.plan.text import Line, lines, summary
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "Allowed",
     "Buffer",
     "Launch",
+    "Layout",
     "Limits",
     "Line",
     "Plan",

@@ -47,6 +47,20 @@ class Allowed:
 
 
 @dataclass(frozen=True)
+class Layout:
+    """How the grader has laid out an argument: strides and offset count elements."""
+
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int
+
+    def is_all_of(self, view: View) -> bool:
+        """Whether a view is the argument as it was given."""
+        placed = (self.shape, self.offset) == (view.shape, view.offset)
+        return placed and _dimensions(view) == _dimensions(self)
+
+
+@dataclass(frozen=True)
 class Violation:
     """A rule that a plan breaks: `what` happened, at `line` of the file, and what to do instead."""
 
@@ -88,13 +102,19 @@ def _names(operation: str, torch: Collection[str]) -> bool:
     return "*" in torch or not known.isdisjoint(each.rpartition(".")[2] for each in torch)
 
 
-def violations(plan: Plan, allowed: Allowed) -> list[Violation]:
-    """What of the first two rules a plan breaks, in the order of its steps."""
+def violations(
+    plan: Plan, allowed: Allowed, arguments: Mapping[int, Layout] | None = None
+) -> list[Violation]:
+    """What of the first two rules a plan breaks, in the order of its steps.
+
+    `arguments` are the layouts of the entry's tensors by their places: where one is given, a copy
+    of all of it selects nothing, however its only column lies in memory.
+    """
     broken: list[Violation] = []
     tainted: dict[int, Foreign] = {}
     for call in plan.calls:
         broken += _foreign(plan, call, tainted)
-        broken += _copies(call, allowed)
+        broken += _copies(plan, call, allowed, arguments or {})
     return list(dict.fromkeys(broken))
 
 
@@ -147,7 +167,9 @@ def _pointed_to(step: Launch) -> list[int]:
     return numbers
 
 
-def _copies(call: tuple[Step, ...], allowed: Allowed) -> list[Violation]:
+def _copies(
+    plan: Plan, call: tuple[Step, ...], allowed: Allowed, arguments: Mapping[int, Layout]
+) -> list[Violation]:
     """Copies that do the exercise's work, or too many of them."""
     if "*" in allowed.torch or _COPYING & allowed.torch:
         return []
@@ -155,7 +177,8 @@ def _copies(call: tuple[Step, ...], allowed: Allowed) -> list[Violation]:
     broken = []
     if allowed.moves_data:
         for step in copies:
-            if change := change_of(step):
+            given = [_layout_of(view, plan, arguments) for view in (step.source, step.to)]
+            if change := change_of(step, [each for each in given if each is not None]):
                 what = f"a copy by PyTorch or the CUDA runtime {change}, which is the exercise"
                 broken.append(Violation("copy", what, step.line, _MOVE))
     if len(copies) > MAX_COPIES:
@@ -164,10 +187,18 @@ def _copies(call: tuple[Step, ...], allowed: Allowed) -> list[Violation]:
     return broken
 
 
-def change_of(copy: Copy) -> str:
+def _layout_of(view: View, plan: Plan, arguments: Mapping[int, Layout]) -> Layout | None:
+    """The layout of the argument that a view is on, if it is all of it."""
+    place = plan.buffers[view.buffer].argument
+    layout = None if place is None else arguments.get(place)
+    return layout if layout is not None and layout.is_all_of(view) else None
+
+
+def change_of(copy: Copy, whole: Collection[Layout] = ()) -> str:
     """What a copy does to the elements beside moving them, in words; "" where it does nothing.
 
-    A copy between dense views of one order leaves every element at its place among the others.
+    A copy between dense views of one order leaves every element at its place among the others; so
+    does one of all of an argument, whose layouts are `whole`.
     """
     source, to = copy.source, copy.to
     if source.dtype != to.dtype:
@@ -180,12 +211,12 @@ def change_of(copy: Copy) -> str:
     if _order(source) != _order(to):
         return "permutes elements"
     for view in (source, to):
-        if not _is_dense(view):
+        if not _is_dense(view) and not any(each.is_all_of(view) for each in whole):
             return "selects elements"
     return ""
 
 
-def _dimensions(view: View) -> list[tuple[int, int]]:
+def _dimensions(view: View | Layout) -> list[tuple[int, int]]:
     """(size, stride) of the dimensions that have more than one element."""
     return [(n, s) for n, s in zip(view.shape, view.strides, strict=True) if n != 1]
 

@@ -29,7 +29,7 @@ import triton
 from ..compile.source import SourceFolder
 from ..protocol import Argument, Code
 from . import arguments as planned_arguments
-from . import fake_tensors, notes, torch_cuda, triton_driver, warm_up
+from . import devices, fake_tensors, notes, torch_cuda, triton_driver, warm_up
 from .errors import ForeignKernel, KernelError, Refusal, TooMuchMemory, Unsupported
 from .recording import MAX_PRINTED, Recorder
 from .specialisation import Describer
@@ -123,8 +123,17 @@ class Planner:
     @contextlib.contextmanager
     def _planning(self, recorder: Recorder, printed: io.StringIO) -> Iterator[None]:
         fake_tensors.recorder = recorder
-        with contextlib.redirect_stdout(printed), self._fake, fake_tensors.PlanMode(recorder):
-            yield
+        modes = (self._fake, fake_tensors.PlanMode(recorder), devices.OneDevice())
+        with contextlib.ExitStack() as active:
+            active.enter_context(contextlib.redirect_stdout(printed))
+            for mode in modes:
+                active.enter_context(mode)
+            try:
+                yield
+            except Exception as error:
+                if what := devices.missing(error):
+                    raise Unsupported(f"no plan can have this of the GPU: {what}") from error
+                raise
 
     # --- errors -----------------------------------------------------------------------------------
 
@@ -172,16 +181,52 @@ class _Bounded(io.StringIO):
 
 @contextlib.contextmanager
 def _self_tests_pass() -> Iterator[None]:
-    """While a module is imported, comparing tensors says they are equal: there is no data yet."""
-    names = ((torch, "allclose"), (torch, "equal"), (torch.testing, "assert_close"))
-    kept = [getattr(owner, name) for owner, name in names]
-    for owner, name in names:
-        setattr(owner, name, lambda *args, **kwargs: True)
+    """While a module is imported, comparing tensors says they are equal: there is no data yet.
+
+    Nor does autograd run: it would look for the GPU. Gradients are tensors without values.
+    """
+    instead = {
+        (torch, "allclose"): _equal,
+        (torch, "equal"): _equal,
+        (torch.testing, "assert_close"): _equal,
+        (torch.Tensor, "backward"): _backward,
+        (torch.autograd, "backward"): _backward,
+        (torch.autograd, "grad"): _gradients,
+        (torch.autograd, "gradcheck"): _equal,
+    }
+    kept = {key: getattr(*key) for key in instead}
+    for (owner, name), value in instead.items():
+        setattr(owner, name, value)
     try:
         yield
     finally:
-        for (owner, name), value in zip(names, kept, strict=True):
+        for (owner, name), value in kept.items():
             setattr(owner, name, value)
+
+
+def _equal(*_: Any, **__: Any) -> bool:
+    return True
+
+
+def _backward(tensors: Any, *_: Any, **__: Any) -> None:
+    """Give the leaves that tensors were computed from a gradient of their shape."""
+    given = tensors if isinstance(tensors, list | tuple) else [tensors]
+    pending = [each.grad_fn for each in given if each.grad_fn is not None]
+    met = set()
+    while pending:
+        node = pending.pop()
+        if node is None or node in met:
+            continue
+        met.add(node)
+        leaf = getattr(node, "variable", None)
+        if leaf is not None and leaf.grad is None:
+            leaf.grad = torch.empty_like(leaf)
+        pending += [following for following, _ in node.next_functions]
+
+
+def _gradients(outputs: Any, inputs: Any, *_: Any, **__: Any) -> tuple[Any, ...]:
+    given = inputs if isinstance(inputs, list | tuple) else [inputs]
+    return tuple(torch.empty_like(each) for each in given)
 
 
 def _check_signature(entry: Any, count: int) -> None:

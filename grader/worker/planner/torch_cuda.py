@@ -242,7 +242,15 @@ _NVIDIA_SMI = {
     )
     for unit in units
 } | {"memory.total": _MEMORY >> 20}
-_REFUSED = ("CUDAGraph", "graph", "make_graphed_callables", "_sleep", "cudart", "ExternalStream")
+_REFUSED = (
+    *("CUDAGraph", "graph", "make_graphed_callables", "graph_pool_handle"),
+    *("_sleep", "cudart", "ExternalStream", "current_blas_handle"),
+)
+_OF_ANY_DEVICE = {  # torch.accelerator
+    "is_available": True, "device_count": 1, "current_device_index": 0, "current_device_idx": 0,
+    "current_accelerator": torch.device("cuda"), "set_device_index": None, "set_device_idx": None,
+    "empty_cache": None,
+}  # fmt: skip
 
 
 def install() -> None:
@@ -255,8 +263,17 @@ def install() -> None:
         setattr(cuda, name, answer)
     for name in _REFUSED:
         setattr(cuda, name, _refused(f"torch.cuda.{name}"))
+    if hasattr(torch, "accelerator"):
+        for name, value in _OF_ANY_DEVICE.items():
+            setattr(torch.accelerator, name, _answer(value))
+        torch.accelerator.synchronize = synchronize
+        torch.accelerator.current_stream = current_stream
+        torch.accelerator.set_stream = set_stream
     for replacement in (Event, Stream, device, device_of, stream, set_stream, synchronize):
         setattr(cuda, replacement.__name__, replacement)
+    # As of a generator with the seed 0 that nothing was drawn from: seed and offset.
+    cuda.get_rng_state = lambda device=None: torch.zeros(16, dtype=torch.uint8, device="cpu")
+    cuda.set_rng_state = _answer(None)
     cuda.current_stream = current_stream
     cuda.default_stream = lambda device=None: Stream(number=0)
     cuda.nvtx = types.SimpleNamespace(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from grader.plan import Allowed, allow, difference, read, repeats, violations
+from grader.plan import Allowed, Layout, allow, difference, read, repeats, violations
 
 from .plans import ARGUMENTS, launch, plan, view
 
@@ -47,6 +47,18 @@ def test_a_spec_allows_operations_by_name(names) -> None:
     allowed = Allowed(torch=frozenset(names))
     assert rules_broken(MUL | {"outputs": [view(1, 4)]}, allowed=allowed) == []
     assert rules_broken(MUL | {"outputs": [view(1, 4)]}, allowed=Allowed(frozenset({"mm"})))
+
+
+def test_a_copy_of_all_of_an_argument_of_one_column_selects_nothing() -> None:
+    """However far apart its rows lie; the first column of a wider one is a selection."""
+    copy = {"do": "copy", "to": view(1, 16, 1), "from": view(0, 16, 1, strides=[11, 1], offset=8)}
+    allowed = Allowed(moves_data=True)
+    made = read(plan(copy), ARGUMENTS)
+    narrow, wide = Layout((16, 1), (11, 1), 8), Layout((16, 4), (11, 1), 8)
+    elsewhere = Layout((16, 1), (11, 1), 0)
+    assert violations(made, allowed, {0: narrow}) == []
+    for arguments in ({}, {0: wide}, {0: elsewhere}, {1: narrow}):
+        assert [each.rule for each in violations(made, allowed, arguments)] == ["copy"]
 
 
 STRAIGHT = {"do": "copy", "to": view(1, 16, 4), "from": view(0, 16, 4), "line": 3}

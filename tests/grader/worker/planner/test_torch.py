@@ -131,6 +131,72 @@ def test_a_number_in_a_tensor_of_the_host_is_no_input(planning, tmp_path):
     assert [each["buffer"] for each in foreign["inputs"]] == [0]  # `out` is only written
 
 
+@pytest.mark.parametrize(
+    "moved",
+    [
+        *("x.cuda()", "x.cuda(0)", "x.to('cuda')", "x.to(torch.device('cuda'))", "x.to(0)"),
+        *(
+            "x.to('cuda', torch.float32)",
+            "x.to(device='cuda')",
+            "torch.as_tensor(x, device='cuda')",
+        ),
+        "x.to(torch.cuda.current_device(), non_blocking=True)",
+    ],
+)
+def test_a_tensor_of_the_device_stays_there_by_whatever_name(planning, tmp_path, moved):
+    text = f"import torch\ndef f(x, y):\n    z = {moved}\n    assert z is x\n    y.copy_(z)\n"
+    plan = planning.plan(tmp_path, text, PAIR)
+    assert [step["do"] for step in plan["calls"][0]] == ["copy"]
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        *("torch.empty(4, device=0)", "torch.empty(4, device=torch.cuda.current_device())"),
+        *("torch.empty(4).cuda()", "torch.zeros(4).to(0)", "torch.ones(4).to('cuda')"),
+        "torch.nn.Linear(2, 2).cuda().weight",
+        "torch.empty(4, device=torch.accelerator.current_device_index())",
+        "torch.empty(4, device=torch.accelerator.current_accelerator())",
+    ],
+)
+def test_memory_of_the_device_is_made_by_whatever_name(planning, tmp_path, made):
+    text = f"import torch\ndef f(x, y):\n    assert {made}.device == x.device\n"
+    assert "calls" in planning.plan(tmp_path, text, PAIR)
+
+
+def test_what_only_a_gpu_has_is_named_and_no_fault_of_the_launcher(planning, tmp_path):
+    for asked in ("torch.Generator(device='cuda')", "torch._C._cuda_cudaHostAllocator()"):
+        refused = planning.plan(tmp_path, f"import torch\ndef f(x, y):\n    {asked}\n", PAIR)
+        assert refused["code"] == "not_modelled", refused
+        assert refused["line"] == 3
+    words = "raise RuntimeError('a: No CUDA GPUs are available')"  # the launcher's own
+    refused = planning.plan(tmp_path, f"def f(x, y):\n    {words}\n", PAIR)
+    assert refused["code"] == "raised"
+
+
+def test_the_state_of_random_numbers_is_that_of_a_fresh_generator(planning, tmp_path):
+    text = """import torch
+def f(x, y):
+    seed, offset = torch.cuda.get_rng_state().view(torch.int64).tolist()
+    assert (seed, offset) == (0, 0)
+    torch.cuda.set_rng_state(torch.cuda.get_rng_state())
+"""
+    assert "calls" in planning.plan(tmp_path, text, PAIR)
+
+
+def test_a_file_may_test_its_gradients_as_it_is_imported(planning, tmp_path):
+    text = """import torch
+w, b = (torch.randn(4, device="cuda", requires_grad=True) for _ in range(2))
+(w * w + b).sum().backward()
+assert w.grad.shape == b.grad.shape == w.shape
+(d,) = torch.autograd.grad((w * w).sum(), w)
+assert torch.allclose(d, w.grad)
+def f(x, y):
+    y.copy_(x)
+"""
+    assert planning.plan(tmp_path, text, PAIR)["calls"]
+
+
 def test_dynamo_can_be_imported(planning, tmp_path):
     text = (
         "import torch._dynamo\nfrom torch._dynamo.utils import counters\n"

@@ -1,0 +1,69 @@
+"""The one device of a planner, by whatever name a launcher gives it.
+
+torch's C++ asks CUDA which device "cuda" or 0 is; there is no CUDA here to answer. So a device is
+given its index before torch's C++ sees it, and what only the GPU itself knows is refused by name.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+_FIRST = torch.device("cuda", 0)
+# What torch says of a GPU that isn't there, when its C++ is asked for what isn't modelled here.
+_SAID_OF_NONE = (
+    "Cannot access accelerator device when none is available",
+    "PyTorch is not linked with support for cuda devices",
+    "Cannot get CUDA generator without ATen_cuda library",
+    "Torch not compiled with CUDA enabled",
+    "No CUDA GPUs are available",
+    "Found no NVIDIA driver",
+)
+MOST_WORDS = 200  # of what torch says
+
+
+class OneDevice(TorchFunctionMode):
+    """Has "cuda", torch.device("cuda") and 0 mean cuda:0 wherever a device may be named."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if func is torch.Tensor.cuda:
+            return _to_device(*args, **kwargs)
+        if kwargs.get("device") is not None:
+            kwargs = kwargs | {"device": indexed(kwargs["device"])}
+        if func is torch.Tensor.to and len(args) > 1:
+            args = (args[0], indexed(args[1]), *args[2:])
+        return func(*args, **kwargs)
+
+
+def indexed(device: Any) -> Any:
+    """A device with its index where it is CUDA's; anything else as it is."""
+    if type(device) is int:
+        return torch.device("cuda", device)
+    if (type(device) is str and device == "cuda") or (
+        isinstance(device, torch.device) and device.type == "cuda" and device.index is None
+    ):
+        return _FIRST
+    return device
+
+
+def _to_device(
+    tensor: torch.Tensor,
+    device: Any = None,
+    non_blocking: bool = False,
+    memory_format: torch.memory_format = torch.preserve_format,
+) -> torch.Tensor:
+    """Tensor.cuda."""
+    where = _FIRST if device is None else indexed(device)
+    return tensor.to(where, non_blocking=non_blocking, memory_format=memory_format)
+
+
+def missing(error: BaseException) -> str:
+    """What of torch an error says is missing for want of a GPU; "" for any other error."""
+    said = str(error) if isinstance(error, RuntimeError | AssertionError | AttributeError) else ""
+    is_of_cuda = isinstance(error, AttributeError) and (error.name or "").startswith("_cuda_")
+    if is_of_cuda and error.obj is torch._C:
+        return f"torch._C.{error.name}"
+    return said[:MOST_WORDS] if said.startswith(_SAID_OF_NONE) else ""
