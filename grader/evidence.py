@@ -160,6 +160,10 @@ class LineCounters:
     lanes of a request asked for, each counted once. Wavefronts and conflicts are of shared memory;
     `ways` is the worst request's: 32 where all lanes hit one bank. `masked` counts elements of
     Triton blocks that a mask left out.
+
+    `rule` is how accesses of Triton blocks were made requests: "compiled" as the instructions of
+    the compiled kernel's warps, "elements" where these aren't known, 32 elements each. It is empty
+    for CUDA C++, and in evidence from before there were two.
     """
 
     line: int  # in the submission's file; 0 where none is known
@@ -173,6 +177,7 @@ class LineCounters:
     conflicts: int = 0
     ways: int = 0
     masked: int = 0
+    rule: Literal["", "compiled", "elements"] = ""
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,16 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from typing import Literal
 
 from grader.cases import Case
 from grader.evidence import LineCounters, MemoryEvidence, Metric
 from grader.memory import MAX_LINES, Traffic, tensors_of, too_few, unearned
 from grader.spec import Exercise, Variant
 from grader.status import Status
-from grader.triton_report import Finding, Report, SiteCounters, message_of
+from grader.triton_report import CompiledCounters, Finding, Report, SiteCounters, message_of
+
+_Kind = Literal["load", "store", "atomic"]
 
 _STATUS_OF = {
     "out_of_bounds_read": Status.invalid_read,
@@ -122,25 +125,33 @@ def _growth(before: Report, after: Report) -> Iterator[Metric]:
 
 
 def lines_of(report: Report) -> tuple[LineCounters, ...]:
-    """Counters by source line, kernel and kind of access, in the order of the source."""
-    rows: dict[tuple[int, str, str], list[SiteCounters]] = defaultdict(list)
+    """Counters by source line, kernel and kind of access, in the order of the source.
+
+    They are the compiled kernel's where all of a line's are known.
+    """
+    rows: dict[tuple[int, str, _Kind], list[SiteCounters]] = defaultdict(list)
     for site in report.sites:
         rows[site.line, site.kernel, site.kind].append(site)
-    summed = [
-        LineCounters(
-            line,
-            kernel,
-            "global",
-            kind,
-            requests=sum(site.requests for site in sites),
-            sectors=sum(site.sectors for site in sites),
-            useful_bytes=sum(site.useful_bytes for site in sites),
-            masked=sum(site.masked for site in sites),
-        )
-        for (line, kernel, kind), sites in rows.items()
-    ]
+    summed = [_line(*key, sites) for key, sites in rows.items()]
     heaviest = sorted(summed, key=lambda row: (-row.sectors, row.line))
     return tuple(sorted(heaviest[:MAX_LINES], key=lambda row: (row.line, row.access)))
+
+
+def _line(line: int, kernel: str, kind: _Kind, sites: Sequence[SiteCounters]) -> LineCounters:
+    compiled = [site.compiled for site in sites if site.compiled is not None]
+    is_compiled = len(compiled) == len(sites)
+    counted: Sequence[SiteCounters | CompiledCounters] = compiled if is_compiled else sites
+    return LineCounters(
+        line,
+        kernel,
+        "global",
+        kind,
+        requests=sum(each.requests for each in counted),
+        sectors=sum(each.sectors for each in counted),
+        useful_bytes=sum(each.useful_bytes for each in counted),
+        masked=sum(site.masked for site in sites),
+        rule="compiled" if is_compiled else "elements",
+    )
 
 
 def implausible(report: Report, exercise: Exercise, variant: Variant, case: Case) -> str:

@@ -7,6 +7,7 @@ numbers agree with each other; whatever else is a ReportError.
     Report
       Finding           an access that no argument and no scratch has room for
       SiteCounters      one line of a kernel, one kind of access
+        CompiledCounters    the same in requests of the compiled kernel, as ncu counts them
       ArgumentCounters  one argument of the entry
       WaveCounters      one launch: what programs that run at once load
 """
@@ -32,6 +33,7 @@ from grader.emulator.report import (
 MAX_SITES = 300
 MAX_FINDINGS = 16
 MAX_WAVES = 32
+MAX_SECTORS = WARP_LANES * 16  # of a request: a lane takes 16 bytes at most
 
 _CONFIG = pydantic.ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
 _Line = Annotated[int, Field(ge=0, lt=10_000_000)]
@@ -84,10 +86,28 @@ class Finding:
 
 
 @dataclass(frozen=True, config=_CONFIG)
+class CompiledCounters:
+    """Requests as the compiled kernel's warps make them: one is an instruction of a warp."""
+
+    requests: Count
+    sectors: Count
+    useful_bytes: Count
+
+    @pydantic.model_validator(mode="after")
+    def _can_be(self) -> CompiledCounters:
+        if not self.requests <= self.sectors <= MAX_SECTORS * self.requests:
+            raise ValueError("sectors that the requests can't have")
+        if self.useful_bytes > SECTOR_BYTES * self.sectors:
+            raise ValueError("more useful bytes than the sectors have")
+        return self
+
+
+@dataclass(frozen=True, config=_CONFIG)
 class SiteCounters:
     """What one line did, by kind and width of access; `bytes` are of one element.
 
     A request is 32 elements of a block; those under its mask are `lanes`, the others `masked`.
+    `compiled` are the same accesses as the compiled kernel makes them; None where that isn't known.
     """
 
     kernel: _Kernel
@@ -99,6 +119,7 @@ class SiteCounters:
     sectors: Count
     useful_bytes: Count
     masked: Count
+    compiled: CompiledCounters | None = None
 
     @pydantic.model_validator(mode="after")
     def _can_be(self) -> SiteCounters:

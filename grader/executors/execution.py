@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import pydantic
 
 from grader.executors import configurations
+from grader.executors.layouts import Layouts
 from grader.plan import Buffer, Launch, Plan, Step
 
 
@@ -43,6 +44,7 @@ class Execution:
     steps: tuple[Step, ...]
     kernels: dict[int, str]  # names, by the number of the specialisation
     ttir: Mapping[str, str]  # by name, of those that the executor hasn't met
+    layouts: Mapping[int, Layouts]  # of the compiled kernels, as far as they're known, by number
     again: bool = False  # in the memory that the execution before this one has left behind
     count: bool = False
     wave: int = 0

@@ -11,7 +11,7 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from typing import Any
 from grader import hostile
 from grader.executors import kept
 from grader.executors.kept import KeptBuilds
+from grader.executors.layouts import LayoutCompiler, Layouts
 from grader.plan import Specialisation
 from grader.supervision import Death, Limits, Worker
 from grader.worker.protocol import Code, Operation, Reply
@@ -104,12 +105,16 @@ class Kernels:
     kept: KeptBuilds | None = None
     budget: Budget = field(default_factory=lambda: Budget(COMPILE_SECONDS))
     _frontend: Worker | None = None
+    _layouts: LayoutCompiler = field(init=False)
     _translated: dict[str, Kernel | Failure] = field(default_factory=dict)
     _assembled: set[str] = field(default_factory=set)
     _waiting: dict[str, tuple[Specialisation, Kernel]] = field(default_factory=dict)
     _covered: set[str] = field(default_factory=set)  # what of them the backend has met
     _files: dict[str, str] = field(default_factory=dict)  # digests by name
     _put: list[str] = field(default_factory=list)  # keys of what this run has kept
+
+    def __post_init__(self) -> None:
+        self._layouts = LayoutCompiler(self.spawn, self.kept)
 
     def translate(self, wanted: Specialisation) -> Kernel | Failure:
         """The TTIR of a specialisation, or why there is none; asked of the frontend once.
@@ -123,6 +128,21 @@ class Kernels:
         if isinstance(made, Kernel):
             self._note(wanted, made)
         return made
+
+    def layouts(
+        self, specialisations: Sequence[Specialisation], numbers: Iterable[int]
+    ) -> dict[int, Layouts]:
+        """How some compiled kernels' warps access memory, by number; without those not known.
+
+        What is known of alignment matters: how many bytes an instruction takes depends on it.
+        """
+        found = {}
+        for number in numbers:
+            wanted = specialisations[number]
+            if isinstance(text := self._text_of(wanted), Kernel):
+                key = _of_backend(text.ttir, wanted.options)
+                found[number] = self._layouts.of(key, text.ttir, wanted.options)
+        return {number: each for number, each in found.items() if each is not None}
 
     def _text_of(self, wanted: Specialisation) -> Kernel | Failure:
         key = _digest(_told(wanted))
@@ -171,7 +191,7 @@ class Kernels:
         asked = []
         for each, kernel, text in texts:
             ttir = (text if isinstance(text, Kernel) else kernel).ttir
-            key = _digest(["cubin", kept.compilers(), ttir, each.options])
+            key = _of_backend(ttir, each.options)
             if self.kept is None or self.kept.get(key) is None:
                 asked.append(({"ttir": ttir, "options": each.options}, (each, kernel), key))
         shares = min(len(os.sched_getaffinity(0)), MOST_BACKENDS, len(asked))
@@ -186,10 +206,11 @@ class Kernels:
         ended = worker.post(Operation.assemble, document=document)
         return PendingAssembly(worker, kernels, keys, self.budget, ended)
 
-    def keep(self, pending: PendingAssembly) -> None:
-        """Keep that these have become cubins, for runs to come."""
-        for key in pending.keys:
+    def keep(self, pending: PendingAssembly, answers: Sequence[dict[str, Any]]) -> None:
+        """Keep that these have become cubins, for runs to come, and what was told of each."""
+        for key, told in zip(pending.keys, answers, strict=True):
             self._keep(key, "")
+            self._layouts.learn(key, told.get("layouts"))
 
     def again(self, pending: PendingAssembly) -> None:
         """Put kernels that got no answer in line once more."""
@@ -219,7 +240,8 @@ class Kernels:
         self._waiting = {name: self._waiting[name] for name in chosen}
 
     def close(self) -> None:
-        """End the frontend."""
+        """End the compilers' processes."""
+        self._layouts.close()
         if self.kept is not None and self.budget.seconds <= 0:
             self.kept.forget(self._put)
         if self._frontend is not None:
@@ -307,6 +329,11 @@ def _named_files(described: Any) -> Iterator[str]:
 def _told(wanted: Specialisation) -> dict[str, Any]:
     """The fields of a specialisation by their names."""
     return {each.name: getattr(wanted, each.name) for each in fields(wanted)}
+
+
+def _of_backend(ttir: str, options: Mapping[str, Any]) -> str:
+    """A digest of all that the backend's work follows from."""
+    return _digest(["cubin", kept.compilers(), ttir, options])
 
 
 def _digest(value: Any) -> str:

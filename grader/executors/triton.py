@@ -211,12 +211,15 @@ class PlannedTritonRunner(Runner):
             if kernel.name not in self._launched:
                 self._note_first(case, kernel, planned.specialisations[number])
             kernels[number] = kernel
+        # Only what is counted depends on how the kernel is compiled.
+        layouts = self._kernels.layouts(planned.specialisations, kernels) if manner.counts else {}
         new = {each.name: each.ttir for each in kernels.values() if each.name not in self._known}
         execution = Execution(
             buffers=planned.buffers,
             steps=steps,
             kernels={number: each.name for number, each in kernels.items()},
             ttir=new,
+            layouts=layouts,
             again=manner.call > 0,
             count=manner.counts,
             wave=manner.wave,
@@ -318,7 +321,7 @@ class PlannedTritonRunner(Runner):
                 what = f"the kernel runs, but the compiler for the GPU refuses it: {message}"
                 case = self._launched.get(kernel.name)
                 return Compiled(refusals.of_compiler(case, what, refused))
-        self._kernels.keep(pending)
+        self._kernels.keep(pending, answers)
         return Compiled()
 
     # --- processes -------------------------------------------------------------------------------

@@ -285,6 +285,8 @@ def _counted(row: LineCounters) -> str:
         many = f"{row.ways} ways: {row.conflicts:,} extra wavefronts"
         return f"{many if row.conflicts else 'no bank conflicts'}, {requests}"
     useful = memory.number(row.useful_bytes / row.sectors) if row.sectors else "0"
+    if row.rule == "elements":
+        requests += " of 32 elements"
     return f"{useful} of 32 bytes per sector, {row.sectors:,} sectors, {requests}"
 
 

@@ -1,7 +1,8 @@
 """The processes that a plan goes through without a GPU, each a fork of one server.
 
     planner    runs a submission's host code where there is no data, and records the plan
-    compiler   makes TTIR of a kernel's text (frontend), or a cubin of TTIR (backend)
+    compiler   makes TTIR of a kernel's text (frontend), or a cubin of TTIR (backend), or tells how
+               the compiled kernel's warps access memory
     executor   runs a plan's kernels over the arena; it never sees the submission's Python
 
 The server imports all that they need and warms it up, before any submission is there. A planner
@@ -21,7 +22,7 @@ from typing import Any
 
 from . import answers, memory
 from .answers import Handler, Refusal
-from .protocol import Code, Operation, Request
+from .protocol import MAX_LONG_TEXT, Code, Operation, Request
 
 
 def prepare() -> None:
@@ -83,7 +84,7 @@ def _refusing(work: Callable[[], Any]) -> Any:
 
 
 def _compiler(message: dict[str, Any], _: list[memory.Buffer]) -> dict[Operation, Handler]:
-    from .compile.backend import compile_backend
+    from .compile.backend import compile_backend, compile_layouts
     from .compile.frontend import compile_frontend
 
     folder = str(Path(message["path"]).parent)
@@ -93,13 +94,33 @@ def _compiler(message: dict[str, Any], _: list[memory.Buffer]) -> dict[Operation
 
     def assemble(_: Request, document: bytes) -> dict[str, Any]:
         kernels = json.loads(document)["kernels"]
-        made = [compile_backend(each["ttir"], each["options"]) for each in kernels]
-        return {"kernels": [{k: v for k, v in each.items() if k in _KEPT} for each in made]}
+        made = (compile_backend(each["ttir"], each["options"]) for each in kernels)
+        told = [{k: v for k, v in each.items() if k in _KEPT} for each in made]
+        _cut_layouts(told)
+        return {"kernels": told}
 
-    return {Operation.translate: translate, Operation.assemble: assemble}
+    def lay_out(_: Request, document: bytes) -> dict[str, Any]:
+        kernel = json.loads(document)
+        return compile_layouts(kernel["ttir"], kernel["options"])
+
+    return {
+        Operation.translate: translate,
+        Operation.assemble: assemble,
+        Operation.lay_out: lay_out,
+    }
 
 
-_KEPT = ("name", "shared", "registers", "spills", "error")  # of what the backend says
+_KEPT = ("name", "shared", "registers", "spills", "layouts", "error")  # of what the backend says
+_LAYOUTS_ROOM = MAX_LONG_TEXT // 2  # characters of an answer
+
+
+def _cut_layouts(told: list[dict[str, Any]]) -> None:
+    """Leave out the layouts that have no room in an answer; they can be asked for one by one."""
+    room = _LAYOUTS_ROOM
+    for each in told:
+        room -= len(json.dumps(each.get("layouts")))
+        if room < 0:
+            each["layouts"] = None
 
 
 # --- executor -------------------------------------------------------------------------------------

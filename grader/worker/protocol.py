@@ -57,6 +57,7 @@ class Operation(IntEnum):
     execute = 14  # run the plan in the document that comes along, over the arguments
     translate = 15  # from the text of a kernel to TTIR; what and how is in the document
     assemble = 16  # from TTIR to a cubin; what and how is in the document
+    lay_out = 17  # from TTIR to how the compiled kernel's warps access memory
 
 
 class Word(IntEnum):

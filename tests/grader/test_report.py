@@ -901,6 +901,14 @@ def test_hostile_words_in_counters_are_harmless():
     assert "\x1b" not in text and "<script>" not in page
 
 
+@pytest.mark.parametrize(("rule", "told"), [("compiled", ""), ("elements", " of 32 elements")])
+def test_requests_that_were_counted_by_elements_are_told(rule, told):
+    lines = (LineCounters(60, "k", "global", "load", 2048, 8192, 262144, rule=rule),)
+    _, page, data = reports_of(counted_evidence("triton_v3", replace(COUNTED, lines=lines)))
+    assert f"32 of 32 bytes per sector, 8,192 sectors, 2,048 requests{told}<" in page
+    assert data["exercises"][0]["variants"][0]["checks"][-1]["memory"]["lines"][0]["rule"] == rule
+
+
 # A bonus
 
 

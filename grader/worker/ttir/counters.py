@@ -1,22 +1,25 @@
-"""What kernels do to memory, counted by line and by argument as ncu counts on a GPU.
+"""What kernels do to memory, counted by line and by argument.
 
-A request is one instruction of one warp; it moves the distinct 32-byte sectors that its active
-lanes touch, and the distinct bytes that they ask for are the useful ones. How a block is spread
-over warps follows accesses.py, or the layout that the compiler chose where layouts are given.
-Differences to a GPU's counters under the first rule: a lane there may take up to 16 bytes, which
-makes fewer requests of the same sectors; a scalar is one request here and one per warp there.
+A request moves the distinct 32-byte sectors that its active lanes touch, and the distinct bytes
+that they ask for are the useful ones. Two rules make requests of an access:
+
+    by elements   32 elements of a block, in the order of accesses.py, are one; a scalar is one.
+                  Metrics follow this rule, so that points depend on where a block lies in memory
+                  and not on what one version of the compiler makes of it.
+    as compiled   an instruction of a warp is one, as ncu counts on a GPU: see layouts.py. The
+                  counters of lines are these, where the launch knows the compiled kernel.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .accesses import LaneReader, Requests
 from .findings import MAX_KERNEL, Findings, coordinates
-from .layouts import Layouts
+from .layouts import Layouts, WarpRequests
 from .observer import Observer
 from .regions import Regions
 from .waves import Waves
@@ -31,21 +34,24 @@ MAX_WAVES = 32  # launches of a report
 
 @dataclass
 class Site:
-    """The accesses of one kind and width that one line of a kernel made."""
+    """The accesses of one kind and width that one line of a kernel made.
+
+    `compiled` are the requests of the compiled kernel; None where its layout isn't known.
+    """
 
     requests: int = 0
     lanes: int = 0
     sectors: int = 0
     useful_bytes: int = 0
     masked: int = 0
+    compiled: WarpRequests | None = None
 
 
 class Counters(Observer):
     """The counters of one call of the entry.
 
-    `wave` is how many consecutive programs run at once, 0 where waves aren't asked for. `layouts`
-    has the compiled kernels' layouts by name of the kernel. What lies outside every region is
-    added to `findings`.
+    `wave` is how many consecutive programs run at once, 0 where waves aren't asked for. What lies
+    outside every region is added to `findings`.
     """
 
     def __init__(
@@ -54,7 +60,6 @@ class Counters(Observer):
         findings: Findings,
         *,
         wave: int = 0,
-        layouts: dict[str, Layouts] | None = None,
         reader: LaneReader | None = None,
     ) -> None:
         self.cut = False
@@ -63,10 +68,10 @@ class Counters(Observer):
         self._regions = regions
         self._findings = findings
         self._wave = wave
-        self._layouts = layouts or {}
         self._reader = reader or LaneReader()
-        self._sites: dict[tuple[str, int, str, int], Site] = {}
+        self._sites: dict[tuple[str, int, str, int, bool], Site] = {}
         self._kernel = ""
+        self._layouts: Layouts | None = None  # of the kernel at hand
         self._grid = (1, 1, 1)
         self._waves: Waves | None = None
         self._wave_counts: list[dict[str, int]] = []
@@ -74,6 +79,7 @@ class Counters(Observer):
     def begin(self, launch: Launch) -> None:
         """A launch begins."""
         self._kernel = launch.module.entry.name
+        self._layouts = launch.layouts
         self._grid = launch.grid
         if self._wave:
             self._waves = Waves(self._wave, int(np.prod(launch.grid, dtype=np.int64)))
@@ -93,16 +99,14 @@ class Counters(Observer):
     def access(self, access: Access) -> None:
         """Programs of a chunk access a block each."""
         line, kind = access.op.line[1], access.kind
-        layout = self._layout_of(access)
-        if layout is None:
-            requests = self._reader.requests(access)
-            elements = self._reader.lanes(access).addresses.size
-        else:
-            requests = layout.requests(access)
-            elements = requests.addresses.size
-        key = (self._kernel[:MAX_KERNEL], line, kind, requests.width)
+        requests = self._reader.requests(access)
+        compiled = None if self._layouts is None else self._layouts.counted(access)
+        key = (self._kernel[:MAX_KERNEL], line, kind, requests.width, compiled is not None)
         site = self._sites.setdefault(key, Site())
-        site.masked += elements - requests.lanes
+        if compiled is not None:
+            site.compiled = site.compiled or WarpRequests()
+            site.compiled.add(compiled)
+        site.masked += self._reader.lanes(access).addresses.size - requests.lanes
         if not requests.lanes:
             return
         site.requests += requests.count
@@ -117,8 +121,8 @@ class Counters(Observer):
     def report(self) -> dict[str, Any]:
         """The counters, as JSON can hold them: fields of grader/triton_report.py's Report."""
         sites = [
-            {"kernel": kernel, "line": line, "kind": kind, "bytes": width, **vars(site)}
-            for (kernel, line, kind, width), site in self._sites.items()
+            {"kernel": kernel, "line": line, "kind": kind, "bytes": width, **asdict(site)}
+            for (kernel, line, kind, width, _), site in self._sites.items()
         ]
         return {
             "sites": sites[:MAX_SITES],
@@ -129,10 +133,6 @@ class Counters(Observer):
             "scratch_bytes": self._regions.scratch_bytes,
             "cut": self.cut or len(sites) > MAX_SITES or len(self._wave_counts) > MAX_WAVES,
         }
-
-    def _layout_of(self, access: Access) -> Any:
-        layouts = self._layouts.get(self._kernel)
-        return None if layouts is None else layouts.of(access)
 
     def _attribute(self, kind: str, line: int, requests: Requests) -> None:
         """Count by region; what lies in none is a finding."""

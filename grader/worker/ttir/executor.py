@@ -33,6 +33,7 @@ from .control import run_function
 from .errors import MalformedIR, TooDeeplyNested, TooManyPrograms, WaitsForever, WrongArguments
 from .floats import computed, round_to
 from .ir import Module, Type
+from .layouts import Layouts
 from .memory import Buffer, Memory
 from .observer import Access, Observer
 from .rectangles import Tensor
@@ -92,12 +93,14 @@ class Descriptor:
 class Launch:
     """A kernel on a grid. Arguments are numbers, addresses and descriptors.
 
-    They follow the entry's parameters, but for those that the text adds to a descriptor.
+    They follow the entry's parameters, but for those that the text adds to a descriptor. `layouts`
+    are of the compiled kernel, for observers that count; None where they aren't known.
     """
 
     module: Module
     grid: tuple[int, int, int]
     arguments: Sequence[Any]
+    layouts: Layouts | None = None
 
 
 def execute(

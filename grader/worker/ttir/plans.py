@@ -18,7 +18,7 @@ import torch
 
 from .. import memory as arena
 from ..protocol import Argument, Kind
-from . import text
+from . import layouts, text
 from .accesses import LaneReader
 from .bounds import Bounds
 from .counters import Counters
@@ -61,8 +61,8 @@ class PlanExecutor:
         `document` has the plan's `buffers`, the `steps`, the names of its `kernels` by the numbers
         that the launches have for them, and the `ttir` of those that are new. With `again` the
         memory is as the execution before this one has left it. With `count` accesses are counted,
-        `wave` programs at a time; with `races` races between programs are looked for. Raises
-        Refused.
+        `wave` programs at a time, by the compiled kernels' `layouts`, which have the same numbers;
+        with `races` races between programs are looked for. Raises Refused.
         """
         try:
             for name, given in document["ttir"].items():
@@ -160,6 +160,9 @@ class _Run:
     ) -> None:
         self._document = document
         self._modules = modules
+        self._layouts = {
+            int(number): layouts.of_json(each) for number, each in document["layouts"].items()
+        }
         self._placed = placed
         self._printed: list[str] = []
         self._room = MAX_PRINTED
@@ -289,7 +292,8 @@ class _Run:
         module = self._modules[step["specialisation"]]
         arguments = [self._argument(each) for each in step["arguments"]]
         live = [buffer for each in self._placed if (buffer := each.for_kernels()) is not None]
-        launch = Launch(module, tuple(step["grid"]), arguments)
+        known = self._layouts.get(step["specialisation"])
+        launch = Launch(module, tuple(step["grid"]), arguments, known)
         result = execute(launch, Memory(live), self._observers, printed=self._print)
         for found in result.findings:
             self._add(found)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from grader.worker.ttir.findings import Findings
+from grader.worker.ttir.layouts import Layouts
 from grader.worker.ttir.observer import Access, Observer
 from grader.worker.ttir.regions import Region, Regions, of_argument
 
@@ -31,9 +32,10 @@ def argument(index: int, size: int, itemsize: int = 4, *, writable: bool = True)
     return of_argument(index, (index + 1) * BASE, itemsize, (size,), (1,), writable=writable)
 
 
-def launch(grid: tuple[int, int, int]) -> Any:
+def launch(grid: tuple[int, int, int], layouts: Layouts | None = None) -> Any:
     """A launch of a kernel named `kernel`."""
-    return SimpleNamespace(module=SimpleNamespace(entry=SimpleNamespace(name="kernel")), grid=grid)
+    module = SimpleNamespace(entry=SimpleNamespace(name="kernel"))
+    return SimpleNamespace(module=module, grid=grid, layouts=layouts)
 
 
 def access(
@@ -74,12 +76,13 @@ def observe(
     regions: Sequence[Region],
     grid: tuple[int, int, int],
     accesses: Sequence[Access],
+    layouts: Layouts | None = None,
 ) -> tuple[Observer, list[dict[str, Any]]]:
     """(the observer that `make(regions, findings)` gives, findings) after one launch."""
     known = Regions(regions)
     findings = Findings(known)
     observer = make(known, findings)
-    observer.begin(launch(grid))
+    observer.begin(launch(grid, layouts))
     for each in accesses:
         observer.access(each)
     observer.end()
