@@ -33,7 +33,7 @@ from grader.plan.model import (
     View,
     Wait,
 )
-from grader.plan.rules import change_of
+from grader.plan.rules import change_of, repeats
 from grader.plan.scalars import value_of
 
 MOST_STEPS = 60  # shown; the rest is counted
@@ -58,7 +58,7 @@ def lines(plan: Plan, names: Sequence[str], file: str, starts: Sequence[int] = (
     shown = list(words.of_call(plan.calls[0]))
     if len(plan.calls) > 1:
         second = list(words.of_call(plan.calls[1]))
-        if second != shown:
+        if second != shown and not repeats(plan):
             shown.append(Line("again", "a second call with the same arguments does this instead:"))
             shown += second or [Line("", "nothing at all")]
     return shown

@@ -201,6 +201,8 @@ class Recorder:
         if len(self.steps) >= MAX_STEPS:
             raise PlanLimit(f"one call makes more than {MAX_STEPS:,} launches, copies and the like")
         step = {"do": do, **fields, "line": self.caller()}
+        if do in ("fill", "copy"):
+            step["stream"] = self.stream
         self.steps.append(step)
         self._launches += do == "launch"
         if self._launches > MAX_LAUNCHES:
