@@ -133,6 +133,9 @@ class TritonPlanner:
             return self._refused(case, answer)
         try:
             made = plan.read(answer.text, _bytes_of(arguments), self._limits)
+        except plan.PlanTooLarge as error:
+            verdict = Verdict(Status.launch_error, f"{error}.")
+            return CaseResult(case, verdict, observed_by="worker", hint=error.instead)
         except PlanError as error:
             what = f"its launcher asks for what can't be planned: {hostile.clean(str(error))}."
             return CaseResult(case, Verdict(Status.launch_error, what), observed_by="worker")

@@ -6,7 +6,7 @@ bytes, `violations` holds it to the rules, an executor runs it.
 
 from grader.plan.differences import difference
 from grader.plan.model import ITEM_BYTES, Buffer, Launch, Plan, Specialisation, Step
-from grader.plan.reader import Limits, PlanError, read, to_json
+from grader.plan.reader import Limits, PlanError, PlanTooLarge, read, to_json
 from grader.plan.rules import Allowed, Layout, Violation, allow, repeats, violations
 from grader.plan.text import Line, lines, summary
 
@@ -20,6 +20,7 @@ __all__ = [
     "Line",
     "Plan",
     "PlanError",
+    "PlanTooLarge",
     "Specialisation",
     "Step",
     "Violation",
