@@ -59,6 +59,7 @@ class CaseResult:
     signal: int | None = None  # that ended the worker
     refused_by_gpu: bool = False  # an access; perhaps a store to an input, which is read-only
     printed: str = ""  # by kernels; clean text
+    notes: tuple[str, ...] = ()  # the grader's own, on what the launcher asked for
 
     @property
     def status(self) -> Status:
@@ -411,8 +412,15 @@ class Runner:
             # Ours to answer for only if a submission that does nothing gets the same answer.
             status = Status.grader_error if self._serves_nobody() else Status.crashed
         else:
-            what = f"{_INTRODUCTION.get(reply.code, '')}{hostile.joined(kind, message)}"
-            hint = _hint_for_exception(kind, message, reply.code)
+            told = fields.get("told") is True  # a planner's own sentence, not Python's or Triton's
+            introduction = (
+                ""
+                if told and reply.code is not Code.compile_failed
+                else (_INTRODUCTION.get(reply.code, ""))
+            )
+            what = introduction + (message if told else hostile.joined(kind, message))
+            instead = hostile.one_line(hostile.text(fields, "instead"))
+            hint = instead or _hint_for_exception(kind, message, reply.code)
         return CaseResult(case, Verdict(status, what), hostile.line(fields), detail, "worker", hint)
 
     def _serves_nobody(self) -> bool:
@@ -505,10 +513,15 @@ class Runner:
         outputs = [tensor.name for tensor in self.task.outputs]
         names = " and ".join(outputs)
         returned = hostile.one_line(returned, 80)
+        if returned in _NEVER_RUN:
+            what = f"`{self.variant.entry}` is a {_NEVER_RUN[returned]}"
+            return CaseResult(
+                case, Verdict(Status.not_written, what, "returned"), hint="Write `def`."
+            )
         what = f"{self.variant.entry}() returned {returned} and did not write {names}."
         hint = (
-            f"The grader allocates {names} and passes it in: store the result there "
-            "and return nothing."
+            f"What the entry returns is not looked at. The grader allocates {names} and passes it "
+            "in: store the result there and return nothing."
         )
         return CaseResult(case, Verdict(Status.not_written, what, "returned"), hint=hint)
 
@@ -516,6 +529,12 @@ class Runner:
         return [argument.name for argument in self.task.signature]
 
 
+# What a call of an entry gives, and none of its lines were run.
+_NEVER_RUN = {
+    "a coroutine": "coroutine: the grader calls it and does not await it.",
+    "a generator": "generator, for it has a `yield`: a call of it runs nothing.",
+    "a async_generator": "generator, for it has a `yield`: a call of it runs nothing.",
+}
 _ONE_OF_EACH = (  # buffers, to be reached by a worker of our own
     Slot("x", "float32", (1,), (1,), values=torch.zeros(1)),
     Slot("out", "float32", (1,), (1,), role="output"),

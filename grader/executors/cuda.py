@@ -164,16 +164,17 @@ class PlannedNativeRunner(NativeRunner):
             return plan.read(answer.text, [_bytes_of(each) for each in arguments])
         except plan.PlanError as error:
             reads = ", and it copies results to the host" * ('"do":"readback"' in answer.text)
-            return self._unplannable(case, f"{error}{reads}")
+            return self._unplannable(case, f"{error}{reads}", getattr(error, "instead", ""))
 
-    def _unplannable(self, case: Case, why: str) -> CaseResult:
+    def _unplannable(self, case: Case, why: str, instead: str = "") -> CaseResult:
         """For a launcher that asks for too much, or for what makes no sense."""
         why = hostile.one_line(hostile.clean(why))
         if self._watched and why.endswith("copies results to the host"):
             verdict = Verdict(Status.policy_violation, f"{why}.", "computed")
             return CaseResult(case, verdict, None, "", "worker", instead_of("library"))
-        what = f"its launcher asks for what can't be planned: {why}."
-        return CaseResult(case, Verdict(Status.launch_error, what), observed_by="worker")
+        what = f"{why}." if instead else f"its launcher asks for what can't be planned: {why}."
+        verdict = Verdict(Status.launch_error, what)
+        return CaseResult(case, verdict, observed_by="worker", hint=instead)
 
     def failure_as_result(
         self, planned: Plan | Reply | CaseResult, case: Case

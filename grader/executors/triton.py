@@ -21,7 +21,7 @@ from grader.executors import configurations, refusals
 from grader.executors.execution import Execution, Manner, launched
 from grader.executors.kept import KeptBuilds
 from grader.executors.kernels import Failure, Kernel, Kernels, PendingAssembly, facts
-from grader.executors.planners import REORDERED, SECOND_CALL
+from grader.executors.planners import REORDERED, SECOND_CALL, notes_of
 from grader.executors.triton_planner import TritonPlanner
 from grader.plan import Plan
 from grader.runner import CaseResult, Compiled, Runner
@@ -288,7 +288,11 @@ class PlannedTritonRunner(Runner):
     def _judged(self, case: Case, fields: dict[str, Any], verdict: Verdict) -> CaseResult:
         """The verdict on the outputs, or what the executor found; and what kernels printed."""
         printed = hostile.text(fields, "printed")[:MAX_PRINTED]
-        return replace(self._explained(case, fields, verdict), printed=printed)
+        result = self._explained(case, fields, verdict)
+        returned = hostile.clean(self.plan.returned)
+        if result.status is Status.not_written and returned:
+            result = self._returned_instead(case, returned)
+        return replace(result, printed=printed, notes=notes_of(self.plan))
 
     def _explained(self, case: Case, fields: dict[str, Any], verdict: Verdict) -> CaseResult:
         """The verdict on the outputs, or what the executor found where that explains more."""

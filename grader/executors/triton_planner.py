@@ -29,6 +29,7 @@ from grader.task import Task
 from grader.worker.protocol import Argument, Code, Kind, Operation, Reply
 
 _LACKS_DATA = "NeedsData"
+_LIMIT = "PlanLimit"
 _FOREIGN_KERNEL = "ForeignKernel"
 
 
@@ -139,6 +140,9 @@ class TritonPlanner:
             return self._refused(case, answer)
         try:
             made = plan.read(answer.text, _bytes_of(arguments), self._limits)
+        except plan.PlanTooLarge as error:
+            verdict = Verdict(Status.launch_error, f"{error}.")
+            return CaseResult(case, verdict, observed_by="worker", hint=error.instead)
         except PlanError as error:
             what = f"its launcher asks for what can't be planned: {hostile.clean(str(error))}."
             return CaseResult(case, Verdict(Status.launch_error, what), observed_by="worker")
@@ -187,10 +191,11 @@ class TritonPlanner:
         again = self.plan_of(case, arguments)
         if isinstance(again, CaseResult):
             return again
-        differs = plan.difference(made, again)
+        names = [argument.name for argument in self._task.signature]
+        differs = plan.difference(made, again, names, self._task.variant.file)
         if not differs:
             return None
-        what = f"planned twice for the same case, the entry asks for different things: {differs}."
+        what = f"{hostile.one_line(hostile.clean(differs))}."
         hint = "What a launcher does may depend on shapes, strides and dtypes, on nothing else."
         verdict = Verdict(Status.nondeterministic, what, "plans")
         return CaseResult(case, verdict, hint=hint)
@@ -202,6 +207,8 @@ class TritonPlanner:
             return CaseResult(case, Verdict(Status.crashed, what), observed_by="worker")
         result = self._explain.refusal(case, reply)
         fields = hostile.fields(reply)
+        if hostile.text(fields, "type") == _LIMIT and reply.code is Code.raised:
+            return replace(result, verdict=replace(result.verdict, status=Status.launch_error))
         if hostile.text(fields, "type") in (_LACKS_DATA, _FOREIGN_KERNEL):
             what = hostile.one_line(hostile.text(fields, "message"))
             hint = hostile.one_line(hostile.text(fields, "instead"))

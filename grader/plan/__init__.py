@@ -4,9 +4,10 @@ A planner (an untrusted process with neither data nor a GPU) writes one, `read` 
 bytes, `violations` holds it to the rules, an executor runs it.
 """
 
+from grader.plan.differences import difference
 from grader.plan.model import ITEM_BYTES, Buffer, Launch, Plan, Specialisation, Step
 from grader.plan.order import reorder, streams
-from grader.plan.reader import Limits, PlanError, read, to_json
+from grader.plan.reader import Limits, PlanError, PlanTooLarge, read, to_json
 from grader.plan.rules import (
     Allowed,
     Layout,
@@ -14,7 +15,6 @@ from grader.plan.rules import (
     allow,
     copies_alone,
     copies_to_arguments,
-    difference,
     repeats,
     violations,
 )
@@ -30,6 +30,7 @@ __all__ = [
     "Line",
     "Plan",
     "PlanError",
+    "PlanTooLarge",
     "Specialisation",
     "Step",
     "Violation",

@@ -30,6 +30,7 @@ MAX_RANK = 8
 MAX_UPLOAD_BYTES = 1 << 20
 MAX_PARAMETER_BYTES = 32764  # CUDA's limit for a kernel's parameters
 MAX_PRINTED = 16_384  # characters
+MAX_RETURNED = 80  # characters
 
 _CONFIG = pydantic.ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
 _Line = Annotated[int, Field(ge=0, lt=10_000_000)]
@@ -396,6 +397,8 @@ class Plan:
     ]
     calls: Annotated[tuple[Steps, ...], Field(min_length=1, max_length=2)]
     printed: Annotated[str, Field(max_length=MAX_PRINTED)] = ""
+    # What the entry gave back in its first call ("a tensor"); "" for None and for an argument.
+    returned: Annotated[str, Field(max_length=MAX_RETURNED)] = ""
 
     @property
     def launches(self) -> list[Launch]:

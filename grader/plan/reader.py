@@ -43,6 +43,14 @@ class PlanError(ValueError):
     """A plan that can't be: the message says where in it, and what was expected."""
 
 
+class PlanTooLarge(PlanError):
+    """A plan of a call that asks for too much. Message and `instead` are for the student."""
+
+    def __init__(self, message: str, instead: str) -> None:
+        super().__init__(message)
+        self.instead = instead
+
+
 @dataclass(frozen=True)
 class Limits:
     """What one plan may ask for in all."""
@@ -150,13 +158,16 @@ class _Check:
                     known.add(step.specialisation)
                     uploaded += _of_constants(self.plan.specialisations[step.specialisation])
         if uploaded > self.limits.upload_bytes:
-            raise PlanError(
-                f"calls.{index}: {uploaded:,} bytes go from host code to the device; "
-                f"at most {self.limits.upload_bytes:,} may"
+            raise PlanTooLarge(
+                f"{uploaded:,} bytes go from host code to the device in one call; "
+                f"at most {self.limits.upload_bytes:,} may",
+                "Compute them in a kernel.",
             )
         if launches > self.limits.launches:
-            raise PlanError(
-                f"calls.{index}: {launches:,} launches; at most {self.limits.launches:,} may be"
+            raise PlanTooLarge(
+                f"the launcher makes {launches:,} launches in one call; "
+                f"at most {self.limits.launches:,} are allowed",
+                "Give the kernel a grid instead of looping over launches.",
             )
 
     def _alloc(self, place: str, number: int) -> None:

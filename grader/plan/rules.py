@@ -5,7 +5,7 @@
    permutes, selects, repeats or casts is refused; elsewhere it costs traffic and time. At most
    MAX_COPIES copies in a call.
 3. Each kernel, left out, changes an output (executors/triton.py, which runs the plan without it).
-4. Two fresh planners give the same plan for a case (`difference`).
+4. Two fresh planners give the same plan for a case (differences.py).
 
 A spec lifts the first two by naming torch operations (`policy: {torch: [...]}`).
 """
@@ -81,6 +81,7 @@ _CALLED = dict.fromkeys(("mm", "bmm", "mv", "dot", "addmm", "baddbmm"), ("matmul
 
 _COMPUTE = "Compute it in your own kernel: torch is for allocating, shapes, strides and views here."
 _MOVE = "Move the elements in your own kernel: the exercise is about where each one goes."
+_FEWER = "Write to the output in the kernel, or copy once."
 
 
 def allow(plan: Plan, allowed: Allowed) -> Plan:
@@ -191,8 +192,8 @@ def _copies(
                 what = f"a copy by PyTorch or the CUDA runtime {change}, which is the exercise"
                 broken.append(Violation("copy", what, step.line, _MOVE))
     if len(copies) > MAX_COPIES:
-        what = f"{len(copies)} copies in one call; at most {MAX_COPIES} may be"
-        broken.append(Violation("copy", what, copies[MAX_COPIES].line, _MOVE))
+        what = f"{len(copies)} copies in one call; at most {MAX_COPIES} are allowed"
+        broken.append(Violation("copy", what, copies[MAX_COPIES].line, _FEWER))
     return broken
 
 
@@ -271,23 +272,6 @@ def _is_dense(view: View) -> bool:
     """Whether the view has no gaps within its rows: its innermost stride is one element."""
     dimensions = _dimensions(view)
     return not dimensions or min(abs(stride) for _, stride in dimensions) == 1
-
-
-def difference(first: Plan, again: Plan) -> str:
-    """What differs between two plans for the same case, in words; "" for nothing."""
-    for index, (before, after) in enumerate(zip(first.calls, again.calls, strict=False)):
-        for number, (one, other) in enumerate(zip(before, after, strict=False)):
-            if one != other:
-                line = getattr(one, "line", 0) or getattr(other, "line", 0)
-                at = f", line {line}" if line else ""
-                return f"step {number + 1} of call {index + 1} ({one.do}{at})"
-        if len(before) != len(after):
-            return f"call {index + 1} has {len(before)} steps in one and {len(after)} in the other"
-    if first.specialisations != again.specialisations:
-        return "the kernels' constants or options"
-    if first.buffers != again.buffers:
-        return "the memory that is allocated"
-    return ""
 
 
 def repeats(plan: Plan) -> bool:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from grader.evidence import Failure, PartEvidence, VariantEvidence
@@ -79,10 +79,12 @@ def compose(
     case = case_in_words(one_line(failure.case))
     at = f" at {one_line(failure.where)}" if failure.where else ""
     about = f" for {case}" if case else ""
-    if case and not given:
+    if case and not given and failure.status.is_failure:
         about += " (smallest failing case found)"
     advice = _advice(one_line(failure.pattern), one_line(failure.hint))
-    body = (sentence(failure.what), sentence(failure.occurrences), advice)
+    is_said = failure.occurrences in failure.what
+    occurrences = "" if is_said else sentence(failure.occurrences)
+    body = (sentence(failure.what), occurrences, advice)
     return Message(
         status=failure.status,
         headline=f"{one_line(exercise)}/{one_line(variant)}: {failure.status.headline}{at}{about}.",
@@ -102,6 +104,17 @@ def merged_messages(seen: VariantEvidence, given: bool = False) -> list[Message]
     ]
 
 
+def undecided_messages(seen: VariantEvidence) -> list[Message]:
+    """Why parts of a variant weren't measured: one message per reason."""
+    undecided = [
+        part for part in seen.parts if part.status is Status.not_measured and part.failures
+    ]
+    return [
+        compose(seen.exercise, seen.variant, merged.failure, _scope(merged, "Not measured"))
+        for merged in _merged(undecided)
+    ]
+
+
 def merge_failures(parts: Iterable[PartEvidence]) -> list[MergedFailure]:
     """Failures of the parts that failed, alike ones together.
 
@@ -110,7 +123,11 @@ def merge_failures(parts: Iterable[PartEvidence]) -> list[MergedFailure]:
     than another of its status and line, for want of a pattern and a hint of its own, is counted to
     that.
     """
-    failing = [part for part in parts if part.status.is_failure]
+    return _merged([part for part in parts if part.status.is_failure])
+
+
+def _merged(failing: Sequence[PartEvidence]) -> list[MergedFailure]:
+    """Failures of some parts, alike ones together."""
     groups: dict[tuple[str, ...], list[tuple[PartEvidence, Failure]]] = {}
     for part in failing:
         for failure in part.failures or (_bare_failure(part),):
@@ -257,7 +274,7 @@ def _volume(failure: Failure) -> int:
     return product
 
 
-def _scope(merged: MergedFailure) -> str:
+def _scope(merged: MergedFailure, does: str = "Fails") -> str:
     if len(merged.places) == 1:
         return ""
     if merged.covers_all and not merged.failure.case:
@@ -267,8 +284,8 @@ def _scope(merged: MergedFailure) -> str:
         classes.setdefault(size_class, []).append(dtype)
     dtypes = {tuple(found) for found in classes.values()}
     if len(dtypes) == 1:
-        return f"Fails in {listing(classes)} for {listing(dtypes.pop())}."
-    return f"Fails in {listing(f'{c} ({listing(found)})' for c, found in classes.items())}."
+        return f"{does} in {listing(classes)} for {listing(dtypes.pop())}."
+    return f"{does} in {listing(f'{c} ({listing(found)})' for c, found in classes.items())}."
 
 
 def _bare_failure(part: PartEvidence) -> Failure:

@@ -425,7 +425,7 @@ def test_a_kernel_that_fails_at_random_is_nondeterministic(seed, share):
     failed = int(failure.occurrences.split()[2])
     assert failure.occurrences == f"wrong in {failed} of 10 runs" and 1 <= failed <= 9
     assert failure.what == (
-        f"The same case was wrong in {failed} of 10 runs (wrong values: this is wrong_values.)"
+        f"The same case was wrong in {failed} of 10 runs (wrong values: this is wrong_values)"
     )
     assert failure.pattern == "" and "changes between runs" in failure.hint
 
@@ -448,6 +448,20 @@ def test_a_kernel_that_fails_at_random_on_drawn_cases_only_is_too(seed):
     runner = whim(seed, 0.5, lambda case: case.sizes not in edges)
     part = check(space, runner, Effort(drawn=60))
     assert part.status is Status.nondeterministic
+
+
+def test_plans_that_differed_once_are_no_kernel_that_fails_now_and_then():
+    """They are compared in one run of a dtype, so that any other passes."""
+    differ = Verdict(
+        Status.nondeterministic, "a.py:3 launches k in one plan and j in another.", "plans"
+    )
+    space = space_of("silu", "degenerate")
+    runner = FakeRunner(lambda case: PASSED if len(runner.asked) > 1 else differ)
+    again = FakeRunner(lambda case: PASSED if len(again.asked) > 1 else differ)
+    for part in (check(space, runner, BRIEF), one_case(space, again, space.edges()[0])):
+        assert part.failures[0].what == differ.what
+        assert part.failures[0].occurrences == ""
+    assert max(Counter(runner.asked).values()) == 1
 
 
 def test_what_depends_on_earlier_calls_shows_in_a_fresh_worker():

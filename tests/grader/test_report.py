@@ -248,6 +248,17 @@ def test_a_traceback_of_ours_keeps_its_lines():
     ]
 
 
+def test_how_often_is_said_once():
+    what = "the same case was wrong in 3 of 10 runs (wrong values: it varies)"
+    failure = make_failure(what=what, occurrences="wrong in 3 of 10 runs")
+    assert compose("silu", "triton", failure).text.lower().count("wrong in 3 of 10 runs") == 1
+
+
+def test_what_was_not_measured_is_no_smallest_failure():
+    message = compose("silu", "triton", make_failure(status=Status.not_measured))
+    assert "smallest failing case" not in message.headline
+
+
 def test_a_case_that_was_asked_for_is_not_called_the_smallest_found():
     message = compose("rmsnorm", "triton", make_failure(), given=True)
     assert message.headline == "rmsnorm/triton: wrong values for rows=1, cols=1025, float16."

@@ -8,7 +8,14 @@ from ..protocol import Code
 
 
 class PlannerError(RuntimeError):
-    """Raised at the line of the submission that asked for it."""
+    """Raised at the line of the submission that asked for it.
+
+    The message is told as it stands; `instead` says what to do.
+    """
+
+    def __init__(self, message: str, instead: str = "") -> None:
+        super().__init__(message)
+        self.instead = instead
 
 
 class NeedsData(PlannerError):
@@ -35,8 +42,23 @@ class KernelError(PlannerError):
         self.line = line
 
 
+class LaunchError(PlannerError):
+    """A kernel that is called in a way that Triton refuses, with its name in place of Triton's."""
+
+
+class SourceError(PlannerError):
+    """A file of the submission that Python can't read; `line` is where, 0 where none is known."""
+
+    def __init__(self, message: str, instead: str = "", line: int = 0) -> None:
+        super().__init__(message, instead)
+        self.line = line
+
+
 class Unsupported(PlannerError):
-    """Part of torch or Triton that has no counterpart in a plan."""
+    """Part of torch or Triton that has no counterpart in a plan: `what` can't be judged."""
+
+    def __init__(self, what: str, instead: str) -> None:
+        super().__init__(f"without a GPU, {what} can't be judged: {instead}")
 
 
 class Refusal(Exception):

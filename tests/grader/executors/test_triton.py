@@ -5,6 +5,7 @@ Each submission is a SiLU; its kernel is right unless a test says otherwise.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from unittest import mock
@@ -398,14 +399,66 @@ def silu(x, out):
 
 def test_plans_that_differ_between_fresh_planners_are_told(graded) -> None:
     part = graded("""
-import os
+import time
 def silu(x, out):
-    block = 128 if os.getpid() % 2 else 256
-    silu_kernel[(triton.cdiv(x.numel(), block) + os.getpid() % 5,)](x, out, x.numel(), BLOCK=block)
+    block = 1 << (time.time_ns() // 1000 % 8)
+    silu_kernel[(triton.cdiv(x.numel(), block),)](x, out, x.numel(), BLOCK=block)
 """)
     assert part.status in (Status.nondeterministic, Status.passed), part
     if part.status is Status.nondeterministic:
-        assert "planned twice" in told(part)
+        said = r"silu.py:\d+ launches silu_kernel with BLOCK=(\d+) in one plan and BLOCK=(\d+) in "
+        assert re.match(said, part.failures[0].what), part
+        assert part.failures[0].occurrences == "" and ".." not in told(part)
+
+
+MANY = "\ndef silu(x, out):\n    for i in range(5000):\n        launch(x, out)\n"
+
+
+def test_more_launches_than_a_plan_has_are_a_launch_error_with_advice(graded) -> None:
+    part = graded(MANY)
+    assert part.status is Status.launch_error, part
+    assert part.failures[0].what == "the launcher makes more than 4,096 launches in one call"
+    assert part.failures[0].hint == "Give the kernel a grid instead of looping over launches."
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (
+            "async def silu(x, out):\n    launch(x, out)",
+            "`silu` is a coroutine: the grader calls it",
+        ),
+        ("def silu(x, out):\n    yield launch(x, out)", "`silu` is a generator"),
+        (
+            "def silu(x, out):\n    out = torch.empty_like(x)\n    launch(x, out)\n    return out",
+            "What the entry returns is not looked at.",
+        ),
+    ],
+)
+def test_an_entry_that_gives_something_back_and_writes_nothing_is_told_so(
+    graded, more, said
+) -> None:
+    part = graded(more + "\n")
+    assert part.status is Status.not_written, part
+    assert said in told(part)
+
+
+def test_an_entry_that_returns_its_argument_is_judged_by_what_it_wrote(graded) -> None:
+    part = graded("def silu(x, out):\n    return out\n")
+    assert part.status is Status.not_written and "returned" not in told(part)
+
+
+def test_what_gives_no_times_is_noted_of_a_part_that_passes_too(graded) -> None:
+    part = graded("""
+import triton.testing
+def silu(x, out):
+    triton.testing.do_bench(lambda: launch(x, out))
+    print("[grader] 100 points gives no times here")
+    launch(x, out)
+""")
+    assert part.status is Status.passed, part
+    [note] = part.notes
+    assert note.startswith("triton.testing.do_bench gives no times here: nothing runs while ")
 
 
 @pytest.mark.parametrize(
