@@ -402,6 +402,22 @@ def test_a_wrong_kernel_gets_its_status(graded, change, status) -> None:
     assert part.status is status, part
 
 
+OF_OWN_MEMORY = """
+def silu(x, out):
+    n = out.numel()
+    small = torch.empty(8, dtype=out.dtype, device=out.device)  # too small
+    silu_kernel[(triton.cdiv(n, 256),)](x, small, n, BLOCK=256)
+"""
+
+
+def test_a_store_outside_of_own_memory_names_the_line_that_allocated_it(graded) -> None:
+    part = graded(OF_OWN_MEMORY)
+    assert part.status is Status.wrote_out_of_bounds, part
+    line = (KERNEL + OF_OWN_MEMORY).splitlines().index(OF_OWN_MEMORY.splitlines()[3]) + 1
+    behind = f"right behind the 32 bytes that silu.py:{line} allocated"
+    assert behind in part.failures[0].what
+
+
 def test_what_the_gpus_compiler_refuses_is_a_compile_error_though_it_ran(graded) -> None:
     """The executor knows no warps; the kernel is compiled for the GPU as well."""
     part = graded("""
