@@ -169,13 +169,12 @@ def _printed(results: Iterable[CaseResult]) -> Printed | None:
 def failure_of_compile(space: Space, result: CaseResult, submission: str = "") -> Failure:
     """What the compiler refused, as a Failure of the part whose case ran it first."""
     case = result.case or space.edges()[0]
-    hint = "Triton compiles a part of Python: numbers, tl.* and loops, no lists, try or classes."
     return Failure(
         status=result.status,
         case=str(case),
         what=result.verdict.what,
         where=f"{space.variant.file}:{result.line}" if result.line else "",
-        hint=hint if result.status is Status.compile_error else "",
+        hint=result.hint,
         reproduce=reproduce_line(space, case, submission),
         detail=result.detail,
         observed_by=result.observed_by,

@@ -20,7 +20,7 @@ from grader import gpu_turns, hostile, oracle
 from grader import inputs as inputs_of_case
 from grader.arena import Arena, Placed, Slot, required_bytes
 from grader.cases import Case
-from grader.compare import Verdict, judge
+from grader.compare import RAISED, Verdict, judge
 from grader.gpu_memory import GpuMemory
 from grader.inputs import Inputs
 from grader.memfds import Memfds
@@ -411,9 +411,12 @@ class Runner:
             # Ours to answer for only if a submission that does nothing gets the same answer.
             status = Status.grader_error if self._serves_nobody() else Status.crashed
         else:
-            what = f"{_INTRODUCTION.get(reply.code, '')}{hostile.joined(kind, message)}"
+            told = message if _says_enough(kind, reply.code) else hostile.joined(kind, message)
+            what = f"{_INTRODUCTION.get(reply.code, '')}{told}"
             hint = _hint_for_exception(kind, message, reply.code)
-        return CaseResult(case, Verdict(status, what), hostile.line(fields), detail, "worker", hint)
+        pattern = RAISED if reply.code is Code.raised else ""
+        verdict = Verdict(status, what, pattern)
+        return CaseResult(case, verdict, hostile.line(fields), detail, "worker", hint)
 
     def _serves_nobody(self) -> bool:
         """Whether even a worker that has loaded no submission refuses what this one refused."""
@@ -539,12 +542,29 @@ _INTRODUCTION = {
 }
 
 
+_OF_LANGUAGE = re.compile(r"unsupported AST node type|'tuple' object has no attribute|f-string")
+_LANGUAGE = (
+    "Triton compiles a part of Python: numbers, tuples, tl.* and loops, but no try, imports, "
+    "classes or dicts, nor lists that grow."
+)
+
+
 def _free_gpu_bytes() -> int:
     """What nobody holds of the GPU's memory; 0 where there isn't even enough to ask."""
     try:
         return torch.cuda.mem_get_info()[0]
     except RuntimeError:
         return 0
+
+
+def _says_enough(kind: str, code: Code) -> bool:
+    """Whether an exception is a planner's own, whose message is one for the student."""
+    return code is not Code.raised and kind in ("KernelError", "Unsupported", "TooMuchMemory")
+
+
+def hint_of_compiler(message: str) -> str:
+    """What to try where Triton's frontend refuses Python that it doesn't compile, else ""."""
+    return _LANGUAGE if _OF_LANGUAGE.search(message) else ""
 
 
 def _hint_for_exception(kind: str, message: str, code: Code) -> str:
@@ -556,4 +576,4 @@ def _hint_for_exception(kind: str, message: str, code: Code) -> str:
         return "This part still has the stub's `raise NotImplementedError`."
     if code is Code.out_of_memory:
         return "How large is what the entry allocates? It needs little beside its arguments."
-    return ""
+    return hint_of_compiler(message) if code is Code.compile_failed else ""

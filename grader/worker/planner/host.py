@@ -130,11 +130,12 @@ class Planner:
 
     def _describe(self, error: BaseException) -> dict:
         """An exception for a reply: type, message, line in the submission, its own frames."""
+        excerpt = error.excerpt if isinstance(error, KernelError) else ""
         return {
             "type": type(error).__name__,
             "message": _words(error),
             "line": self._line(error),
-            "detail": self._own_frames(error),
+            "detail": excerpt or self._own_frames(error),
         }
 
     def _line(self, error: BaseException) -> int | None:

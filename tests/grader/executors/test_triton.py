@@ -426,7 +426,44 @@ def silu(x, out):
     silu_kernel[(triton.cdiv(n, 256),)](x, out, n, BLOCK=256, num_warps=64)
 """)
     assert part.status is Status.compile_error, part
+    assert part.failures[0].hint == ""  # it is not about the language
     assert "64 warps" in told(part)
+
+
+@pytest.mark.parametrize("tuning", ["", "@triton.autotune([triton.Config({'B': 256})], key=[])"])
+def test_a_compile_error_has_a_message_and_an_excerpt_beside_it(graded, tuning) -> None:
+    """A kernel that is tuned is compiled where it is planned, and says the same."""
+    launched = "silu_wrong[(1,)](x, out, x.numel()" + (")" if tuning else ", B=256)")
+    part = graded(f"""
+{tuning}
+@triton.jit
+def silu_wrong(x_ptr, out_ptr, n, B: tl.constexpr):
+    try:
+        x = tl.load(x_ptr)
+    except Exception:
+        x = 0.0
+
+
+def silu(x, out):
+    {launched}
+""")
+    failure = part.failures[0]
+    assert failure.status is Status.compile_error, part
+    assert failure.what == "the kernel can't be compiled: unsupported AST node type: Try"
+    assert failure.detail == "try:\n^"
+    assert failure.hint.startswith("Triton compiles a part of Python")
+
+
+def test_an_exception_of_host_code_is_told_without_a_hint_about_kernels(graded) -> None:
+    part = graded("""
+def silu(x, out):
+    grid = (triton.cdiv(x.numel(), 256 // x.numel()),)
+    silu_kernel[grid](x, out, x.numel(), BLOCK=256)
+""")
+    failure = part.failures[0]
+    assert failure.status is Status.crashed, part
+    assert "ZeroDivisionError" in failure.what
+    assert failure.hint == ""
 
 
 def test_a_race_between_programs_is_found_though_it_came_out_right(graded) -> None:
