@@ -396,6 +396,8 @@ def _failure(
         what = f"The same case was {occurrences} ({verdict.status.headline}: {verdict.what})"
         verdict = replace(verdict, status=Status.nondeterministic, what=what)
     advice = result.hint
+    if not advice and verdict.status is Status.wrong_values:
+        advice = search.runner.advice(result)
     if not advice and verdict.status.is_failure:  # where the fault is ours there is none to give
         advice = hint(verdict, separation, space.variant.language, shrunk)
     return Failure(

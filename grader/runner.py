@@ -189,6 +189,10 @@ class Runner:
         """Let the next case meet a worker that has run nothing."""
         self._drop_worker()
 
+    def advice(self, result: CaseResult) -> str:
+        """What to try about wrong values, where running the case otherwise shows it, or ""."""
+        return ""
+
     def compile_in_background(self) -> Any:
         """Start compiling what ran since the last time; None where that is no step of its own."""
         return None

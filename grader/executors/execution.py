@@ -19,7 +19,8 @@ class Manner:
     """How a plan is executed: which call of it, what is observed, and what of it is done.
 
     With `counts` accesses are counted, `wave` programs at a time, 0 where that doesn't matter; with
-    `races` races between programs are looked for. For `without` and `configuration` see
+    `races` races between programs are looked for. With `in_ieee` tl.dot rounds no float32 input to
+    TF32, whatever the kernel says. For `without` and `configuration` see
     configurations.steps.
     """
 
@@ -29,6 +30,7 @@ class Manner:
     races: bool = True
     without: frozenset[int] = frozenset()
     configuration: int | None = None
+    in_ieee: bool = False
 
     def steps(self, plan: Plan) -> tuple[Step, ...]:
         """The steps of a plan that are done."""
