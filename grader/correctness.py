@@ -184,13 +184,12 @@ def _notes(results: Iterable[CaseResult]) -> tuple[str, ...]:
 def failure_of_compile(space: Space, result: CaseResult, submission: str = "") -> Failure:
     """What the compiler refused, as a Failure of the part whose case ran it first."""
     case = result.case or space.edges()[0]
-    hint = "Triton compiles a part of Python: numbers, tl.* and loops, no lists, try or classes."
     return Failure(
         status=result.status,
         case=str(case),
         what=result.verdict.what,
         where=f"{space.variant.file}:{result.line}" if result.line else "",
-        hint=hint if result.status is Status.compile_error else "",
+        hint=result.hint,
         reproduce=reproduce_line(space, case, submission),
         detail=result.detail,
         observed_by=result.observed_by,
@@ -418,6 +417,8 @@ def _failure(
         what = f"The same case was {occurrences} ({found})"
         verdict = replace(verdict, status=Status.nondeterministic, what=what)
     advice = result.hint
+    if not advice and verdict.status is Status.wrong_values:
+        advice = search.runner.advice(result)
     if not advice and verdict.status.is_failure:  # where the fault is ours there is none to give
         advice = hint(verdict, separation, space.variant.language, shrunk)
     return Failure(

@@ -21,7 +21,8 @@ class Manner:
 
     With `counts` accesses are counted, `wave` programs at a time, 0 where that doesn't matter; with
     `races` races between programs are looked for. `reordered`: in another order that the plan's
-    streams allow. For `without` and `configuration` see configurations.steps.
+    streams allow. With `in_ieee` tl.dot rounds no float32 input to TF32, whatever the kernel says.
+    For `without` and `configuration` see configurations.steps.
     """
 
     call: int = 0
@@ -31,6 +32,7 @@ class Manner:
     without: frozenset[int] = frozenset()
     configuration: int | None = None
     reordered: bool = False
+    in_ieee: bool = False
 
     def steps(self, plan: Plan) -> tuple[Step, ...]:
         """The steps of a plan that are done."""

@@ -32,6 +32,10 @@ from grader.task import Task
 from grader.worker.protocol import Argument, Code, Operation, Reply
 
 MAX_PRINTED = 2000  # characters of what kernels print in one case
+_IN_IEEE = (
+    "tl.dot rounds float32 inputs to TF32, 10 bits of mantissa, unless it gets "
+    'input_precision="ieee". With that this case is right.'
+)
 _RANK = {status: rank for rank, status in enumerate(Status)}  # in the order of precedence
 
 
@@ -71,6 +75,7 @@ class PlannedTritonRunner(Runner):
         self._tuned: set[str] = set()  # dtypes of which a case ran with every configuration
         self._launched: dict[str, Case] = {}  # the first case that launched each kernel
         self._met: set[str] = set()  # sets of constants, dtypes and options that were launched
+        self._rounds_to_tf32 = False  # whether one of them rounds float32 inputs of tl.dot
         self._first_met: list[Case] = []  # cases that were the first with one of them
 
     def close(self) -> None:
@@ -136,6 +141,14 @@ class PlannedTritonRunner(Runner):
         """Whether the last run's plan, without some of its launches, gives the right result."""
         manner = Manner(races=False, without=frozenset(places))
         return self._with_plan(case, manner).verdict.passed
+
+    def advice(self, result: CaseResult) -> str:
+        """That TF32 is what makes float32 wrong, where the case is right without it."""
+        is_wrong = result.status is Status.wrong_values
+        if not (is_wrong and self._rounds_to_tf32 and result.case.dtype == "float32"):
+            return ""
+        manner = Manner(races=False, in_ieee=True, configuration=self._suspect)
+        return _IN_IEEE if self._run_with(result.case, manner).verdict.passed else ""
 
     def _with_plan(self, case: Case, manner: Manner) -> CaseResult:
         """Run a case by the last run's plan."""
@@ -229,7 +242,8 @@ class PlannedTritonRunner(Runner):
                 return self._from_compiler(case, kernel)
             if kernel.name not in self._launched:
                 self._note_first(case, kernel, planned.specialisations[number])
-            kernels[number] = kernel
+            self._rounds_to_tf32 |= kernel.rounds_to_tf32
+            kernels[number] = kernel.in_ieee() if manner.in_ieee else kernel
         # Only what is counted depends on how the kernel is compiled.
         layouts = self._kernels.layouts(planned.specialisations, kernels) if manner.counts else {}
         new = {each.name: each.ttir for each in kernels.values() if each.name not in self._known}

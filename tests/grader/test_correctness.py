@@ -31,6 +31,7 @@ class FakeRunner:
     """Answers with what `verdict_of` says of a case, and remembers what it was asked."""
 
     on_gpu = False
+    advised = ""
 
     def __init__(self, verdict_of):
         self.verdict_of = verdict_of
@@ -47,6 +48,9 @@ class FakeRunner:
 
     def fresh_worker(self):
         self.fresh.append(len(self.asked))
+
+    def advice(self, result):
+        return self.advised
 
     def compile_in_background(self):
         return None
@@ -184,6 +188,14 @@ def test_drawing_leaves_nothing_behind_and_ignores_other_modules(tmp_path):
 
 
 # --- what is kept --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("status", [Status.wrong_values, Status.not_finite])
+def test_what_a_runner_knows_of_wrong_values_is_the_hint(status):
+    runner = failing(lambda case: True, status)
+    runner.advised = "It is TF32."
+    [failure] = check(space_of(), runner, Effort(drawn=0)).failures
+    assert (failure.hint == "It is TF32.") == (status is Status.wrong_values)
 
 
 def test_there_is_one_failure_per_status_the_worst_first_each_the_smallest():

@@ -219,6 +219,25 @@ def test_how_many_cases_were_tried_does_not_keep_failures_apart():
     assert merged.places == (("aligned", "float32"), ("ragged", "float32"))
 
 
+@pytest.mark.parametrize(
+    ("dtypes", "told"),
+    [
+        (["float16"], "Every float16 case fails (9 tried)."),
+        (["float32", "float16"], "Every float32 and float16 case fails (9 tried)."),
+        (["float32", "float16", "bfloat16"], "Every case fails (9 tried)."),
+    ],
+)
+def test_where_every_case_fails_the_dtypes_are_named_unless_it_is_all_of_them(dtypes, told):
+    failures = {
+        (size_class, dtype): make_failure(dtype, pattern=f"Every {dtype} case fails (9 tried).")
+        for dtype in dtypes
+        for size_class in ("aligned", "ragged")
+    }
+    [merged] = merge_failures(make_variant("rmsnorm", failures).parts)
+    assert merged.failure.pattern == told
+    assert len(merged.places) == 2 * len(dtypes)
+
+
 def test_a_traceback_shows_the_students_frames_and_none_of_the_graders():
     detail = (
         "Traceback (most recent call last):\n"

@@ -35,11 +35,12 @@ class ForeignKernel(PlannerError):
 
 
 class KernelError(PlannerError):
-    """A kernel that can't be compiled, for what a name leads to; `line` is that of the name."""
+    """A kernel that can't be compiled; `line` and `excerpt` are those that the compiler names."""
 
-    def __init__(self, message: str, line: int = 0) -> None:
+    def __init__(self, message: str, line: int = 0, excerpt: str = "") -> None:
         super().__init__(message)
         self.line = line
+        self.excerpt = excerpt
 
 
 class LaunchError(PlannerError):

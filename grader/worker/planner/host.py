@@ -175,13 +175,14 @@ class Planner:
         `told`: the message is a planner's, and no words of Python's, torch's or Triton's.
         """
         ours = isinstance(error, PlannerError)
+        excerpt = error.excerpt if isinstance(error, KernelError) else ""
         return {
             "told": ours,
             "instead": error.instead if ours else "",
             "type": type(error).__name__,
             "message": _words(error),
             "line": self._line(error),
-            "detail": self._own_frames(error),
+            "detail": excerpt or self._own_frames(error),
         }
 
     def _line(self, error: BaseException) -> int | None:

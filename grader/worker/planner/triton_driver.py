@@ -308,7 +308,7 @@ def _compiled(source: Any, chosen: Any, described: dict, build: Callable[[Any, A
             failure = messages.failure(error, [kernel], diagnostics())
             if failure.kind == "machine":
                 raise
-            raise KernelError(f"{failure.message}\n{failure.excerpt}", failure.line) from error
+            raise KernelError(failure.message, failure.line, failure.excerpt) from error
 
 
 def _plan_instead(source: Any, target: Any = None, options: Any = None, **_: Any) -> PlannedKernel:

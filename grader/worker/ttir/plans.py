@@ -95,7 +95,7 @@ class PlanExecutor:
         return [
             self._of_argument(number, described, tensors[described["argument"]])
             if described["kind"] == "argument"
-            else _Placed((number + 1) << ADDRESS_BITS, described["bytes"])
+            else _Placed((number + 1) << ADDRESS_BITS, described["bytes"], line=described["line"])
             for number, described in enumerate(buffers)
         ]
 
@@ -128,6 +128,7 @@ class _Placed:
     bytes: torch.Tensor | None = None  # uint8
     region: Region | None = None  # of an argument
     writable: bool = True
+    line: int = 0  # of the host code that allocates it
     buffer: Buffer | None = field(default=None, repr=False)
 
     def allocate(self) -> None:
@@ -175,8 +176,9 @@ class _Run:
             "upload": self._upload,
             "host_op": self._host_op,
         }
-        scratch = [of_scratch(each.address, each.size) for each in placed if each.region is None]
-        self._regions = Regions([each.region for each in placed if each.region] + scratch)
+        self._regions = Regions(
+            [each.region or of_scratch(each.address, each.size, each.line) for each in placed]
+        )
         self._findings = Findings(self._regions)
         self._counters: Counters | None = None
         self._observers = self._observing()

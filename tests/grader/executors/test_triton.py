@@ -50,12 +50,20 @@ def graded(tmp_path_factory) -> Iterator[Callable[..., PartEvidence]]:
     """Grades one size class of a submission whose silu.py is KERNEL and more, or other bytes."""
     sandbox = Sandbox(plans=True)
 
-    def grade(more: str = "", data: bytes | None = None, dtype: str = "float32", **files: str):
+    def grade(
+        more: str = "",
+        data: bytes | None = None,
+        dtype: str = "float32",
+        effort: Effort = LITTLE,
+        **files: str,
+    ):
         folder: Path = tmp_path_factory.mktemp("submission")
         (folder / "silu.py").write_bytes(data if data is not None else (KERNEL + more).encode())
         for name, text in files.items():
-            (folder / f"{name}.py").write_text(text)
-        with Session(folder, SPECS, effort=LITTLE, sandbox=sandbox) as session:
+            path = folder / f"{name}.py"
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(text)
+        with Session(folder, SPECS, effort=effort, sandbox=sandbox) as session:
             return session.part(SPECS["silu"], SPECS["silu"].variants["triton"], dtype, "ragged")
 
     with sandbox:
@@ -479,6 +487,22 @@ def test_a_wrong_kernel_gets_its_status(graded, change, status) -> None:
     assert part.status is status, part
 
 
+OF_OWN_MEMORY = """
+def silu(x, out):
+    n = out.numel()
+    small = torch.empty(8, dtype=out.dtype, device=out.device)  # too small
+    silu_kernel[(triton.cdiv(n, 256),)](x, small, n, BLOCK=256)
+"""
+
+
+def test_a_store_outside_of_own_memory_names_the_line_that_allocated_it(graded) -> None:
+    part = graded(OF_OWN_MEMORY)
+    assert part.status is Status.wrote_out_of_bounds, part
+    line = (KERNEL + OF_OWN_MEMORY).splitlines().index(OF_OWN_MEMORY.splitlines()[3]) + 1
+    behind = f"right behind the 32 bytes that silu.py:{line} allocated"
+    assert behind in part.failures[0].what
+
+
 def test_what_the_gpus_compiler_refuses_is_a_compile_error_though_it_ran(graded) -> None:
     """The executor knows no warps; the kernel is compiled for the GPU as well."""
     part = graded("""
@@ -487,7 +511,92 @@ def silu(x, out):
     silu_kernel[(triton.cdiv(n, 256),)](x, out, n, BLOCK=256, num_warps=64)
 """)
     assert part.status is Status.compile_error, part
+    assert part.failures[0].hint == ""  # it is not about the language
     assert "64 warps" in told(part)
+
+
+@pytest.mark.parametrize("tuning", ["", "@triton.autotune([triton.Config({'B': 256})], key=[])"])
+def test_a_compile_error_has_a_message_and_an_excerpt_beside_it(graded, tuning) -> None:
+    """A kernel that is tuned is compiled where it is planned, and says the same."""
+    launched = "silu_wrong[(1,)](x, out, x.numel()" + (")" if tuning else ", B=256)")
+    part = graded(f"""
+{tuning}
+@triton.jit
+def silu_wrong(x_ptr, out_ptr, n, B: tl.constexpr):
+    try:
+        x = tl.load(x_ptr)
+    except Exception:
+        x = 0.0
+
+
+def silu(x, out):
+    {launched}
+""")
+    failure = part.failures[0]
+    assert failure.status is Status.compile_error, part
+    assert failure.what == "the kernel can't be compiled: unsupported AST node type: Try"
+    assert failure.detail == "try:\n^"
+    assert failure.hint.startswith("Triton compiles a part of Python")
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_folder_that_is_not_brought_along_is_named(graded, is_there) -> None:
+    folder = {"pkg/kernels": KERNEL} if is_there else {}
+    text = "from pkg.kernels import launch\n\ndef silu(x, out):\n    launch(x, out)\n"
+    part = graded(data=text.encode(), **folder)
+    assert part.status is Status.import_error, part
+    assert part.failures[0].hint == (
+        "Folders aren't handed in with a file: move the modules of pkg beside silu.py."
+        if is_there
+        else "Is an import missing, or a name misspelt?"
+    )
+
+
+@pytest.mark.parametrize(
+    ("precision", "scale", "told"),
+    [
+        ("", 1, "tl.dot rounds float32 inputs to TF32, 10 bits of mantissa, unless it gets"),
+        ("", 2, ""),  # that is wrong in IEEE's precision too
+        (', input_precision="ieee"', 2, ""),
+    ],
+)
+def test_where_tf32_is_what_makes_float32_wrong_the_hint_says_so(
+    graded, precision, scale, told
+) -> None:
+    """SiLU of 16 rows, each a product with the identity."""
+    part = graded(
+        f"""
+@triton.jit
+def by_dot(x_ptr, out_ptr, n, ONE: tl.constexpr):
+    i = tl.program_id(0) * 256 + tl.arange(0, 16)[:, None] * 16 + tl.arange(0, 16)[None, :]
+    x = tl.load(x_ptr + i, mask=i < n, other=0.0).to(tl.float32)
+    unit = tl.where(tl.arange(0, 16)[:, None] == tl.arange(0, 16)[None, :], ONE, 0.0)
+    tl.store(out_ptr + i, tl.dot(x * tl.sigmoid(x), unit{precision}), mask=i < n)
+
+
+def silu(x, out):
+    by_dot[(triton.cdiv(x.numel(), 256),)](x, out, x.numel(), ONE={scale})
+"""
+    )
+    assert part.status is Status.wrong_values, part
+    assert part.failures[0].hint.startswith("tl.dot") == bool(told)
+    assert told in part.failures[0].hint
+
+
+def test_an_exception_of_host_code_is_told_without_a_hint_about_kernels(graded) -> None:
+    part = graded(
+        """
+def silu(x, out):
+    grid = (triton.cdiv(x.numel(), 256 // x.numel()),)
+    silu_kernel[grid](x, out, x.numel(), BLOCK=256)
+""",
+        effort=Effort(drawn=0),
+    )
+    failure = part.failures[0]
+    assert failure.pattern.startswith("Every case with n > 256 fails")
+    assert failure.status is Status.crashed, part
+    assert "ZeroDivisionError" in failure.what
+    assert failure.hint == ""
 
 
 def test_a_race_between_programs_is_found_though_it_came_out_right(graded) -> None:
