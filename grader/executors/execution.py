@@ -12,6 +12,7 @@ import pydantic
 
 from grader.executors import configurations
 from grader.executors.layouts import Layouts
+from grader.executors.orders import Order
 from grader.plan import Buffer, Launch, Plan, Step
 
 
@@ -30,6 +31,7 @@ class Manner:
     races: bool = True
     without: frozenset[int] = frozenset()
     configuration: int | None = None
+    order: Order | None = None
 
     def steps(self, plan: Plan) -> tuple[Step, ...]:
         """The steps of a plan that are done."""
@@ -49,6 +51,7 @@ class Execution:
     count: bool = False
     wave: int = 0
     races: bool = True
+    order: Order | None = None
 
     def to_json(self) -> bytes:
         """The request as a document."""

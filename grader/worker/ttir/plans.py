@@ -8,6 +8,7 @@ Memory that nothing has written holds bytes of 0xFF: NaN in every floating-point
 from __future__ import annotations
 
 import base64
+import math
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,9 +28,10 @@ from .executor import Descriptor, Launch, execute
 from .findings import Findings
 from .memory import Buffer, Memory
 from .observer import Observer
+from .orders import Atomics, Order
 from .races import Races
 from .regions import Region, Regions, of_argument, of_scratch
-from .state import Finding
+from .state import Finding, Limits
 
 ADDRESS_BITS = 40  # buffer i begins at (i + 1) << ADDRESS_BITS
 MAX_PRINTED = 4000  # characters of what kernels print
@@ -62,7 +64,8 @@ class PlanExecutor:
         that the launches have for them, and the `ttir` of those that are new. With `again` the
         memory is as the execution before this one has left it. With `count` accesses are counted,
         `wave` programs at a time, by the compiled kernels' `layouts`, which have the same numbers;
-        with `races` races between programs are looked for. Raises Refused.
+        with `races` races between programs are looked for. By `order` the programs of some kernels
+        run in another order; without one, atomics whose order may matter are told. Raises Refused.
         """
         try:
             for name, given in document["ttir"].items():
@@ -179,6 +182,8 @@ class _Run:
         self._regions = Regions([each.region for each in placed if each.region] + scratch)
         self._findings = Findings(self._regions)
         self._counters: Counters | None = None
+        self._atomics: Atomics | None = None
+        self._order = Order.of_json(document["order"]) if document["order"] else None
         self._observers = self._observing()
 
     def _observing(self) -> list[Observer]:
@@ -192,6 +197,9 @@ class _Run:
             observers.append(Bounds(self._regions, self._findings))
         if self._document["races"]:
             observers.append(Races(self._regions, self._findings, reader=reader))
+        if not self._document["count"] and self._order is None:
+            self._atomics = Atomics()
+            observers.append(self._atomics)
         return observers
 
     def all_steps(self) -> None:
@@ -218,6 +226,8 @@ class _Run:
             told["findings"] = findings
         if self._printed:
             told["printed"] = "".join(self._printed)
+        if self._atomics is not None and (atomics := self._atomics.report()):
+            told["atomics"] = atomics
         if self._counters is not None:
             counted = self._counters.report()
             cut = counted.pop("cut") or self._findings.cut
@@ -289,12 +299,24 @@ class _Run:
     # --- launches ---------------------------------------------------------------------------------
 
     def _launch(self, step: Mapping[str, Any]) -> None:
-        module = self._modules[step["specialisation"]]
+        number = step["specialisation"]
+        module = self._modules[number]
         arguments = [self._argument(each) for each in step["arguments"]]
         live = [buffer for each in self._placed if (buffer := each.for_kernels()) is not None]
-        known = self._layouts.get(step["specialisation"])
-        launch = Launch(module, tuple(step["grid"]), arguments, known)
-        result = execute(launch, Memory(live), self._observers, printed=self._print)
+        launch = Launch(module, tuple(step["grid"]), arguments, self._layouts.get(number))
+        order = (
+            self._order if number in (self._document["order"] or {}).get("kernels", ()) else None
+        )
+        result = execute(
+            launch,
+            Memory(live),
+            self._observers,
+            limits=None if order is None else Limits(steps=order.steps),
+            printed=self._print,
+            order=order,
+        )
+        if self._atomics is not None:
+            self._atomics.launched(number, math.prod(launch.grid), result)
         for found in result.findings:
             self._add(found)
 
