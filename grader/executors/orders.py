@@ -23,15 +23,16 @@ from grader.runner import CaseResult
 from grader.status import Status
 
 DEPENDS = (
-    "the result depends on the order in which programs run, which a GPU doesn't promise: in "
+    "the result depends on the order in which {unit}s run, which a GPU doesn't promise: in "
     "another order than from first to last, "
 )
 HINT = (
-    "{place}: what one program leaves for another here is there only if that one ran before it. A "
-    "second launch comes after the first as a whole; a program may also wait in a loop for another "
+    "{place}: what one {unit} leaves for another here is there only if that one ran before it. A "
+    "second launch comes after the first as a whole; a {unit} may also wait in a loop for another "
     "one's flag, or take its number from a counter by an atomic addition."
 )
 MOST_KERNELS = 256  # of one plan
+MOST_SEEDS = (1 << 24) - 1
 LARGER = 4  # times as many programs are reason to look at a kernel again
 # Groups of programs that run one after another, and what they may execute together.
 LEAST_GROUPS, MOST_GROUPS = 8, 512
@@ -48,11 +49,11 @@ class Seen:
     `group_steps` those of one group of programs.
     """
 
-    kernel: Annotated[int, Field(ge=0, lt=MOST_KERNELS)]
     line: Annotated[int, Field(ge=0, lt=hostile.MAX_LINE)]
     programs: _Count
-    steps: _Count
-    group_steps: _Count
+    kernel: Annotated[int, Field(ge=0, lt=MOST_KERNELS)] = 0
+    steps: _Count = 0
+    group_steps: _Count = 0
 
 
 _SEEN = pydantic.TypeAdapter(tuple[Seen, ...])
@@ -78,7 +79,7 @@ def others(case: Case, seen: Sequence[Seen]) -> list[Order]:
     """A drawn order of a case's programs and its reverse; none where nothing was seen."""
     if not seen:
         return []
-    seed = zlib.crc32(str(case).encode())
+    seed = zlib.crc32(str(case).encode()) % MOST_SEEDS + 1
     fit = GROUPS_STEPS // max(1, sum(each.group_steps for each in seen))
     groups = min(MOST_GROUPS, max(LEAST_GROUPS, fit))
     steps = max(max(each.steps, groups * each.group_steps) for each in seen)
@@ -98,10 +99,13 @@ def shows_nothing(other: CaseResult) -> bool:
     return other.status in (Status.not_measured, Status.grader_error, Status.out_of_memory)
 
 
-def as_nondeterministic(other: CaseResult, file: str, line: int) -> CaseResult:
+def as_nondeterministic(
+    other: CaseResult, file: str, line: int, unit: str = "program"
+) -> CaseResult:
     """What a run in another order shows against a case that passed; an atomic is at `line`."""
-    verdict = Verdict(Status.nondeterministic, DEPENDS + other.verdict.what, "order")
-    hint = HINT.format(place=f"{file}:{line}")
+    what = DEPENDS.format(unit=unit) + other.verdict.what
+    verdict = Verdict(Status.nondeterministic, what, "order")
+    hint = HINT.format(place=f"{file}:{line}", unit=unit)
     return replace(other, verdict=verdict, line=line or None, hint=hint)
 
 

@@ -213,7 +213,7 @@ def test_what_hangs_on_the_order_of_programs_is_nondeterministic(sandbox, text) 
     line = 1 + next(at for at, each in enumerate(text.splitlines()) if "# HERE" in each)
     first, again = results(sandbox, "silu", text, [case("float32", n=1000)] * 2)
     assert first.status is again.status is Status.nondeterministic, first
-    assert orders.DEPENDS in first.verdict.what
+    assert orders.DEPENDS.format(unit="program") in first.verdict.what
     assert first.line == line
     assert f"silu.py:{line}" in first.hint
 
