@@ -47,6 +47,7 @@ class Execution:
     kernels: dict[int, str]  # names, by the number of the specialisation
     ttir: Mapping[str, str]  # by name, of those that the executor hasn't met
     layouts: Mapping[int, Layouts]  # of the compiled kernels, as far as they're known, by number
+    seed: int  # draws where buffers lie
     again: bool = False  # in the memory that the execution before this one has left behind
     count: bool = False
     wave: int = 0

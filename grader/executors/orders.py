@@ -75,11 +75,16 @@ class Order:
     kernels: tuple[int, ...]
 
 
+def seed_of(case: Case) -> int:
+    """A number that a case's text draws, above 0."""
+    return zlib.crc32(str(case).encode()) % MOST_SEEDS + 1
+
+
 def others(case: Case, seen: Sequence[Seen]) -> list[Order]:
     """A drawn order of a case's programs and its reverse; none where nothing was seen."""
     if not seen:
         return []
-    seed = zlib.crc32(str(case).encode()) % MOST_SEEDS + 1
+    seed = seed_of(case)
     fit = GROUPS_STEPS // max(1, sum(each.group_steps for each in seen))
     groups = min(MOST_GROUPS, max(LEAST_GROUPS, fit))
     steps = max(max(each.steps, groups * each.group_steps) for each in seen)

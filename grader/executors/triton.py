@@ -250,6 +250,7 @@ class PlannedTritonRunner(Runner):
             kernels={number: each.name for number, each in kernels.items()},
             ttir=new,
             layouts=layouts,
+            seed=orders.seed_of(case),
             again=manner.call > 0,
             count=manner.counts,
             wave=manner.wave,

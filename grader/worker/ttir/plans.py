@@ -19,7 +19,7 @@ import torch
 
 from .. import memory as arena
 from ..protocol import Argument, Kind
-from . import layouts, text
+from . import addresses, layouts, text
 from .accesses import LaneReader
 from .bounds import Bounds
 from .counters import Counters
@@ -33,7 +33,6 @@ from .races import Races
 from .regions import Region, Regions, of_argument, of_scratch
 from .state import Finding, Limits
 
-ADDRESS_BITS = 40  # buffer i begins at (i + 1) << ADDRESS_BITS
 MAX_PRINTED = 4000  # characters of what kernels print
 UNINITIALISED = 0xFF
 _FLOATS = {"fp16": "<e", "fp32": "<f", "fp64": "<d"}
@@ -62,10 +61,11 @@ class PlanExecutor:
 
         `document` has the plan's `buffers`, the `steps`, the names of its `kernels` by the numbers
         that the launches have for them, and the `ttir` of those that are new. With `again` the
-        memory is as the execution before this one has left it. With `count` accesses are counted,
-        `wave` programs at a time, by the compiled kernels' `layouts`, which have the same numbers;
-        with `races` races between programs are looked for. By `order` the programs of some kernels
-        run in another order; without one, atomics whose order may matter are told. Raises Refused.
+        memory is as the execution before this one has left it, and where it was; else `seed` draws
+        where buffers lie. With `count` accesses are counted, `wave` programs at a time, by the
+        compiled kernels' `layouts`, which have the same numbers; with `races` races between
+        programs are looked for. By `order` the programs of some kernels run in another order;
+        without one, atomics whose order may matter are told. Raises Refused.
         """
         try:
             for name, given in document["ttir"].items():
@@ -73,7 +73,10 @@ class PlanExecutor:
             kernels = document["kernels"].items()
             modules = {int(number): self._modules[name] for number, name in kernels}
             kept, self._kept = self._kept if document["again"] else [], []
-            placed = self._placed(document["buffers"], arguments)
+            sizes = [each["bytes"] for each in document["buffers"]]
+            # What was left behind may have pointers in it.
+            where = [each.address for each in kept] or addresses.drawn(sizes, document["seed"])
+            placed = self._placed(document["buffers"], arguments, where)
             for each, before in zip(placed, kept, strict=False):
                 if each.region is None:
                     each.bytes = before.bytes
@@ -91,25 +94,27 @@ class PlanExecutor:
             raise Refused(kind, str(error)) from None
 
     def _placed(
-        self, buffers: Sequence[Mapping[str, Any]], arguments: Sequence[Argument]
+        self,
+        buffers: Sequence[Mapping[str, Any]],
+        arguments: Sequence[Argument],
+        where: Sequence[int],
     ) -> list[_Placed]:
         """The buffers of a plan: those of arguments lie in the arena."""
         tensors = {place: each for place, each in enumerate(arguments) if each.kind is Kind.tensor}
         return [
-            self._of_argument(number, described, tensors[described["argument"]])
+            self._of_argument(address, described, tensors[described["argument"]])
             if described["kind"] == "argument"
-            else _Placed((number + 1) << ADDRESS_BITS, described["bytes"])
-            for number, described in enumerate(buffers)
+            else _Placed(address, described["bytes"])
+            for address, described in zip(where, buffers, strict=True)
         ]
 
     def _of_argument(
-        self, number: int, described: Mapping[str, Any], argument: Argument
+        self, address: int, described: Mapping[str, Any], argument: Argument
     ) -> _Placed:
         """An argument: all of its allocation for copies, the view's extent for kernels."""
         shared = self._buffers[argument.buffer]
         start, length = argument.allocation
         dtype = getattr(torch, argument.dtype.name)
-        address = (number + 1) << ADDRESS_BITS
         region = of_argument(
             described["argument"],
             address + argument.offset - start,
