@@ -1,6 +1,7 @@
 """A plan of CUDA C++ as an executor takes it: a compact document of little-endian fields.
 
-    header   magic, version, flags (1: count accesses, 2: variables of the device begin anew)
+    header   magic, version, flags (1: count accesses, 2: variables of the device begin anew, 4: the
+             drawn order of blocks in reverse; from bit 8 on what draws it, 0: by their numbers)
     buffers  argument (-1: none), kind, bytes, name
     kernels  the source's name, the function's symbol ("": only the thunk knows it), the thunk's
     steps    what to do, then its fields
@@ -35,7 +36,7 @@ from grader.plan.model import (
 from grader.plan.order import reorder
 
 _MAGIC, _VERSION = 0x58454757, 1
-_COUNTERS, _FRESH_VARIABLES = 1, 2
+_COUNTERS, _FRESH_VARIABLES, _BACKWARDS, _ORDER_SHIFT = 1, 2, 4, 8
 _KINDS = {"argument": 0, "device": 1, "managed": 1, "symbol": 2}
 HOST = 0xFFFFFFFF  # as a buffer's number
 _POISON = 0xA5
@@ -88,6 +89,14 @@ def document(
         "<III", _MAGIC, _VERSION, _COUNTERS * counters | _FRESH_VARIABLES * fresh_variables
     )
     return header + _listed(buffers) + _listed(encoder.kernels) + _listed(steps)
+
+
+def in_block_order(document: bytes, seed: int, backwards: bool) -> bytes:
+    """A document whose launches run their blocks in an order that `seed` (above 0) draws, or in its
+    reverse."""
+    magic, version, flags = struct.unpack_from("<III", document)
+    flags |= _BACKWARDS * backwards | seed << _ORDER_SHIFT
+    return struct.pack("<III", magic, version, flags) + document[12:]
 
 
 def _others(plan: Plan, inputs: Collection[int]) -> dict[int, int]:

@@ -157,7 +157,9 @@ class Report:
     """One call of the entry. `error` is the sticky CUDA error, 0 for none.
 
     `lost`: the process is of no further use. `cut`: not all that was observed found room.
-    `launches` and `buffers` are there only where counters were asked for.
+    `launches` and `buffers` are there only where counters were asked for. `atomic_pc`: one of the
+    atomics by which several blocks of a launch used global memory, 0 where none did; the largest
+    such launch had `atomic_blocks`.
     """
 
     error: Annotated[int, Field(ge=0, lt=2**16)] = 0
@@ -166,6 +168,8 @@ class Report:
     launches: tuple[LaunchCounters, ...] = ()
     buffers: Annotated[tuple[BufferCounters, ...], Field(max_length=64)] = ()
     copies: Copies = Copies()
+    atomic_pc: Pc = 0
+    atomic_blocks: Count = 0
     cut: bool = False
 
     @pydantic.field_validator("buffers")

@@ -18,7 +18,7 @@ from grader.arena import INPUTS
 from grader.cases import Case
 from grader.compare import Verdict
 from grader.emulator import report
-from grader.executors import refusals
+from grader.executors import orders, refusals
 from grader.executors.planners import REORDERED, SECOND_CALL, relies_on_others
 from grader.native_runner import UNSUPPORTED, NativeRunner
 from grader.plan import Plan
@@ -56,6 +56,13 @@ class PlannedNativeRunner(NativeRunner):
     plan: Plan | None = None  # of the last run
     _counts = False  # whether the next run counts accesses
     _without: Collection[int] = ()  # places of launches among the first call's steps
+    _order: orders.Order | None = None  # of the next run's blocks; None: by their numbers
+    _atomics: Sequence[orders.Seen] = ()  # of the last run
+
+    def __init__(self, *args: Any, **more: Any) -> None:
+        """As NativeRunner."""
+        super().__init__(*args, **more)
+        self._reordered = orders.Reordered()
 
     def close(self) -> None:
         """End every process and give the arena back."""
@@ -80,21 +87,52 @@ class PlannedNativeRunner(NativeRunner):
             first = super().run(case)
         if not first.verdict.passed or self._counts:
             return first
+        other_ways = self._other_ways
         judged = self._watched and self.exercise.moves_data
         if judged and self.plan is not None and plan.copies_to_arguments(self.plan):
             asked = self.plan
             launches = [n for n, step in enumerate(asked.calls[0]) if isinstance(step, Launch)]
             if self.is_right_without(case, launches):
                 return refusals.from_violation(case, plan.copies_alone(asked))
-        for status, words, way in self._other_ways:
+        if not (ordered := self._in_other_orders(case, first)).verdict.passed:
+            return ordered
+        for status, words, way in other_ways:
             self._way = way
             try:
                 other = super().run(case)
+                if not way.get("reordered"):
+                    other = self._in_other_orders(case, other)
             finally:
                 self._way = _AS_ASKED
             if not other.verdict.passed:
                 return replace(other, verdict=Verdict(status, words + other.verdict.what))
         return first
+
+    def _in_other_orders(self, case: Case, result: CaseResult) -> CaseResult:
+        """A case that passed, run with blocks in other orders where atomics may tell the order.
+
+        What an earlier run has left in the device's variables may be what a block waits for, so
+        each has processes of its own.
+        """
+        if not result.verdict.passed:
+            return result
+        names = {0: f"{case.dtype} {_kernels_of(self.plan)}"}
+        seen = self._reordered.wanted(self._atomics, names)
+        for order in orders.others(case, seen):
+            self._order = order
+            self._drop_planner()
+            self._drop_worker()
+            try:
+                other = super().run(case)
+            finally:
+                self._order = None
+                self._drop_worker()
+            if not other.verdict.passed and not orders.shows_nothing(other):
+                self._reordered.tried(seen, names, was_right=False)
+                line = seen[0].line
+                return orders.as_nondeterministic(other, self.variant.file, line, "block")
+        self._reordered.tried(seen, names, was_right=True)
+        return result
 
     def measure(self, case: Case, without: Collection[int] = ()) -> report.Report | CaseResult:
         """Run a case with every access counted: what the emulator saw, or how the run failed.
@@ -256,6 +294,8 @@ class PlannedNativeRunner(NativeRunner):
         except native_plan.NotExecutable as error:
             what = f"the emulator doesn't support {error}; {UNSUPPORTED}"
             return CaseResult(case, Verdict(Status.not_measured, what), observed_by="worker")
+        if self._order is not None:
+            document = native_plan.in_block_order(document, self._order.seed, self._order.backwards)
         answer = self._worker.ask(Operation.execute, arguments, document=document)
         answer = self._combined(answer, made, arguments)
         is_sound = isinstance(answer, Reply) and answer.code is Code.ok
@@ -287,11 +327,15 @@ class PlannedNativeRunner(NativeRunner):
         self, answer: Reply | Death, made: Plan, arguments: Sequence[Argument]
     ) -> Reply | Death:
         """The executor's answer with what the planner found and what was copied."""
+        self._atomics = ()
         if isinstance(answer, Death) or answer.code not in (Code.ok, Code.found):
             return answer
         seen = self._read_report(answer)
         if seen is None:
             return answer
+        if seen.atomic_pc:
+            line = self.program.line_of(seen.atomic_pc) or 0
+            self._atomics = [orders.Seen(line=line, programs=seen.atomic_blocks)]
         on_host = {i for i, each in enumerate(arguments) if _is_on_host(each)}
         whole = native_plan.combined(
             self._planned_report, seen, native_plan.copies(made, 0, on_host)
@@ -321,6 +365,12 @@ def _ways(made: Plan, inout: bool) -> Iterator[tuple[Status, str, Mapping[str, A
         made, reordered=True
     ):
         yield Status.data_race, REORDERED, {"calls": (0,), "reordered": True}
+
+
+def _kernels_of(made: Plan) -> str:
+    """The kernels that a plan launches, by name."""
+    steps = (step for call in made.calls for step in call if isinstance(step, Launch))
+    return " ".join(sorted({made.specialisations[step.specialisation].kernel for step in steps}))
 
 
 def _is_dense_and_floating(argument: Argument) -> bool:

@@ -12,6 +12,7 @@ import pydantic
 
 from grader.executors import configurations
 from grader.executors.layouts import Layouts
+from grader.executors.orders import Order
 from grader.plan import Buffer, Launch, Plan, Step, reorder
 
 
@@ -33,6 +34,7 @@ class Manner:
     configuration: int | None = None
     reordered: bool = False
     in_ieee: bool = False
+    order: Order | None = None
 
     def steps(self, plan: Plan) -> tuple[Step, ...]:
         """The steps of a plan that are done."""
@@ -49,10 +51,12 @@ class Execution:
     kernels: dict[int, str]  # names, by the number of the specialisation
     ttir: Mapping[str, str]  # by name, of those that the executor hasn't met
     layouts: Mapping[int, Layouts]  # of the compiled kernels, as far as they're known, by number
+    seed: int  # draws where buffers lie
     again: bool = False  # in the memory that the execution before this one has left behind
     count: bool = False
     wave: int = 0
     races: bool = True
+    order: Order | None = None
 
     def to_json(self) -> bytes:
         """The request as a document."""

@@ -17,7 +17,7 @@ from grader import hostile, plan, triton_memory, triton_report
 from grader.arena import Placed
 from grader.cases import Case
 from grader.compare import Verdict
-from grader.executors import configurations, refusals
+from grader.executors import configurations, orders, refusals
 from grader.executors.execution import Execution, Manner, launched
 from grader.executors.kept import KeptBuilds
 from grader.executors.kernels import Failure, Kernel, Kernels, PendingAssembly, facts
@@ -77,6 +77,9 @@ class PlannedTritonRunner(Runner):
         self._met: set[str] = set()  # sets of constants, dtypes and options that were launched
         self._rounds_to_tf32 = False  # whether one of them rounds float32 inputs of tl.dot
         self._first_met: list[Case] = []  # cases that were the first with one of them
+        self._names_of: dict[int, str] = {}  # the kernels of the last execution, by number
+        self._atomics: Sequence[orders.Seen] = ()  # what it told of them
+        self._reordered = orders.Reordered()
 
     def close(self) -> None:
         """End every process and give the arena back."""
@@ -100,7 +103,7 @@ class PlannedTritonRunner(Runner):
         follow run with that one, so that they show the same. Raises as Runner.run does.
         """
         self._configuration = None
-        result = super().run(case)
+        result = self._in_other_orders(case, super().run(case))
         if self._configuration is None:  # nothing was executed, or nothing is tuned
             return self._with_other_ways(case, result) if result.verdict.passed else result
         if result.verdict.passed and case.dtype not in self._tuned:
@@ -178,11 +181,13 @@ class PlannedTritonRunner(Runner):
             if not other.verdict.passed:
                 what = REORDERED + other.verdict.what
                 return replace(other, verdict=Verdict(Status.data_race, what, "streams"))
-        if plan.copies_to_arguments(self.plan) and self._planner.judges_copies:
+        result = self._with_second_call(case, result)
+        judged = plan.copies_to_arguments(self.plan) and self._planner.judges_copies
+        if result.verdict.passed and judged:
             launches = [n for n, step in enumerate(self.plan.calls[0]) if step.do == "launch"]
             if self.is_right_without(case, launches):
                 return refusals.from_violation(case, plan.copies_alone(self.plan))
-        return self._with_second_call(case, result)
+        return result
 
     def _with_second_call(self, case: Case, result: CaseResult) -> CaseResult:
         """A case that passed, and whose second call does other work, with that call on new values.
@@ -193,6 +198,7 @@ class PlannedTritonRunner(Runner):
             return result
         again = replace(case, seed=case.seed + 1)
         second = self._with_plan(again, Manner(call=1, races=False))
+        second = self._in_other_orders(again, second, call=1, before=case)
         if second.verdict.passed:
             return result
         what = SECOND_CALL + second.verdict.what
@@ -207,6 +213,32 @@ class PlannedTritonRunner(Runner):
                 continue
             self._configuration = number
             result = self._with_plan(case, Manner(configuration=number))
+            result = self._in_other_orders(case, result)
+        return result
+
+    def _in_other_orders(
+        self, case: Case, result: CaseResult, call: int = 0, before: Case | None = None
+    ) -> CaseResult:
+        """A case that passed, run with programs in other orders where atomics may tell the order.
+
+        A second call comes after the first, of the case `before`.
+        """
+        if not result.verdict.passed:
+            return result
+        names = self._names_of
+        seen = self._reordered.wanted(self._atomics, names)
+        plain = Manner(races=False, configuration=None if call else self._configuration)
+        for order in orders.others(case, seen):
+            if before is not None:
+                self._with_plan(before, plain)
+            other = self._with_plan(case, replace(plain, call=call, order=order))
+            if orders.shows_nothing(other):
+                self._with_plan(before or case, plain)  # a process that has ended left nothing
+                break
+            if not other.verdict.passed:
+                self._reordered.tried(seen, names, was_right=False)
+                return orders.as_nondeterministic(other, self.variant.file, seen[0].line)
+        self._reordered.tried(seen, names, was_right=True)
         return result
 
     def plan_of(self, case: Case, arguments: Sequence[Argument]) -> Plan | CaseResult:
@@ -253,11 +285,14 @@ class PlannedTritonRunner(Runner):
             kernels={number: each.name for number, each in kernels.items()},
             ttir=new,
             layouts=layouts,
+            seed=orders.seed_of(case),
             again=manner.call > 0,
             count=manner.counts,
             wave=manner.wave,
             races=manner.races,
+            order=manner.order,
         )
+        self._names_of, self._atomics = execution.kernels, ()
         died = self._worker.post(Operation.execute, arguments, document=execution.to_json())
         self._planner.ask_ahead(case)
         answer = died or self._worker.wait_at_length()
@@ -291,11 +326,14 @@ class PlannedTritonRunner(Runner):
         if answer.code is Code.raised:
             return refusals.from_executor(case, hostile.fields(answer))
         told = super()._answered(case, answer)
-        if told is not None or self._on_report is None:
+        if told is not None:
             return told
+        fields = hostile.fields(answer)
         try:
-            self._on_report(triton_report.parse(hostile.fields(answer).get("accesses")))
-        except triton_report.ReportError:
+            self._atomics = orders.read(fields)
+            if self._on_report is not None:
+                self._on_report(triton_report.parse(fields.get("accesses")))
+        except ValueError:
             return self._nonsense(case)
         return None
 

@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "block_order.h"
 #include "device_work.h"
 #include "errors.h"
 #include "observe.h"
@@ -28,20 +29,16 @@ void run_thread(void* context) {
     call.thunk(call.function, call.parameters);
 }
 
-// Runs the grid's blocks in the order of their numbers. False: the launch was abandoned.
+// Runs the grid's blocks one after another. False: the launch was abandoned.
 bool run_grid(const Launch& launch, void (*thunk)(void*), void* context) {
-    Index3 grid = launch.grid;
-    uint32_t number = 0;
-    for (unsigned z = 0; z < grid.z; ++z) {
-        for (unsigned y = 0; y < grid.y; ++y) {
-            for (unsigned x = 0; x < grid.x; ++x) {
-                warpgrade_block_index = {x, y, z};
-                current_block = {number++, {x, y, z}, 0};
-                observe_block_begin();
-                if (!run_block(thunk, context)) return false;
-                observe_block_end();
-            }
-        }
+    const uint32_t count = launch.grid.x * launch.grid.y * launch.grid.z;
+    begin_blocks();
+    for (uint32_t place = 0; place < count; ++place) {
+        current_block = block_in_turn(place);
+        warpgrade_block_index = current_block.index;
+        observe_block_begin();
+        if (!run_block(thunk, context)) return false;
+        observe_block_end();
     }
     return true;
 }

@@ -10,6 +10,7 @@
 #include <type_traits>
 
 #include "access.h"
+#include "block_order.h"
 #include "findings.h"
 #include "host_guard.h"
 
@@ -145,6 +146,7 @@ void settle(NextEvent next, bool of_pointer) {
 void observe_atomic(void* p, int bytes, Address pc) {
     Address a = reinterpret_cast<Address>(p);
     if (!current_thread) return check_host_access(a, static_cast<std::size_t>(bytes), true, pc);
+    note_atomic(p, pc);
     observe_slowly(a, static_cast<std::size_t>(bytes), AccessKind::atomic, true, pc);
 }
 

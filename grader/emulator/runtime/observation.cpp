@@ -1,6 +1,7 @@
 // Where execution and the host tell what happens, and who of the observation half must know.
 #include "observe.h"
 
+#include "block_order.h"
 #include "confirmed_reads.h"
 #include "counters.h"
 #include "device_memory.h"
@@ -57,6 +58,7 @@ void begin_entry(bool with_counters) {
     forget_findings();
     forget_counters();
     forget_races();
+    forget_atomics();
     forget_early_reads();
     forget_unconfirmed_reads();
 }

@@ -11,6 +11,8 @@
 #include <cstring>
 #include <unordered_map>
 
+#include "block_order.h"
+
 namespace warpgrade {
 
 RaceNow race_now;
@@ -170,12 +172,11 @@ bool made_last_atomic(const RaceAccess& access) {
 }
 
 Who who_of(std::uint64_t stamp) {
-    const Index3 &grid = current_launch->grid, &block = current_launch->block;
+    const Index3& block = current_launch->block;
     auto block_run = static_cast<std::uint32_t>(stamp >> stamp::block_shift);
-    std::uint32_t number = block_run - first_of_launch;
     std::uint32_t thread = stamp & stamp::thread_mask;
     return {true,
-            {number % grid.x, number / grid.x % grid.y, number / grid.x / grid.y},
+            block_in_turn(block_run - first_of_launch).index,
             {thread % block.x, thread / block.x % block.y, thread / block.x / block.y}};
 }
 

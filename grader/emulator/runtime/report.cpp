@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "block_order.h"
 #include "counters.h"
 #include "findings.h"
 #include "observe.h"
@@ -163,6 +164,10 @@ std::size_t write_report(char* out, std::size_t capacity, bool with_counters) {
     Text text(out, capacity - tail_room);
     bool lost = sticky_error() != 0 || entry_was_abandoned();
     text.add("{\"error\":%d,\"lost\":%s,", sticky_error(), lost ? "true" : "false");
+    if (const SharedAtomics atomics = shared_atomics(); atomics.pc) {
+        text.add("\"atomic_pc\":%llu,\"atomic_blocks\":%llu,",
+                 Number{atomics.pc - image().base}, Number{atomics.blocks});
+    }
     text.add("\"findings\":[");
     bool whole = true;
     for (std::size_t i = 0; i < finding_count() && whole; ++i) {

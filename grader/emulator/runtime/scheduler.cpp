@@ -7,6 +7,7 @@
 #include "scheduler.h"
 
 #include "../include/warpgrade/device_api.h"
+#include "block_order.h"
 #include "errors.h"
 #include "fibers.h"
 #include "observe.h"
@@ -27,6 +28,8 @@ namespace {
 
 // A thread that spins gives its turn away after so many atomics or volatile reads.
 constexpr uint32_t spins_per_turn = 64;
+// In another order of blocks one that spins through so many rounds waits for another block.
+constexpr uint32_t most_spinning_rounds = 1000;
 // Stacks start at different cache sets: their tops would all fall into the same one otherwise.
 constexpr size_t stack_colours = 32, colour_bytes = 128;
 
@@ -214,9 +217,14 @@ bool run_block(void (*thunk)(void*), void* context) {
     abandoned = false;
     current_block.barrier_epoch = 1;
     for (Thread& thread : threads) reset_thread(thread);
+    uint32_t spinning = 0;  // rounds, since something else happened
     while (run_warps()) {
         Standing standing = look_around();
-        if (standing.spinning) continue;
+        if (standing.spinning) {
+            if (blocks_are_reordered() && ++spinning > most_spinning_rounds) give_up_waiting();
+            continue;
+        }
+        spinning = 0;
         if (standing.stuck) {
             report_stuck_warp_operation(*standing.stuck);
             set_error(error_launch_failure, true);

@@ -28,7 +28,10 @@ MAX_RETURNED = 80  # characters of what says what the entry gave back
 
 _A_GRID = "Give the kernel a grid instead of looping over launches."
 
-ADDRESS_BITS = 40  # buffer number n begins at address (n + 1) << ADDRESS_BITS
+# Buffer n begins at ADDRESS_BASE + ((n + 1) << ADDRESS_BITS). No size and no flag is such a number:
+# an integer argument that is one is taken for a pointer. While kernels run, buffers lie elsewhere.
+ADDRESS_BITS = 40
+ADDRESS_BASE = 0x15B << 54
 
 
 @dataclass(eq=False)
@@ -47,7 +50,7 @@ class Buffer:
     @property
     def address(self) -> int:
         """Of its first byte: as far from others' as on a GPU, and aligned like there."""
-        return (self.slot + 1) << ADDRESS_BITS
+        return ADDRESS_BASE + ((self.slot + 1) << ADDRESS_BITS)
 
     def to_json(self) -> dict:
         """As the plan lists it."""
@@ -179,7 +182,7 @@ class Recorder:
 
     def at(self, address: int) -> tuple[Buffer, int] | None:
         """The buffer that an address lies in and the byte in it."""
-        slot = (address >> ADDRESS_BITS) - 1
+        slot = ((address - ADDRESS_BASE) >> ADDRESS_BITS) - 1
         offset = address & ((1 << ADDRESS_BITS) - 1)
         for buffer in self.buffers:
             if buffer.slot == slot and offset <= buffer.bytes:
@@ -233,7 +236,7 @@ class Recorder:
     def _addresses(self, data: bytes) -> Iterable[list]:
         """Addresses of buffers among bytes: (place in them, buffer, byte in it)."""
         for index, (word,) in enumerate(struct.iter_unpack("<Q", data[: len(data) // 8 * 8])):
-            target = self.at(word) if word >> ADDRESS_BITS else None
+            target = self.at(word) if word >= ADDRESS_BASE else None
             if target is not None:
                 yield [8 * index, *target]
 

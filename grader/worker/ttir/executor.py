@@ -36,6 +36,7 @@ from .ir import Module, Type
 from .layouts import Layouts
 from .memory import Buffer, Memory
 from .observer import Access, Observer
+from .orders import WINDOW, Order
 from .rectangles import Tensor
 from .state import Execution, Finding, Limits, Result, State
 
@@ -61,6 +62,7 @@ CHUNK_ELEMENTS = 1 << 16
 CHUNK_LARGEST = 1 << 20
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of mallopt(3)
 MAX_WAITING = 1024  # programs that have begun and wait for others
+PATIENCE = 8  # rounds without an end after which more are started, in an order of its own
 
 __all__ = [
     "Access",
@@ -110,8 +112,12 @@ def execute(
     *,
     limits: Limits | None = None,
     printed: Callable[[str], None] | None = None,
+    order: Order | None = None,
 ) -> Result:
-    """Run a launch. Raises NotModelled, MalformedIR and LimitExceeded; memory may have changed."""
+    """Run a launch. Raises NotModelled, MalformedIR and LimitExceeded; memory may have changed.
+
+    Programs run first to last, or in `order`.
+    """
     limits = limits or Limits()
     grid = launch.grid
     count = math.prod(grid)
@@ -129,9 +135,12 @@ def execute(
         with np.errstate(all="ignore"):
             arguments = _arguments(launch)
             if facts.waits:
-                _take_turns(execution, arguments, count)
+                execution.result.groups = count
+                _take_turns(execution, arguments, _numbers(order, count, waits=True), order)
             else:
-                _in_step(execution, arguments, count, _chunk(facts))
+                chunk = _chunk(facts) if order is None else min(_chunk(facts), order.chunk(count))
+                execution.result.groups = -(-count // chunk)
+                _in_step(execution, arguments, _numbers(order, count), chunk)
     except RecursionError:
         raise TooDeeplyNested(sys.getrecursionlimit()) from None
     except _OF_MALFORMED_TEXT as error:
@@ -156,11 +165,17 @@ def _chunk(facts: Facts) -> int:
     return max(1, min(CHUNK_ELEMENTS // facts.average, CHUNK_LARGEST // facts.widest))
 
 
-def _in_step(execution: Execution, arguments: list[Any], count: int, chunk: int) -> None:
+def _numbers(order: Order | None, count: int, waits: bool = False) -> np.ndarray:
+    """The numbers of the grid's programs as they are to run."""
+    if order is None:
+        return np.arange(count, dtype=np.int64)
+    return order.waiting_programs(count) if waits else order.programs(count)
+
+
+def _in_step(execution: Execution, arguments: list[Any], numbers: np.ndarray, chunk: int) -> None:
     """Chunk after chunk of programs, each operation for all of a chunk."""
-    for first in range(0, count, chunk):
-        linear = np.arange(first, min(first + chunk, count), dtype=np.int64)
-        for _ in _program(execution, arguments, linear):
+    for first in range(0, len(numbers), chunk):
+        for _ in _program(execution, arguments, numbers[first : first + chunk]):
             raise MalformedIR("a program that waits")
 
 
@@ -172,25 +187,33 @@ def _program(
     return run_function(state, execution.module.entry, given)
 
 
-def _take_turns(execution: Execution, arguments: list[Any], count: int) -> None:
+def _take_turns(
+    execution: Execution, arguments: list[Any], numbers: np.ndarray, order: Order | None
+) -> None:
     """One program at a time. One that waits in a loop lets the others go on.
 
-    A program starts when those before it have ended or wait.
+    A program starts when those before it have ended or wait; in an order of its own, a window of
+    them starts when of the others none has ended for some rounds.
     """
     waiting: list[Generator[None, None, Any]] = []
-    started, idle, changes = 0, 0, -1
-    while waiting or started < count:
-        if started < count and len(waiting) < MAX_WAITING:
-            linear = np.arange(started, started + 1, dtype=np.int64)
-            waiting.append(_program(execution, arguments, linear))
-            started += 1
-            idle = 0
+    started, idle, changes, quiet = 0, 0, -1, 0
+    at_once = 1 if order is None else WINDOW
+    while waiting or started < len(numbers):
+        may_start = len(waiting) + at_once <= MAX_WAITING and (order is None or quiet > PATIENCE)
+        if started < len(numbers) and (may_start or not waiting):
+            first, started = started, min(started + at_once, len(numbers))
+            waiting += [
+                _program(execution, arguments, numbers[each : each + 1])
+                for each in range(first, started)
+            ]
+            idle = quiet = 0
         still = []
         for program in waiting:
             if next(program, _ENDED) is not _ENDED:
                 still.append(program)
             else:
                 idle = 0
+        quiet = quiet + 1 if len(still) == len(waiting) else 0
         waiting = still
         idle = idle + 1 if execution.changes == changes else 0
         changes = execution.changes

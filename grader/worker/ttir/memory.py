@@ -1,7 +1,6 @@
 """The buffers that kernels access, by address.
 
-Buffer i of a plan begins at ((i + 1) << 40) plus some start, as far from the others as on no GPU:
-an address outside of every buffer is known to be so.
+They lie farther from each other than on a GPU, so an address outside of all is known to be so.
 """
 
 from __future__ import annotations

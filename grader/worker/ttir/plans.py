@@ -8,6 +8,7 @@ Memory that nothing has written holds bytes of 0xFF: NaN in every floating-point
 from __future__ import annotations
 
 import base64
+import math
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,7 +19,7 @@ import torch
 
 from .. import memory as arena
 from ..protocol import Argument, Kind
-from . import layouts, text
+from . import addresses, layouts, text
 from .accesses import LaneReader
 from .bounds import Bounds
 from .counters import Counters
@@ -27,11 +28,11 @@ from .executor import Descriptor, Launch, execute
 from .findings import Findings
 from .memory import Buffer, Memory
 from .observer import Observer
+from .orders import Atomics, Order
 from .races import Races
 from .regions import Region, Regions, of_argument, of_scratch
-from .state import Finding
+from .state import Finding, Limits
 
-ADDRESS_BITS = 40  # buffer i begins at (i + 1) << ADDRESS_BITS
 MAX_PRINTED = 4000  # characters of what kernels print
 UNINITIALISED = 0xFF
 _FLOATS = {"fp16": "<e", "fp32": "<f", "fp64": "<d"}
@@ -60,9 +61,11 @@ class PlanExecutor:
 
         `document` has the plan's `buffers`, the `steps`, the names of its `kernels` by the numbers
         that the launches have for them, and the `ttir` of those that are new. With `again` the
-        memory is as the execution before this one has left it. With `count` accesses are counted,
-        `wave` programs at a time, by the compiled kernels' `layouts`, which have the same numbers;
-        with `races` races between programs are looked for. Raises Refused.
+        memory is as the execution before this one has left it, and where it was; else `seed` draws
+        where buffers lie. With `count` accesses are counted, `wave` programs at a time, by the
+        compiled kernels' `layouts`, which have the same numbers; with `races` races between
+        programs are looked for. By `order` the programs of some kernels run in another order;
+        without one, atomics whose order may matter are told. Raises Refused.
         """
         try:
             for name, given in document["ttir"].items():
@@ -70,7 +73,10 @@ class PlanExecutor:
             kernels = document["kernels"].items()
             modules = {int(number): self._modules[name] for number, name in kernels}
             kept, self._kept = self._kept if document["again"] else [], []
-            placed = self._placed(document["buffers"], arguments)
+            sizes = [each["bytes"] for each in document["buffers"]]
+            # What was left behind may have pointers in it.
+            where = [each.address for each in kept] or addresses.drawn(sizes, document["seed"])
+            placed = self._placed(document["buffers"], arguments, where)
             for each, before in zip(placed, kept, strict=False):
                 if each.region is None:
                     each.bytes = before.bytes
@@ -88,25 +94,27 @@ class PlanExecutor:
             raise Refused(kind, str(error)) from None
 
     def _placed(
-        self, buffers: Sequence[Mapping[str, Any]], arguments: Sequence[Argument]
+        self,
+        buffers: Sequence[Mapping[str, Any]],
+        arguments: Sequence[Argument],
+        where: Sequence[int],
     ) -> list[_Placed]:
         """The buffers of a plan: those of arguments lie in the arena."""
         tensors = {place: each for place, each in enumerate(arguments) if each.kind is Kind.tensor}
         return [
-            self._of_argument(number, described, tensors[described["argument"]])
+            self._of_argument(address, described, tensors[described["argument"]])
             if described["kind"] == "argument"
-            else _Placed((number + 1) << ADDRESS_BITS, described["bytes"], line=described["line"])
-            for number, described in enumerate(buffers)
+            else _Placed(address, described["bytes"], line=described["line"])
+            for address, described in zip(where, buffers, strict=True)
         ]
 
     def _of_argument(
-        self, number: int, described: Mapping[str, Any], argument: Argument
+        self, address: int, described: Mapping[str, Any], argument: Argument
     ) -> _Placed:
         """An argument: all of its allocation for copies, the view's extent for kernels."""
         shared = self._buffers[argument.buffer]
         start, length = argument.allocation
         dtype = getattr(torch, argument.dtype.name)
-        address = (number + 1) << ADDRESS_BITS
         region = of_argument(
             described["argument"],
             address + argument.offset - start,
@@ -181,6 +189,8 @@ class _Run:
         )
         self._findings = Findings(self._regions)
         self._counters: Counters | None = None
+        self._atomics: Atomics | None = None
+        self._order = Order.of_json(document["order"]) if document["order"] else None
         self._observers = self._observing()
 
     def _observing(self) -> list[Observer]:
@@ -194,6 +204,9 @@ class _Run:
             observers.append(Bounds(self._regions, self._findings))
         if self._document["races"]:
             observers.append(Races(self._regions, self._findings, reader=reader))
+        if not self._document["count"] and self._order is None:
+            self._atomics = Atomics()
+            observers.append(self._atomics)
         return observers
 
     def all_steps(self) -> None:
@@ -220,6 +233,8 @@ class _Run:
             told["findings"] = findings
         if self._printed:
             told["printed"] = "".join(self._printed)
+        if self._atomics is not None and (atomics := self._atomics.report()):
+            told["atomics"] = atomics
         if self._counters is not None:
             counted = self._counters.report()
             cut = counted.pop("cut") or self._findings.cut
@@ -291,12 +306,24 @@ class _Run:
     # --- launches ---------------------------------------------------------------------------------
 
     def _launch(self, step: Mapping[str, Any]) -> None:
-        module = self._modules[step["specialisation"]]
+        number = step["specialisation"]
+        module = self._modules[number]
         arguments = [self._argument(each) for each in step["arguments"]]
         live = [buffer for each in self._placed if (buffer := each.for_kernels()) is not None]
-        known = self._layouts.get(step["specialisation"])
-        launch = Launch(module, tuple(step["grid"]), arguments, known)
-        result = execute(launch, Memory(live), self._observers, printed=self._print)
+        launch = Launch(module, tuple(step["grid"]), arguments, self._layouts.get(number))
+        order = (
+            self._order if number in (self._document["order"] or {}).get("kernels", ()) else None
+        )
+        result = execute(
+            launch,
+            Memory(live),
+            self._observers,
+            limits=None if order is None else Limits(steps=order.steps),
+            printed=self._print,
+            order=order,
+        )
+        if self._atomics is not None:
+            self._atomics.launched(number, math.prod(launch.grid), result)
         for found in result.findings:
             self._add(found)
 

@@ -65,6 +65,7 @@ class Result:
     printed: str = ""
     steps: int = 0
     elements: int = 0
+    groups: int = 1  # of programs, one after another
     findings_cut: bool = False
 
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "../block_order.h"
 #include "../device_work.h"
 #include "../observe.h"
 #include "../symbols.h"
@@ -12,7 +13,8 @@ namespace warpgrade::executor {
 namespace {
 
 constexpr std::uint32_t magic = 0x58454757;  // "WGEX"
-constexpr std::uint32_t version = 1, counters = 1, fresh_variables = 2;
+constexpr std::uint32_t version = 1, counters = 1, fresh_variables = 2, backwards = 4;
+constexpr unsigned order_shift = 8;  // of the seed that draws the order of blocks
 constexpr std::uint32_t host = ~std::uint32_t{0};  // as a buffer: memory that is no kernel's
 
 enum class Kind : std::uint32_t { argument, device, symbol };
@@ -291,6 +293,7 @@ bool Steps::wants_counters() const { return content_->flags & counters; }
 bool Steps::wants_fresh_variables() const { return content_->flags & fresh_variables; }
 
 void Steps::run() {
+    set_block_order(content_->flags >> order_shift, content_->flags & backwards);
     for (Step& step : content_->steps) {
         if (sticky_error()) return;  // the device's context is lost
         content_->run(step);

@@ -1,0 +1,142 @@
+"""Cases run again with their programs in other orders, where atomics may tell the order.
+
+What an executor saw of atomics (worker/ttir/orders.py) says which kernels these are. A kernel is
+tried in other orders once, and again where it is launched on a much larger grid.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any
+
+import pydantic
+from pydantic import Field
+from pydantic.dataclasses import dataclass as checked
+
+from grader import hostile
+from grader.cases import Case
+from grader.compare import Verdict
+from grader.runner import CaseResult
+from grader.status import Status
+
+DEPENDS = (
+    "the result depends on the order in which {unit}s run, which a GPU doesn't promise: in "
+    "another order than from first to last, "
+)
+HINT = (
+    "{place}: what one {unit} leaves for another here is there only if that one ran before it. A "
+    "second launch comes after the first as a whole; a {unit} may also wait in a loop for another "
+    "one's flag, or take its number from a counter by an atomic addition."
+)
+MOST_KERNELS = 256  # of one plan
+MOST_SEEDS = (1 << 24) - 1
+LARGER = 4  # times as many programs are reason to look at a kernel again
+# Groups of programs that run one after another, and what they may execute together.
+LEAST_GROUPS, MOST_GROUPS = 8, 512
+GROUPS_STEPS = 500_000
+MOST_STEPS = 16  # times what it took from first to last: those that wait ask again and again
+_Count = Annotated[int, Field(ge=0, lt=2**53)]
+
+
+@checked(frozen=True, config=pydantic.ConfigDict(strict=True, extra="forbid"))
+class Seen:
+    """A kernel, by its number, of which several programs used atomics whose order may matter.
+
+    `line` is that of one of them. `steps` are the operations executed in all launches,
+    `group_steps` those of one group of programs.
+    """
+
+    line: Annotated[int, Field(ge=0, lt=hostile.MAX_LINE)]
+    programs: _Count
+    kernel: Annotated[int, Field(ge=0, lt=MOST_KERNELS)] = 0
+    steps: _Count = 0
+    group_steps: _Count = 0
+
+
+_SEEN = pydantic.TypeAdapter(tuple[Seen, ...])
+
+
+def read(fields: Mapping[str, Any]) -> Sequence[Seen]:
+    """What an executor's answer tells. Raises ValueError for what it can't have told."""
+    return _SEEN.validate_json(json.dumps(fields.get("atomics", [])))  # strict: a list is a tuple
+
+
+@dataclass(frozen=True)
+class Order:
+    """An order that the programs of some kernels, by their numbers, run in: see ttir/orders.py."""
+
+    seed: int
+    backwards: bool
+    groups: int
+    steps: int
+    kernels: tuple[int, ...]
+
+
+def seed_of(case: Case) -> int:
+    """A number that a case's text draws, above 0."""
+    return zlib.crc32(str(case).encode()) % MOST_SEEDS + 1
+
+
+def others(case: Case, seen: Sequence[Seen]) -> list[Order]:
+    """A drawn order of a case's programs and its reverse; none where nothing was seen."""
+    if not seen:
+        return []
+    seed = seed_of(case)
+    fit = GROUPS_STEPS // max(1, sum(each.group_steps for each in seen))
+    groups = min(MOST_GROUPS, max(LEAST_GROUPS, fit))
+    steps = max(max(each.steps, groups * each.group_steps) for each in seen)
+    kernels = tuple(each.kernel for each in seen)
+    return [
+        Order(seed, backwards, groups, MOST_STEPS * steps + GROUPS_STEPS, kernels)
+        for backwards in (False, True)
+    ]
+
+
+def shows_nothing(other: CaseResult) -> bool:
+    """Whether a run in another order has no say: what it took, the first one need not take."""
+    if other.status is Status.timed_out:
+        return (
+            other.observed_by == "grader"
+        )  # the clock; the executor's own limits are another thing
+    return other.status in (Status.not_measured, Status.grader_error, Status.out_of_memory)
+
+
+def as_nondeterministic(
+    other: CaseResult, file: str, line: int, unit: str = "program"
+) -> CaseResult:
+    """What a run in another order shows against a case that passed; an atomic is at `line`."""
+    what = DEPENDS.format(unit=unit) + other.verdict.what
+    verdict = Verdict(Status.nondeterministic, what, "order")
+    hint = HINT.format(place=f"{file}:{line}", unit=unit)
+    return replace(other, verdict=verdict, line=line or None, hint=hint)
+
+
+@dataclass
+class Reordered:
+    """The kernels that have been right in other orders, by name: with how many programs at most.
+
+    Those that once were wrong are tried in every case, so that all cases show the same.
+    """
+
+    right: dict[str, int] = field(default_factory=dict)
+    wrong: set[str] = field(default_factory=set)
+
+    def wanted(self, seen: Sequence[Seen], names: Mapping[int, str]) -> list[Seen]:
+        """Those kernels that are to be tried: new ones, and those of a much larger grid."""
+        return [
+            each
+            for each in seen
+            if (name := names.get(each.kernel)) in self.wrong
+            or (name is not None and each.programs >= LARGER * self.right.get(name, 0))
+        ]
+
+    def tried(self, seen: Sequence[Seen], names: Mapping[int, str], was_right: bool) -> None:
+        """Remember what came of them."""
+        for each in seen:
+            if was_right:
+                self.right[names[each.kernel]] = max(1, each.programs)
+            else:
+                self.wrong.add(names[each.kernel])

@@ -1,0 +1,31 @@
+"""Where a plan's buffers lie while it is executed: at addresses as on a GPU, drawn anew for a case.
+
+A kernel that looks at its pointers' bits learns nothing that it could recognise the executor by.
+What host code gets to see as addresses in a planner is something else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+LOWEST, HIGHEST = 0x7000_0000_0000, 0x8000_0000_0000  # where CUDA places allocations
+PAGE = 2 << 20  # of device memory
+ALIGNMENT = 512  # of an allocation within its page
+# So far from the others that an index which has gone wrong rarely ends up in one of them.
+MOST_GAP = 64 << 30
+
+
+def drawn(sizes: Sequence[int], seed: int) -> list[int]:
+    """Addresses for buffers of these sizes, far apart, in any order."""
+    random = np.random.default_rng(seed)
+    gap = min(MOST_GAP, (HIGHEST - LOWEST) // 2 // max(1, len(sizes))) // PAGE
+    room = (HIGHEST - LOWEST) // PAGE - sum(size // PAGE + 2 + gap for size in sizes) - gap
+    page = LOWEST // PAGE + int(random.integers(max(1, room)))
+    found = [0] * len(sizes)
+    for number in random.permutation(len(sizes)).tolist():
+        page += int(random.integers(gap // 2, gap + 1))
+        found[number] = page * PAGE + ALIGNMENT * int(random.integers(PAGE // ALIGNMENT))
+        page += sizes[number] // PAGE + 2
+    return found

@@ -1,0 +1,121 @@
+"""The order in which programs run, and which launches may give something else in another one.
+
+A GPU runs programs in any order. Executed first to last they may come by a right result that hangs
+on that: a program that uses what the one before it left by an atomic, or the last exchange that
+wins. To a search for races these are ordered. So such launches are run again, in a drawn order and
+in its reverse: of two programs either is then the first in one of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .observer import Observer
+
+if TYPE_CHECKING:
+    from .executor import Launch
+    from .observer import Access
+    from .state import Result
+
+# Programs that a GPU surely has at work at the same time. Of those that wait for others a shuffled
+# order goes no further: a program may wait for all that a GPU has started before it.
+WINDOW = 32
+# With these, and a result that nobody uses, each order leaves the same in memory.
+_COMMUTING = ("add", "fadd", "and", "or", "xor", "max", "min", "umax", "umin", "fmax", "fmin")
+
+
+@dataclass(frozen=True)
+class Order:
+    """A shuffled order of programs, or its reverse.
+
+    Programs go together in `groups`, as many as that: those of one group go in step. `steps` bounds
+    the operations executed.
+    """
+
+    seed: int
+    backwards: bool
+    groups: int
+    steps: int
+
+    @classmethod
+    def of_json(cls, told: Mapping[str, Any]) -> Order:
+        """As the grader writes it."""
+        return cls(told["seed"], told["backwards"], told["groups"], told["steps"])
+
+    def programs(self, count: int) -> np.ndarray:
+        """The numbers of all programs in this order."""
+        drawn = np.random.default_rng(self.seed).permutation(count).astype(np.int64)
+        return drawn[::-1].copy() if self.backwards else drawn
+
+    def waiting_programs(self, count: int) -> np.ndarray:
+        """As `programs`, window after window."""
+        return np.concatenate(
+            [first + self.programs(min(WINDOW, count - first)) for first in range(0, count, WINDOW)]
+            or [np.empty(0, np.int64)]
+        )
+
+    def chunk(self, count: int) -> int:
+        """How many of so many programs are a group."""
+        return max(1, -(-count // self.groups))
+
+
+class Atomics(Observer):
+    """Finds launches in which several programs use atomics whose order may matter.
+
+    It doesn't where all of them are of one kind that commutes and nobody uses what they return.
+    """
+
+    def __init__(self) -> None:
+        self._told: dict[int, dict[str, int]] = {}
+        self._forget()
+
+    def _forget(self) -> None:
+        self._line = 0  # of the first atomic that tells an order
+        self._commuting: dict[str, int] = {}  # lines, by kind
+        self._first = -1  # program
+        self._several = False
+
+    def begin(self, launch: Launch) -> None:
+        """A launch begins."""
+        self._forget()
+
+    def access(self, access: Access) -> None:
+        """Programs of a chunk access a block each."""
+        if access.kind != "atomic":
+            return
+        programs = access.programs
+        if access.active is not None:
+            shape = (len(programs), -1)
+            programs = programs[access.active.reshape(shape).any(axis=1)]
+        if not len(programs):
+            return
+        self._first = int(programs[0]) if self._first < 0 else self._first
+        self._several = self._several or bool((programs != self._first).any())
+        how = str(access.op.attributes.get("rmw") or access.op.text.partition(",")[0].strip())
+        if how in _COMMUTING and not access.op.used:
+            self._commuting.setdefault(how, access.op.line[1])
+        elif not self._line:
+            self._line = access.op.line[1]
+
+    def launched(self, kernel: int, programs: int, result: Result) -> None:
+        """A launch of a kernel, by its number, has ended."""
+        line = self._line or (min(self._commuting.values()) if len(self._commuting) > 1 else 0)
+        if not line or not self._several:
+            return
+        told = self._told.setdefault(
+            kernel, {"line": line, "programs": 0, "steps": 0, "group_steps": 0}
+        )
+        told["programs"] = max(told["programs"], programs)
+        told["steps"] += result.steps
+        told["group_steps"] += -(-result.steps // max(1, result.groups))
+
+    def report(self) -> list[dict[str, int]]:
+        """The kernels in question, as JSON can hold them: fields of executors/orders.py's Seen.
+
+        `steps` are the operations of all launches, `group_steps` those of a group of programs.
+        """
+        return [{"kernel": number, **told} for number, told in self._told.items()]
