@@ -254,6 +254,14 @@ def test_a_file_that_takes_too_long_to_compile_is_given_up(
         ('extern "C" void twice(float*, double*, int) {}', "signature", "argument 2 of twice"),
         ('extern "C" void twice(float*, float*, long) {}', "signature", "argument 3 of twice"),
         ('extern "C" void twice(float*, float**, int) {}', "signature", "argument 2 of twice"),
+        ('extern "C" void twice(float*, double*, int) {} void twice(float*, float*, int) {}',
+         "signature", 'of several functions twice, the extern "C" one has other arguments'),
+        ('extern "C" int twice(float*, float*) { return 0; } void twice(float*, float*, int) {}',
+         "signature", 'of several functions twice, the extern "C" one has other arguments'),
+        ("void twice(float*, float*, int) {} void twice(double*, float*, int) {}",
+         "no_extern_c", "not as extern"),
+        ('extern "C" void twice(float* x, ...) {}', "signature", "returns a value"),
+        ('namespace a { extern "C" void twice(float*, float*, int) {} }', "signature", "namespace"),
         ('extern "C" __global__ void twice(float*, float*, int) {}', "signature", "is a kernel"),
         ("__global__ void twice(float*, float*, int) {}", "signature", "is a kernel"),
     ],
@@ -267,6 +275,31 @@ def test_an_entry_that_cant_be_called_is_said_so(
     assert found.line == (None if kind == "entry_missing" else 2)
     if kind == "signature" and "kernel" not in message:
         assert EXPECTED in found.message
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        "void twice(float*, float*, int) {}",
+        "static inline void twice(double*, float*, int) {}",
+        "int twice(int);",
+        "template <class T> void twice(T*, T*, int) {} template void twice(float*, float*, int);",
+        "void twice(float*, float*, int) {} void twice(double*, double*, int) {} int twice() {}",
+    ],
+)
+def test_functions_of_the_entrys_name_beside_it_do_no_harm(make: Make, other: str) -> None:
+    wanted = Entry("twice", ("pointer:float32", "pointer:float32", "int"))
+    entry = 'extern "C" void twice(const float* in, float* out, int n) {}\n'
+    for text in (f"{other}\n{entry}", f"{entry}{other}\n"):
+        made = make(text, wanted)
+        assert (made.problems, made.entries) == ((), ("twice",))
+
+
+def test_entries_of_long_integers_have_overloads_too(make: Make) -> None:
+    entry = Entry("gather", ("pointer:int64", "pointer:float16", "bool"))
+    right = 'extern "C" void gather(const long* at, __half* out, bool) {}'
+    for text in (f"void gather(long long*, __half*, bool) {{}} {right}", f"{right} int gather();"):
+        assert make(f"#include <cuda_fp16.h>\n{text}\n", entry).problems == ()
 
 
 def test_one_wrong_signature_spoils_no_other_entry(make: Make) -> None:
