@@ -154,6 +154,8 @@ _LACKING = {
     r"|cudaDevice[GS]et(?:SharedMem|Cache)Config|cudaSharedMem\w+|cudaChooseDevice|cudaInitDevice|cudaDevAttr\w+",
     "occupancy with flags": r"cudaOccupancy\w+(?:WithFlags|Clusters|ClusterSize|SMem\w*)",
     "cuBLAS": r"cublas\w+|CUBLAS\w+|CUDA_[RC]_\d\w+",
+    "cuComplex": r"(?:make_)?cu(?:Float|Double)?Complex"
+    r"|cuC(?:add|sub|mul|div|abs|real|imag|onj|fma)f?",
     "the driver API": r"cu(?:Init|Ctx|Device|Module|Launch|Mem|Stream|Event|Func|Get)\w+"
     r"|CU[a-z]\w+",
     "programmatic launches": r"cuda(?:GridDependency|TriggerProgrammatic)\w+",

@@ -468,6 +468,49 @@ def test_a_build_reads_nothing_outside_the_readable_paths(tools: Toolchain) -> N
     assert any(Path(needed).is_relative_to(path) for path in paths)
 
 
+# The common ground of a library of kernels with products by cuBLASLt beside its own.
+CUBLAS_LT = """\
+#include <cublas_v2.h>
+#include <cublasLt.h>
+typedef __nv_bfloat16 floatX;
+#define LOWP CUDA_R_16BF
+const size_t workspace_size = 32 * 1024 * 1024;
+void* workspace = NULL;
+cublasComputeType_t compute = CUBLAS_COMPUTE_32F;
+cublasLtHandle_t handle;
+cublasHandle_t older;
+void check(cublasStatus_t status) { if (status != CUBLAS_STATUS_SUCCESS) exit(1); }
+void product(void* d, const void* a, const void* b) {
+    cublasLtMatmulDesc_t description;
+    check(cublasLtMatmulDescCreate(&description, compute, CUDA_R_32F));
+    cublasOperation_t turned = CUBLAS_OP_T;
+    check(cublasLtMatmulDescSetAttribute(description, CUBLASLT_MATMUL_DESC_TRANSA, &turned,
+                                         sizeof turned));
+    cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
+    check(cublasLtMatmulDescSetAttribute(description, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue,
+                                         sizeof epilogue));
+    cublasLtMatrixLayout_t layout;
+    check(cublasLtMatrixLayoutCreate(&layout, LOWP, 64, 64, 64));
+    int batches = 2;
+    check(cublasLtMatrixLayoutSetAttribute(layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &batches,
+                                           sizeof batches));
+    cublasLtMatmulPreference_t preference;
+    check(cublasLtMatmulPreferenceCreate(&preference));
+    check(cublasLtMatmulPreferenceSetAttribute(preference,
+                                               CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
+                                               &workspace_size, sizeof workspace_size));
+    cublasLtMatmulHeuristicResult_t heuristic;
+    int found = 0;
+    cublasLtMatmulAlgoGetHeuristic(handle, description, layout, layout, layout, layout, preference,
+                                   1, &heuristic, &found);
+    const float alpha = 1, beta = 0;
+    check(cublasLtMatmul(handle, description, &alpha, a, layout, b, layout, &beta, d, layout, d,
+                         layout, &heuristic.algo, workspace, workspace_size, 0));
+    check(cublasLtMatrixLayoutDestroy(layout));
+    check(cublasLtMatmulPreferenceDestroy(preference));
+    check(cublasLtMatmulDescDestroy(description));
+}
+"""
 CUBLAS = "#include <cublas_v2.h>\ncublasHandle_t handle;\n"
 
 
@@ -508,6 +551,25 @@ def test_what_is_reached_is_refused_by_name(make: Make, reaching: str, call: str
     assert problem.kind == "symbol"
     assert problem.message == "cublasCreate can't be used in a submission"
     assert "cublasCreate" in text.splitlines()[problem.line - 1]
+
+
+def test_cublas_brings_the_types_that_nvidias_brings(make: Make) -> None:
+    types = "__half h; __nv_bfloat16 b; cudaDataType_t t = CUDA_R_16BF; int64_t n; cudaStream_t s;"
+    for header in ("cublas_v2.h", "cublasLt.h"):
+        made = make(f"#include <{header}>\nstruct All {{ {types} }};\n{TWICE}")
+        assert made.problems == ()
+    problem = only(make(f"#include <cublas_v2.h>\ncuFloatComplex z;\n{TWICE}"))
+    assert (problem.kind, problem.line) == ("unsupported", 2)
+    assert "cuComplex" in problem.message
+
+
+def test_products_of_cublaslt_that_nobody_asks_for_do_no_harm(make: Make) -> None:
+    assert make(CUBLAS_LT + TWICE).problems == ()
+    called = TWICE.replace("    kernel<<<", "    product(y, x, x);\n    kernel<<<")
+    made = make(CUBLAS_LT + called)
+    assert made.executable is None
+    assert {problem.kind for problem in made.problems} == {"symbol"}
+    assert any("cublasLtMatmul can't be used" in problem.message for problem in made.problems)
 
 
 def test_a_name_of_cublas_that_is_not_known_is_lacking(make: Make) -> None:
