@@ -4,6 +4,7 @@
 
 #include "device_work.h"
 #include "errors.h"
+#include "grid.h"
 #include "observe.h"
 #include "scheduler.h"
 
@@ -28,23 +29,7 @@ void run_thread(void* context) {
     call.thunk(call.function, call.parameters);
 }
 
-// Runs the grid's blocks in the order of their numbers. False: the launch was abandoned.
-bool run_grid(const Launch& launch, void (*thunk)(void*), void* context) {
-    Index3 grid = launch.grid;
-    uint32_t number = 0;
-    for (unsigned z = 0; z < grid.z; ++z) {
-        for (unsigned y = 0; y < grid.y; ++y) {
-            for (unsigned x = 0; x < grid.x; ++x) {
-                warpgrade_block_index = {x, y, z};
-                current_block = {number++, {x, y, z}, 0};
-                observe_block_begin();
-                if (!run_block(thunk, context)) return false;
-                observe_block_end();
-            }
-        }
-    }
-    return true;
-}
+void enter_block(Index3 index) { warpgrade_block_index = index; }
 
 }  // namespace
 
@@ -62,11 +47,12 @@ void launch(const KernelCall& call, cudaStream_t) {
                ++launches,
                reinterpret_cast<Address>(call.parameters),
                call.parameter_bytes,
-               call.pc};
+               call.pc,
+               call.cooperative};
     KernelCall own = call;
     current_launch = &running;
     observe_launch_begin();
-    run_grid(running, run_thread, &own);
+    run_grid(running, run_thread, &own, enter_block);
     observe_launch_end();
     current_launch = nullptr;
     uint64_t count = uint64_t{call.grid.x} * call.grid.y * call.grid.z * threads.size();
