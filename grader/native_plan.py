@@ -35,7 +35,7 @@ from grader.plan.model import (
 )
 from grader.plan.order import reorder
 
-_MAGIC, _VERSION = 0x58454757, 1
+_MAGIC, _VERSION = 0x58454757, 2
 _COUNTERS, _FRESH_VARIABLES, _BACKWARDS, _ORDER_SHIFT = 1, 2, 4, 8
 _KINDS = {"argument": 0, "device": 1, "managed": 1, "symbol": 2}
 HOST = 0xFFFFFFFF  # as a buffer's number
@@ -219,7 +219,8 @@ class _Encoder:
         if step.cluster:
             raise NotExecutable("a cluster of blocks")
         head = struct.pack("<II", _LAUNCH, self._kernel(step))
-        shape = struct.pack("<6IQ", *step.grid, *step.block, step.shared)
+        size = (*step.grid, *step.block, step.shared, step.cooperative)
+        shape = struct.pack("<6IQI", *size)
         to_host = str(step.attributes.get("host_pointers", "")).split()
         pointers = [*step.pointers, *((int(at), HOST, 0) for at in to_host)]
         parameters = _bytes(base64.b64decode(step.parameters))

@@ -154,6 +154,12 @@ KINDS: dict[str, Kind] = {
         "Don't return early in a kernel that has a barrier: let threads beyond the end skip the "
         "loads and stores, but reach every __syncthreads().",
     ),
+    "grid_barrier": Kind(
+        "barrier_error",
+        _says("waits for the whole grid"),
+        "Only the blocks of a launch by cudaLaunchCooperativeKernel can wait for each other, and "
+        "all of them must reach every grid.sync(): no block may return early.",
+    ),
     "deadlock": Kind(
         "barrier_error",
         _says("waits for ever"),

@@ -14,7 +14,7 @@ SIGNATURE_SYMBOL = "warpgrade_signature_"
 # The reference that `extern __shared__` at file scope is declared as (rewriter.py).
 REFERENCE_SYMBOL = "warpgrade_dynamic_shared_reference"
 # The sizes of the arrays: see include/warpgrade/signature.h.
-RIGHT, OTHER, COUNT, ARGUMENT = 1, 2, 64, 128
+RIGHT, OTHER, OVERLOADED, COUNT, ARGUMENT = 1, 2, 3, 64, 128
 
 _ELEMENTS = {
     "float64": "double",
@@ -83,12 +83,29 @@ def _entry_check(entry: Entry) -> str:
         f"::warpgrade::pointer_to<{kind[:-1]}>" if kind.endswith("*") else kind
         for kind in entry.types()
     )
-    size = f"::warpgrade::signature<{expected}>::verdict(0, {entry.name})"
+    named = f"warpgrade_named_{entry.name}"
+    one = f"::warpgrade::signature<{expected}>::verdict(0, {entry.name})"
+    every = ", ".join([named, *([expected] if expected else [])])
+    size = f"::warpgrade::verdict_of<{every}>({one})"
     absent = f"::warpgrade::Absent {entry.name}(::warpgrade::Absent, ...);"
     return (
         f"namespace warpgrade_absent {{ {absent} }} using namespace warpgrade_absent; "
+        f"{_NAMED.format(named=named, entry=entry.name)} "
         f'extern "C" {{ extern const char {symbol}[{size}]; const char {symbol}[{size}] = {{}}; }}'
     )
+
+
+# What an entry's name means, for templates, which can't be given the name of several functions.
+# One line: lines number the entries. `::` leaves out what is there for the absent, where it can.
+_NAMED = (
+    "struct {named} {{ "
+    "template <class One> static constexpr auto is_one(int) "
+    "-> decltype(One::takes(::{entry}), true) {{ return true; }} "
+    "template <class One> static constexpr bool is_one(long) {{ return false; }} "
+    "template <class F> static constexpr auto mark(int) -> decltype(static_cast<F>(::{entry}), "
+    "::std::size_t()) {{ return &::warpgrade::overload_mark<static_cast<F>(::{entry})> != nullptr; }} "
+    "template <class F> static constexpr ::std::size_t mark(long) {{ return 0; }} }};"
+)
 
 
 _DYNAMIC_SHARED = f"""\

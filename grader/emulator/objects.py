@@ -311,9 +311,19 @@ def _signature_code(elf: Elf, entry: Entry) -> int:
     return next((s.size for s in elf.symbols if s.name == wanted), glue.RIGHT)
 
 
+def _is_marked(elf: Elf, entry: Entry) -> bool:
+    """Of an entry with overloads: whether the extern "C" function is of the type that is expected.
+
+    The marks (include/warpgrade/signature.h) have the symbols of functions of that type in their
+    own. That of an extern "C" function is its name, with no types behind it.
+    """
+    function = f"L_Z{_length(entry)}E"
+    return any("13overload_mark" in s.name and function in s.name for s in elf.symbols)
+
+
 def _signature_fault(elf: Elf, entry: Entry) -> Fault | None:
     code = _signature_code(elf, entry)
-    if code == glue.RIGHT:
+    if code == glue.RIGHT or (code == glue.OVERLOADED and _is_marked(elf, entry)):
         return None
     expected = f"expected void {entry.name}({', '.join(entry.types())})"
     position = code - glue.ARGUMENT
@@ -321,6 +331,8 @@ def _signature_fault(elf: Elf, entry: Entry) -> Fault | None:
         wrong = f"argument {position + 1} of {entry.name} is not {entry.types()[position]}"
     elif code >= glue.COUNT:
         wrong = f"{entry.name} takes {code - glue.COUNT} arguments"
+    elif code == glue.OVERLOADED:
+        wrong = f'of several functions {entry.name}, the extern "C" one has other arguments'
     else:
         wrong = f"{entry.name} returns a value, or stands in a namespace"
     message = f"{wrong}; {expected}"

@@ -94,8 +94,6 @@ _NAMES = {
     "__pipeline_commit": "asynchronous copies (cp.async)",
     "__pipeline_wait_prior": "asynchronous copies (cp.async)",
     "block_tile_memory": "tiles of more than 32 threads (block_tile_memory)",
-    "this_grid": "synchronisation of the whole grid (this_grid)",
-    "grid_group": "synchronisation of the whole grid (grid_group)",
     "this_multi_grid": "synchronisation of several grids",
     "this_cluster": "thread block clusters",
     "cluster_group": "thread block clusters",
@@ -154,6 +152,8 @@ _LACKING = {
     r"|cudaDevice[GS]et(?:SharedMem|Cache)Config|cudaSharedMem\w+|cudaChooseDevice|cudaInitDevice|cudaDevAttr\w+",
     "occupancy with flags": r"cudaOccupancy\w+(?:WithFlags|Clusters|ClusterSize|SMem\w*)",
     "cuBLAS": r"cublas\w+|CUBLAS\w+|CUDA_[RC]_\d\w+",
+    "cuComplex": r"(?:make_)?cu(?:Float|Double)?Complex"
+    r"|cuC(?:add|sub|mul|div|abs|real|imag|onj|fma)f?",
     "the driver API": r"cu(?:Init|Ctx|Device|Module|Launch|Mem|Stream|Event|Func|Get)\w+"
     r"|CU[a-z]\w+",
     "programmatic launches": r"cuda(?:GridDependency|TriggerProgrammatic)\w+",
@@ -259,6 +259,8 @@ def device_bodies(run: tuple[Token, ...]) -> Iterator[tuple[int, int]]:
 # What g++ says of valid CUDA that our headers can't express.
 _WORDS = {
     "larger ones are not modelled": "tiles of more than 32 threads",
+    "has no member named 'barrier_arrive'": "barriers in two steps (barrier_arrive, barrier_wait)",
+    "has no member named 'barrier_wait'": "barriers in two steps (barrier_arrive, barrier_wait)",
     "has no member named 'numRegs'": "the number of a kernel's registers (numRegs)",
     "has no member named 'localSizeBytes'": "a kernel's local memory (localSizeBytes)",
     "no match for call to '(launcher) (<unresolved overloaded": (

@@ -254,6 +254,14 @@ def test_a_file_that_takes_too_long_to_compile_is_given_up(
         ('extern "C" void twice(float*, double*, int) {}', "signature", "argument 2 of twice"),
         ('extern "C" void twice(float*, float*, long) {}', "signature", "argument 3 of twice"),
         ('extern "C" void twice(float*, float**, int) {}', "signature", "argument 2 of twice"),
+        ('extern "C" void twice(float*, double*, int) {} void twice(float*, float*, int) {}',
+         "signature", 'of several functions twice, the extern "C" one has other arguments'),
+        ('extern "C" int twice(float*, float*) { return 0; } void twice(float*, float*, int) {}',
+         "signature", 'of several functions twice, the extern "C" one has other arguments'),
+        ("void twice(float*, float*, int) {} void twice(double*, float*, int) {}",
+         "no_extern_c", "not as extern"),
+        ('extern "C" void twice(float* x, ...) {}', "signature", "returns a value"),
+        ('namespace a { extern "C" void twice(float*, float*, int) {} }', "signature", "namespace"),
         ('extern "C" __global__ void twice(float*, float*, int) {}', "signature", "is a kernel"),
         ("__global__ void twice(float*, float*, int) {}", "signature", "is a kernel"),
     ],
@@ -267,6 +275,31 @@ def test_an_entry_that_cant_be_called_is_said_so(
     assert found.line == (None if kind == "entry_missing" else 2)
     if kind == "signature" and "kernel" not in message:
         assert EXPECTED in found.message
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        "void twice(float*, float*, int) {}",
+        "static inline void twice(double*, float*, int) {}",
+        "int twice(int);",
+        "template <class T> void twice(T*, T*, int) {} template void twice(float*, float*, int);",
+        "void twice(float*, float*, int) {} void twice(double*, double*, int) {} int twice() {}",
+    ],
+)
+def test_functions_of_the_entrys_name_beside_it_do_no_harm(make: Make, other: str) -> None:
+    wanted = Entry("twice", ("pointer:float32", "pointer:float32", "int"))
+    entry = 'extern "C" void twice(const float* in, float* out, int n) {}\n'
+    for text in (f"{other}\n{entry}", f"{entry}{other}\n"):
+        made = make(text, wanted)
+        assert (made.problems, made.entries) == ((), ("twice",))
+
+
+def test_entries_of_long_integers_have_overloads_too(make: Make) -> None:
+    entry = Entry("gather", ("pointer:int64", "pointer:float16", "bool"))
+    right = 'extern "C" void gather(const long* at, __half* out, bool) {}'
+    for text in (f"void gather(long long*, __half*, bool) {{}} {right}", f"{right} int gather();"):
+        assert make(f"#include <cuda_fp16.h>\n{text}\n", entry).problems == ()
 
 
 def test_one_wrong_signature_spoils_no_other_entry(make: Make) -> None:
@@ -435,6 +468,49 @@ def test_a_build_reads_nothing_outside_the_readable_paths(tools: Toolchain) -> N
     assert any(Path(needed).is_relative_to(path) for path in paths)
 
 
+# The common ground of a library of kernels with products by cuBLASLt beside its own.
+CUBLAS_LT = """\
+#include <cublas_v2.h>
+#include <cublasLt.h>
+typedef __nv_bfloat16 floatX;
+#define LOWP CUDA_R_16BF
+const size_t workspace_size = 32 * 1024 * 1024;
+void* workspace = NULL;
+cublasComputeType_t compute = CUBLAS_COMPUTE_32F;
+cublasLtHandle_t handle;
+cublasHandle_t older;
+void check(cublasStatus_t status) { if (status != CUBLAS_STATUS_SUCCESS) exit(1); }
+void product(void* d, const void* a, const void* b) {
+    cublasLtMatmulDesc_t description;
+    check(cublasLtMatmulDescCreate(&description, compute, CUDA_R_32F));
+    cublasOperation_t turned = CUBLAS_OP_T;
+    check(cublasLtMatmulDescSetAttribute(description, CUBLASLT_MATMUL_DESC_TRANSA, &turned,
+                                         sizeof turned));
+    cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
+    check(cublasLtMatmulDescSetAttribute(description, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue,
+                                         sizeof epilogue));
+    cublasLtMatrixLayout_t layout;
+    check(cublasLtMatrixLayoutCreate(&layout, LOWP, 64, 64, 64));
+    int batches = 2;
+    check(cublasLtMatrixLayoutSetAttribute(layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &batches,
+                                           sizeof batches));
+    cublasLtMatmulPreference_t preference;
+    check(cublasLtMatmulPreferenceCreate(&preference));
+    check(cublasLtMatmulPreferenceSetAttribute(preference,
+                                               CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
+                                               &workspace_size, sizeof workspace_size));
+    cublasLtMatmulHeuristicResult_t heuristic;
+    int found = 0;
+    cublasLtMatmulAlgoGetHeuristic(handle, description, layout, layout, layout, layout, preference,
+                                   1, &heuristic, &found);
+    const float alpha = 1, beta = 0;
+    check(cublasLtMatmul(handle, description, &alpha, a, layout, b, layout, &beta, d, layout, d,
+                         layout, &heuristic.algo, workspace, workspace_size, 0));
+    check(cublasLtMatrixLayoutDestroy(layout));
+    check(cublasLtMatmulPreferenceDestroy(preference));
+    check(cublasLtMatmulDescDestroy(description));
+}
+"""
 CUBLAS = "#include <cublas_v2.h>\ncublasHandle_t handle;\n"
 
 
@@ -475,6 +551,25 @@ def test_what_is_reached_is_refused_by_name(make: Make, reaching: str, call: str
     assert problem.kind == "symbol"
     assert problem.message == "cublasCreate can't be used in a submission"
     assert "cublasCreate" in text.splitlines()[problem.line - 1]
+
+
+def test_cublas_brings_the_types_that_nvidias_brings(make: Make) -> None:
+    types = "__half h; __nv_bfloat16 b; cudaDataType_t t = CUDA_R_16BF; int64_t n; cudaStream_t s;"
+    for header in ("cublas_v2.h", "cublasLt.h"):
+        made = make(f"#include <{header}>\nstruct All {{ {types} }};\n{TWICE}")
+        assert made.problems == ()
+    problem = only(make(f"#include <cublas_v2.h>\ncuFloatComplex z;\n{TWICE}"))
+    assert (problem.kind, problem.line) == ("unsupported", 2)
+    assert "cuComplex" in problem.message
+
+
+def test_products_of_cublaslt_that_nobody_asks_for_do_no_harm(make: Make) -> None:
+    assert make(CUBLAS_LT + TWICE).problems == ()
+    called = TWICE.replace("    kernel<<<", "    product(y, x, x);\n    kernel<<<")
+    made = make(CUBLAS_LT + called)
+    assert made.executable is None
+    assert {problem.kind for problem in made.problems} == {"symbol"}
+    assert any("cublasLtMatmul can't be used" in problem.message for problem in made.problems)
 
 
 def test_a_name_of_cublas_that_is_not_known_is_lacking(make: Make) -> None:

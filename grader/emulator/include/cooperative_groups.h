@@ -1,5 +1,5 @@
-// Cooperative groups: blocks, tiles of a warp, coalesced threads. Groups of several blocks are not
-// modelled; the build refuses them by name.
+// Cooperative groups: the grid, blocks, tiles of a warp, coalesced threads. Clusters and several
+// grids are not modelled; the build refuses them by name.
 #ifndef WARPGRADE_COOPERATIVE_GROUPS_H
 #define WARPGRADE_COOPERATIVE_GROUPS_H
 
@@ -15,6 +15,20 @@ WARPGRADE_INLINE unsigned linear_thread() {
 }
 WARPGRADE_INLINE unsigned lane() { return linear_thread() & 31; }
 WARPGRADE_INLINE unsigned lanes_below(unsigned lane) { return (1u << lane) - 1; }
+
+WARPGRADE_INLINE unsigned long long blocks_of_grid() {
+    return 1ull * gridDim.x * gridDim.y * gridDim.z;
+}
+WARPGRADE_INLINE unsigned long long block_in_grid() {
+    return blockIdx.x + 1ull * gridDim.x * (blockIdx.y + 1ull * gridDim.y * blockIdx.z);
+}
+WARPGRADE_INLINE unsigned threads_of_block() { return blockDim.x * blockDim.y * blockDim.z; }
+WARPGRADE_INLINE unsigned long long threads_of_grid() {
+    return blocks_of_grid() * threads_of_block();
+}
+WARPGRADE_INLINE unsigned long long rank_in_grid() {
+    return block_in_grid() * threads_of_block() + linear_thread();
+}
 
 // The lane of the rank-th bit of a mask, from 0. No hook sees it, no block of it counts.
 WARPGRADE_UNSEEN __attribute__((noinline)) inline unsigned nth_lane(unsigned mask, unsigned rank) {
@@ -42,29 +56,61 @@ WARPGRADE_INLINE T shuffle(int operation, unsigned mask, T value, int argument, 
 
 }  // namespace details
 
-// What every group inside a block can be: whole block, or lanes of one warp given by a mask.
+// What every group can be: the grid, a block, or lanes of one warp given by a mask.
 class thread_group {
  public:
-    WARPGRADE_INLINE unsigned long long num_threads() const { return count_; }
-    WARPGRADE_INLINE unsigned long long size() const { return count_; }
+    WARPGRADE_INLINE unsigned long long num_threads() const {
+        return count_ ? count_ : details::threads_of_grid();
+    }
+    WARPGRADE_INLINE unsigned long long size() const { return num_threads(); }
     WARPGRADE_INLINE unsigned long long thread_rank() const {
+        if (!count_) return details::rank_in_grid();
         return mask_ ? __popc(mask_ & details::lanes_below(details::lane()))
                      : details::linear_thread();
     }
     WARPGRADE_INLINE void sync(int line = __builtin_LINE()) const {
         if (mask_)
             __syncwarp(mask_);
-        else
+        else if (count_)
             __syncthreads(line);
+        else
+            warpgrade_grid_sync(line);
     }
     WARPGRADE_INLINE bool is_valid() const { return true; }
 
  protected:
     WARPGRADE_INLINE thread_group(unsigned mask, unsigned count) : mask_(mask), count_(count) {}
-    unsigned mask_;  // 0: the block
-    unsigned count_;
+    unsigned mask_;   // 0: the block, or the grid
+    unsigned count_;  // 0: the grid
     friend thread_group tiled_partition(const thread_group& parent, unsigned size);
 };
+
+// All threads of a launch. They can wait for each other where the launch is cooperative.
+class grid_group : public thread_group {
+ public:
+    WARPGRADE_INLINE void sync(int line = __builtin_LINE()) const { warpgrade_grid_sync(line); }
+    WARPGRADE_INLINE bool is_valid() const { return warpgrade_grid_is_valid(); }
+    WARPGRADE_INLINE static unsigned long long thread_rank() { return details::rank_in_grid(); }
+    WARPGRADE_INLINE static unsigned long long num_threads() { return details::threads_of_grid(); }
+    WARPGRADE_INLINE static unsigned long long size() { return num_threads(); }
+    WARPGRADE_INLINE static unsigned long long block_rank() { return details::block_in_grid(); }
+    WARPGRADE_INLINE static unsigned long long num_blocks() { return details::blocks_of_grid(); }
+    WARPGRADE_INLINE static dim3 block_index() { return blockIdx; }
+    WARPGRADE_INLINE static dim3 dim_blocks() { return gridDim; }
+    WARPGRADE_INLINE static dim3 group_dim() { return gridDim; }
+    WARPGRADE_INLINE static dim3 thread_index() {
+        return dim3(blockIdx.x * blockDim.x + threadIdx.x, blockIdx.y * blockDim.y + threadIdx.y,
+                    blockIdx.z * blockDim.z + threadIdx.z);
+    }
+    WARPGRADE_INLINE static dim3 dim_threads() {
+        return dim3(gridDim.x * blockDim.x, gridDim.y * blockDim.y, gridDim.z * blockDim.z);
+    }
+
+ private:
+    WARPGRADE_INLINE grid_group() : thread_group(0, 0) {}
+    friend grid_group this_grid();
+};
+WARPGRADE_INLINE grid_group this_grid() { return grid_group(); }
 
 class thread_block : public thread_group {
  public:
@@ -214,6 +260,9 @@ WARPGRADE_INLINE void sync(const Group& group) {
 }
 WARPGRADE_INLINE void sync(const thread_block&, int line = __builtin_LINE()) {
     __syncthreads(line);
+}
+WARPGRADE_INLINE void sync(const grid_group&, int line = __builtin_LINE()) {
+    warpgrade_grid_sync(line);
 }
 template <class Group>
 WARPGRADE_INLINE auto thread_rank(const Group& group) {

@@ -1,12 +1,19 @@
 // cuBLAS by name only: a file may declare handles and hold functions that nobody calls. What an
 // entry reaches of these functions has no definition, and is refused by its name (../objects.py).
+//
+// It includes what NVIDIA's does, of what there is here: files rely on that.
 #ifndef WARPGRADE_CUBLAS_V2_H
 #define WARPGRADE_CUBLAS_V2_H
+#include <stdint.h>
+
+#include "cuda_bf16.h"
 #include "cuda_fp16.h"
 #include "cuda_runtime.h"
+#include "driver_types.h"
 #include "library_types.h"
 
 typedef struct cublasContext* cublasHandle_t;
+typedef cudaDataType cublasDataType_t;
 
 typedef enum {
     CUBLAS_STATUS_SUCCESS = 0,
@@ -30,6 +37,7 @@ typedef enum {
     CUBLAS_TENSOR_OP_MATH = 1,
     CUBLAS_PEDANTIC_MATH = 2,
     CUBLAS_TF32_TENSOR_OP_MATH = 3,
+    CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION = 16,
 } cublasMath_t;
 typedef enum {
     CUBLAS_COMPUTE_16F = 64,
@@ -52,12 +60,19 @@ cublasStatus_t cublasGetVersion(cublasHandle_t handle, int* version);
 cublasStatus_t cublasSetStream(cublasHandle_t handle, cudaStream_t stream);
 cublasStatus_t cublasGetStream(cublasHandle_t handle, cudaStream_t* stream);
 cublasStatus_t cublasSetMathMode(cublasHandle_t handle, cublasMath_t mode);
+cublasStatus_t cublasGetMathMode(cublasHandle_t handle, cublasMath_t* mode);
 cublasStatus_t cublasSetPointerMode(cublasHandle_t handle, cublasPointerMode_t mode);
 cublasStatus_t cublasSetWorkspace(cublasHandle_t handle, void* workspace, size_t bytes);
+cublasStatus_t cublasSetVector(int n, int element, const void* x, int x_step, void* y, int y_step);
+cublasStatus_t cublasGetVector(int n, int element, const void* x, int x_step, void* y, int y_step);
+cublasStatus_t cublasSetMatrix(int rows, int columns, int element, const void* a, int a_step,
+                               void* b, int b_step);
+cublasStatus_t cublasGetMatrix(int rows, int columns, int element, const void* a, int a_step,
+                               void* b, int b_step);
 const char* cublasGetStatusName(cublasStatus_t status);
 const char* cublasGetStatusString(cublasStatus_t status);
 
-#define WARPGRADE_CUBLAS(letter, type)                                                             \
+#define WARPGRADE_CUBLAS(letter, lower, type)                                                      \
     cublasStatus_t cublas##letter##axpy(cublasHandle_t handle, int n, const type* alpha,           \
                                         const type* x, int x_step, type* y, int y_step);           \
     cublasStatus_t cublas##letter##scal(cublasHandle_t handle, int n, const type* alpha, type* x,  \
@@ -70,6 +85,10 @@ const char* cublasGetStatusString(cublasStatus_t status);
                                         type* result);                                             \
     cublasStatus_t cublas##letter##asum(cublasHandle_t handle, int n, const type* x, int x_step,   \
                                         type* result);                                             \
+    cublasStatus_t cublasI##lower##amax(cublasHandle_t handle, int n, const type* x, int x_step,   \
+                                        int* result);                                              \
+    cublasStatus_t cublasI##lower##amin(cublasHandle_t handle, int n, const type* x, int x_step,   \
+                                        int* result);                                              \
     cublasStatus_t cublas##letter##gemv(cublasHandle_t handle, cublasOperation_t operation, int m, \
                                         int n, const type* alpha, const type* a, int a_step,       \
                                         const type* x, int x_step, const type* beta, type* y,      \
@@ -78,8 +97,8 @@ const char* cublasGetStatusString(cublasStatus_t status);
         cublasHandle_t handle, cublasOperation_t of_a, cublasOperation_t of_b, int m, int n,       \
         const type* alpha, const type* a, int a_step, const type* beta, const type* b, int b_step, \
         type* c, int c_step);
-WARPGRADE_CUBLAS(S, float)
-WARPGRADE_CUBLAS(D, double)
+WARPGRADE_CUBLAS(S, s, float)
+WARPGRADE_CUBLAS(D, d, double)
 #undef WARPGRADE_CUBLAS
 
 #define WARPGRADE_CUBLAS_GEMM(letter, type)                                                        \

@@ -5,6 +5,7 @@
 #include "block_order.h"
 #include "device_work.h"
 #include "errors.h"
+#include "grid.h"
 #include "observe.h"
 #include "scheduler.h"
 
@@ -29,19 +30,7 @@ void run_thread(void* context) {
     call.thunk(call.function, call.parameters);
 }
 
-// Runs the grid's blocks one after another. False: the launch was abandoned.
-bool run_grid(const Launch& launch, void (*thunk)(void*), void* context) {
-    const uint32_t count = launch.grid.x * launch.grid.y * launch.grid.z;
-    begin_blocks();
-    for (uint32_t place = 0; place < count; ++place) {
-        current_block = block_in_turn(place);
-        warpgrade_block_index = current_block.index;
-        observe_block_begin();
-        if (!run_block(thunk, context)) return false;
-        observe_block_end();
-    }
-    return true;
-}
+void enter_block(Index3 index) { warpgrade_block_index = index; }
 
 }  // namespace
 
@@ -59,11 +48,12 @@ void launch(const KernelCall& call, cudaStream_t) {
                ++launches,
                reinterpret_cast<Address>(call.parameters),
                call.parameter_bytes,
-               call.pc};
+               call.pc,
+               call.cooperative};
     KernelCall own = call;
     current_launch = &running;
     observe_launch_begin();
-    run_grid(running, run_thread, &own);
+    run_grid(running, run_thread, &own, enter_block);
     observe_launch_end();
     current_launch = nullptr;
     uint64_t count = uint64_t{call.grid.x} * call.grid.y * call.grid.z * threads.size();

@@ -1,4 +1,5 @@
-// The block's barrier: __syncthreads and the variants that count.
+// The block's barrier, __syncthreads and the variants that count; and the grid's, as a thread sees it
+// (grid.cpp has what blocks make of it).
 #include "../include/warpgrade/device_api.h"
 #include "errors.h"
 #include "observe.h"
@@ -7,8 +8,6 @@
 namespace warpgrade {
 
 namespace {
-
-enum BarrierKind : int { barrier_plain, barrier_count, barrier_and, barrier_or };
 
 // `pc`: where the barrier was called from. Host code has nobody to wait for.
 int wait_at_barrier(BarrierKind kind, int value, int line, Address pc) {
@@ -69,6 +68,17 @@ int __syncthreads_and(int predicate, int line) {
 int __syncthreads_or(int predicate, int line) {
     return wait_at_barrier(barrier_or, predicate, line, WARPGRADE_CALLER);
 }
+
+void warpgrade_grid_sync(int line) {
+    Address pc = WARPGRADE_CALLER;
+    if (current_thread && !current_launch->cooperative) {
+        report_finding(FindingKind::grid_barrier, pc, current_thread, 0, nullptr,
+                       "the launch is not a cooperative one");
+        abandon_launch(error_launch_failure);  // as CUDA's own grid_group does
+    }
+    wait_at_barrier(barrier_grid, 0, line, pc);
+}
+bool warpgrade_grid_is_valid() { return current_launch && current_launch->cooperative; }
 
 void warpgrade_atomic(void* p, int bytes) {
     observe_atomic(p, bytes, WARPGRADE_CALLER);

@@ -2,7 +2,8 @@
 // the CUDA API) owns this file and everything that it declares; the observation half reads it.
 //
 // One CUDA thread is one fiber. All fibers run on the one operating-system thread of the process,
-// one block after another, in a fixed order, so a run is the same every time.
+// one block after another, in a fixed order, so a run is the same every time. A block runs to its
+// end, or to the grid's barrier: then it is put aside until all blocks have come there.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -55,7 +56,7 @@ struct Thread {
     std::vector<TraceEntry> trace;
     // Of the execution half:
     int barrier_line;       // source line of the barrier where it waits
-    int barrier_kind;       // plain, count, and, or (barriers.cpp)
+    int barrier_kind;       // BarrierKind (scheduler.h)
     int barrier_value;      // predicate given, then the result
     WarpRequest request;
     uint32_t spins;         // atomics and volatile reads since it last gave its turn away
@@ -70,6 +71,7 @@ struct Launch {
     Address parameters;
     size_t parameter_bytes;
     Address called_at;
+    bool cooperative;  // all blocks are there at once, so that they may wait for each other
 };
 
 struct BlockState {

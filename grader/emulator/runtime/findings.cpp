@@ -27,6 +27,7 @@ const char* name_of(FindingKind kind) {
         NAME(race);
         NAME(divergent_barrier);
         NAME(missing_barrier);
+        NAME(grid_barrier);
         NAME(deadlock);
         NAME(shuffle_absent_lane);
         NAME(bad_warp_mask);

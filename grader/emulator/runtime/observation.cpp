@@ -39,6 +39,12 @@ void observe_block_end() {
     settle_unconfirmed_shared_reads();
 }
 
+void observe_grid_barrier() {
+    settle_early_global_reads();
+    settle_unconfirmed_global_reads();
+    races_grid_barrier();
+}
+
 void observe_barrier() {
     if (race_pending) settle_race();
     settle_early_shared_reads();

@@ -29,6 +29,7 @@ enum class FindingKind : std::uint8_t {
     race,
     divergent_barrier,
     missing_barrier,
+    grid_barrier,
     deadlock,
     shuffle_absent_lane,
     bad_warp_mask,
@@ -58,7 +59,8 @@ constexpr std::uint8_t no_space = 0, global = 1, shared = 2;
 void observe_launch_begin();  // current_launch is set; opens device memory to the launch
 void observe_launch_end();    // closes it again; call it after an abandoned launch too
 void observe_block_begin();   // current_block and threads are set; shared memory is uninitialised
-void observe_block_end();
+void observe_block_end();     // or it has come to the grid's barrier
+void observe_grid_barrier();  // all blocks have come to it: next, each of them begins again
 void observe_barrier();                                      // after barrier_epoch has grown
 void observe_warp_sync(std::uint32_t warp, unsigned mask);   // __syncwarp: the program's mask
 void observe_warp_trace(std::uint32_t warp);                 // merges, counts and clears traces

@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::uint32_t most_epochs = (1u << stamp::epoch_bits) - 1;
 
-std::uint32_t blocks_run, first_of_launch;
+std::uint32_t blocks_run, first_of_launch;  // or the first behind the grid's barrier
 
 // Up to which warp clock (exclusive) a lane knows of what the others of its warp did.
 struct WarpOrder {
@@ -191,6 +191,8 @@ void races_launch_begin() {
     race_now.launch_floor = std::uint64_t{first_of_launch} << stamp::block_shift;
     forget_releases();
 }
+
+void races_grid_barrier() { races_launch_begin(); }
 
 void races_block_begin() {
     if (blocks_run == stamp::most_blocks - 1) {  // a launch of millions of blocks: start afresh

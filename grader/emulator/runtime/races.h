@@ -2,13 +2,14 @@
 // nothing puts in order (internal to the observation half).
 //
 // What puts accesses in order: the program order of one thread; __syncthreads for a block;
-// __syncwarp for the lanes of its mask; the end of a kernel; and a fence with an atomic after it
+// __syncwarp for the lanes of its mask; the barrier of a grid; the end of a kernel; and a fence with an atomic after it
 // that another thread's atomic on the same address follows. Of all but the last, nothing depends on
 // the order in which the emulator happens to run the threads.
 //
 // A stamp says when an access was made, 64 bits, of which the high ones grow with time:
 //     22 block run (counted over the process) | 16 barrier epoch | 16 warp clock | 10 thread
 // so that "before this launch", "before this block" and "before the last barrier" are comparisons.
+// Behind the grid's barrier all begins anew, as in another launch: each block is another block run.
 // The warp clock grows at each __syncwarp and fence of the warp and starts again at each barrier.
 //
 // A cell keeps, for four bytes, the last store and up to two groups of accesses since: a group is
@@ -51,7 +52,7 @@ struct RaceCell {
 
 // What the running block and launch have come to, as stamps.
 struct RaceNow {
-    std::uint64_t launch_floor;  // below: an earlier launch
+    std::uint64_t launch_floor;  // below: an earlier launch, or before the grid's barrier
     std::uint64_t block_floor;   // below: an earlier block
     std::uint64_t epoch_floor;   // below, and not below block_floor: before the last barrier
 };
@@ -185,6 +186,7 @@ void initialise_races(std::size_t global_bytes);
 void races_launch_begin();
 void races_block_begin();
 void races_barrier();
+void races_grid_barrier();
 void races_warp_sync(std::uint32_t warp, unsigned mask);
 void races_fence(const Thread& thread);
 // An atomic (or volatile) access; one that only loads acquires and does not release.

@@ -6,6 +6,8 @@
 // that kernels that never wait need one stack and hardly a switch.
 #include "scheduler.h"
 
+#include <cstring>
+
 #include "../include/warpgrade/device_api.h"
 #include "block_order.h"
 #include "errors.h"
@@ -48,19 +50,32 @@ void become(Thread& thread) {
     warpgrade_thread_index = thread.index;
 }
 
-void start_on(Address stack_low, Thread& thread) {
-    thread.stack_low = stack_low;
+Address stack_top(Address low) {
+    size_t number = (low - stacks_low) / stack_bytes;
+    return low + stack_bytes - number % stack_colours * colour_bytes;
+}
+
+void take_trace(Thread& thread) {
     if (free_traces.empty()) return;
     thread.trace.swap(free_traces.back());
     free_traces.pop_back();
 }
 
+void give_trace_back(Thread& thread) {
+    if (!thread.trace.capacity()) return;
+    free_traces.emplace_back();
+    free_traces.back().swap(thread.trace);
+}
+
+void start_on(Address stack_low, Thread& thread) {
+    thread.stack_low = stack_low;
+    take_trace(thread);
+}
+
 void start_on_new_stack(Thread& thread) {
     start_on(free_stacks.back(), thread);
     free_stacks.pop_back();
-    size_t number = (thread.stack_low - stacks_low) / stack_bytes;
-    Address top = thread.stack_low + stack_bytes - number % stack_colours * colour_bytes;
-    thread.stack_pointer = prepare_fiber(top, fiber_main);
+    thread.stack_pointer = prepare_fiber(stack_top(thread.stack_low), fiber_main);
 }
 
 // The next thread of the warp, from threads[from] on, that can run; null if there is none.
@@ -132,6 +147,11 @@ void run_warp(uint32_t warp) {
     } while (resolve_warp_operations(warp) && !abandoned);
 }
 
+bool same_barrier(const Thread& a, const Thread& b) {
+    bool alike = (a.barrier_kind == barrier_grid) == (b.barrier_kind == barrier_grid);
+    return alike && a.barrier_line == b.barrier_line;
+}
+
 Standing look_around() {
     Standing standing{};
     for (Thread& thread : threads) {
@@ -149,10 +169,11 @@ Standing look_around() {
                 break;
             case ThreadState::at_barrier:
                 if (!standing.first) standing.first = &thread;
-                if (!standing.other && thread.barrier_line != standing.first->barrier_line) {
+                if (!standing.other && !same_barrier(thread, *standing.first)) {
                     standing.other = &thread;
                 }
                 ++standing.at_barrier;
+                if (thread.barrier_kind == barrier_grid) ++standing.at_grid_barrier;
                 break;
         }
     }
@@ -173,9 +194,7 @@ void merge_traces(uint32_t warp) {
     WarpRange range = warp_range(warp);
     for (uint32_t i = range.first; i < range.last; ++i) {
         Thread& thread = threads[i];
-        if (thread.state != ThreadState::finished || !thread.trace.capacity()) continue;
-        free_traces.emplace_back();
-        free_traces.back().swap(thread.trace);
+        if (thread.state == ThreadState::finished) give_trace_back(thread);
     }
 }
 
@@ -191,32 +210,8 @@ bool run_warps() {
     return true;
 }
 
-}  // namespace
-
-void prepare_threads(Index3 block) {
-    size_t count = size_t{block.x} * block.y * block.z;
-    if (!stacks_low) {
-        constexpr size_t most_threads = 1024;
-        stacks_low = map_stacks(most_threads, stack_bytes);
-        stacks_size = most_threads * stack_bytes;
-    }
-    free_stacks.clear();
-    for (size_t i = count; i-- > 0;) free_stacks.push_back(stacks_low + i * stack_bytes);
-    threads.resize(count);
-    for (uint32_t i = 0; i < count; ++i) {
-        threads[i].linear = i;
-        threads[i].lane = i % warp_lanes;
-        threads[i].warp = i / warp_lanes;
-        threads[i].index = {i % block.x, i / block.x % block.y, i / block.x / block.y};
-    }
-}
-
-bool run_block(void (*thunk)(void*), void* context) {
-    thunk_of_launch = thunk;
-    context_of_launch = context;
-    abandoned = false;
-    current_block.barrier_epoch = 1;
-    for (Thread& thread : threads) reset_thread(thread);
+// Runs the block's threads to their end, or to the grid's barrier.
+BlockEnd run_threads() {
     uint32_t spinning = 0;  // rounds, since something else happened
     while (run_warps()) {
         Standing standing = look_around();
@@ -228,13 +223,101 @@ bool run_block(void (*thunk)(void*), void* context) {
         if (standing.stuck) {
             report_stuck_warp_operation(*standing.stuck);
             set_error(error_launch_failure, true);
-            return false;
+            return BlockEnd::abandoned;
         }
-        if (!standing.at_barrier) return true;
+        if (!standing.at_barrier) return BlockEnd::finished;
         check_barrier(standing);
+        if (standing.at_grid_barrier == standing.at_barrier) return BlockEnd::at_grid_barrier;
+        if (standing.at_grid_barrier) {  // some wait for threads that wait for the other blocks
+            set_error(error_launch_failure, true);
+            return BlockEnd::abandoned;
+        }
         pass_barrier(standing);
     }
-    return false;
+    return BlockEnd::abandoned;
+}
+
+void number_threads(Index3 block) {
+    for (uint32_t i = 0; i < threads.size(); ++i) {
+        threads[i].linear = i;
+        threads[i].lane = i % warp_lanes;
+        threads[i].warp = i / warp_lanes;
+        threads[i].index = {i % block.x, i / block.x % block.y, i / block.x / block.y};
+    }
+}
+
+// Bytes of the stack of a thread that waits.
+size_t used_stack(const Thread& thread) {
+    if (thread.state == ThreadState::finished) return 0;
+    return stack_top(thread.stack_low) - reinterpret_cast<Address>(thread.stack_pointer);
+}
+
+void free_all_stacks(size_t count) {
+    free_stacks.clear();
+    for (size_t i = count; i-- > 0;) free_stacks.push_back(stacks_low + i * stack_bytes);
+}
+
+}  // namespace
+
+void prepare_threads(Index3 block) {
+    size_t count = size_t{block.x} * block.y * block.z;
+    if (!stacks_low) {
+        constexpr size_t most_threads = 1024;
+        stacks_low = map_stacks(most_threads, stack_bytes);
+        stacks_size = most_threads * stack_bytes;
+    }
+    free_all_stacks(count);
+    threads.resize(count);
+    number_threads(block);
+}
+
+BlockEnd run_block(void (*thunk)(void*), void* context) {
+    thunk_of_launch = thunk;
+    context_of_launch = context;
+    abandoned = false;
+    current_block.barrier_epoch = 1;
+    for (Thread& thread : threads) reset_thread(thread);
+    return run_threads();
+}
+
+BlockEnd resume_block() {
+    abandoned = false;
+    current_block.barrier_epoch = 1;
+    for (Thread& thread : threads) {
+        if (thread.state == ThreadState::at_barrier) thread.state = ThreadState::ready;
+    }
+    return run_threads();
+}
+
+WaitingThreads put_threads_aside() {
+    WaitingThreads waiting;
+    size_t bytes = 0;
+    for (const Thread& thread : threads) bytes += used_stack(thread);
+    waiting.stacks.reserve(bytes);
+    for (Thread& thread : threads) {
+        auto* low = static_cast<const char*>(thread.stack_pointer);
+        waiting.stacks.insert(waiting.stacks.end(), low, low + used_stack(thread));
+        give_trace_back(thread);  // it is empty: all traces of the block have been merged
+    }
+    const size_t count = threads.size();
+    waiting.threads.swap(threads);
+    threads.resize(count);
+    number_threads(current_launch->block);
+    free_all_stacks(count);
+    return waiting;
+}
+
+void bring_threads_back(WaitingThreads& waiting) {
+    threads.swap(waiting.threads);
+    waiting.threads.clear();
+    free_stacks.clear();  // no thread starts any more
+    const char* from = waiting.stacks.data();
+    for (Thread& thread : threads) {
+        std::memcpy(thread.stack_pointer, from, used_stack(thread));
+        from += used_stack(thread);
+        if (thread.state != ThreadState::finished) take_trace(thread);
+    }
+    waiting.stacks.clear();
 }
 
 void wait_as(ThreadState state, Address pc) {

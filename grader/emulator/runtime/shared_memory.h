@@ -3,6 +3,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "core.h"
 
@@ -19,5 +20,14 @@ void initialise_shared_memory();
 void open_dynamic_shared(std::size_t bytes);  // of the launch that begins
 void note_shared_use(std::uint32_t offset);   // for static_shared of the report
 std::size_t used_static_shared();             // bytes of the variables noted since the launch began
+
+// What a block that waits at the grid's barrier has in shared memory, and which bytes it has stored.
+struct SharedContent {
+    std::vector<char> bytes;
+    std::vector<std::uint8_t> stored;  // of each four bytes a bit for each
+};
+SharedContent keep_shared();
+// After observe_block_begin. What was stored counts as stored in the block before all it does now.
+void bring_shared_back(const SharedContent& content);
 
 }  // namespace warpgrade

@@ -54,6 +54,9 @@ void __syncthreads(int line = __builtin_LINE());
 int __syncthreads_count(int predicate, int line = __builtin_LINE());
 int __syncthreads_and(int predicate, int line = __builtin_LINE());
 int __syncthreads_or(int predicate, int line = __builtin_LINE());
+// Waits for all threads of a cooperative launch; whether the launch is one.
+void warpgrade_grid_sync(int line);
+bool warpgrade_grid_is_valid();
 void __syncwarp(unsigned mask = 0xffffffffu);
 
 enum warpgrade_operation {

@@ -2,9 +2,14 @@
 //
 //     namespace warpgrade_absent { ::warpgrade::Absent silu(::warpgrade::Absent, ...); }
 //     using namespace warpgrade_absent;
-//     extern "C" { extern const char warpgrade_signature_silu[...verdict(0, silu)]; ... }
+//     struct warpgrade_named_silu { ... };
+//     extern "C" { extern const char warpgrade_signature_silu[...of<...>(...verdict(0, silu))]; ... }
 //
 // The name then always means something, and the size of the array tells the build what.
+//
+// Where it means several functions, the language can't say which of them is the extern "C" one: the
+// type of a function doesn't tell. Its symbol does. So each function that could be the entry leaves
+// an overload_mark in the object, and the mark's own symbol has the function's in it (objects.py).
 #ifndef WARPGRADE_SIGNATURE_H
 #define WARPGRADE_SIGNATURE_H
 
@@ -18,6 +23,7 @@ struct Absent;
 // The sizes; glue.py knows them too.
 constexpr size_t signature_right = 1;
 constexpr size_t signature_other = 2;       // no function there, or one that isn't void
+constexpr size_t signature_overloaded = 3;  // several functions: the marks tell
 constexpr size_t signature_count = 64;      // + the number of arguments it takes
 constexpr size_t signature_argument = 128;  // + the first argument that is wrong, from 0
 
@@ -69,6 +75,48 @@ struct signature {
             return signature_other;
     }
 };
+
+// A function that could be the entry, by its type.
+template <auto function>
+[[gnu::used]] inline const char overload_mark = 0;
+
+// The types of functions that could be the entry, each tried: `Done` are the parameters chosen.
+template <class Named, class... Done>
+constexpr size_t mark_overloads(types<Done...>, types<>) {
+    return Named::template mark<void (*)(Done...)>(0);
+}
+template <class Named, class... Done, class E, class... Rest>
+constexpr size_t mark_overloads(types<Done...>, types<E, Rest...>) {
+    return mark_overloads<Named>(types<Done..., E>(), types<Rest...>());
+}
+template <class Named, class... Done, class T, class... Rest>
+constexpr size_t mark_overloads(types<Done...>, types<pointer_to<T>, Rest...>) {
+    using Left = types<Rest...>;
+    size_t found = mark_overloads<Named>(types<Done..., T*>(), Left()) +
+                   mark_overloads<Named>(types<Done..., const T*>(), Left());
+    if constexpr (std::is_same_v<T, long long>) {
+        found += mark_overloads<Named>(types<Done..., long*>(), Left()) +
+                 mark_overloads<Named>(types<Done..., const long*>(), Left());
+    }
+    return found;
+}
+
+// Can be called with the name of one function, whatever its type, and not with that of several.
+struct OneFunction {
+    template <class R, class... G>
+    static constexpr bool takes(R (*)(G...));
+    template <class R, class... G>
+    static constexpr bool takes(R (*)(G..., ...));
+    static constexpr bool takes(Absent (*)(Absent, ...));
+};
+
+// The verdict on what a name means: `one` where it means one function (see signature).
+template <class Named, class... E>
+constexpr size_t verdict_of(size_t one) {
+    if (Named::template is_one<OneFunction>(0)) return one;
+    mark_overloads<Named>(types<>(), types<E...>());
+    return signature_overloaded;
+}
 
 }  // namespace warpgrade
 

@@ -13,7 +13,7 @@ namespace warpgrade::executor {
 namespace {
 
 constexpr std::uint32_t magic = 0x58454757;  // "WGEX"
-constexpr std::uint32_t version = 1, counters = 1, fresh_variables = 2, backwards = 4;
+constexpr std::uint32_t version = 2, counters = 1, fresh_variables = 2, backwards = 4;
 constexpr unsigned order_shift = 8;  // of the seed that draws the order of blocks
 constexpr std::uint32_t host = ~std::uint32_t{0};  // as a buffer: memory that is no kernel's
 
@@ -55,6 +55,7 @@ struct Step {
     std::vector<Relocation> pointers;
     Index3 grid, block;
     std::size_t shared;
+    bool cooperative;
 };
 
 struct Variable {
@@ -118,6 +119,7 @@ Step read_step(Reader& reader) {
             step.grid = read_index(reader);
             step.block = read_index(reader);
             step.shared = reader.value<std::uint64_t>();
+            step.cooperative = reader.value<std::uint32_t>() != 0;
             step.data = reader.bytes();
             step.pointers = read_relocations(reader);
             break;
@@ -249,7 +251,7 @@ struct Steps::Content {
         if (step.data.size() > sizeof parameters) throw BadDocument("too many parameters");
         std::memcpy(parameters, step.data.data(), step.data.size());
         work::launch({kernel.function, kernel.thunk, kernel.name.c_str(), step.grid, step.block,
-                      step.shared, parameters, step.data.size(), 0},
+                      step.shared, parameters, step.data.size(), 0, step.cooperative},
                      nullptr);
     }
 
