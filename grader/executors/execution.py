@@ -5,7 +5,7 @@ The worker's side is worker/ttir/plans.py.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import pydantic
@@ -30,9 +30,9 @@ class Manner:
     without: frozenset[int] = frozenset()
     configuration: int | None = None
 
-    def steps(self, plan: Plan) -> tuple[Step, ...]:
+    def steps(self, plan: Plan, passed_over: Collection[str] = ()) -> tuple[Step, ...]:
         """The steps of a plan that are done."""
-        return configurations.steps(plan, self.call, self.configuration, self.without)
+        return configurations.steps(plan, self.call, self.configuration, self.without, passed_over)
 
 
 @dataclass(frozen=True)
