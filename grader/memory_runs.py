@@ -3,7 +3,7 @@
     the spec's case     with every launch, and again without those that change nothing of the result
     a size beside it    drawn by the grader's seed, of the same divisibility: it has to hold the
                         bounds too, so that nothing is won by knowing the spec's case
-    configurations      of a tuned kernel: a GPU's clock may choose any of them
+    configurations      of a tuned kernel: a GPU's clock may choose any of them that it has room for
 
 The runs of a language are made by `TritonRuns` and `NativeRuns`; `measure` is the same for both.
 """
@@ -54,6 +54,10 @@ class Runs(ABC):
     def is_right_without(self, case: Case, places: Collection[int]) -> bool:
         """Whether the last plan's result is right if some of its launches are left out."""
 
+    def standing(self) -> Collection[int]:
+        """The last plan's configurations that a GPU may choose, by number, as far as is known."""
+        return ()
+
 
 class TritonRuns(Runs):
     """Runs of Triton kernels in the executor of TTIR. `lines` are those of the source."""
@@ -76,7 +80,30 @@ class TritonRuns(Runs):
     def evidence(
         self, case: Case, without: Collection[int] = (), configuration: int | None = None
     ) -> MemoryEvidence:
-        """What a run shows, and one at larger sizes where the spec bounds what grows."""
+        """What a run shows, and one at larger sizes where the spec bounds what grows.
+
+        What costs points is shown by a configuration that the compilers have room for, or
+        `standing` lacks it from then on.
+        """
+        seen = self._evidence(case, without, configuration)
+        for _ in range(configurations.MAX_TRIED):
+            is_fine = seen.status is Status.passed and not memory.shortfalls(
+                seen, self.task.variant
+            )
+            if is_fine or not self._runner.learns_what_is_passed_over():
+                break
+            if configuration is not None and configuration not in self.standing():
+                break
+            seen = self._evidence(case, without, configuration)
+        return seen
+
+    def standing(self) -> Collection[int]:
+        """The last plan's configurations that a GPU may choose, by number, as far as is known."""
+        return self._runner.standing()
+
+    def _evidence(
+        self, case: Case, without: Collection[int], configuration: int | None
+    ) -> MemoryEvidence:
         block = self.task.variant.memory
         wave = block.wave_bytes.programs if block.wave_bytes is not None else 0
         report = self._runner.measure(case, wave, without, configuration)
@@ -143,16 +170,20 @@ def measure(runs: Runs, seed: int) -> MemoryEvidence:
     if first.status is not Status.passed:
         return first
     names = configurations.names_of(runs.plan)
-    further = [
-        replace(runs.evidence(case, without, number), run=configurations.label(number, names))
-        for number in range(len(names[:MOST_CONFIGURATIONS]))
-    ]
+    further: list[MemoryEvidence] = []
+    for number in runs.standing():
+        if len(further) == MOST_CONFIGURATIONS:
+            break
+        seen = runs.evidence(case, without, number)
+        if number in runs.standing():
+            further.append(replace(seen, run=configurations.label(number, names)))
+    note = _of_configurations(len(names), len(further), len(names) - len(runs.standing()))
     beside = case_beside(runs.task, case)
     if beside is not None:
         sizes = " ".join(f"{name}={value}" for name, value in beside.sizes)
         other = replace(_contributing(runs, beside)[0], run=f"{BESIDE} ({sizes})")
         further.insert(0, other)
-    return _joined(first, further, runs.task.variant, len(names))
+    return _joined(first, further, runs.task.variant, note)
 
 
 def case_beside(task: Task, case: Case) -> Case | None:
@@ -201,7 +232,7 @@ def _contributing(runs: Runs, case: Case) -> tuple[MemoryEvidence, frozenset[int
 
 
 def _joined(
-    first: MemoryEvidence, further: Sequence[MemoryEvidence], variant: Variant, tuned: int
+    first: MemoryEvidence, further: Sequence[MemoryEvidence], variant: Variant, note: str
 ) -> MemoryEvidence:
     """One evidence of all runs. One that failed decides; of the others the worst are kept."""
     failed = next((each for each in further if each.status is not Status.passed), None)
@@ -213,10 +244,16 @@ def _joined(
         if each.run.startswith(BESIDE) or (is_missed and len(kept) < _KEPT):
             kept.append(each if is_missed else replace(each, lines=()))
     notes = [f"It is the same with {each.run}." for each in kept[:1] if each.lines == ()]
-    if tuned:
-        counted = min(tuned, MOST_CONFIGURATIONS)
-        notes.append(f"Of {tuned} configurations {counted} were measured; the worst counts.")
+    if note:
+        notes.append(note)
     return replace(first, notes=(*first.notes, *notes), further=tuple(kept))
+
+
+def _of_configurations(count: int, measured: int, passed_over: int) -> str:
+    """How many of a tuned kernel's configurations were measured; "" where nothing is tuned."""
+    left_out = f", {passed_over} don't compile for the GPU" if passed_over else ""
+    told = f"Of {count} configurations {measured} were measured{left_out}; the worst counts."
+    return told if count else ""
 
 
 def _grown(case: Case, names: Collection[str]) -> Case:

@@ -103,7 +103,8 @@ _NAMED = (
     "-> decltype(One::takes(::{entry}), true) {{ return true; }} "
     "template <class One> static constexpr bool is_one(long) {{ return false; }} "
     "template <class F> static constexpr auto mark(int) -> decltype(static_cast<F>(::{entry}), "
-    "::std::size_t()) {{ return &::warpgrade::overload_mark<static_cast<F>(::{entry})> != nullptr; }} "
+    "::std::size_t()) {{ return &::warpgrade::overload_mark<static_cast<F>(::{entry})> "
+    "!= nullptr; }} "
     "template <class F> static constexpr ::std::size_t mark(long) {{ return 0; }} }};"
 )
 

@@ -3,6 +3,9 @@
 A GPU's clock decides which one runs there; without one each of them has to be right. A
 configuration has a number, and stands in for the one that the planner chose: in a tuning with fewer
 configurations they begin again at the first.
+
+What doesn't compile for the GPU is no choice there: Triton's tuner passes it over. Such kernels are
+given as `passed_over`, by key_of; what stands in for one of them is the configuration after it.
 """
 
 from __future__ import annotations
@@ -24,6 +27,27 @@ def names_of(plan: Plan) -> list[str]:
 
     'BLOCK=64 num_warps=8': what differs between its configurations.
     """
+    return words_of(_longest(plan))
+
+
+def standing(plan: Plan, passed_over: Collection[str]) -> list[int]:
+    """The numbers of those configurations that a GPU has a choice of."""
+    longest = _longest(plan)
+    return [number for number, each in enumerate(longest) if key_of(each) not in passed_over]
+
+
+def tunings(plan: Plan) -> dict[int, tuple[Specialisation, ...]]:
+    """The configurations that a kernel was tuned among, by the kernel's number in the plan."""
+    tried: dict[tuple[int, str], dict[int, Specialisation]] = {}
+    for step in (each for call in plan.calls for each in call):
+        if isinstance(step, Launch) and step.trial >= 0:
+            kernel = _kernel(plan, step)
+            tried.setdefault((step.trial, kernel.function), {})[step.specialisation] = kernel
+    return {number: tuple(each.values()) for each in tried.values() for number in each}
+
+
+def _longest(plan: Plan) -> list[Specialisation]:
+    """The configurations of the first call's longest tuning; [] where nothing is tuned."""
     longest: list[Specialisation] = []
     trials: list[Launch] = []
     for step in plan.calls[0]:
@@ -39,24 +63,15 @@ def names_of(plan: Plan) -> list[str]:
         same = [made for each in trials if (made := _kernel(plan, each)).function == function]
         longest = max(longest, same, key=len)
         trials = []
-    return _names(longest) if len(longest) > 1 else []
-
-
-def fitting(plan: Plan) -> set[str]:
-    """The configurations that a planner has compiled to see whether a GPU can hold them.
-
-    That is the first of each tuning, by tuned.key_of. Other planners take the planner's word: what
-    doesn't fit all the same fails when it becomes a cubin.
-    """
-    first: dict[int, Specialisation] = {}
-    for step in (each for call in plan.calls for each in call):
-        if isinstance(step, Launch) and step.trial >= 0:
-            first.setdefault(step.trial, _kernel(plan, step))
-    return {tuned.key_of(vars(each)) for each in first.values()}
+    return longest if len(longest) > 1 else []
 
 
 def steps(
-    plan: Plan, call: int = 0, number: int | None = None, without: Collection[int] = ()
+    plan: Plan,
+    call: int = 0,
+    number: int | None = None,
+    without: Collection[int] = (),
+    passed_over: Collection[str] = (),
 ) -> tuple[Step, ...]:
     """The steps of a call without the trials, each tuned launch in the configuration `number`.
 
@@ -75,7 +90,11 @@ def steps(
         if isinstance(step, Launch):
             function = _kernel(plan, step).function
             same = [each for each in trials if _kernel(plan, each).function == function]
-            chosen = step if number is None or not same else same[number % len(same)]
+            if number is not None and same:
+                begin = number % len(same)
+                turned = same[begin:] + same[:begin]
+                taken = (each for each in turned if not _is_any(plan, each, passed_over))
+                chosen = next(taken, turned[0])
             trials = []
         if place not in without:
             kept.append(chosen)
@@ -94,11 +113,23 @@ def label(number: int, names: Sequence[str]) -> str:
     return f"configuration {number + 1} of {len(names)}{name}"
 
 
+def key_of(kernel: Specialisation) -> str:
+    """A kernel's name among those that are passed over."""
+    return tuned.key_of(vars(kernel))
+
+
+def _is_any(plan: Plan, launch: Launch, keys: Collection[str]) -> bool:
+    return bool(keys) and key_of(_kernel(plan, launch)) in keys
+
+
 def _kernel(plan: Plan, launch: Launch) -> Specialisation:
     return plan.specialisations[launch.specialisation]
 
 
-def _names(kernels: Sequence[Specialisation]) -> list[str]:
+def words_of(kernels: Sequence[Specialisation]) -> list[str]:
+    """Each configuration by what differs between them."""
+    if not kernels:
+        return []
     values = [{**each.constants, **each.options} for each in kernels]
     keys = dict.fromkeys(key for each in values for key in each)
     differing = [key for key in keys if any(each.get(key) != values[0].get(key) for each in values)]

@@ -5,7 +5,7 @@ The worker's side is worker/ttir/plans.py.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import pydantic
@@ -36,9 +36,9 @@ class Manner:
     in_ieee: bool = False
     order: Order | None = None
 
-    def steps(self, plan: Plan) -> tuple[Step, ...]:
+    def steps(self, plan: Plan, passed_over: Collection[str] = ()) -> tuple[Step, ...]:
         """The steps of a plan that are done."""
-        steps = configurations.steps(plan, self.call, self.configuration, self.without)
+        steps = configurations.steps(plan, self.call, self.configuration, self.without, passed_over)
         return reorder(steps, memory_waits=False) if self.reordered else steps
 
 

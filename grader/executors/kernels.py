@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from grader import hostile
-from grader.executors import kept
+from grader.executors import configurations, kept
 from grader.executors.kept import KeptBuilds
 from grader.executors.layouts import LayoutCompiler, Layouts
 from grader.plan import Specialisation
@@ -116,6 +116,8 @@ class Kernels:
     folder: Path
     kept: KeptBuilds | None = None
     budget: Budget = field(default_factory=lambda: Budget(COMPILE_SECONDS))
+    # Refusals over which Triton's autotuner passes, by tuned.key_of, in the order of their finding.
+    passed_over: dict[str, Failure] = field(default_factory=dict)
     _frontend: Worker | None = None
     _layouts: LayoutCompiler = field(init=False)
     _translated: dict[str, Kernel | Failure] = field(default_factory=dict)
@@ -124,6 +126,7 @@ class Kernels:
     _covered: set[str] = field(default_factory=set)  # what of them the backend has met
     _files: dict[str, str] = field(default_factory=dict)  # digests by name
     _put: list[str] = field(default_factory=list)  # keys of what this run has kept
+    _cubins: set[str] = field(default_factory=set)  # keys of what has become one in this run
 
     def __post_init__(self) -> None:
         self._layouts = LayoutCompiler(self.spawn, self.kept)
@@ -139,6 +142,8 @@ class Kernels:
         made = self._translated[key]
         if isinstance(made, Kernel):
             self._note(wanted, made)
+        else:
+            self._note_refusal(wanted, made)
         return made
 
     def layouts(
@@ -194,17 +199,20 @@ class Kernels:
         launches, which Triton makes constants too, each once and not in every combination.
         """
         self._choose()
-        if not self._waiting:
-            return []
-        # For the GPU alignment matters: what can be loaded ahead of time, and into what.
-        texts = [(each, kernel, self._text_of(each)) for each, kernel in self._waiting.values()]
+        waiting = [*self._waiting.values()]
         self._assembled.update(self._waiting)
         self._waiting.clear()
+        return self._begin(waiting)
+
+    def _begin(self, wanted: Sequence[tuple[Specialisation, Kernel]]) -> list[PendingAssembly]:
+        """Ask backends for the cubins of these, but for what is known to become one."""
+        # For the GPU alignment matters: what can be loaded ahead of time, and into what.
+        texts = [(each, kernel, self._text_of(each)) for each, kernel in wanted]
         asked = []
         for each, kernel, text in texts:
             ttir = (text if isinstance(text, Kernel) else kernel).ttir
             key = _of_backend(ttir, each.options)
-            if self.kept is None or self.kept.get(key) is None:
+            if key not in self._cubins and (self.kept is None or self.kept.get(key) is None):
                 asked.append(({"ttir": ttir, "options": each.options}, (each, kernel), key))
         shares = min(len(os.sched_getaffinity(0)), MOST_BACKENDS, len(asked))
         return [self._begun(asked[share::shares]) for share in range(shares)]
@@ -218,11 +226,45 @@ class Kernels:
         ended = worker.post(Operation.assemble, document=document)
         return PendingAssembly(worker, kernels, keys, self.budget, ended)
 
-    def keep(self, pending: PendingAssembly, answers: Sequence[dict[str, Any]]) -> None:
-        """Keep that these have become cubins, for runs to come, and what was told of each."""
-        for key, told in zip(pending.keys, answers, strict=True):
-            self._keep(key, "")
-            self._layouts.learn(key, told.get("layouts"))
+    def settled(
+        self, pending: PendingAssembly
+    ) -> list[tuple[Specialisation, Kernel, Failure]] | None:
+        """Wait for an assembly: what the backend refuses of it, where it says something sensible.
+
+        That others have become cubins is kept, for runs to come, and what was told of each.
+        """
+        answer = pending.wait()
+        told = {} if isinstance(answer, Death) else hostile.fields(answer)
+        answers = hostile.dicts(told.get("kernels"))
+        if len(answers) != len(pending.kernels):
+            return None
+        refused = []
+        for each, (wanted, kernel), key in zip(answers, pending.kernels, pending.keys, strict=True):
+            if isinstance(error := each.get("error"), dict):
+                failure = Failure(None, hostile.one_line(hostile.text(error, "message")), error)
+                self._note_refusal(wanted, failure)
+                refused.append((wanted, kernel, failure))
+            else:
+                self._cubins.add(key)
+                self._keep(key, "")
+                self._layouts.learn(key, each.get("layouts"))
+        return refused
+
+    def is_passed_over(self, wanted: Specialisation) -> bool:
+        """Whether Triton's autotuner passes over a kernel, if the compilers say so.
+
+        They are asked now, about exactly this kernel.
+        """
+        key = configurations.key_of(wanted)
+        if key not in self.passed_over and self.budget.seconds > 0:
+            made = self.translate(wanted)
+            for pending in self._begin([(wanted, made)]) if isinstance(made, Kernel) else ():
+                self.settled(pending)
+        return key in self.passed_over
+
+    def _note_refusal(self, wanted: Specialisation, failure: Failure) -> None:
+        if failure.fields.get("autotuner_skips") is True:
+            self.passed_over.setdefault(configurations.key_of(wanted), failure)
 
     def again(self, pending: PendingAssembly) -> None:
         """Put kernels that got no answer in line once more."""

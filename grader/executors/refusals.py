@@ -8,9 +8,12 @@ from typing import Any
 from grader import hostile
 from grader.cases import Case
 from grader.compare import Verdict
+from grader.executors.kernels import Failure
 from grader.plan import Violation
 from grader.runner import MAX_DETAIL, CaseResult, hint_of_compiler
 from grader.status import Status
+
+MOST_NAMED = 16  # configurations, in one message
 
 
 def from_executor(case: Case, fields: Mapping[str, Any]) -> CaseResult:
@@ -28,6 +31,14 @@ def from_violation(case: Case, broken: Violation) -> CaseResult:
     """Which rule a plan breaks, and what to do instead."""
     verdict = Verdict(Status.policy_violation, f"{broken.what} (rule: {broken.rule}).", "computed")
     return CaseResult(case, verdict, broken.line or None, "", "worker", broken.instead)
+
+
+def of_configurations(case: Case | None, refused: Mapping[str, Failure]) -> CaseResult:
+    """That no configuration of a tuned kernel compiles; `refused` says of each why it doesn't."""
+    told = [f"{name}: {failure.message}" for name, failure in refused.items()]
+    more = f"; and {len(told) - MOST_NAMED} more" if len(told) > MOST_NAMED else ""
+    what = f"no configuration compiles for the GPU: {'; '.join(told[:MOST_NAMED])}{more}."
+    return of_compiler(case, what, next(iter(refused.values())).fields)
 
 
 def of_compiler(case: Case | None, what: str, fields: Mapping[str, Any]) -> CaseResult:

@@ -8,10 +8,10 @@ submission's text. What the planner says is a plan, which is held to the rules b
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from grader import hostile, plan, triton_memory, triton_report
 from grader.arena import Placed
@@ -23,11 +23,11 @@ from grader.executors.kept import KeptBuilds
 from grader.executors.kernels import Failure, Kernel, Kernels, PendingAssembly, facts
 from grader.executors.planners import REORDERED, SECOND_CALL, notes_of
 from grader.executors.triton_planner import TritonPlanner
-from grader.plan import Plan
+from grader.plan import Plan, Specialisation
 from grader.runner import CaseResult, Compiled, Runner
 from grader.sandbox import Sandbox
 from grader.status import Status
-from grader.supervision import Death, Limits, Worker
+from grader.supervision import Cause, Death, Limits, Worker
 from grader.task import Task
 from grader.worker.protocol import Argument, Code, Operation, Reply
 
@@ -36,6 +36,7 @@ _IN_IEEE = (
     "tl.dot rounds float32 inputs to TF32, 10 bits of mantissa, unless it gets "
     'input_precision="ieee". With that this case is right.'
 )
+_Shown = TypeVar("_Shown")
 _RANK = {status: rank for rank, status in enumerate(Status)}  # in the order of precedence
 
 
@@ -56,6 +57,7 @@ class PlannedTritonRunner(Runner):
         """
         super().__init__(sandbox, task, path, watched)
         rules = task.rules
+        self._kernels = Kernels(self._spawn_compiler, path.parent, kept)
         lifted = not watched or "torch" in rules.lifted
         self._planner = TritonPlanner(
             lambda: self._spawn_role("planner", self._limits),
@@ -63,8 +65,8 @@ class PlannedTritonRunner(Runner):
             plan.Allowed(frozenset({"*"}) if lifted else rules.torch, task.exercise.moves_data),
             plan.Limits(device_bytes=self._limits.memory_bytes),
             explain=self,
+            passed_over=self._kernels.passed_over,
         )
-        self._kernels = Kernels(self._spawn_compiler, path.parent, kept)
         self._known: set[str] = set()  # kernels that the executor at hand has
         self.plan: Plan | None = None  # of the last run
         self._repeats_plan = False  # whether the next run takes that plan
@@ -72,6 +74,9 @@ class PlannedTritonRunner(Runner):
         self._configuration: int | None = None  # of the last run, where its kernels are tuned
         self._names: list[str] = []  # of the configurations there were
         self._suspect: int | None = None  # the first configuration with which a run has failed
+        self._known_passed_over = 0  # configurations, when a run was last asked about
+        self._ran_tuned: list[Specialisation] = []  # kernels of the last run that are tuned
+        self._among: dict[str, tuple[Specialisation, ...]] = {}  # configurations, by each one's key
         self._tuned: set[str] = set()  # dtypes of which a case ran with every configuration
         self._launched: dict[str, Case] = {}  # the first case that launched each kernel
         self._met: set[str] = set()  # sets of constants, dtypes and options that were launched
@@ -100,21 +105,54 @@ class PlannedTritonRunner(Runner):
         """Run one case; where kernels are tuned, with the configuration that falls to it.
 
         A dtype's first case runs with every configuration. Once one has failed, all cases that
-        follow run with that one, so that they show the same. Raises as Runner.run does.
+        follow run with that one, so that they show the same. One that fails counts only where a GPU
+        has room for it. Raises as Runner.run does.
         """
-        self._configuration = None
-        result = self._in_other_orders(case, super().run(case))
-        if self._configuration is None:  # nothing was executed, or nothing is tuned
-            return self._with_other_ways(case, result) if result.verdict.passed else result
-        if result.verdict.passed and case.dtype not in self._tuned:
-            self._tuned.add(case.dtype)
-            result = self._with_others(case, result)
-        if result.verdict.passed:
-            return self._with_other_ways(case, result)
+        with_every = case.dtype not in self._tuned
+        result = self._settled(lambda: self._run_configured(case, with_every))
+        if result.verdict.passed or self._configuration is None:
+            return result
         self._suspect = self._configuration
         label = configurations.label(self._configuration, self._names)
         verdict = replace(result.verdict, what=f"{result.verdict.what} It ran with {label}.")
         return replace(result, verdict=verdict)
+
+    def _settled(self, work: Callable[[], _Shown]) -> _Shown:
+        """What a piece of work shows without configurations that Triton's tuner passes over.
+
+        Which those are is known once a compiler was asked, so it is begun again after a failure.
+        """
+        shown = work()
+        for _ in range(configurations.MAX_TRIED):
+            failed = isinstance(shown, CaseResult) and not shown.verdict.passed
+            if not failed or not self.learns_what_is_passed_over():
+                break
+            shown = work()
+        return shown
+
+    def learns_what_is_passed_over(self) -> bool:
+        """Ask the compilers for the last run's tuned kernels: whether a tuner passes over one.
+
+        False where there is no news, so that the run would be the same if it were repeated.
+        """
+        before, self._known_passed_over = self._known_passed_over, len(self._kernels.passed_over)
+        if before == self._known_passed_over:
+            for each in self._ran_tuned:
+                self._kernels.is_passed_over(each)
+            self._known_passed_over = len(self._kernels.passed_over)
+        return before < self._known_passed_over
+
+    def standing(self) -> list[int]:
+        """The last plan's configurations, by number, that nothing is known to keep from a GPU."""
+        return configurations.standing(self.plan, self._kernels.passed_over)
+
+    def _run_configured(self, case: Case, with_every: bool) -> CaseResult:
+        self._configuration = None
+        result = self._in_other_orders(case, super().run(case))
+        if with_every and result.verdict.passed and self._configuration is not None:
+            self._tuned.add(case.dtype)
+            result = self._with_others(case, result)
+        return self._with_other_ways(case, result) if result.verdict.passed else result
 
     def measure(
         self,
@@ -134,11 +172,15 @@ class PlannedTritonRunner(Runner):
         manner = Manner(
             counts=True, wave=wave, without=frozenset(without), configuration=configuration
         )
-        try:
+
+        def measured() -> triton_report.Report | CaseResult:
             result = self._run_with(case, manner)
+            return reports[-1] if result.verdict.passed and reports else result
+
+        try:
+            return self._settled(measured)
         finally:
             self._on_report = None
-        return reports[-1] if result.verdict.passed and reports else result
 
     def is_right_without(self, case: Case, places: Collection[int]) -> bool:
         """Whether the last run's plan, without some of its launches, gives the right result."""
@@ -174,13 +216,15 @@ class PlannedTritonRunner(Runner):
         Of streams that don't wait for each other either may be first. Where the exercise is about
         moving data, what PyTorch copies is not to be all that moves it.
         """
-        steps = Manner(configuration=self._configuration).steps(self.plan)
+        manner = Manner(configuration=self._configuration)
+        steps = manner.steps(self.plan, self._kernels.passed_over)
         if len(plan.streams(steps)) > 1 and plan.reorder(steps, memory_waits=False) != steps:
             manner = Manner(configuration=self._configuration, reordered=True, races=False)
             other = self._with_plan(case, manner)
             if not other.verdict.passed:
                 what = REORDERED + other.verdict.what
                 return replace(other, verdict=Verdict(Status.data_race, what, "streams"))
+        self._configuration = None  # a second call runs with the planner's
         result = self._with_second_call(case, result)
         judged = plan.copies_to_arguments(self.plan) and self._planner.judges_copies
         if result.verdict.passed and judged:
@@ -208,7 +252,7 @@ class PlannedTritonRunner(Runner):
     def _with_others(self, case: Case, result: CaseResult) -> CaseResult:
         """A case that passed, run with the other configurations: the first result that fails."""
         done = self._configuration
-        for number in range(min(len(self._names), configurations.MAX_TRIED)):
+        for number in self.standing()[: configurations.MAX_TRIED]:
             if number == done or not result.verdict.passed:
                 continue
             self._configuration = number
@@ -261,23 +305,20 @@ class PlannedTritonRunner(Runner):
         return self._load_failure
 
     def _ask(self, case: Case, arguments: Sequence[Argument]) -> Reply | Death | CaseResult:
+        self._ran_tuned = []
         planned = self.plan if self._repeats_plan else self._planner.planned(case, arguments)
         if isinstance(planned, CaseResult):
             return planned
         self.plan = planned
         manner = self._manner or Manner(configuration=self._configured(case, planned))
-        steps = manner.steps(planned)
-        kernels: dict[int, Kernel] = {}
-        for number in launched(steps):
-            kernel = self._kernels.translate(planned.specialisations[number])
-            if isinstance(kernel, Failure):
-                return self._from_compiler(case, kernel)
-            if kernel.name not in self._launched:
-                self._note_first(case, kernel, planned.specialisations[number])
-            self._rounds_to_tf32 |= kernel.rounds_to_tf32
-            kernels[number] = kernel.in_ieee() if manner.in_ieee else kernel
+        steps = manner.steps(planned, self._kernels.passed_over)
+        kernels = self._translated(case, planned, launched(steps))
+        if isinstance(kernels, CaseResult):
+            return kernels
         # Only what is counted depends on how the kernel is compiled.
         layouts = self._kernels.layouts(planned.specialisations, kernels) if manner.counts else {}
+        if manner.in_ieee:
+            kernels = {number: each.in_ieee() for number, each in kernels.items()}
         new = {each.name: each.ttir for each in kernels.values() if each.name not in self._known}
         execution = Execution(
             buffers=planned.buffers,
@@ -300,7 +341,43 @@ class PlannedTritonRunner(Runner):
             self._known.update(new)
         return answer
 
-    def _note_first(self, case: Case, kernel: Kernel, wanted: plan.Specialisation) -> None:
+    def _translated(
+        self, case: Case, planned: Plan, numbers: Sequence[int]
+    ) -> dict[int, Kernel] | CaseResult:
+        """The kernels of a plan that are launched, or why there is one that can't be."""
+        kernels: dict[int, Kernel] = {}
+        tunings = configurations.tunings(planned)
+        for number in numbers:
+            wanted = planned.specialisations[number]
+            kernel = self._kernels.translate(wanted)
+            if (among := tunings.get(number)) is not None:
+                self._ran_tuned.append(wanted)
+                if configurations.key_of(wanted) not in self._among:
+                    self._among.update((configurations.key_of(each), among) for each in among)
+                if (refused := self._passed_over(case, wanted)) is not None:
+                    return refused
+            if isinstance(kernel, Failure):
+                return self._from_compiler(case, kernel)
+            if kernel.name not in self._launched:
+                self._note_first(case, kernel, wanted)
+            self._rounds_to_tf32 |= kernel.rounds_to_tf32
+            kernels[number] = kernel
+        return kernels
+
+    def _passed_over(self, case: Case, wanted: Specialisation) -> CaseResult | None:
+        """What is said of a launch that a tuner passes over and that is in a plan all the same.
+
+        That is because no configuration is left, or because it wasn't known when this was planned.
+        """
+        if configurations.key_of(wanted) not in self._kernels.passed_over:
+            return None
+        among = self._among[configurations.key_of(wanted)]
+        for each in among:  # each would be tried
+            self._kernels.translate(each)
+        self._configuration = None  # the message names them
+        return self._none_left(case, among)
+
+    def _note_first(self, case: Case, kernel: Kernel, wanted: Specialisation) -> None:
         """A kernel that no case has launched before."""
         self._launched[kernel.name] = case
         told = facts(wanted)
@@ -317,9 +394,12 @@ class PlannedTritonRunner(Runner):
         """The configuration that a case is run with; None where its kernels aren't tuned."""
         self._names = configurations.names_of(planned)
         if self._names:
-            mine = configurations.first_for(case, len(self._names))
+            standing = configurations.standing(planned, self._kernels.passed_over)
             suspect = None if self._suspect is None else self._suspect % len(self._names)
-            self._configuration = mine if suspect is None else suspect
+            if suspect in standing:
+                self._configuration = suspect
+            elif standing:
+                self._configuration = standing[configurations.first_for(case, len(standing))]
         return self._configuration
 
     def _answered(self, case: Case, answer: Reply) -> CaseResult | None:
@@ -378,26 +458,38 @@ class PlannedTritonRunner(Runner):
     def compiled(self, pending: Sequence[PendingAssembly]) -> Compiled | None:
         """Wait for a compilation. None when a process of it died or said nothing sensible."""
         started = time.perf_counter()
-        told = [self._assembled(each) for each in pending]
+        told = [self._kernels.settled(each) for each in pending]
+        for each, answer in zip(pending, told, strict=True):
+            if answer is None:
+                self._kernels.again(each)
+        refused = [each for answer in told for each in answer or ()]
+        failures = (self._from_backend(*each) for each in refused)
+        failure = next((each for each in failures if each is not None), None)
         self.times.compiles += time.perf_counter() - started
-        failures = [each for each in told if each is not None and each.failure is not None]
-        return failures[0] if failures else None if None in told else Compiled()
+        return Compiled(failure) if failure or None not in told else None
 
-    def _assembled(self, pending: PendingAssembly) -> Compiled | None:
-        answer = pending.wait()
-        told = {} if isinstance(answer, Death) else hostile.fields(answer)
-        answers = hostile.dicts(told.get("kernels"))
-        if len(answers) != len(pending.kernels):
-            self._kernels.again(pending)
-            return None
-        for each, (_, kernel) in zip(answers, pending.kernels, strict=True):
-            if isinstance(refused := each.get("error"), dict):
-                message = hostile.one_line(hostile.text(refused, "message"))
-                what = f"the kernel runs, but the compiler for the GPU refuses it: {message}"
-                case = self._launched.get(kernel.name)
-                return Compiled(refusals.of_compiler(case, what, refused))
-        self._kernels.keep(pending, answers)
-        return Compiled()
+    def _from_backend(
+        self, wanted: Specialisation, kernel: Kernel, failure: Failure
+    ) -> CaseResult | None:
+        """What it means that the backend refuses a kernel; nothing where a tuner has others."""
+        case = self._launched.get(kernel.name)
+        key = configurations.key_of(wanted)
+        if key in self._kernels.passed_over and (among := self._among.get(key)) is not None:
+            if not all(self._kernels.is_passed_over(each) for each in among):
+                return None
+            return self._none_left(case, among)
+        what = f"the kernel runs, but the compiler for the GPU refuses it: {failure.message}"
+        return refusals.of_compiler(case, what, failure.fields)
+
+    def _none_left(self, case: Case | None, among: Sequence[Specialisation]) -> CaseResult:
+        names = configurations.words_of(among)
+        keys = [configurations.key_of(each) for each in among]
+        refused = {
+            configurations.label(number, names): self._kernels.passed_over[key]
+            for number, key in enumerate(keys)
+            if key in self._kernels.passed_over
+        }
+        return refusals.of_configurations(case, refused)
 
     # --- processes -------------------------------------------------------------------------------
 
@@ -417,7 +509,15 @@ class PlannedTritonRunner(Runner):
 
     def death(self, case: Case, death: Death) -> CaseResult:
         """A planner that ended over a case."""
-        return self._from_death(case, death)
+        result = self._from_death(case, death)
+        if death.cause is not Cause.timed_out:
+            return result
+        what = (
+            f"the launcher took longer than {self._limits.cpu_seconds:g} s of computing "
+            f"({self._limits.wall_seconds:g} s in all); it runs without data."
+        )
+        hint = "Does each loop in it end? Its kernels' loops aren't run there."
+        return replace(result, verdict=Verdict(Status.timed_out, what), hint=hint)
 
     def refusal(self, case: Case, reply: Reply) -> CaseResult:
         """What a planner refused or the submission raised there."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Protocol
 
@@ -19,7 +19,7 @@ from grader import hostile, inputs, plan
 from grader.arena import described
 from grader.cases import Case
 from grader.compare import Verdict
-from grader.executors import configurations, refusals
+from grader.executors import refusals
 from grader.executors.planners import layouts, relies_on_others
 from grader.plan import Allowed, Plan, PlanError
 from grader.runner import CaseResult
@@ -56,8 +56,13 @@ class TritonPlanner:
         allowed: Allowed,
         limits: plan.Limits,
         explain: Explains,
+        passed_over: Collection[str] = (),
     ) -> None:
-        """`allowed` is what the spec allows of the rules on plans, `limits` what a plan may ask."""
+        """`allowed` is what the spec allows of the rules on plans, `limits` what a plan may ask.
+
+        `passed_over` are configurations that tuners can't take on a GPU (see configurations.py).
+        Where it grows, in order, the process is told of it with its next request.
+        """
         self._spawn = spawn
         self._task = task
         self._allowed = allowed
@@ -66,7 +71,8 @@ class TritonPlanner:
         self._worker: Worker | None = None
         self._has_planned = False  # the worker at hand
         self._failure: CaseResult | None = None  # of loading the file
-        self._fitting: set[str] = set()  # configurations that planners have found to fit a GPU
+        self._passed_over = passed_over
+        self._told = 0  # how many of them the worker at hand knows
         self._keeps_state = False  # whether each plan takes a process of its own
         self._begun: set[str] = set()  # dtypes whose first case was planned, or refused
         self._compared: set[str] = set()  # dtypes for which two planners were compared
@@ -92,6 +98,7 @@ class TritonPlanner:
             self._failure = self._explain.loading(worker, count)
             self._worker = worker if self._failure is None else None
             self._has_planned = False
+            self._told = 0
         return self._failure
 
     def expect(self, cases: Sequence[Case]) -> None:
@@ -146,7 +153,6 @@ class TritonPlanner:
         except PlanError as error:
             what = f"its launcher asks for what can't be planned: {hostile.clean(str(error))}."
             return CaseResult(case, Verdict(Status.launch_error, what), observed_by="worker")
-        self._fitting |= configurations.fitting(made)
         return made
 
     def ask_ahead(self, case: Case) -> None:
@@ -157,29 +163,33 @@ class TritonPlanner:
         if self._keeps_state or following.dtype not in self._compared:
             return
         blank = inputs.blank(self._task.exercise, self._task.variant, following)
-        if self._worker.post(Operation.plan, blank.arguments(described(blank.slots))) is None:
+        given = blank.arguments(described(blank.slots))
+        if self._worker.post(Operation.plan, given, document=self._news()) is None:
             self._ahead = following
         else:
             self._worker = None
 
     def _ask(self, arguments: Sequence[Argument]) -> Reply | Death:
-        """A plan; a process's first request tells it which configurations are known to fit."""
-        known = (
-            b"" if self._has_planned else json.dumps({"fitting": sorted(self._fitting)}).encode()
-        )
         self._has_planned = True
-        return self._worker.ask_at_length(Operation.plan, arguments, document=known)
+        return self._worker.ask_at_length(Operation.plan, arguments, document=self._news())
+
+    def _news(self) -> bytes:
+        """What the worker doesn't know yet of configurations that no tuner can take."""
+        news = list(itertools.islice(self._passed_over, self._told, None))
+        self._told += len(news)
+        return json.dumps({"passed_over": news}).encode() if news else b""
 
     def _answer_ahead(self, case: Case) -> Reply | Death | None:
         """The answer for a case that was asked for ahead; None where it wasn't.
 
-        A process that ends over another case has nothing to do with this one.
+        Nor does it count where it was asked without knowing what tuners can't take. A process that
+        ends over another case has nothing to do with this one.
         """
         asked, self._ahead = self._ahead, None
         if asked is None:
             return None
         answer = self._worker.wait_at_length()
-        if asked == case:
+        if asked == case and self._told == len(self._passed_over):
             return answer
         if isinstance(answer, Death):
             self._worker = None

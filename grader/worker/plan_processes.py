@@ -64,7 +64,7 @@ def _planner(message: dict[str, Any], _: list[memory.Buffer]) -> dict[Operation,
         return {}
 
     def plan(request: Request, document: bytes) -> Any:
-        autotuning.take_as_fitting(json.loads(document)["fitting"] if document else ())
+        autotuning.pass_over(json.loads(document)["passed_over"] if document else ())
         return _refusing(lambda: planner.plan(request.arguments))
 
     return {Operation.load: load, Operation.plan: plan}

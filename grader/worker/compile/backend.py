@@ -122,16 +122,6 @@ def build(module: Any, chosen: Any) -> dict:
     }
 
 
-def check_fit(module: Any, chosen: Any) -> None:
-    """Raises what `build` does for a kernel that needs more than the GPU has: in half of its time.
-
-    What a kernel needs is known before PTX is written.
-    """
-    metadata: dict[str, Any] = {}
-    next(stage for stage, _ in _stages(module, chosen, metadata) if stage == "llir")
-    _expect_shared(metadata["shared"])
-
-
 def _stages(module: Any, chosen: Any, metadata: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     """The backend's stages, one after another: name and what it made. `metadata` is filled in.
 
@@ -147,14 +137,11 @@ def _stages(module: Any, chosen: Any, metadata: dict[str, Any]) -> Iterator[tupl
     metadata |= {"target": options.TARGET, **vars(chosen)}
     for stage, compile_stage in stages.items():
         if stage == "ptx":
-            _expect_shared(metadata["shared"])
+            size = metadata["shared"]
+            if size > options.MAX_SHARED_BYTES:
+                raise OutOfResources(size, options.MAX_SHARED_BYTES, "shared memory")
         module = compile_stage(module, metadata)
         yield stage, module
-
-
-def _expect_shared(size: int) -> None:
-    if size > options.MAX_SHARED_BYTES:
-        raise OutOfResources(size, options.MAX_SHARED_BYTES, "shared memory")
 
 
 def too_large(name: str, error: OutOfResources) -> CompileFailure:

@@ -1,6 +1,7 @@
 """Autotuning without times: each configuration is noted as a trial; the first is the fastest.
 
-Triton's Autotuner is real; what it times configurations with is replaced.
+Triton's Autotuner is real; what it times configurations with is replaced. It is told which ones
+don't compile for a GPU: those are noted too, and not taken.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Any
 
 import triton.testing
 from triton.runtime import autotuner
+from triton.runtime.errors import OutOfResources
 
 from ..compile import tuned
 from . import fake_tensors
@@ -18,36 +20,23 @@ from .notes import note
 
 _ticks = itertools.count(1)
 _tuners: list[Any] = []  # that are choosing, the innermost last
-_fitting: set[str] = set()  # configurations of kernels that have compiled, by tuned.key_of
+_passed_over: set[str] = set()  # configurations that don't compile, by tuned.key_of
 _tuned: tuple[Any, set[int]] = (None, set())  # a plan's recorder, and who has chosen in that plan
 
 
-def is_undecided(trial: int) -> bool:
-    """Whether a launch belongs to a tuning of which no configuration is known to compile."""
-    return trial >= 0 and trial not in fake_tensors.recorder.decided
+def pass_over(keys: Iterable[str]) -> None:
+    """Have tuners take none of these configurations, by tuned.key_of: a GPU has no room for them.
 
-
-def is_known_to_fit(described: dict) -> bool:
-    """Whether a configuration of a kernel has compiled before, for arguments of these types.
-
-    Compiling takes seconds, and a tuner chooses anew in each plan.
+    The grader asks the compilers, which takes seconds, and no planner does.
     """
-    return tuned.key_of(described) in _fitting
+    _passed_over.update(keys)
 
 
-def note_fitting(described: dict) -> None:
-    """A configuration of a kernel has compiled: the GPU has what it needs."""
-    _fitting.add(tuned.key_of(described))
-
-
-def take_as_fitting(keys: Iterable[str]) -> None:
-    """Configurations, by tuned.key_of, that other planners have compiled."""
-    _fitting.update(keys)
-
-
-def decide(trial: int) -> None:
-    """A configuration of a tuning has compiled: it will be chosen."""
-    fake_tensors.recorder.decided.add(trial)
+def check(described: dict) -> None:
+    """Raises what Triton raises for a kernel that a tuner tries and is to pass over."""
+    is_trial = bool(_tuners) and fake_tensors.recorder.trial >= 0
+    if is_trial and _passed_over and tuned.key_of(described) in _passed_over:
+        raise OutOfResources(0, 0, "what the compilers have found missing")
 
 
 def benchmark(call: Callable[[], Any], *_: Any, quantiles: Any = None, **__: Any) -> Any:
@@ -70,7 +59,6 @@ def benchmark_by_hand(call: Callable[[], Any], *args: Any, **kwargs: Any) -> Any
     if recorder.trial < 0 and not _tuners:
         note("triton.testing.do_bench")
         recorder.trials += 1
-        decide(recorder.trials)
     return benchmark(call, *args, **kwargs)
 
 

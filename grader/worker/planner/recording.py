@@ -79,7 +79,6 @@ class Recorder:
     specialisations: list[dict] = field(default_factory=list)
     trial: int = -1  # the tuning that launches belong to
     trials: int = 0
-    decided: set[int] = field(default_factory=set)  # tunings of which a configuration has compiled
     stream: int = 0  # the current one
     streams: int = 1
     events: int = 0
@@ -108,7 +107,6 @@ class Recorder:
             buffers=[*self.buffers],
             steps=[*self.steps],
             specialisations=[*self.specialisations],
-            decided={*self.decided},
             recorded={*self.recorded},
             _of_storage={**self._of_storage},
             _keys={**self._keys},

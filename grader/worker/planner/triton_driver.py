@@ -123,13 +123,8 @@ class PlannedKernel:
     def compiled(self) -> dict:
         """The backend's answer. Raises what Triton raises for a kernel that doesn't compile."""
         if self._compiled is None:
-            self._compiled = _compiled(self.src, self.options, self.described, backend.build)
+            self._compiled = _compiled(self.src, self.options, self.described)
         return self._compiled
-
-    def _check_fit(self) -> None:
-        """Raises what Triton raises for a kernel that needs more than the GPU has."""
-        if self._compiled is None:
-            _compiled(self.src, self.options, self.described, backend.check_fit)
 
     @property
     def metadata(self) -> Any:
@@ -162,11 +157,6 @@ class PlannedKernel:
         recorder = fake_tensors.recorder
         grid = [int(each) for each in (x, y, z)]
         _check_grid(self.name, grid)
-        if autotuning.is_undecided(recorder.trial):
-            if not autotuning.is_known_to_fit(self.described):
-                self._check_fit()  # an autotuner passes over what needs more than the GPU has
-            autotuning.note_fitting(self.described)
-            autotuning.decide(recorder.trial)
         arguments: list[dict] = []
         for name, kind, value in zip(
             self.src.signature, self.src.signature.values(), rest[5:], strict=False
@@ -191,6 +181,7 @@ class PlannedKernel:
             scratch=0,
             trial=recorder.trial,
         )
+        autotuning.check(self.described)
 
 
 class _Metadata:
@@ -296,11 +287,11 @@ def _descriptor(value: Any) -> dict:
     }
 
 
-def _compiled(source: Any, chosen: Any, described: dict, build: Callable[[Any, Any], Any]) -> Any:
-    """What `build` makes of a kernel's TTIR. Raises Triton's exceptions."""
+def _compiled(source: Any, chosen: Any, described: dict) -> dict:
+    """What the backend makes of a kernel. Raises Triton's exceptions."""
     with messages.captured_stderr() as diagnostics:
         try:
-            return build(lower(source, chosen), chosen)
+            return backend.build(lower(source, chosen), chosen)
         except _SKIPPED:
             raise
         except Exception as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 import pytest
 
@@ -119,19 +120,133 @@ def test_a_case_translates_the_configuration_that_it_runs(sandbox, monkeypatch):
     assert sorted(translated[:3]) == [64, 128, 256] and translated[3:] == [of_second]
 
 
-def test_a_planner_takes_another_ones_word_that_a_configuration_fits(sandbox, monkeypatch):
-    documents: list[bytes] = []
-    ask = Worker.ask_at_length
+# --- what a GPU has no room for -------------------------------------------------------------------
 
-    def asked(self, operation, arguments=(), document=b"", **more):
-        if operation is Operation.plan:
-            documents.append(document)
-        return ask(self, operation, arguments, document=document, **more)
+ONE_FITS = "((64, 64), (128, 4))"  # 64 warps are more than a block has
+NONE_FITS = "((64, 64), (128, 64))"
 
-    monkeypatch.setattr(Worker, "ask_at_length", asked)
-    assert run(sandbox, tuned(), case("float32", n=100))[0].verdict.passed
-    first, second = (json.loads(each)["fitting"] for each in documents)
-    assert first == [] and len(second) == 1
+
+@dataclass
+class Seen:
+    """Results of cases, what compiling them shows, and the planner's news of configurations."""
+
+    results: list[CaseResult]
+    compiled: CaseResult | None
+    blocks: list[int]  # that were executed
+    news: list[int]  # how many configurations a request told to pass over
+
+
+def look(sandbox: Sandbox, text: str, *cases: Case) -> Seen:
+    """Run cases, have what ran compiled, and run them again."""
+    exercise = SPECS["silu"]
+    variant = exercise.variants["triton"]
+    path = sandbox.hold(variant.file, text.encode())
+    seen = Seen([], None, [], [])
+    post = Worker.post
+
+    def posted(self, operation, arguments=(), repeat=0, document=b""):
+        if operation is Operation.plan and document:
+            seen.news.append(len(json.loads(document)["passed_over"]))
+        return post(self, operation, arguments, repeat, document)
+
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        PlannedTritonRunner(sandbox, Task(exercise, variant), path) as runner,
+    ):
+        patch.setattr(Worker, "post", posted)
+        translated = runner._translated
+        runner._translated = lambda case, planned, numbers: (
+            seen.blocks.extend(planned.specialisations[n].constants["BLOCK"] for n in numbers),
+            translated(case, planned, numbers),
+        )[1]
+        for again in range(2):
+            results = [runner.run(each) for each in cases]
+            compiled = runner.compiled(runner.compile_in_background())
+            if not again:
+                seen.compiled = compiled.failure
+            seen.results += results
+    return seen
+
+
+def test_a_configuration_that_doesnt_compile_costs_nothing_beside_another(sandbox):
+    seen = look(sandbox, tuned(configs=ONE_FITS), case("float32", n=300))
+    assert [each.status for each in seen.results] == [Status.passed] * 2
+    assert seen.compiled is None
+    assert sorted(seen.blocks[:2]) == [64, 128] and seen.blocks[2:] == [128]
+    assert seen.news == [1]
+
+
+def test_where_none_compiles_all_are_named(sandbox):
+    seen = look(sandbox, tuned(configs=NONE_FITS), case("float32", n=300))
+    assert seen.compiled.status is Status.compile_error
+    for told in ("1 of 2 (BLOCK=64): tuned asks for 64 warps", "2 of 2 (BLOCK=128"):
+        assert f"configuration {told}" in seen.compiled.verdict.what
+    assert seen.results[1].status is Status.compile_error
+    assert seen.results[1].verdict.what == seen.compiled.verdict.what
+
+
+def test_what_doesnt_compile_and_is_wrong_costs_nothing_either(sandbox):
+    text = tuned("y = y + (1.0 if BLOCK == 64 else 0.0)", ONE_FITS)
+    cases = [case("float32", n=n) for n in (300, 301, 302, 303)]
+    seen = look(sandbox, text, *cases)
+    assert [each.status for each in seen.results] == [Status.passed] * 8
+    assert seen.compiled is None
+
+
+def test_what_compiles_and_is_wrong_keeps_its_number(sandbox):
+    text = tuned("y = y + 1.0", ONE_FITS)
+    seen = look(sandbox, text, case("float32", n=300))
+    assert [each.status for each in seen.results] == [Status.wrong_values] * 2
+    assert all("configuration 2 of 2 (BLOCK=128)" in each.verdict.what for each in seen.results)
+
+
+def test_a_static_assert_in_a_configuration_passes_it_over(sandbox):
+    text = tuned("tl.static_assert(BLOCK == 128, 'too small')")
+    seen = look(sandbox, text, case("float32", n=300))
+    assert [each.status for each in seen.results] == [Status.passed] * 2 and seen.compiled is None
+    of_none = tuned("tl.static_assert(BLOCK == 32, 'too small')")
+    [result] = run(sandbox, of_none, case("float32", n=300))
+    assert result.status is Status.compile_error
+    assert all(f"configuration {n} of 3" in result.verdict.what for n in (1, 2, 3))
+    assert result.verdict.what.count("too small") == 3
+
+
+def test_other_mistakes_in_a_configuration_are_no_reason_to_pass_it_over(sandbox):
+    [result] = run(sandbox, tuned("tl.dot(y, y)"), case("float32", n=300))
+    assert result.status is Status.compile_error
+    assert "configuration" in result.verdict.what
+
+
+def test_a_kernel_that_isnt_tuned_has_to_compile(sandbox):
+    seen = look(sandbox, tuned(configs="((64, 64),)"), case("float32", n=300))
+    assert seen.compiled.status is Status.compile_error
+    assert "the compiler for the GPU refuses it" in seen.compiled.verdict.what
+
+
+def test_a_second_call_runs_with_what_compiles(sandbox):
+    text = tuned("y = y + (1.0 if BLOCK == 64 else 0.0)", ONE_FITS)
+    text = text.replace(
+        "def silu(x, out):",
+        "def silu(x, out):\n    work(x, out)\n\n\nBUSY = []\n\n\ndef work(x, out):",
+    )
+    text += "    if not BUSY:\n        BUSY.append(torch.zeros(4, device=x.device))\n"
+    seen = look(sandbox, text, case("float32", n=300))
+    assert [each.status for each in seen.results] == [Status.passed] * 2
+
+
+def test_a_launcher_without_an_end_is_told_so(sandbox):
+    text = tuned().replace("def silu(x, out):", "def silu(x, out):\n    while True: pass")
+    exercise = SPECS["silu"]
+    variant = exercise.variants["triton"]
+    path = sandbox.hold(variant.file, text.encode())
+    with PlannedTritonRunner(sandbox, Task(exercise, variant), path) as runner:
+        runner._limits = replace(runner._limits, cpu_seconds=1.0)
+        result = runner.run(case("float32", n=5))
+    assert result.status is Status.timed_out
+    assert result.verdict.what.startswith("the launcher took longer than 1 s")
+    assert (
+        "it runs without data" in result.verdict.what and "Does each loop in it end" in result.hint
+    )
 
 
 def test_more_specialisations_than_are_compiled_here_are_not_measured(sandbox, monkeypatch):

@@ -107,12 +107,21 @@ def serve() -> None:
 
 
 def _plan(
-    path: str, entry: str, folder: str, arguments: list, before: Sequence[list] = (), **_: Any
+    path: str,
+    entry: str,
+    folder: str,
+    arguments: list,
+    before: Sequence[list] = (),
+    passed_over: Sequence[str] = (),
 ) -> dict:
-    """The plan for `arguments`, by a planner that made one for each of `before` already."""
-    from grader.plan import read
-    from grader.worker.planner import host
+    """The plan for `arguments`, by a planner that made one for each of `before` already.
 
+    Tuners take none of the configurations `passed_over`.
+    """
+    from grader.plan import read
+    from grader.worker.planner import autotuning, host
+
+    autotuning.pass_over(passed_over)
     planner = host.Planner(path, entry, folder)
     try:
         planner.load(len(arguments))

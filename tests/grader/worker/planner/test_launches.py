@@ -6,6 +6,8 @@ import struct
 
 import pytest
 
+from grader.worker.compile.tuned import key_of
+
 from .planning import steps, tensor
 
 HEAD = """
@@ -194,16 +196,25 @@ def test_autotune_tries_each_configuration_once_and_takes_the_first(planning, tm
     text += "def f(x, y):\n    copy[lambda m: (triton.cdiv(100, m['BLOCK']),)](x, y, 100)\n"
     plan = planning.plan(tmp_path, text, PAIR)
 
-    launches = [
-        (plan["specialisations"][each["specialisation"]]["constants"]["BLOCK"], each["trial"])
-        for each in steps(plan, "launch")
-    ]
-    assert launches[-1] == (64, -1)
-    trials = [each for each in launches if each[1] >= 0]
-    assert [each[0] for each in trials] == [64, 128]  # 64 warps are more than a block has
-    assert len({each[1] for each in trials}) == 1
+    assert blocks(plan) == [32, 64, 128, 32]  # that 64 warps are too many, compilers say
+    assert len({each["trial"] for each in steps(plan, "launch")[:-1]}) == 1
     assert [each["trial"] for each in steps(plan, "launch", call=1)] == [-1]
     assert steps(plan, "fill")
+
+    without = planning.plan(tmp_path, text, PAIR, passed_over=[key_of(plan["specialisations"][0])])
+    assert blocks(without) == [32, 64, 128, 64]
+    assert blocks(without, call=1) == [64]
+
+    keys = [key_of(each) for each in plan["specialisations"]]
+    assert blocks(planning.plan(tmp_path, text, PAIR, passed_over=keys))[-1] == 32
+
+
+def blocks(plan: dict, call: int = 0) -> list[int]:
+    """BLOCK of each launch; the last one is no trial."""
+    launches = steps(plan, "launch", call)
+    assert [each["trial"] >= 0 for each in launches] == [True] * (len(launches) - 1) + [False]
+    numbers = [each["specialisation"] for each in launches]
+    return [plan["specialisations"][each]["constants"]["BLOCK"] for each in numbers]
 
 
 def test_do_bench_gives_no_times_and_says_so(planning, tmp_path):
