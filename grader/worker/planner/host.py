@@ -64,6 +64,8 @@ def install() -> None:
     torch_cuda.install()
     triton_driver.install()
     torch.compile = _uncompiled
+    torch.Tensor.backward = torch.autograd.backward = _backward
+    torch.autograd.grad = _gradients
     torch.nn.Module.compile = lambda self, *args, **kwargs: None
     warm_up.run()
 
@@ -221,17 +223,10 @@ class _Bounded(io.StringIO):
 
 @contextlib.contextmanager
 def _self_tests_pass() -> Iterator[None]:
-    """While a module is imported, comparing tensors says they are equal: there is no data yet.
-
-    Nor does autograd run: it would look for the GPU. Gradients are tensors without values.
-    """
-    instead = {
+    """While a module is imported, comparing tensors says they are equal: there is no data yet."""
         (torch, "allclose"): _equal,
         (torch, "equal"): _equal,
         (torch.testing, "assert_close"): _equal,
-        (torch.Tensor, "backward"): _backward,
-        (torch.autograd, "backward"): _backward,
-        (torch.autograd, "grad"): _gradients,
         (torch.autograd, "gradcheck"): _equal,
     }
     kept = {key: getattr(*key) for key in instead}
@@ -249,7 +244,10 @@ def _equal(*_: Any, **__: Any) -> bool:
 
 
 def _backward(tensors: Any, *_: Any, **__: Any) -> None:
-    """Give the leaves that tensors were computed from a gradient of their shape."""
+    """Give the leaves that tensors were computed from a gradient of their shape.
+
+    Autograd itself would look for the GPU. What it computes is PyTorch's work, without values.
+    """
     given = tensors if isinstance(tensors, list | tuple) else [tensors]
     pending = [each.grad_fn for each in given if each.grad_fn is not None]
     met = set()
@@ -260,13 +258,22 @@ def _backward(tensors: Any, *_: Any, **__: Any) -> None:
         met.add(node)
         leaf = getattr(node, "variable", None)
         if leaf is not None and leaf.grad is None:
-            leaf.grad = torch.empty_like(leaf)
+            leaf.grad = _computed(leaf)
         pending += [following for following, _ in node.next_functions]
 
 
 def _gradients(outputs: Any, inputs: Any, *_: Any, **__: Any) -> tuple[Any, ...]:
     given = inputs if isinstance(inputs, list | tuple) else [inputs]
-    return tuple(torch.empty_like(each) for each in given)
+    return tuple(map(_computed, given))
+
+
+def _computed(leaf: torch.Tensor) -> torch.Tensor:
+    """A gradient that autograd has computed, as a plan notes it."""
+    gradient = torch.empty_like(leaf.detach())
+    if gradient.is_cuda and (recorder := fake_tensors.recorder) is not None:
+        outputs = [recorder.view(gradient)]
+        recorder.add("foreign", operation="aten::backward", inputs=[], outputs=outputs)
+    return gradient
 
 
 def _described(returned: Any, arguments: Sequence[Any]) -> str:

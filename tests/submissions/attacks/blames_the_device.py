@@ -1,4 +1,4 @@
-# It answers that the device is lost. | silu/triton | misaligned_access | policy, boundary=misaligned_access
+# It answers that the device is lost. | silu/triton | crashed | policy, boundary=crashed
 import os
 import socket
 import stat

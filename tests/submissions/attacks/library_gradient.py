@@ -1,4 +1,4 @@
-# It lets autograd compute: the sigmoid is the derivative of softplus. | silu/triton | crashed | policy, boundary=crashed
+# It lets autograd compute: the sigmoid is the derivative of softplus. | silu/triton | policy_violation | policy, boundary=not_finite
 import torch
 
 
