@@ -211,6 +211,10 @@ def test_what_the_emulator_lacks_is_unsupported_and_no_error(make: Make) -> None
     found = only(make(f"#include <cooperative_groups.h>\n{text}"))
     assert (found.kind, found.line) == ("unsupported", 4)
     assert "tiles of more than 32 threads" in found.message
+    text = TWICE.replace("2 * x[i]", "2; cooperative_groups::this_grid().barrier_arrive()")
+    found = only(make(f"#include <cooperative_groups.h>\n{text}"))
+    assert (found.kind, found.line) == ("unsupported", 4)
+    assert "barriers in two steps" in found.message
     template = "template <class T> __global__ void k(T* p) {}"
     macro = "#define RUN(f) f<<<1, 1>>>((float*)0)"
     found = only(make(f'{template}\n{macro}\nextern "C" void twice(float*, int) {{ RUN(k); }}\n'))

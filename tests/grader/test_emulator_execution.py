@@ -213,6 +213,166 @@ def test_a_return_before_a_barrier_is_found(emulate: Emulate) -> None:
     assert ran.only_finding()["other_thread"] == [40, 0, 0]
 
 
+# ---- The grid's barrier --------------------------------------------------------------------------
+
+
+def grid(kernel: str, blocks: str = "4", threads: str = "n / 4", more: str = "") -> str:
+    """A file whose entry launches the kernel's body cooperatively; `grid` is the whole grid."""
+    launch = (
+        "void* arguments[] = {&output, &input, &n};\n"
+        f"cudaLaunchCooperativeKernel((void*)k, {blocks}, {threads}, arguments);"
+    )
+    head = "auto grid = cooperative_groups::this_grid(); int i = grid.thread_rank();\n"
+    return f"#include <cooperative_groups.h>\n{more}\n{go(head + kernel, launch)}"
+
+
+def test_blocks_see_behind_the_grids_barrier_what_others_stored_before_it(emulate: Emulate) -> None:
+    kernel = """
+    __shared__ float s[16];
+    extern __shared__ float more[];
+    s[t] = in[i];
+    float own = in[i];
+    for (int round = 0; round < 5; ++round) {
+        out[i] = own;
+        grid.sync();
+        own = out[(i + 1) % n] + s[15 - t] - in[blockIdx.x * 16 + 15 - t];
+        grid.sync();
+    }
+    out[i] = own;"""
+    expected = [float((i + 5) % 64) for i in range(64)]
+    assert good(emulate(grid(kernel))) == expected
+    assert good(emulate(grid(kernel), measure=True)) == expected
+
+
+def test_as_many_blocks_wait_for_each_other_as_fit_on_the_device(emulate: Emulate) -> None:
+    kernel = """
+    __shared__ int own;
+    if (t == 0) atomicAdd(&arrived, 1), own = blockIdx.x;
+    grid.sync();
+    if (i < n) out[i] = arrived;
+    grid.sync();
+    if (own != blockIdx.x) out[0] = -1;"""
+    text = grid(kernel, "1056", "256", "__device__ int arrived;")
+    assert good(emulate(text)) == [1056.0] * 64
+    too_many = emulate(grid(kernel, "1057", "256", "__device__ int arrived;"))
+    assert [kind for kind, _ in too_many.findings] == ["launch_error"]
+
+
+def test_the_grids_barrier_orders_what_lies_before_it_and_nothing_behind(emulate: Emulate) -> None:
+    apart = "out[i] = in[i]; {}; float x = out[(i + 16) % n]; {}; out[i] = x;  // behind"
+    right = grid(apart.format("grid.sync()", "grid.sync()"))
+    assert good(emulate(right)) == [float((i + 16) % 64) for i in range(64)]
+    for first, second in (("grid.sync()", "__syncthreads()"), ("__syncthreads()", "grid.sync()")):
+        ran = emulate(text := grid(apart.format(first, second)))
+        assert ran.findings[0] == ("race", line_of(text, "// behind"))
+        finding = ran.report["findings"][0]
+        assert finding["block"] != finding["other_block"]
+
+
+def test_a_race_behind_the_barrier_names_its_blocks(emulate: Emulate) -> None:
+    kernel = "grid.sync(); grid.sync(); if (t == 1) out[blockIdx.x / 2] = blockIdx.x;"
+    finding = emulate(grid(kernel)).only_finding()
+    assert finding["kind"] == "race"
+    assert (finding["block"], finding["other_block"]) == ([1, 0, 0], [0, 0, 0])
+    assert (finding["thread"], finding["other_thread"]) == ([1, 0, 0], [1, 0, 0])
+
+
+def test_shared_memory_that_a_block_stored_before_the_barrier_is_initialised(
+    emulate: Emulate,
+) -> None:
+    kernel = """
+    __shared__ char s[37];
+    __shared__ float never[16];
+    if (t < 13) s[2 * t + 1] = t + blockIdx.x;
+    grid.sync();
+    out[i] = t < 13 ? s[2 * t + 1] : 0;
+    grid.sync();
+    if (t < {stored} && s[2 * t + 1] != out[i]) out[i] = -1;
+    if ({read}) out[i] = never[t];  // here"""
+    right = kernel.replace("{stored}", "13").replace("{read}", "n == 0")
+    assert good(emulate(grid(right))) == [
+        float(t + b if t < 13 else 0) for b in range(4) for t in range(16)
+    ]
+    for stored, read in (("14", "n == 0"), ("13", "i == 20")):
+        wrong = kernel.replace("{stored}", stored).replace("{read}", read)
+        assert emulate(grid(wrong)).only_finding()["kind"] == "uninitialised_read"
+
+
+def test_what_another_block_stores_behind_the_barrier_only_is_read_too_early(
+    emulate: Emulate,
+) -> None:
+    kernel = "float x = i ? 0 : scratch[40]; grid.sync(); scratch[i] = x; out[i] = x;"
+    launch = "float* scratch; cudaMalloc(&scratch, n * 4);"
+    text = grid(kernel).replace("int n) {", "int n, float* scratch) {", 1)
+    text = text.replace(
+        "void* arguments[] = {&output, &input, &n};",
+        f"{launch} void* arguments[] = {{&output, &input, &n, &scratch}};",
+    )
+    text = text.replace("arguments);", "arguments); cudaFree(scratch);")
+    assert emulate(text).only_finding()["kind"] == "uninitialised_read"
+
+
+def test_the_whole_grid_can_only_wait_in_a_cooperative_launch(emulate: Emulate) -> None:
+    kernel = "auto grid = cooperative_groups::this_grid();\nout[t] = grid.is_valid();\n{}"
+    head = "#include <cooperative_groups.h>\n"
+    assert good(emulate(head + go(kernel.format("")))) == [0.0] * 64
+    ran = emulate(text := head + go(kernel.format("grid.sync();  // here")))
+    assert ran.findings == [("grid_barrier", line_of(text, "// here"))]
+    assert "not a cooperative one" in ran.only_finding()["text"]
+
+
+def test_blocks_that_end_keep_the_others_waiting_for_ever(emulate: Emulate) -> None:
+    kernel = """
+    out[i] = 1;
+    grid.sync();
+    if (blockIdx.x == 1) return;
+    grid.sync();  // here"""
+    ran = emulate(text := grid(kernel))
+    assert ran.findings == [("grid_barrier", line_of(text, "// here"))]
+    finding = ran.only_finding()
+    assert finding["text"] == "3 of the grid's 4 blocks come, the others have ended"
+    assert finding["block"] == [0, 0, 0]
+
+
+def test_threads_of_a_block_that_miss_the_grids_barrier_are_found(emulate: Emulate) -> None:
+    for kernel, kind in (
+        ("if (t == 3) return; grid.sync(); out[i] = 1;", "missing_barrier"),
+        ("if (t < 8) grid.sync(); else __syncthreads();", "divergent_barrier"),
+        ("if (t < 8)\ngrid.sync();\nelse\ngrid.sync();", "divergent_barrier"),
+    ):
+        assert emulate(grid(kernel)).only_finding()["kind"] == kind
+
+
+def test_blocks_may_come_to_the_grids_barrier_at_different_lines(emulate: Emulate) -> None:
+    kernel = """
+    if (blockIdx.x == 0) {
+        out[i + 16] = 1;
+        grid.sync();
+    } else {
+        if (blockIdx.x == 2) out[t] = out[i] = out[i + 16] = 2;
+        grid.sync();
+    }
+    out[i] += 1;"""
+    assert good(emulate(grid(kernel))) == [3.0] * 16 + [2.0] * 16 + [3.0] * 32
+
+
+def test_more_than_can_be_kept_of_waiting_blocks_is_not_measured(emulate: Emulate) -> None:
+    kernel = """
+    float local[12000];
+    for (int j = 0; j < 12000; ++j) local[j] = t + j;
+    grid.sync();  // here
+    if (i < n) out[i] = local[i];"""
+    ran = emulate(text := grid(kernel, "132", "1024"))
+    assert ran.code is Code.not_modelled
+    assert "more than 512 MiB of stacks" in ran.report["message"]
+    assert ran.lines[ran.report["pc"]] == line_of(text, "// here")
+
+
+def test_an_error_behind_the_grids_barrier_ends_the_launch(emulate: Emulate) -> None:
+    kernel = "out[i] = 1; grid.sync(); if (i == 20) out[n] = 1; grid.sync(); out[i] = 2;"
+    assert emulate(grid(kernel)).only_finding()["kind"] == "out_of_bounds_write"
+
+
 # ---- Progress ------------------------------------------------------------------------------------
 
 
