@@ -211,6 +211,17 @@ def test_every_configuration_of_a_tuned_kernel_counts(measured, variant):
     assert any("Of 2 configurations 2 were measured" in note for note in seen.notes)
 
 
+def test_a_configuration_that_no_gpu_has_room_for_doesnt_count(measured, variant):
+    seen = measured(TUNED.replace("num_warps=1", "num_warps=64"))
+    assert seen.status is Status.passed and missed(seen, variant) == []
+    told = "Of 2 configurations 1 were measured, 1 don't compile for the GPU; the worst counts."
+    assert told in seen.notes
+    first = TUNED.replace("num_warps=1", "num_warps=64").replace('[triton.Config({"B": 32}), ', "[")
+    first = first.replace("num_warps=64)]", 'num_warps=64), triton.Config({"B": 32})]')
+    again = measured(first)
+    assert values(again) == values(seen) and missed(again, variant) == []
+
+
 def test_launches_of_which_each_is_needed_all_count(measured, variant):
     seen = measured(IN_TWO_STEPS)
     assert seen.status is Status.passed and missed(seen, variant) == []

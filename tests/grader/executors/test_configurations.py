@@ -136,10 +136,11 @@ class Seen:
     news: list[int]  # how many configurations a request told to pass over
 
 
-def look(sandbox: Sandbox, text: str, *cases: Case) -> Seen:
+def look(sandbox: Sandbox, text: str, *cases: Case, of: str = "silu/triton") -> Seen:
     """Run cases, have what ran compiled, and run them again."""
-    exercise = SPECS["silu"]
-    variant = exercise.variants["triton"]
+    name, _, variant_name = of.partition("/")
+    exercise = SPECS[name]
+    variant = exercise.variants[variant_name]
     path = sandbox.hold(variant.file, text.encode())
     seen = Seen([], None, [], [])
     post = Worker.post
@@ -198,6 +199,43 @@ def test_what_compiles_and_is_wrong_keeps_its_number(sandbox):
     seen = look(sandbox, text, case("float32", n=300))
     assert [each.status for each in seen.results] == [Status.wrong_values] * 2
     assert all("configuration 2 of 2 (BLOCK=128)" in each.verdict.what for each in seen.results)
+
+
+PIPELINED = """
+import triton
+import triton.language as tl
+
+
+@triton.autotune(
+    [triton.Config({"BLOCK": 32}), triton.Config({"BLOCK": 128}, num_stages=8)], ["k"]
+)
+@triton.jit
+def tuned(a_ptr, b_ptr, out_ptr, m, n, k, BLOCK: tl.constexpr):
+    rows, cols = tl.arange(0, BLOCK), tl.arange(0, BLOCK)
+    acc = tl.zeros((BLOCK, BLOCK), tl.float32)
+    for start in range(0, k, BLOCK):
+        inner = start + tl.arange(0, BLOCK)
+        a_mask = (rows[:, None] < m) & (inner[None, :] < k)
+        b_mask = (inner[:, None] < k) & (cols[None, :] < n)
+        a = tl.load(a_ptr + rows[:, None] * k + inner[None, :], mask=a_mask, other=0.0)
+        b = tl.load(b_ptr + inner[:, None] * n + cols[None, :], mask=b_mask, other=0.0)
+        acc = tl.dot(a, b, acc)
+    mask = (rows[:, None] < m) & (cols[None, :] < n)
+    tl.store(out_ptr + rows[:, None] * n + cols[None, :], acc, mask=mask)
+
+
+def gemm_v3(a, b, out):
+    tuned[(1,)](a, b, out, a.shape[0], b.shape[1], a.shape[1])
+"""
+
+
+def test_what_compiles_depends_on_how_arguments_are_aligned(sandbox):
+    sizes = [{"m": 17, "n": 19, "k": 131}, {"m": 32, "n": 32, "k": 128}]
+    odd, even = (case("float16", **{k.upper(): v for k, v in each.items()}) for each in sizes)
+    assert look(sandbox, PIPELINED, odd, of="gemm/triton_v3").news == []
+    seen = look(sandbox, PIPELINED, even, of="gemm/triton_v3")
+    assert seen.news == [1] and seen.compiled is None  # eight stages take 512 KiB
+    assert [each.status for each in seen.results] == [Status.passed] * 2
 
 
 def test_a_static_assert_in_a_configuration_passes_it_over(sandbox):
