@@ -23,6 +23,7 @@ from grader.spec import Exercise, Scalar, SizeRule, Tensor, Variant
 
 MAX_SIZE = 1 << 20  # of a case given by hand
 MAX_ELEMENTS = 1 << 26
+MAX_PLANNED_SIZE = 1 << 31  # where nothing is run: of a size, and of a tensor's elements
 
 
 class CaseError(ValueError):
@@ -249,15 +250,19 @@ def edge_sizes(rule: SizeRule) -> list[int]:
     return sorted(size for size in candidates if rule.contains(size))
 
 
-def parse(text: str, exercise: Exercise, variant: Variant, seed: int) -> Case:
+def parse(text: str, exercise: Exercise, variant: Variant, seed: int, is_run: bool = True) -> Case:
     """The case a `--case` text describes; what it leaves out has the spec's first choice.
 
+    `is_run`: its tensors are made; a case that is only planned may be as large as a plan.
     Raises CaseError for a word that isn't `key=value`, a key that is unknown or given twice, or a
     value that can't be.
     """
     space = Space(exercise, variant, variant.dtypes[0], next(iter(exercise.sizes)), seed)
     readers = _readers(space)
     found: dict[str, Any] = {}
+    if not is_run:
+        whole = partial(_whole, low=1, high=MAX_PLANNED_SIZE)
+        readers |= dict.fromkeys(exercise.sizes_names, whole)
     for key, value in _words(text):
         if key not in readers:
             raise CaseError(_unknown_key(key, space))
@@ -275,13 +280,17 @@ def parse(text: str, exercise: Exercise, variant: Variant, seed: int) -> Case:
     }
     scalars = {scalar.name: found[scalar.name] for scalar in space.scalars if scalar.name in found}
     case = space.case(found, found.get("data", space.plain_data), layouts, scalars)
-    if case.elements > MAX_ELEMENTS:
+    if is_run and case.elements > MAX_ELEMENTS:
         raise CaseError(f"expected at most {MAX_ELEMENTS} elements in all, got {case.elements}")
     for tensor in space.tensors:
         try:
-            tensor.concrete_shape(dict(case.sizes))
+            elements = math.prod(tensor.concrete_shape(dict(case.sizes)))
         except FormulaError as error:
             raise CaseError(f"the shape of {tensor.name}: {error}") from None
+        if elements > MAX_PLANNED_SIZE:
+            raise CaseError(
+                f"{tensor.name}: expected at most {MAX_PLANNED_SIZE} elements, got {elements}"
+            )
     return case
 
 
@@ -322,7 +331,8 @@ def _words(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _whole(key: str, value: str, *, low: int, high: int) -> int:
-    if not (value.isascii() and value.isdecimal() and len(value) < 20):
+    digits = value.removeprefix("-")
+    if not (digits.isascii() and digits.isdecimal() and len(digits) < 20):
         raise CaseError(f"{key}: expected a whole number, got {value!r}")
     if not low <= int(value) <= high:
         raise CaseError(f"{key}: expected {low} to {high}, got {value}")

@@ -25,6 +25,7 @@ from grader.status import Status
 
 # Of the magnitude: torch being this wrong says that its error is no measure of the kernel's.
 MAX_OWN_ERROR = 1 / 16
+RAISED = "raised"  # the pattern of a verdict on an exception of host code
 
 
 @dataclass(frozen=True)

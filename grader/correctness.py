@@ -123,6 +123,7 @@ def check(
             reason=stopped,
             seconds=time.monotonic() - started,
             printed=_printed(search.results.values()),
+            notes=_notes(search.results.values()),
         )
     cases_run, cases_failed = len(search.results), search.failed
     failures = _explain(search, submission)
@@ -136,6 +137,7 @@ def check(
         reason=failures[0].what if failures[0].status is Status.not_measured else stopped,
         seconds=time.monotonic() - started,
         printed=_printed([search.smallest[worst(search.smallest)], *search.results.values()]),
+        notes=_notes(search.results.values()),
     )
 
 
@@ -154,10 +156,18 @@ def one_case(space: Space, runner: Runner, case: Case, submission: str = "") -> 
         failures += (failure_of_compile(space, compiled.failure, submission),)
     status = failures[0].status if failures else Status.passed
     reason = failures[0].what if status is Status.not_measured else ""
-    seconds = time.monotonic() - started
-    failed = int(bool(failures))
-    printed = _printed([result])
-    return PartEvidence(case.dtype, "case", status, 1, failed, failures, reason, seconds, printed)
+    return PartEvidence(
+        case.dtype,
+        "case",
+        status,
+        cases_run=1,
+        cases_failed=int(bool(failures)),
+        failures=failures,
+        reason=reason,
+        seconds=time.monotonic() - started,
+        printed=_printed([result]),
+        notes=result.notes,
+    )
 
 
 def _printed(results: Iterable[CaseResult]) -> Printed | None:
@@ -166,16 +176,20 @@ def _printed(results: Iterable[CaseResult]) -> Printed | None:
     return next((Printed(str(each.case), each.printed) for each in printing), None)
 
 
+def _notes(results: Iterable[CaseResult]) -> tuple[str, ...]:
+    """What the grader says of the launcher in some cases, each once."""
+    return tuple(dict.fromkeys(note for each in results for note in each.notes))
+
+
 def failure_of_compile(space: Space, result: CaseResult, submission: str = "") -> Failure:
     """What the compiler refused, as a Failure of the part whose case ran it first."""
     case = result.case or space.edges()[0]
-    hint = "Triton compiles a part of Python: numbers, tl.* and loops, no lists, try or classes."
     return Failure(
         status=result.status,
         case=str(case),
         what=result.verdict.what,
         where=f"{space.variant.file}:{result.line}" if result.line else "",
-        hint=hint if result.status is Status.compile_error else "",
+        hint=result.hint,
         reproduce=reproduce_line(space, case, submission),
         detail=result.detail,
         observed_by=result.observed_by,
@@ -279,7 +293,7 @@ def _explain(search: _Search, submission: str) -> tuple[Failure, ...]:
     primary = worst(search.smallest)
     result = search.smallest[primary]
     flaky, separation = None, None
-    if primary not in AS_FOUND:
+    if not _is_as_found(result):
         flaky = _flakiness(search, result, 2, at_last_afresh=False)
         if flaky is None:
             _shrink(search, primary)
@@ -302,7 +316,7 @@ def _flakiness(
     With `at_last_afresh` the last run meets a fresh worker, so that what depends on earlier calls
     shows as well: on a GPU that is a new CUDA context, which takes longer than all the others.
     """
-    if result.status in SLOW | AS_FOUND | PROVEN:
+    if result.status in SLOW | PROVEN or _is_as_found(result):
         return None
     failed, total = 1, 1
     until = time.monotonic() + search.effort.shrink_seconds
@@ -314,6 +328,11 @@ def _flakiness(
         if failed < total:
             runs = RERUNS  # it is flaky: count properly
     return (failed, total) if failed < total else None
+
+
+def _is_as_found(result: CaseResult) -> bool:
+    """Whether running a case again tells nothing more: plans are compared once for a dtype."""
+    return result.status in AS_FOUND or result.verdict.pattern == "plans"
 
 
 def _shrink(search: _Search, status: Status) -> None:
@@ -394,9 +413,12 @@ def _failure(
     if flaky is not None:
         failed, total = flaky
         occurrences = f"wrong in {failed} of {total} runs"
-        what = f"The same case was {occurrences} ({verdict.status.headline}: {verdict.what})"
+        found = f"{verdict.status.headline}: {verdict.what.rstrip('.')}"
+        what = f"The same case was {occurrences} ({found})"
         verdict = replace(verdict, status=Status.nondeterministic, what=what)
     advice = result.hint
+    if not advice and verdict.status is Status.wrong_values:
+        advice = search.runner.advice(result)
     if not advice and verdict.status.is_failure:  # where the fault is ours there is none to give
         advice = hint(verdict, separation, space.variant.language, shrunk)
     return Failure(

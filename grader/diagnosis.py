@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from grader.cases import Case, Space
-from grader.compare import Verdict
+from grader.compare import RAISED, Verdict
 from grader.status import Status
 
 MAX_PROBES = 12  # for one condition
@@ -39,13 +39,15 @@ class Separation:
     condition: Condition
     failing: int  # cases seen on each side
     passing: int
+    dtype: str = ""  # of all of them, where the variant has other dtypes as well
 
     @property
     def sentence(self) -> str:
         """For the student."""
         text, complement = self.condition.text, self.condition.complement
         if self.condition.kind == "always":
-            return f"Every case fails ({self.failing} tried)."
+            which = f"{self.dtype} case" if self.dtype else "case"
+            return f"Every {which} fails ({self.failing} tried)."
         rest = f"every case with {complement}" if complement else "every other case"
         return (
             f"Every case with {text} fails ({self.failing} tried); "
@@ -67,7 +69,8 @@ def separate(
             continue
         if _confirm(condition, _probes(space, smallest, condition), probe):
             failing = sum(condition.holds(case) for case in outcomes)
-            return Separation(condition, failing, len(outcomes) - failing)
+            dtype = space.dtype if len(space.variant.dtypes) > 1 else ""
+            return Separation(condition, failing, len(outcomes) - failing, dtype)
     return None
 
 
@@ -79,6 +82,8 @@ def hint(
     `shrunk` is the smallest failing case, if plainer ones were tried: where nothing separates, what
     is left in it of layouts, data and scalars is what matters.
     """
+    if verdict.pattern == RAISED:
+        return ""  # the others are about kernels, and none has run
     conditions = [separation.condition] if separation else []
     if not separation and shrunk is not None:
         conditions = [*_left_in(shrunk)]

@@ -75,6 +75,7 @@ class PartEvidence:
     reason: str = ""  # why it was not measured, or stopped early
     seconds: float = 0.0
     printed: Printed | None = None  # in the first failure's case, else in the first that printed
+    notes: tuple[str, ...] = ()  # sentences on what the launcher asked for in some case
 
 
 @dataclass(frozen=True)

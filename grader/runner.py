@@ -20,7 +20,7 @@ from grader import gpu_turns, hostile, oracle
 from grader import inputs as inputs_of_case
 from grader.arena import Arena, Placed, Slot, required_bytes
 from grader.cases import Case
-from grader.compare import Verdict, judge
+from grader.compare import RAISED, Verdict, judge
 from grader.gpu_memory import GpuMemory
 from grader.inputs import Inputs
 from grader.memfds import Memfds
@@ -59,6 +59,7 @@ class CaseResult:
     signal: int | None = None  # that ended the worker
     refused_by_gpu: bool = False  # an access; perhaps a store to an input, which is read-only
     printed: str = ""  # by kernels; clean text
+    notes: tuple[str, ...] = ()  # the grader's own, on what the launcher asked for
 
     @property
     def status(self) -> Status:
@@ -188,6 +189,10 @@ class Runner:
     def fresh_worker(self) -> None:
         """Let the next case meet a worker that has run nothing."""
         self._drop_worker()
+
+    def advice(self, result: CaseResult) -> str:
+        """What to try about wrong values, where running the case otherwise shows it, or ""."""
+        return ""
 
     def compile_in_background(self) -> Any:
         """Start compiling what ran since the last time; None where that is no step of its own."""
@@ -411,9 +416,14 @@ class Runner:
             # Ours to answer for only if a submission that does nothing gets the same answer.
             status = Status.grader_error if self._serves_nobody() else Status.crashed
         else:
-            what = f"{_INTRODUCTION.get(reply.code, '')}{hostile.joined(kind, message)}"
-            hint = _hint_for_exception(kind, message, reply.code)
-        return CaseResult(case, Verdict(status, what), hostile.line(fields), detail, "worker", hint)
+            told = fields.get("told") is True  # a planner's own sentence, not Python's or Triton's
+            is_introduced = not told or reply.code is Code.compile_failed
+            introduction = _INTRODUCTION.get(reply.code, "") if is_introduced else ""
+            what = introduction + (message if told else hostile.joined(kind, message))
+            instead = hostile.one_line(hostile.text(fields, "instead"))
+            hint = instead or _hint_for_exception(kind, message, reply.code)
+        verdict = Verdict(status, what, RAISED if reply.code is Code.raised else "")
+        return CaseResult(case, verdict, hostile.line(fields), detail, "worker", hint)
 
     def _serves_nobody(self) -> bool:
         """Whether even a worker that has loaded no submission refuses what this one refused."""
@@ -505,10 +515,15 @@ class Runner:
         outputs = [tensor.name for tensor in self.task.outputs]
         names = " and ".join(outputs)
         returned = hostile.one_line(returned, 80)
+        if returned in _NEVER_RUN:
+            what = f"`{self.variant.entry}` is a {_NEVER_RUN[returned]}"
+            return CaseResult(
+                case, Verdict(Status.not_written, what, "returned"), hint="Write `def`."
+            )
         what = f"{self.variant.entry}() returned {returned} and did not write {names}."
         hint = (
-            f"The grader allocates {names} and passes it in: store the result there "
-            "and return nothing."
+            f"What the entry returns is not looked at. The grader allocates {names} and passes it "
+            "in: store the result there and return nothing."
         )
         return CaseResult(case, Verdict(Status.not_written, what, "returned"), hint=hint)
 
@@ -516,6 +531,12 @@ class Runner:
         return [argument.name for argument in self.task.signature]
 
 
+# What a call of an entry gives, and none of its lines were run.
+_NEVER_RUN = {
+    "a coroutine": "coroutine: the grader calls it and does not await it.",
+    "a generator": "generator, for it has a `yield`: a call of it runs nothing.",
+    "a async_generator": "generator, for it has a `yield`: a call of it runs nothing.",
+}
 _ONE_OF_EACH = (  # buffers, to be reached by a worker of our own
     Slot("x", "float32", (1,), (1,), values=torch.zeros(1)),
     Slot("out", "float32", (1,), (1,), role="output"),
@@ -539,12 +560,24 @@ _INTRODUCTION = {
 }
 
 
+_OF_LANGUAGE = re.compile(r"unsupported AST node type|'tuple' object has no attribute|f-string")
+_LANGUAGE = (
+    "Triton compiles a part of Python: numbers, tuples, tl.* and loops, but no try, imports, "
+    "classes or dicts, nor lists that grow."
+)
+
+
 def _free_gpu_bytes() -> int:
     """What nobody holds of the GPU's memory; 0 where there isn't even enough to ask."""
     try:
         return torch.cuda.mem_get_info()[0]
     except RuntimeError:
         return 0
+
+
+def hint_of_compiler(message: str) -> str:
+    """What to try where Triton's frontend refuses Python that it doesn't compile, else ""."""
+    return _LANGUAGE if _OF_LANGUAGE.search(message) else ""
 
 
 def _hint_for_exception(kind: str, message: str, code: Code) -> str:
@@ -556,4 +589,4 @@ def _hint_for_exception(kind: str, message: str, code: Code) -> str:
         return "This part still has the stub's `raise NotImplementedError`."
     if code is Code.out_of_memory:
         return "How large is what the entry allocates? It needs little beside its arguments."
-    return ""
+    return hint_of_compiler(message) if code is Code.compile_failed else ""

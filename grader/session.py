@@ -495,7 +495,7 @@ class Session:
             for runner in self.runners.of(Task(exercise, variant)):
                 seen.append(look(runner, any(part.status is Status.passed for part in seen)))
                 if seen[-1].status.is_failure:
-                    return seen[-1]
+                    return self._with_folder_named(variant, seen[-1])
             decided = [part for part in seen if part.status is Status.passed]
             last = (decided or seen)[-1]
             return replace(
@@ -505,6 +505,20 @@ class Session:
             )
 
         return self._guarded(*key, look_at_each)
+
+    def _with_folder_named(self, variant: Variant, part: PartEvidence) -> PartEvidence:
+        """A part that failed, with a hint where an import misses a folder beside the file."""
+        told = []
+        for failure in part.failures:
+            name = submitted.missing_folder(self.submission, failure.what)
+            if name and failure.status is Status.import_error:
+                hint = (
+                    "Folders aren't handed in with a file: move the modules of "
+                    f"{name} beside {variant.file}."
+                )
+                failure = replace(failure, hint=hint)
+            told.append(failure)
+        return replace(part, failures=tuple(told))
 
     def _guarded(self, dtype: str, size_class: str, work: Callable) -> PartEvidence:
         """The part's evidence; trouble of our own becomes grader_error and costs no points."""

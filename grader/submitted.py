@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import stat
 from pathlib import Path
 
 MAX_FILE_BYTES = 1 << 20
 MAX_MODULES = 64  # Python files beside the one that is graded
+_NO_MODULE = re.compile(r"No module named '([A-Za-z_][A-Za-z0-9_]{0,99})[.']")
 
 
 class Unreadable(Exception):
@@ -55,6 +57,20 @@ def contents(path: Path) -> bytes | str:
     if len(data) > MAX_FILE_BYTES:
         return f"{path.name} is larger than {MAX_FILE_BYTES >> 20} MiB"
     return data
+
+
+def missing_folder(folder: Path, message: str) -> str:
+    """The folder beside a submission's files that an import failed for want of, or "".
+
+    Folders aren't brought along with a file. `message` is the import's, from hostile hands.
+    """
+    found = _NO_MODULE.search(message)
+    name = found[1] if found else ""
+    try:
+        is_there = bool(name) and stat.S_ISDIR(os.lstat(folder / name).st_mode)
+    except OSError:
+        is_there = False
+    return name if is_there else ""
 
 
 def modules(folder: Path) -> dict[str, bytes]:

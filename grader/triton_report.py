@@ -56,8 +56,9 @@ _Kind = Literal[
 class Finding:
     """Accesses of one line that should not be: `count` of them, told for the first.
 
-    The access was of `bytes` bytes, `offset` bytes behind the first element of `argument`, the
-    nearest one (None where there is none). A data race is one of two accesses: `access` by
+    The access was of `bytes` bytes, `offset` bytes behind the first one of the nearest memory: an
+    `argument`, or what the entry `allocated`: so many bytes, in a line of its file. Both are None
+    where there is no address to tell of. A data race is one of two accesses: `access` by
     `program` at `line`, and `other_access` by `other_program` at `other_line`. An uninitialised
     read at `line` reaches the store or the condition at `other_line`.
     """
@@ -72,6 +73,7 @@ class Finding:
     bytes: _Width
     other_line: _Line = 0  # 0 where there is no second access
     other_program: Index3 | None = None
+    allocated: tuple[Count, _Line] | None = None
     access: _Access | None = None
     other_access: _Access | None = None
 
@@ -243,7 +245,7 @@ _SAYS = {
         "Does the store go to the output's pointer?",
     ),
     "device_assert": (
-        "fails an assertion of tl.device_assert:",
+        "fails an assertion of tl.device_assert",
         "The condition is false for at least one of its elements.",
     ),
     "uninitialised_read": (
@@ -257,6 +259,8 @@ _SAYS = {
         "program that writes it; what several add to takes an atomic, or a lock.",
     ),
 }
+
+_FAR = 1 << 30  # bytes, beyond which their number says nothing
 
 _DOES = {"load": "loads", "store": "stores", "atomic": "atomically updates"}
 
@@ -275,8 +279,11 @@ def message_of(
         return _race(finding, names, file, source), hint
     if finding.kind == "uninitialised_read":
         what = f"Program {finding.program} {verb}{_flow(finding, names, file, source)}"
+    elif finding.kind == "device_assert":  # which is about no memory
+        where = f" at {_code(finding.line, file, source)}" if finding.line else ""
+        what = f"Program {finding.program} {verb}{where}"
     else:
-        what = f"Program {finding.program} {verb} {_place(finding, names)}"
+        what = f"Program {finding.program} {verb} {_place(finding, names, file)}"
         if finding.line:
             what += f", at {_code(finding.line, file, source)}"
     what += "."
@@ -292,9 +299,8 @@ def _flow(
     (`...`)': where a value comes from, and the store or the condition that it gets to.
     """
     what = f" at {_code(finding.line, file, source)}" if finding.line else ""
-    is_known = finding.argument is not None and finding.argument < len(names)
-    if is_known or not finding.other_line:
-        what += f": it reaches {_place(finding, names)}"
+    if _nearest(finding, names, file) is not None or not finding.other_line:
+        what += f": it reaches {_place(finding, names, file)}"
         return what + (f", at {_code(finding.other_line, file, source)}" * bool(finding.other_line))
     return f"{what}: it reaches {_code(finding.other_line, file, source)}"
 
@@ -307,7 +313,7 @@ def _race(
     """
     does = _DOES[finding.access or "store"]
     other = _DOES[finding.other_access or "store"]
-    what = f"Program {finding.program} {does} {_place(finding, names)}"
+    what = f"Program {finding.program} {does} {_place(finding, names, file)}"
     if finding.line:
         what += f", at {_code(finding.line, file, source)}"
     what += f", and program {finding.other_program} {other} "
@@ -331,15 +337,41 @@ def _code(line: int, file: str, source: Sequence[str]) -> str:
     return f"{file}:{line} (`{code if len(code) <= 100 else code[:100] + ' ...'}`)"
 
 
-def _place(finding: Finding, names: Sequence[tuple[str, int]]) -> str:
+def _place(finding: Finding, names: Sequence[tuple[str, int]], file: str) -> str:
+    """'4 bytes at offset 4,000 of x, which has 4,000 bytes'."""
     size = f"{finding.bytes} byte{'s' * (finding.bytes > 1)}"
-    if finding.argument is None or finding.argument >= len(names):
+    near = _nearest(finding, names, file)
+    if near is None:
         if finding.kind in ("data_race", "uninitialised_read"):  # such memory is some buffer's
             return f"{size} of memory that the entry allocated"
         return f"{size} outside every tensor"
-    name, length = names[finding.argument]
+    name, length = near
+    if finding.offset <= -_FAR:
+        return f"{size} far before {name}"
     if finding.offset < 0:
-        return f"{size} {-finding.offset:,} bytes before {name}"
-    if finding.offset >= 1 << 30:
+        return f"{size}, {-finding.offset:,} bytes before {name}"
+    if finding.offset >= _FAR:
         return f"{size} far behind {name}"
-    return f"{size} at offset {finding.offset:,} of {name}, which has {length:,} bytes"
+    if finding.argument is not None:
+        return f"{size} at offset {finding.offset:,} of {name}, which has {length:,} bytes"
+    if finding.offset >= length:
+        gap = f", {finding.offset - length:,} bytes" if finding.offset > length else " right"
+        return f"{size}{gap} behind {name}"
+    freed = ", which are freed by then" if finding.kind.startswith("out_of_bounds") else ""
+    return f"{size} at offset {finding.offset:,} of {name}{freed}"
+
+
+def _nearest(
+    finding: Finding, names: Sequence[tuple[str, int]], file: str
+) -> tuple[str, int] | None:
+    """The name and the bytes of the memory that a finding lies nearest to, if that is told.
+
+    Memory that the entry allocated has the name 'the 512 bytes that softmax.py:16 allocated'.
+    """
+    if finding.argument is not None:
+        return names[finding.argument] if finding.argument < len(names) else None
+    if finding.allocated is None:
+        return None
+    length, line = finding.allocated
+    who = f"{file}:{line}" if line else "the entry"
+    return f"the {length:,} bytes that {who} allocated", length

@@ -22,7 +22,7 @@ EVERY_CASE = "every case"
 
 _TRIED = re.compile(r" \(\d+ tried\)")
 _CONDITION = re.compile(r"every case with (?P<condition>.+?) fails\b", re.IGNORECASE)
-_ALWAYS = re.compile(r"every case fails\b", re.IGNORECASE)
+_ALWAYS = re.compile(r"every (?:\w+ )?case fails\b", re.IGNORECASE)
 _NUMBER = re.compile(r"[-+]?\d+(\.\d*)?(e[-+]?\d+)?", re.IGNORECASE)
 _DTYPE = re.compile(r"\bb?float\d+\b")
 _SOURCE = re.compile(r" \(`[^`]*`\)")  # a line of the submission, quoted

@@ -18,8 +18,8 @@ from grader.arena import INPUTS
 from grader.cases import Case
 from grader.compare import Verdict
 from grader.emulator import report
-from grader.executors import orders
-from grader.executors.planners import SECOND_CALL, relies_on_others
+from grader.executors import orders, refusals
+from grader.executors.planners import REORDERED, SECOND_CALL, relies_on_others
 from grader.native_runner import UNSUPPORTED, NativeRunner
 from grader.plan import Plan
 from grader.plan.model import Launch, Readback
@@ -38,10 +38,6 @@ _NO_RESULTS_ON_THE_HOST = (
 )
 
 _AS_ASKED: Mapping[str, Any] = MappingProxyType({"calls": (0,)})
-_REORDERED = (
-    "kernels on different streams wait for each other by luck alone: in another order that streams "
-    "and events allow, "
-)
 
 
 class PlannedNativeRunner(NativeRunner):
@@ -91,7 +87,14 @@ class PlannedNativeRunner(NativeRunner):
             first = super().run(case)
         if not first.verdict.passed or self._counts:
             return first
-        other_ways = self._other_ways
+        other_ways, atomics = self._other_ways, self._atomics
+        judged = self._watched and self.exercise.moves_data
+        if judged and self.plan is not None and plan.copies_to_arguments(self.plan):
+            asked = self.plan
+            launches = [n for n, step in enumerate(asked.calls[0]) if isinstance(step, Launch)]
+            if self.is_right_without(case, launches):
+                return refusals.from_violation(case, plan.copies_alone(asked))
+        self._atomics = atomics
         if not (ordered := self._in_other_orders(case, first)).verdict.passed:
             return ordered
         for status, words, way in other_ways:
@@ -200,16 +203,17 @@ class PlannedNativeRunner(NativeRunner):
             return plan.read(answer.text, [_bytes_of(each) for each in arguments])
         except plan.PlanError as error:
             reads = ", and it copies results to the host" * ('"do":"readback"' in answer.text)
-            return self._unplannable(case, f"{error}{reads}")
+            return self._unplannable(case, f"{error}{reads}", getattr(error, "instead", ""))
 
-    def _unplannable(self, case: Case, why: str) -> CaseResult:
+    def _unplannable(self, case: Case, why: str, instead: str = "") -> CaseResult:
         """For a launcher that asks for too much, or for what makes no sense."""
         why = hostile.one_line(hostile.clean(why))
         if self._watched and why.endswith("copies results to the host"):
             verdict = Verdict(Status.policy_violation, f"{why}.", "computed")
             return CaseResult(case, verdict, None, "", "worker", instead_of("library"))
-        what = f"its launcher asks for what can't be planned: {why}."
-        return CaseResult(case, Verdict(Status.launch_error, what), observed_by="worker")
+        what = f"{why}." if instead else f"its launcher asks for what can't be planned: {why}."
+        verdict = Verdict(Status.launch_error, what)
+        return CaseResult(case, verdict, observed_by="worker", hint=instead)
 
     def failure_as_result(
         self, planned: Plan | Reply | CaseResult, case: Case
@@ -361,7 +365,7 @@ def _ways(made: Plan, inout: bool) -> Iterator[tuple[Status, str, Mapping[str, A
     if len(streams) > 1 and native_plan.document(made) != native_plan.document(
         made, reordered=True
     ):
-        yield Status.data_race, _REORDERED, {"calls": (0,), "reordered": True}
+        yield Status.data_race, REORDERED, {"calls": (0,), "reordered": True}
 
 
 def _kernels_of(made: Plan) -> str:

@@ -13,7 +13,7 @@ import pydantic
 from grader.executors import configurations
 from grader.executors.layouts import Layouts
 from grader.executors.orders import Order
-from grader.plan import Buffer, Launch, Plan, Step
+from grader.plan import Buffer, Launch, Plan, Step, reorder
 
 
 @dataclass(frozen=True)
@@ -21,8 +21,9 @@ class Manner:
     """How a plan is executed: which call of it, what is observed, and what of it is done.
 
     With `counts` accesses are counted, `wave` programs at a time, 0 where that doesn't matter; with
-    `races` races between programs are looked for. For `without` and `configuration` see
-    configurations.steps.
+    `races` races between programs are looked for. `reordered`: in another order that the plan's
+    streams allow; `order`: some kernels' programs in another one than first to last. With `in_ieee` tl.dot rounds no float32 input to TF32, whatever the kernel says.
+    For `without` and `configuration` see configurations.steps.
     """
 
     call: int = 0
@@ -32,10 +33,13 @@ class Manner:
     without: frozenset[int] = frozenset()
     configuration: int | None = None
     order: Order | None = None
+    reordered: bool = False
+    in_ieee: bool = False
 
     def steps(self, plan: Plan) -> tuple[Step, ...]:
         """The steps of a plan that are done."""
-        return configurations.steps(plan, self.call, self.configuration, self.without)
+        steps = configurations.steps(plan, self.call, self.configuration, self.without)
+        return reorder(steps, memory_waits=False) if self.reordered else steps
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -30,6 +31,8 @@ COMPILE_SECONDS = 600.0  # by the clock, that are waited for the compilers of on
 MOST_BACKENDS = 2  # at a time: with two jobs in a grade they share the cores as it is
 MAX_TTIR_BYTES = 2 << 20
 MAX_SPECIALISATIONS = 2000  # of one variant, all cases together
+# In a tt.dot of float32; of others TTIR says it too, and it has no effect.
+_TF32 = re.compile(r"inputPrecision = tf32(?=[ ,][^:\n]{0,100}: tensor<[0-9x]{1,60}xf32>)")
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,15 @@ class Kernel:
 
     name: str
     ttir: str
+
+    @property
+    def rounds_to_tf32(self) -> bool:
+        """Whether a tl.dot of it rounds float32 inputs."""
+        return _TF32.search(self.ttir) is not None
+
+    def in_ieee(self) -> Kernel:
+        """The kernel as it would be with input_precision="ieee"."""
+        return Kernel(f"{self.name}-ieee", _TF32.sub("inputPrecision = ieee", self.ttir))
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from grader import hostile
 from grader.cases import Case
 from grader.compare import Verdict
 from grader.plan import Violation
-from grader.runner import MAX_DETAIL, CaseResult
+from grader.runner import MAX_DETAIL, CaseResult, hint_of_compiler
 from grader.status import Status
 
 
@@ -35,4 +35,5 @@ def of_compiler(case: Case | None, what: str, fields: Mapping[str, Any]) -> Case
     lacking = fields.get("kind") == "not_modelled"
     status = Status.not_measured if lacking else Status.compile_error
     detail = hostile.text(fields, "excerpt")[:MAX_DETAIL]
-    return CaseResult(case, Verdict(status, what), hostile.line(fields), detail, "worker")
+    hint = "" if lacking else hint_of_compiler(what)
+    return CaseResult(case, Verdict(status, what), hostile.line(fields), detail, "worker", hint)

@@ -21,7 +21,7 @@ from grader.executors import configurations, orders, refusals
 from grader.executors.execution import Execution, Manner, launched
 from grader.executors.kept import KeptBuilds
 from grader.executors.kernels import Failure, Kernel, Kernels, PendingAssembly, facts
-from grader.executors.planners import SECOND_CALL
+from grader.executors.planners import REORDERED, SECOND_CALL, notes_of
 from grader.executors.triton_planner import TritonPlanner
 from grader.plan import Plan
 from grader.runner import CaseResult, Compiled, Runner
@@ -32,6 +32,10 @@ from grader.task import Task
 from grader.worker.protocol import Argument, Code, Operation, Reply
 
 MAX_PRINTED = 2000  # characters of what kernels print in one case
+_IN_IEEE = (
+    "tl.dot rounds float32 inputs to TF32, 10 bits of mantissa, unless it gets "
+    'input_precision="ieee". With that this case is right.'
+)
 _RANK = {status: rank for rank, status in enumerate(Status)}  # in the order of precedence
 
 
@@ -71,6 +75,7 @@ class PlannedTritonRunner(Runner):
         self._tuned: set[str] = set()  # dtypes of which a case ran with every configuration
         self._launched: dict[str, Case] = {}  # the first case that launched each kernel
         self._met: set[str] = set()  # sets of constants, dtypes and options that were launched
+        self._rounds_to_tf32 = False  # whether one of them rounds float32 inputs of tl.dot
         self._first_met: list[Case] = []  # cases that were the first with one of them
         self._names_of: dict[int, str] = {}  # the kernels of the last execution, by number
         self._atomics: Sequence[orders.Seen] = ()  # what it told of them
@@ -100,12 +105,12 @@ class PlannedTritonRunner(Runner):
         self._configuration = None
         result = self._in_other_orders(case, super().run(case))
         if self._configuration is None:  # nothing was executed, or nothing is tuned
-            return self._with_second_call(case, result) if result.verdict.passed else result
+            return self._with_other_ways(case, result) if result.verdict.passed else result
         if result.verdict.passed and case.dtype not in self._tuned:
             self._tuned.add(case.dtype)
             result = self._with_others(case, result)
         if result.verdict.passed:
-            return self._with_second_call(case, result)
+            return self._with_other_ways(case, result)
         self._suspect = self._configuration
         label = configurations.label(self._configuration, self._names)
         verdict = replace(result.verdict, what=f"{result.verdict.what} It ran with {label}.")
@@ -140,6 +145,14 @@ class PlannedTritonRunner(Runner):
         manner = Manner(races=False, without=frozenset(places))
         return self._with_plan(case, manner).verdict.passed
 
+    def advice(self, result: CaseResult) -> str:
+        """That TF32 is what makes float32 wrong, where the case is right without it."""
+        is_wrong = result.status is Status.wrong_values
+        if not (is_wrong and self._rounds_to_tf32 and result.case.dtype == "float32"):
+            return ""
+        manner = Manner(races=False, in_ieee=True, configuration=self._suspect)
+        return _IN_IEEE if self._run_with(result.case, manner).verdict.passed else ""
+
     def _with_plan(self, case: Case, manner: Manner) -> CaseResult:
         """Run a case by the last run's plan."""
         self._repeats_plan = True
@@ -154,6 +167,25 @@ class PlannedTritonRunner(Runner):
             return super().run(case)
         finally:
             self._manner = None
+
+    def _with_other_ways(self, case: Case, result: CaseResult) -> CaseResult:
+        """A case that passed, in the ways that may show what the plan as it stands doesn't.
+
+        Of streams that don't wait for each other either may be first. Where the exercise is about
+        moving data, what PyTorch copies is not to be all that moves it.
+        """
+        steps = Manner(configuration=self._configuration).steps(self.plan)
+        if len(plan.streams(steps)) > 1 and plan.reorder(steps, memory_waits=False) != steps:
+            manner = Manner(configuration=self._configuration, reordered=True, races=False)
+            other = self._with_plan(case, manner)
+            if not other.verdict.passed:
+                what = REORDERED + other.verdict.what
+                return replace(other, verdict=Verdict(Status.data_race, what, "streams"))
+        if plan.copies_to_arguments(self.plan) and self._planner.judges_copies:
+            launches = [n for n, step in enumerate(self.plan.calls[0]) if step.do == "launch"]
+            if self.is_right_without(case, launches):
+                return refusals.from_violation(case, plan.copies_alone(self.plan))
+        return self._with_second_call(case, result)
 
     def _with_second_call(self, case: Case, result: CaseResult) -> CaseResult:
         """A case that passed, and whose second call does other work, with that call on new values.
@@ -240,7 +272,8 @@ class PlannedTritonRunner(Runner):
                 return self._from_compiler(case, kernel)
             if kernel.name not in self._launched:
                 self._note_first(case, kernel, planned.specialisations[number])
-            kernels[number] = kernel
+            self._rounds_to_tf32 |= kernel.rounds_to_tf32
+            kernels[number] = kernel.in_ieee() if manner.in_ieee else kernel
         # Only what is counted depends on how the kernel is compiled.
         layouts = self._kernels.layouts(planned.specialisations, kernels) if manner.counts else {}
         new = {each.name: each.ttir for each in kernels.values() if each.name not in self._known}
@@ -305,7 +338,11 @@ class PlannedTritonRunner(Runner):
     def _judged(self, case: Case, fields: dict[str, Any], verdict: Verdict) -> CaseResult:
         """The verdict on the outputs, or what the executor found; and what kernels printed."""
         printed = hostile.text(fields, "printed")[:MAX_PRINTED]
-        return replace(self._explained(case, fields, verdict), printed=printed)
+        result = self._explained(case, fields, verdict)
+        returned = hostile.clean(self.plan.returned)
+        if result.status is Status.not_written and returned:
+            result = self._returned_instead(case, returned)
+        return replace(result, printed=printed, notes=notes_of(self.plan))
 
     def _explained(self, case: Case, fields: dict[str, Any], verdict: Verdict) -> CaseResult:
         """The verdict on the outputs, or what the executor found where that explains more."""

@@ -29,6 +29,7 @@ from grader.task import Task
 from grader.worker.protocol import Argument, Code, Kind, Operation, Reply
 
 _LACKS_DATA = "NeedsData"
+_LIMIT = "PlanLimit"
 _FOREIGN_KERNEL = "ForeignKernel"
 
 
@@ -67,9 +68,15 @@ class TritonPlanner:
         self._failure: CaseResult | None = None  # of loading the file
         self._fitting: set[str] = set()  # configurations that planners have found to fit a GPU
         self._keeps_state = False  # whether each plan takes a process of its own
+        self._begun: set[str] = set()  # dtypes whose first case was planned, or refused
         self._compared: set[str] = set()  # dtypes for which two planners were compared
         self._next: dict[Case, Case] = {}  # the case that is likely to follow each; used once
         self._ahead: Case | None = None  # whose plan the worker was asked for already
+
+    @property
+    def judges_copies(self) -> bool:
+        """Whether a copy by PyTorch may be the exercise itself."""
+        return self._allowed.judges_copies
 
     def drop(self) -> None:
         """End the process; the next plan is made by a fresh one."""
@@ -94,8 +101,9 @@ class TritonPlanner:
     def planned(self, case: Case, arguments: Sequence[Argument]) -> Plan | CaseResult:
         """The plan of a case, held to the rules, or why there is none."""
         is_first = case.dtype not in self._compared
-        if is_first and self._has_planned:
+        if case.dtype not in self._begun and self._has_planned:
             self.drop()
+        self._begun.add(case.dtype)
         made = self.plan_of(case, arguments)
         if isinstance(made, CaseResult):
             return made
@@ -132,6 +140,9 @@ class TritonPlanner:
             return self._refused(case, answer)
         try:
             made = plan.read(answer.text, _bytes_of(arguments), self._limits)
+        except plan.PlanTooLarge as error:
+            verdict = Verdict(Status.launch_error, f"{error}.")
+            return CaseResult(case, verdict, observed_by="worker", hint=error.instead)
         except PlanError as error:
             what = f"its launcher asks for what can't be planned: {hostile.clean(str(error))}."
             return CaseResult(case, Verdict(Status.launch_error, what), observed_by="worker")
@@ -180,10 +191,11 @@ class TritonPlanner:
         again = self.plan_of(case, arguments)
         if isinstance(again, CaseResult):
             return again
-        differs = plan.difference(made, again)
+        names = [argument.name for argument in self._task.signature]
+        differs = plan.difference(made, again, names, self._task.variant.file)
         if not differs:
             return None
-        what = f"planned twice for the same case, the entry asks for different things: {differs}."
+        what = f"{hostile.one_line(hostile.clean(differs))}."
         hint = "What a launcher does may depend on shapes, strides and dtypes, on nothing else."
         verdict = Verdict(Status.nondeterministic, what, "plans")
         return CaseResult(case, verdict, hint=hint)
@@ -195,6 +207,8 @@ class TritonPlanner:
             return CaseResult(case, Verdict(Status.crashed, what), observed_by="worker")
         result = self._explain.refusal(case, reply)
         fields = hostile.fields(reply)
+        if hostile.text(fields, "type") == _LIMIT and reply.code is Code.raised:
+            return replace(result, verdict=replace(result.verdict, status=Status.launch_error))
         if hostile.text(fields, "type") in (_LACKS_DATA, _FOREIGN_KERNEL):
             what = hostile.one_line(hostile.text(fields, "message"))
             hint = hostile.one_line(hostile.text(fields, "instead"))

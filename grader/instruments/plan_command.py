@@ -48,7 +48,7 @@ def _case(text: str | None, exercise: Exercise, variant: Variant) -> Case:
     """The case that was asked for; else the one that is timed or counted, or a middling one."""
     if text is not None:
         try:
-            return parse(text, exercise, variant, PUBLIC_SEED)
+            return parse(text, exercise, variant, PUBLIC_SEED, is_run=False)
         except CaseError as error:
             refuse(f"--case: {error}")
     if variant.performance is not None:

@@ -30,6 +30,7 @@ MAX_RANK = 8
 MAX_UPLOAD_BYTES = 1 << 20
 MAX_PARAMETER_BYTES = 32764  # CUDA's limit for a kernel's parameters
 MAX_PRINTED = 16_384  # characters
+MAX_RETURNED = 80  # characters
 
 _CONFIG = pydantic.ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
 _Line = Annotated[int, Field(ge=0, lt=10_000_000)]
@@ -151,21 +152,29 @@ class Free:
 
 @dataclass(frozen=True, config=_CONFIG)
 class Fill:
-    """Every element of a view gets one value; `value` is text for what JSON has no number for."""
+    """Every element of a view gets one value; `value` is text for what JSON has no number for.
+
+    `stream` is None for one that waits for all before it, and that all after it wait for.
+    """
 
     do: Literal["fill"]
     to: View
     value: bool | _Integer | float | Literal["nan", "inf", "-inf"]
+    stream: _Stream | None = None
     line: _Line = 0
 
 
 @dataclass(frozen=True, config=pydantic.ConfigDict(_CONFIG, populate_by_name=True))
 class Copy:
-    """One view's elements go to another's, converted where the dtypes differ."""
+    """One view's elements go to another's, converted where the dtypes differ.
+
+    `stream` is as that of Fill.
+    """
 
     do: Literal["copy"]
     to: View
     source: Annotated[View, Field(alias="from")]
+    stream: _Stream | None = None
     line: _Line = 0
 
 
@@ -388,6 +397,8 @@ class Plan:
     ]
     calls: Annotated[tuple[Steps, ...], Field(min_length=1, max_length=2)]
     printed: Annotated[str, Field(max_length=MAX_PRINTED)] = ""
+    # What the entry gave back in its first call ("a tensor"); "" for None and for an argument.
+    returned: Annotated[str, Field(max_length=MAX_RETURNED)] = ""
 
     @property
     def launches(self) -> list[Launch]:

@@ -43,6 +43,14 @@ class PlanError(ValueError):
     """A plan that can't be: the message says where in it, and what was expected."""
 
 
+class PlanTooLarge(PlanError):
+    """A plan of a call that asks for too much. Message and `instead` are for the student."""
+
+    def __init__(self, message: str, instead: str) -> None:
+        super().__init__(message)
+        self.instead = instead
+
+
 @dataclass(frozen=True)
 class Limits:
     """What one plan may ask for in all."""
@@ -127,6 +135,7 @@ class _Check:
 
     def _call(self, index: int, call: Sequence[Step]) -> None:
         uploaded = launches = 0
+        known: set[int] = set()  # specialisations whose constants are counted
         for number, step in enumerate(call):
             place = f"calls.{index}.{number}"
             if isinstance(step, Alloc):
@@ -145,14 +154,20 @@ class _Check:
             elif isinstance(step, Launch):
                 launches += 1
                 uploaded += self._launch(place, step)
+                if step.specialisation not in known:
+                    known.add(step.specialisation)
+                    uploaded += _of_constants(self.plan.specialisations[step.specialisation])
         if uploaded > self.limits.upload_bytes:
-            raise PlanError(
-                f"calls.{index}: {uploaded:,} bytes go from host code to the device; "
-                f"at most {self.limits.upload_bytes:,} may"
+            raise PlanTooLarge(
+                f"{uploaded:,} bytes go from host code to the device in one call; "
+                f"at most {self.limits.upload_bytes:,} may",
+                "Compute them in a kernel.",
             )
         if launches > self.limits.launches:
-            raise PlanError(
-                f"calls.{index}: {launches:,} launches; at most {self.limits.launches:,} may be"
+            raise PlanTooLarge(
+                f"the launcher makes {launches:,} launches in one call; "
+                f"at most {self.limits.launches:,} are allowed",
+                "Give the kernel a grid instead of looping over launches.",
             )
 
     def _alloc(self, place: str, number: int) -> None:
@@ -261,6 +276,21 @@ def _values_of(kind: Any) -> int:
         items = kind.get("tuple")
         return sum(map(_values_of, items)) if isinstance(items, list) else 0
     return int(kind != "constexpr")
+
+
+def _of_constants(named: Specialisation | KernelName) -> int:
+    """The bytes of the numbers in a kernel's constants: a table in them is host code's, too."""
+    waiting = [named.constants, named.bindings] if isinstance(named, Specialisation) else []
+    size = 0
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, dict | list):
+            waiting += value.values() if isinstance(value, dict) else value
+        elif isinstance(value, int) and not isinstance(value, bool):
+            size += max(4, value.bit_length() // 8)
+        elif isinstance(value, float):
+            size += 8
+    return size
 
 
 def _decoded(place: str, data: str) -> bytes:

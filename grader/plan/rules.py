@@ -5,14 +5,14 @@
    permutes, selects, repeats or casts is refused; elsewhere it costs traffic and time. At most
    MAX_COPIES copies in a call.
 3. Each kernel, left out, changes an output (executors/triton.py, which runs the plan without it).
-4. Two fresh planners give the same plan for a case (`difference`).
+4. Two fresh planners give the same plan for a case (differences.py).
 
 A spec lifts the first two by naming torch operations (`policy: {torch: [...]}`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
@@ -27,6 +27,7 @@ from grader.plan.model import (
     Plan,
     PointerArgument,
     Step,
+    Upload,
     View,
 )
 
@@ -44,6 +45,11 @@ class Allowed:
 
     torch: frozenset[str] = frozenset()
     moves_data: bool = False
+
+    @property
+    def judges_copies(self) -> bool:
+        """Whether a copy may be the exercise itself, which the spec doesn't allow to copy."""
+        return self.moves_data and "*" not in self.torch and not _COPYING & self.torch
 
 
 @dataclass(frozen=True)
@@ -75,6 +81,7 @@ _CALLED = dict.fromkeys(("mm", "bmm", "mv", "dot", "addmm", "baddbmm"), ("matmul
 
 _COMPUTE = "Compute it in your own kernel: torch is for allocating, shapes, strides and views here."
 _MOVE = "Move the elements in your own kernel: the exercise is about where each one goes."
+_FEWER = "Write to the output in the kernel, or copy once."
 
 
 def allow(plan: Plan, allowed: Allowed) -> Plan:
@@ -112,9 +119,12 @@ def violations(
     """
     broken: list[Violation] = []
     tainted: dict[int, Foreign] = {}
+    reached: set[int] = set()  # by kernels
     for call in plan.calls:
         broken += _foreign(plan, call, tainted)
         broken += _copies(plan, call, allowed, arguments or {})
+        if allowed.judges_copies:
+            broken += _straight(plan, call, reached)
     return list(dict.fromkeys(broken))
 
 
@@ -182,9 +192,39 @@ def _copies(
                 what = f"a copy by PyTorch or the CUDA runtime {change}, which is the exercise"
                 broken.append(Violation("copy", what, step.line, _MOVE))
     if len(copies) > MAX_COPIES:
-        what = f"{len(copies)} copies in one call; at most {MAX_COPIES} may be"
-        broken.append(Violation("copy", what, copies[MAX_COPIES].line, _MOVE))
+        what = f"{len(copies)} copies in one call; at most {MAX_COPIES} are allowed"
+        broken.append(Violation("copy", what, copies[MAX_COPIES].line, _FEWER))
     return broken
+
+
+def _straight(plan: Plan, call: tuple[Step, ...], reached: set[int]) -> Iterator[Violation]:
+    """Copies to an argument of what no kernel can have written; kernels' buffers are `reached`."""
+    for step in call:
+        if isinstance(step, Launch):
+            reached.update(_pointed_to(step))
+        elif isinstance(step, Upload):
+            reached.update(number for _, number, _ in step.pointers)
+        elif _goes_to_argument(plan, step) and step.source.buffer not in reached:
+            yield _without_kernel(step.line)
+
+
+def copies_to_arguments(plan: Plan) -> bool:
+    """Whether a copy writes an argument of the entry."""
+    return any(_goes_to_argument(plan, step) for step in plan.calls[0])
+
+
+def _goes_to_argument(plan: Plan, step: Step) -> bool:
+    return isinstance(step, Copy) and plan.buffers[step.to.buffer].kind == "argument"
+
+
+def copies_alone(plan: Plan) -> Violation:
+    """That the result is as right without any kernel."""
+    return _without_kernel(next(s.line for s in plan.calls[0] if _goes_to_argument(plan, s)))
+
+
+def _without_kernel(line: int) -> Violation:
+    what = "a copy by PyTorch or the CUDA runtime gives an output what no kernel has computed"
+    return Violation("copy", what, line, _MOVE)
 
 
 def _layout_of(view: View, plan: Plan, arguments: Mapping[int, Layout]) -> Layout | None:
@@ -232,23 +272,6 @@ def _is_dense(view: View) -> bool:
     """Whether the view has no gaps within its rows: its innermost stride is one element."""
     dimensions = _dimensions(view)
     return not dimensions or min(abs(stride) for _, stride in dimensions) == 1
-
-
-def difference(first: Plan, again: Plan) -> str:
-    """What differs between two plans for the same case, in words; "" for nothing."""
-    for index, (before, after) in enumerate(zip(first.calls, again.calls, strict=False)):
-        for number, (one, other) in enumerate(zip(before, after, strict=False)):
-            if one != other:
-                line = getattr(one, "line", 0) or getattr(other, "line", 0)
-                at = f", line {line}" if line else ""
-                return f"step {number + 1} of call {index + 1} ({one.do}{at})"
-        if len(before) != len(after):
-            return f"call {index + 1} has {len(before)} steps in one and {len(after)} in the other"
-    if first.specialisations != again.specialisations:
-        return "the kernels' constants or options"
-    if first.buffers != again.buffers:
-        return "the memory that is allocated"
-    return ""
 
 
 def repeats(plan: Plan) -> bool:

@@ -12,6 +12,7 @@ from functools import singledispatchmethod
 
 from grader.plan.model import (
     Alloc,
+    Argument,
     Copy,
     DescriptorArgument,
     Fill,
@@ -33,10 +34,11 @@ from grader.plan.model import (
     View,
     Wait,
 )
-from grader.plan.rules import change_of
+from grader.plan.rules import change_of, repeats
 from grader.plan.scalars import value_of
 
 MOST_STEPS = 60  # shown; the rest is counted
+MOST_ITEMS = 8  # of a tuple, shown
 
 
 @dataclass(frozen=True)
@@ -54,19 +56,17 @@ def lines(plan: Plan, names: Sequence[str], file: str, starts: Sequence[int] = (
     `names` are those of the entry's arguments; `file` is the submission's. `starts` are the bytes
     of each argument's buffer before its first element, 0 where none are given.
     """
-    words = _Words(plan, names, file, starts)
+    words = Words(plan, names, file, starts)
     shown = list(words.of_call(plan.calls[0]))
-    if len(plan.calls) > 1:
-        second = list(words.of_call(plan.calls[1]))
-        if second != shown:
-            shown.append(Line("again", "a second call with the same arguments does this instead:"))
-            shown += second or [Line("", "nothing at all")]
+    if not repeats(plan):
+        shown.append(Line("again", "a second call with the same arguments does this instead:"))
+        shown += list(words.of_call(plan.calls[1])) or [Line("", "nothing at all")]
     return shown
 
 
 def summary(plan: Plan, names: Sequence[str], file: str) -> str:
     """One sentence: 'allocates 4,096 bytes and launches silu_kernel on 512 programs'."""
-    words = _Words(plan, names, file)
+    words = Words(plan, names, file)
     allocated = sum(
         plan.buffers[step.buffer].bytes for step in plan.calls[0] if isinstance(step, Alloc)
     )
@@ -76,14 +76,24 @@ def summary(plan: Plan, names: Sequence[str], file: str) -> str:
         told = [f"{words.kernel(each)} on {words.grid(each)}" for each in launches[:3]]
         more = f" and {len(launches) - 3} more kernels" if len(launches) > 3 else ""
         parts.append(f"launches {', '.join(told)}{more}")
+    asked = []
     for kind, verb in (
         (Copy, "copies"),
         (Upload, "uploads"),
         (HostOp | Foreign, "torch operations"),
     ):
         if count := sum(isinstance(step, kind) for step in plan.calls[0]):
-            parts.append(f"asks for {_count(count, verb)}")
-    return " and ".join(parts) or "asks nothing of the device"
+            asked.append(_count(count, verb))
+    if asked:
+        parts.append(f"asks for {_listed(asked)}")
+    return _listed(parts) or "asks nothing of the device"
+
+
+def _listed(parts: Sequence[str]) -> str:
+    """'a', 'a and b' or 'a, b, and c'."""
+    if len(parts) < 3:
+        return " and ".join(parts)
+    return f"{', '.join(parts[:-1])}, and {parts[-1]}"
 
 
 def _count(number: int, plural: str) -> str:
@@ -92,7 +102,7 @@ def _count(number: int, plural: str) -> str:
     return f"{number:,} {singular if number == 1 else plural}"
 
 
-class _Words:
+class Words:
     """The words for the steps of one plan."""
 
     def __init__(
@@ -162,7 +172,7 @@ class _Words:
 
     @words.register
     def _(self, step: Launch) -> tuple[str, str]:
-        given = [self._argument(each) for each in step.arguments]
+        given = [self.argument(each) for each in step.arguments]
         given += [self.buffer(number) for _, number, _ in step.pointers]
         how = [f"{step.shared:,} bytes of shared memory"] if step.shared else []
         if step.block:
@@ -170,7 +180,7 @@ class _Words:
             how.insert(0, f"{threads} threads each")
         named = self.plan.specialisations[step.specialisation]
         if isinstance(named, Specialisation):
-            how += [f"{name}={_literal(value)}" for name, value in named.constants.items()]
+            how += [f"{name}={literal(value)}" for name, value in named.constants.items()]
             how += [f"{named.options['num_warps']} warps"] if "num_warps" in named.options else []
         if step.cooperative:
             how.append("cooperative")
@@ -212,7 +222,8 @@ class _Words:
     def _(self, step: Refused) -> tuple[str, str]:
         return "refused", f"{step.kernel}: {step.error}, {step.why}"
 
-    def _argument(self, argument) -> str:
+    def argument(self, argument: Argument) -> str:
+        """An argument of a Triton kernel, by the name or the value that a student knows."""
         if isinstance(argument, PointerArgument):
             number, offset = argument.pointer
             offset -= self.starts.get(self.plan.buffers[number].argument, 0)
@@ -224,11 +235,19 @@ class _Words:
         return f"{value_of(argument):g}" if argument.type[0] in "fb" else str(value_of(argument))
 
 
-def _literal(value: object) -> str:
-    if isinstance(value, dict) and len(value) == 1:
-        [(kind, inner)] = value.items()
-        return str(inner) if kind in ("float", "dtype") else kind
-    return str(value)
+def literal(value: object) -> str:
+    """A constant as a student wrote it, shortened: '(1, 2, 3)' of a tuple, 'fp32' of a type."""
+    if not isinstance(value, dict):
+        return str(value)
+    items = value.get("tuple")
+    if isinstance(items, list):
+        told = [literal(each) for each in items[:MOST_ITEMS]]
+        told += ["..."] if len(items) > MOST_ITEMS else []
+        return f"({', '.join(told)}{',' if len(items) == 1 else ''})"
+    kernel = value.get("kernel")
+    if isinstance(kernel, dict) and isinstance(kernel.get("function"), str):
+        return kernel["function"]
+    return str(value.get("float", value.get("dtype", "a value")))
 
 
 def _bytes(count: int) -> str:

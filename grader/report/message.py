@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from grader.evidence import Failure, PartEvidence, VariantEvidence
 from grader.status import Status
@@ -79,10 +79,12 @@ def compose(
     case = case_in_words(one_line(failure.case))
     at = f" at {one_line(failure.where)}" if failure.where else ""
     about = f" for {case}" if case else ""
-    if case and not given:
+    if case and not given and failure.status.is_failure:
         about += " (smallest failing case found)"
     advice = _advice(one_line(failure.pattern), one_line(failure.hint))
-    body = (sentence(failure.what), sentence(failure.occurrences), advice)
+    is_said = failure.occurrences in failure.what
+    occurrences = "" if is_said else sentence(failure.occurrences)
+    body = (sentence(failure.what), occurrences, advice)
     return Message(
         status=failure.status,
         headline=f"{one_line(exercise)}/{one_line(variant)}: {failure.status.headline}{at}{about}.",
@@ -102,6 +104,17 @@ def merged_messages(seen: VariantEvidence, given: bool = False) -> list[Message]
     ]
 
 
+def undecided_messages(seen: VariantEvidence) -> list[Message]:
+    """Why parts of a variant weren't measured: one message per reason."""
+    undecided = [
+        part for part in seen.parts if part.status is Status.not_measured and part.failures
+    ]
+    return [
+        compose(seen.exercise, seen.variant, merged.failure, _scope(merged, "Not measured"))
+        for merged in _merged(undecided, undecided)
+    ]
+
+
 def merge_failures(parts: Iterable[PartEvidence]) -> list[MergedFailure]:
     """Failures of the parts that failed, alike ones together.
 
@@ -110,7 +123,12 @@ def merge_failures(parts: Iterable[PartEvidence]) -> list[MergedFailure]:
     than another of its status and line, for want of a pattern and a hint of its own, is counted to
     that.
     """
-    failing = [part for part in parts if part.status.is_failure]
+    parts = list(parts)
+    return _merged([part for part in parts if part.status.is_failure], parts)
+
+
+def _merged(failing: Sequence[PartEvidence], parts: Sequence[PartEvidence]) -> list[MergedFailure]:
+    """Failures of some parts, alike ones together; `parts` are all of the variant."""
     groups: dict[tuple[str, ...], list[tuple[PartEvidence, Failure]]] = {}
     for part in failing:
         for failure in part.failures or (_bare_failure(part),):
@@ -126,7 +144,7 @@ def merge_failures(parts: Iterable[PartEvidence]) -> list[MergedFailure]:
         as_good = [
             each for echo in told_by[kind] if _worth(echo) == _worth(kind) for each in groups[echo]
         ]
-        smallest = min((failure for _, failure in as_good), key=_volume)
+        smallest = _of_dtypes(min((failure for _, failure in as_good), key=_volume), as_good, parts)
         merged.append(MergedFailure(smallest, places, len(places) == len(failing) > 1))
     return merged
 
@@ -193,7 +211,7 @@ _SUBMITTED = re.compile(r'"[^"\n]*/submission/([^"/\n]+\.(?:py|cu))"')
 _TRIED = re.compile(r" \(\d+ tried\)")
 # Where `what` counts elements; of an exception or a compiler's words each is worth reading.
 _ABOUT_ELEMENTS = frozenset({"wrong_values", "not_finite", "not_written", "wrote_out_of_bounds"})
-_ALWAYS = re.compile(r"every case fails\b", re.IGNORECASE)
+_ALWAYS = re.compile(r"every (?:\w+ )?case fails\b", re.IGNORECASE)
 
 
 def _without_ours(detail: str) -> str:
@@ -229,7 +247,22 @@ _CODE_WORDS = frozenset({"out", "x", "y", "nan", "inf", "weight", "rows", "cols"
 def _kind(failure: Failure) -> tuple[str, ...]:
     what = _NUMBER.sub("#", _DTYPE.sub("dtype", failure.what))
     pattern = _TRIED.sub("", failure.pattern)
+    pattern = _ALWAYS.sub("Every case fails", pattern)  # in whichever dtype
     return (failure.status.value, failure.where, pattern, failure.hint, what)
+
+
+def _of_dtypes(
+    failure: Failure, alike: Sequence[tuple[PartEvidence, Failure]], parts: Sequence[PartEvidence]
+) -> Failure:
+    """A failure of every case, told of all dtypes in which every case fails like this."""
+    if not _ALWAYS.match(failure.pattern):
+        return failure
+    dtypes = dict.fromkeys(part.dtype for part, each in alike if _ALWAYS.match(each.pattern))
+    if len(dtypes) < 2:
+        return failure
+    is_all = dtypes.keys() == {part.dtype for part in parts}
+    which = "case" if is_all else f"{listing(dtypes)} case"
+    return replace(failure, pattern=_ALWAYS.sub(f"Every {which} fails", failure.pattern))
 
 
 def _teller(kind: tuple[str, ...], kinds: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
@@ -257,7 +290,7 @@ def _volume(failure: Failure) -> int:
     return product
 
 
-def _scope(merged: MergedFailure) -> str:
+def _scope(merged: MergedFailure, does: str = "Fails") -> str:
     if len(merged.places) == 1:
         return ""
     if merged.covers_all and not merged.failure.case:
@@ -267,8 +300,8 @@ def _scope(merged: MergedFailure) -> str:
         classes.setdefault(size_class, []).append(dtype)
     dtypes = {tuple(found) for found in classes.values()}
     if len(dtypes) == 1:
-        return f"Fails in {listing(classes)} for {listing(dtypes.pop())}."
-    return f"Fails in {listing(f'{c} ({listing(found)})' for c, found in classes.items())}."
+        return f"{does} in {listing(classes)} for {listing(dtypes.pop())}."
+    return f"{does} in {listing(f'{c} ({listing(found)})' for c, found in classes.items())}."
 
 
 def _bare_failure(part: PartEvidence) -> Failure:

@@ -24,6 +24,7 @@ from grader.report.message import (
     one_line,
     part_text,
     shorten_middle,
+    undecided_messages,
 )
 from grader.score import MEMORY, ExerciseScore, GradeScore
 from grader.status import Status, worst
@@ -50,6 +51,7 @@ def render(evidence: Evidence, grade: GradeScore, console: Console) -> None:
     _failures(evidence, grade, console)
     for _, variant, seen in summary.scored_variants(evidence, grade):
         _printed(seen, console)
+        _notes(seen, console)
         _timing(seen, console)
         if any(c.name == MEMORY and c.status is Status.target_missed for c in variant.checks):
             _memory(seen, console)
@@ -84,7 +86,11 @@ def render_check(seen: VariantEvidence, console: Console, case: str = "") -> Non
         if index or not case:
             console.print()
         _failure(message, console)
+    for message in () if case else undecided_messages(seen):
+        console.print()
+        _failure(message, console)
     _printed(seen, console)
+    _notes(seen, console)
     _memory(seen, console)
     _grader_errors(summary.errors_in(seen), console)
 
@@ -199,7 +205,7 @@ def _failures(evidence: Evidence, grade: GradeScore, console: Console) -> None:
 
 
 def _failure(message: Message, console: Console) -> None:
-    _print(console, message.headline, _STYLES["failed"])
+    _print(console, message.headline, _STYLES[summary.tone(message.status)])
     body = " ".join(filter(None, (message.body, message.scope)))
     if body:
         _indented(console, body)
@@ -234,6 +240,13 @@ def _printed(seen: VariantEvidence, console: Console) -> None:
             _indented(console, line, "dim")
         if len(lines) > SHOWN_LINES:
             _indented(console, f"{len(lines) - SHOWN_LINES} more lines.", "yellow")
+
+
+def _notes(seen: VariantEvidence, console: Console) -> None:
+    """What the grader says of the launcher, each sentence once for a variant."""
+    for note in dict.fromkeys(note for part in seen.parts for note in part.notes):
+        console.print()
+        _print(console, one_line(f"{seen.exercise}/{seen.variant}: {note}"), "yellow")
 
 
 def _memory(seen: VariantEvidence, console: Console) -> None:

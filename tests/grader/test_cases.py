@@ -233,7 +233,9 @@ def test_the_first_choice_written_out_is_the_same_case():
         ("", "expected a value for rows and cols, as in rows=17"),
         ("rows=1 cols=2 rows=3", "rows: expected one value, got another one: '3'"),
         ("rows=many cols=2", "rows: expected a whole number, got 'many'"),
-        ("rows=-1 cols=2", "rows: expected a whole number, got '-1'"),
+        ("rows=-1 cols=2", f"rows: expected 1 to {MAX_SIZE}, got -1"),
+        ("rows=--1 cols=2", "rows: expected a whole number, got '--1'"),
+        ("rows=1.5 cols=2", "rows: expected a whole number, got '1.5'"),
         ("rows=0 cols=2", f"rows: expected 1 to {MAX_SIZE}, got 0"),
         (f"rows={MAX_SIZE + 1} cols=2", f"rows: expected 1 to {MAX_SIZE}, got {MAX_SIZE + 1}"),
         (f"rows={'9' * 5000} cols=2", f"rows: expected a whole number, got '{'9' * 5000}'"),
@@ -247,7 +249,7 @@ def test_the_first_choice_written_out_is_the_same_case():
          "'offset'"),
         ("rows=1 cols=2 eps=small", "eps: expected a number, got 'small'"),
         ("rows=1 cols=2 eps=nan", "eps: expected a finite number, got nan"),
-        ("rows=1 cols=2 seed=-1", "seed: expected a whole number, got '-1'"),
+        ("rows=1 cols=2 seed=-1", f"seed: expected 0 to {1 << 63}, got -1"),
     ],
 )  # fmt: skip
 def test_a_wrong_text_gets_one_line_that_names_the_word(text, message):

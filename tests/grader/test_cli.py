@@ -382,6 +382,34 @@ def test_a_check_shows_dtypes_cases_and_reasons_per_size_class(capsys, wrong, mo
     assert out.count("out[0] is 1, expected 2.") == 1
 
 
+def test_a_check_says_once_why_parts_were_not_measured(capsys, wrong, monkeypatch):
+    def part(dtype, what):
+        status = Status.not_measured
+        failure = Failure(status, f"n=1 dtype={dtype} seed=7", what, where="silu.py:4")
+        return PartEvidence(dtype, "ragged", status, 20, 20, (failure,), reason=what)
+
+    reasons = ["a graph can't be judged", "a graph can't be judged", "Gluon can't be judged"]
+    parts = tuple(map(part, ("float32", "float16", "bfloat16"), reasons))
+    seen = VariantEvidence("silu", "triton", "silu.py", "00", "", parts)
+    monkeypatch.setattr(cli.Session, "variant", lambda *args: seen)
+    out = spaced(call(capsys, "check", "silu", "--submission", wrong).out)
+    assert out.count("A graph can't be judged.") == out.count("Gluon can't be judged.") == 1
+    assert "not measured here at silu.py:4 for n=1, float32." in out
+    assert "Not measured in ragged for float32 and float16." in out
+
+
+def test_a_check_shows_the_graders_notes_once(capsys, wrong, monkeypatch):
+    note = "do_bench gives no times here."
+    parts = tuple(
+        PartEvidence(dtype, "ragged", Status.passed, 20, notes=(note,))
+        for dtype in ("float32", "float16")
+    )
+    seen = VariantEvidence("silu", "triton", "silu.py", "00", "", parts)
+    monkeypatch.setattr(cli.Session, "variant", lambda *args: seen)
+    out = call(capsys, "check", "silu", "--submission", wrong).out
+    assert out.count(f"silu/triton: {note}") == 1
+
+
 def test_a_case_that_passes_says_so(capsys, wrong, monkeypatch):
     part = PartEvidence("float32", "case", Status.passed, 1)
     asked = []

@@ -31,6 +31,7 @@ class FakeRunner:
     """Answers with what `verdict_of` says of a case, and remembers what it was asked."""
 
     on_gpu = False
+    advised = ""
 
     def __init__(self, verdict_of):
         self.verdict_of = verdict_of
@@ -47,6 +48,9 @@ class FakeRunner:
 
     def fresh_worker(self):
         self.fresh.append(len(self.asked))
+
+    def advice(self, result):
+        return self.advised
 
     def compile_in_background(self):
         return None
@@ -184,6 +188,14 @@ def test_drawing_leaves_nothing_behind_and_ignores_other_modules(tmp_path):
 
 
 # --- what is kept --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("status", [Status.wrong_values, Status.not_finite])
+def test_what_a_runner_knows_of_wrong_values_is_the_hint(status):
+    runner = failing(lambda case: True, status)
+    runner.advised = "It is TF32."
+    [failure] = check(space_of(), runner, Effort(drawn=0)).failures
+    assert (failure.hint == "It is TF32.") == (status is Status.wrong_values)
 
 
 def test_there_is_one_failure_per_status_the_worst_first_each_the_smallest():
@@ -425,7 +437,7 @@ def test_a_kernel_that_fails_at_random_is_nondeterministic(seed, share):
     failed = int(failure.occurrences.split()[2])
     assert failure.occurrences == f"wrong in {failed} of 10 runs" and 1 <= failed <= 9
     assert failure.what == (
-        f"The same case was wrong in {failed} of 10 runs (wrong values: this is wrong_values.)"
+        f"The same case was wrong in {failed} of 10 runs (wrong values: this is wrong_values)"
     )
     assert failure.pattern == "" and "changes between runs" in failure.hint
 
@@ -448,6 +460,20 @@ def test_a_kernel_that_fails_at_random_on_drawn_cases_only_is_too(seed):
     runner = whim(seed, 0.5, lambda case: case.sizes not in edges)
     part = check(space, runner, Effort(drawn=60))
     assert part.status is Status.nondeterministic
+
+
+def test_plans_that_differed_once_are_no_kernel_that_fails_now_and_then():
+    """They are compared in one run of a dtype, so that any other passes."""
+    differ = Verdict(
+        Status.nondeterministic, "a.py:3 launches k in one plan and j in another.", "plans"
+    )
+    space = space_of("silu", "degenerate")
+    runner = FakeRunner(lambda case: PASSED if len(runner.asked) > 1 else differ)
+    again = FakeRunner(lambda case: PASSED if len(again.asked) > 1 else differ)
+    for part in (check(space, runner, BRIEF), one_case(space, again, space.edges()[0])):
+        assert part.failures[0].what == differ.what
+        assert part.failures[0].occurrences == ""
+    assert max(Counter(runner.asked).values()) == 1
 
 
 def test_what_depends_on_earlier_calls_shows_in_a_fresh_worker():

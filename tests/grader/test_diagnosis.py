@@ -15,6 +15,7 @@ from grader.diagnosis import (
     hint,
     separate,
 )
+from grader.runner import hint_of_compiler
 from grader.status import Status
 
 EXERCISES = spec.load_all()
@@ -108,8 +109,16 @@ def test_what_separates_failing_from_passing_cases_is_found(
 def test_what_always_fails_is_said_to():
     found, probed = diagnose(lambda case: True)
     assert found.condition.kind == "always"
-    assert found.sentence == f"Every case fails ({found.failing} tried)."
+    assert found.sentence == f"Every float32 case fails ({found.failing} tried)."
     assert probed  # also on cases run for the purpose
+
+
+def test_where_a_variant_has_one_dtype_no_dtype_is_named():
+    exercise = EXERCISES["copy_first_column"]
+    space = Space(exercise, next(iter(exercise.variants.values())), "float32", "ragged", 4)
+    outcomes = dict.fromkeys(space.edges(), True)
+    found = separate(space, space.edges()[0], outcomes, lambda case: True)
+    assert found.sentence == f"Every case fails ({found.failing} tried)."
 
 
 def test_a_sentence_says_both_sides_and_how_many_were_tried():
@@ -208,6 +217,28 @@ def said(status, pattern="", condition=None, language="triton", what=""):
 
 def condition_of(kind, subject="", value=""):
     return Condition(f"{subject}={value}", "", lambda case: True, kind, subject, value)
+
+
+def test_an_exception_of_host_code_gets_no_hint_about_kernels():
+    above = condition_of("above", "cols", 128)
+    assert said(Status.crashed, "raised", above, what="the entry raised ZeroDivisionError") == ""
+    assert "past one block" in said(Status.crashed, "", above)
+
+
+@pytest.mark.parametrize(
+    ("message", "is_of_language"),
+    [
+        ("unsupported AST node type: Try", True),
+        ("AttributeError: 'tuple' object has no attribute append", True),
+        ("kernel needs 294,912 bytes of shared memory, the GPU has 232,448", False),
+        ("arange's range must be a power of 2", False),
+        ("NameError: undefined is not defined", False),
+    ],
+)
+def test_only_where_the_language_is_the_trouble_is_it_explained(message, is_of_language):
+    assert (
+        hint_of_compiler(message).startswith("Triton compiles a part of Python") == is_of_language
+    )
 
 
 ABOVE_BLOCK = condition_of("above", "cols", 1024)

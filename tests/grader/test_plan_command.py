@@ -62,6 +62,12 @@ def test_the_plan_is_written_as_json(tmp_path, shown: Show):
     assert json.loads(path.read_text())["language"] == "triton"
 
 
+@pytest.mark.parametrize("size", [67_108_864, 1 << 31])
+def test_a_case_of_any_size_is_planned(shown: Show, size: int):
+    told = " ".join(shown("silu/triton", "--case", f"n={size}").split())
+    assert f"silu_kernel on {size // 2048:,} programs: x, out, {size};" in told
+
+
 def test_a_mistake_is_told_in_a_line():
     line = ["plan", "silu/triton", "--case", "n=0", "--submission", str(ROOT / "reference")]
     result = CliRunner().invoke(cli.app, line)

@@ -219,6 +219,25 @@ def test_how_many_cases_were_tried_does_not_keep_failures_apart():
     assert merged.places == (("aligned", "float32"), ("ragged", "float32"))
 
 
+@pytest.mark.parametrize(
+    ("dtypes", "told"),
+    [
+        (["float16"], "Every float16 case fails (9 tried)."),
+        (["float32", "float16"], "Every float32 and float16 case fails (9 tried)."),
+        (["float32", "float16", "bfloat16"], "Every case fails (9 tried)."),
+    ],
+)
+def test_where_every_case_fails_the_dtypes_are_named_unless_it_is_all_of_them(dtypes, told):
+    failures = {
+        (size_class, dtype): make_failure(dtype, pattern=f"Every {dtype} case fails (9 tried).")
+        for dtype in dtypes
+        for size_class in ("aligned", "ragged")
+    }
+    [merged] = merge_failures(make_variant("rmsnorm", failures).parts)
+    assert merged.failure.pattern == told
+    assert len(merged.places) == 2 * len(dtypes)
+
+
 def test_a_traceback_shows_the_students_frames_and_none_of_the_graders():
     detail = (
         "Traceback (most recent call last):\n"
@@ -246,6 +265,17 @@ def test_a_traceback_of_ours_keeps_its_lines():
         "line 3",
         "Boom",
     ]
+
+
+def test_how_often_is_said_once():
+    what = "the same case was wrong in 3 of 10 runs (wrong values: it varies)"
+    failure = make_failure(what=what, occurrences="wrong in 3 of 10 runs")
+    assert compose("silu", "triton", failure).text.lower().count("wrong in 3 of 10 runs") == 1
+
+
+def test_what_was_not_measured_is_no_smallest_failure():
+    message = compose("silu", "triton", make_failure(status=Status.not_measured))
+    assert "smallest failing case" not in message.headline
 
 
 def test_a_case_that_was_asked_for_is_not_called_the_smallest_found():

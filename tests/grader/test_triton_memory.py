@@ -71,6 +71,7 @@ FINDING = {
     "offset": SIZE,
     "bytes": 4,
 }
+ALLOCATED = {"argument": None, "allocated": [512, 16]}  # the nearest memory, in a finding
 
 
 @pytest.fixture(scope="module")
@@ -132,6 +133,8 @@ def metrics(evidence: MemoryEvidence) -> dict[str, float]:
         ({"findings": [{**FINDING, "kind": "race"}]}, "kind"),
         ({"findings": [{**FINDING, "program": [0]}]}, "program"),
         ({"findings": [{**FINDING, "offset": 1 << 64}]}, "offset"),
+        ({"findings": [{**FINDING, "allocated": [-1, 2]}]}, "allocated"),
+        ({"findings": [{**FINDING, "allocated": [512]}]}, "allocated"),
         ({"findings": [{**FINDING, "kind": "data_race"}]}, "a data race of one access"),
         ({"findings": [{**FINDING, "other_program": [0, 0, 0]}]}, "a second access"),
         ({"largest_tile": float("nan")}, ""),
@@ -163,9 +166,35 @@ def test_a_finding_becomes_a_sentence():
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"offset": -8}, "reads 4 bytes 8 bytes before x"),
+        ({"offset": -8}, "reads 4 bytes, 8 bytes before x"),
         ({"offset": 1 << 40}, "reads 4 bytes far behind x"),
+        ({"offset": -(1 << 40)}, "reads 4 bytes far before x"),
         ({"argument": None}, "reads 4 bytes outside every tensor"),
+        (
+            {**ALLOCATED, "offset": 768},
+            "reads 4 bytes, 256 bytes behind the 512 bytes that silu.py:16 allocated",
+        ),
+        (
+            {**ALLOCATED, "offset": 512},
+            "reads 4 bytes right behind the 512 bytes that silu.py:16 allocated",
+        ),
+        (
+            {**ALLOCATED, "offset": -8},
+            "reads 4 bytes, 8 bytes before the 512 bytes that silu.py:16 allocated",
+        ),
+        (
+            {**ALLOCATED, "offset": 64},
+            "reads 4 bytes at offset 64 of the 512 bytes that silu.py:16 allocated, which are "
+            "freed by then",
+        ),
+        (
+            {**ALLOCATED, "offset": 2, "kind": "misaligned"},
+            "4 bytes at offset 2 of the 512 bytes that silu.py:16 allocated, at silu.py:2",
+        ),
+        (
+            {**ALLOCATED, "allocated": [512, 0], "offset": 512},
+            "right behind the 512 bytes that the entry allocated",
+        ),
         ({"argument": 9}, "reads 4 bytes outside every tensor"),
         ({"kind": "out_of_bounds_write", "bytes": 1}, "writes 1 byte at offset 16,384 of x"),
     ],
@@ -174,6 +203,15 @@ def test_a_finding_says_where_the_access_went(changes, words):
     report = parse(told(findings=[{**FINDING, **changes}]))
     what, _ = message_of(report.findings[0], [("x", SIZE), ("out", SIZE)], "silu.py", [])
     assert words in what
+
+
+def test_an_assertion_that_fails_is_about_no_memory():
+    changes = {"kind": "device_assert", "offset": -(1 << 40), "bytes": 1}
+    finding = parse(told(findings=[{**FINDING, **changes}])).findings[0]
+    what, _ = message_of(finding, [("x", SIZE)], "silu.py", ["a", "b"])
+    assert what.startswith(
+        "Program (3, 0, 0) fails an assertion of tl.device_assert at silu.py:2 (`b`). 3 elements"
+    )
 
 
 RACE = {
@@ -201,6 +239,10 @@ RACE = {
             "at silu.py:2 (`b`), and program (2, 0, 0) stores another value there at the same "
             "line; nothing orders the two.",
         ),
+        (
+            {"argument": None, "allocated": [512, 16]},
+            "stores 4 bytes at offset 64 of the 512 bytes that silu.py:16 allocated, at silu.py:2",
+        ),
         ({"argument": None}, "stores 4 bytes of memory that the entry allocated, at silu.py:2"),
     ],
 )
@@ -220,6 +262,9 @@ def test_an_uninitialised_read_names_the_load_and_the_store():
     assert f"at offset 8 of x, which has {SIZE:,} bytes, at silu.py:1 (`a`)." in what
     assert "`other=`" in hint
     assert triton_memory.status_of(finding) is Status.uninitialised_read
+    own = parse(told(findings=[{**FINDING, **changes, **ALLOCATED, "offset": 8}])).findings[0]
+    what, _ = message_of(own, [("x", SIZE)], "silu.py", ["a", "b"])
+    assert "reaches 4 bytes at offset 8 of the 512 bytes that silu.py:16 allocated, at" in what
     elsewhere = parse(told(findings=[{**FINDING, **changes, "argument": None}])).findings[0]
     what, _ = message_of(elsewhere, [("x", SIZE)], "silu.py", ["a", "b"])
     assert "from being loaded at silu.py:2 (`b`): it reaches silu.py:1 (`a`)." in what

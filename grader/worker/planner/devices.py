@@ -66,4 +66,6 @@ def missing(error: BaseException) -> str:
     is_of_cuda = isinstance(error, AttributeError) and (error.name or "").startswith("_cuda_")
     if is_of_cuda and error.obj is torch._C:
         return f"torch._C.{error.name}"
-    return said[:MOST_WORDS] if said.startswith(_SAID_OF_NONE) else ""
+    if not said.startswith(_SAID_OF_NONE):
+        return ""
+    return f"a part of torch that asks the GPU itself (torch says: {said[:MOST_WORDS].rstrip('.')})"

@@ -8,7 +8,14 @@ from ..protocol import Code
 
 
 class PlannerError(RuntimeError):
-    """Raised at the line of the submission that asked for it."""
+    """Raised at the line of the submission that asked for it.
+
+    The message is told as it stands; `instead` says what to do.
+    """
+
+    def __init__(self, message: str, instead: str = "") -> None:
+        super().__init__(message)
+        self.instead = instead
 
 
 class NeedsData(PlannerError):
@@ -28,15 +35,31 @@ class ForeignKernel(PlannerError):
 
 
 class KernelError(PlannerError):
-    """A kernel that can't be compiled, for what a name leads to; `line` is that of the name."""
+    """A kernel that can't be compiled; `line` and `excerpt` are those that the compiler names."""
 
-    def __init__(self, message: str, line: int = 0) -> None:
+    def __init__(self, message: str, line: int = 0, excerpt: str = "") -> None:
         super().__init__(message)
+        self.line = line
+        self.excerpt = excerpt
+
+
+class LaunchError(PlannerError):
+    """A kernel that is called in a way that Triton refuses, with its name in place of Triton's."""
+
+
+class SourceError(PlannerError):
+    """A file of the submission that Python can't read; `line` is where, 0 where none is known."""
+
+    def __init__(self, message: str, instead: str = "", line: int = 0) -> None:
+        super().__init__(message, instead)
         self.line = line
 
 
 class Unsupported(PlannerError):
-    """Part of torch or Triton that has no counterpart in a plan."""
+    """Part of torch or Triton that has no counterpart in a plan: `what` can't be judged."""
+
+    def __init__(self, what: str, instead: str) -> None:
+        super().__init__(f"without a GPU, {what} can't be judged: {instead}")
 
 
 class Refusal(Exception):

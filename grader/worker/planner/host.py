@@ -29,9 +29,26 @@ import triton
 from ..compile.source import SourceFolder
 from ..protocol import Argument, Code
 from . import arguments as planned_arguments
-from . import devices, fake_tensors, notes, torch_cuda, triton_driver, warm_up
-from .errors import ForeignKernel, KernelError, Refusal, TooMuchMemory, Unsupported
-from .recording import MAX_PRINTED, Recorder
+from . import (
+    devices,
+    fake_tensors,
+    notes,
+    source_errors,
+    torch_cuda,
+    triton_driver,
+    triton_errors,
+    warm_up,
+)
+from .errors import (
+    ForeignKernel,
+    KernelError,
+    PlannerError,
+    Refusal,
+    SourceError,
+    TooMuchMemory,
+    Unsupported,
+)
+from .recording import MAX_PRINTED, MAX_RETURNED, Recorder
 from .specialisation import Describer
 
 MODULE_NAME = "submission"
@@ -77,9 +94,8 @@ class Planner:
         sys.modules[MODULE_NAME] = module
         linecache.checkcache(self.path)
         try:
-            source = Path(self.path).read_bytes()
+            code = self._compiled()
             with self._planning(self.recorder, self._printed), _self_tests_pass():
-                code = compile(source, self.path, "exec", dont_inherit=True)
                 exec(code, vars(module))
         except BaseException as error:
             raise Refusal(Code.import_failed, **self._describe(error)) from None
@@ -94,6 +110,16 @@ class Planner:
             raise Refusal(Code.entry_missing, message="missing", functions=functions)
         _check_signature(self.entry, argument_count)
 
+    def _compiled(self) -> types.CodeType:
+        """The module's code. Raises SourceError, or what Python says of the text."""
+        source = Path(self.path).read_bytes()
+        name = Path(self.path).name
+        source_errors.check_encoding(name, source)
+        try:
+            return compile(source, self.path, "exec", dont_inherit=True)
+        except (RecursionError, MemoryError):
+            raise source_errors.too_deep(name, source) from None
+
     def plan(self, arguments: Sequence[Argument]) -> dict:
         """The plan of two calls of the entry with the same arguments.
 
@@ -106,11 +132,14 @@ class Planner:
         printed.write(self._printed.getvalue())
         notes.forget()
         calls = []
+        returned = ""
         try:
             values = planned_arguments.make(arguments, recorder, self._fake)
             with self._planning(recorder, printed):
                 for _ in range(2):
-                    self.entry(*values)
+                    given = self.entry(*values)
+                    returned = returned or _described(given, values)
+                    del given
                     calls.append(recorder.end_call())
         except BaseException as error:
             if recorder.keeps_state:
@@ -118,7 +147,7 @@ class Planner:
             raise Refusal(_code(error), **self._describe(error)) from None
         if recorder.keeps_state:
             raise Refusal(Code.raised, type=KEPT_STATE)
-        return recorder.to_json(calls, printed.getvalue())
+        return recorder.to_json(calls, printed.getvalue(), returned)
 
     @contextlib.contextmanager
     def _planning(self, recorder: Recorder, printed: io.StringIO) -> Iterator[None]:
@@ -132,24 +161,34 @@ class Planner:
                 yield
             except Exception as error:
                 if what := devices.missing(error):
-                    raise Unsupported(f"no plan can have this of the GPU: {what}") from error
+                    raise Unsupported(what, "launch the kernels directly") from error
+                if said := triton_errors.in_words(error):
+                    raise said from error
+                source_errors.check_encodings(error, self.folder)
                 raise
 
     # --- errors -----------------------------------------------------------------------------------
 
     def _describe(self, error: BaseException) -> dict:
-        """An exception for a reply: type, message, line in the submission, its own frames."""
+        """An exception for a reply: type, message, line in the submission, its own frames.
+
+        `told`: the message is a planner's, and no words of Python's, torch's or Triton's.
+        """
+        ours = isinstance(error, PlannerError)
+        excerpt = error.excerpt if isinstance(error, KernelError) else ""
         return {
+            "told": ours,
+            "instead": error.instead if ours else "",
             "type": type(error).__name__,
             "message": _words(error),
             "line": self._line(error),
-            "detail": self._own_frames(error),
+            "detail": excerpt or self._own_frames(error),
         }
 
     def _line(self, error: BaseException) -> int | None:
         if isinstance(error, SyntaxError) and error.filename == self.path:
             return error.lineno
-        if isinstance(error, KernelError) and error.line:
+        if isinstance(error, KernelError | SourceError) and error.line:
             return error.line
         line = None
         for each in _causes(error):
@@ -166,7 +205,8 @@ class Planner:
                     text = f"  {Path(self.path).name}:{frame.lineno} in {frame.name}: {frame.line}"
                     if text not in lines:
                         lines.append(text)
-        lines.append(f"{type(error).__name__}: {_words(error)}")
+        if not isinstance(error, PlannerError):
+            lines.append(f"{type(error).__name__}: {_words(error)}")
         return "\n".join(lines)
 
 
@@ -227,6 +267,18 @@ def _backward(tensors: Any, *_: Any, **__: Any) -> None:
 def _gradients(outputs: Any, inputs: Any, *_: Any, **__: Any) -> tuple[Any, ...]:
     given = inputs if isinstance(inputs, list | tuple) else [inputs]
     return tuple(torch.empty_like(each) for each in given)
+
+
+def _described(returned: Any, arguments: Sequence[Any]) -> str:
+    """What an entry gave back, in words; "" for None and for one of its arguments."""
+    if returned is None or any(returned is each for each in arguments):
+        return ""
+    if inspect.iscoroutine(returned) or inspect.isgenerator(returned):
+        returned.close()  # or Python would warn that nobody awaited it
+    if isinstance(returned, torch.Tensor):
+        dtype = str(returned.dtype).removeprefix("torch.")
+        return f"a tensor of shape {list(returned.shape)}, {dtype}"[:MAX_RETURNED]
+    return f"a {type(returned).__name__}"[:MAX_RETURNED]
 
 
 def _check_signature(entry: Any, count: int) -> None:

@@ -24,6 +24,9 @@ MAX_LAUNCHES = 4096  # of one call
 MAX_DEVICE_BYTES = 2 << 30  # allocated at a time, beside the arguments
 MAX_UPLOAD_BYTES = 64 << 10  # of one call
 MAX_PRINTED = 16_384  # characters
+MAX_RETURNED = 80  # characters of what says what the entry gave back
+
+_A_GRID = "Give the kernel a grid instead of looping over launches."
 
 # Buffer n begins at ADDRESS_BASE + ((n + 1) << ADDRESS_BITS). No size and no flag is such a number:
 # an integer argument that is one is taken for a pointer. While kernels run, buffers lie elsewhere.
@@ -202,12 +205,16 @@ class Recorder:
     def add(self, do: str, **fields: Any) -> dict:
         """Note a step, with the line of the submission that asks for it. Raises PlanLimit."""
         if len(self.steps) >= MAX_STEPS:
-            raise PlanLimit(f"one call makes more than {MAX_STEPS:,} launches, copies and the like")
+            what = f"the launcher asks for more than {MAX_STEPS:,} launches, copies and fills"
+            raise PlanLimit(f"{what} in one call", _A_GRID)
         step = {"do": do, **fields, "line": self.caller()}
+        if do in ("fill", "copy"):
+            step["stream"] = self.stream
         self.steps.append(step)
         self._launches += do == "launch"
         if self._launches > MAX_LAUNCHES:
-            raise PlanLimit(f"one call makes more than {MAX_LAUNCHES:,} launches")
+            what = f"the launcher makes more than {MAX_LAUNCHES:,} launches in one call"
+            raise PlanLimit(what, _A_GRID)
         return step
 
     def check_upload(self, size: int) -> None:
@@ -215,7 +222,8 @@ class Recorder:
         if self._uploaded + size > MAX_UPLOAD_BYTES:
             raise PlanLimit(
                 f"{self._uploaded + size:,} bytes go from the launcher to the device in one call; "
-                f"at most {MAX_UPLOAD_BYTES:,} may: compute them in a kernel"
+                f"at most {MAX_UPLOAD_BYTES:,} may",
+                "Compute them in a kernel.",
             )
 
     def upload(self, to: torch.Tensor, data: bytes) -> None:
@@ -238,7 +246,9 @@ class Recorder:
         if key not in self._keys:
             if len(self.specialisations) >= MAX_SPECIALISATIONS:
                 raise PlanLimit(
-                    f"kernels are launched in more than {MAX_SPECIALISATIONS} specialisations"
+                    f"the kernels are launched in more than {MAX_SPECIALISATIONS} specialisations, "
+                    "each of which is compiled",
+                    "Pass what changes from launch to launch as an argument, not as a constexpr.",
                 )
             self._keys[key] = len(self.specialisations)
             self.specialisations.append(described)
@@ -278,7 +288,7 @@ class Recorder:
             frame = frame.f_back
         return 0
 
-    def to_json(self, calls: list[list[dict]], printed: str) -> dict:
+    def to_json(self, calls: list[list[dict]], printed: str, returned: str = "") -> dict:
         """The whole plan."""
         from .pruning import prune
 
@@ -298,6 +308,7 @@ class Recorder:
             "specialisations": plan.specialisations,
             "calls": [[_numbered(step) for step in call] for call in plan.calls],
             "printed": printed[:MAX_PRINTED],
+            "returned": returned,
         }
 
 

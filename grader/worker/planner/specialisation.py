@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import builtins
+import re
 import sys
+import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
 from types import FunctionType, ModuleType
@@ -34,7 +36,8 @@ class Describer:
     def specialisation(self, source: Any, chosen: Any) -> dict:
         """That of an ASTSource and the backend's options. Raises a PlannerError."""
         if getattr(source.fn, "is_gluon", bool)():
-            raise Unsupported(f"{source.fn.__name__} is written in Gluon, which is not modelled")
+            name = source.fn.__name__
+            raise Unsupported(f"a kernel in Gluon (`{name}`)", "write it with @triton.jit")
         self._references = 0
         names = source.fn.arg_names
         # The launch gives each parameter: defaults are of use to functions called by kernels.
@@ -94,22 +97,20 @@ class Describer:
         path, line = place(function)
         file = self.folder.relative(path)
         if file is None:
-            raise ForeignKernel(
-                f"{name} comes from {Path(path).name} ({function.module}), not from "
-                "this submission: only kernels whose source stands in its own files count"
-            )
+            raise _from_elsewhere(name, path, function.module)
         try:
             text = self.folder.function(file, line)
         except CompileFailure:
             raise ForeignKernel(
-                f"{name} doesn't stand at line {line} of {file}: a kernel "
-                "whose source was made while the program runs can't be compiled from the text"
+                f"`{name}` doesn't stand at line {line} of {file}, so it was generated while the "
+                f"launcher ran: {_IN_A_FILE}"
             ) from None
         source = function.src
         rest = source[len(text.text) :] if source.startswith(text.text.rstrip("\n")) else None
         if rest is None or any(line.strip()[:1] not in ("", "#") for line in rest.splitlines()):
             raise ForeignKernel(
-                f"the source of {name} is not what stands at line {text.line} of {file}"
+                f"the source of `{name}` is not what stands at line {text.line} of {file}: "
+                f"{_IN_A_FILE}"
             )
         return text
 
@@ -208,6 +209,26 @@ class Describer:
                 elif isinstance(value, JITCallable):
                     waiting.append(value)
         return result
+
+
+def _from_elsewhere(name: str, path: str, module: str) -> ForeignKernel:
+    """The error for a kernel of a library's, or of a file that the launcher wrote."""
+    file = Path(path).resolve()
+    if any(file.is_relative_to(folder) for folder in _INSTALLED):
+        return ForeignKernel(
+            f"`{name}` comes from {module}, not from this submission: only kernels whose source "
+            "stands in its own files count"
+        )
+    shown = _TEMPORARY.sub("tmp…", file.name)  # or each case would have a message of its own
+    return ForeignKernel(f"`{name}` was generated while the launcher ran ({shown}): {_IN_A_FILE}")
+
+
+_IN_A_FILE = "put its source in a file that you hand in"
+_TEMPORARY = re.compile(r"^tmp[a-z0-9_]{8}")  # a random name of Python's tempfile
+_INSTALLED = {
+    Path(each).resolve()
+    for each in (*sysconfig.get_paths().values(), Path(torch.__file__).parents[1])
+}
 
 
 def _scope(function: FunctionType) -> dict[str, Any]:

@@ -205,7 +205,8 @@ def nvidia_smi(attributes: Sequence[str]) -> list[int]:
     """triton.testing.nvsmi: what a launcher that estimates times asks for."""
     missing = [each for each in attributes if each not in _NVIDIA_SMI]
     if missing:
-        raise Unsupported(f"asking nvidia-smi for {missing[0][:60]} is not modelled")
+        what = f"what nvidia-smi says of {missing[0][:60]}"
+        raise Unsupported(what, "let the launcher do without it")
     return [_NVIDIA_SMI[each] for each in attributes]
 
 
@@ -215,7 +216,7 @@ def _answer(value: Any) -> Callable[..., Any]:
 
 def _refused(name: str) -> Callable[..., Any]:
     def refused(*_: Any, **__: Any) -> Any:
-        raise Unsupported(f"{name} is not modelled: launch the kernels themselves")
+        raise Unsupported(name, "launch the kernels directly")
 
     return refused
 

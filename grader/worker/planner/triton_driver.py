@@ -278,7 +278,7 @@ def _scalar(name: str, kind: str, value: Any) -> dict:
         except (struct.error, OverflowError, TypeError) as error:
             raise TypeError(f"{name}: {value!r} is no {kind}: {error}") from None
     else:
-        raise Unsupported(f"{name}: an argument of type {kind} is not modelled")
+        raise Unsupported(f"an argument of type {kind} ({name})", "pass it as another type")
     return {"scalar": data.hex(), "type": kind}
 
 
@@ -308,13 +308,13 @@ def _compiled(source: Any, chosen: Any, described: dict, build: Callable[[Any, A
             failure = messages.failure(error, [kernel], diagnostics())
             if failure.kind == "machine":
                 raise
-            raise KernelError(f"{failure.message}\n{failure.excerpt}", failure.line) from error
+            raise KernelError(failure.message, failure.line, failure.excerpt) from error
 
 
 def _plan_instead(source: Any, target: Any = None, options: Any = None, **_: Any) -> PlannedKernel:
     """Stands for triton.compile."""
     if not hasattr(source, "fn"):
-        raise Unsupported("compiling IR from a file is not modelled: launch a @triton.jit function")
+        raise Unsupported("a kernel compiled from a file of IR", "launch a @triton.jit function")
     chosen = make_backend(TARGET).parse_options(dict(options or {}))
     return PlannedKernel(source, chosen)
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from .errors import MalformedIR, TooDeeplyNested
 from .ir import Block, Function, Op
-from .poison import Poison, check, some
+from .poison import Poison, check, union
 from .registry import Run, control_flow, operation, prepare
 from .scanning import called_name
 from .state import Frame, State
@@ -58,15 +58,11 @@ def merged(chosen: np.ndarray, new: Pair, old: Pair) -> Pair:
         result = np.where(chosen.reshape(-1, *(1,) * (value.ndim - 1)), value, before)
     else:
         result = value.merged(chosen, before)
-    if new[1] is None and old[1] is None:
-        return result, None
-    undefined = [each[1].where if each[1] is not None else np.zeros(1, bool) for each in (new, old)]
-    rank = max(each.ndim for each in undefined)
-    shaped = [
-        each.reshape(-1, *(1,) * (rank - 1)) if each.ndim == 1 else each for each in undefined
-    ]
-    where = np.where(chosen.reshape(-1, *(1,) * (rank - 1)), *shaped)
-    return result, some(where, (new[1] or old[1]).origin)  # type: ignore[union-attr]
+    if new[1] is old[1]:  # mostly None
+        return result, new[1]
+    rank = max(each[1].where.ndim for each in (new, old) if each[1] is not None)
+    ones = chosen.reshape(-1, *(1,) * (rank - 1))
+    return result, union([new[1] and new[1].under(ones), old[1] and old[1].under(~ones)])
 
 
 def _all_merged(chosen: np.ndarray, new: Sequence[Pair], old: Sequence[Pair]) -> list[Pair]:

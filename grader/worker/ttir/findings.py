@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .regions import Regions
+from .regions import Region, Regions
 
 MAX_FINDINGS = 16
 MAX_KERNEL = 100  # characters of its name
@@ -43,8 +43,8 @@ class Findings:
     ) -> None:
         """Add `count` elements of one line, the first of them at `address` by `program`.
 
-        `other` are the fields about the second access of a pair. The argument is the nearest one;
-        None for a race in the entry's own memory.
+        `other` are the fields about the second access of a pair. The place is told by the nearest
+        argument, or by the nearest memory that the entry allocated.
         """
         key = (kind, line, (other or {}).get("other_line", 0))
         if key in self._kept:
@@ -53,9 +53,9 @@ class Findings:
         if len(self._kept) >= MAX_FINDINGS:
             self.cut = True
             return
-        near = self._regions.nearest_argument(address)
+        near = self._regions.nearest(address)
         if kind in _INSIDE and near is not None and not near.covers(address, address + width):
-            near = None  # the entry's own memory
+            near = None  # it has no address
         self._kept[key] = {
             "kind": kind,
             "line": line,
@@ -65,12 +65,20 @@ class Findings:
             "argument": None if near is None else near.argument,
             "offset": 0 if near is None else address - near.start,
             "bytes": width,
+            **_allocated(near),
             **(other or {}),
         }
 
     def report(self) -> list[dict[str, Any]]:
         """All findings, as JSON can hold them."""
         return list(self._kept.values())
+
+
+def _allocated(near: Region | None) -> dict[str, Any]:
+    """The field about memory that the entry allocated, where that is the nearest."""
+    if near is None or near.argument is not None:
+        return {}
+    return {"allocated": [near.end - near.start, near.line]}
 
 
 def coordinates(linear: int, grid: tuple[int, int, int]) -> tuple[int, int, int]:

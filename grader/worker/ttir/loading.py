@@ -95,7 +95,7 @@ def _undefined(
     if other is None:
         return some(missing, op)
     if other[1] is not None:
-        return some(missing & other[1].where, other[1].origin)
+        return other[1].under(missing)
     return None
 
 

@@ -104,7 +104,7 @@ class PlanExecutor:
         return [
             self._of_argument(address, described, tensors[described["argument"]])
             if described["kind"] == "argument"
-            else _Placed(address, described["bytes"])
+            else _Placed(address, described["bytes"], line=described["line"])
             for address, described in zip(where, buffers, strict=True)
         ]
 
@@ -136,6 +136,7 @@ class _Placed:
     bytes: torch.Tensor | None = None  # uint8
     region: Region | None = None  # of an argument
     writable: bool = True
+    line: int = 0  # of the host code that allocates it
     buffer: Buffer | None = field(default=None, repr=False)
 
     def allocate(self) -> None:
@@ -183,8 +184,9 @@ class _Run:
             "upload": self._upload,
             "host_op": self._host_op,
         }
-        scratch = [of_scratch(each.address, each.size) for each in placed if each.region is None]
-        self._regions = Regions([each.region for each in placed if each.region] + scratch)
+        self._regions = Regions(
+            [each.region or of_scratch(each.address, each.size, each.line) for each in placed]
+        )
         self._findings = Findings(self._regions)
         self._counters: Counters | None = None
         self._atomics: Atomics | None = None

@@ -1,6 +1,7 @@
 """Values that no one defined: elements of a load that are masked off without `other`.
 
-A value that has such elements carries a `Poison`: which ones, and whence. Operations hand it on.
+A value that has such elements carries a `Poison`: which ones, and whence each. Operations hand it
+on.
 Nothing is computed for values without any, which are nearly all.
 """
 
@@ -18,15 +19,39 @@ if TYPE_CHECKING:
     from .state import Frame, State
 
 
+MAX_ORIGINS = 4  # of one value
+
+
 @dataclass(frozen=True)
 class Poison:
-    """Which elements of a value are undefined, and the first load that they came from.
+    """Which elements of a value are undefined, and the loads that they came from.
 
-    `where` is bool and has the value's shape, or axes of length 1 in it.
+    `where` is bool and has the value's shape, or axes of length 1 in it. `origin` is the first
+    load. Where there are several, `parts` has the elements of each, in arrays of `where`'s shape;
+    of more than MAX_ORIGINS the rest is in `where` alone.
     """
 
     where: np.ndarray
     origin: Op
+    parts: tuple[tuple[np.ndarray, Op], ...] = ()
+
+    def moved(self, function: Callable[[np.ndarray], np.ndarray]) -> Poison:
+        """The poison of a value whose elements `function` takes from this one's."""
+        parts = tuple((function(where), origin) for where, origin in self.parts)
+        return Poison(function(self.where), self.origin, parts)
+
+    def under(self, mask: np.ndarray) -> Poison | None:
+        """What of it is under a mask; None where that is nothing."""
+        kept = self.moved(lambda where: where & mask)
+        return kept if kept.where.any() else None
+
+    def origin_at(self, element: int, shape: tuple[int, ...]) -> Op:
+        """The load that an element came from, by its place in a flat array of `shape`."""
+        place = np.unravel_index(element, shape)
+        for where, origin in self.parts:
+            if np.broadcast_to(where, shape)[place]:
+                return origin
+        return self.origin
 
 
 def union(poisons: Sequence[Poison | None]) -> Poison | None:
@@ -34,10 +59,23 @@ def union(poisons: Sequence[Poison | None]) -> Poison | None:
     found = [each for each in poisons if each is not None]
     if not found:
         return None
-    where = found[0].where
+    where, origin = found[0].where, found[0].origin
     for each in found[1:]:
-        where = where | each.where
-    return Poison(where, found[0].origin)
+        if each is not found[0]:  # a square
+            where = where | each.where
+    if all(each.origin is origin and not each.parts for each in found):
+        return Poison(where, origin)
+    parts: dict[int, tuple[np.ndarray, Op]] = {}
+    for each in found:
+        for some_where, load in each.parts or ((each.where, each.origin),):
+            known = parts.get(id(load))
+            if known is not None:
+                parts[id(load)] = (known[0] | some_where, load)
+            elif len(parts) < MAX_ORIGINS:
+                parts[id(load)] = (some_where, load)
+    # Of one shape, so that what moves the elements of one moves those of the others.
+    shaped = ((np.broadcast_to(part, where.shape), load) for part, load in parts.values())
+    return Poison(where, origin, tuple(shaped))
 
 
 def some(where: np.ndarray, origin: Op) -> Poison | None:
@@ -63,8 +101,8 @@ def reshaped(
     if found is None:
         frame.poison.pop(out, None)
         return
-    where = np.broadcast_to(found.where, shape_of(found, frame.values[source]))
-    frame.poison[out] = Poison(function(where), found.origin)
+    shape = shape_of(found, frame.values[source])
+    frame.poison[out] = found.moved(lambda where: function(np.broadcast_to(where, shape)))
 
 
 def shape_of(poison: Poison, value: np.ndarray) -> tuple[int, ...]:
@@ -109,7 +147,7 @@ def report(
     row = first // (where.size // len(where))
     state.execution.find(
         "uninitialised_read",
-        poison.origin,
+        poison.origin_at(first, where.shape),
         int(state.linear[row]),
         count=int(np.count_nonzero(where)),
         address=0 if addresses is None else int(addresses.reshape(-1)[first]),

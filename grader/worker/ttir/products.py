@@ -10,7 +10,7 @@ import numpy as np
 from .errors import NotModelled
 from .floats import FLOAT8, computed, from_bits, round_to, truncate_to_tf32
 from .ir import Op
-from .poison import Poison
+from .poison import Poison, union
 from .registry import Run, operation
 from .state import Frame, State
 from .structure import full
@@ -113,18 +113,13 @@ def _dot(op: Op) -> Run:
 def _poison(frame: Frame, operands: list[int], out: int) -> None:
     """A row or column with an undefined element has an undefined product with all of the others."""
     of_a, of_b, of_c = (frame.poison.get(slot) for slot in operands)
-    where: np.ndarray = np.zeros((1, 1, 1), bool)
-    if of_a is not None:
-        where = where | of_a.where.any(axis=-1, keepdims=True)
-    if of_b is not None:
-        where = where | of_b.where.any(axis=-2, keepdims=True)
-    if of_c is not None:
-        where = where | of_c.where
-    found = of_a or of_b or of_c
-    if found is None or not where.any():
+    rows = of_a and of_a.moved(lambda where: where.any(axis=-1, keepdims=True))
+    columns = of_b and of_b.moved(lambda where: where.any(axis=-2, keepdims=True))
+    found = union([rows, columns, of_c])
+    if found is None or not found.where.any():
         frame.poison.pop(out, None)
     else:
-        frame.poison[out] = Poison(where, found.origin)
+        frame.poison[out] = found
 
 
 # --- microscaling formats -----------------------------------------------------------------------

@@ -11,7 +11,7 @@ from .control import run_blocks
 from .errors import MalformedIR, NotModelled
 from .floats import computed, round_to
 from .ir import Block, Op
-from .poison import Poison
+from .poison import Poison, union
 from .registry import Run, operation
 from .state import Frame, State
 
@@ -105,14 +105,14 @@ def _run_region(
 def _broadcast(pair: Pair, shape: tuple[int, ...]) -> Pair:
     value, poison = pair
     if poison is not None:
-        poison = Poison(np.broadcast_to(poison.where, shape), poison.origin)
+        poison = poison.moved(lambda where: np.broadcast_to(where, shape))
     return np.broadcast_to(value, shape), poison
 
 
 def _reshaped(pair: Pair, shape: tuple[int, ...]) -> Pair:
     value, poison = pair
     if poison is not None:
-        poison = Poison(poison.where.reshape(shape), poison.origin)
+        poison = poison.moved(lambda where: where.reshape(shape))
     return value.reshape(shape), poison
 
 
@@ -131,15 +131,16 @@ def _inputs(op: Op, frame: Frame, axis: int) -> list[Pair]:
         shape = (*rows[:axis], length, *rows[axis + 1 :])
         value = np.moveaxis(np.broadcast_to(value, shape), axis, -1)
         if poison is not None:
-            where = np.moveaxis(np.broadcast_to(poison.where, shape), axis, -1)
-            poison = Poison(where, poison.origin)
+            poison = poison.moved(
+                lambda where, shape=shape: np.moveaxis(np.broadcast_to(where, shape), axis, -1)
+            )
         pairs.append((value, poison))
     return pairs
 
 
 def _cut(pairs: list[Pair], part: slice) -> list[Pair]:
     return [
-        (value[..., part], poison and Poison(poison.where[..., part], poison.origin))
+        (value[..., part], poison and poison.moved(lambda where: where[..., part]))
         for value, poison in pairs
     ]
 
@@ -148,14 +149,12 @@ def _joined(first: list[Pair], second: list[Pair]) -> list[Pair]:
     """Two parts along the last axis, one behind the other."""
     joined: list[Pair] = []
     for (a, p), (b, q) in zip(first, second, strict=True):
-        poison = None
-        if p is not None or q is not None:
-            parts = [
-                each.where if each is not None else np.zeros(values.shape, bool)
-                for each, values in ((p, a), (q, b))
-            ]
-            poison = Poison(np.concatenate(parts, axis=-1), (p or q).origin)  # type: ignore[union-attr]
-        joined.append((np.concatenate([a, b], axis=-1), poison))
+        before, behind = np.zeros(a.shape, bool), np.zeros(b.shape, bool)
+        parts = [
+            p and p.moved(lambda where, behind=behind: np.concatenate([where, behind], axis=-1)),
+            q and q.moved(lambda where, before=before: np.concatenate([before, where], axis=-1)),
+        ]
+        joined.append((np.concatenate([a, b], axis=-1), union(parts)))
     return joined
 
 
@@ -177,7 +176,7 @@ def _reduce(op: Op) -> Run:
             halves = _combined(state, frame, blocks, left + right, left[0][0].shape)
             pairs = halves if length % 2 == 0 else _joined(halves, _cut(pairs, slice(-1, None)))
         dropped = [
-            (value[..., 0], poison and Poison(poison.where[..., 0], poison.origin))
+            (value[..., 0], poison and poison.moved(lambda where: where[..., 0]))
             for value, poison in pairs
         ]
         frame.put(op.results, dropped)
@@ -212,7 +211,7 @@ def _quick_reduce(op: Op, axis: int, single: str) -> Callable[[State, Frame], bo
             if found is None:
                 frame.poison.pop(out, None)
             else:
-                frame.poison[out] = Poison(found.where.any(axis=axis), found.origin)
+                frame.poison[out] = found.moved(lambda where: where.any(axis=axis))
         return True
 
     return reduce
@@ -231,7 +230,7 @@ def _scan(op: Op) -> Run:
         assert function is not None
         (value, poison) = pairs[0]
         if poison is not None:
-            poison = Poison(np.logical_or.accumulate(poison.where, axis=-1), poison.origin)
+            poison = poison.moved(lambda where: np.logical_or.accumulate(where, axis=-1))
         return [(function(value, axis=-1, dtype=value.dtype), poison)]
 
     def run(state: State, frame: Frame) -> None:
@@ -252,7 +251,7 @@ def _scan(op: Op) -> Run:
         moved = [
             (
                 np.moveaxis(value, -1, axis),
-                poison and Poison(np.moveaxis(poison.where, -1, axis), poison.origin),
+                poison and poison.moved(lambda where: np.moveaxis(where, -1, axis)),
             )
             for value, poison in pairs
         ]

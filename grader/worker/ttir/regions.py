@@ -28,6 +28,7 @@ class Region:
     end: int  # behind the last one
     itemsize: int = 1
     argument: int | None = None  # place in the entry's signature; None for scratch
+    line: int = 0  # of the host code that allocated scratch
     elements: np.ndarray | None = field(default=None, repr=False)
     writable: bool = True
     loads: int = 0
@@ -108,9 +109,9 @@ class Regions:
         """The bytes of all regions that the entry brought."""
         return sum(each.end - each.start for each in self._regions if each.argument is None)
 
-    def nearest_argument(self, address: int) -> Region | None:
-        """The argument that lies nearest to an address."""
-        return min(self.arguments, key=lambda region: region.distance(address), default=None)
+    def nearest(self, address: int) -> Region | None:
+        """The region that lies nearest to an address."""
+        return min(self._regions, key=lambda region: region.distance(address), default=None)
 
     def whole(self, low: int, high: int) -> Region | None:
         """The region without gaps that holds everything from `low` up to `high`."""
@@ -160,16 +161,16 @@ def of_argument(
         address + extent * itemsize,
         itemsize,
         index,
-        None if belongs.all() else belongs,
-        writable,
+        elements=None if belongs.all() else belongs,
+        writable=writable,
         loaded=np.zeros(extent, dtype=bool),
         stored=np.zeros(extent, dtype=bool),
     )
 
 
-def of_scratch(address: int, size: int) -> Region:
-    """The region of a buffer that the entry allocated."""
-    return Region(address, address + size)
+def of_scratch(address: int, size: int, line: int = 0) -> Region:
+    """The region of a buffer that the entry allocated, in a `line` of its file."""
+    return Region(address, address + size, line=line)
 
 
 def _bytes_of(bitmap: np.ndarray | None, itemsize: int) -> int:

@@ -9,7 +9,7 @@ import numpy as np
 
 from .arithmetic import elementwise
 from .ir import Op
-from .poison import Poison, some
+from .poison import Poison, union
 from .registry import Run, operation
 from .state import Frame, State
 
@@ -35,15 +35,13 @@ def _select(op: Op) -> Run:
             if not any(undefined):
                 poison.pop(out, None)
                 return
-            where: np.ndarray = np.zeros((1,) * (rank + 1), bool)
-            if undefined[1] is not None:
-                where = where | (chosen & undefined[1].where)
-            if undefined[2] is not None:
-                where = where | (~chosen & undefined[2].where)
-            if undefined[0] is not None:
-                where = where | shaped(undefined[0].where)
-            origin = next(each for each in undefined if each is not None).origin
-            _set(frame, out, some(where, origin))
+            of_condition, of_a, of_b = undefined
+            parts = [
+                of_condition and of_condition.moved(shaped),
+                of_a and of_a.under(chosen),
+                of_b and of_b.under(~chosen),
+            ]
+            _set(frame, out, union(parts))
 
     return run
 
@@ -62,12 +60,12 @@ def _and_or(op: Op) -> Run:
         plain(state, frame)
         poison = frame.poison.get(out) if frame.poison else None
         if poison is not None:
-            where = poison.where
             for slot in (a, b):
                 sure = frame.values[slot] == decides
                 of_slot = frame.poison.get(slot)
-                where = where & ~(sure if of_slot is None else sure & ~of_slot.where)
-            _set(frame, out, some(where, poison.origin))
+                decided = sure if of_slot is None else sure & ~of_slot.where
+                poison = poison and poison.under(~decided)
+            _set(frame, out, poison)
 
     return run
 

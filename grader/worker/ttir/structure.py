@@ -200,13 +200,15 @@ def _of_two(op: Op, combine: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> 
         values, poison = frame.values, frame.poison
         values[out] = both(values[a], values[b])
         if poison:
-            found = union([poison.get(a), poison.get(b)])
+            of_a, of_b = poison.get(a), poison.get(b)
+            nowhere = np.zeros((1,) * values[a].ndim, bool)
+            left = of_a and of_a.moved(lambda where: both(where, nowhere))
+            right = of_b and of_b.moved(lambda where: both(nowhere, where))
+            found = union([left, right])
             if found is None:
                 poison.pop(out, None)
-                return
-            nowhere = np.zeros((1,) * values[a].ndim, bool)
-            undefined = [poison[each].where if each in poison else nowhere for each in (a, b)]
-            poison[out] = Poison(both(*undefined), found.origin)
+            else:
+                poison[out] = found
 
     return run
 
@@ -253,9 +255,7 @@ def _gather(op: Op) -> Run:
         values[out] = gather(values[source], places)
         if poison:
             found = poison.get(source)
-            moved = None
-            if found is not None:
-                moved = Poison(gather(found.where, places), found.origin)
+            moved = found and found.moved(lambda where: gather(where, places))
             undefined = union([moved, poison.get(index)])
             if undefined is None:
                 poison.pop(out, None)
@@ -286,10 +286,10 @@ def _histogram(op: Op) -> Run:
         if frame.poison:
             found = frame.poison.get(source)
             if found is not None and mask is not None:
-                found = Poison(found.where & frame.values[mask], found.origin)
+                found = found.under(frame.values[mask])
             if found is None or not found.where.any():
                 frame.poison.pop(out, None)
             else:
-                frame.poison[out] = Poison(found.where.any(axis=1, keepdims=True), found.origin)
+                frame.poison[out] = found.moved(lambda where: where.any(axis=1, keepdims=True))
 
     return run

@@ -88,6 +88,22 @@ def test_host_code_has_no_data_to_compute_with(graded) -> None:
     assert part.cases_failed
 
 
+def test_more_launches_than_a_plan_has_are_a_launch_error_with_advice(graded) -> None:
+    part = graded("""
+#include <cuda_runtime.h>
+__global__ void one(const float* x, float* out) { *out = *x / (1.0f + expf(-*x)); }
+extern "C" void silu(const float* x, float* out, int n) {
+    for (int i = 0; i < 5000; ++i) one<<<1, 1>>>(x + i % n, out + i % n);
+}
+""")
+    [failure] = part.failures
+    assert failure.status is Status.launch_error, part
+    assert (
+        failure.what == "the launcher makes 5,000 launches in one call; at most 4,096 are allowed."
+    )
+    assert failure.hint == "Give the kernel a grid instead of looping over launches."
+
+
 def test_a_static_buffer_and_a_constructor_are_the_planners_own(graded) -> None:
     """Host code that runs before the entry does so where there is no data, and harms nothing."""
     part = graded(BEFORE_THE_ENTRY)

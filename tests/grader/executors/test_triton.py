@@ -5,8 +5,10 @@ Each submission is a SiLU; its kernel is right unless a test says otherwise.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -48,12 +50,20 @@ def graded(tmp_path_factory) -> Iterator[Callable[..., PartEvidence]]:
     """Grades one size class of a submission whose silu.py is KERNEL and more, or other bytes."""
     sandbox = Sandbox(plans=True)
 
-    def grade(more: str = "", data: bytes | None = None, dtype: str = "float32", **files: str):
+    def grade(
+        more: str = "",
+        data: bytes | None = None,
+        dtype: str = "float32",
+        effort: Effort = LITTLE,
+        **files: str,
+    ):
         folder: Path = tmp_path_factory.mktemp("submission")
         (folder / "silu.py").write_bytes(data if data is not None else (KERNEL + more).encode())
         for name, text in files.items():
-            (folder / f"{name}.py").write_text(text)
-        with Session(folder, SPECS, effort=LITTLE, sandbox=sandbox) as session:
+            path = folder / f"{name}.py"
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(text)
+        with Session(folder, SPECS, effort=effort, sandbox=sandbox) as session:
             return session.part(SPECS["silu"], SPECS["silu"].variants["triton"], dtype, "ragged")
 
     with sandbox:
@@ -99,6 +109,29 @@ def silu(x, out):
             assert runner._planner._ahead == fatal
             assert runner.run(other).status is Status.passed
             assert runner.run(fatal).status is Status.crashed
+
+
+def test_a_launcher_that_is_refused_takes_no_planner_for_each_case():
+    variant = SPECS["silu"].variants["triton"]
+    refused = "\n\ndef silu(x, out):\n    if x.max() > 0:\n        launch(x, out)\n"
+    planners = []
+    spawn = PlannedTritonRunner._spawn_role
+
+    def counted(self, role, *args):
+        planners.append(role == "planner")
+        return spawn(self, role, *args)
+
+    with (
+        mock.patch.object(PlannedTritonRunner, "_spawn_role", counted),
+        Sandbox(plans=True) as sandbox,
+    ):
+        path = sandbox.hold(variant.file, (KERNEL + refused).encode())
+        with PlannedTritonRunner(sandbox, Task(SPECS["silu"], variant), path) as runner:
+            for n in range(1, 9):
+                assert runner.run(case("float32", n=n)).status is Status.policy_violation
+            assert sum(planners) == 1
+            runner.run(case("float16", n=9))
+            assert sum(planners) == 2  # the first of a dtype meets a fresh one
 
 
 def told(part: PartEvidence) -> str:
@@ -374,14 +407,66 @@ def silu(x, out):
 
 def test_plans_that_differ_between_fresh_planners_are_told(graded) -> None:
     part = graded("""
-import os
+import time
 def silu(x, out):
-    block = 128 if os.getpid() % 2 else 256
-    silu_kernel[(triton.cdiv(x.numel(), block) + os.getpid() % 5,)](x, out, x.numel(), BLOCK=block)
+    block = 1 << (time.time_ns() // 1000 % 8)
+    silu_kernel[(triton.cdiv(x.numel(), block),)](x, out, x.numel(), BLOCK=block)
 """)
     assert part.status in (Status.nondeterministic, Status.passed), part
     if part.status is Status.nondeterministic:
-        assert "planned twice" in told(part)
+        said = r"silu.py:\d+ launches silu_kernel with BLOCK=(\d+) in one plan and BLOCK=(\d+) in "
+        assert re.match(said, part.failures[0].what), part
+        assert part.failures[0].occurrences == "" and ".." not in told(part)
+
+
+MANY = "\ndef silu(x, out):\n    for i in range(5000):\n        launch(x, out)\n"
+
+
+def test_more_launches_than_a_plan_has_are_a_launch_error_with_advice(graded) -> None:
+    part = graded(MANY)
+    assert part.status is Status.launch_error, part
+    assert part.failures[0].what == "the launcher makes more than 4,096 launches in one call"
+    assert part.failures[0].hint == "Give the kernel a grid instead of looping over launches."
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (
+            "async def silu(x, out):\n    launch(x, out)",
+            "`silu` is a coroutine: the grader calls it",
+        ),
+        ("def silu(x, out):\n    yield launch(x, out)", "`silu` is a generator"),
+        (
+            "def silu(x, out):\n    out = torch.empty_like(x)\n    launch(x, out)\n    return out",
+            "What the entry returns is not looked at.",
+        ),
+    ],
+)
+def test_an_entry_that_gives_something_back_and_writes_nothing_is_told_so(
+    graded, more, said
+) -> None:
+    part = graded(more + "\n")
+    assert part.status is Status.not_written, part
+    assert said in told(part)
+
+
+def test_an_entry_that_returns_its_argument_is_judged_by_what_it_wrote(graded) -> None:
+    part = graded("def silu(x, out):\n    return out\n")
+    assert part.status is Status.not_written and "returned" not in told(part)
+
+
+def test_what_gives_no_times_is_noted_of_a_part_that_passes_too(graded) -> None:
+    part = graded("""
+import triton.testing
+def silu(x, out):
+    triton.testing.do_bench(lambda: launch(x, out))
+    print("[grader] 100 points gives no times here")
+    launch(x, out)
+""")
+    assert part.status is Status.passed, part
+    [note] = part.notes
+    assert note.startswith("triton.testing.do_bench gives no times here: nothing runs while ")
 
 
 @pytest.mark.parametrize(
@@ -402,6 +487,22 @@ def test_a_wrong_kernel_gets_its_status(graded, change, status) -> None:
     assert part.status is status, part
 
 
+OF_OWN_MEMORY = """
+def silu(x, out):
+    n = out.numel()
+    small = torch.empty(8, dtype=out.dtype, device=out.device)  # too small
+    silu_kernel[(triton.cdiv(n, 256),)](x, small, n, BLOCK=256)
+"""
+
+
+def test_a_store_outside_of_own_memory_names_the_line_that_allocated_it(graded) -> None:
+    part = graded(OF_OWN_MEMORY)
+    assert part.status is Status.wrote_out_of_bounds, part
+    line = (KERNEL + OF_OWN_MEMORY).splitlines().index(OF_OWN_MEMORY.splitlines()[3]) + 1
+    behind = f"right behind the 32 bytes that silu.py:{line} allocated"
+    assert behind in part.failures[0].what
+
+
 def test_what_the_gpus_compiler_refuses_is_a_compile_error_though_it_ran(graded) -> None:
     """The executor knows no warps; the kernel is compiled for the GPU as well."""
     part = graded("""
@@ -410,7 +511,92 @@ def silu(x, out):
     silu_kernel[(triton.cdiv(n, 256),)](x, out, n, BLOCK=256, num_warps=64)
 """)
     assert part.status is Status.compile_error, part
+    assert part.failures[0].hint == ""  # it is not about the language
     assert "64 warps" in told(part)
+
+
+@pytest.mark.parametrize("tuning", ["", "@triton.autotune([triton.Config({'B': 256})], key=[])"])
+def test_a_compile_error_has_a_message_and_an_excerpt_beside_it(graded, tuning) -> None:
+    """A kernel that is tuned is compiled where it is planned, and says the same."""
+    launched = "silu_wrong[(1,)](x, out, x.numel()" + (")" if tuning else ", B=256)")
+    part = graded(f"""
+{tuning}
+@triton.jit
+def silu_wrong(x_ptr, out_ptr, n, B: tl.constexpr):
+    try:
+        x = tl.load(x_ptr)
+    except Exception:
+        x = 0.0
+
+
+def silu(x, out):
+    {launched}
+""")
+    failure = part.failures[0]
+    assert failure.status is Status.compile_error, part
+    assert failure.what == "the kernel can't be compiled: unsupported AST node type: Try"
+    assert failure.detail == "try:\n^"
+    assert failure.hint.startswith("Triton compiles a part of Python")
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_folder_that_is_not_brought_along_is_named(graded, is_there) -> None:
+    folder = {"pkg/kernels": KERNEL} if is_there else {}
+    text = "from pkg.kernels import launch\n\ndef silu(x, out):\n    launch(x, out)\n"
+    part = graded(data=text.encode(), **folder)
+    assert part.status is Status.import_error, part
+    assert part.failures[0].hint == (
+        "Folders aren't handed in with a file: move the modules of pkg beside silu.py."
+        if is_there
+        else "Is an import missing, or a name misspelt?"
+    )
+
+
+@pytest.mark.parametrize(
+    ("precision", "scale", "told"),
+    [
+        ("", 1, "tl.dot rounds float32 inputs to TF32, 10 bits of mantissa, unless it gets"),
+        ("", 2, ""),  # that is wrong in IEEE's precision too
+        (', input_precision="ieee"', 2, ""),
+    ],
+)
+def test_where_tf32_is_what_makes_float32_wrong_the_hint_says_so(
+    graded, precision, scale, told
+) -> None:
+    """SiLU of 16 rows, each a product with the identity."""
+    part = graded(
+        f"""
+@triton.jit
+def by_dot(x_ptr, out_ptr, n, ONE: tl.constexpr):
+    i = tl.program_id(0) * 256 + tl.arange(0, 16)[:, None] * 16 + tl.arange(0, 16)[None, :]
+    x = tl.load(x_ptr + i, mask=i < n, other=0.0).to(tl.float32)
+    unit = tl.where(tl.arange(0, 16)[:, None] == tl.arange(0, 16)[None, :], ONE, 0.0)
+    tl.store(out_ptr + i, tl.dot(x * tl.sigmoid(x), unit{precision}), mask=i < n)
+
+
+def silu(x, out):
+    by_dot[(triton.cdiv(x.numel(), 256),)](x, out, x.numel(), ONE={scale})
+"""
+    )
+    assert part.status is Status.wrong_values, part
+    assert part.failures[0].hint.startswith("tl.dot") == bool(told)
+    assert told in part.failures[0].hint
+
+
+def test_an_exception_of_host_code_is_told_without_a_hint_about_kernels(graded) -> None:
+    part = graded(
+        """
+def silu(x, out):
+    grid = (triton.cdiv(x.numel(), 256 // x.numel()),)
+    silu_kernel[grid](x, out, x.numel(), BLOCK=256)
+""",
+        effort=Effort(drawn=0),
+    )
+    failure = part.failures[0]
+    assert failure.pattern.startswith("Every case with n > 256 fails")
+    assert failure.status is Status.crashed, part
+    assert "ZeroDivisionError" in failure.what
+    assert failure.hint == ""
 
 
 def test_a_race_between_programs_is_found_though_it_came_out_right(graded) -> None:

@@ -43,10 +43,10 @@ class Server:
         assert line, "the planning process has ended"
         return json.loads(line)
 
-    def plan(self, folder: Path, text: str, arguments: list, **more: Any) -> dict:
+    def plan(self, folder: Path, text: str | bytes, arguments: list, **more: Any) -> dict:
         """The plan of a submission's text, or {"code": ..., "message": ...} where it is refused."""
         path = folder / "submission.py"
-        path.write_text(text)
+        path.write_bytes(text.encode() if isinstance(text, str) else text)
         job = {"path": str(path), "entry": "f", "folder": str(folder), "arguments": arguments}
         return self.ask({"do": "plan", **job, **more})
 

@@ -198,7 +198,9 @@ def f(x, y):
     refused = planning.plan(tmp_path, text, PAIR)
 
     assert (refused["code"], refused["line"]) == ("not_modelled", 11)
-    assert "written in Gluon" in refused["message"]
+    assert refused["message"] == (
+        "without a GPU, a kernel in Gluon (`kernel`) can't be judged: write it with @triton.jit"
+    )
 
 
 def test_a_cuda_graph_is_not_modelled_and_says_so(planning, tmp_path):

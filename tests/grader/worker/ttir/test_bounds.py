@@ -51,6 +51,17 @@ def test_scratch_and_dense_arguments_hold_all_of_their_bytes(observer):
 
 
 @EITHER
+def test_an_address_is_told_of_the_nearest_memory_be_it_no_argument(observer):
+    regions = [argument(0, 128), of_scratch(2 * BASE, 512, line=16)]
+    astray = [access("store", 4, AT + BASE + 8, stored=1)]
+    _, [found] = observe(observer, regions, (4, 1, 1), astray)
+    assert (found["argument"], found["allocated"]) == (None, [512, 16])
+    assert (found["count"], found["offset"]) == (2, 512)
+    _, [found] = observe(observer, regions, (4, 1, 1), [access("load", 3, AT + 4)])
+    assert (found["argument"], "allocated" in found) == (0, False)
+
+
+@EITHER
 def test_an_address_between_two_elements_is_misaligned(observer):
     _, [found] = observe(observer, [argument(0, 129)], (4, 1, 1), [access("load", 3, AT + 2)])
     assert (found["kind"], found["count"], found["offset"]) == ("misaligned", 128, 2)

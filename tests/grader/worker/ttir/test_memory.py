@@ -237,6 +237,75 @@ def test_a_mask_that_is_false_whatever_the_undefined_value():
     assert torch.equal(out, torch.where((torch.arange(16) < 10) & (x > 0), x, 0.0))
 
 
+@triton.jit
+def _weighted(x, w, out, n, B: tl.constexpr):
+    i = tl.arange(0, B)
+    weight = tl.load(w + i, mask=i < n)  # harmless: its lanes are masked off in the store
+    v = tl.load(x + i, mask=i < n)  # culprit: its lanes reach the sum
+    tl.store(out + i, weight * v * tl.sum(v * v), mask=i < n)
+
+
+@triton.jit
+def _chosen(x, w, out, n, B: tl.constexpr):
+    i = tl.arange(0, B)
+    a = tl.load(w + i, mask=i < n)  # harmless: not chosen where it is undefined
+    b = tl.load(x + i, mask=i < n - 1)  # culprit
+    tl.store(out + i, tl.where(i < n, a, b))
+
+
+@triton.jit
+def _multiplied(x, w, out, n, B: tl.constexpr):
+    i, j = tl.arange(0, B)[:, None], tl.arange(0, B)[None, :]
+    a = tl.load(w + i * B + j, mask=i < n)  # harmless: rows that aren't stored
+    b = tl.load(x + i * B + j, mask=i < n)  # culprit: every column has one of these
+    tl.store(out + i * B + j, tl.dot(a, b), mask=i < n)
+
+
+@triton.jit
+def _side_by_side(x, w, out, n, B: tl.constexpr):
+    i = tl.arange(0, B)
+    a = tl.load(w + i, mask=i < n)  # harmless: below n it is there
+    b = tl.load(x + i, mask=i >= n)  # culprit
+    both = tl.join(a, b)
+    j = tl.arange(0, 2)[None, :]
+    tl.store(out + 2 * i[:, None] + j, both, mask=(i < n)[:, None])
+
+
+@triton.jit
+def _carried(x, w, out, n, B: tl.constexpr):
+    i = tl.arange(0, B)
+    total = tl.load(w + i, mask=i < n)  # harmless
+    for _ in range(n):
+        v = tl.load(x + i, mask=i < n)  # culprit
+        total += tl.max(v)
+    tl.store(out + i, total, mask=i < n)
+
+
+@triton.jit
+def _totals(x, w, out, n, B: tl.constexpr):
+    i = tl.arange(0, B)
+    a = tl.load(w + i, mask=i < n)  # harmless: running totals behind it aren't stored
+    b = tl.load(x + i, mask=i > 0)  # culprit: the first one is in every total
+    tl.store(out + i, tl.associative_scan(a + b, 0, _smooth), mask=i < n)
+
+
+@triton.jit
+def _smooth(a, b):
+    return a * 0.5 + b
+
+
+@pytest.mark.parametrize(
+    "kernel", [_weighted, _chosen, _multiplied, _side_by_side, _carried, _totals]
+)
+def test_of_several_undefined_values_the_one_that_matters_is_named(kernel):
+    """What comes first in an expression may be undefined elsewhere."""
+    with launching() as launches:
+        kernel[(1,)](torch.ones(256), torch.ones(256), torch.zeros(256), 10, B=16)
+    finding = _finding(launches)
+    assert finding.kind == "uninitialised_read"
+    assert finding.line == _line(kernel, "# culprit")
+
+
 # --- several programs ---------------------------------------------------------------------------
 
 
