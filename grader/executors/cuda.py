@@ -87,13 +87,14 @@ class PlannedNativeRunner(NativeRunner):
             first = super().run(case)
         if not first.verdict.passed or self._counts:
             return first
-        other_ways = self._other_ways
+        other_ways, atomics = self._other_ways, self._atomics
         judged = self._watched and self.exercise.moves_data
         if judged and self.plan is not None and plan.copies_to_arguments(self.plan):
             asked = self.plan
             launches = [n for n, step in enumerate(asked.calls[0]) if isinstance(step, Launch)]
             if self.is_right_without(case, launches):
                 return refusals.from_violation(case, plan.copies_alone(asked))
+        self._atomics = atomics
         if not (ordered := self._in_other_orders(case, first)).verdict.passed:
             return ordered
         for status, words, way in other_ways:

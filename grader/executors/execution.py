@@ -22,8 +22,9 @@ class Manner:
 
     With `counts` accesses are counted, `wave` programs at a time, 0 where that doesn't matter; with
     `races` races between programs are looked for. `reordered`: in another order that the plan's
-    streams allow. With `in_ieee` tl.dot rounds no float32 input to TF32, whatever the kernel says.
-    For `without` and `configuration` see configurations.steps.
+    streams allow; `order`: some kernels' programs in another one than first to last. With
+    `in_ieee` tl.dot rounds no float32 input to TF32, whatever the kernel says. For `without` and
+    `configuration` see configurations.steps.
     """
 
     call: int = 0

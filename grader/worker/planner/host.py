@@ -224,6 +224,7 @@ class _Bounded(io.StringIO):
 @contextlib.contextmanager
 def _self_tests_pass() -> Iterator[None]:
     """While a module is imported, comparing tensors says they are equal: there is no data yet."""
+    instead = {
         (torch, "allclose"): _equal,
         (torch, "equal"): _equal,
         (torch.testing, "assert_close"): _equal,
