@@ -18,7 +18,8 @@ from grader.arena import INPUTS
 from grader.cases import Case
 from grader.compare import Verdict
 from grader.emulator import report
-from grader.executors.planners import SECOND_CALL, relies_on_others
+from grader.executors import refusals
+from grader.executors.planners import REORDERED, SECOND_CALL, relies_on_others
 from grader.native_runner import UNSUPPORTED, NativeRunner
 from grader.plan import Plan
 from grader.plan.model import Launch, Readback
@@ -37,10 +38,6 @@ _NO_RESULTS_ON_THE_HOST = (
 )
 
 _AS_ASKED: Mapping[str, Any] = MappingProxyType({"calls": (0,)})
-_REORDERED = (
-    "kernels on different streams wait for each other by luck alone: in another order that streams "
-    "and events allow, "
-)
 
 
 class PlannedNativeRunner(NativeRunner):
@@ -83,6 +80,12 @@ class PlannedNativeRunner(NativeRunner):
             first = super().run(case)
         if not first.verdict.passed or self._counts:
             return first
+        judged = self._watched and self.exercise.moves_data
+        if judged and self.plan is not None and plan.copies_to_arguments(self.plan):
+            asked = self.plan
+            launches = [n for n, step in enumerate(asked.calls[0]) if isinstance(step, Launch)]
+            if self.is_right_without(case, launches):
+                return refusals.from_violation(case, plan.copies_alone(asked))
         for status, words, way in self._other_ways:
             self._way = way
             try:
@@ -317,7 +320,7 @@ def _ways(made: Plan, inout: bool) -> Iterator[tuple[Status, str, Mapping[str, A
     if len(streams) > 1 and native_plan.document(made) != native_plan.document(
         made, reordered=True
     ):
-        yield Status.data_race, _REORDERED, {"calls": (0,), "reordered": True}
+        yield Status.data_race, REORDERED, {"calls": (0,), "reordered": True}
 
 
 def _is_dense_and_floating(argument: Argument) -> bool:

@@ -12,7 +12,7 @@ import pydantic
 
 from grader.executors import configurations
 from grader.executors.layouts import Layouts
-from grader.plan import Buffer, Launch, Plan, Step
+from grader.plan import Buffer, Launch, Plan, Step, reorder
 
 
 @dataclass(frozen=True)
@@ -20,8 +20,8 @@ class Manner:
     """How a plan is executed: which call of it, what is observed, and what of it is done.
 
     With `counts` accesses are counted, `wave` programs at a time, 0 where that doesn't matter; with
-    `races` races between programs are looked for. For `without` and `configuration` see
-    configurations.steps.
+    `races` races between programs are looked for. `reordered`: in another order that the plan's
+    streams allow. For `without` and `configuration` see configurations.steps.
     """
 
     call: int = 0
@@ -30,10 +30,12 @@ class Manner:
     races: bool = True
     without: frozenset[int] = frozenset()
     configuration: int | None = None
+    reordered: bool = False
 
     def steps(self, plan: Plan) -> tuple[Step, ...]:
         """The steps of a plan that are done."""
-        return configurations.steps(plan, self.call, self.configuration, self.without)
+        steps = configurations.steps(plan, self.call, self.configuration, self.without)
+        return reorder(steps, memory_waits=False) if self.reordered else steps
 
 
 @dataclass(frozen=True)

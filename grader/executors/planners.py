@@ -12,6 +12,10 @@ from grader.worker.protocol import Argument, Code, Kind, Reply
 
 # Before what is wrong with a second call; the first one passed.
 SECOND_CALL = "the first call is right, a second one on other values isn't: "
+REORDERED = (
+    "kernels on different streams wait for each other by luck alone: in another order that streams "
+    "and events allow, "
+)
 _KEPT_STATE = "KeptState"
 
 

@@ -21,7 +21,7 @@ from grader.executors import configurations, refusals
 from grader.executors.execution import Execution, Manner, launched
 from grader.executors.kept import KeptBuilds
 from grader.executors.kernels import Failure, Kernel, Kernels, PendingAssembly, facts
-from grader.executors.planners import SECOND_CALL, notes_of
+from grader.executors.planners import REORDERED, SECOND_CALL, notes_of
 from grader.executors.triton_planner import TritonPlanner
 from grader.plan import Plan
 from grader.runner import CaseResult, Compiled, Runner
@@ -97,12 +97,12 @@ class PlannedTritonRunner(Runner):
         self._configuration = None
         result = super().run(case)
         if self._configuration is None:  # nothing was executed, or nothing is tuned
-            return self._with_second_call(case, result) if result.verdict.passed else result
+            return self._with_other_ways(case, result) if result.verdict.passed else result
         if result.verdict.passed and case.dtype not in self._tuned:
             self._tuned.add(case.dtype)
             result = self._with_others(case, result)
         if result.verdict.passed:
-            return self._with_second_call(case, result)
+            return self._with_other_ways(case, result)
         self._suspect = self._configuration
         label = configurations.label(self._configuration, self._names)
         verdict = replace(result.verdict, what=f"{result.verdict.what} It ran with {label}.")
@@ -151,6 +151,25 @@ class PlannedTritonRunner(Runner):
             return super().run(case)
         finally:
             self._manner = None
+
+    def _with_other_ways(self, case: Case, result: CaseResult) -> CaseResult:
+        """A case that passed, in the ways that may show what the plan as it stands doesn't.
+
+        Of streams that don't wait for each other either may be first. Where the exercise is about
+        moving data, what PyTorch copies is not to be all that moves it.
+        """
+        steps = Manner(configuration=self._configuration).steps(self.plan)
+        if len(plan.streams(steps)) > 1 and plan.reorder(steps, memory_waits=False) != steps:
+            manner = Manner(configuration=self._configuration, reordered=True, races=False)
+            other = self._with_plan(case, manner)
+            if not other.verdict.passed:
+                what = REORDERED + other.verdict.what
+                return replace(other, verdict=Verdict(Status.data_race, what, "streams"))
+        if plan.copies_to_arguments(self.plan) and self._planner.judges_copies:
+            launches = [n for n, step in enumerate(self.plan.calls[0]) if step.do == "launch"]
+            if self.is_right_without(case, launches):
+                return refusals.from_violation(case, plan.copies_alone(self.plan))
+        return self._with_second_call(case, result)
 
     def _with_second_call(self, case: Case, result: CaseResult) -> CaseResult:
         """A case that passed, and whose second call does other work, with that call on new values.

@@ -68,9 +68,15 @@ class TritonPlanner:
         self._failure: CaseResult | None = None  # of loading the file
         self._fitting: set[str] = set()  # configurations that planners have found to fit a GPU
         self._keeps_state = False  # whether each plan takes a process of its own
+        self._begun: set[str] = set()  # dtypes whose first case was planned, or refused
         self._compared: set[str] = set()  # dtypes for which two planners were compared
         self._next: dict[Case, Case] = {}  # the case that is likely to follow each; used once
         self._ahead: Case | None = None  # whose plan the worker was asked for already
+
+    @property
+    def judges_copies(self) -> bool:
+        """Whether a copy by PyTorch may be the exercise itself."""
+        return self._allowed.judges_copies
 
     def drop(self) -> None:
         """End the process; the next plan is made by a fresh one."""
@@ -95,8 +101,9 @@ class TritonPlanner:
     def planned(self, case: Case, arguments: Sequence[Argument]) -> Plan | CaseResult:
         """The plan of a case, held to the rules, or why there is none."""
         is_first = case.dtype not in self._compared
-        if is_first and self._has_planned:
+        if case.dtype not in self._begun and self._has_planned:
             self.drop()
+        self._begun.add(case.dtype)
         made = self.plan_of(case, arguments)
         if isinstance(made, CaseResult):
             return made

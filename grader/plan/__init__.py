@@ -6,8 +6,18 @@ bytes, `violations` holds it to the rules, an executor runs it.
 
 from grader.plan.differences import difference
 from grader.plan.model import ITEM_BYTES, Buffer, Launch, Plan, Specialisation, Step
+from grader.plan.order import reorder, streams
 from grader.plan.reader import Limits, PlanError, PlanTooLarge, read, to_json
-from grader.plan.rules import Allowed, Layout, Violation, allow, repeats, violations
+from grader.plan.rules import (
+    Allowed,
+    Layout,
+    Violation,
+    allow,
+    copies_alone,
+    copies_to_arguments,
+    repeats,
+    violations,
+)
 from grader.plan.text import Line, lines, summary
 
 __all__ = [
@@ -25,10 +35,14 @@ __all__ = [
     "Step",
     "Violation",
     "allow",
+    "copies_alone",
+    "copies_to_arguments",
     "difference",
     "lines",
     "read",
+    "reorder",
     "repeats",
+    "streams",
     "summary",
     "to_json",
     "violations",

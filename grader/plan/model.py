@@ -152,21 +152,29 @@ class Free:
 
 @dataclass(frozen=True, config=_CONFIG)
 class Fill:
-    """Every element of a view gets one value; `value` is text for what JSON has no number for."""
+    """Every element of a view gets one value; `value` is text for what JSON has no number for.
+
+    `stream` is None for one that waits for all before it, and that all after it wait for.
+    """
 
     do: Literal["fill"]
     to: View
     value: bool | _Integer | float | Literal["nan", "inf", "-inf"]
+    stream: _Stream | None = None
     line: _Line = 0
 
 
 @dataclass(frozen=True, config=pydantic.ConfigDict(_CONFIG, populate_by_name=True))
 class Copy:
-    """One view's elements go to another's, converted where the dtypes differ."""
+    """One view's elements go to another's, converted where the dtypes differ.
+
+    `stream` is as that of Fill.
+    """
 
     do: Literal["copy"]
     to: View
     source: Annotated[View, Field(alias="from")]
+    stream: _Stream | None = None
     line: _Line = 0
 
 

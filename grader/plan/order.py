@@ -2,7 +2,8 @@
 
 Kernels of one stream run one after another, those of two at once, unless an event makes one wait.
 A plan's planner has written down as events, too, what the default stream waits for by itself.
-Every step that isn't a launch, a record or a wait (a copy, say) is taken to wait for all before it.
+A step that is on no stream (an upload, say) is taken to wait for all before it. Memory of PyTorch's
+is an exception: it comes from a pool, and nothing waits when it is allocated or given back.
 """
 
 from __future__ import annotations
@@ -10,26 +11,53 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Sequence
 
-from grader.plan.model import Launch, Record, Step, Wait
-
-_OF_STREAMS = (Launch, Record, Wait)
+from grader.plan.model import Alloc, Free, Record, Step, Wait
 
 
-def reorder(steps: Sequence[Step]) -> tuple[Step, ...]:
+def streams(steps: Iterable[Step]) -> set[int]:
+    """The streams that work is given to."""
+    return {s.stream for s in steps if not isinstance(s, Record | Wait) and _is_of_a_stream(s)}
+
+
+def _is_of_a_stream(step: Step) -> bool:
+    return isinstance(getattr(step, "stream", None), int)
+
+
+def reorder(steps: Sequence[Step], memory_waits: bool = True) -> tuple[Step, ...]:
     """The steps of a call with each launch as late as streams and events allow.
 
-    A launch that nothing makes wait for an earlier one comes before it.
+    A launch that nothing makes wait for an earlier one comes before it. `memory_waits`: what
+    allocates memory or gives it back waits for all before it, as the CUDA runtime's functions do.
     """
+    if not memory_waits:
+        steps = _without_waits_for_memory(steps)
     done: list[Step] = []
     stretch: list[Step] = []
     for step in steps:
-        if isinstance(step, _OF_STREAMS):
+        if _is_of_a_stream(step):
             stretch.append(step)
             continue
         done += _last_first(stretch)
         done.append(step)
         stretch = []
     return (*done, *_last_first(stretch))
+
+
+def _without_waits_for_memory(steps: Sequence[Step]) -> list[Step]:
+    """The steps with memory allocated at the start and given back at the end.
+
+    But for what is allocated again once it was given back.
+    """
+    story: dict[int, str] = {}
+    for step in steps:
+        if isinstance(step, Alloc | Free):
+            story[step.buffer] = story.get(step.buffer, "") + step.do[0]
+    moved = {number for number, told in story.items() if told in ("a", "f", "af")}
+    is_moved = [isinstance(each, Alloc | Free) and each.buffer in moved for each in steps]
+    first = [s for s, moves in zip(steps, is_moved, strict=True) if moves and s.do == "alloc"]
+    rest = [s for s, moves in zip(steps, is_moved, strict=True) if not moves]
+    last = [s for s, moves in zip(steps, is_moved, strict=True) if moves and s.do == "free"]
+    return [*first, *rest, *last]
 
 
 def _last_first(steps: Sequence[Step]) -> Iterable[Step]:

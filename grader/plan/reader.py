@@ -135,6 +135,7 @@ class _Check:
 
     def _call(self, index: int, call: Sequence[Step]) -> None:
         uploaded = launches = 0
+        known: set[int] = set()  # specialisations whose constants are counted
         for number, step in enumerate(call):
             place = f"calls.{index}.{number}"
             if isinstance(step, Alloc):
@@ -153,6 +154,9 @@ class _Check:
             elif isinstance(step, Launch):
                 launches += 1
                 uploaded += self._launch(place, step)
+                if step.specialisation not in known:
+                    known.add(step.specialisation)
+                    uploaded += _of_constants(self.plan.specialisations[step.specialisation])
         if uploaded > self.limits.upload_bytes:
             raise PlanTooLarge(
                 f"{uploaded:,} bytes go from host code to the device in one call; "
@@ -272,6 +276,21 @@ def _values_of(kind: Any) -> int:
         items = kind.get("tuple")
         return sum(map(_values_of, items)) if isinstance(items, list) else 0
     return int(kind != "constexpr")
+
+
+def _of_constants(named: Specialisation | KernelName) -> int:
+    """The bytes of the numbers in a kernel's constants: a table in them is host code's, too."""
+    waiting = [named.constants, named.bindings] if isinstance(named, Specialisation) else []
+    size = 0
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, dict | list):
+            waiting += value.values() if isinstance(value, dict) else value
+        elif isinstance(value, int) and not isinstance(value, bool):
+            size += max(4, value.bit_length() // 8)
+        elif isinstance(value, float):
+            size += 8
+    return size
 
 
 def _decoded(place: str, data: str) -> bytes:

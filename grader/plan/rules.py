@@ -12,7 +12,7 @@ A spec lifts the first two by naming torch operations (`policy: {torch: [...]}`)
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
@@ -27,6 +27,7 @@ from grader.plan.model import (
     Plan,
     PointerArgument,
     Step,
+    Upload,
     View,
 )
 
@@ -44,6 +45,11 @@ class Allowed:
 
     torch: frozenset[str] = frozenset()
     moves_data: bool = False
+
+    @property
+    def judges_copies(self) -> bool:
+        """Whether a copy may be the exercise itself, which the spec doesn't allow to copy."""
+        return self.moves_data and "*" not in self.torch and not _COPYING & self.torch
 
 
 @dataclass(frozen=True)
@@ -113,9 +119,12 @@ def violations(
     """
     broken: list[Violation] = []
     tainted: dict[int, Foreign] = {}
+    reached: set[int] = set()  # by kernels
     for call in plan.calls:
         broken += _foreign(plan, call, tainted)
         broken += _copies(plan, call, allowed, arguments or {})
+        if allowed.judges_copies:
+            broken += _straight(plan, call, reached)
     return list(dict.fromkeys(broken))
 
 
@@ -186,6 +195,36 @@ def _copies(
         what = f"{len(copies)} copies in one call; at most {MAX_COPIES} are allowed"
         broken.append(Violation("copy", what, copies[MAX_COPIES].line, _FEWER))
     return broken
+
+
+def _straight(plan: Plan, call: tuple[Step, ...], reached: set[int]) -> Iterator[Violation]:
+    """Copies to an argument of what no kernel can have written; kernels' buffers are `reached`."""
+    for step in call:
+        if isinstance(step, Launch):
+            reached.update(_pointed_to(step))
+        elif isinstance(step, Upload):
+            reached.update(number for _, number, _ in step.pointers)
+        elif _goes_to_argument(plan, step) and step.source.buffer not in reached:
+            yield _without_kernel(step.line)
+
+
+def copies_to_arguments(plan: Plan) -> bool:
+    """Whether a copy writes an argument of the entry."""
+    return any(_goes_to_argument(plan, step) for step in plan.calls[0])
+
+
+def _goes_to_argument(plan: Plan, step: Step) -> bool:
+    return isinstance(step, Copy) and plan.buffers[step.to.buffer].kind == "argument"
+
+
+def copies_alone(plan: Plan) -> Violation:
+    """That the result is as right without any kernel."""
+    return _without_kernel(next(s.line for s in plan.calls[0] if _goes_to_argument(plan, s)))
+
+
+def _without_kernel(line: int) -> Violation:
+    what = "a copy by PyTorch or the CUDA runtime gives an output what no kernel has computed"
+    return Violation("copy", what, line, _MOVE)
 
 
 def _layout_of(view: View, plan: Plan, arguments: Mapping[int, Layout]) -> Layout | None:

@@ -23,6 +23,7 @@ from .textual import RecordedFunction, TextFunction, Unusable, made_modules
 
 _PLAIN = (bool, int, float, str, type(None), tl.dtype, base_value, base_type, enum.Enum)
 _CLASSES = (bool, int, float, str)
+_FORMATTING = ("format", "format_map")  # their fields take attributes of any object
 
 
 def install() -> None:
@@ -69,4 +70,6 @@ def is_allowed(value: Any) -> bool:
     owner = getattr(value, "__self__", None)
     if owner is None or isinstance(owner, types.ModuleType):
         return proxies.path_of(value) is not None
+    if isinstance(owner, str) and getattr(value, "__name__", "") in _FORMATTING:
+        return False
     return isinstance(owner, (*_PLAIN, tuple, list))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import io
+import re
 import textwrap
 import tokenize
 from dataclasses import dataclass, field
@@ -18,6 +19,8 @@ from typing import Any
 from .failures import CompileFailure
 
 MAX_FILE_BYTES = 2 << 20
+# The compilers write a file's name into their texts: nothing in it may end a text.
+_PLAIN_NAME = re.compile(r"[\w./ +-]{1,200}")
 
 
 @dataclass(frozen=True)
@@ -113,6 +116,9 @@ class SourceFolder:
         path = self.root / file
         if self.relative(str(path)) is None or not path.is_file():
             raise CompileFailure(f"{file} is no file of the submission", file, kind="forged")
+        if not _PLAIN_NAME.fullmatch(file):
+            what = "a file with kernels needs a name of letters, digits and _ - + . alone"
+            raise CompileFailure(f"{what}, got {file!r}", file)
         data = path.read_bytes()
         if len(data) > MAX_FILE_BYTES:
             raise CompileFailure(f"{file} has more than {MAX_FILE_BYTES:,} bytes", file)

@@ -205,6 +205,8 @@ class Recorder:
             what = f"the launcher asks for more than {MAX_STEPS:,} launches, copies and fills"
             raise PlanLimit(f"{what} in one call", _A_GRID)
         step = {"do": do, **fields, "line": self.caller()}
+        if do in ("fill", "copy"):
+            step["stream"] = self.stream
         self.steps.append(step)
         self._launches += do == "launch"
         if self._launches > MAX_LAUNCHES:

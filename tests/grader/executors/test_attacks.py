@@ -268,3 +268,76 @@ def test_many_slow_kernels_are_too_slow_together(sandbox) -> None:
         result = run(sandbox, KERNEL + SLOW)
     assert result.status is Status.compile_error, result
     assert "too long, all of them together" in result.verdict.what
+
+
+WAITS = "        torch.cuda.current_stream().wait_stream(torch.cuda.default_stream())\n"
+ON_ANOTHER_STREAM = f"""{KERNEL}
+def silu(x, out):
+    y = torch.empty_like(x)
+    silu_kernel[(triton.cdiv(x.numel(), 256),)](x, y, x.numel(), BLOCK=256)
+    z = torch.empty_like(x)  # memory comes from a pool: nothing waits
+    with torch.cuda.stream(torch.cuda.Stream()):
+{{waits}}        z.copy_(y)
+        out.copy_(z)
+"""
+ON_THE_FIRST = f"""{KERNEL}
+def silu(x, out):
+    stream, y = torch.cuda.Stream(), torch.empty_like(x)
+    with torch.cuda.stream(stream):
+        silu_kernel[(triton.cdiv(x.numel(), 256),)](x, y, x.numel(), BLOCK=256)
+{{waits}}    out.copy_(y)
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "waits"),
+    [
+        (ON_ANOTHER_STREAM, WAITS),
+        (ON_THE_FIRST, "    stream.synchronize()\n"),
+        (ON_THE_FIRST, "    torch.cuda.current_stream().wait_stream(stream)\n"),
+    ],
+)
+def test_a_missing_wait_between_streams_is_a_race(sandbox, source, waits) -> None:
+    for text, status in ((waits, Status.passed), ("", Status.data_race)):
+        [seen] = results(sandbox, "silu", source.format(waits=text), [CASE])
+        assert seen.status is status, seen.verdict
+    assert "wait for each other by luck alone" in seen.verdict.what
+
+
+TRANSPOSING = """
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def transposing(x_ptr, out_ptr, n, BLOCK: tl.constexpr):  # of one row or one column
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out_ptr + offs, tl.load(x_ptr + offs, mask=offs < n), mask=offs < n)
+
+
+@triton.jit
+def nothing(x_ptr):
+    pass
+
+
+def transpose_v1(input, output):
+    n = input.numel()
+    y = torch.empty_like(output)
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        ("transposing[(triton.cdiv(n, 64),)](input, y, n, BLOCK=64); output.copy_(y)", "passed"),
+        ("output.view(-1).copy_(input.view(-1))", "policy_violation"),
+        ("y.view(-1).copy_(input.view(-1)); output.copy_(y)", "policy_violation"),
+        ("y.view(-1).copy_(input.view(-1)); nothing[(1,)](y); output.copy_(y)", "policy_violation"),
+    ],
+)
+def test_copies_alone_earn_nothing_where_moving_is_the_lesson(sandbox, body, status) -> None:
+    """With one column the transpose is a copy, and a kernel that does nothing makes it no other."""
+    text, narrow = f"{TRANSPOSING}    {body}\n", case("float32", rows=7, cols=1)
+    [seen] = results(sandbox, "transpose", text, [narrow], "triton_v1")
+    assert seen.status.value == status, seen.verdict

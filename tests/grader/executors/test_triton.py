@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -100,6 +101,29 @@ def silu(x, out):
             assert runner._planner._ahead == fatal
             assert runner.run(other).status is Status.passed
             assert runner.run(fatal).status is Status.crashed
+
+
+def test_a_launcher_that_is_refused_takes_no_planner_for_each_case():
+    variant = SPECS["silu"].variants["triton"]
+    refused = "\n\ndef silu(x, out):\n    if x.max() > 0:\n        launch(x, out)\n"
+    planners = []
+    spawn = PlannedTritonRunner._spawn_role
+
+    def counted(self, role, *args):
+        planners.append(role == "planner")
+        return spawn(self, role, *args)
+
+    with (
+        mock.patch.object(PlannedTritonRunner, "_spawn_role", counted),
+        Sandbox(plans=True) as sandbox,
+    ):
+        path = sandbox.hold(variant.file, (KERNEL + refused).encode())
+        with PlannedTritonRunner(sandbox, Task(SPECS["silu"], variant), path) as runner:
+            for n in range(1, 9):
+                assert runner.run(case("float32", n=n)).status is Status.policy_violation
+            assert sum(planners) == 1
+            runner.run(case("float16", n=9))
+            assert sum(planners) == 2  # the first of a dtype meets a fresh one
 
 
 def told(part: PartEvidence) -> str:

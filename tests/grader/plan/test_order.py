@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from grader.plan.model import Launch, Record, Step, Synchronise, Wait
+from grader.plan.model import Alloc, Copy, Free, Launch, Record, Step, Synchronise, View, Wait
 from grader.plan.order import reorder
 
 
@@ -18,6 +18,11 @@ def record(event: int, stream: int) -> Record:
 
 def wait(event: int, stream: int) -> Wait:
     return Wait("wait", event, stream)
+
+
+def copy(stream: int | None) -> Copy:
+    whole = View(0, "float32", (4,), (1,))
+    return Copy("copy", whole, whole, stream=stream)
 
 
 SYNCHRONISE = Synchronise("synchronise")
@@ -50,6 +55,24 @@ ORDERS: dict[str, tuple[list[Step], list[int]]] = {
         [1, 3, 0, 2],
     ),
 }
+
+
+@pytest.mark.parametrize(
+    ("stream", "wanted"), [(1, [copy(1), launch(0, 2)]), (2, [launch(0, 2), copy(2)])]
+)
+def test_a_copy_on_a_stream_waits_for_that_stream_alone(stream: int, wanted: list[Step]) -> None:
+    assert [*reorder([launch(0, 2), copy(stream)])] == wanted
+    assert [*reorder([launch(0, 2), copy(None)])] == [launch(0, 2), copy(None)]
+
+
+def test_memory_of_a_pool_makes_nothing_wait() -> None:
+    """Allocated at the start and given back at the end, but for what is allocated again."""
+    alloc, free = Alloc("alloc", 5), Free("free", 5)
+    steps = [launch(0, 1), alloc, launch(1, 2), free]
+    assert [*reorder(steps)] == steps
+    assert [*reorder(steps, memory_waits=False)] == [alloc, launch(1, 2), launch(0, 1), free]
+    again = [alloc, launch(0, 1), free, alloc, launch(1, 2)]
+    assert [*reorder(again, memory_waits=False)] == again
 
 
 @pytest.mark.parametrize(("steps", "wanted"), ORDERS.values(), ids=ORDERS)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from grader.plan import Limits, PlanError, read, to_json
 
-from .plans import ARGUMENTS, launch, plan, view
+from .plans import ARGUMENTS, KERNEL, launch, plan, view
 
 FULL = plan(
     {"do": "alloc", "buffer": 2, "line": 20},
@@ -93,6 +93,11 @@ def test_arguments_are_where_the_grader_put_them() -> None:
             read(FULL, given)
 
 
+def _with_constant(value) -> dict:
+    signature = KERNEL["signature"] | {"T": "constexpr"}
+    return KERNEL | {"signature": signature, "constants": {"T": value, "BLOCK": 64}}
+
+
 def test_sums_are_bounded() -> None:
     upload = {"do": "upload", "to": view(0, 4, dtype="uint8"), "data": "AAECAw=="}
     read(plan(upload, upload), ARGUMENTS, Limits(upload_bytes=8))
@@ -100,8 +105,13 @@ def test_sums_are_bounded() -> None:
         read(plan(upload, upload), ARGUMENTS, Limits(upload_bytes=7))
     alike = {**upload, "data": "AAAAAA=="}  # one value everywhere, as a fill has it
     read(plan(alike, alike), ARGUMENTS, Limits(upload_bytes=2))
-    with pytest.raises(PlanError, match="4 bytes go from host code"):
-        read(plan(launch(0, 1)), ARGUMENTS, Limits(upload_bytes=3))
+    with pytest.raises(PlanError, match="8 bytes go from host code"):  # n, and the constant BLOCK
+        read(plan(launch(0, 1)), ARGUMENTS, Limits(upload_bytes=7))
+    read(plan(launch(0, 1), launch(0, 1)), ARGUMENTS, Limits(upload_bytes=12))
+    table = {"tuple": [*range(250), 0.5]}  # constants count once, however often they are launched
+    with_table = plan(launch(0, 1), launch(0, 1), specialisations=[_with_constant(table)])
+    with pytest.raises(PlanError, match="1,020 bytes go from host code"):
+        read(with_table, ARGUMENTS, Limits(upload_bytes=1019))
     with pytest.raises(PlanError, match="2 launches"):
         read(plan(launch(0, 1), launch(0, 1)), ARGUMENTS, Limits(launches=1))
     allocs = [{"do": "alloc", "buffer": 2}, {"do": "alloc", "buffer": 3}]

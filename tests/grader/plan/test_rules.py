@@ -51,9 +51,9 @@ def test_a_spec_allows_operations_by_name(names) -> None:
 
 def test_a_copy_of_all_of_an_argument_of_one_column_selects_nothing() -> None:
     """However far apart its rows lie; the first column of a wider one is a selection."""
-    copy = {"do": "copy", "to": view(1, 16, 1), "from": view(0, 16, 1, strides=[11, 1], offset=8)}
+    copy = {"do": "copy", "to": view(2, 16, 1), "from": view(0, 16, 1, strides=[11, 1], offset=8)}
     allowed = Allowed(moves_data=True)
-    made = read(plan(copy), ARGUMENTS)
+    made = read(plan(ALLOC, copy, scratch=(4096,)), ARGUMENTS)
     narrow, wide = Layout((16, 1), (11, 1), 8), Layout((16, 4), (11, 1), 8)
     elsewhere = Layout((16, 1), (11, 1), 0)
     assert violations(made, allowed, {0: narrow}) == []
@@ -61,31 +61,44 @@ def test_a_copy_of_all_of_an_argument_of_one_column_selects_nothing() -> None:
         assert [each.rule for each in violations(made, allowed, arguments)] == ["copy"]
 
 
-STRAIGHT = {"do": "copy", "to": view(1, 16, 4), "from": view(0, 16, 4), "line": 3}
-PADDED = {"do": "copy", "to": view(1, 16, 4), "from": view(0, 16, 4, strides=[11, 1])}
-TRANSPOSED = {"do": "copy", "to": view(1, 16, 4), "from": view(0, 16, 4, strides=[1, 16])}
-COLUMN = {"do": "copy", "to": view(1, 16), "from": view(0, 16, strides=[64])}
-REPEATED = {"do": "copy", "to": view(1, 16, 4), "from": view(0, 16, 4, strides=[1, 0])}
-REVERSED = {"do": "copy", "to": view(1, 16), "from": view(0, 16, strides=[-1], offset=15)}
-CAST = {"do": "copy", "to": view(1, 16, dtype="float16"), "from": view(0, 16)}
-ONE = {"do": "copy", "to": view(1, 1, 1), "from": view(0, 1, 1, strides=[9, 9])}
+STRAIGHT = {"do": "copy", "to": view(2, 16, 4), "from": view(0, 16, 4), "line": 3}
+PADDED = {"do": "copy", "to": view(2, 16, 4), "from": view(0, 16, 4, strides=[11, 1])}
+TRANSPOSED = {"do": "copy", "to": view(2, 16, 4), "from": view(0, 16, 4, strides=[1, 16])}
+COLUMN = {"do": "copy", "to": view(2, 16), "from": view(0, 16, strides=[64])}
+REPEATED = {"do": "copy", "to": view(2, 16, 4), "from": view(0, 16, 4, strides=[1, 0])}
+REVERSED = {"do": "copy", "to": view(2, 16), "from": view(0, 16, strides=[-1], offset=15)}
+CAST = {"do": "copy", "to": view(2, 16, dtype="float16"), "from": view(0, 16)}
+ONE = {"do": "copy", "to": view(2, 1, 1), "from": view(0, 1, 1, strides=[9, 9])}
 
 
 @pytest.mark.parametrize("copy", [TRANSPOSED, COLUMN, REPEATED, REVERSED, CAST])
 def test_a_copy_that_changes_places_or_types_is_the_exercise_where_that_is_the_lesson(copy) -> None:
-    assert rules_broken(copy, allowed=Allowed(moves_data=True)) == ["copy"]
-    assert rules_broken(copy) == []
-    assert rules_broken(copy, allowed=Allowed(frozenset({"copy_"}), True)) == []
+    assert rules_broken(ALLOC, copy, allowed=Allowed(moves_data=True)) == ["copy"]
+    assert rules_broken(ALLOC, copy) == []
+    assert rules_broken(ALLOC, copy, allowed=Allowed(frozenset({"copy_"}), True)) == []
 
 
 @pytest.mark.parametrize("copy", [STRAIGHT, PADDED, ONE])
 def test_a_copy_that_keeps_places_is_none(copy) -> None:
-    assert rules_broken(copy, allowed=Allowed(moves_data=True)) == []
+    assert rules_broken(ALLOC, copy, allowed=Allowed(moves_data=True)) == []
+
+
+def test_what_a_copy_gives_an_output_a_kernel_has_made_where_moving_is_the_lesson() -> None:
+    moving, to_output = Allowed(moves_data=True), {"do": "copy", "to": view(1, 64)}
+    from_input, from_own = (to_output | {"from": view(number, 64)} for number in (0, 2))
+    for steps, broken in (
+        ([from_input], ["copy"]),
+        ([ALLOC, STRAIGHT, from_own], ["copy"]),
+        ([ALLOC, launch(0, 2), from_own], []),
+    ):
+        assert rules_broken(*steps, allowed=moving) == broken
+        assert rules_broken(*steps) == []
+        assert rules_broken(*steps, allowed=Allowed(frozenset({"copy_"}), True)) == []
 
 
 def test_copies_are_counted() -> None:
-    assert rules_broken(*[STRAIGHT] * 16) == []
-    assert rules_broken(*[STRAIGHT] * 17) == ["copy"]
+    assert rules_broken(ALLOC, *[STRAIGHT] * 16) == []
+    assert rules_broken(ALLOC, *[STRAIGHT] * 17) == ["copy"]
 
 
 @pytest.mark.parametrize(("operation", "broken"), [("aten::silu", ["torch"]), ("aten::mm", [])])

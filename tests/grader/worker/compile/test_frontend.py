@@ -38,6 +38,8 @@ def specialisation(planning, tmp_path):
         "math.__loader__",
         "math.log.__self__",
         "triton.runtime",
+        "'{0.__globals__}'.format(kernel)",
+        "'{x.fn}'.format_map({'x': kernel})",
         "''.join.__self__",
         "__builtins__",
         "__name__",
@@ -126,6 +128,14 @@ def test_a_forged_specialisation_is_refused(planning, tmp_path, specialisation, 
     assert set(answer) == {"error"}, answer
     assert answer["error"]["message"]
     assert answer["error"]["kind"] in ("forged", "compile_error")
+
+
+def test_a_files_name_can_t_end_a_text_of_the_compilers(planning, tmp_path, specialisation):
+    """It stands in TTIR's locations and in the assembler's text."""
+    for name in ('a" } module { .py', "a\\.py", "a\n.py", "a'.py"):
+        (tmp_path / name).write_text((tmp_path / "submission.py").read_text())
+        answer = planning.frontend(tmp_path, {**specialisation, "file": name})
+        assert "needs a name of letters" in answer["error"]["message"]
 
 
 @pytest.mark.parametrize(
