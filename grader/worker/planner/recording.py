@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from .errors import PlanLimit, TooMuchMemory
+from .errors import PlanLimit, TooManyLaunches, TooMuchMemory
 
 # The same numbers bound what the grader reads (grader/plan/): beyond them it would refuse the plan.
 MAX_STEPS = 20_000  # of one call
@@ -214,7 +214,7 @@ class Recorder:
         self._launches += do == "launch"
         if self._launches > MAX_LAUNCHES:
             what = f"the launcher makes more than {MAX_LAUNCHES:,} launches in one call"
-            raise PlanLimit(what, _A_GRID)
+            raise TooManyLaunches(what, _A_GRID)
         return step
 
     def check_upload(self, size: int) -> None:
