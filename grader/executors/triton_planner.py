@@ -29,7 +29,7 @@ from grader.task import Task
 from grader.worker.protocol import Argument, Code, Kind, Operation, Reply
 
 _LACKS_DATA = "NeedsData"
-_LIMIT = "PlanLimit"
+_TOO_MANY_LAUNCHES = "TooManyLaunches"
 _FOREIGN_KERNEL = "ForeignKernel"
 
 
@@ -217,7 +217,7 @@ class TritonPlanner:
             return CaseResult(case, Verdict(Status.crashed, what), observed_by="worker")
         result = self._explain.refusal(case, reply)
         fields = hostile.fields(reply)
-        if hostile.text(fields, "type") == _LIMIT and reply.code is Code.raised:
+        if hostile.text(fields, "type") == _TOO_MANY_LAUNCHES and reply.code is Code.raised:
             return replace(result, verdict=replace(result.verdict, status=Status.launch_error))
         if hostile.text(fields, "type") in (_LACKS_DATA, _FOREIGN_KERNEL):
             what = hostile.one_line(hostile.text(fields, "message"))

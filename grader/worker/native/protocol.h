@@ -32,6 +32,7 @@ enum class Operation : std::uint16_t {
     execute = 14,
     translate = 15,
     assemble = 16,
+    lay_out = 17,
 };
 
 // Where what is on the page that is shared with the clock, in words of 8 bytes.

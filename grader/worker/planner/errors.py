@@ -26,6 +26,10 @@ class PlanLimit(PlannerError):
     """More of something than a plan may have."""
 
 
+class TooManyLaunches(PlanLimit):
+    """More launches in one call than a plan may have."""
+
+
 class TooMuchMemory(PlanLimit):
     """More memory allocated at a time than a plan may have."""
 
@@ -58,7 +62,7 @@ class SourceError(PlannerError):
 class Unsupported(PlannerError):
     """Part of torch or Triton that has no counterpart in a plan: `what` can't be judged."""
 
-    def __init__(self, what: str, instead: str) -> None:
+    def __init__(self, what: str, instead: str = "launch the kernels directly") -> None:
         super().__init__(f"without a GPU, {what} can't be judged: {instead}")
 
 

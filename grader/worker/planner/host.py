@@ -163,7 +163,7 @@ class Planner:
                 yield
             except Exception as error:
                 if what := devices.missing(error):
-                    raise Unsupported(what, "launch the kernels directly") from error
+                    raise Unsupported(what) from error
                 if said := triton_errors.in_words(error):
                     raise said from error
                 source_errors.check_encodings(error, self.folder)

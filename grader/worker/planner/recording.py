@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from .errors import PlanLimit, TooMuchMemory
+from .errors import PlanLimit, TooManyLaunches, TooMuchMemory
 
 # The same numbers bound what the grader reads (grader/plan/): beyond them it would refuse the plan.
 MAX_STEPS = 20_000  # of one call
@@ -134,7 +134,10 @@ class Recorder:
     def register(self, storage: Any, **fields: Any) -> Buffer:
         """A buffer for a storage that has none yet. Raises PlanLimit."""
         if len(self.buffers) >= MAX_BUFFERS:
-            raise PlanLimit(f"more than {MAX_BUFFERS:,} tensors are allocated")
+            raise PlanLimit(
+                f"the launcher allocates more than {MAX_BUFFERS:,} tensors",
+                "Allocate one tensor and take views of it.",
+            )
         early = 0 if self.arguments_known else MAX_BUFFERS  # what numbers they get isn't known
         slot = early + len(self.buffers)
         values = {"bytes": storage.nbytes(), "slot": slot, "line": self.caller()} | fields
@@ -158,8 +161,8 @@ class Recorder:
         self._device_bytes += buffer.bytes
         if self._device_bytes > MAX_DEVICE_BYTES:
             raise TooMuchMemory(
-                f"{self._device_bytes:,} bytes are allocated at a time; "
-                f"at most {MAX_DEVICE_BYTES:,} may be"
+                f"the launcher has {self._device_bytes:,} bytes allocated at a time; "
+                f"at most {MAX_DEVICE_BYTES:,} are allowed"
             )
         self.add("alloc", buffer=buffer)
         return buffer
@@ -212,7 +215,7 @@ class Recorder:
         self._launches += do == "launch"
         if self._launches > MAX_LAUNCHES:
             what = f"the launcher makes more than {MAX_LAUNCHES:,} launches in one call"
-            raise PlanLimit(what, _A_GRID)
+            raise TooManyLaunches(what, _A_GRID)
         return step
 
     def check_upload(self, size: int) -> None:

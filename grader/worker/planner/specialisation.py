@@ -78,7 +78,8 @@ class Describer:
         """Where a jit function stands, and what its names lead to. Raises a PlannerError."""
         self._references += 1
         if self._references > MAX_REFERENCES:
-            raise PlanLimit(f"a kernel that calls more than {MAX_REFERENCES} functions, or itself")
+            name = function.__name__
+            raise PlanLimit(f"`{name}` calls itself, or more than {MAX_REFERENCES} functions")
         text = self._text(function)
         described = {
             "file": text.file,

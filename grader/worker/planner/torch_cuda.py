@@ -216,7 +216,7 @@ def _answer(value: Any) -> Callable[..., Any]:
 
 def _refused(name: str) -> Callable[..., Any]:
     def refused(*_: Any, **__: Any) -> Any:
-        raise Unsupported(name, "launch the kernels directly")
+        raise Unsupported(name)
 
     return refused
 

@@ -130,7 +130,8 @@ def test_a_second_call_repeats_the_first_or_does_other_work(second, same) -> Non
 
 
 def test_what_to_do_about_too_many_copies_is_no_advice_about_elements() -> None:
-    made = read(plan(ALLOC, *[STRAIGHT] * 17, scratch=(4096,)), ARGUMENTS)
+    copy = {"do": "copy", "to": view(1, 16), "from": view(0, 16)}
+    made = read(plan(*[copy] * 17), ARGUMENTS)
     [broken] = violations(made, Allowed())
     assert broken.what == "17 copies in one call; at most 16 are allowed"
     assert broken.instead == "Write to the output in the kernel, or copy once."
