@@ -8,4 +8,4 @@ from grader.executors.triton import PlannedTritonRunner
 
 __all__ = ["VERSION", "KeptBuilds", "PlannedNativeRunner", "PlannedTritonRunner"]
 
-VERSION = 2  # of what executors observe: results of another one are graded anew
+VERSION = 3  # of what executors observe: results of another one are graded anew
