@@ -127,6 +127,7 @@ class Kernels:
     _files: dict[str, str] = field(default_factory=dict)  # digests by name
     _put: list[str] = field(default_factory=list)  # keys of what this run has kept
     _cubins: set[str] = field(default_factory=set)  # keys of what has become one in this run
+    _fitting: set[str] = field(default_factory=set)  # tuned kernels, whatever is 1 in them
 
     def __post_init__(self) -> None:
         self._layouts = LayoutCompiler(self.spawn, self.kept)
@@ -253,13 +254,19 @@ class Kernels:
     def is_passed_over(self, wanted: Specialisation) -> bool:
         """Whether Triton's autotuner passes over a kernel, if the compilers say so.
 
-        They are asked now, about exactly this kernel.
+        They are asked now, about this kernel with its arguments' alignment. Integers that are 1
+        take nothing from the GPU: of kernels that differ in them, one that compiles is enough.
         """
         key = configurations.key_of(wanted)
-        if key not in self.passed_over and self.budget.seconds > 0:
-            made = self.translate(wanted)
-            for pending in self._begin([(wanted, made)]) if isinstance(made, Kernel) else ():
+        alike = _digest([_of_all(wanted), wanted.attributes])
+        if key in self.passed_over or alike in self._fitting or self.budget.seconds <= 0:
+            return key in self.passed_over
+        made = self.translate(wanted)
+        if isinstance(made, Kernel):
+            for pending in self._begin([(wanted, made)]):
                 self.settled(pending)
+        if key not in self.passed_over:
+            self._fitting.add(alike)
         return key in self.passed_over
 
     def _note_refusal(self, wanted: Specialisation, failure: Failure) -> None:
