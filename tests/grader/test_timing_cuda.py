@@ -105,10 +105,14 @@ def plain_program(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 def plain(plain_program: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever is compiled becomes that."""
 
-    def build(sandbox: Sandbox, name: str, *_: object, **__: object) -> Program:
-        return Program(sandbox.hold(f"{name}-plain", plain_program, program=True), "gpu")
+    class Building:
+        def __init__(self, sandbox: Sandbox, name: str, *_: object, **__: object) -> None:
+            self.held = sandbox.hold(f"{name}-plain", plain_program, program=True)
 
-    monkeypatch.setattr(native, "build", build)
+        def finish(self) -> Program:
+            return Program(self.held, "gpu")
+
+    monkeypatch.setattr(native, "begin", Building)
     programs._compiled.cache_clear()
     yield
     programs._compiled.cache_clear()

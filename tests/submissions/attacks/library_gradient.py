@@ -1,4 +1,4 @@
-# It lets autograd compute: the sigmoid is the derivative of softplus. | silu/triton | policy_violation | policy, boundary=not_finite
+# It lets autograd compute: the sigmoid is the derivative of softplus. | silu/triton | policy_violation | policy, observer=policy_violation
 import torch
 
 
