@@ -143,23 +143,12 @@ def signature(exercise: Exercise, variant: Variant) -> list[str]:
     return kinds
 
 
-def build(
-    sandbox: Sandbox,
-    name: str,
-    data: bytes,
-    entries: Sequence[tuple[str, Sequence[str]]],
-    backend: Backend = "emulator",
-    check_with_nvcc: bool = False,
-    guarded: bool = True,
-) -> Program:
-    """Compile the file `name` of content `data`, for all the entries that it should have.
+def build(*what: Any, **options: Any) -> Program:
+    """Compile a file and wait for what becomes of it. Takes and raises what `begin` does.
 
-    `entries` pairs each entry with its `signature`. `check_with_nvcc`: ask NVIDIA's compiler, where
-    there is one, whether it takes the file too: it has the last word. `guarded`: see
-    emulator/build.py. Raises SandboxError where no worker can be had, BuildError where its answer
-    makes no sense.
+    Raises BuildError, too, where the compiler's answer makes no sense.
     """
-    return begin(sandbox, name, data, entries, backend, check_with_nvcc, guarded).finish()
+    return begin(*what, **options).finish()
 
 
 def begin(
@@ -171,7 +160,13 @@ def begin(
     check_with_nvcc: bool = False,
     guarded: bool = True,
 ) -> Building:
-    """Have a file compiled while something else is done: takes and raises what `build` does."""
+    """Have the file `name` of content `data` compiled, for all the entries that it should have.
+
+    `entries` pairs each entry with its `signature`. `check_with_nvcc`: ask NVIDIA's compiler, where
+    there is one, whether it takes the file too: it has the last word. `guarded`: see
+    emulator/build.py. Raises SandboxError where no worker can be had, BuildError where our own
+    sources don't build.
+    """
     source = sandbox.hold(name, data)
     wanted = {
         "backend": backend,

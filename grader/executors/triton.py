@@ -211,10 +211,11 @@ class PlannedTritonRunner(Runner):
             self._manner = None
 
     def _with_other_ways(self, case: Case, result: CaseResult) -> CaseResult:
-        """A case that passed, in the ways that may show what the plan as it stands doesn't.
+        """A case that passed, run in further ways: the first one that fails decides.
 
-        Of streams that don't wait for each other either may be first. Where the exercise is about
-        moving data, what PyTorch copies is not to be all that moves it.
+        Steps of streams that don't wait for each other run in another order; a second call that
+        does other work runs on other values; and where the exercise is about moving data, the plan
+        runs without its kernels, which has to fail.
         """
         manner = Manner(configuration=self._configuration)
         steps = manner.steps(self.plan, self._kernels.passed_over)
