@@ -56,15 +56,15 @@ WARPGRADE_INLINE T shuffle(int operation, unsigned mask, T value, int argument, 
 
 }  // namespace details
 
-// What every group can be: the grid, a block, or lanes of one warp given by a mask.
+// What every group can be: a block, or lanes of one warp given by a mask. A grid converted to this
+// knows nothing of itself: CUDA's keeps a pointer where a group's kind is, and on a GPU its sync()
+// waits for nobody.
 class thread_group {
  public:
-    WARPGRADE_INLINE unsigned long long num_threads() const {
-        return count_ ? count_ : details::threads_of_grid();
-    }
+    WARPGRADE_INLINE unsigned long long num_threads() const { return count_; }
     WARPGRADE_INLINE unsigned long long size() const { return num_threads(); }
     WARPGRADE_INLINE unsigned long long thread_rank() const {
-        if (!count_) return details::rank_in_grid();
+        if (!count_) return 0;
         return mask_ ? __popc(mask_ & details::lanes_below(details::lane()))
                      : details::linear_thread();
     }
@@ -73,15 +73,13 @@ class thread_group {
             __syncwarp(mask_);
         else if (count_)
             __syncthreads(line);
-        else
-            warpgrade_grid_sync(line);
     }
     WARPGRADE_INLINE bool is_valid() const { return true; }
 
  protected:
     WARPGRADE_INLINE thread_group(unsigned mask, unsigned count) : mask_(mask), count_(count) {}
-    unsigned mask_;   // 0: the block, or the grid
-    unsigned count_;  // 0: the grid
+    unsigned mask_;   // 0: the block, or a grid
+    unsigned count_;  // 0: a grid
     friend thread_group tiled_partition(const thread_group& parent, unsigned size);
 };
 
