@@ -16,6 +16,7 @@ from grader.allowed_paths import DeviceName
 from grader.confinement import Level
 from grader.emulator.toolchain import cache_root
 from grader.executors import KeptBuilds, PlannedNativeRunner, PlannedTritonRunner
+from grader.executors.gpu import GpuRunner
 from grader.native import Backend, Program
 from grader.native_runner import NativeRunner
 from grader.runner import Runner, Times
@@ -142,14 +143,11 @@ class Runners:
         """The runner of a Triton variant. Raises SandboxError."""
         if self.by_plan:
             return self.planned(task)
-        self._sandbox.begin()  # a worker waits for it: until then there are inputs to make
+        plans = self.planned(task)
         return self._open(
             (*_key(task), "triton"),
-            lambda: Runner(
-                self._sandbox,
-                task,
-                self._held(self._sandbox, task.variant),
-                self._watched(task),
+            lambda: GpuRunner(
+                self._sandbox_of("gpu"), task, plans.path, plans, self._watched(task)
             ),
         )
 
@@ -217,11 +215,8 @@ class Runners:
 
     def _begun(self, file: str, backend: Backend) -> native.Building:
         """The file's way through the compiler, begun."""
-        if backend not in self._native:
-            native.prepare(backend)  # before the sandbox, which is to see it
-            sandbox = Sandbox(_DEVICE_OF[backend], self._level, self._required, native=True)
-            sandbox.start()
-            self._native[backend] = sandbox
+        native.prepare(backend)  # before the sandbox, which is to see it
+        sandbox = self._sandbox_of(backend)
         entries = [
             (variant.entry, native.signature(exercise, variant))
             for exercise in self._exercises.values()
@@ -229,7 +224,7 @@ class Runners:
             if variant.file == file
         ]
         return native.begin(
-            self._native[backend],
+            sandbox,
             file,
             self._file(file),
             entries,
@@ -237,6 +232,14 @@ class Runners:
             self._check_with_nvcc,
             self._guarded,
         )
+
+    def _sandbox_of(self, backend: Backend) -> Sandbox:
+        """Where programs run in the emulator, or on the GPU."""
+        if backend not in self._native:
+            sandbox = Sandbox(_DEVICE_OF[backend], self._level, self._required, native=True)
+            sandbox.start()
+            self._native[backend] = sandbox
+        return self._native[backend]
 
 
 def _key(task: Task) -> tuple[str, str]:

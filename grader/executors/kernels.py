@@ -19,6 +19,8 @@ from typing import Any
 
 from grader import hostile
 from grader.executors import configurations, kept
+from grader.executors.cubins import Cubins, NoCubin
+from grader.executors.gpu_document import DeviceKernel
 from grader.executors.kept import KeptBuilds
 from grader.executors.layouts import LayoutCompiler, Layouts
 from grader.plan import Specialisation
@@ -30,6 +32,7 @@ BACKEND_LIMITS = Limits(cpu_seconds=120.0, memory_bytes=4 << 30)
 COMPILE_SECONDS = 600.0  # by the clock, that are waited for the compilers of one variant
 MOST_BACKENDS = 2  # at a time: with two jobs in a grade they share the cores as it is
 MAX_TTIR_BYTES = 2 << 20
+TOO_LONG = "its kernels take the compiler too long, all of them together."
 MAX_SPECIALISATIONS = 2000  # of one variant, all cases together
 # In a tt.dot of float32; of others TTIR says it too, and it has no effect.
 _TF32 = re.compile(r"inputPrecision = tf32(?=[ ,][^:\n]{0,100}: tensor<[0-9x]{1,60}xf32>)")
@@ -120,6 +123,7 @@ class Kernels:
     passed_over: dict[str, Failure] = field(default_factory=dict)
     _frontend: Worker | None = None
     _layouts: LayoutCompiler = field(init=False)
+    _device_code: Cubins = field(init=False)
     _translated: dict[str, Kernel | Failure] = field(default_factory=dict)
     _assembled: set[str] = field(default_factory=set)
     _waiting: dict[str, tuple[Specialisation, Kernel]] = field(default_factory=dict)
@@ -131,6 +135,7 @@ class Kernels:
 
     def __post_init__(self) -> None:
         self._layouts = LayoutCompiler(self.spawn, self.kept)
+        self._device_code = Cubins(self.spawn, self.kept)
 
     def translate(self, wanted: Specialisation) -> Kernel | Failure:
         """The TTIR of a specialisation, or why there is none; asked of the frontend once.
@@ -161,6 +166,27 @@ class Kernels:
                 key = _of_backend(text.ttir, wanted.options)
                 found[number] = self._layouts.of(key, text.ttir, wanted.options)
         return {number: each for number, each in found.items() if each is not None}
+
+    def cubin(self, wanted: Specialisation) -> DeviceKernel | Failure:
+        """The compiled kernel of a specialisation with its arguments' alignment, or why not."""
+        text = self._text_of(wanted)
+        if isinstance(text, Failure):
+            return text
+        if self.budget.seconds <= 0:
+            return Failure(None, TOO_LONG)
+        key = _of_backend(text.ttir, wanted.options)
+        with self.budget.spending():
+            limits = self.budget.within(BACKEND_LIMITS)
+            made = self._device_code.of(key, text.ttir, wanted.options, limits)
+        if not isinstance(made, NoCubin):
+            return made
+        failure = Failure(made.answer, made.message, dict(made.fields))
+        self._note_refusal(wanted, failure)
+        return failure
+
+    def cubin_of_ours(self, ttir: str) -> DeviceKernel:
+        """The compiled kernel of a text that isn't the submission's. Raises NotExecutable."""
+        return self._device_code.of_ours(ttir)
 
     def _text_of(self, wanted: Specialisation) -> Kernel | Failure:
         key = _digest(_told(wanted))
@@ -303,6 +329,7 @@ class Kernels:
     def close(self) -> None:
         """End the compilers' processes."""
         self._layouts.close()
+        self._device_code.close()
         if self.kept is not None and self.budget.seconds <= 0:
             self.kept.forget(self._put)
         if self._frontend is not None:
@@ -318,7 +345,7 @@ class Kernels:
                 {"kind": "not_modelled"},  # a GPU may well run them all
             )
         if self.budget.seconds <= 0:
-            return Failure(None, "its kernels take the compiler too long, all of them together.")
+            return Failure(None, TOO_LONG)
         if self._frontend is None:
             self._frontend = self.spawn(FRONTEND_LIMITS)
         document = json.dumps(_told(wanted)).encode()

@@ -19,11 +19,12 @@ from grader.cases import Case
 from grader.compare import Verdict
 from grader.executors import configurations, orders, refusals
 from grader.executors.execution import Execution, Manner, launched
+from grader.executors.gpu_document import DeviceKernel
 from grader.executors.kept import KeptBuilds
 from grader.executors.kernels import Failure, Kernel, Kernels, PendingAssembly, facts
 from grader.executors.planners import REORDERED, SECOND_CALL, notes_of
 from grader.executors.triton_planner import TritonPlanner
-from grader.plan import Plan, Specialisation
+from grader.plan import Plan, Specialisation, Step
 from grader.runner import CaseResult, Compiled, Runner
 from grader.sandbox import Sandbox
 from grader.status import Status
@@ -289,6 +290,43 @@ class PlannedTritonRunner(Runner):
     def plan_of(self, case: Case, arguments: Sequence[Argument]) -> Plan | CaseResult:
         """The plan of a case before the rules are applied, or why there is none."""
         return self._planner.plan_of(case, arguments)
+
+    def planned(self, case: Case, arguments: Sequence[Argument]) -> Plan | CaseResult:
+        """The plan of a case, held to the rules, or why there is none."""
+        failure = self._planner.start(len(arguments))
+        return self._planner.planned(case, arguments) if failure is None else failure
+
+    def compiled_steps(
+        self, case: Case, planned: Plan, call: int = 0, configuration: int | None = None
+    ) -> tuple[Sequence[Step], dict[int, DeviceKernel]] | CaseResult:
+        """The steps of a call and the compiled kernels that they launch, or why there are none.
+
+        Tuned kernels are in the given configuration, else in the one that falls to the case.
+        """
+        if configuration is None and call == 0:
+            configuration = self._configured(case, planned)
+        for _ in range(configurations.MAX_TRIED):
+            before = len(self._kernels.passed_over)
+            steps = configurations.steps(
+                planned, call, configuration, passed_over=self._kernels.passed_over
+            )
+            made = {n: self._kernels.cubin(planned.specialisations[n]) for n in launched(steps)}
+            failed = [each for each in made.values() if isinstance(each, Failure)]
+            if not failed:
+                return steps, made
+            if len(self._kernels.passed_over) == before:
+                break
+        return self._from_compiler(case, failed[0])
+
+    def compile_view(self, ttir: str) -> DeviceKernel:
+        """A kernel of ours that copies a strided view. Raises NotExecutable."""
+        return self._kernels.cubin_of_ours(ttir)
+
+    def configurations_of(self, planned: Plan) -> list[int]:
+        """The configurations that a GPU has a choice of, by number; [] where nothing is tuned."""
+        if not configurations.names_of(planned):
+            return []
+        return configurations.standing(planned, self._kernels.passed_over)
 
     def failure_as_result(self, planned: Plan | CaseResult, case: Case) -> Plan | CaseResult:
         """What `plan_of` gave: it is a result already where there is no plan."""

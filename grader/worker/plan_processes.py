@@ -93,9 +93,11 @@ def _compiler(message: dict[str, Any], _: list[memory.Buffer]) -> dict[Operation
         return compile_frontend(folder, json.loads(document))
 
     def assemble(_: Request, document: bytes) -> dict[str, Any]:
-        kernels = json.loads(document)["kernels"]
-        made = (compile_backend(each["ttir"], each["options"]) for each in kernels)
-        told = [{k: v for k, v in each.items() if k in _KEPT} for each in made]
+        told = []
+        for kernel in json.loads(document)["kernels"]:
+            kept = (*_KEPT, *(("cubin",) if kernel.get("cubin") else ()))
+            made = compile_backend(kernel["ttir"], kernel["options"])
+            told.append({name: value for name, value in made.items() if name in kept})
         _cut_layouts(told)
         return {"kernels": told}
 
@@ -110,7 +112,9 @@ def _compiler(message: dict[str, Any], _: list[memory.Buffer]) -> dict[Operation
     }
 
 
-_KEPT = ("name", "shared", "registers", "spills", "layouts", "error")  # of what the backend says
+# Of what the backend says; the cubin itself where that is asked for.
+_KEPT = ("name", "shared", "num_warps", "registers", "spills", "global_scratch_size")
+_KEPT += ("descriptors", "layouts", "error")
 _LAYOUTS_ROOM = MAX_LONG_TEXT // 2  # characters of an answer
 
 

@@ -58,6 +58,9 @@ class Operation(IntEnum):
     translate = 15  # from the text of a kernel to TTIR; what and how is in the document
     assemble = 16  # from TTIR to a cubin; what and how is in the document
     lay_out = 17  # from TTIR to how the compiled kernel's warps access memory
+    adopt = 18  # take the plan in the document, to be timed on the sets that were placed
+    arrange = 19  # make one call for each set ready, in the document's order (uint32 each)
+    replay = 20  # do what was arranged `repeat` times, and answer with the device's time
 
 
 class Word(IntEnum):

@@ -33,7 +33,8 @@ def compile_backend(ttir: str, chosen: dict) -> dict:
     """What a kernel becomes, or {"error": ...} with CompileFailure's fields.
 
     "name", "shared" (bytes for each block), "registers" and "spills" (of each thread), "num_warps",
-    "layouts" (see layouts.py, or None), "ttgir" and "ptx" as text, "cubin" as base64.
+    "layouts" (see layouts.py, or None), "descriptors" (how it reads each tensor descriptor among
+    its parameters), "ttgir" and "ptx" as text, "cubin" as base64.
     """
     with warnings.catch_warnings(), messages.captured_stderr() as diagnostics:
         warnings.simplefilter("ignore")
@@ -118,6 +119,7 @@ def build(module: Any, chosen: Any) -> dict:
         "registers": used.registers,
         "spills": used.spills,
         "global_scratch_size": metadata.get("global_scratch_size", 0) or 0,
+        "descriptors": list(metadata.get("tensordesc_meta") or ()),
         "asm": assembly,
     }
 

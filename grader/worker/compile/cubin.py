@@ -1,4 +1,4 @@
-"""What a cubin says of its kernel: registers, and the local memory that registers spill to.
+"""What a cubin says of its kernel: registers, spills to local memory, and global variables.
 
 A cubin is a 64-bit ELF file. Its sections `.nv.info*` list attributes: a format, a number and, for
 those wanted here, a symbol and a value.
@@ -13,6 +13,9 @@ from dataclasses import dataclass
 _REGISTERS, _FRAME = 0x2F, 0x11  # EIATTR_REGCOUNT, EIATTR_FRAME_SIZE
 _SIZED = 4  # the format whose size is written out
 _MAX_SECTIONS = 4096
+_SYMBOLS, _NO_BITS, _OBJECT = 2, 8, 1  # SHT_SYMTAB, SHT_NOBITS, STT_OBJECT
+_SYMBOL = struct.Struct("<IBBHQQ")
+_VARIABLE_SECTIONS = (".nv.global", ".nv.constant3")
 
 
 @dataclass(frozen=True)
@@ -43,19 +46,48 @@ def resources(cubin: bytes) -> Resources:
     return Resources(registers, local)
 
 
+def variables(cubin: bytes) -> list[tuple[str, int]]:
+    """Names and bytes of the variables in a cubin that outlive a launch; none where it is unread.
+
+    Of `__constant__` memory too, in which the compiler's own constants lie under no name.
+    """
+    found: list[tuple[str, int]] = []
+    try:
+        sections = list(_sections(cubin))
+        for _, header, body in sections:
+            if header[1] != _SYMBOLS:
+                continue
+            names = sections[header[6]][2]
+            for at in range(0, len(body) - _SYMBOL.size + 1, _SYMBOL.size):
+                name, info, _, section, _, size = _SYMBOL.unpack_from(body, at)
+                is_object = info & 0xF == _OBJECT and size and section < len(sections)
+                if is_object and sections[section][0].startswith(_VARIABLE_SECTIONS):
+                    text = names[name : names.index(b"\0", name)]
+                    found.append((text.decode(), size))
+    except (struct.error, ValueError, IndexError):
+        return []
+    return found
+
+
 def _info_sections(cubin: bytes) -> Iterator[bytes]:
+    return (body for name, _, body in _sections(cubin) if name.startswith(".nv.info"))
+
+
+def _sections(cubin: bytes) -> Iterator[tuple[str, tuple[int, ...], bytes]]:
+    """Name, header and content of each section. Raises what unpacking raises."""
     if cubin[:5] != b"\x7fELF\x02":
         raise ValueError("not a 64-bit ELF file")
     (table,) = struct.unpack_from("<Q", cubin, 40)
     size, count, names = struct.unpack_from("<HHH", cubin, 58)
     if count > _MAX_SECTIONS or size < 64:
         raise ValueError("a section table that can't be")
-    headers = [struct.unpack_from("<IIQQQQ", cubin, table + size * i) for i in range(count)]
+    headers = [struct.unpack_from("<IIQQQQI", cubin, table + size * i) for i in range(count)]
     start, length = headers[names][4:6]
     texts = cubin[start : start + length]
-    for name, _, _, _, offset, length in headers:
-        if texts[name : texts.index(b"\0", name)].startswith(b".nv.info"):
-            yield cubin[offset : offset + length]
+    for header in headers:
+        name = texts[header[0] : texts.index(b"\0", header[0])].decode("ascii", "replace")
+        body = cubin[header[4] : header[4] + header[5]] if header[1] != _NO_BITS else b""
+        yield name, header, body
 
 
 def _attributes(section: bytes) -> Iterator[tuple[int, int]]:

@@ -80,8 +80,16 @@ Answer call_sets(unsigned first, unsigned count, std::uint64_t& nanoseconds);
 Answer make_plan(Call& call);
 Answer more_of_plan(std::size_t from);
 
-// Executors only: carries out the steps of a document (../../emulator/execution.py) on the tensors.
+// Executors only: carries out the steps of a document on the tensors (grader/native_plan.py, or for a
+// GPU grader/executors/gpu_document.py).
 Answer execute(Call& call, const std::string& document);
+
+// For the clock, of an executor on a GPU: take the plan of a document; arrange one call of it for
+// each of these sets, in this order; and replay that so many times. `nanoseconds` is what the
+// replays took by the device's own clock.
+Answer adopt(const std::string& document);
+Answer arrange(const std::vector<unsigned>& order);
+Answer replay(unsigned times, std::uint64_t& nanoseconds);
 
 }  // namespace warpgrade::host
 

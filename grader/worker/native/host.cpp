@@ -168,12 +168,35 @@ std::string read_document(int descriptor) {
     return text;
 }
 
+std::vector<unsigned> read_order(const std::string& document) {
+    std::vector<unsigned> order(document.size() / sizeof(unsigned));
+    std::memcpy(order.data(), document.data(), order.size() * sizeof(unsigned));
+    return order;
+}
+
+// The device's word for how long it took is {"nanoseconds": ...}.
+Answer replayed(unsigned times) {
+    std::uint64_t nanoseconds = 0;
+    Answer done = replay(times, nanoseconds);
+    if (done.code == Code::ok) {
+        done.text = "{\"nanoseconds\": " + std::to_string(nanoseconds) + "}";
+    }
+    return done;
+}
+
 Answer serve_request(Session& session, const Request& request, int document) {
     const auto operation = static_cast<Operation>(request.operation);
     if (operation == Operation::load) return load_entry(session, request);
     if (operation == Operation::execute) {
         Call call = read_tensors(request, session.buffers, session.descriptions);
         return execute(call, read_document(document));
+    }
+    if (operation == Operation::adopt) return adopt(read_document(document));
+    if (operation == Operation::arrange) return arrange(read_order(read_document(document)));
+    if (operation == Operation::replay) return replayed(request.repeat);
+    if (operation == Operation::place && !warpgrade_entry_count) {
+        return place_set(read_tensors(request, session.buffers, session.descriptions),
+                         request.repeat);
     }
     if (!session.entry) throw BadRequest("nothing is loaded");
     switch (operation) {
@@ -299,6 +322,13 @@ __attribute__((weak)) Answer make_plan(Call&) { throw BadRequest("this program m
 __attribute__((weak)) Answer more_of_plan(std::size_t) { throw BadRequest("there is no plan"); }
 __attribute__((weak)) Answer execute(Call&, const std::string&) {
     throw BadRequest("this program executes no plans");
+}
+__attribute__((weak)) Answer adopt(const std::string&) { throw BadRequest("there is no clock here"); }
+__attribute__((weak)) Answer arrange(const std::vector<unsigned>&) {
+    throw BadRequest("there is no clock here");
+}
+__attribute__((weak)) Answer replay(unsigned, std::uint64_t&) {
+    throw BadRequest("there is no clock here");
 }
 
 }  // namespace warpgrade::host

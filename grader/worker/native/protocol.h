@@ -33,6 +33,9 @@ enum class Operation : std::uint16_t {
     translate = 15,
     assemble = 16,
     lay_out = 17,
+    adopt = 18,
+    arrange = 19,
+    replay = 20,
 };
 
 // Where what is on the page that is shared with the clock, in words of 8 bytes.

@@ -1,0 +1,128 @@
+"""Cubins of one submission's Triton kernels, made from TTIR by a backend process, each once.
+
+The process is given TTIR and options, and nothing else of a submission.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from grader import hostile
+from grader.executors import views
+from grader.executors.gpu_document import DeviceKernel
+from grader.executors.kept import KeptBuilds
+from grader.supervision import Death, Limits, Worker
+from grader.worker.protocol import Code, Operation, Reply
+
+LIMITS = Limits(cpu_seconds=120.0, memory_bytes=4 << 30)
+MAX_CUBIN_BYTES = 2 << 20
+_MOST_SCRATCH_BYTES = 1 << 30
+_MOST_DESCRIPTORS = 64
+
+
+@dataclass(frozen=True)
+class NoCubin:
+    """Why there is none: the backend's refusal (`fields`, hostile), or how its process ended."""
+
+    message: str
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    answer: Reply | Death | None = None
+
+
+@dataclass
+class Cubins:
+    """The cubins of one variant. `spawn` starts a compiler process.
+
+    What earlier runs have made is taken from `kept`, by a `key` of all that a cubin follows from.
+    """
+
+    spawn: Callable[[Limits], Worker]
+    kept: KeptBuilds | None = None
+    _worker: Worker | None = None
+    _made: dict[str, DeviceKernel | NoCubin] = field(default_factory=dict)
+
+    def of(
+        self, key: str, ttir: str, options: Mapping[str, Any], limits: Limits = LIMITS
+    ) -> DeviceKernel | NoCubin:
+        """The kernel that the backend makes of a text."""
+        if key not in self._made:
+            self._made[key] = self._kept_or_asked(f"{key}-cubin", ttir, options, limits)
+        return self._made[key]
+
+    def of_ours(self, ttir: str) -> DeviceKernel:
+        """The kernel of a text of views.py. Raises NotExecutable where it can't be had."""
+        made = self.of(f"ours {hash(ttir)}", ttir, views.OPTIONS)
+        if isinstance(made, NoCubin):
+            raise views.NotExecutable(f"a copy of a strided view ({made.message})")
+        return made
+
+    def close(self) -> None:
+        """End the compiler's process."""
+        if self._worker is not None:
+            self._worker.close()
+            self._worker = None
+
+    def _kept_or_asked(
+        self, key: str, ttir: str, options: Mapping[str, Any], limits: Limits
+    ) -> DeviceKernel | NoCubin:
+        text = self.kept.get(key) if self.kept is not None else None
+        if text and (known := read(hostile.fields(Reply(0, Code.ok, text)))) is not None:
+            return known
+        told = self._asked(ttir, options, limits)
+        if isinstance(told, NoCubin):
+            return told
+        made = read(told)
+        if made is None:
+            return NoCubin("the compiler's backend gave no code that can be used.")
+        if self.kept is not None and not key.startswith("ours"):
+            self.kept.put(key, json.dumps(told))
+        return made
+
+    def _asked(
+        self, ttir: str, options: Mapping[str, Any], limits: Limits
+    ) -> dict[str, Any] | NoCubin:
+        if self._worker is None:
+            self._worker = self.spawn(LIMITS)
+        kernel = {"ttir": ttir, "options": dict(options), "cubin": True}
+        document = json.dumps({"kernels": [kernel]}).encode()
+        answer = self._worker.ask_at_length(Operation.assemble, limits=limits, document=document)
+        if isinstance(answer, Death):
+            self._worker = None
+            return NoCubin("the compiler's process ended.", answer=answer)
+        if answer.code is not Code.ok:
+            return NoCubin("the compiler could not serve a request.", answer=answer)
+        told = next(iter(hostile.dicts(hostile.fields(answer).get("kernels"))), {})
+        if isinstance(error := told.get("error"), dict):
+            return NoCubin(hostile.one_line(hostile.text(error, "message")), error)
+        return {name: told.get(name) for name in _FIELDS}
+
+
+_FIELDS = ("name", "shared", "num_warps", "global_scratch_size", "descriptors", "cubin")
+
+
+def read(told: Mapping[str, Any]) -> DeviceKernel | None:
+    """A kernel from a backend's answer; None where that makes no sense."""
+    name, cubin = told.get("name"), told.get("cubin")
+    numbers = [told.get(each) for each in ("num_warps", "shared", "global_scratch_size")]
+    descriptors = told.get("descriptors")
+    if not isinstance(name, str) or not isinstance(cubin, str) or len(name) > 1000:
+        return None
+    if not all(type(each) is int for each in numbers) or not isinstance(descriptors, list):
+        return None
+    warps, shared, scratch = numbers
+    in_range = 0 < warps <= 64 and 0 <= shared < 1 << 20 and 0 <= scratch <= _MOST_SCRATCH_BYTES
+    if not in_range or len(descriptors) > _MOST_DESCRIPTORS:
+        return None
+    try:
+        data = base64.b64decode(cubin, validate=True)
+    except binascii.Error:
+        return None
+    if not 0 < len(data) <= MAX_CUBIN_BYTES:
+        return None
+    known = tuple(each for each in descriptors if isinstance(each, dict))
+    return DeviceKernel(data, name, warps, shared, scratch, known)

@@ -1,0 +1,109 @@
+"""One variant of one submission on a GPU: a program of ours launches the cubins of its plan.
+
+No host code of the submission is there: a planner, which has neither data nor a GPU, has recorded
+what it asks for (triton.py, cuda.py). The executor maps the case's buffers and the plan's own, and
+nothing else. It is as untrusted as the kernels that it runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from grader import hostile, plan
+from grader.cases import Case
+from grader.compare import Verdict
+from grader.executors import gpu_document, gpu_program, views
+from grader.executors.gpu_document import DeviceKernel
+from grader.plan import Plan, Step
+from grader.runner import CaseResult, Runner
+from grader.sandbox import Sandbox
+from grader.status import Status
+from grader.supervision import Death, Limits, Worker
+from grader.task import Task
+from grader.worker.compile.cubin import variables
+from grader.worker.protocol import Argument, Code, Operation, Reply
+
+
+class Plans(Protocol):
+    """Where plans and compiled kernels of a variant come from: a runner without a GPU."""
+
+    def planned(self, case: Case, arguments: Sequence[Argument]) -> Plan | CaseResult: ...
+    def compiled_steps(
+        self, case: Case, planned: Plan, call: int = 0, configuration: int | None = None
+    ) -> tuple[Sequence[Step], Mapping[int, DeviceKernel]] | CaseResult: ...
+    def compile_view(self, ttir: str) -> DeviceKernel: ...
+    def configurations_of(self, planned: Plan) -> list[int]: ...
+
+
+def held_program(sandbox: Sandbox) -> Path:
+    """The executor's program, where the sandbox can start it. Raises as gpu_program.program."""
+    return sandbox.hold("gpu-executor", gpu_program.program(), program=True)
+
+
+def document(
+    plans: Plans, case: Case, planned: Plan, timed: bool = False, configuration: int | None = None
+) -> bytes | CaseResult:
+    """A plan as the executor takes it, or why it can't run on a GPU.
+
+    `timed`: with the second call behind the first where that does other work: it is what is timed.
+    """
+    calls = (0, 1) if timed and len(planned.calls) > 1 and not plan.repeats(planned) else (0,)
+    steps: list[Sequence[Step]] = []
+    kernels: dict[int, DeviceKernel] = {}
+    for call in calls:
+        made = plans.compiled_steps(case, planned, call, configuration)
+        if isinstance(made, CaseResult):
+            return made
+        steps.append(made[0])
+        kernels.update(made[1])
+    try:
+        return gpu_document.encode(planned, steps, kernels, plans.compile_view, variables)
+    except views.NotExecutable as error:
+        what = f"its plan was executed without a GPU only: {error} isn't run on one."
+        return CaseResult(case, Verdict(Status.not_measured, what))
+
+
+class GpuRunner(Runner):
+    """Runs the cases of one variant on a GPU. A context manager; sandbox and plans stay open."""
+
+    def __init__(
+        self, sandbox: Sandbox, task: Task, path: Path, plans: Plans, watched: bool = True
+    ) -> None:
+        """`sandbox` is a native one with the GPU's device files, `path` the submission's file."""
+        super().__init__(sandbox, task, path, watched)
+        self._plans = plans
+        self._limits = Limits(task.limits.seconds, self._limits.memory_bytes)  # nothing compiles
+
+    def _start(self, count: int) -> CaseResult | None:
+        self._worker = self._spawn()
+        self.times.workers += 1
+        return None
+
+    def _spawn(self) -> Worker:
+        return self._sandbox.worker(
+            held_program(self._sandbox), "", self._arena.buffers, self._limits,
+            on_gpu=self._arena.on_gpu,
+        )  # fmt: skip
+
+    def _ask(self, case: Case, arguments: Sequence[Argument]) -> Reply | Death | CaseResult:
+        planned = self._plans.planned(case, arguments)
+        if isinstance(planned, CaseResult):
+            return planned
+        asked = document(self._plans, case, planned)
+        if isinstance(asked, CaseResult):
+            return asked
+        return self._worker.ask(Operation.execute, arguments, document=asked)
+
+    def _from_refusal(self, case: Case | None, reply: Reply) -> CaseResult:
+        if reply.code is not Code.raised:
+            return super()._from_refusal(case, reply)
+        fields = hostile.fields(reply)
+        message = hostile.one_line(hostile.text(fields, "message"))
+        kind = hostile.one_line(hostile.text(fields, "type"), 80)
+        what = f"the GPU's driver refuses what the launcher asks for: {message}, {kind}."
+        return CaseResult(case, Verdict(Status.launch_error, what), observed_by="worker")
+
+    def _serves_nobody(self) -> bool:
+        return True  # no code of the submission answers there

@@ -1,0 +1,377 @@
+"""A plan as the executor on a GPU takes it: cubins and the steps of its calls, as bytes.
+
+    header   magic, version
+    modules  a cubin, and the variables in it: name, bytes
+    buffers  argument (-1: none), kind, bytes, module, name
+    kernels  module, name, the most shared memory of any launch
+    calls    one or two lists of steps: what to do, its stream, then its fields
+
+All numbers are little-endian; counts stand before lists, lengths before bytes. What the driver
+can't do by itself (copies of strided views, conversions) becomes a launch of a kernel of ours, see
+views.py. worker/native/gpu_document.cpp reads it.
+"""
+
+from __future__ import annotations
+
+import base64
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from grader.executors import views
+from grader.executors.views import NotExecutable
+from grader.plan import Launch, Plan
+from grader.plan.model import (
+    Alloc,
+    Buffer,
+    Copy,
+    Descriptor,
+    DescriptorArgument,
+    Fill,
+    Free,
+    PointerArgument,
+    Readback,
+    Record,
+    Refused,
+    Step,
+    Synchronise,
+    Upload,
+    View,
+    Wait,
+)
+
+_MAGIC, _VERSION = 0x50475457, 1
+_ALLOCATION, _VIEW, _DEVICE, _SYMBOL = range(4)
+_FILL, _COPY, _UPLOAD, _LAUNCH, _RECORD, _WAIT = range(1, 7)
+_NO_STREAM = 0xFFFFFFFF
+_COOPERATIVE, _PROGRAMMATIC = 1, 2
+_WARP = 32
+_MAP_BYTES = 128  # of a CUtensorMap
+_MAP_ALIGNMENT = 64
+_MAX_RANK = 5  # of a tensor descriptor
+# Triton's numbers of element types in descriptors; CUDA's, where they differ.
+_ELEMENT_TYPES = {8: 10, 9: 8, 10: 9}
+
+
+@dataclass(frozen=True)
+class DeviceKernel:
+    """A compiled kernel. What follows the name, a launch of Triton's doesn't say itself.
+
+    `shared` and `scratch` are bytes, of a block and of a program; `descriptors` say of each tensor
+    descriptor among the parameters how the kernel reads it.
+    """
+
+    cubin: bytes
+    name: str
+    warps: int = 0
+    shared: int = 0
+    scratch: int = 0
+    descriptors: Sequence[Mapping[str, Any]] = ()
+
+
+Views = Callable[[str], DeviceKernel]  # compiles TTIR of ours
+
+
+def encode(
+    plan: Plan,
+    calls: Sequence[Sequence[Step]],
+    kernels: Mapping[int, DeviceKernel],
+    compile_view: Views,
+    variables: Callable[[bytes], Sequence[tuple[str, int]]] = lambda cubin: (),
+) -> bytes:
+    """The steps of one call of a plan, or of its first call and the one that is timed.
+
+    `kernels` are those that the steps launch, by their numbers in the plan; `variables` gives names
+    and bytes of the global variables of a cubin. Raises NotExecutable.
+    """
+    encoder = _Encoder(plan, kernels, compile_view)
+    steps = [encoder.call(each) for each in calls]
+    modules = [
+        _bytes(cubin)
+        + _listed([_text(name) + struct.pack("<Q", size) for name, size in variables(cubin)])
+        for cubin in encoder.modules
+    ]
+    header = struct.pack("<II", _MAGIC, _VERSION)
+    return b"".join(
+        (
+            header,
+            _listed(modules),
+            _listed(encoder.buffers),
+            _listed([each.packed() for each in encoder.kernels]),
+            _listed([_listed(each) for each in steps]),
+        )
+    )
+
+
+@dataclass
+class _Kernel:
+    module: int
+    name: str
+    most_shared: int = 0
+
+    def packed(self) -> bytes:
+        return struct.pack("<I", self.module) + _text(self.name) + _number(self.most_shared)
+
+
+@dataclass
+class _Parameters:
+    """The bytes of a kernel's parameters, laid out as C does."""
+
+    data: bytearray = field(default_factory=bytearray)
+    pointers: list[tuple[int, int, int]] = field(default_factory=list)
+    maps: list[bytes] = field(default_factory=list)
+
+    def add(self, value: bytes, alignment: int | None = None) -> int:
+        """Put a value behind the others; where it lies."""
+        self.data += bytes(-len(self.data) % (alignment or len(value)))
+        self.data += value
+        return len(self.data) - len(value)
+
+    def pointer(self, buffer: int, offset: int) -> None:
+        self.pointers.append((self.add(bytes(8)), buffer, offset))
+
+
+class _Encoder:
+    """Writes calls; what they need of modules, buffers and kernels is collected meanwhile."""
+
+    def __init__(
+        self, plan: Plan, kernels: Mapping[int, DeviceKernel], compile_view: Views
+    ) -> None:
+        self.modules: list[bytes] = []
+        self.kernels: list[_Kernel] = []
+        self._plan = plan
+        self._compiled = kernels
+        self._compile_view = compile_view
+        self._numbers: dict[tuple[int, str], int] = {}
+        self.buffers = [self._buffer(each) for each in plan.buffers]
+
+    def call(self, steps: Sequence[Step]) -> list[bytes]:
+        """The steps of a call."""
+        written: list[bytes] = []
+        self._may_overlap = False  # the first launch of a call has nothing of its own to overlap
+        for step in steps:
+            written += self._step(step)
+        return written
+
+    def _step(self, step: Step) -> list[bytes]:
+        if isinstance(step, Fill):
+            return self._fill(step)
+        if isinstance(step, Copy):
+            return self._copy(step.to, step.source, step.stream)
+        if isinstance(step, Upload):
+            to = _contiguous(step.to)
+            data = _bytes(base64.b64decode(step.data))
+            return [_head(_UPLOAD, None) + to + data + _relocations(step.pointers)]
+        if isinstance(step, Launch):
+            return [self._launch(step)]
+        if isinstance(step, Record | Wait):
+            what = _RECORD if isinstance(step, Record) else _WAIT
+            return [_head(what, step.stream) + _number(step.event)]
+        if isinstance(step, Alloc | Free | Synchronise | Readback | Refused):
+            return []  # memory is there before the first call; nobody waits for a graph's parts
+        raise NotExecutable(f"PyTorch's own {getattr(step, 'operation', step.do)}")
+
+    # --- memory -----------------------------------------------------------------------------------
+
+    def _buffer(self, buffer: Buffer) -> bytes:
+        kind, module = _DEVICE, 0
+        if buffer.kind == "argument":
+            kind = _ALLOCATION if self._plan.language == "triton" else _VIEW
+        elif buffer.kind == "symbol":
+            kind, module = _SYMBOL, self._module(next(iter(self._compiled.values())).cubin)
+        argument = -1 if buffer.argument is None else buffer.argument
+        return struct.pack("<iIQI", argument, kind, buffer.bytes, module) + _text(buffer.name)
+
+    def _own_buffer(self, size: int) -> int:
+        """Memory that host code hasn't asked for."""
+        self.buffers.append(struct.pack("<iIQI", -1, _DEVICE, size, 0) + _text(""))
+        return len(self.buffers) - 1
+
+    def _fill(self, step: Fill) -> list[bytes]:
+        if step.to.elements == 0:
+            return []
+        value = views.element(step.to, step.value)
+        found = views.rows(step.to, step.to)
+        unit = next((n for n in (1, 2, 4) if value == value[:n] * (len(value) // n)), 0)
+        if found is None or not unit:  # an element of ours, copied to all
+            one = self._own_buffer(len(value))
+            given = _packed_rows(one, 0, len(value), len(value), 1) + _bytes(value) + _listed([])
+            source = View(one, step.to.dtype, step.to.shape, (0,) * len(step.to.shape))
+            return [_head(_UPLOAD, step.stream) + given, *self._copy(step.to, source, step.stream)]
+        to = _packed_rows(step.to.buffer, *found.to, found.width, found.height)
+        number = int.from_bytes(value[:unit], "little")
+        return [_head(_FILL, step.stream) + to + struct.pack("<II", unit, number)]
+
+    def _copy(self, to: View, source: View, stream: int | None) -> list[bytes]:
+        if to.elements == 0:
+            return []
+        if found := views.rows(to, source):
+            ends = [
+                _packed_rows(view.buffer, *place, found.width, found.height)
+                for view, place in ((to, found.to), (source, found.source))
+            ]
+            return [_head(_COPY, stream) + ends[0] + ends[1]]
+        dimensions = views.dimensions(to, source)
+        made = self._compile_view(views.kernel(to.dtype, source.dtype, len(dimensions)))
+        parameters = _Parameters()
+        for view in (to, source):
+            parameters.pointer(view.buffer, view.offset * view.itemsize)
+        numbers = views.arguments(dimensions)
+        for each in numbers:
+            parameters.add(struct.pack("<q", each))
+        grid = (-(-numbers[0] // views.BLOCK), 1, 1)
+        block = (made.warps * _WARP, 1, 1)
+        return [self._launched(made, stream, grid, block, made.shared, parameters)]
+
+    # --- launches ---------------------------------------------------------------------------------
+
+    def _launch(self, step: Launch) -> bytes:
+        made = self._compiled[step.specialisation]
+        overlaps = bool(step.attributes.get("pdl")) and self._may_overlap
+        self._may_overlap = True
+        flags = _COOPERATIVE * step.cooperative | _PROGRAMMATIC * overlaps
+        grid = (*step.grid, 1, 1, 1)[:3]
+        cluster = (*step.cluster, 1, 1, 1)[:3]
+        if self._plan.language == "cuda":
+            parameters = _Parameters(bytearray(base64.b64decode(step.parameters)))
+            parameters.pointers += step.pointers
+            block, shared = (*step.block, 1, 1, 1)[:3], step.shared
+        else:
+            parameters = self._of_triton(step, made)
+            block, shared = (made.warps * _WARP, 1, 1), made.shared
+            grid = (grid[0] * cluster[0], *grid[1:])
+        return self._launched(made, step.stream, grid, block, shared, parameters, cluster, flags)
+
+    def _launched(
+        self,
+        made: DeviceKernel,
+        stream: int | None,
+        grid: Sequence[int],
+        block: Sequence[int],
+        shared: int,
+        parameters: _Parameters,
+        cluster: Sequence[int] = (1, 1, 1),
+        flags: int = 0,
+    ) -> bytes:
+        number = self._kernel(made, shared)
+        shape = struct.pack("<9III", *grid, *block, *cluster, shared, flags)
+        data = _bytes(bytes(parameters.data)) + _relocations(parameters.pointers)
+        return _head(_LAUNCH, stream) + _number(number) + shape + data + _listed(parameters.maps)
+
+    def _of_triton(self, step: Launch, made: DeviceKernel) -> _Parameters:
+        parameters = _Parameters()
+        descriptors = iter(made.descriptors)
+        for each in step.arguments:
+            if isinstance(each, PointerArgument):
+                parameters.pointer(*each.pointer)
+            elif isinstance(each, DescriptorArgument):
+                self._descriptor(parameters, each.descriptor, next(descriptors, None))
+            elif each.scalar:
+                parameters.add(bytes.fromhex(each.scalar))
+        if made.scratch:
+            programs = 1
+            for size in (*step.grid, *step.cluster):
+                programs *= size
+            parameters.pointer(self._own_buffer(made.scratch * programs), 0)
+        return parameters
+
+    def _descriptor(
+        self, parameters: _Parameters, given: Descriptor, read: Mapping[str, Any] | None
+    ) -> None:
+        """A tensor descriptor, and behind it the sizes and strides of its tensor."""
+        itemsize = View(0, given.dtype, (), ()).itemsize
+        start = given.offset * itemsize
+        try:
+            if read is None:
+                self._taken_apart(parameters, given, start)
+            else:
+                self._map(parameters, given, start, read)
+        except (KeyError, TypeError, ValueError, struct.error) as error:
+            raise NotExecutable(f"a tensor descriptor ({error})") from None
+        for size in given.shape:
+            parameters.add(struct.pack("<i", size))
+        for stride in given.strides:
+            parameters.add(struct.pack("<q", stride))
+
+    def _taken_apart(self, parameters: _Parameters, given: Descriptor, start: int) -> None:
+        """As a kernel takes one that it reads by ordinary loads."""
+        parameters.pointer(given.buffer, start)
+        for number in (*given.shape, *given.strides):
+            parameters.add(struct.pack("<q", number))
+        parameters.add(bytes([given.padding == "nan"]))
+        parameters.add(b"\0")
+
+    def _map(
+        self, parameters: _Parameters, given: Descriptor, start: int, read: Mapping[str, Any]
+    ) -> None:
+        """As the tensor memory accelerator takes it: dimensions in reverse, strides in bytes."""
+        rank = len(given.shape)
+        if not 1 <= rank <= _MAX_RANK:
+            raise ValueError(f"rank {rank}")
+        at = parameters.add(bytes(_MAP_BYTES), _MAP_ALIGNMENT)
+        sizes = list(reversed(given.shape))
+        if read["fp4_padded"]:
+            sizes[0] *= 2
+        strides = [stride * read["elem_size"] for stride in reversed(given.strides[:-1])]
+        strides.append(sizes[-1] * (strides[-1] if strides else read["elem_size"]))
+        kind = _ELEMENT_TYPES.get(read["elem_type"], read["elem_type"])
+        head = struct.pack("<IIqII", at, given.buffer, start, kind, rank)
+        head += struct.pack("<II", read["swizzle"], given.padding == "nan")
+        box = list(reversed(read["block_size"]))
+        numbers = [*_five(sizes), *_five(strides)]
+        parameters.maps.append(head + struct.pack("<10Q5I", *numbers, *_five(box)))
+
+    def _module(self, cubin: bytes) -> int:
+        if cubin not in self.modules:
+            self.modules.append(cubin)
+        return self.modules.index(cubin)
+
+    def _kernel(self, made: DeviceKernel, shared: int) -> int:
+        module = self._module(made.cubin)
+        number = self._numbers.setdefault((module, made.name), len(self.kernels))
+        if number == len(self.kernels):
+            self.kernels.append(_Kernel(module, made.name))
+        known = self.kernels[number]
+        known.most_shared = max(known.most_shared, shared)
+        return number
+
+
+def _five(numbers: Sequence[int]) -> list[int]:
+    return [*numbers, *([1] * (_MAX_RANK - len(numbers)))]
+
+
+def _contiguous(view: View) -> bytes:
+    """A view as one stretch of bytes, or rows of them. Raises NotExecutable where it is neither."""
+    found = views.rows(view, view)
+    if found is None:
+        raise NotExecutable("an upload to a strided view")
+    return _packed_rows(view.buffer, *found.to, found.width, found.height)
+
+
+def _packed_rows(buffer: int, offset: int, pitch: int, width: int, height: int) -> bytes:
+    return struct.pack("<IqQQQ", buffer, offset, pitch, width, height)
+
+
+def _head(what: int, stream: int | None) -> bytes:
+    return struct.pack("<II", what, _NO_STREAM if stream is None else stream)
+
+
+def _relocations(pointers: Sequence[tuple[int, int, int]]) -> bytes:
+    return _listed([struct.pack("<IIq", *each) for each in pointers])
+
+
+def _number(value: int) -> bytes:
+    return struct.pack("<I", value)
+
+
+def _text(text: str) -> bytes:
+    return _bytes(text.encode())
+
+
+def _bytes(data: bytes) -> bytes:
+    return struct.pack("<I", len(data)) + data
+
+
+def _listed(parts: Sequence[bytes]) -> bytes:
+    return struct.pack("<I", len(parts)) + b"".join(parts)

@@ -1,0 +1,267 @@
+"""Copies between strided views on a GPU: rows that the driver copies, or a kernel of ours, in TTIR.
+
+    rows(to, source)    the copy as rows of bytes, where it is that
+    kernel(to, source)  TTIR of a kernel that copies elements one by one, and converts them
+
+Host code asks for such copies by `contiguous()`, `copy_` or `to`; PyTorch would bring its own
+kernels for them.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from grader.plan.model import View
+
+BLOCK = 1024  # elements of one program
+OPTIONS = {"num_warps": 4}
+NAME = "copy_view"
+_FLOATS = {"float16": "f16", "bfloat16": "bf16", "float32": "f32", "float64": "f64"}
+_WIDTHS = {"f16": 16, "bf16": 16, "f32": 32, "f64": 64}
+_FORMATS = {
+    "float64": "<d", "float32": "<f", "float16": "<e", "int64": "<q", "int32": "<i", "int16": "<h",
+    "int8": "<b", "uint64": "<Q", "uint32": "<I", "uint16": "<H", "uint8": "<B", "bool": "<?",
+}  # fmt: skip
+
+
+class NotExecutable(ValueError):
+    """A step that no executor on a GPU does; the message says what."""
+
+
+@dataclass(frozen=True)
+class Dimension:
+    """Of a copy: how many elements, and how many lie between two of them at either end."""
+
+    size: int
+    to: int
+    source: int
+
+
+@dataclass(frozen=True)
+class Rows:
+    """`height` rows of `width` bytes; offsets and pitches in bytes, at either end."""
+
+    width: int
+    height: int
+    to: tuple[int, int]  # offset, pitch
+    source: tuple[int, int]
+
+
+def dimensions(to: View, source: View) -> list[Dimension]:
+    """Those of a copy between views of one shape, outermost first, as few as there can be.
+
+    Raises NotExecutable for views of different shapes.
+    """
+    strides = source.strides
+    if to.elements != source.elements:
+        raise NotExecutable(f"a copy of {list(source.shape)} to {list(to.shape)}")
+    if to.shape != source.shape:
+        strides = _strides_for(source, to.shape)
+    merged: list[Dimension] = []
+    for size, ours, theirs in zip(to.shape, to.strides, strides, strict=True):
+        if size == 1:
+            continue
+        last = merged[-1] if merged else None
+        if last and last.to == size * ours and last.source == size * theirs:
+            merged[-1] = Dimension(last.size * size, ours, theirs)
+        else:
+            merged.append(Dimension(size, ours, theirs))
+    return merged or [Dimension(1, 1, 1)]
+
+
+def rows(to: View, source: View) -> Rows | None:
+    """The copy as rows of bytes that the driver copies; None where it isn't that."""
+    found = dimensions(to, source)
+    itemsize = to.itemsize
+    inner = found[-1]
+    if to.dtype != source.dtype or len(found) > 2 or (inner.to, inner.source) != (1, 1):
+        return None
+    outer = found[0] if len(found) == 2 else Dimension(1, inner.size, inner.size)
+    if min(outer.to, outer.source) < inner.size:  # rows that overlap, or go backwards
+        return None
+    return Rows(
+        inner.size * itemsize,
+        outer.size,
+        (to.offset * itemsize, outer.to * itemsize),
+        (source.offset * source.itemsize, outer.source * itemsize),
+    )
+
+
+def element(view: View, value: bool | int | float | str) -> bytes:
+    """A value as an element of a view has it. Raises NotExecutable for a dtype without one."""
+    number = float(value) if isinstance(value, str) else value
+    try:
+        if view.dtype == "bfloat16":
+            return _rounded_to_bfloat16(float(number))
+        if view.dtype in _FORMATS:
+            is_float = view.dtype in _FLOATS
+            return struct.pack(_FORMATS[view.dtype], float(number) if is_float else int(number))
+    except OverflowError:
+        return struct.pack(_FORMATS[view.dtype], math.copysign(math.inf, number))
+    except (struct.error, ValueError):
+        pass
+    raise NotExecutable(f"a fill of {view.dtype} with {value}")
+
+
+def _rounded_to_bfloat16(number: float) -> bytes:
+    if math.isnan(number):
+        return b"\xc0\x7f"
+    try:
+        (bits,) = struct.unpack("<I", struct.pack("<f", number))
+    except OverflowError:
+        (bits,) = struct.unpack("<I", struct.pack("<f", math.copysign(math.inf, number)))
+    return struct.pack("<I", bits + 0x7FFF + (bits >> 16 & 1))[2:4]
+
+
+def arguments(found: Sequence[Dimension]) -> list[int]:
+    """The integers that the kernel takes behind its two pointers."""
+    total = 1
+    for each in found:
+        total *= each.size
+    return [total, *(number for each in found for number in (each.size, each.to, each.source))]
+
+
+def kernel(to: str, source: str, rank: int) -> str:
+    """TTIR that copies elements of dtype `source` to `to`, over so many dimensions."""
+    lines = [
+        "%width = arith.constant 1024 : i64",
+        "%program = tt.get_program_id x : i32",
+        "%program64 = arith.extsi %program : i32 to i64",
+        "%start = arith.muli %program64, %width : i64",
+        "%lane = tt.make_range {end = 1024 : i32, start = 0 : i32} : tensor<1024xi32>",
+        "%lane64 = arith.extsi %lane : tensor<1024xi32> to tensor<1024xi64>",
+        "%starts = tt.splat %start : i64 -> tensor<1024xi64>",
+        "%left0 = arith.addi %starts, %lane64 : tensor<1024xi64>",
+        "%counts = tt.splat %count : i64 -> tensor<1024xi64>",
+        "%mask = arith.cmpi slt, %left0, %counts : tensor<1024xi64>",
+        "%to0 = arith.constant dense<0> : tensor<1024xi64>",
+        "%from0 = arith.constant dense<0> : tensor<1024xi64>",
+    ]
+    for step, dimension in enumerate(reversed(range(rank))):
+        lines += _one_dimension(step, dimension)
+    held, wanted = _element_type(source), _element_type(to)
+    lines += [
+        *_pointers("read", "source", f"%from{rank}", held),
+        f"%given = tt.load %read, %mask : tensor<1024x!tt.ptr<{held}>>",
+    ]
+    converted, value = _converted("%given", source, to)
+    lines += converted
+    lines += [
+        *_pointers("write", "to", f"%to{rank}", wanted),
+        f"tt.store %write, {value}, %mask : tensor<1024x!tt.ptr<{wanted}>>",
+        "tt.return",
+    ]
+    sizes = "".join(f", %size{n}: i64, %ours{n}: i64, %theirs{n}: i64" for n in range(rank))
+    body = "\n    ".join(lines)
+    return (
+        f"module {{\n  tt.func public @{NAME}(%to: !tt.ptr<{wanted}>, %source: !tt.ptr<{held}>, "
+        f"%count: i64{sizes}) attributes {{noinline = false}} {{\n    {body}\n  }}\n}}\n"
+    )
+
+
+def _one_dimension(step: int, number: int) -> list[str]:
+    """Split the place in this dimension off what is left of an element's number."""
+    kind = "tensor<1024xi64>"
+    splats = [
+        f"%all_{name}{number} = tt.splat %{name}{number} : i64 -> {kind}"
+        for name in ("size", "ours", "theirs")
+    ]
+    return [
+        *splats,
+        f"%place{number} = arith.remui %left{step}, %all_size{number} : {kind}",
+        f"%left{step + 1} = arith.divui %left{step}, %all_size{number} : {kind}",
+        f"%tostep{number} = arith.muli %place{number}, %all_ours{number} : {kind}",
+        f"%to{step + 1} = arith.addi %to{step}, %tostep{number} : {kind}",
+        f"%fromstep{number} = arith.muli %place{number}, %all_theirs{number} : {kind}",
+        f"%from{step + 1} = arith.addi %from{step}, %fromstep{number} : {kind}",
+    ]
+
+
+def _pointers(name: str, base: str, offsets: str, kind: str) -> list[str]:
+    pointers = f"tensor<1024x!tt.ptr<{kind}>>"
+    return [
+        f"%{name}base = tt.splat %{base} : !tt.ptr<{kind}> -> {pointers}",
+        f"%{name} = tt.addptr %{name}base, {offsets} : {pointers}, tensor<1024xi64>",
+    ]
+
+
+def _element_type(dtype: str) -> str:
+    if dtype in _FLOATS:
+        return _FLOATS[dtype]
+    bits = {"bool": 8}.get(dtype) or int("".join(c for c in dtype if c.isdigit()) or 0)
+    return "i8" if dtype.startswith("float8") else f"i{bits}"
+
+
+def _converted(value: str, source: str, to: str) -> tuple[list[str], str]:
+    """The lines that convert a value from one dtype to another, and the name of the result."""
+    if source == to:
+        return [], value
+    if "float8" in source or "float8" in to:
+        raise NotExecutable(f"a conversion of {source} to {to}")
+    steps = _steps(source, to)
+    lines, kind = [], _element_type(source)
+    for number, (operation, wanted) in enumerate(steps):
+        result = f"%converted{number}"
+        if operation.startswith("arith.cmp"):
+            zero = f"%zero{number}"
+            lines.append(f"{zero} = arith.constant dense<{_zero(kind)}> : tensor<1024x{kind}>")
+            lines.append(f"{result} = {operation}, {value}, {zero} : tensor<1024x{kind}>")
+        else:
+            lines.append(
+                f"{result} = {operation} {value} : tensor<1024x{kind}> to tensor<1024x{wanted}>"
+            )
+        value, kind = result, wanted
+    return lines, value
+
+
+def _zero(kind: str) -> str:
+    return "0" if kind.startswith("i") else "0.0"
+
+
+def _steps(source: str, to: str) -> list[tuple[str, str]]:
+    """Operations with the type that each gives."""
+    held, wanted = _element_type(source), _element_type(to)
+    if to == "bool":
+        compare = "arith.cmpf une" if source in _FLOATS else "arith.cmpi ne"
+        return [(compare, "i1"), ("arith.extui", "i8")]
+    if source in _FLOATS and to in _FLOATS:
+        return _between_floats(held, wanted)
+    signed = not (source.startswith("uint") or source == "bool")
+    if source in _FLOATS:
+        wide = [] if held in ("f32", "f64") else [("arith.extf", "f32")]
+        return [*wide, ("arith.fptoui" if to.startswith("uint") else "arith.fptosi", wanted)]
+    if to in _FLOATS:
+        made = "f64" if wanted == "f64" else "f32"
+        return [
+            ("arith.sitofp" if signed else "arith.uitofp", made),
+            *_between_floats(made, wanted),
+        ]
+    bits = int(held[1:]), int(wanted[1:])
+    if bits[0] == bits[1]:
+        return []
+    longer = "arith.extsi" if signed else "arith.extui"
+    return [(longer if bits[1] > bits[0] else "arith.trunci", wanted)]
+
+
+def _between_floats(held: str, wanted: str) -> list[tuple[str, str]]:
+    if held == wanted:
+        return []
+    if _WIDTHS[held] == _WIDTHS[wanted]:  # float16 and bfloat16: neither holds the other
+        return [("arith.extf", "f32"), ("arith.truncf", wanted)]
+    if _WIDTHS[held] < _WIDTHS[wanted]:
+        return [("arith.extf", wanted)]
+    if held == "f64" and _WIDTHS[wanted] == 16:
+        return [("arith.truncf", "f32"), ("arith.truncf", wanted)]
+    return [("arith.truncf", wanted)]
+
+
+def _strides_for(view: View, shape: Sequence[int]) -> tuple[int, ...]:
+    """A view's strides with dimensions of size 1 added or left out. Raises NotExecutable."""
+    pairs = [(n, s) for n, s in zip(view.shape, view.strides, strict=True) if n != 1]
+    if [n for n, _ in pairs] != [size for size in shape if size != 1]:
+        raise NotExecutable(f"a copy of {list(view.shape)} to {list(shape)}")
+    strides = iter(s for _, s in pairs)
+    return tuple(next(strides) if n != 1 else 1 for n in shape)

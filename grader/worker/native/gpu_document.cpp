@@ -1,0 +1,180 @@
+#include "gpu_document.h"
+
+#include <cstring>
+
+namespace warpgrade::host {
+namespace {
+
+constexpr std::uint32_t magic = 0x50475457, version = 1;  // "WTGP"
+constexpr std::uint32_t cooperative = 1, programmatic = 2;
+
+class Fields {
+public:
+    explicit Fields(const std::string& text) : text_(text) {}
+
+    template <typename Type>
+    Type value() {
+        Type result;
+        std::memcpy(&result, take(sizeof result), sizeof result);
+        return result;
+    }
+
+    std::uint32_t number() { return value<std::uint32_t>(); }
+
+    std::string bytes() {
+        const std::size_t length = number();
+        return std::string(take(length), length);
+    }
+
+    template <typename Read>
+    auto list(Read read) {
+        const std::size_t count = number();
+        if (count > text_.size() - at_) throw BadDocument("more parts than bytes");
+        std::vector<decltype(read(*this))> found;
+        found.reserve(count);
+        for (std::size_t left = count; left; --left) found.push_back(read(*this));
+        return found;
+    }
+
+    template <typename Type, std::size_t count>
+    std::array<Type, count> several() {
+        std::array<Type, count> found;
+        for (Type& each : found) each = value<Type>();
+        return found;
+    }
+
+    bool at_end() const { return at_ == text_.size(); }
+
+private:
+    const char* take(std::size_t length) {
+        if (length > text_.size() - at_) throw BadDocument("the document ends too early");
+        at_ += length;
+        return text_.data() + at_ - length;
+    }
+
+    const std::string& text_;
+    std::size_t at_ = 0;
+};
+
+GlobalVariable read_variable(Fields& fields) {
+    std::string name = fields.bytes();
+    return {std::move(name), fields.value<std::uint64_t>()};
+}
+
+PlanModule read_module(Fields& fields) {
+    std::string cubin = fields.bytes();
+    return {std::move(cubin), fields.list(read_variable)};
+}
+
+PlanBuffer read_buffer(Fields& fields) {
+    PlanBuffer buffer{};
+    buffer.argument = fields.value<std::int32_t>();
+    buffer.kind = static_cast<BufferKind>(fields.number());
+    if (buffer.kind > BufferKind::symbol) throw BadDocument("an unknown kind of buffer");
+    buffer.bytes = fields.value<std::uint64_t>();
+    buffer.module = fields.number();
+    buffer.name = fields.bytes();
+    return buffer;
+}
+
+PlanKernel read_kernel(Fields& fields) {
+    PlanKernel kernel{};
+    kernel.module = fields.number();
+    kernel.name = fields.bytes();
+    kernel.most_shared = fields.number();
+    return kernel;
+}
+
+Rows read_rows(Fields& fields) {
+    Rows rows{};
+    rows.buffer = fields.number();
+    rows.offset = fields.value<std::int64_t>();
+    rows.pitch = fields.value<std::uint64_t>();
+    rows.width = fields.value<std::uint64_t>();
+    rows.height = fields.value<std::uint64_t>();
+    return rows;
+}
+
+Relocation read_relocation(Fields& fields) {
+    Relocation found{};
+    found.at = fields.number();
+    found.buffer = fields.number();
+    found.offset = fields.value<std::int64_t>();
+    return found;
+}
+
+TensorMap read_map(Fields& fields) {
+    TensorMap map{};
+    map.at = fields.number();
+    map.buffer = fields.number();
+    map.offset = fields.value<std::int64_t>();
+    map.type = fields.number();
+    map.rank = fields.number();
+    if (map.rank < 1 || map.rank > 5) throw BadDocument("a descriptor of that rank");
+    map.swizzle = fields.number();
+    map.fill = fields.number();
+    map.sizes = fields.several<std::uint64_t, 5>();
+    map.strides = fields.several<std::uint64_t, 5>();
+    map.box = fields.several<std::uint32_t, 5>();
+    return map;
+}
+
+void read_launch(Fields& fields, PlanStep& step) {
+    step.number = fields.number();
+    step.grid = fields.several<std::uint32_t, 3>();
+    step.block = fields.several<std::uint32_t, 3>();
+    step.cluster = fields.several<std::uint32_t, 3>();
+    step.shared = fields.number();
+    const std::uint32_t flags = fields.number();
+    step.cooperative = flags & cooperative;
+    step.programmatic = flags & programmatic;
+    step.data = fields.bytes();
+    step.pointers = fields.list(read_relocation);
+    step.maps = fields.list(read_map);
+}
+
+PlanStep read_step(Fields& fields) {
+    PlanStep step{};
+    step.what = static_cast<Do>(fields.number());
+    step.stream = fields.number();
+    switch (step.what) {
+        case Do::fill:
+            step.to = read_rows(fields);
+            step.unit = fields.number();
+            step.number = fields.number();
+            break;
+        case Do::copy:
+            step.to = read_rows(fields);
+            step.from = read_rows(fields);
+            break;
+        case Do::upload:
+            step.to = read_rows(fields);
+            step.data = fields.bytes();
+            step.pointers = fields.list(read_relocation);
+            break;
+        case Do::launch: read_launch(fields, step); break;
+        case Do::record:
+        case Do::wait: step.number = fields.number(); break;
+        default: throw BadDocument("an unknown step");
+    }
+    return step;
+}
+
+}  // namespace
+
+PlanDocument read_plan(const std::string& text) {
+    Fields fields(text);
+    if (fields.number() != magic || fields.number() != version) {
+        throw BadDocument("not a plan of this version");
+    }
+    PlanDocument plan;
+    plan.modules = fields.list(read_module);
+    plan.buffers = fields.list(read_buffer);
+    plan.kernels = fields.list(read_kernel);
+    plan.calls = fields.list([](Fields& each) { return each.list(read_step); });
+    if (plan.calls.empty() || plan.calls.size() > 2) throw BadDocument("a plan of no call");
+    if (!fields.at_end()) throw BadDocument("bytes behind the last call");
+    return plan;
+}
+
+}  // namespace warpgrade::host
