@@ -44,13 +44,13 @@ from typing import Protocol
 from grader.estimate import Interval, interval, paired_ratios
 
 CONFIDENCE = 0.999  # of all looks of a race together
-REPEATS = 0.01  # how far the same kernel's ratio may be off from run to run, as a share
+REPEATS = 0.004  # how far the same kernel's ratio may be off from run to run, as a share
 MIN_PAIRS = 12  # before the first look; of fewer, the whole range covers less than is asked for
 MAX_PAIRS = 200
-MAX_SECONDS = 20.0
+MAX_SECONDS = 3.0
 GROWTH = 1.5  # pairs at a look over those at the one before
-NARROW = 0.01  # half width, as a share: enough where no threshold asks for more
-FINEST = 0.002  # half width, as a share: more pairs tell nothing that would repeat
+NARROW = 0.004  # half width, as a share: enough where no threshold asks for more
+FINEST = 0.001  # half width, as a share: more pairs tell nothing that would repeat
 # Of all rounds. A candidate that could void the slower half of its rounds would look better by two
 # thirds of the noise's standard deviation; more than half is no measurement.
 MOST_VOID = 0.5

@@ -1,8 +1,7 @@
 """Times the workloads that roofs are measured with, by the clock that candidates are timed by.
 
-Seconds per call are the median slope of a trusted worker's pairs (timing/pairs.py): what a request
-costs once cancels. Each call of a run has buffers of its own, filled with normal random numbers on
-the device.
+Seconds per call are the median of replays (timing/replays.py). Each call of a replay has buffers of
+its own, filled with normal random numbers on the device.
 """
 
 from __future__ import annotations
@@ -21,13 +20,13 @@ from grader.inputs import Inputs, strides_of
 from grader.roofs import SecondsOf, Workload, WorkloadFailed
 from grader.runner import YARDSTICKS
 from grader.sandbox import Sandbox
-from grader.timing import lanes
-from grader.timing.pairs import TimedPairs
+from grader.timing import contenders
+from grader.timing.failures import TimingFailed, TooLittleMemory
+from grader.timing.replays import Replays
 from grader.timing.sets import Layout
-from grader.timing.worker import TimingFailed
 from grader.worker.gpu_mapping import GpuMemoryError
 
-PAIRS = 9
+REPLAYS = 9
 LETTERS = 200  # of the reason why a workload can't be run
 
 
@@ -45,33 +44,33 @@ class _Lane(contextlib.ExitStack):
         super().__init__()
         self._sandbox = sandbox
         self._workload: Workload | None = None
-        self._pairs: TimedPairs | None = None
+        self._replays: Replays | None = None
 
     def seconds_of(self, workload: Workload) -> float:
-        """Seconds per call, the median of slopes. Raises WorkloadFailed."""
+        """Seconds per call, the median of replays. Raises WorkloadFailed."""
         try:
-            pairs = self._settled(workload)
-            return statistics.median(pairs.pair().slope for _ in range(PAIRS))
-        except (TimingFailed, lanes.TooLittleMemory, GpuMemoryError) as error:
+            replays = self._settled(workload)
+            return statistics.median(replays.seconds() for _ in range(REPLAYS))
+        except (TimingFailed, TooLittleMemory, GpuMemoryError) as error:
             self._leave()
             raise WorkloadFailed(_one_line(str(error))) from None
         except torch.cuda.OutOfMemoryError:  # of this process, which draws the inputs
             self._leave()
             raise WorkloadFailed("the GPU has too little memory for this size") from None
 
-    def _settled(self, workload: Workload) -> TimedPairs:
-        if self._pairs is None or workload != self._workload:
+    def _settled(self, workload: Workload) -> Replays:
+        if self._replays is None or workload != self._workload:
             self._leave()
             entry = "matmul_tf32" if workload.dtype == "tf32" else workload.name
             layout = Layout.of_inputs(_inputs(workload))
-            pairs = lanes.trusted(self._sandbox, YARDSTICKS, entry, layout, self)
-            pairs.settle()
-            self._workload, self._pairs = workload, pairs
-        return self._pairs
+            replays = contenders.trusted(self._sandbox, YARDSTICKS, entry, layout, self)
+            replays.settle()
+            self._workload, self._replays = workload, replays
+        return self._replays
 
     def _leave(self) -> None:
         """End the worker, and give back the memory: the next one needs it."""
-        self._pairs = None
+        self._replays = None
         self.close()
         if self._sandbox.device == "cuda":
             torch.cuda.empty_cache()

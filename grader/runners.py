@@ -15,8 +15,10 @@ from grader import native
 from grader.allowed_paths import DeviceName
 from grader.confinement import Level
 from grader.emulator.toolchain import cache_root
-from grader.executors import KeptBuilds, PlannedNativeRunner, PlannedTritonRunner
-from grader.executors.gpu import GpuRunner
+from grader.executors import KeptBuilds, PlannedNativeRunner, PlannedTritonRunner, gpu_program
+from grader.executors.cubins import NoCubin
+from grader.executors.gpu import GpuRunner, Plans
+from grader.executors.gpu_document import DeviceKernel
 from grader.native import Backend, Program
 from grader.native_runner import NativeRunner
 from grader.runner import Runner, Times
@@ -35,6 +37,7 @@ class Runners:
         self,
         exercises: Mapping[str, Exercise],
         sandbox: Sandbox,
+        device: DeviceName,
         file: Callable[[str], bytes | str],
         watched: Callable[[Task], bool],
         *,
@@ -46,13 +49,15 @@ class Runners:
         guarded: bool = True,
         keeps_builds: bool = True,
     ) -> None:
-        """`sandbox` is the one of Triton's workers, not yet started; `file` reads a file of the
-        submission, `modules` its Python files; `watched` says whether what PyTorch computes is a
-        breach; for `check_with_nvcc` and `guarded` see native.build; `backends` are where CUDA
-        C++ runs, None for all that there are; for `keeps_builds` see Session."""
+        """`sandbox` is the one of Triton's plans, not yet started; on the `device` "cuda" there are
+        runners on a GPU, too; `file` reads a file of the submission, `modules` its Python files;
+        `watched` says whether the rules on plans are kept; for `check_with_nvcc` and `guarded` see
+        native.build; `backends` are where CUDA C++ runs, None for all that there are; for
+        `keeps_builds` see Session."""
         self.times: dict[str, Times] = {}
         self._exercises = exercises
         self._sandbox = sandbox
+        self._has_gpu = device == "cuda"
         self._file = file
         self._watched = watched
         self._modules = modules
@@ -62,13 +67,18 @@ class Runners:
         self._backends = backends
         self._guarded = guarded
         self._kept = KeptBuilds(cache_root() / "kernels.sqlite") if keeps_builds else None
-        self.by_plan = sandbox.plans  # whether Triton's kernels run by plan
-        self._planning: Sandbox | None = sandbox if sandbox.plans else None
+        self._made: dict[str, DeviceKernel | NoCubin] = {}  # cubins, by what they follow from
         self._native: dict[Backend, Sandbox] = {}
         self._programs: dict[tuple[str, Backend], Program] = {}
         self._building: dict[tuple[str, Backend], native.Building] = {}
         self._opened: dict[tuple[str, str, str], Runner] = {}
         self.not_shared = ""  # why one that is closed copied its cases to a GPU and back, or ""
+
+    def begin(self) -> None:
+        """Have on its way what the first case on a GPU needs; nothing where there is no GPU."""
+        if self._has_gpu:
+            self.sandbox_of("gpu")
+            gpu_program.begin()
 
     def close(self) -> None:
         """End every worker and give the memory back; the Triton sandbox is its owner's."""
@@ -76,9 +86,6 @@ class Runners:
             opened.close()
         self._opened.clear()
         self._building.clear()
-        if self._planning is not None and self._planning is not self._sandbox:
-            self._planning.close()
-        self._planning = None
         for sandbox in self._native.values():
             sandbox.close()
         self._native.clear()
@@ -103,7 +110,7 @@ class Runners:
         """Where CUDA C++ may run on this kind of machine, in the order in which it is asked."""
         if self._backends is not None:
             return self._backends
-        return ("emulator", "gpu") if self._sandbox.device == "cuda" else ("emulator",)
+        return ("emulator", "gpu") if self._has_gpu else ("emulator",)
 
     def of(self, task: Task) -> list[Runner]:
         """A variant's runners, in the order in which they are asked; at least one.
@@ -112,7 +119,7 @@ class Runners:
         """
         if task.variant.language == "triton":
             planned = self.planned(task)
-            return [planned] if self.by_plan else [planned, self.triton(task)]
+            return [planned, self.triton(task)] if self._has_gpu else [planned]
         return [
             self.native(task, backend) for backend in self.backends if not native.why_not(backend)
         ]
@@ -123,11 +130,7 @@ class Runners:
 
     def planned(self, task: Task) -> PlannedTritonRunner:
         """The runner of a Triton variant by plan, on whatever machine. Raises SandboxError."""
-        if self._planning is None:
-            sandbox = Sandbox("interpreter", self._level, self._required, plans=True)
-            sandbox.start()
-            self._planning = sandbox
-        sandbox = self._planning
+        sandbox = self._sandbox
         return self._open(
             (*_key(task), "plans"),
             lambda: PlannedTritonRunner(
@@ -136,20 +139,23 @@ class Runners:
                 self._held(sandbox, task.variant),
                 self._watched(task),
                 self._kept,
+                self._made,
             ),
         )
 
     def triton(self, task: Task) -> Runner:
-        """The runner of a Triton variant. Raises SandboxError."""
-        if self.by_plan:
-            return self.planned(task)
+        """The runner of a Triton variant where it is asked last. Raises SandboxError."""
         plans = self.planned(task)
+        if not self._has_gpu:
+            return plans
         return self._open(
             (*_key(task), "triton"),
-            lambda: GpuRunner(
-                self._sandbox_of("gpu"), task, plans.path, plans, self._watched(task)
-            ),
+            lambda: GpuRunner(self.sandbox_of("gpu"), task, plans.path, plans, self._watched(task)),
         )
+
+    def plans_of(self, task: Task) -> Plans:
+        """Where the plans and compiled kernels of a variant come from. Raises as `of` does."""
+        return self.planned(task)
 
     def native(self, task: Task, backend: Backend) -> NativeRunner:
         """A runner of a CUDA C++ variant. Raises as `of` does."""
@@ -216,7 +222,7 @@ class Runners:
     def _begun(self, file: str, backend: Backend) -> native.Building:
         """The file's way through the compiler, begun."""
         native.prepare(backend)  # before the sandbox, which is to see it
-        sandbox = self._sandbox_of(backend)
+        sandbox = self.sandbox_of(backend)
         entries = [
             (variant.entry, native.signature(exercise, variant))
             for exercise in self._exercises.values()
@@ -233,11 +239,11 @@ class Runners:
             self._guarded,
         )
 
-    def _sandbox_of(self, backend: Backend) -> Sandbox:
+    def sandbox_of(self, backend: Backend) -> Sandbox:
         """Where programs run in the emulator, or on the GPU."""
         if backend not in self._native:
             sandbox = Sandbox(_DEVICE_OF[backend], self._level, self._required, native=True)
-            sandbox.start()
+            sandbox.begin()  # who asks for a worker waits for it
             self._native[backend] = sandbox
         return self._native[backend]
 

@@ -36,7 +36,6 @@ from grader.supervision import (
     is_readable,
     socket_pair,
 )
-from grader.worker.protocol import PAGE_BYTES
 
 WORKER_PROGRAM = Path(__file__).parent / "worker" / "start.py"
 # Of all of a submission's processes together: a backstop behind the limits of each request.
@@ -165,7 +164,6 @@ class Sandbox:
         buffers: Sequence[tuple[int, int, bool]],
         limits: Limits,
         options: Sequence[str] = (),
-        page: int | None = None,
         on_gpu: bool = False,
         role: str = "",
     ) -> Worker:
@@ -173,7 +171,6 @@ class Sandbox:
 
         Of a sandbox for plans `role` says what it becomes: see worker/plan_processes.py.
 
-        `page` is the descriptor of a page shared with the clock: see timing/request_page.py.
         `on_gpu`: the buffers are gpu_memory.py's.
 
         Of a native sandbox `path` is the program that was made of the file, which is started with
@@ -183,9 +180,6 @@ class Sandbox:
         wanted: dict[str, Any] = {"path": str(path), "entry": entry, "options": list(options)}
         wanted["on_gpu"] = on_gpu
         wanted["role"] = role
-        if page is not None:
-            wanted["page"] = True
-            buffers = [*buffers, (page, PAGE_BYTES, True)]
         return self._worker(wanted, buffers, limits)
 
     def builder(

@@ -51,7 +51,7 @@ from grader.task import Task
 from grader.worker.protocol import Argument
 
 PUBLIC_SEED = 2026  # of every student's own run; a class is graded with another one
-_EDGES_ON_A_GPU = 6  # cases of a part that was right by plan
+_EDGES_ON_A_GPU = 2  # cases of a part that was right by plan
 DIED_COMPILING = "the process that compiled the kernel for the GPU ended without an answer, twice."
 
 
@@ -82,12 +82,10 @@ def selected(
     return [(e, v) for e, v in pairs if e.name in only or f"{e.name}/{v.name}" in only]
 
 
-def _sandbox(device: DeviceName, level: Level | None, required: bool) -> Sandbox:
-    """The sandbox of a session's kernels of Triton. Raises ConfinementError."""
-    if device != "interpreter":
-        return Sandbox(device, level, required)
+def _sandbox(level: Level | None, required: bool) -> Sandbox:
+    """The sandbox of a session's plans of Triton. Raises ConfinementError."""
     begun = None if level or required else head_start.take()
-    return begun or Sandbox(device, level, required, plans=True)
+    return begun or Sandbox("interpreter", level, required, plans=True)
 
 
 class Session:
@@ -132,7 +130,7 @@ class Session:
         self.seed = seed
         self.device: DeviceName = device or machine.device()
         self.effort = effort or Effort()
-        self.sandbox = sandbox or _sandbox(self.device, level, require_sandbox)
+        self.sandbox = sandbox or _sandbox(level, require_sandbox)
         self._owns_sandbox = sandbox is None
         self.policy = policy
         self.lifted = frozenset(lifted)
@@ -140,6 +138,7 @@ class Session:
         self.runners = Runners(
             exercises,
             self.sandbox,
+            self.device,
             self._file,
             lambda task: policy and not self._is_lifted(task.exercise, task.variant),
             modules=self._modules,
@@ -150,9 +149,8 @@ class Session:
             guarded=guarded,
             keeps_builds=keeps_builds and not require_sandbox,
         )
-        self.stopwatch = Stopwatch(
-            self.device, seed, self.sandbox, self.runners, self._path, self._is_lifted
-        )
+        self.stopwatch = Stopwatch(self.device, seed, exercises, self.runners)
+        self.runners.begin()
         self._timed_out_parts: dict[tuple[str, str], int] = {}
         self._found_breaches: dict[tuple[str, str], tuple[Failure, ...]] = {}
 
@@ -193,6 +191,8 @@ class Session:
         Between two cases, way is made for whoever times something on the same GPU.
         """
         on_step(Step(exercise.name, variant.name))
+        if variant.performance is not None:
+            self.stopwatch.begin()
         evidence = self.unseen(exercise, variant)
         parts = self.parts(exercise, variant, keys_of(variant), on_step)
         return self.counted(exercise, variant, replace(evidence, parts=parts), on_step)
@@ -415,7 +415,7 @@ class Session:
 
     def _compile_in_background(self, exercise: Exercise, variant: Variant):
         """Start compiling ahead of time what ran, where the kernels are Triton's."""
-        runner = self.runners.opened(Task(exercise, variant)) if self.runners.by_plan else None
+        runner = self.runners.opened(Task(exercise, variant))
         return runner.compile_in_background() if runner and self.effort.compile_ahead else None
 
     def _check(self, exercise, variant, dtype, size_class, step, on_step) -> PartEvidence:
@@ -458,7 +458,7 @@ class Session:
 
     def _with_compiled(self, exercise, variant, part: PartEvidence, pending) -> PartEvidence:
         """The part with what compiling ahead of time adds to it."""
-        runner = self.runners.triton(Task(exercise, variant))
+        runner = self.runners.planned(Task(exercise, variant))
         compiled = runner.compiled(pending)
         space = self._space(exercise, variant, part.dtype, part.size_class)
         if compiled is None and part.status is Status.passed:
@@ -574,8 +574,8 @@ class Session:
         data = self._file(variant.file)
         if not self.policy or self._is_lifted(exercise, variant) or isinstance(data, str):
             return ()
-        if variant.language == "triton" and self.runners.by_plan:
-            return ()  # there its host code has no data: what it may do is judged by its plan
+        if variant.language == "triton":
+            return ()  # its host code has no data: what it may do is judged by its plan
         key = (exercise.name, variant.name)
         if key not in self._found_breaches:
             by_plan = self.runners.backends == ("emulator",)
@@ -589,10 +589,6 @@ class Session:
 
     def _space(self, exercise, variant, dtype: str, size_class: str) -> Space:
         return Space(exercise, variant, dtype, size_class, self.seed)
-
-    def _path(self, variant: Variant) -> Path:
-        """The file as it is run: a copy that a worker can only read."""
-        return self.sandbox.hold(variant.file, self._file(variant.file))
 
     def _file(self, name: str) -> bytes | str:
         """The file's contents, read once; or, as text, why there are none."""

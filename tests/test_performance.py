@@ -1,9 +1,9 @@
 """How fast your kernels are, on a machine with an NVIDIA GPU: `pytest tests/test_performance.py`.
 
 One group per variant that has a performance case: your kernel, torch's operator, the same under
-torch.compile, and the staff's solution where it is at hand. A round is one request to a process of
-its own for as many calls as the group's name says, each on inputs and outputs of its own, timed
-from outside of it as a grade is; `extra_info` has the time of one call. Every output of your kernel
+torch.compile, and the staff's solution where it is at hand. A round is one replay of as many calls
+as the group's name says, each on inputs and outputs of its own, in a process of its own, as in a
+grade; `extra_info` has the time of one call by the device's own clock. Every output of your kernel
 is judged: a wrong one fails.
 
     pytest tests/test_performance.py -k rmsnorm
@@ -29,7 +29,7 @@ from grader.instruments import bench, rounds
 from grader.sandbox import Sandbox
 from grader.spec import Exercise, SpecError, Variant, load_all
 from grader.status import Status
-from grader.timing.worker import TimingFailed
+from grader.timing.failures import TimingFailed
 
 try:
     EXERCISES = load_all()

@@ -12,11 +12,13 @@ from typing import Annotated
 import typer
 
 from grader import machine, nvml, roofs
+from grader.allowed_paths import DeviceName
 from grader.calibration import corpus, readings, table
 from grader.calibration.lint import lint
 from grader.calibration.proposals import Proposal, propose
 from grader.calibration.readings import CalibrationError, Measure, Readings
 from grader.calibration.spec_edit import Path, changed
+from grader.confinement import Level
 from grader.console import (
     OnlyOption,
     bar,
@@ -31,13 +33,15 @@ from grader.console import (
 from grader.evidence import PerformanceEvidence
 from grader.gpu_state import GpuState
 from grader.roofline import Roofs
+from grader.runners import Runners
 from grader.sandbox import Sandbox
 from grader.session import PUBLIC_SEED, selected
 from grader.spec import EXERCISES, Exercise, SpecError, Variant, load, load_all
 from grader.spec_reading import read_document
-from grader.timing import programs
+from grader.stopwatch import as_timed
+from grader.task import Task
+from grader.timing.failures import TimingFailed
 from grader.timing.measure import measure, trusted_sandbox
-from grader.timing.worker import TimingFailed
 
 
 def command(
@@ -216,30 +220,28 @@ def _replace(path: FilePath, text: str) -> None:
 
 
 @contextmanager
-def clock(device: str = "cuda") -> Iterator[Measure]:
+def clock(device: DeviceName = "cuda") -> Iterator[Measure]:
     """The clock, over files that the staff wrote."""
     kept = _kept_roofs()
-    with Sandbox(device) as sandbox, trusted_sandbox(device) as trusted:
+    plans = Sandbox("interpreter", Level.limits, plans=True)
+    with plans, trusted_sandbox(device) as trusted:
 
         def timer(exercise: Exercise, variant: Variant, source: str) -> PerformanceEvidence:
             with contextlib.ExitStack() as opened:
-                if variant.language == "cuda":
-                    of_source = (exercise, variant, source.encode())
-                    try:
-                        started = programs.start(*of_source, programs.backend_on(device), opened)
-                    except TimingFailed as failed:
-                        return PerformanceEvidence(failed.status, str(failed))
-                else:
-                    started = sandbox, sandbox.hold(variant.file, source.encode())
-                return measure(
-                    started[0],
-                    exercise,
-                    variant,
-                    started[1],
-                    PUBLIC_SEED,
-                    roofs=kept,
-                    trusted=trusted,
+                runners = Runners(
+                    {exercise.name: exercise},
+                    plans,
+                    device,
+                    lambda _: source.encode(),
+                    lambda _: False,
+                    level=Level.limits,
                 )
+                opened.callback(runners.close)
+                try:
+                    candidate = as_timed(runners, Task(exercise, variant))
+                except TimingFailed as failed:
+                    return PerformanceEvidence(failed.status, str(failed))
+                return measure(candidate, PUBLIC_SEED, roofs=kept, trusted=trusted)
 
         yield timer
 

@@ -38,21 +38,22 @@ class NoCubin:
 class Cubins:
     """The cubins of one variant. `spawn` starts a compiler process.
 
-    What earlier runs have made is taken from `kept`, by a `key` of all that a cubin follows from.
+    What earlier runs have made is taken from `kept`, what others of this submission have from
+    `made`: by a `key` of all that a cubin follows from.
     """
 
     spawn: Callable[[Limits], Worker]
     kept: KeptBuilds | None = None
+    made: dict[str, DeviceKernel | NoCubin] = field(default_factory=dict)
     _worker: Worker | None = None
-    _made: dict[str, DeviceKernel | NoCubin] = field(default_factory=dict)
 
     def of(
         self, key: str, ttir: str, options: Mapping[str, Any], limits: Limits = LIMITS
     ) -> DeviceKernel | NoCubin:
         """The kernel that the backend makes of a text."""
-        if key not in self._made:
-            self._made[key] = self._kept_or_asked(f"{key}-cubin", ttir, options, limits)
-        return self._made[key]
+        if key not in self.made:
+            self.made[key] = self._kept_or_asked(f"{key}-cubin", ttir, options, limits)
+        return self.made[key]
 
     def of_ours(self, ttir: str) -> DeviceKernel:
         """The kernel of a text of views.py. Raises NotExecutable where it can't be had."""

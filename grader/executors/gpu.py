@@ -16,7 +16,8 @@ from grader.cases import Case
 from grader.compare import Verdict
 from grader.executors import gpu_document, gpu_program, views
 from grader.executors.gpu_document import DeviceKernel
-from grader.plan import Plan, Step
+from grader.plan import Buffer, Plan, Step
+from grader.plan.model import Copy, View
 from grader.runner import CaseResult, Runner
 from grader.sandbox import Sandbox
 from grader.status import Status
@@ -63,6 +64,25 @@ def document(
     except views.NotExecutable as error:
         what = f"its plan was executed without a GPU only: {error} isn't run on one."
         return CaseResult(case, Verdict(Status.not_measured, what))
+
+
+def copy_document(source: Argument, to: Argument) -> bytes:
+    """A plan of our own: one copy from a contiguous tensor to another of its dtype and shape."""
+    views = [
+        View(number, each.dtype.name, each.shape, each.strides, _first(each))
+        for number, each in enumerate((source, to))
+    ]
+    buffers = [
+        Buffer(each.allocation[1], "argument", number) for number, each in enumerate((source, to))
+    ]
+    steps = (Copy("copy", views[1], views[0]),)
+    return gpu_document.encode(Plan(1, "triton", tuple(buffers), (), (steps,)), [steps], {})
+
+
+def _first(argument: Argument) -> int:
+    """The element of its allocation at which a tensor begins."""
+    itemsize = plan.ITEM_BYTES.get(argument.dtype.name, 1)
+    return (argument.offset - argument.allocation[0]) // itemsize
 
 
 class GpuRunner(Runner):

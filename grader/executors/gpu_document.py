@@ -77,13 +77,14 @@ def encode(
     plan: Plan,
     calls: Sequence[Sequence[Step]],
     kernels: Mapping[int, DeviceKernel],
-    compile_view: Views,
+    compile_view: Views | None = None,
     variables: Callable[[bytes], Sequence[tuple[str, int]]] = lambda cubin: (),
 ) -> bytes:
     """The steps of one call of a plan, or of its first call and the one that is timed.
 
-    `kernels` are those that the steps launch, by their numbers in the plan; `variables` gives names
-    and bytes of the global variables of a cubin. Raises NotExecutable.
+    `kernels` are those that the steps launch, by their numbers in the plan; `compile_view` makes
+    those of ours; `variables` gives names and bytes of the global variables of a cubin. Raises
+    NotExecutable.
     """
     encoder = _Encoder(plan, kernels, compile_view)
     steps = [encoder.call(each) for each in calls]
@@ -136,7 +137,7 @@ class _Encoder:
     """Writes calls; what they need of modules, buffers and kernels is collected meanwhile."""
 
     def __init__(
-        self, plan: Plan, kernels: Mapping[int, DeviceKernel], compile_view: Views
+        self, plan: Plan, kernels: Mapping[int, DeviceKernel], compile_view: Views | None
     ) -> None:
         self.modules: list[bytes] = []
         self.kernels: list[_Kernel] = []
@@ -213,6 +214,8 @@ class _Encoder:
             ]
             return [_head(_COPY, stream) + ends[0] + ends[1]]
         dimensions = views.dimensions(to, source)
+        if self._compile_view is None:
+            raise NotExecutable("a copy of a strided view")
         made = self._compile_view(views.kernel(to.dtype, source.dtype, len(dimensions)))
         parameters = _Parameters()
         for view in (to, source):

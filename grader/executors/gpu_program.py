@@ -6,11 +6,15 @@ needs comes with Triton. So no CUDA toolkit has to be installed.
 
 from __future__ import annotations
 
+import concurrent.futures
+import contextlib
 import hashlib
 import importlib.util
 import os
 import subprocess
 import tempfile
+import threading
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -21,6 +25,7 @@ _SOURCES = (
     *("lockdown", "text", "arguments", "mapping", "stand_by", "host"),
     *("gpu_driver", "gpu_document", "gpu_plan", "backend_gpu_plans"),
 )
+_building = threading.Lock()
 _FLAGS = ("-std=c++17", "-O2", "-fPIE", "-pie")
 
 
@@ -33,9 +38,24 @@ def why_not() -> str:
     return "" if _cuda_header() else "Triton's copy of cuda.h isn't there: install triton again"
 
 
-@lru_cache(maxsize=1)
+def begin() -> None:
+    """Have the program built while something else is done; who needs it is told of a failure."""
+
+    def build() -> None:
+        with contextlib.suppress(toolchain.ToolchainMissing, toolchain.ToolchainError, OSError):
+            program()
+
+    threading.Thread(target=build, daemon=True).start()
+
+
 def program() -> bytes:
     """The executor's program. Raises ToolchainMissing, or ToolchainError where it doesn't build."""
+    with _building:
+        return _program()
+
+
+@lru_cache(maxsize=1)
+def _program() -> bytes:
     compiler, version = toolchain.find_compiler()
     header = _cuda_header()
     if header is None:
@@ -48,17 +68,24 @@ def program() -> bytes:
 
 def _build(compiler: str, include: Path, made: Path) -> None:
     made.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, scratch = tempfile.mkstemp(prefix="building-", dir=made.parent)
-    os.close(descriptor)
-    sources = [str(_NATIVE / f"{name}.cpp") for name in _SOURCES]
-    line = [compiler, *_FLAGS, f"-I{include}", *sources, "-o", scratch, "-ldl"]
-    try:
-        done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=300)
-        if done.returncode:
-            raise toolchain.ToolchainError(f"the executor for GPUs: {done.stderr[-4000:]}")
-        Path(scratch).rename(made)
-    finally:
-        Path(scratch).unlink(missing_ok=True)
+    with tempfile.TemporaryDirectory(prefix="building-", dir=made.parent) as scratch:
+        objects = [Path(scratch) / f"{name}.o" for name in _SOURCES]
+        flags = [*_FLAGS, f"-I{include}"]
+        lines = [
+            [compiler, *flags, "-c", str(_NATIVE / f"{each.stem}.cpp"), "-o", str(each)]
+            for each in objects
+        ]
+        with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+            list(pool.map(_run, lines))
+        program = Path(scratch) / "program"
+        _run([compiler, *_FLAGS, *map(str, objects), "-o", str(program), "-ldl"])
+        program.rename(made)
+
+
+def _run(line: Sequence[str]) -> None:
+    done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=300)
+    if done.returncode:
+        raise toolchain.ToolchainError(f"the executor for GPUs: {done.stderr[-4000:]}")
 
 
 def _key(compiler: str, version: str, header: Path) -> str:

@@ -118,6 +118,7 @@ class Kernels:
     spawn: Callable[[Limits], Worker]
     folder: Path
     kept: KeptBuilds | None = None
+    cubins: dict[str, DeviceKernel | NoCubin] = field(default_factory=dict)
     budget: Budget = field(default_factory=lambda: Budget(COMPILE_SECONDS))
     # Refusals over which Triton's autotuner passes, by tuned.key_of, in the order of their finding.
     passed_over: dict[str, Failure] = field(default_factory=dict)
@@ -135,7 +136,7 @@ class Kernels:
 
     def __post_init__(self) -> None:
         self._layouts = LayoutCompiler(self.spawn, self.kept)
-        self._device_code = Cubins(self.spawn, self.kept)
+        self._device_code = Cubins(self.spawn, self.kept, self.cubins)
 
     def translate(self, wanted: Specialisation) -> Kernel | Failure:
         """The TTIR of a specialisation, or why there is none; asked of the frontend once.
@@ -239,7 +240,8 @@ class Kernels:
         for each, kernel, text in texts:
             ttir = (text if isinstance(text, Kernel) else kernel).ttir
             key = _of_backend(ttir, each.options)
-            if key not in self._cubins and (self.kept is None or self.kept.get(key) is None):
+            is_made = key in self._cubins or isinstance(self.cubins.get(key), DeviceKernel)
+            if not is_made and (self.kept is None or self.kept.get(key) is None):
                 asked.append(({"ttir": ttir, "options": each.options}, (each, kernel), key))
         shares = min(len(os.sched_getaffinity(0)), MOST_BACKENDS, len(asked))
         return [self._begun(asked[share::shares]) for share in range(shares)]

@@ -18,6 +18,7 @@ from grader.arena import Placed
 from grader.cases import Case
 from grader.compare import Verdict
 from grader.executors import configurations, orders, refusals
+from grader.executors.cubins import NoCubin
 from grader.executors.execution import Execution, Manner, launched
 from grader.executors.gpu_document import DeviceKernel
 from grader.executors.kept import KeptBuilds
@@ -51,14 +52,16 @@ class PlannedTritonRunner(Runner):
         path: Path,
         watched: bool = True,
         kept: KeptBuilds | None = None,
+        made: dict[str, DeviceKernel | NoCubin] | None = None,
     ) -> None:
         """`watched`: the rules on plans are kept, but for what the spec allows.
 
-        `kept`: what earlier runs have compiled.
+        `kept`: what earlier runs have compiled; `made`: cubins of other runners of the submission.
         """
         super().__init__(sandbox, task, path, watched)
         rules = task.rules
-        self._kernels = Kernels(self._spawn_compiler, path.parent, kept)
+        shared = {} if made is None else made
+        self._kernels = Kernels(self._spawn_compiler, path.parent, kept, shared)
         lifted = not watched or "torch" in rules.lifted
         self._planner = TritonPlanner(
             lambda: self._spawn_role("planner", self._limits),

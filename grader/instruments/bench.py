@@ -6,8 +6,8 @@ The clock is the grade's (timing/measure.py); what it doesn't judge isn't judged
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
+from functools import partial
 
 from grader import breaches, machine, nvml, race, roofs
 from grader.cases import Case, fixed_case
@@ -19,8 +19,9 @@ from grader.sandbox import Sandbox
 from grader.session import Session
 from grader.spec import Exercise, Variant
 from grader.status import Status
+from grader.timing.contenders import Planned
+from grader.timing.failures import TimingFailed
 from grader.timing.measure import measure_case
-from grader.timing.worker import TimingFailed
 
 NO_GPU = (
     "No NVIDIA GPU that torch can use: there is nothing to time. `grader check` says on any "
@@ -108,16 +109,17 @@ def run(
             yield Timed(exercise.name, variant.name, None, True, nothing)
             continue
         try:
-            sandbox, path = session.stopwatch.file(exercise, variant)
+            candidate = session.stopwatch.planned(exercise, variant)
         except TimingFailed as failed:
             nothing = PerformanceEvidence(failed.status, str(failed))
             yield Timed(exercise.name, variant.name, None, True, nothing)
             continue
+        staff = partial(session.stopwatch.reference, exercise, variant)
         for number, each in enumerate(planned, 1):
             case = fixed_case(exercise, variant, each.given, session.seed)
             on_step(Step(f"{exercise.name}/{variant.name}", case, number, len(planned)))
             within = budget or (None if each.is_scored else AROUND)
-            what = (sandbox, trusted, exercise, variant, path, case, known, within)
+            what = (candidate, staff, trusted, case, known, within)
             seen = _timed(*what, held_to_calm=each.is_scored)
             yield Timed(exercise.name, variant.name, each.size, each.is_scored, seen)
             if seen.status not in (Status.passed, Status.not_measured):
@@ -125,11 +127,9 @@ def run(
 
 
 def _timed(
-    sandbox: Sandbox,
+    candidate: Planned,
+    reference: Callable[[], Planned],
     trusted: Sandbox,
-    exercise: Exercise,
-    variant: Variant,
-    path: Path,
     case: Case,
     known: Roofs | None,
     budget: race.Budget | None,
@@ -137,18 +137,15 @@ def _timed(
     held_to_calm: bool,
 ) -> PerformanceEvidence:
     # Without thresholds the race goes on until every ratio is known to a percent, or as well as
-    # its budget allows. The scored case is timed as strictly as in a grade. Of smaller sizes a call
-    # is over in some 20 us, in which it is launches that take turns with the kernel's, and few
-    # rounds would be as calm as before: there the intervals say how sure a time is.
+    # its budget allows. The scored case is timed as strictly as in a grade.
+    variant = candidate.task.variant
     asks_nothing = variant.performance.model_copy(update={"thresholds": ()})
     variant = variant.model_copy(update={"performance": asks_nothing})
     return measure_case(
-        sandbox,
+        replace(candidate, task=replace(candidate.task, variant=variant)),
         trusted,
-        exercise,
-        variant,
-        path,
         case,
+        reference=reference,
         also=YARDSTICKS,
         roofs=known,
         budget=budget,

@@ -1,32 +1,28 @@
-"""One variant timed: candidate and yardsticks side by side until the points are decided.
+"""One variant timed: candidate and baselines side by side until the points are decided.
 
-The yardsticks are timed in the calm first, before the candidate's worker exists: what they pay for
-a request is the measure of a fixed cost, and a yardstick that is slower afterwards was disturbed.
-In turn, as they are later: what ran before it, at which clock, is part of a kernel's time. Where
-that they were disturbed kept a race from a result, the control disagrees with the device, or the
-calm is none, it all begins anew, in fresh workers: that was noise that may have passed, and if it
-was the candidate's doing, it comes again.
+The baselines are timed in the calm first, before the candidate's worker exists: a baseline that is
+slower afterwards was disturbed. In turn, as they are later: what ran before it, at which clock, is
+part of a kernel's time. Where that they were disturbed kept a race from a result, the control
+disagrees with the grader's clock, or the calm is none, it all begins anew, in fresh workers: that
+was noise that may have passed, and if it was the candidate's doing, it comes again.
 
-A load that is there all the time makes no yardstick slower than before. So before the calm and
-after the last pair a kernel sees whether somebody else has the GPU (onlooker.py); not between
-pairs, which it would disturb. It can't see everywhere, so the calm is looked at by itself as well:
-a load makes the control's times differ, as the GPU goes from one process to the other, and slower
-than this GPU is known to copy. Nobody else's process has to be visible for either, as none is in
-most containers.
+A load that is there all the time makes no baseline slower than before. So before the calm and after
+the last replay a kernel sees whether somebody else has the GPU (onlooker.py). It can't see
+everywhere, so the calm is looked at by itself as well: a load makes the control's times differ, and
+slower than this GPU is known to copy.
 
-In every race runs `copy`, asked for or not. It is the control: its calls are short and steady, and
-its time by the device's own clock says whether this one can be believed.
+In every race runs `copy`, asked for or not. It is the control: its calls are short and steady.
+Times are the device's own; where the grader's clock says that the candidate's replays took longer
+than the device tells, it is timed once more and the grader's clock counts.
 """
 
 from __future__ import annotations
 
 import contextlib
 import math
-import statistics
 import time
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -39,107 +35,83 @@ from grader.evidence import PerformanceEvidence, Yardstick
 from grader.gpu_state import Observed
 from grader.roofline import Roofs
 from grader.sandbox import Sandbox
-from grader.spec import Exercise, Variant
 from grader.status import Status
-from grader.timing import kernels, lanes
-from grader.timing.pairs import FixedCost, Pair, TimedPairs, credited, seconds_per_call
+from grader.timing import contenders
+from grader.timing.baselines import CONTROL, CONTROL_BYTES, Baselines
+from grader.timing.contenders import Planned
+from grader.timing.failures import TimingFailed, TooLittleMemory
+from grader.timing.replays import Replays
 from grader.timing.watch import Watch
-from grader.timing.worker import TimingFailed
-from grader.timing.yardsticks import CONTROL, CONTROL_BYTES, Yardsticks
 from grader.worker.gpu_mapping import GpuMemoryError
 
 CANDIDATE = "candidate"
 ROOFLINE = "roofline"
 CALM_PAIRS = 9
 TRIES = 3  # while the GPU is too noisy
-MOST_APART = 0.03  # the control's time by this clock and by the device's
+MOST_APART = 0.03  # a replay's time by the grader's clock and by the device's
+TOO_SLOW = 0.5  # of the lowest ratio that has points: slower than that is not timed to a percent
 MOST_SPREAD = 0.1  # standard deviation of the control's times in the calm, as a share
 LEAST_COPY = 0.75  # of the measured bandwidth, of the control in the calm
 
 
 @dataclass
-class _Yardstick:
-    """A trusted lane: its fixed cost is everybody's measure."""
+class _Baseline:
+    """A lane of our own."""
 
     name: str
-    pairs: TimedPairs
-    fixed: FixedCost
+    replays: Replays
     share: float = 1.0  # of a call's time: a control may copy more bytes than the case moves
-    seen: list[Pair] = field(default_factory=list)
 
     def seconds(self) -> float:
-        """By the same rule as a candidate's, or noise would make one of them look slower."""
-        pair = self.pairs.pair()
-        self.seen.append(pair)
-        self.fixed.add(pair)
-        return self.share * seconds_per_call(pair, self.fixed.seconds)
-
-    @property
-    def apart(self) -> float:
-        """How far this clock and the device's own are apart, as a share."""
-        ratios = [pair.slope * pair.long_calls / pair.inside_seconds for pair in self.seen]
-        return abs(statistics.median(ratios) - 1)
+        """Seconds of a call that moves what the case moves."""
+        return self.share * self.replays.seconds()
 
 
 @dataclass
 class _Candidate:
-    """A stranger's lane: what its pairs are worth, by the trusted fixed cost."""
+    """A submission's lane. By the grader's own clock its times are `longer` by that factor."""
 
-    pairs: TimedPairs
-    fixed: FixedCost
+    replays: Replays
+    longer: float = 1.0
     name: str = CANDIDATE
 
-    def seconds(self) -> float | race.Void:
-        return credited(self.pairs.pair(), self.fixed.seconds)
+    def seconds(self) -> float:
+        return self.longer * self.replays.seconds()
 
 
 def measure(
-    sandbox: Sandbox,
-    exercise: Exercise,
-    variant: Variant,
-    path: Path,
+    candidate: Planned,
     seed: int,
     *,
+    trusted: Sandbox,
+    reference: Callable[[], Planned] | None = None,
     roofs: Roofs | None = None,
     usual_sm_mhz: float | None = None,
     budget: race.Budget | None = None,
-    profile: bool = False,
-    trusted: Sandbox | None = None,
 ) -> PerformanceEvidence:
     """Time a variant on each of its performance cases, against what its thresholds name.
 
-    The submission runs in `sandbox`; `path` is its file, or of CUDA C++ the program made of it, in
-    a sandbox that is native. The yardsticks run in `trusted`, where no submission may run: its
-    owner closes it; or in one made for them, where none is given. `roofs` are the device's measured
-    ones, for thresholds that name `roofline`, and `usual_sm_mhz` the clock it had then. With
-    `profile` the kernels that ran are listed too, and a library's under a submission that was to
-    bring its own is a `policy_violation`. The first case that can't be timed ends it. On a GPU it
-    waits for its turn.
+    The baselines run in `trusted`, where no submission may run: its owner closes it; `reference`
+    gives the staff's solution. `roofs` are the device's measured ones, for thresholds
+    that name `roofline`, and `usual_sm_mhz` the clock it had then. The first case that can't be
+    timed ends it. On a GPU it waits for its turn.
     """
+    exercise, variant = candidate.task.exercise, candidate.task.variant
     timed: list[PerformanceEvidence] = []
     # Nobody checks or times anything else on this GPU meanwhile.
     with contextlib.ExitStack() as opened:
-        opened.enter_context(gpu_turns.alone_on(sandbox.device))
-        if trusted is None:
-            trusted = opened.enter_context(trusted_sandbox(sandbox.device))
-        elif not trusted.is_started:
+        opened.enter_context(gpu_turns.alone_on(candidate.sandbox.device))
+        if not trusted.is_started:
             trusted.start()
-        cases = [
+        every = [
             fixed_case(exercise, variant, given, seed) for given in variant.performance.every_case
         ]
-        yardsticks = opened.enter_context(Yardsticks(trusted, exercise, variant, cases))
-        for case in cases:
+        baselines = opened.enter_context(
+            Baselines(trusted, candidate.sandbox, exercise, variant, every, reference)
+        )
+        for case in every:
             measurement = _Measurement(
-                sandbox,
-                yardsticks,
-                exercise,
-                variant,
-                path,
-                case,
-                roofs=roofs,
-                usual_sm_mhz=usual_sm_mhz,
-                budget=budget,
-                profile=profile,
+                candidate, baselines, case, roofs=roofs, usual_sm_mhz=usual_sm_mhz, budget=budget
             )
             timed.append(measurement.evidence())
             if timed[-1].status is not Status.passed:
@@ -148,46 +120,40 @@ def measure(
 
 
 def trusted_sandbox(device: DeviceName) -> Sandbox:
-    """One for the yardsticks of what runs on `device`. They are Python; not yet started."""
+    """One for the baselines of what runs on `device`. They are Python; not yet started."""
     return Sandbox("cuda" if device == "cuda" else "interpreter", Level.limits)
 
 
 def measure_case(
-    sandbox: Sandbox,
+    candidate: Planned,
     trusted: Sandbox,
-    exercise: Exercise,
-    variant: Variant,
-    path: Path,
     case: Case,
     *,
+    reference: Callable[[], Planned] | None = None,
     also: Collection[str] = (),
     roofs: Roofs | None = None,
     usual_sm_mhz: float | None = None,
     budget: race.Budget | None = None,
-    profile: bool = False,
     held_to_calm: bool = True,
 ) -> PerformanceEvidence:
     """Time a variant on one case, of any sizes, against what its thresholds name.
 
-    The yardsticks run in `trusted`, where no submission may run. `also` names more of them
-    (`torch`, `compile`, `reference`) that no threshold asks for: one that isn't here is left out,
-    and so is one that fails, as `reason` then says. Where no points depend on it, rounds may count
-    in which a yardstick was slower than before the candidate was there, and that calm may have been
-    none: not `held_to_calm`.
+    `also` names more baselines (`torch`, `compile`, `reference`) that no threshold asks for: one
+    that isn't here is left out, and so is one that fails, as `reason` then says. Where no points
+    depend on it, rounds may count in which a baseline was slower than before the candidate was
+    there, and that calm may have been none: not `held_to_calm`. Else as `measure`.
     """
-    with Yardsticks(trusted, exercise, variant, [case]) as yardsticks:
+    task = candidate.task
+    what = (trusted, candidate.sandbox, task.exercise, task.variant, [case], reference)
+    with Baselines(*what) as baselines:
         return _Measurement(
-            sandbox,
-            yardsticks,
-            exercise,
-            variant,
-            path,
+            candidate,
+            baselines,
             case,
             frozenset(also),
             roofs,
             usual_sm_mhz,
             budget,
-            profile,
             held_to_calm,
         ).evidence()
 
@@ -196,21 +162,19 @@ def measure_case(
 class _Measurement:
     """One case of a variant."""
 
-    sandbox: Sandbox
-    yardsticks: Yardsticks
-    exercise: Exercise
-    variant: Variant
-    path: Path
+    candidate: Planned
+    baselines: Baselines
     case: Case
     also: frozenset[str] = frozenset()
     roofs: Roofs | None = None
     usual_sm_mhz: float | None = None
     budget: race.Budget | None = None
-    profile: bool = False
     held_to_calm: bool = True
 
     def __post_init__(self) -> None:
-        self._watch = Watch(self.sandbox.device, self.usual_sm_mhz)
+        self.variant = self.candidate.task.variant
+        self._device = self.candidate.sandbox.device
+        self._watch = Watch(self._device, self.usual_sm_mhz)
         self._was_noise = False  # what kept the last try from a result, and may have passed
 
     def evidence(self) -> PerformanceEvidence:
@@ -232,7 +196,7 @@ class _Measurement:
                 return seen
             if len(earlier) == TRIES - 1:
                 return replace(seen, reason=f"{seen.reason} (the last of {TRIES} tries)")
-            self.yardsticks.renew()
+            self.baselines.renew()
             earlier.append("; ".join(filter(None, (seen.reason, seen.disturbed))))
             state = self._watch.look()
 
@@ -244,7 +208,7 @@ class _Measurement:
                 return self._timed(base, state, opened)
         except TimingFailed as failed:
             return replace(base, status=failed.status, reason=str(failed))
-        except (lanes.TooLittleMemory, ValueError) as error:
+        except (TooLittleMemory, ValueError) as error:
             return replace(base, status=Status.not_measured, reason=str(error))
         except torch.cuda.OutOfMemoryError:  # of this process, which judges the outputs
             reason = "the GPU has too little memory for this size"
@@ -253,27 +217,22 @@ class _Measurement:
             reason = f"the GPU's memory can't be shared with a worker: {error}"
             return replace(base, status=Status.not_measured, reason=reason)
         finally:
-            if self.sandbox.device == "cuda":
+            if self._device == "cuda":
                 torch.cuda.empty_cache()  # or the next case's buffers would find less
 
     def _timed(
         self, base: PerformanceEvidence, state: Observed | None, opened: contextlib.ExitStack
     ) -> PerformanceEvidence:
-        fixed = FixedCost()
-        starting: dict[str, lanes.Starting] = {}
-        yardsticks: list[_Yardstick] = []
+        lanes: list[_Baseline] = []
         left_out: list[str] = []
         for name in self._names:
             with self._noted(name, left_out):
-                starting[name] = self.yardsticks.begin(name, self.case, opened)
-        for name, each in starting.items():
-            with self._noted(name, left_out):
-                share = self._moved / self.yardsticks.moved_by(name, self.case)
-                yardstick = _Yardstick(name, each.ready(), fixed, share)
-                yardstick.pairs.settle()
-                yardsticks.append(yardstick)
+                share = self._moved / self.baselines.moved_by(name, self.case)
+                lane = _Baseline(name, self.baselines.begin(name, self.case, opened), share)
+                lane.replays.settle()
+                lanes.append(lane)
         noise = self._watch.taken()
-        calm = {} if noise else self._calm(yardsticks, left_out)
+        calm = {} if noise else self._calm(lanes, left_out)
         base = replace(base, reason=" ".join(left_out))
         if found := self._watch.others(self._watch.look(state)):
             reason = f"GPU too noisy. {' '.join(found)}"
@@ -285,22 +244,15 @@ class _Measurement:
             reason = f"GPU too noisy: before the kernel was there, {noise}"
             told = self._watch.seen(state)
             return replace(base, status=Status.not_measured, reason=reason, machine=told)
-        candidate = _Candidate(
-            lanes.candidate(
-                self.sandbox, self.exercise, self.variant, self.case, self.path, opened
-            ),
-            fixed,
-        )
-        candidate.pairs.settle()
+        candidate = _Candidate(self.candidate.begin(self.case, opened))
+        took = candidate.replays.settle()
+        if (slow := self._too_slow(base, took, calm)) is not None:
+            return slow
         before = self._watch.look()
-        outcome = race.run(
-            candidate,
-            [*yardsticks, *self._constants],
-            self._lines,
-            time.monotonic,
-            budget=self.budget,
-            calm=calm if self.held_to_calm else None,
-        )
+        outcome = self._raced(candidate, lanes, calm)
+        if outcome.seconds is not None and (apart := self._apart(candidate)) > MOST_APART:
+            candidate.longer = 1 + apart
+            outcome = self._raced(candidate, lanes, calm)
         after = self._watch.look(before)
         taken = self._watch.taken()
         base = replace(base, machine=self._watch.seen(after))
@@ -312,30 +264,66 @@ class _Measurement:
             # Its worker may have left something running, which is for a person to see.
             reason = f"GPU too noisy: after the last pair {taken}, or the kernel's worker itself"
             return _not_measured(base, reason, outcome)
-        [control] = [each for each in yardsticks if each.name == CONTROL]
-        self._was_noise = control.apart > MOST_APART
+        [control] = [each for each in lanes if each.name == CONTROL]
+        apart = self._apart(control)
+        self._was_noise = abs(apart) > MOST_APART
         if self._was_noise:
             reason = (
                 f"GPU too noisy: a copy's time and what the device says of it are "
-                f"{control.apart:.1%} apart"
+                f"{abs(apart):.1%} apart"
             )
             return _not_measured(base, reason, outcome)
-        told = _told(base, outcome)
-        if self.profile:
-            told = self._with_kernels(told, candidate)
         self._was_noise = outcome.is_disturbed
-        return told
+        return _told(base, outcome)
 
-    def _calm(self, yardsticks: list[_Yardstick], left_out: list[str]) -> dict[str, race.Calm]:
+    def _raced(
+        self, candidate: _Candidate, lanes: Sequence[_Baseline], calm: dict[str, race.Calm]
+    ) -> race.Outcome:
+        return race.run(
+            candidate,
+            [*lanes, *self._constants],
+            self._lines,
+            time.monotonic,
+            budget=self.budget,
+            calm=calm if self.held_to_calm else None,
+        )
+
+    def _apart(self, lane: _Candidate | _Baseline) -> float:
+        """By how much a lane's replays took longer by the grader's clock than by the device's."""
+        if self._device != "cuda":
+            return 0.0  # both clocks are the processor's there
+        return lane.replays.apart
+
+    def _too_slow(
+        self, base: PerformanceEvidence, took: float, calm: dict[str, race.Calm]
+    ) -> PerformanceEvidence | None:
+        """What is said of a kernel that has missed every threshold, and by far; else None.
+
+        To time it to a percent would take its baselines' time many times over, and change nothing.
+        """
+        known = {name: each.seconds for name, each in calm.items()}
+        known |= {each.name: each.value for each in self._constants}
+        lines = {name: lines for name, lines in self._lines.items() if name in known}
+        if not lines or not all(
+            known[name] / took < TOO_SLOW * min(wanted) for name, wanted in lines.items()
+        ):
+            return None
+        compared = tuple(
+            Yardstick(name, _microseconds(seconds), round(seconds / took, 4))
+            for name, seconds in known.items()
+        )
+        return replace(base, samples=1, microseconds=_microseconds(took), yardsticks=compared)
+
+    def _calm(self, lanes: list[_Baseline], left_out: list[str]) -> dict[str, race.Calm]:
         """How long a call of each takes before the candidate exists; who fails is taken out."""
-        times: dict[str, list[float]] = {each.name: [] for each in yardsticks}
+        times: dict[str, list[float]] = {each.name: [] for each in lanes}
         for done in range(CALM_PAIRS):
-            for each in [*yardsticks]:
+            for each in [*lanes]:
                 with self._noted(each.name, left_out):
                     times[each.name].append(each.seconds())
                 if len(times[each.name]) == done:
-                    yardsticks.remove(each)
-        return {each.name: race.Calm.of(times[each.name]) for each in yardsticks}
+                    lanes.remove(each)
+        return {each.name: race.Calm.of(times[each.name]) for each in lanes}
 
     def _load_before(self, control: race.Calm) -> str:
         """How the control's times show that there is a load already, or ""."""
@@ -345,7 +333,7 @@ class _Measurement:
         if spread > MOST_SPREAD:
             return f"a copy's times differed by {spread:.0%} from each other"
         # As long as the bandwidth asks for.
-        is_long = self.yardsticks.moved_by(CONTROL, self.case) >= CONTROL_BYTES // 2
+        is_long = self.baselines.moved_by(CONTROL, self.case) >= CONTROL_BYTES // 2
         if self.roofs is not None and self.roofs.is_measured and is_long:
             share = self._moved / control.seconds / self.roofs.bandwidth
             if share < LEAST_COPY:
@@ -357,39 +345,31 @@ class _Measurement:
 
     @contextlib.contextmanager
     def _noted(self, name: str, left_out: list[str]) -> Iterator[None]:
-        """A yardstick that no threshold asks for may fail: it is left out, and that is noted."""
+        """A baseline that no threshold asks for may fail: it is left out, and that is noted."""
         try:
             yield
-        except (TimingFailed, lanes.TooLittleMemory) as error:
-            if name in self.yardsticks.needed | {CONTROL}:
+        except (TimingFailed, TooLittleMemory) as error:
+            if name in self.baselines.needed | {CONTROL}:
                 raise
             left_out.append(f"{name} is left out: {error}.")
-
-    def _with_kernels(
-        self, told: PerformanceEvidence, candidate: _Candidate
-    ) -> PerformanceEvidence:
-        """The evidence with what ran. Raises TimingFailed where a library did the work."""
-        answer = candidate.pairs.profiled()
-        seen = kernels.listed(answer, self.exercise, self.variant, self.path)
-        return replace(told, kernels=seen.names, unlisted=seen.unlisted)
 
     # --- what is asked ----------------------------------------------------------------------------
 
     @property
     def _moved(self) -> int:
-        return lanes.moved_bytes(self.variant, self.case)
+        return contenders.moved_bytes(self.variant, self.case)
 
     @property
     def _computed(self) -> float | None:
-        return lanes.computed_flops(self.variant, self.case)
+        return contenders.computed_flops(self.variant, self.case)
 
     @property
     def _names(self) -> list[str]:
-        """The yardsticks that have a worker: those needed or asked for."""
+        """The baselines that have a worker: those needed or asked for."""
         known = {CONTROL, "torch", "compile"}
-        if lanes.has_reference(self.variant):
+        if self.baselines.has_reference:
             known.add("reference")
-        return sorted((self.yardsticks.needed | self.also | {CONTROL}) & known)
+        return sorted((self.baselines.needed | self.also | {CONTROL}) & known)
 
     @property
     def _constants(self) -> list[race.Constant]:

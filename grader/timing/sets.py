@@ -1,13 +1,9 @@
 """Where a timed worker computes: for each call inputs and outputs of its own.
 
-    sets.fill(first, count)     before the clock starts
-    sets.patch()                the last thing before it: some inputs change once more
-    sets.read_sample()          the last thing under it: some outputs
-    sets.judge(sample)          after it
+    sets.fill(order)     before a replay: inputs of these sets, and what their outputs hold
+    sets.judge(order)    after it
 
-So nothing is computed twice, and nothing can be kept from the call before: not in the L2 cache, not
-by address, not by content. On the CPU or on a GPU alike: the tensors tell where. The work here is
-torch's, in this process.
+On the CPU or on a GPU alike: the tensors tell where. The work here is torch's, in this process.
 """
 
 from __future__ import annotations
@@ -23,7 +19,7 @@ from grader import inputs
 from grader.arena import Slot
 from grader.cases import Case
 from grader.compare import Verdict
-from grader.inputs import Inputs, strides_of
+from grader.inputs import Inputs
 from grader.spec import Exercise, Variant
 from grader.status import Status
 from grader.worker.protocol import Argument, DType, Kind, Space
@@ -31,9 +27,6 @@ from grader.worker.protocol import Argument, DType, Kind, Space
 INPUTS, OUTPUTS = 0, 1  # buffer indices
 ALIGNMENT = 256  # bytes: what cudaMalloc gives
 GUARD_BYTES = 4096  # on both sides of an output
-PATCHED = 256  # elements of each input, per set
-SAMPLED = 2048  # places in all: in a short run as many as in a long one, and as far apart
-UNIT = torch.int16  # what is patched and sampled in: one launch for tensors of any dtype
 
 
 class Memory(Protocol):
@@ -76,43 +69,12 @@ class Layout:
         """How large the two buffers are for so many sets."""
         return self.lengths[0] * count, self.lengths[1] * count
 
-
-@dataclass
-class Plan:
-    """What is ready for one run."""
-
-    first: int
-    count: int
-    patched: torch.Tensor  # int64: units of the input buffer
-    patches: torch.Tensor  # what they become
-    sampled: torch.Tensor  # int64: units of the output buffer, all over it
-    own: int  # how many of these, from the first on, lie in the run's sets
-
-
-class Sets:
-    """The buffers of one worker, seen from the grader; here of one of our own, which doesn't cheat.
-
-    Its inputs are drawn once, and its sample is of any places; it reads and waits for as much as a
-    stranger's does. `memory` holds `layout.bytes(count)`.
-    """
-
-    def __init__(self, memory: Memory, layout: Layout, count: int) -> None:
-        self.count = count
-        self._layout = layout
-        self._memory = memory
-        self._random = torch.Generator(device=memory.inputs.device)
-        self._random.manual_seed(secrets.randbits(63))
-        self._plan: Plan | None = None
-        self.on_gpu = memory.outputs.is_cuda
-        self._picked = torch.empty(SAMPLED, dtype=UNIT, device=memory.outputs.device)
-        self._landing = torch.empty(SAMPLED, dtype=UNIT, pin_memory=self.on_gpu)
-
     def arguments(self, number: int) -> list[Argument]:
-        """What the worker is told of one set."""
+        """What a worker, or a planner, is told of one set."""
         placed = []
-        for slot, offset in zip(self._slots, self._layout.offsets, strict=True):
+        for slot, offset in zip(self.inputs.slots, self.offsets, strict=True):
             buffer = INPUTS if slot.role == "input" else OUTPUTS
-            length = self._layout.lengths[buffer]
+            length = self.lengths[buffer]
             placed.append(
                 Argument(
                     kind=Kind.tensor,
@@ -125,47 +87,40 @@ class Sets:
                     strides=slot.strides,
                 )
             )
-        return self._layout.inputs.arguments(placed)
+        return self.inputs.arguments(placed)
 
-    def fill(self, first: int, count: int) -> None:
-        """Make everything ready for a run over `count` sets from `first` on."""
-        if self._plan is None:
-            for number in range(self.count):
-                for slot, view in self._views(number, "input"):
-                    view.copy_(inputs.draw(slot.shape, slot.dtype, "normal", self._random))
-        lengths = [length // UNIT.itemsize for length in self._layout.lengths]
-        patched = first * lengths[INPUTS] + self._some(count * lengths[INPUTS], PATCHED * count)
-        sampled = self._some(self.count * lengths[OUTPUTS], SAMPLED)
-        here = units(self._memory.inputs)[patched]  # what is patched stays as it is
-        self._plan = Plan(first, count, patched, here, sampled, own=0)
 
-    def patch(self) -> None:
-        """Change some inputs of each set, in one launch, and wait for it."""
-        plan = self._plan
-        units(self._memory.inputs).index_copy_(0, plan.patched, plan.patches)
+class Sets:
+    """The buffers of one worker, seen from the grader; here of one of our own, which doesn't cheat.
+
+    Its inputs are drawn once, and nobody judges its outputs. `memory` holds `layout.bytes(count)`.
+    """
+
+    def __init__(self, memory: Memory, layout: Layout, count: int) -> None:
+        self.count = count
+        self._layout = layout
+        self._memory = memory
+        self._random = torch.Generator(device=memory.inputs.device)
+        self._random.manual_seed(secrets.randbits(63))
+        self._is_filled = False
+
+    def arguments(self, number: int) -> list[Argument]:
+        """What the worker is told of one set."""
+        return self._layout.arguments(number)
+
+    def fill(self, order: Sequence[int]) -> None:
+        """Make these sets ready for a replay, and wait until they are."""
+        if self._is_filled:
+            return
+        for number in range(self.count):
+            for slot, view in self._views(number, "input"):
+                view.copy_(inputs.draw(slot.shape, slot.dtype, "normal", self._random))
+        self._is_filled = True
         synchronise(self._memory.inputs)
 
-    def read_sample(self) -> torch.Tensor:
-        """What the sampled places hold now: one launch, and its result here."""
-        outputs = units(self._memory.outputs)
-        if not outputs.is_cuda:
-            return outputs.index_select(0, self._plan.sampled)
-        # Into memory that is there already: nothing is allocated while the clock runs.
-        torch.index_select(outputs, 0, self._plan.sampled, out=self._picked)
-        self._landing.copy_(self._picked, non_blocking=True)
-        torch.cuda.synchronize(outputs.device)
-        return self._landing.clone()
-
-    def judge(self, sample: torch.Tensor) -> Verdict:
+    def judge(self, order: Sequence[int]) -> Verdict:
         """Nothing to say of our own."""
         return Verdict(Status.passed)
-
-    def _some(self, size: int, *counts: int) -> torch.Tensor:
-        """Integers below `size`, of shape `counts`."""
-        device = self._memory.inputs.device
-        if 0 in counts:
-            return torch.empty(counts, dtype=torch.int64, device=device)
-        return torch.randint(size, counts, generator=self._random, device=device)
 
     # --- where things are -------------------------------------------------------------------------
 
@@ -198,23 +153,8 @@ def strided(memory: torch.Tensor, slot: Slot, offset: int, as_bytes: bool = Fals
     return typed.as_strided(slot.shape, slot.strides, first)
 
 
-def elements(places: torch.Tensor, slot: Slot) -> torch.Tensor:
-    """Offsets of elements in the slot's memory, of flat indices into its contiguous form."""
-    if slot.strides == strides_of(slot.shape, "contiguous")[0]:
-        return places
-    offsets = torch.zeros_like(places)
-    for length, stride in zip(reversed(slot.shape), reversed(slot.strides), strict=True):
-        offsets += places % length * stride
-        places = places // length
-    return offsets
-
-
-def units(memory: torch.Tensor) -> torch.Tensor:
-    """The bytes as what is patched and sampled."""
-    return memory.view(UNIT)
-
-
 def itemsize_of(slot: Slot) -> int:
+    """Bytes of an element."""
     return getattr(torch, slot.dtype).itemsize
 
 
@@ -227,6 +167,7 @@ def _round_up(value: int, multiple: int) -> int:
 
 
 def synchronise(tensor: torch.Tensor) -> None:
+    """Wait until the device of a tensor has done what this process has asked of it."""
     if tensor.is_cuda:
         torch.cuda.synchronize(tensor.device)
 

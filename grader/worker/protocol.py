@@ -9,8 +9,6 @@ File descriptors travel from the grader to the worker only: with the spawn messa
 with `compile` (the socket on which its result is sent, as a reply to the same request), and with
 what takes a document (a sealed memfd).
 
-While it stands by, a worker is asked through a page that both have mapped: see Word.
-
 Standard library only: the worker loads this file by path.
 """
 
@@ -36,22 +34,17 @@ ARGUMENT = struct.Struct(f"<BBBBiQQQQ{MAX_RANK}q{MAX_RANK}q")
 # sequence, code, length of the text
 REPLY = struct.Struct("<QII")
 
-PAGE_BYTES = 4096  # of the shared page
-STOP = (1 << 64) - 1  # as work: answer `stand_by` on the socket
-
 REQUEST_BYTES = REQUEST.size + MAX_ARGS * ARGUMENT.size
 MAX_REPLY_BYTES = REPLY.size + MAX_TEXT
 
 
 class Operation(IntEnum):
-    """What the worker is asked to do. 3 to 7 mean nothing any more."""
+    """What the worker is asked to do. 2 to 7, 10 and 11 mean nothing any more."""
 
     load = 1  # import the submission and look up the entry
     run = 2  # call the entry once with the given arguments
     build = 8  # compile the source of a native program
-    place = 9  # keep these arguments as set number `repeat`, for `stand_by`
-    stand_by = 10  # serve the requests of the shared page (see Page) until it says to stop
-    profile = 11  # call the entry, and once more with the kernels that the device runs listed
+    place = 9  # keep these arguments as set number `repeat`, to be timed
     plan = 12  # call the entry twice where there is no data, and answer with the plan
     more = 13  # the next part of a long answer, from byte `repeat` of its text
     execute = 14  # run the plan in the document that comes along, over the arguments
@@ -59,23 +52,8 @@ class Operation(IntEnum):
     assemble = 16  # from TTIR to a cubin; what and how is in the document
     lay_out = 17  # from TTIR to how the compiled kernel's warps access memory
     adopt = 18  # take the plan in the document, to be timed on the sets that were placed
-    arrange = 19  # make one call for each set ready, in the document's order (uint32 each)
-    replay = 20  # do what was arranged `repeat` times, and answer with the device's time
-
-
-class Word(IntEnum):
-    """Where what is on the shared page, in words of 8 bytes: for the clock, without a system call.
-
-    The grader writes the first line of the cache, the worker the second. A request is `work` and
-    then, last, a new `request`; its answer is that number in `answer`. Nothing on it is believed:
-    either side may find there whatever the other has written.
-    """
-
-    request = 0  # the number of the request, counted from 1
-    work = 1  # number of the first set << 32 | how many, one call each; or STOP
-    announced = 2  # the number of the next request, while one is about to come: time to spin
-    answer = 8
-    inside = 9  # nanoseconds that the device itself says the work took: believed of our own only
+    arrange = 19  # make a call of each set ready; the document has their count and numbers (uint32)
+    replay = 20  # do what was arranged (with `repeat` 0 without the calls); answers with its time
 
 
 class Kind(IntEnum):

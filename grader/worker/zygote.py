@@ -1,9 +1,9 @@
 """The forking parent: sets up once, then forks a worker per request.
 
 There are three kinds. For plans of Triton kernels ("plans") its workers plan, compile or execute:
-see plan_processes.py. On a GPU ("python") a worker runs the whole submission. Both import torch and
-triton, which takes over a second, where a fork takes milliseconds; so a dead worker costs the next
-case nothing but a fork.
+see plan_processes.py. Beside a submission that is timed, Python of ours ("python") is a baseline:
+see host.py. Both import torch and triton, which takes over a second, where a fork takes
+milliseconds; so a dead worker costs the next case nothing but a fork.
 For CUDA C++ ("native") it imports neither: its workers compile a file
 (builder.py) or become the program that came of it (native/).
 
@@ -17,10 +17,8 @@ Control messages are JSON in SOCK_SEQPACKET datagrams. From the grader:
      "role": "planner", "memory_bytes": ...,
      "buffers": [[length, writable], ...]}       with descriptors: request socket, log pipe, buffers
 
-where the last buffer is the shared page of protocol.Word if "page" is true, and the others lie on
-the GPU if "on_gpu" is: see gpu_mapping.py;
-
-and, in a native parent, "build": {...} where `path` is a source to compile: see builder.py.
+where the buffers lie on the GPU if "on_gpu" is true: see gpu_mapping.py; and, in a native parent,
+"build": {...} where `path` is a source to compile: see builder.py.
 
 To the grader: {"ready": true}, {"id": 1, "pid": ...}, {"id": 1, "exit": wait status}.
 """
@@ -205,8 +203,6 @@ def _become_native(message: dict, request_fd: int, buffer_fds: list[int]) -> Non
         return
     line = [message["path"], *message["options"]]
     buffers = list(zip(buffer_fds, message["buffers"], strict=True))
-    if message.get("page"):
-        line.append(f"--page={buffers.pop()[0]}")
     if message.get("on_gpu"):
         line.append("--on-gpu")
     line += [str(request_fd), message["entry"]]
@@ -217,13 +213,10 @@ def _become_native(message: dict, request_fd: int, buffer_fds: list[int]) -> Non
 
 
 def _become_python(message: dict, request_fd: int, buffer_fds: list[int], plan: dict) -> None:
-    """Serve requests about a Python file."""
-    faulthandler.enable()  # where a fault happened goes to the log, for the student
+    """Serve requests about a Python file of ours."""
+    faulthandler.enable()
     from . import gpu_mapping, host, memory
 
-    page = None
-    if message.get("page"):
-        page = memory.map_buffer(buffer_fds.pop(), *message["buffers"].pop())
     opened = gpu_mapping.GpuBuffer if message.get("on_gpu") else memory.map_buffer
     buffers = [
         opened(fd, length, writable)
@@ -237,7 +230,6 @@ def _become_python(message: dict, request_fd: int, buffer_fds: list[int], plan: 
         path=message["path"],
         entry=message["entry"],
         device=message["device"],
-        page=page,
     )
 
 

@@ -85,11 +85,11 @@ Answer more_of_plan(std::size_t from);
 Answer execute(Call& call, const std::string& document);
 
 // For the clock, of an executor on a GPU: take the plan of a document; arrange one call of it for
-// each of these sets, in this order; and replay that so many times. `nanoseconds` is what the
-// replays took by the device's own clock.
+// each of these sets, in this order; and do that, or all of it but the calls. `nanoseconds` is what
+// it took by the device's own clock.
 Answer adopt(const std::string& document);
 Answer arrange(const std::vector<unsigned>& order);
-Answer replay(unsigned times, std::uint64_t& nanoseconds);
+Answer replay(bool with_calls, std::uint64_t& nanoseconds);
 
 }  // namespace warpgrade::host
 

@@ -168,16 +168,19 @@ std::string read_document(int descriptor) {
     return text;
 }
 
+// Numbers of sets, behind how many there are. Throws BadRequest.
 std::vector<unsigned> read_order(const std::string& document) {
     std::vector<unsigned> order(document.size() / sizeof(unsigned));
     std::memcpy(order.data(), document.data(), order.size() * sizeof(unsigned));
+    if (order.empty() || order.front() != order.size() - 1) throw BadRequest("no order of sets");
+    order.erase(order.begin());
     return order;
 }
 
 // The device's word for how long it took is {"nanoseconds": ...}.
-Answer replayed(unsigned times) {
+Answer replayed(bool with_calls) {
     std::uint64_t nanoseconds = 0;
-    Answer done = replay(times, nanoseconds);
+    Answer done = replay(with_calls, nanoseconds);
     if (done.code == Code::ok) {
         done.text = "{\"nanoseconds\": " + std::to_string(nanoseconds) + "}";
     }
@@ -193,7 +196,7 @@ Answer serve_request(Session& session, const Request& request, int document) {
     }
     if (operation == Operation::adopt) return adopt(read_document(document));
     if (operation == Operation::arrange) return arrange(read_order(read_document(document)));
-    if (operation == Operation::replay) return replayed(request.repeat);
+    if (operation == Operation::replay) return replayed(request.repeat != 0);
     if (operation == Operation::place && !warpgrade_entry_count) {
         return place_set(read_tensors(request, session.buffers, session.descriptions),
                          request.repeat);
@@ -327,7 +330,7 @@ __attribute__((weak)) Answer adopt(const std::string&) { throw BadRequest("there
 __attribute__((weak)) Answer arrange(const std::vector<unsigned>&) {
     throw BadRequest("there is no clock here");
 }
-__attribute__((weak)) Answer replay(unsigned, std::uint64_t&) {
+__attribute__((weak)) Answer replay(bool, std::uint64_t&) {
     throw BadRequest("there is no clock here");
 }
 

@@ -1,0 +1,95 @@
+"""The baselines of one variant: who they are, and how much the control copies."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+
+from grader.cases import Case
+from grader.sandbox import Sandbox
+from grader.spec import Exercise, Variant
+from grader.timing import contenders
+from grader.timing.contenders import Planned, Standing
+from grader.timing.replays import Replays
+from grader.timing.sets import Layout
+
+CONTROL = "copy"
+CONTROL_BYTES = 256 << 20  # moved by a control at least: some 90 us on an H100
+
+
+KEPT = (CONTROL, "torch")  # what torch.compile makes depends on which sizes came before
+
+
+class Baselines(contextlib.AbstractContextManager["Baselines"]):
+    """Starts them. Close it, or use it as a context manager.
+
+    To start Python on a GPU takes a second and more, and a variant may be timed on several cases:
+    so two of them serve all cases, one after the other, with buffers for the largest.
+    """
+
+    def __init__(
+        self,
+        sandbox: Sandbox,
+        executors: Sandbox,
+        exercise: Exercise,
+        variant: Variant,
+        cases: Sequence[Case],
+        reference: Callable[[], Planned] | None,
+    ) -> None:
+        """Python runs in `sandbox`, where no submission may run; the copy in `executors`, where
+        programs of ours run plans. `reference` gives the staff's solution."""
+        self._sandbox, self._exercise, self._variant = sandbox, exercise, variant
+        self._executors = executors
+        self._cases = cases
+        self._reference = reference
+        self._opened = contextlib.ExitStack()
+        self._kept: dict[str, Standing] = {}
+
+    def __exit__(self, *_: object) -> None:
+        self.renew()
+
+    def renew(self) -> None:
+        """End them all: who is asked for next is a new one."""
+        self._kept.clear()
+        self._opened.close()
+
+    def begin(self, name: str, case: Case, opened: contextlib.ExitStack) -> Replays:
+        """One by name, for a case. One that isn't kept lives as long as `opened`.
+
+        Raises as contenders.start and contenders.layout_of do.
+        """
+        if name == "reference":
+            return self._reference().begin(case, opened, graded=False)
+        if name == CONTROL and self._executors.device == "cuda":
+            return contenders.copy(self._executors, self._layout(name, case), opened)
+        if name not in KEPT:
+            return self._started(name, [case], opened).ungraded(self._layout(name, case))
+        if name not in self._kept:
+            self._kept[name] = self._started(name, self._cases, self._opened)
+        return self._kept[name].ungraded(self._layout(name, case))
+
+    def _started(self, name: str, cases: Sequence[Case], opened: contextlib.ExitStack) -> Standing:
+        layouts = [self._layout(name, each) for each in cases]
+        what = (self._sandbox, name, self._exercise, self._variant)
+        return contenders.baseline(*what, layouts, opened)
+
+    def _layout(self, name: str, case: Case) -> Layout:
+        moved = self.moved_by(name, case)
+        return contenders.layout_of(name, self._exercise, self._variant, case, moved)
+
+    @property
+    def has_reference(self) -> bool:
+        """Whether the staff's solution can be timed."""
+        return self._reference is not None and contenders.has_reference(self._variant)
+
+    @property
+    def needed(self) -> set[str | None]:
+        """Those that thresholds name."""
+        return {each.speed_vs for each in self._variant.performance.steps}
+
+    def moved_by(self, name: str, case: Case) -> int:
+        """Bytes: as the case, but for a control that no threshold names, which has to be long."""
+        moved = contenders.moved_bytes(self._variant, case)
+        if name == CONTROL and CONTROL not in self.needed and self._sandbox.device == "cuda":
+            return max(moved, CONTROL_BYTES)
+        return moved

@@ -1,0 +1,287 @@
+"""Workers that are timed: the candidate, and the baselines that it is timed against.
+
+    copy        as many bytes moved as the case must move, by the device's own copy
+    torch       torch's own operator, as reference/oracles.py names it
+    compile     the same, given to torch.compile
+    reference   the staff's solution, where there is one
+
+Each has a process and buffer sets of its own. The candidate and the reference are plans, replayed
+by the executor on a GPU; the others are Python of ours, in a sandbox where no submission can reach
+them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import torch
+
+from grader import oracle
+from grader.arena import Arena, Slot
+from grader.cases import Case
+from grader.executors import gpu
+from grader.gpu_memory import GpuMemory
+from grader.inputs import Inputs, blank_argument
+from grader.runner import YARDSTICKS, CaseResult
+from grader.sandbox import Sandbox
+from grader.spec import ITEMSIZE, Exercise, Scalar, Tensor, Variant
+from grader.supervision import Worker
+from grader.task import Task
+from grader.timing.failures import TimingFailed, TooLittleMemory, expect_ok
+from grader.timing.graded_sets import GradedSets
+from grader.timing.replays import FIRST_LIMITS, Replays
+from grader.timing.sets import Layout, Memory, Sets, sets_that_fit
+from grader.worker.protocol import Argument, Operation
+
+REFERENCE = oracle.ORACLES.parent
+MOST_SETS, FEWEST_SETS = 256, 4  # of buffers, for each worker
+ENOUGH_BYTES = 1 << 30  # that the sets of one worker have, where they fit
+MEMORY_SHARE = 0.2  # of what is free on the device, for one worker's sets
+MOST_CONFIGURATIONS = 64  # of a tuned kernel, that are tried
+TRIALS = 3  # replays of each configuration of a tuned kernel, of which the fastest counts
+
+
+class Documents(Protocol):
+    """Where the plans of a variant come from, as the executor on a GPU takes them."""
+
+    def documents(self, case: Case, arguments: Sequence[Argument]) -> Sequence[bytes]:
+        """One for each configuration that a tuned kernel may have; one where nothing is tuned.
+
+        Raises TimingFailed where there is no plan.
+        """
+
+
+@dataclass(frozen=True)
+class FromPlans:
+    """Plans made when they are asked for, by a runner without a GPU."""
+
+    plans: gpu.Plans
+
+    def documents(self, case: Case, arguments: Sequence[Argument]) -> Sequence[bytes]:
+        """As Documents says. Of configurations that don't compile the others are left."""
+        planned = self.plans.planned(case, arguments)
+        if isinstance(planned, CaseResult):
+            raise TimingFailed(planned.verdict.what, planned.status)
+        numbers = self.plans.configurations_of(planned)[:MOST_CONFIGURATIONS] or [None]
+        made = [gpu.document(self.plans, case, planned, True, number) for number in numbers]
+        found = [each for each in made if isinstance(each, bytes)]
+        if not found:
+            raise TimingFailed(made[0].verdict.what, made[0].status)
+        return list(dict.fromkeys(found))
+
+
+@dataclass(frozen=True)
+class Planned:
+    """What is timed by plan: a variant, and the sandbox that its executor runs in."""
+
+    sandbox: Sandbox
+    task: Task
+    plans: Documents
+
+    def begin(self, case: Case, opened: contextlib.ExitStack, graded: bool = True) -> Replays:
+        """A worker with the plan of a case, whose kernels are tuned.
+
+        Every output is judged if `graded`. Raises TimingFailed where there is no plan or it doesn't
+        run, TooLittleMemory, and ValueError where an argument can't be timed.
+        """
+        layout = Layout.of(self.task.exercise, self.task.variant, case)
+        documents = self.plans.documents(case, layout.arguments(0))
+
+        def graded_sets(memory: Memory, count: int) -> Sets:
+            if graded:
+                return GradedSets(memory, self.task.exercise, self.task.variant, case, count)
+            return Sets(memory, layout, count)
+
+        program = gpu.held_program(self.sandbox)
+        replays = start(self.sandbox, program, "", [layout], opened).serve(layout, graded_sets)
+        tune(replays, documents)
+        return replays
+
+
+def tune(replays: Replays, documents: Sequence[bytes]) -> None:
+    """Have an executor take the configuration that is the fastest here. Raises TimingFailed."""
+    if len(documents) > 1:
+        times = []
+        for each in documents:
+            replays.adopt(each)
+            replays.seconds()
+            times.append(min(replays.seconds() for _ in range(TRIALS)))
+        documents = [documents[times.index(min(times))]]
+    replays.adopt(documents[0])
+
+
+def copy(sandbox: Sandbox, layout: Layout, opened: contextlib.ExitStack) -> Replays:
+    """The device's own copy, by the executor on a GPU. Raises as `start` does, and TimingFailed."""
+    replays = start(sandbox, gpu.held_program(sandbox), "", [layout], opened).ungraded(layout)
+    source, to = layout.arguments(0)
+    replays.adopt(gpu.copy_document(source, to))
+    return replays
+
+
+def baseline(
+    sandbox: Sandbox,
+    name: str,
+    exercise: Exercise,
+    variant: Variant,
+    layouts: Sequence[Layout],
+    opened: contextlib.ExitStack,
+) -> Standing:
+    """What a candidate is timed against, by name: `torch` or `compile`; `copy` without a GPU.
+
+    It is to serve `layouts`, one at a time. Raises as `start` does; KeyError for a name.
+    """
+    if name == "copy":
+        return start(sandbox, YARDSTICKS, "copy", layouts, opened)
+    source = _SOURCES[name](exercise, variant)
+    path = sandbox.hold(f"{name}_{exercise.name}.py", source.encode())
+    return start(sandbox, path, "yardstick", layouts, opened)
+
+
+def layout_of(
+    name: str, exercise: Exercise, variant: Variant, case: Case, moved_bytes: int
+) -> Layout:
+    """What a buffer set of a baseline holds; `copy` reads half of what it moves, and writes half.
+
+    Raises ValueError where an argument can't be timed.
+    """
+    if name == "copy":
+        return Layout.of_inputs(_copied(moved_bytes // 2))
+    return Layout.of(exercise, variant, case)
+
+
+def trusted(
+    sandbox: Sandbox, path: Path, entry: str, layout: Layout, opened: contextlib.ExitStack
+) -> Replays:
+    """Python code of our own, whose outputs nobody judges. Raises as `start` does."""
+    return start(sandbox, path, entry, [layout], opened).ungraded(layout)
+
+
+def moved_bytes(variant: Variant, case: Case) -> int:
+    """What a performance case must move, by the spec's formula."""
+    return int(variant.performance.bytes.evaluate(_sizes(case)))
+
+
+def computed_flops(variant: Variant, case: Case) -> float | None:
+    """What it must compute, where the spec has a formula."""
+    flops = variant.performance.flops
+    return None if flops is None else float(flops.evaluate(_sizes(case)))
+
+
+def _sizes(case: Case) -> dict[str, int]:
+    return {**dict(case.sizes), "itemsize": ITEMSIZE[case.dtype]}
+
+
+def has_reference(variant: Variant) -> bool:
+    """Whether the staff's solution is here: students have none."""
+    return (REFERENCE / variant.file).is_file()
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A worker with its code loaded, and memory that it shares with the grader."""
+
+    worker: Worker
+    memory: Memory
+    room: tuple[int, int]  # bytes of the two buffers
+
+    def serve(self, layout: Layout, make_sets: Callable[[Memory, int], Sets]) -> Replays:
+        """Replays over as many buffer sets of a layout as there is room for.
+
+        Those it served before are no longer served. Raises TimingFailed.
+        """
+        fits = (room // length for room, length in zip(self.room, layout.lengths, strict=True))
+        return Replays(self.worker, make_sets(self.memory, min(*fits, MOST_SETS)))
+
+    def ungraded(self, layout: Layout) -> Replays:
+        """Replays whose outputs nobody judges."""
+        return self.serve(layout, lambda memory, count: Sets(memory, layout, count))
+
+
+def start(
+    sandbox: Sandbox,
+    path: Path,
+    entry: str,
+    layouts: Sequence[Layout],
+    opened: contextlib.ExitStack,
+) -> Standing:
+    """A worker that can serve each of these layouts; it ends with `opened`.
+
+    `entry` is a function of the Python file at `path`; with "" that is the executor's program.
+    Raises TimingFailed where it doesn't load, and TooLittleMemory.
+    """
+    on_gpu = sandbox.device == "cuda"
+    free = _room(on_gpu)
+    lengths = [layout.bytes(_count(layout, free)) for layout in layouts]
+    room = max(inputs for inputs, _ in lengths), max(outputs for _, outputs in lengths)
+    memory = opened.enter_context((GpuMemory if on_gpu else Arena)(*room))
+    worker = sandbox.worker(path, entry, memory.buffers, FIRST_LIMITS, on_gpu=on_gpu)
+    opened.callback(worker.close)
+    if entry:
+        blanks = [blank_argument()] * len(layouts[0].inputs.order)
+        expect_ok(worker.ask(Operation.load, blanks))
+    return Standing(worker, memory, room)
+
+
+def _count(layout: Layout, free: int) -> int:
+    """How many sets of a layout a worker has. Raises TooLittleMemory."""
+    enough = min(MOST_SETS, max(FEWEST_SETS, ENOUGH_BYTES // sum(layout.lengths)))
+    wanted = [number for number in (enough, 64, 32, 16, 8, FEWEST_SETS) if number <= enough]
+    count = sets_that_fit(layout, free, wanted)
+    if not count:
+        needed = sum(layout.bytes(FEWEST_SETS))
+        raise TooLittleMemory(
+            f"{FEWEST_SETS} sets of buffers have {needed >> 20} MiB, "
+            f"and {free >> 20} MiB may be used"
+        )
+    return count
+
+
+def _room(on_gpu: bool) -> int:
+    """Bytes that the sets of one worker may have."""
+    if on_gpu:
+        return int(torch.cuda.mem_get_info()[0] * MEMORY_SHARE)
+    return 1 << 30
+
+
+def _copied(half: int) -> Inputs:
+    """So many bytes and as many again: as float32, of which random ones are drawn in their size."""
+    dtype, count = ("float32", half // 4) if half >= 4 else ("uint8", half)
+    source = Slot("source", dtype, (count,), (1,))
+    return Inputs((source, Slot("destination", dtype, (count,), (1,), role="output")), {}, {})
+
+
+def _torch_source(exercise: Exercise, variant: Variant) -> str:
+    """A file whose entry takes the variant's arguments and calls torch's own operator."""
+    return _source(exercise, variant, "own")
+
+
+def _compile_source(exercise: Exercise, variant: Variant) -> str:
+    """The same, given to torch.compile: the first call of all compiles it."""
+    return _source(exercise, variant, "torch.compile(own)")
+
+
+def _source(exercise: Exercise, variant: Variant, function: str) -> str:
+    arguments = exercise.signature(variant)
+    parameters = ", ".join(argument.name for argument in arguments)
+    passed = ", ".join(
+        f"{argument.name}={argument.name}"
+        for argument in arguments
+        if isinstance(argument, Scalar) or (isinstance(argument, Tensor) and argument.is_input)
+    )
+    own = f"{exercise.oracle}_torch"
+    # With the oracles in it: a sandbox doesn't show the file that they are in.
+    text = oracle.ORACLES.read_text(encoding="utf-8")
+    return (
+        f"{text}\n\n"
+        f"own = globals().get({own!r}, {exercise.oracle})\n"
+        f"function = {function}\n\n"
+        f"def yardstick({parameters}):\n"
+        f"    function({passed})\n"
+    )
+
+
+_SOURCES = {"torch": _torch_source, "compile": _compile_source}

@@ -1,0 +1,38 @@
+"""Why a timed call came to nothing: an exception with the status that it means."""
+
+from __future__ import annotations
+
+from grader import hostile
+from grader.status import Status
+from grader.supervision import Cause, Death
+from grader.worker.protocol import Code, Reply
+
+
+class TimingFailed(Exception):
+    """A worker did not get through a request; the message says what came instead."""
+
+    def __init__(self, message: str, status: Status) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class TooLittleMemory(Exception):
+    """The device can't hold the buffers that a case needs."""
+
+
+def expect_ok(answer: Reply | Death) -> Reply:
+    """The answer, if it is `ok`. Raises TimingFailed for anything else.
+
+    With `not_measured` where memory ran out: that is the machine's fault.
+    """
+    if isinstance(answer, Death):
+        status = Status.timed_out if answer.cause is Cause.timed_out else Status.crashed
+        raise TimingFailed(f"the timed run ended: {answer.description}", status)
+    if answer.code is Code.ok:
+        return answer
+    if answer.code is Code.out_of_memory:
+        raise TimingFailed("the GPU has too little memory for it", Status.not_measured)
+    fields = hostile.fields(answer)
+    told = [hostile.text(fields, name) for name in ("type", "message")]
+    words = hostile.one_line(": ".join(filter(None, told)) or hostile.clean(answer.text))
+    raise TimingFailed(f"the timed run failed: {words}", Status.crashed)

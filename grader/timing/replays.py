@@ -1,0 +1,159 @@
+"""Replays of one worker: a call of its work for each of some buffer sets, timed as one.
+
+The worker makes a CUDA graph of the calls beforehand: the L2 cache is overwritten, an event is
+recorded, the calls run one after another, a second event is recorded. Then every input is drawn
+anew, whole, and every output poisoned; the graph is launched; and every output is judged. So no
+call computes what another one has computed, none finds its inputs in the cache, and the time
+between the events holds the calls and nothing else, whatever the processor does meanwhile.
+
+The events are the worker's word, and device code may share memory with it. So the grader's own
+clock runs as well, from the request to the answer: what a replay took by that, beyond what the same
+takes without the calls, has to agree (`apart`).
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import statistics
+import struct
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+
+from grader import hostile
+from grader.status import Status
+from grader.supervision import Limits, Worker
+from grader.timing.failures import TimingFailed, expect_ok
+from grader.timing.sets import Sets
+from grader.worker.protocol import Operation, Reply
+
+TARGET_SECONDS = 0.002  # of a replay: long against SLACK_SECONDS
+SLACK_SECONDS = 20e-6  # by which a request's way there and back differs from another's
+FEWEST_CALLS = 4
+FIRST_LIMITS = Limits(cpu_seconds=20.0, memory_bytes=16 << 30)  # of a first call: 60 s by the clock
+LIMITS = Limits(cpu_seconds=10.0, memory_bytes=16 << 30)
+TIMES_EXPECTED = 50.0  # a replay that takes so many times as long as it should has hung
+
+
+class Replays:
+    """One worker and its buffer sets. A context manager, which ends the worker."""
+
+    def __init__(self, worker: Worker, sets: Sets) -> None:
+        """The worker has its code; every set's arguments are handed to it now.
+
+        Raises TimingFailed.
+        """
+        self._worker = worker
+        self._sets = sets
+        self._random = random.SystemRandom()
+        self._limits = FIRST_LIMITS
+        self._seconds: list[float] = []  # of whole replays, by the device's clock
+        self._own: list[float] = []  # the same by ours
+        self._order: Sequence[int] = ()  # of the sets in the last replay
+        self.calls = 1
+        for number in range(sets.count):
+            expect_ok(worker.ask(Operation.place, sets.arguments(number), repeat=number))
+
+    def __enter__(self) -> Replays:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the worker."""
+        self._worker.close()
+
+    def adopt(self, document: bytes) -> None:
+        """Have an executor take a plan; nothing is known of its speed then. Raises TimingFailed."""
+        expect_ok(self._worker.ask(Operation.adopt, document=document, limits=FIRST_LIMITS))
+        self._forget()
+        self.calls, self._limits = 1, FIRST_LIMITS
+
+    def settle(self) -> float:
+        """Warm up, and choose how many calls a replay has; seconds of one of them.
+
+        Raises TimingFailed.
+        """
+        self.calls = 1
+        self.seconds()  # which may compile
+        took = self.seconds()
+        wanted = math.ceil(TARGET_SECONDS / took)
+        self.calls = max(1, min(max(wanted, FEWEST_CALLS), self._sets.count))
+        if took * self.calls > LIMITS.wall_seconds / TIMES_EXPECTED:
+            self.calls = 1
+        expected = TIMES_EXPECTED * took * self.calls
+        self._limits = Limits(max(LIMITS.cpu_seconds, expected), LIMITS.memory_bytes)
+        self._forget()
+        return took
+
+    def seconds(self) -> float:
+        """Seconds of a call, from one replay. Raises TimingFailed, also for a wrong output."""
+        self.prepare()
+        took = self.replay()
+        self.finish()
+        return took / self.calls
+
+    def prepare(self) -> None:
+        """Make a replay ready: its calls, in a random order of random sets, and their inputs.
+
+        Raises TimingFailed.
+        """
+        self._order = self._random.sample(range(self._sets.count), self.calls)
+        self._arrange(self._order)
+        self._sets.fill(self._order)
+
+    def replay(self) -> float:
+        """Do what is ready; its seconds by the device's clock. Raises TimingFailed.
+
+        Before it a replay without its calls brings the worker back to the GPU, which this process
+        has just worked on; and it says what a replay takes beside its calls.
+        """
+        beside, _ = self._timed(0)
+        own, seconds = self._timed(1)
+        if seconds <= 0:
+            raise TimingFailed("its process tells of a time that isn't above 0", Status.crashed)
+        self._seconds.append(seconds)
+        self._own.append(own - beside)
+        return seconds
+
+    def finish(self) -> None:
+        """Judge every output of the last replay. Raises TimingFailed where one is wrong."""
+        verdict = self._sets.judge(self._order)
+        if not verdict.passed:
+            raise TimingFailed(verdict.what, verdict.status)
+
+    @property
+    def apart(self) -> float:
+        """By how much replays took longer by the grader's clock than by the device's, as a share.
+
+        What requests differ by is taken off. Negative where they took less. Raises StatisticsError
+        before there is a replay.
+        """
+        off = statistics.median(self._own) - statistics.median(self._seconds)
+        off = math.copysign(max(abs(off) - SLACK_SECONDS, 0.0), off)
+        return off / statistics.median(self._seconds)
+
+    def _forget(self) -> None:
+        self._seconds, self._own = [], []
+
+    def _arrange(self, order: Sequence[int]) -> None:
+        document = struct.pack(f"<{1 + len(order)}I", len(order), *order)
+        answer = self._worker.ask(Operation.arrange, document=document, limits=self._limits)
+        expect_ok(answer)
+
+    def _timed(self, calls: int) -> tuple[float, float]:
+        """A replay with or without its calls: seconds by the grader's clock, and the device's."""
+        started = time.perf_counter()
+        answer = self._worker.ask(Operation.replay, repeat=calls, limits=self._limits)
+        own = time.perf_counter() - started
+        told = hostile.fields(_without_head(expect_ok(answer))).get("nanoseconds")
+        if type(told) is not int or not 0 <= told < 1 << 62:
+            raise TimingFailed("its process tells of no time", Status.crashed)
+        return own, told * 1e-9
+
+
+def _without_head(answer: Reply) -> Reply:
+    """An answer without its length, which stands on a line of its own where Python answers."""
+    return replace(answer, text=answer.text.rpartition("\n")[2])
