@@ -55,13 +55,14 @@ class Linker:
     def link(self, table: str, unused: Sequence[str] = ()) -> tuple[Linked, Linked]:
         """The planner and the executor. `unused` are symbols that nobody defines or calls."""
         with ThreadPoolExecutor(2) as pool:
-            planner = pool.submit(self._planner, table, unused)
+            planner = pool.submit(self.planner, table, unused)
             executor = pool.submit(self._executor)
             return planner.result(), executor.result()
 
-    def _planner(self, table: str, unused: Sequence[str]) -> Linked:
+    def planner(self, table: str, unused: Sequence[str] = (), ours: Path | None = None) -> Linked:
+        """The planner alone; `ours` is what it is linked with instead of the emulator's part."""
         definitions = [f"-Wl,--defsym={name}={_REFUSES}" for name in unused]
-        made = self._link("planner", "student.o", table, *definitions)
+        made = self._link("planner", "student.o", table, *definitions, ours=ours)
         with made.path.open("ab") as file:
             file.write(_lines(made.sites, made.path.stat().st_size))
         return made
@@ -88,10 +89,10 @@ class Linker:
         options = ("-Wl,--gc-sections", _EXECUTOR_BASE)
         return self._link("executor", *options, "kernels.o", *(["roots.ld"] if roots.all else []))
 
-    def _link(self, program: str, *parts: str) -> Linked:
+    def _link(self, program: str, *parts: str, ours: Path | None = None) -> Linked:
         done = self.run(
             *(self.toolchain.compiler, "-pie", _LINK, *parts),
-            *(self.toolchain.prebuilt(program), "-o", program),
+            *(ours or self.toolchain.prebuilt(program), "-o", program),
         )
         if done.returncode:
             raise LinkError(done.stderr)

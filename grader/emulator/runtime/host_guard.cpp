@@ -115,6 +115,14 @@ Address stack_pointer(const ucontext_t& context) {
 #endif
 }
 
+bool is_store(const ucontext_t& context) {
+#if defined(__x86_64__)
+    return context.uc_mcontext.gregs[REG_ERR] & 2;
+#else
+    return false;
+#endif
+}
+
 // Where the student's code called the library function that faulted: the first word on the stack
 // that lies in the executable. 0 if there is none near.
 Address caller_of(const ucontext_t& context) {
@@ -130,8 +138,9 @@ Address caller_of(const ucontext_t& context) {
 
 void on_device_fault(Address a, const ucontext_t& context) {
     Description place = describe_global(global_offset(a), 1);
+    const char* who = in_image(program_counter(context)) ? "" : "a library function of the host touches ";
     report_finding(FindingKind::device_pointer_on_host, caller_of(context), nullptr, 0, nullptr,
-                   "a library function of the host touches %s", place.text);
+                   "%s%s", who, place.text);
     abandon_from_host();
 }
 
@@ -143,7 +152,9 @@ void on_fault(int signal_number, siginfo_t* info, void* context) {
     }
     if (current_thread && attention) settle(NextEvent::other);
     if (!current_thread && entry_running() && in_arena(a)) {
-        on_device_fault(a, *static_cast<const ucontext_t*>(context));
+        const ucontext_t& there = *static_cast<const ucontext_t*>(context);
+        if (work::open_managed(a, is_store(there), caller_of(there))) return;
+        on_device_fault(a, there);
     }
     signal(signal_number, SIG_DFL);  // it happens again, and ends the process
 }
