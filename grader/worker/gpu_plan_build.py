@@ -20,7 +20,10 @@ from . import gpu_build, nvcc
 
 # Of the host's code. Its calls keep their lines; what is left uninitialised (the gaps of a
 # structure that is a kernel's parameter) is the same in every run.
-_HOST_FLAGS = ("-g1", "-gdwarf-4", "-fPIE", "-fno-optimize-sibling-calls")
+_HOST_FLAGS = (
+    *("-g1", "-gdwarf-4", "-fPIE", "-fno-optimize-sibling-calls"),
+    "-fno-builtin-printf",  # one function to redirect
+)
 _ZEROED, _ZEROED_SINCE = "-ftrivial-auto-var-init=zero", 12  # of g++
 _CALLS = re.compile(r"cuda[A-Z]\w*|__cuda\w+")
 _PER_THREAD = re.compile(r"_pt[sd][sz]$")  # the same call, for the other kind of default stream
