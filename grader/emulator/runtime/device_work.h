@@ -62,6 +62,8 @@ void synchronised(Address pc);
 void read_managed(Address a, size_t bytes, Address pc);
 // Host code met managed memory that was closed to it: whether it is open now.
 bool open_managed(Address a, bool store, Address pc);
+// Of an instruction of host code that is no call: the place that a report names it by.
+Address place_of(Address instruction);
 // Host code asks for the time between two events, which is 0.
 void asked_for_time();
 // Host code printed this.

@@ -127,7 +127,7 @@ bool is_store(const ucontext_t& context) {
 // that lies in the executable. 0 if there is none near.
 Address caller_of(const ucontext_t& context) {
     Address pc = program_counter(context);
-    if (in_image(pc)) return pc;
+    if (in_image(pc)) return work::place_of(pc);
     constexpr int words = 256;
     auto* word = reinterpret_cast<const Address*>(stack_pointer(context));
     for (int i = 0; i < words && on_stack(reinterpret_cast<Address>(word + i), sizeof *word); ++i) {

@@ -354,6 +354,8 @@ bool open_managed(Address a, bool store, Address pc) {
     return true;
 }
 
+Address place_of(Address instruction) { return plan::row_of(instruction); }
+
 void asked_for_time() {
     tell(current.told_of_time,
          "cudaEventElapsedTime gives 0: kernels aren't run while a plan is made\n");
