@@ -24,6 +24,7 @@ _HOST_FLAGS = (
     *("-g1", "-gdwarf-4", "-fPIE", "-fno-optimize-sibling-calls"),
     "-fno-builtin-printf",  # one function to redirect
 )
+_LEVEL = "-O1"  # of all inlining that -O3 does addr2line doesn't know
 _ZEROED, _ZEROED_SINCE = "-ftrivial-auto-var-init=zero", 12  # of g++
 _CALLS = re.compile(r"cuda[A-Z]\w*|__cuda\w+")
 _PER_THREAD = re.compile(r"_pt[sd][sz]$")  # the same call, for the other kind of default stream
@@ -92,7 +93,7 @@ def _compile(
     text = source.read_text("utf-8", "replace")
     gpu_build.provide_headers(folder / "include")
     declared = [entry for entry in entries if re.search(rf"\b{entry.name}\s*\(", text)]
-    options = ["-Xcompiler", ",".join(host), "--keep", "--keep-dir", str(kept)]
+    options = [_LEVEL, "-Xcompiler", ",".join(host), "--keep", "--keep-dir", str(kept)]
     made = folder / "student.o"
     return gpu_build.compile_checked(compiler, checked, declared, made, folder / "include", options)
 
