@@ -69,7 +69,7 @@ class NativeRunner(Runner):
         on the host is a breach."""
         super().__init__(sandbox, task, path, watched)
         lifted = task.rules.lifted
-        self._watched = watched and program.backend == "emulator" and "library" not in lifted
+        self._watched = watched and program.backend != "gpu" and "library" not in lifted
         self.program = program
         self._source = path.read_bytes().decode("utf-8", "replace").splitlines()
         self._load_failure = self._from_program()

@@ -57,7 +57,10 @@ def build(
     if compiler is None:
         raise nvcc.NvccError("nvcc not found")
     entries = [glue.Entry(each["name"], tuple(each["arguments"])) for each in wanted]
-    refused = _compile(compiler, source, entries, folder, _host_flags(tools.version))
+    try:
+        refused = _compile(compiler, source, entries, folder, _host_flags(tools.version))
+    except nvcc.NvccError as error:  # a limit of the sandbox's, perhaps: no words about a line
+        refused = (nvcc.Refusal(str(error)),)
     if refused:
         return Built(None, [each.as_problem("compile") for each in refused], [], {})
     elf, text = Elf(folder / "student.o"), source.read_text("utf-8", "replace")

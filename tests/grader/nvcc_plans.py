@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import re
 import shutil
 from collections.abc import Mapping, Sequence
@@ -17,7 +18,7 @@ from grader import native, plan
 from grader.emulator import report, toolchain
 from grader.emulator.elf import Elf
 from grader.plan import Plan
-from grader.plan.model import Launch
+from grader.plan.model import Launch, Readback, Step
 from grader.worker import builder
 from grader.worker.protocol import Argument, Code
 from tests.grader.emulated import PlanWorker
@@ -109,16 +110,35 @@ class Both:
 
 
 def comparable(planned_as: Plan) -> dict[str, Any]:
-    """All of a plan that both compilers agree about: not how kernels and variables are called."""
+    """All of a plan that both compilers agree about.
+
+    They call kernels and variables otherwise, give a call that stands in several lines one of
+    these, and know of a read of managed memory how many bytes it takes, or not. A launch's
+    parameters may hold the address of a variable, which is another in every process.
+    """
     return {
-        "buffers": [replace(each, name="") for each in planned_as.buffers],
-        "kernels": [each.line for each in planned_as.specialisations],
-        "calls": [
-            [replace(s, attributes={}) if isinstance(s, Launch) else s for s in call]
-            for call in planned_as.calls
-        ],
+        "buffers": [replace(each, name="", line=0) for each in planned_as.buffers],
+        "kernels": len(planned_as.specialisations),
+        "calls": [[_without_names(step) for step in call] for call in planned_as.calls],
         "printed": planned_as.printed,
     }
+
+
+def lines(planned_as: Plan) -> list[int]:
+    """Those of buffers and steps, in their order."""
+    steps = [step for call in planned_as.calls for step in call]
+    return [each.line for each in (*planned_as.buffers, *steps)]
+
+
+def _without_names(step: Step) -> Step:
+    if isinstance(step, Launch):
+        data = bytearray(base64.b64decode(step.parameters))
+        for place, _, _ in step.pointers:
+            data[place : place + 8] = bytes(8)
+        step = replace(step, attributes={}, parameters=base64.b64encode(data).decode())
+    if isinstance(step, Readback):
+        step = replace(step, bytes=0)
+    return replace(step, line=0)
 
 
 @lru_cache(maxsize=8)
@@ -134,7 +154,7 @@ def names_are_the_cubins(made: builder.Made, planned_as: Plan) -> bool:
     return names <= symbols_of(made.executor)
 
 
-def entries_of(text: str, kinds: Mapping[str, str]) -> dict[str, list[str]]:
+def entries_of(text: str) -> dict[str, list[str]]:
     """The parameters of each `ENTRY name(parameters)` of a file."""
     found = re.findall(r"(?m)^ENTRY (\w+)\((.*?)\)", text)
     return {name: [each for each in listed.split(", ") if each] for name, listed in found}
