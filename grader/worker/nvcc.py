@@ -37,6 +37,7 @@ _HOST_SOURCES = (
     *("backend_gpu", "gpu_buffers", "gpu_calls"),
 )
 
+_NO_SUCH_FILE = "No such file or directory"
 _FRONT_END = re.compile(
     r"(?P<file>[^()\n]+)\((?P<line>\d+)\): (?:\w+ )?error(?: #[\w-]+)?: (?P<what>.*)"
 )
@@ -77,6 +78,9 @@ def check(nvcc: str, source: Path, folder: Path) -> tuple[Refusal, ...]:
     Raises OSError when nvcc can't be started, NvccError when it fails for other reasons.
     """
     refused = compile_object(nvcc, source, folder / "checked.o", DEFAULT_ARCHITECTURE)
+    if any(_NO_SUCH_FILE in each.message for each in refused):
+        # Of a library that this toolkit lacks, perhaps: the emulator has headers of its own.
+        raise NvccError(refused[0].message)
     return tuple(each for each in refused if each.line is not None)
 
 

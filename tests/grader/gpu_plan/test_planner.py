@@ -109,7 +109,7 @@ def test_attributes_of_launches_stand_in_the_plan(made: builder.Made) -> None:
     launch, refused = plan.calls[0]
     assert launch.cluster == (2, 1, 1) and not launch.cooperative
     assert launch.attributes == {"programmatic_stream_serialization": True}
-    assert refused.do == "refused" and "divide the grid" in refused.why
+    assert refused.error == "cudaErrorInvalidClusterSize" and "divide the grid" in refused.why
     assert plan.printed == "refused, as it should be\n" * 2
 
 

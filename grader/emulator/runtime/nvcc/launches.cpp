@@ -52,11 +52,12 @@ bool refuse_cluster(const Shape& shape, const char* name, Address pc) {
     const Index3 size = shape.cluster;
     if (!size.x && !size.y && !size.z) return false;
     constexpr uint64_t most_blocks = 16;
+    constexpr auto invalid_cluster_size = static_cast<cudaError_t>(912);
     const uint64_t blocks = uint64_t{size.x} * size.y * size.z;
     const bool fits = blocks && blocks <= most_blocks && shape.grid.x % size.x == 0 &&
                       shape.grid.y % size.y == 0 && shape.grid.z % size.z == 0;
     if (fits) return false;
-    refuse_launch(static_cast<cudaError_t>(912), name, pc,
+    refuse_launch(invalid_cluster_size, name, pc,
                   "clusters of (%u, %u, %u) blocks in a grid of (%u, %u, %u): they have at most 16 "
                   "blocks and divide the grid", size.x, size.y, size.z, shape.grid.x, shape.grid.y,
                   shape.grid.z);
