@@ -73,8 +73,9 @@ def readable(device: DeviceName) -> list[Path]:
     found = [WORKER_FOLDER, *_python(), *map(Path, _LIBRARIES)]
     if device != "interpreter":  # they compile CUDA C++
         found += [EMULATOR_FOLDER, toolchain.cache_root(), *map(Path, _COMPILER), *_compiler()]
-    if device == "emulator":  # its nvcc, where there is one, looks over the compiler's shoulder
+    if device == "emulator":  # nvcc looks over the compiler's shoulder, or makes planners
         found += Path("/").glob(_CUDA_GLOBS[0])
+        found += _nvcc()
     if device == "cuda":
         found += [Path(path) for path in _CUDA]
         found += [path for pattern in _CUDA_GLOBS for path in Path("/").glob(pattern)]
@@ -180,6 +181,16 @@ def _compiler() -> tuple[Path, ...]:
     except toolchain.ToolchainMissing:
         return ()
     return toolchain.readable_paths(toolchain.Toolchain(path, version, toolchain.cache_root()))
+
+
+def _nvcc() -> list[Path]:
+    """NVIDIA's compiler as it is called (a script in front of it, perhaps), and its parts."""
+    found = toolchain.find_nvcc()
+    if found is None:
+        return []
+    root = Path(found).resolve().parent.parent
+    parts = ("bin", "nvvm", "include", "targets", "lib", "lib64")
+    return [Path(found), *(root / each for each in parts if (root / "nvvm").is_dir())]
 
 
 def _package_folders(name: str) -> list[Path]:

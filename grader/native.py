@@ -19,14 +19,14 @@ from typing import Annotated, Any, Literal
 
 import pydantic
 
-from grader.emulator import toolchain
+from grader.emulator import nvcc_runtime, toolchain
 from grader.sandbox import Sandbox
 from grader.spec import Exercise, Scalar, Tensor, Variant
 from grader.supervision import Cause, Death, Limits, Worker
 from grader.worker import nvcc
 from grader.worker.protocol import Code, Operation
 
-Backend = Literal["emulator", "gpu"]
+Backend = Literal["emulator", "gpu", "gpu_plan"]
 
 MAX_PROGRAM_BYTES = 64 << 20
 MAX_SITES_BYTES = 8 << 20
@@ -84,7 +84,8 @@ class Condition(pydantic.BaseModel):
 class Program:
     """What came of a file. `path` is None where there is nothing to run.
 
-    For the emulator `path` is the planner, and `executor` is there too; `sites` are of both.
+    For the emulator `path` is the planner, and `executor` is there too; `sites` are of both. For
+    "gpu_plan" `path` is a planner, too, and `executor` the cubin of its kernels.
     """
 
     path: Path | None
@@ -174,6 +175,7 @@ def begin(
         "check_with_nvcc": check_with_nvcc and backend == "emulator",
         "toolchain": prepare(backend),
         "guarded": guarded,
+        "gpu_planner": prepare_planner() if backend == "gpu_plan" else None,
     }
     output = os.memfd_create("program", os.MFD_CLOEXEC)
     try:
@@ -225,8 +227,11 @@ class Building:
         sites = _read_sites(os.pread(self.output, answer.sites_bytes, end))
         stem = f"{Path(self.name).stem}-{self.backend}"
         held = [
-            _held(self.sandbox, f"{stem}{kind}", data) if answer.ok else None
-            for kind, data in (("", program), ("-executor", executor))
+            _held(self.sandbox, f"{stem}{kind}", data, runs) if answer.ok else None
+            for kind, data, runs in (
+                ("", program, True),
+                ("-executor", executor, self.backend != "gpu_plan"),
+            )
         ]
         return Program(
             held[0],
@@ -239,20 +244,20 @@ class Building:
         )
 
 
-def _held(sandbox: Sandbox, name: str, program: bytes) -> Path | None:
-    """Where the sandbox can start a program; None for one without bytes."""
+def _held(sandbox: Sandbox, name: str, program: bytes, runs: bool) -> Path | None:
+    """Where the sandbox can read a file, and start it where it `runs`; None without bytes."""
     if not program:
         return None
     digest = hashlib.sha256(program).hexdigest()[:16]
-    return sandbox.hold(f"{name}-{digest}", program, program=True)
+    return sandbox.hold(f"{name}-{digest}", program, program=runs)
 
 
 @lru_cache(maxsize=4)
 def why_not(backend: Backend) -> str:
     """Why CUDA C++ can't be compiled on this machine, with what to do; "" where it can."""
+    if backend != "emulator" and toolchain.find_nvcc() is None:
+        return "nvcc isn't installed: it comes with NVIDIA's CUDA toolkit"
     if backend == "gpu":
-        if toolchain.find_nvcc() is None:
-            return "nvcc isn't installed: it comes with NVIDIA's CUDA toolkit"
         return ""
     try:
         toolchain.find_compiler()
@@ -276,6 +281,16 @@ def prepare(backend: Backend) -> tuple[str, str, str]:
     except (toolchain.ToolchainMissing, toolchain.ToolchainError, nvcc.NvccError) as error:
         raise BuildError(str(error)) from None
     return ready.compiler, ready.version, str(ready.folder)
+
+
+@lru_cache(maxsize=1)
+def prepare_planner() -> str:
+    """As `prepare`, for our part of the planners of "gpu_plan": the folder that it lies in."""
+    try:
+        ready = toolchain.prepare()
+        return str(nvcc_runtime.prepare(ready, toolchain.find_nvcc() or "nvcc").folder)
+    except (toolchain.ToolchainMissing, toolchain.ToolchainError) as error:
+        raise BuildError(str(error)) from None
 
 
 def _read_answer(text: str) -> _Answer:

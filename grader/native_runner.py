@@ -69,7 +69,7 @@ class NativeRunner(Runner):
         on the host is a breach."""
         super().__init__(sandbox, task, path, watched)
         lifted = task.rules.lifted
-        self._watched = watched and program.backend == "emulator" and "library" not in lifted
+        self._watched = watched and program.backend != "gpu" and "library" not in lifted
         self.program = program
         self._source = path.read_bytes().decode("utf-8", "replace").splitlines()
         self._load_failure = self._from_program()
@@ -231,6 +231,8 @@ class NativeRunner(Runner):
         pc = fields.get("pc")
         line = self.program.line_of(pc) if isinstance(pc, int) else None
         what = f"the emulator doesn't support {message}; {UNSUPPORTED}"
+        if self.program.backend == "gpu_plan":
+            what = f"the grader doesn't support {message}."
         return CaseResult(case, Verdict(Status.not_measured, what), line, "", "worker")
 
     def _read_report(self, answer: Reply) -> report.Report | None:
@@ -252,7 +254,7 @@ def options(exercise: Exercise, variant: Variant, backend: Backend) -> list[str]
         for each in exercise.signature(variant)
     ]
     found = [f"--arguments={','.join(arguments)}"]
-    if backend == "emulator":
+    if backend != "gpu":
         with contextlib.suppress(FilterError):  # then the sandbox has none either, and says so
             found.insert(0, f"--filter={compile_emulator_filter().hex()}")
     return found

@@ -15,7 +15,13 @@ from grader import native
 from grader.allowed_paths import DeviceName
 from grader.confinement import Level
 from grader.emulator.toolchain import cache_root
-from grader.executors import KeptBuilds, PlannedNativeRunner, PlannedTritonRunner, gpu_program
+from grader.executors import (
+    KeptBuilds,
+    NativePlans,
+    PlannedNativeRunner,
+    PlannedTritonRunner,
+    gpu_program,
+)
 from grader.executors.cubins import NoCubin
 from grader.executors.gpu import GpuRunner, Plans
 from grader.executors.gpu_document import DeviceKernel
@@ -27,7 +33,11 @@ from grader.spec import Exercise, Variant
 from grader.supervision import SandboxError
 from grader.task import Task
 
-_DEVICE_OF: dict[Backend, DeviceName] = {"emulator": "emulator", "gpu": "cuda"}
+_DEVICE_OF: dict[Backend, DeviceName] = {
+    "emulator": "emulator",
+    "gpu": "cuda",
+    "gpu_plan": "emulator",  # planners need no GPU
+}
 
 
 class Runners:
@@ -166,6 +176,10 @@ class Runners:
     def planned_native(self, task: Task) -> PlannedNativeRunner:
         """The runner of a CUDA C++ variant by plan, in the emulator. Raises as `of` does."""
         return self._native_runner(PlannedNativeRunner, task, "emulator")
+
+    def plans_for_gpu(self, task: Task) -> NativePlans:
+        """The plans of a CUDA C++ variant for a GPU, with its cubin. Raises as `of` does."""
+        return self._native_runner(NativePlans, task, "gpu_plan")
 
     def _native_runner(
         self, kind: type[NativeRunner], task: Task, backend: Backend

@@ -10,6 +10,8 @@
     conditions.py    what of a file the emulator's compiler may see otherwise than nvcc
     toolchain.py     g++, the precompiled header and the prebuilt runtime
     joining.py       our own objects to one
+    nvcc_runtime.py  what is ours of a planner whose host code nvcc compiles
+    cubins.py        how nvcc's kernels take their parameters, and what they use
     build.py         a .cu to programs, problems and a site table
     assembly.py      what is changed in a submission's assembly
     linking.py       an object to a planner and an executor, or to one program

@@ -19,6 +19,9 @@ _CODE = ".text"  # the student's and the glue's; the prebuilt objects' has anoth
 _CALL_RELOCATIONS = {62: (2, 4)}  # x86-64: PC32, PLT32
 _CALL_INSTRUCTION = 0xE8  # with a displacement of four bytes, which the relocation is for
 _DISCRIMINATOR = re.compile(r" \(discriminator \d+\)$")
+# Added to the address of an instruction, where it isn't a call's return address.
+INSTRUCTIONS = 1 << 40
+_ROW = re.compile(r"(?m)^\S.*?\s\d+\s+(0x[0-9a-f]+)\b")
 _SECONDS = 30.0
 
 
@@ -46,6 +49,21 @@ def table(executable: Path, file: str) -> dict[int, Site]:
     }
 
 
+def instructions(executable: Path, file: str) -> dict[int, Site | None]:
+    """Where each run of instructions begins that come of one line; None: of none of the student's.
+
+    The addresses have INSTRUCTIONS added. A fault tells of an instruction.
+    """
+    text = _output(["objdump", "--dwarf=decodedline", executable.name], executable.parent)
+    addresses = sorted({int(found, 16) for found in _ROW.findall(text)})
+    runs: dict[int, Site | None] = {}
+    last: Site | None = None
+    for address, frames in _frames(_addr2line(executable, addresses) if addresses else ""):
+        if (site := _student(frames, file)) != last:
+            runs[INSTRUCTIONS + address] = last = site
+    return runs
+
+
 def _calls(elf: Elf) -> Iterator[int]:
     kinds = _CALL_RELOCATIONS.get(elf.machine, ())
     for section, relocation in elf.relocations():
@@ -56,10 +74,15 @@ def _calls(elf: Elf) -> Iterator[int]:
 
 
 def _addr2line(executable: Path, addresses: Sequence[int]) -> str:
+    command = ["addr2line", "-a", "-f", "-i", "-C", "-e", executable.name]
+    return _output(command, executable.parent, "\n".join(f"{each:#x}" for each in addresses))
+
+
+def _output(command: Sequence[str], folder: Path, given: str = "") -> str:
     done = subprocess.run(
-        ["addr2line", "-a", "-f", "-i", "-C", "-e", executable.name],
-        input="\n".join(f"{address:#x}" for address in addresses),
-        cwd=executable.parent,
+        command,
+        input=given,
+        cwd=folder,
         capture_output=True,
         text=True,
         errors="replace",

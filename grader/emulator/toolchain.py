@@ -73,7 +73,7 @@ STUDENT_FLAGS = (
     "-fcf-protection=none",
     "-U_FORTIFY_SOURCE",
 )
-_PREBUILT_FLAGS = (
+PREBUILT_FLAGS = (
     "-std=c++17",
     "-O2",
     "-fPIE",
@@ -125,6 +125,11 @@ class Toolchain:
     def prebuilt(self, program: str) -> Path:
         """The object of ours that a program is linked with; `program` is one of PROGRAMS."""
         return self.folder / f"{program}.o"
+
+    @property
+    def planner_parts(self) -> Path:
+        """What `prebuilt("planner")` is made of, with names that more of ours can be joined to."""
+        return self.folder / "planner-parts.o"
 
     def header(self, kind: str) -> Path:
         return self.folder / f"{kind}.h"
@@ -240,7 +245,8 @@ def prepare(root: Path | None = None) -> Toolchain:
 
 def _sources() -> list[Path]:
     native = [path for path in NATIVE.glob("*.cpp") if "gpu" not in path.name]
-    return sorted([*(HERE / "runtime").rglob("*.cpp"), *(HERE / "runtime").glob("*.S"), *native])
+    ours = [path for path in (HERE / "runtime").rglob("*.cpp") if path.parent.name != "nvcc"]
+    return sorted([*ours, *(HERE / "runtime").glob("*.S"), *native])
 
 
 def _belongs(source: Path, program: str) -> bool:
@@ -255,7 +261,7 @@ def _object(source: Path, scratch: Path) -> Path:
 
 def _key(compiler: str, version: str) -> str:
     digest = hashlib.sha256()
-    for text in (compiler, version, *STUDENT_FLAGS, *_PREBUILT_FLAGS, repr(HEADERS)):
+    for text in (compiler, version, *STUDENT_FLAGS, *PREBUILT_FLAGS, repr(HEADERS)):
         digest.update(text.encode() + b"\0")
     headers = [p for f in (HERE / "include", HERE / "runtime") for p in f.rglob("*.h")]
     for path in sorted({*headers, *_sources(), *NATIVE.glob("*.h"), *_OWN}):
@@ -282,10 +288,11 @@ def _build_entry(root: Path, folder: Path, compiler: str) -> None:
         shutil.rmtree(scratch, ignore_errors=True)
     if not (folder / "symbols.json").exists():
         raise ToolchainError(f"the cache entry {folder} could not be made")
-    _forget_old(root, folder)
+    forget_old(root, folder, "emulator-")
 
 
-def _run(command: Sequence[str | Path], where: Path) -> None:
+def run(command: Sequence[str | Path], where: Path) -> None:
+    """One of the compiler's programs on sources of ours. Raises ToolchainError."""
     try:
         done = subprocess.run(
             [str(part) for part in command],
@@ -305,19 +312,21 @@ def _run(command: Sequence[str | Path], where: Path) -> None:
 def _compile_ours(compiler: str, source: Path, scratch: Path) -> None:
     include = [f"-I{HERE / 'runtime'}", f"-I{NATIVE}", f"-I{HERE / 'include'}"]
     target = _object(source, scratch)
-    _run([compiler, *_PREBUILT_FLAGS, *include, "-c", source, "-o", target], scratch)
+    run([compiler, *PREBUILT_FLAGS, *include, "-c", source, "-o", target], scratch)
 
 
 def _precompile(compiler: str, kind: str, scratch: Path) -> None:
     header = scratch / f"{kind}.h"
     header.write_text("".join(f"#include <{name}>\n" for name in HEADERS[kind]))
     flags = [*STUDENT_FLAGS, "-I", "include"]
-    _run([compiler, *flags, "-x", "c++-header", header.name, "-o", f"{kind}.h.gch"], scratch)
+    run([compiler, *flags, "-x", "c++-header", header.name, "-o", f"{kind}.h.gch"], scratch)
 
 
 def _join_all(scratch: Path) -> None:
     """One object of ours for each program, and what the student's may ask of them."""
     symbols = {name: _join(name, scratch) for name in PROGRAMS}
+    parts = [_object(each, scratch) for each in _sources() if _belongs(each, "planner")]
+    run(["ld", "-r", "--force-group-allocation", *parts, "-o", "planner-parts.o"], scratch)
     for path in (_object(source, scratch) for source in _sources()):
         path.unlink()
     reserved = sorted({name for public, wanted in symbols.values() for name in public + wanted})
@@ -328,11 +337,12 @@ def _join_all(scratch: Path) -> None:
 def _join(program: str, scratch: Path) -> tuple[list[str], list[str]]:
     """One object of all ours that a program has: see joining.py, also for what is returned."""
     parts = [_object(each, scratch) for each in _sources() if _belongs(each, program)]
-    return joining.join(parts, scratch / f"{program}.o", lambda command: _run(command, scratch))
+    return joining.join(parts, scratch / f"{program}.o", lambda command: run(command, scratch))
 
 
-def _forget_old(root: Path, folder: Path) -> None:
-    entries = [path for path in root.glob("emulator-*") if path != folder]
+def forget_old(root: Path, folder: Path, prefix: str) -> None:
+    """Of the cache's entries with this prefix keep the one at `folder` and the last used."""
+    entries = [path for path in root.glob(f"{prefix}*") if path != folder]
     old = sorted(entries, key=_last_use, reverse=True)[KEPT_ENTRIES - 1 :]
     # What a process that was killed while building left behind.
     old += [p for p in root.glob("building-*") if _last_use(p) < time.time() - ABANDONED_SECONDS]

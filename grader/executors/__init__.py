@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from grader.executors.cuda import PlannedNativeRunner
 from grader.executors.kept import KeptBuilds
+from grader.executors.native_plans import NativePlans
 from grader.executors.triton import PlannedTritonRunner
 
-__all__ = ["VERSION", "KeptBuilds", "PlannedNativeRunner", "PlannedTritonRunner"]
+__all__ = ["VERSION", "KeptBuilds", "NativePlans", "PlannedNativeRunner", "PlannedTritonRunner"]
 
 VERSION = 3  # of what executors observe: results of another one are graded anew

@@ -9,26 +9,24 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from grader import hostile, native_plan, plan
-from grader.arena import INPUTS
+from grader import native_plan, plan
 from grader.cases import Case
 from grader.compare import Verdict
 from grader.emulator import report
 from grader.executors import orders, refusals
-from grader.executors.planners import REORDERED, SECOND_CALL, relies_on_others
-from grader.native_runner import UNSUPPORTED, NativeRunner
+from grader.executors.native_plans import NativePlans, is_on_host
+from grader.executors.planners import REORDERED, SECOND_CALL
+from grader.native_runner import UNSUPPORTED
 from grader.plan import Plan
 from grader.plan.model import Launch, Readback
-from grader.policy.cuda.findings import instead_of
 from grader.runner import CaseResult
 from grader.spec import Tensor
 from grader.status import Status
-from grader.supervision import Death, SandboxError, Worker
-from grader.worker.protocol import Argument, Code, DType, Kind, Operation, Reply, Space
+from grader.supervision import Death
+from grader.worker.protocol import Argument, Code, DType, Operation, Reply
 
 # What is left of its addresses behind those of cudaMalloc (emulator/runtime/device_memory.h).
 MOST_ARENA_BYTES = 760 << 20
@@ -40,14 +38,9 @@ _NO_RESULTS_ON_THE_HOST = (
 _AS_ASKED: Mapping[str, Any] = MappingProxyType({"calls": (0,)})
 
 
-class PlannedNativeRunner(NativeRunner):
-    """Runs the cases of one CUDA C++ variant by plan. Its program must be a planned one."""
+class PlannedNativeRunner(NativePlans):
+    """Runs the cases of one CUDA C++ variant by plan. Its program must be one for the emulator."""
 
-    _call = Operation.plan
-    _planner: Worker | None = None
-    _planner_is_fresh = True  # whether the last plan was its first
-    _readable: Sequence[tuple[int, int, bool]] = ()  # buffers that a planner may read
-    _planned_report: report.Report | None = None
     _readback: Readback | None = None  # the first of the last plan
     _way = _AS_ASKED
     # In which the last plan must be right, too: the status where it isn't, words before what is
@@ -60,19 +53,9 @@ class PlannedNativeRunner(NativeRunner):
     _atomics: Sequence[orders.Seen] = ()  # of the last run
 
     def __init__(self, *args: Any, **more: Any) -> None:
-        """As NativeRunner."""
+        """As NativePlans."""
         super().__init__(*args, **more)
         self._reordered = orders.Reordered()
-
-    def close(self) -> None:
-        """End every process and give the arena back."""
-        super().close()
-        self._drop_planner()
-
-    def fresh_worker(self) -> None:
-        """Let the next case meet processes that have run nothing."""
-        super().fresh_worker()
-        self._drop_planner()
 
     def run(self, case: Case) -> CaseResult:
         """Run one case; one that passes also with its second call, and in another order.
@@ -172,58 +155,6 @@ class PlannedNativeRunner(NativeRunner):
             self._without = ()
             self._drop_worker()
 
-    def plan_of(self, case: Case, arguments: Sequence[Argument]) -> Plan | Reply | CaseResult:
-        """The plan of a case, or why there is none; what host code did wrong is noted for later.
-
-        A Reply is one of those that a program which runs at once gives too.
-        """
-        self._planned_report = None
-        self._planner_is_fresh = self._planner is None
-        failure = self._start_planner(arguments)
-        if failure is not None:
-            return failure
-        answer = self._planner.ask_at_length(Operation.plan, arguments)
-        if not self._planner_is_fresh and relies_on_others(answer):
-            self._drop_planner()
-            return self.plan_of(case, arguments)
-        if isinstance(answer, Reply) and answer.code is Code.found:
-            self._planned_report = self._read_report(answer)
-            if self._planned_report is None or self._planned_report.lost:
-                self._drop_planner()
-                return answer
-            answer = self._planner.ask_at_length(Operation.more)
-        if isinstance(answer, Death):
-            self._planner = None
-            return self._from_death(case, answer)
-        if answer.code is Code.raised and hostile.fields(answer).get("type") == "Plan":
-            return self._unplannable(case, hostile.text(hostile.fields(answer), "message"))
-        if answer.code is not Code.ok:
-            return answer
-        try:
-            return plan.read(answer.text, [_bytes_of(each) for each in arguments])
-        except plan.PlanError as error:
-            reads = ", and it copies results to the host" * ('"do":"readback"' in answer.text)
-            return self._unplannable(case, f"{error}{reads}", getattr(error, "instead", ""))
-
-    def _unplannable(self, case: Case, why: str, instead: str = "") -> CaseResult:
-        """For a launcher that asks for too much, or for what makes no sense."""
-        why = hostile.one_line(hostile.clean(why))
-        if self._watched and why.endswith("copies results to the host"):
-            verdict = Verdict(Status.policy_violation, f"{why}.", "computed")
-            return CaseResult(case, verdict, None, "", "worker", instead_of("library"))
-        what = f"{why}." if instead else f"its launcher asks for what can't be planned: {why}."
-        verdict = Verdict(Status.launch_error, what)
-        return CaseResult(case, verdict, observed_by="worker", hint=instead)
-
-    def failure_as_result(
-        self, planned: Plan | Reply | CaseResult, case: Case
-    ) -> Plan | CaseResult:
-        """What `plan_of` gave, a Reply as what it means for the case."""
-        if not isinstance(planned, Reply):
-            return planned
-        result = self._answered(case, planned)
-        return result or CaseResult(case, Verdict(Status.crashed, "it gave no plan."))
-
     # --- one run ---------------------------------------------------------------------------------
 
     def _start(self, count: int) -> CaseResult | None:
@@ -237,28 +168,6 @@ class PlannedNativeRunner(NativeRunner):
             return CaseResult(None, Verdict(Status.not_measured, what))
         if self._load_failure is None:
             self._worker = self._process(self.program.executor, self._arena.buffers)
-        return self._load_failure
-
-    def _spawn_host(self, path: Path) -> Worker:
-        return self._process(path, self._readable)
-
-    def _start_planner(self, arguments: Sequence[Argument]) -> CaseResult | None:
-        if self._load_failure is not None:
-            return self._load_failure
-        readable = self._arena.buffers[: INPUTS + 1] if _only_host_inputs(arguments) else []
-        if self._planner is not None and readable == self._readable:
-            return None
-        self._drop_planner()
-        self._planner_is_fresh = True
-        self._readable = readable
-        try:
-            planner = self._spawn_host(self.program.path)
-        except SandboxError:
-            if self._serves_nobody():
-                raise
-            return self._ended_too_early()
-        self._load_failure = self._loaded(planner, len(arguments))
-        self._planner = planner if self._load_failure is None else None
         return self._load_failure
 
     def _ask(self, case: Case, arguments: Sequence[Argument]) -> Reply | Death | CaseResult:
@@ -337,21 +246,12 @@ class PlannedNativeRunner(NativeRunner):
         if seen.atomic_pc:
             line = self.program.line_of(seen.atomic_pc) or 0
             self._atomics = [orders.Seen(line=line, programs=seen.atomic_blocks)]
-        on_host = {i for i, each in enumerate(arguments) if _is_on_host(each)}
+        on_host = {i for i, each in enumerate(arguments) if is_on_host(each)}
         whole = native_plan.combined(
             self._planned_report, seen, native_plan.copies(made, 0, on_host)
         )
         code = Code.found if whole.findings else Code.ok
         return Reply(answer.sequence, code, report.to_json(whole))
-
-    def _drop_arena(self) -> None:
-        self._drop_planner()  # which may read the old one
-        super()._drop_arena()
-
-    def _drop_planner(self) -> None:
-        if self._planner is not None:
-            self._planner.close()
-            self._planner = None
 
 
 def _ways(made: Plan, inout: bool) -> Iterator[tuple[Status, str, Mapping[str, Any]]]:
@@ -380,26 +280,4 @@ def _is_dense_and_floating(argument: Argument) -> bool:
     is_dense = all(
         n == 1 or s == d for n, s, d in zip(argument.shape, argument.strides, dense, strict=True)
     )
-    return is_dense and not _is_on_host(argument) and "float" in DType(argument.dtype).name
-
-
-def _is_on_host(argument: Argument) -> bool:
-    return argument.kind is Kind.tensor and argument.space is Space.host
-
-
-def _only_host_inputs(arguments: Sequence[Argument]) -> bool:
-    """Whether there are tensors among the inputs, all of them in host memory: a planner may read
-    these, and meets no data of the device's in their buffer."""
-    inputs = [each for each in arguments if each.kind is Kind.tensor and each.buffer == INPUTS]
-    return bool(inputs) and all(map(_is_on_host, inputs))
-
-
-def _bytes_of(argument: Argument) -> int | None:
-    """The bytes of a tensor from its first element to its last; None for a scalar."""
-    if argument.kind is not Kind.tensor:
-        return None
-    if 0 in argument.shape:
-        return 0
-    spans = zip(argument.shape, argument.strides, strict=True)
-    itemsize = plan.ITEM_BYTES.get(DType(argument.dtype).name, 1)
-    return (sum((n - 1) * s for n, s in spans) + 1) * itemsize
+    return is_dense and not is_on_host(argument) and "float" in DType(argument.dtype).name

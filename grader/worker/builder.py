@@ -1,8 +1,9 @@
 """Compiles a CUDA submission inside the sandbox, when asked to (`Operation.build`).
 
 The compiler reads the student's text, so it runs where their code runs. What it makes goes to a
-descriptor of the grader's: the executable (for the emulator the planner), then, at once behind it,
-the emulator's executor, then the site table as JSON. The answer's text is JSON too:
+descriptor of the grader's: the executable (the planner, but for the backend "gpu"), then, at once
+behind it, the emulator's executor or the GPU's cubin, then the site table as JSON. The answer's
+text is JSON too:
 
     {"ok": whether there is an executable, "executable_bytes": ..., "executor_bytes": ...,
      "sites_bytes": ...,
@@ -31,7 +32,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from . import gpu_build, nvcc
+from . import gpu_build, gpu_plan_build, nvcc
 from .protocol import MAX_TEXT, REQUEST_BYTES, Code, Operation, ProtocolError, Reply, Request
 
 EMULATOR_FOLDER = Path(__file__).resolve().parent.parent / "emulator"
@@ -43,12 +44,13 @@ _MAX_MESSAGE = 1000  # characters of a problem's text in an answer
 class Wanted:
     """What the grader asks for: the JSON object `build` of the spawn message."""
 
-    backend: str  # "emulator" or "gpu"
+    backend: str  # "emulator", "gpu" or "gpu_plan"
     entries: tuple[dict[str, Any], ...]  # {"name": ..., "arguments": ["pointer:float32", ...]}
     check_with_nvcc: bool = False  # emulator only: does nvcc agree with g++?
     cache: str | None = None  # where what is built once lies; None: where this user keeps it
     toolchain: tuple[str, str, str] | None = None  # as it was prepared: compiler, version, folder
     guarded: bool = True  # emulator only: False for tests of what else holds an attack
+    gpu_planner: str | None = None  # gpu_plan only: the folder of our part of it
 
 
 @dataclass
@@ -88,6 +90,8 @@ def build(source: Path, wanted: Wanted, folder: Path) -> Made:
     """
     if wanted.backend == "gpu":
         return _made_for_gpu(source, wanted, folder)
+    if wanted.backend == "gpu_plan":
+        return _planned_for_gpu(source, wanted, folder)
     if wanted.check_with_nvcc:
         return _build_with_both(source, wanted, folder)
     return _build_for_emulator(source, wanted, folder)
@@ -255,3 +259,11 @@ def _made_for_gpu(source: Path, wanted: Wanted, folder: Path) -> Made:
     tools = _toolchain(wanted)
     program, problems, present = gpu_build.build(source, wanted.entries, tools, folder)
     return Made(program, problems, entries=present)
+
+
+def _planned_for_gpu(source: Path, wanted: Wanted, folder: Path) -> Made:
+    from warpgrade_emulator import nvcc_runtime
+
+    runtime = nvcc_runtime.Runtime(Path(wanted.gpu_planner or ""))
+    made = gpu_plan_build.build(source, wanted.entries, _toolchain(wanted), runtime, folder)
+    return Made(made.planner, made.problems, made.sites, made.entries, made.cubin)

@@ -38,18 +38,18 @@ def build(source: Path, wanted: Sequence[dict[str, Any]], tools: Any, folder: Pa
     # Without its mode: no chmod here.
     checked, made = Path(shutil.copyfile(source, own / source.name)), folder / "submission.o"
     text = source.read_text("utf-8", "replace")
-    _provide_headers(folder / "include")
+    provide_headers(folder / "include")
     declared = [entry for entry in entries if re.search(rf"\b{entry.name}\s*\(", text)]
-    refused = _compile_checked(compiler, checked, declared, made, folder / "include")
+    refused = compile_checked(compiler, checked, declared, made, folder / "include")
     if refused:
         return None, [each.as_problem("compile") for each in refused], []
     faults = _faults(made, entries, tools.symbols["reserved"])
-    problems = [_told_fault(fault, text) for fault in faults]
+    problems = [told_fault(fault, text) for fault in faults]
     faulty = {fault.entry for fault in faults}
     present = [entry for entry in entries if entry.name not in faulty]
     if "" in faulty or not present:
         return None, problems, []
-    table = _compile_table(glue.entry_table(present), tools.compiler, folder)
+    table = compile_table(glue.entry_table(present), tools.compiler, folder)
     host = nvcc.host_objects(compiler, tools.folder.parent, folder)
     program = folder / "program"
     if refused := nvcc.link(compiler, [*host, made, table], program, checked):
@@ -67,8 +67,13 @@ def _faults(made: Path, entries: Sequence[Any], reserved: Sequence[str]) -> list
     return objects.check(elf, entries, provided, reserved)
 
 
-def _compile_checked(
-    compiler: str, source: Path, entries: Sequence[Any], made: Path, include: Path
+def compile_checked(
+    compiler: str,
+    source: Path,
+    entries: Sequence[Any],
+    made: Path,
+    include: Path,
+    more: Sequence[str] = (),
 ) -> tuple[nvcc.Refusal, ...]:
     """Compile with a check of the entries' signatures behind the student's text.
 
@@ -78,7 +83,7 @@ def _compile_checked(
     from warpgrade_emulator import glue
 
     data = source.read_bytes()
-    options = ("-I", str(include))
+    options = ("-I", str(include), *more)
     source.write_bytes(data + _signature_check(glue, entries).encode())
     refused = nvcc.compile_object(compiler, source, made, options=options)
     own = [each for each in refused if glue.CHECK_FILE not in each.message]
@@ -106,25 +111,37 @@ def _signature_check(glue: Any, entries: Sequence[Any]) -> str:
     return f'\n#line 1 "{glue.CHECK_FILE}"\n' + "\n".join(lines) + "\n"
 
 
-def _provide_headers(include: Path) -> None:
+def provide_headers(include: Path) -> None:
     """Ours only: beside them lie the emulator's, named as CUDA's are."""
     (include / "warpgrade").mkdir(parents=True)
-    for header in (_INCLUDE / "signature.h", Path(__file__).parent / "native" / "entries.h"):
+    native = Path(__file__).parent / "native"
+    ours = (_INCLUDE / "signature.h", native / "entries.h", native / "cubin_kernels.h")
+    for header in ours:
         shutil.copyfile(header, include / "warpgrade" / header.name)
 
 
-def _compile_table(text: str, compiler: str, folder: Path) -> Path:
+def compile_table(text: str, compiler: str, folder: Path) -> Path:
+    """Our own C++ beside the student's object. Raises RuntimeError where it doesn't compile."""
     source, made = folder / "table.cpp", folder / "table.o"
     source.write_text(text)
-    line = [compiler, "-std=c++17", "-O1", "-I", str(folder / "include"), "-c", str(source)]
+    line = [
+        compiler,
+        "-std=c++17",
+        "-O1",
+        "-fPIE",
+        "-I",
+        str(folder / "include"),
+        "-c",
+        str(source),
+    ]
     done = subprocess.run([*line, "-o", str(made)], capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise RuntimeError(f"the table of entries does not compile: {done.stderr[-500:]}")
     return made
 
 
-def _told_fault(fault: Any, text: str) -> dict[str, Any]:
-    """A fault of an object, with the line where its name first stands."""
+def told_fault(fault: Any, text: str) -> dict[str, Any]:
+    """As the builder tells it: a fault of an object, with the line where its name first stands."""
     line = None
     if fault.name:
         named = re.compile(rf"\b{re.escape(fault.name)}\b")

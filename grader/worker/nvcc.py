@@ -26,7 +26,8 @@ from typing import Any
 
 DEFAULT_ARCHITECTURE = "sm_90"  # the course's GPU
 # Without fortified functions: an object then asks for the same names that the emulator's does.
-FLAGS = ("-std=c++17", "-O3", "-lineinfo", "-Xcompiler", "-U_FORTIFY_SOURCE")
+FLAGS = ("-std=c++17", "-lineinfo", "-Xcompiler", "-U_FORTIFY_SOURCE")
+OPTIMISED = "-O3"  # of the host's code: that of the device is, in any case
 MAX_REFUSALS = 10
 MAX_DETAIL = 2000
 _NATIVE = Path(__file__).parent / "native"
@@ -36,6 +37,7 @@ _HOST_SOURCES = (
     *("backend_gpu", "gpu_buffers", "gpu_calls"),
 )
 
+_NO_SUCH_FILE = "No such file or directory"
 _FRONT_END = re.compile(
     r"(?P<file>[^()\n]+)\((?P<line>\d+)\): (?:\w+ )?error(?: #[\w-]+)?: (?P<what>.*)"
 )
@@ -76,6 +78,9 @@ def check(nvcc: str, source: Path, folder: Path) -> tuple[Refusal, ...]:
     Raises OSError when nvcc can't be started, NvccError when it fails for other reasons.
     """
     refused = compile_object(nvcc, source, folder / "checked.o", DEFAULT_ARCHITECTURE)
+    if any(_NO_SUCH_FILE in each.message for each in refused):
+        # Of a library that this toolkit lacks, perhaps: the emulator has headers of its own.
+        raise NvccError(refused[0].message)
     return tuple(each for each in refused if each.line is not None)
 
 
@@ -86,8 +91,12 @@ def compile_object(
     target: str | None = None,
     options: Sequence[str] = (),
 ) -> tuple[Refusal, ...]:
-    """Compile one file to an object; empty when it was made. Raises as `check` does."""
-    line = [nvcc, *FLAGS, *options, f"-arch={target or architecture()}"]
+    """Compile one file to an object; empty when it was made. Raises as `check` does.
+
+    `options` are nvcc's, in addition; a level of optimisation among them is the one that counts.
+    """
+    level = () if any(each.startswith("-O") for each in options) else (OPTIMISED,)
+    line = [nvcc, *FLAGS, *level, *options, f"-arch={target or architecture()}"]
     return _refusals(_run([*line, "-c", source.name, "-o", str(made)], source.parent), source)
 
 
@@ -133,7 +142,7 @@ def host_objects(nvcc: str, cache: Path, folder: Path) -> list[Path]:
 
 
 def _content_key(nvcc: str) -> str:
-    told = hashlib.sha256(" ".join((nvcc, *FLAGS)).encode())
+    told = hashlib.sha256(" ".join((nvcc, *FLAGS, OPTIMISED)).encode())
     told.update(_run([nvcc, "--version"], _NATIVE).stdout.encode())
     for source in sorted(_NATIVE.iterdir()):
         told.update(source.read_bytes() if source.is_file() else b"")

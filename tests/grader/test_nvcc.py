@@ -139,3 +139,11 @@ def test_gpu_host_is_made_once_and_kept(tmp_path: Path) -> None:
     assert nvcc.host_objects("nvcc", cache, spare) == made
     assert [each.stat().st_mtime_ns for each in made] == times
     assert not list(spare.iterdir())
+
+
+@needs_nvcc
+def test_a_header_that_is_not_there_is_no_verdict(tmp_path: Path) -> None:
+    source = tmp_path / "file.cu"
+    source.write_text("#include <of_no_library.h>\n")
+    with pytest.raises(nvcc.NvccError, match="of_no_library"):
+        nvcc.check("nvcc", source, tmp_path)

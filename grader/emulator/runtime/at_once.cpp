@@ -92,6 +92,8 @@ void recorded(unsigned, unsigned, Address) {}
 void waited(unsigned, unsigned, Address) {}
 void synchronised(Address) {}
 void read_managed(Address, size_t, Address) {}
+Address place_of(Address instruction) { return instruction; }
+bool open_managed(Address, bool, Address) { return false; }
 void asked_for_time() {}
 void printed(const char*, size_t) {}
 

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "../include/warpgrade/device_api.h"
+#include "device_properties.h"
 #include "device_work.h"
 #include "errors.h"
 #include "observe.h"
@@ -100,33 +101,9 @@ constexpr Attribute attributes[] = {
 
 cudaDeviceProp device_properties() {
     cudaDeviceProp p{};
-    std::strcpy(p.name, "NVIDIA H100 80GB HBM3 (emulated)");
-    p.totalGlobalMem = device::memory_bytes;
-    p.sharedMemPerBlock = device::shared_per_block;
-    p.sharedMemPerBlockOptin = device::shared_per_block_optin;
-    p.sharedMemPerMultiprocessor = device::shared_per_multiprocessor;
-    p.reservedSharedMemPerBlock = device::shared_reserved_per_block;
-    p.regsPerBlock = p.regsPerMultiprocessor = 65536;
-    p.warpSize = warp_lanes;
-    p.memPitch = 0x7fffffff;
-    p.maxThreadsPerBlock = p.maxThreadsDim[0] = p.maxThreadsDim[1] = 1024;
-    p.maxThreadsDim[2] = 64;
-    p.maxGridSize[0] = 0x7fffffff;
-    p.maxGridSize[1] = p.maxGridSize[2] = 65535;
+    fill_properties(p, "NVIDIA H100 80GB HBM3 (emulated)");
     p.clockRate = 1980000;
     p.memoryClockRate = 2619000;
-    p.memoryBusWidth = 5120;
-    p.totalConstMem = 64 * 1024;
-    p.major = 9;
-    p.textureAlignment = 512;
-    p.texturePitchAlignment = 32;
-    p.multiProcessorCount = device::multiprocessors;
-    p.concurrentKernels = p.ECCEnabled = p.unifiedAddressing = 1;
-    p.managedMemory = p.cooperativeLaunch = 1;
-    p.asyncEngineCount = 3;
-    p.l2CacheSize = 50 * 1024 * 1024;
-    p.maxThreadsPerMultiProcessor = device::most_threads_per_multiprocessor;
-    p.maxBlocksPerMultiProcessor = device::most_blocks_per_multiprocessor;
     return p;
 }
 
@@ -245,7 +222,8 @@ cudaError_t cudaGetDevice(int* device) {
 cudaError_t cudaSetDevice(int device) {
     return fail(device == 0 ? cudaSuccess : cudaErrorInvalidDevice);
 }
-cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
+// Weak: of NVIDIA's headers cudaDeviceProp is another (nvcc/structures.cpp).
+__attribute__((weak)) cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
     if (!properties) return fail(cudaErrorInvalidValue);
     if (device != 0) return fail(cudaErrorInvalidDevice);
     *properties = device_properties();

@@ -52,6 +52,8 @@ struct Place {
 
 extern std::vector<Place> allocations, arguments;
 std::vector<Place>& device_variable_places();
+struct Variable;
+void place_variable(const Variable& variable);
 
 // Whether there is memory at all, allocated or not: else a load would end the process.
 bool is_readable_in_launch(std::uint32_t offset, std::size_t size);

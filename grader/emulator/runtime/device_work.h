@@ -20,6 +20,10 @@ struct KernelCall {
     size_t parameter_bytes;
     Address pc;
     bool cooperative = false;
+    // Of kernels that nvcc compiled: the name that they have in the cubin; and what only a GPU does.
+    const char* symbol = nullptr;
+    Index3 cluster{0, 0, 0};  // in blocks; zeros: as the kernel says itself
+    bool early_start = false;  // programmatic stream serialization
 };
 
 // `height` rows of `width` bytes; where there is one row, pitches mean nothing.
@@ -38,6 +42,9 @@ struct RowsFill {
     size_t width, height;
 };
 
+// Whether CUDA takes a launch (launch.cpp); what it refuses is noted with CUDA's error.
+bool may_launch(const KernelCall& call, cudaStream_t stream);
+
 namespace work {
 
 void launch(const KernelCall& call, cudaStream_t stream);
@@ -53,6 +60,10 @@ void waited(unsigned event, unsigned stream, Address pc);
 void synchronised(Address pc);
 // Host code reads managed memory.
 void read_managed(Address a, size_t bytes, Address pc);
+// Host code met managed memory that was closed to it: whether it is open now.
+bool open_managed(Address a, bool store, Address pc);
+// Of an instruction of host code that is no call: the place that a report names it by.
+Address place_of(Address instruction);
 // Host code asks for the time between two events, which is 0.
 void asked_for_time();
 // Host code printed this.

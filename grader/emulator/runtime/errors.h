@@ -2,6 +2,7 @@
 #pragma once
 #include "../include/warpgrade/api_types.h"
 #include "core.h"
+#include "device_limits.h"
 
 namespace warpgrade {
 
@@ -33,19 +34,6 @@ void forget_unsupported();  // entry.cpp
 // A clock that only work moves, for events and clock64: the same in every run.
 uint64_t virtual_nanoseconds();
 void pass_virtual_time(uint64_t nanoseconds);
-
-// Limits of the device that is emulated, an H100 (compute capability 9.0).
-namespace device {
-constexpr unsigned multiprocessors = 132;
-constexpr unsigned most_threads_per_block = 1024, most_block_z = 64, most_grid_yz = 65535;
-constexpr unsigned most_grid_x = 0x7fffffff;
-constexpr size_t most_parameter_bytes = 32764;
-constexpr unsigned most_threads_per_multiprocessor = 2048, most_blocks_per_multiprocessor = 32;
-constexpr size_t shared_per_block = 48 * 1024;         // without cudaFuncSetAttribute
-constexpr size_t shared_per_block_optin = 227 * 1024;  // with it
-constexpr size_t shared_per_multiprocessor = 228 * 1024, shared_reserved_per_block = 1024;
-constexpr size_t memory_bytes = size_t{1} << 30;  // what the emulator has, not what an H100 has
-}  // namespace device
 
 }  // namespace warpgrade
 

@@ -115,11 +115,34 @@ Address stack_pointer(const ucontext_t& context) {
 #endif
 }
 
+#if defined(__x86_64__)
+// Whether an instruction that writes memory is a plain move, and no `add` that reads there first.
+bool is_move(const unsigned char* code) {
+    constexpr unsigned char prefixes[] = {0x66, 0xf2, 0xf3};
+    while (std::memchr(prefixes, *code, sizeof prefixes) || (*code & 0xf0) == 0x40) ++code;
+    constexpr unsigned char moves[] = {0x88, 0x89, 0xc6, 0xc7, 0xa4, 0xa5, 0xaa, 0xab};
+    constexpr unsigned char of_vectors[] = {0x11, 0x13, 0x17, 0x29, 0x2b, 0x7f, 0xc3, 0xd6, 0xe7};
+    if (*code == 0x0f) return std::memchr(of_vectors, code[1], sizeof of_vectors);
+    return std::memchr(moves, *code, sizeof moves);
+}
+#endif
+
+// Whether an instruction of host code stores where it faulted, and reads nothing there.
+bool is_store(const ucontext_t& context) {
+#if defined(__x86_64__)
+    constexpr greg_t wrote = 2;  // of the processor's error code
+    return (context.uc_mcontext.gregs[REG_ERR] & wrote) &&
+           is_move(reinterpret_cast<const unsigned char*>(program_counter(context)));
+#else
+    return false;
+#endif
+}
+
 // Where the student's code called the library function that faulted: the first word on the stack
 // that lies in the executable. 0 if there is none near.
 Address caller_of(const ucontext_t& context) {
     Address pc = program_counter(context);
-    if (in_image(pc)) return pc;
+    if (in_image(pc)) return work::place_of(pc);
     constexpr int words = 256;
     auto* word = reinterpret_cast<const Address*>(stack_pointer(context));
     for (int i = 0; i < words && on_stack(reinterpret_cast<Address>(word + i), sizeof *word); ++i) {
@@ -130,8 +153,10 @@ Address caller_of(const ucontext_t& context) {
 
 void on_device_fault(Address a, const ucontext_t& context) {
     Description place = describe_global(global_offset(a), 1);
+    const bool by_library = !in_image(program_counter(context));
+    const char* who = by_library ? "a library function of the host touches " : "";
     report_finding(FindingKind::device_pointer_on_host, caller_of(context), nullptr, 0, nullptr,
-                   "a library function of the host touches %s", place.text);
+                   "%s%s", who, place.text);
     abandon_from_host();
 }
 
@@ -143,7 +168,9 @@ void on_fault(int signal_number, siginfo_t* info, void* context) {
     }
     if (current_thread && attention) settle(NextEvent::other);
     if (!current_thread && entry_running() && in_arena(a)) {
-        on_device_fault(a, *static_cast<const ucontext_t*>(context));
+        const ucontext_t& there = *static_cast<const ucontext_t*>(context);
+        if (work::open_managed(a, is_store(there), caller_of(there))) return;
+        on_device_fault(a, there);
     }
     signal(signal_number, SIG_DFL);  // it happens again, and ends the process
 }

@@ -5,12 +5,21 @@
 #include "../include/warpgrade/device_api.h"
 #include "device_work.h"
 #include "errors.h"
+#include "kernel_facts.h"
 #include "observe.h"
 #include "symbols.h"
 
 namespace warpgrade {
 
+// Nothing: the emulator's kernels are functions of the program itself.
+__attribute__((weak)) const KernelFacts* facts_of(const void*) { return nullptr; }
+
 namespace {
+
+size_t fixed_shared(const void* function) {
+    const KernelFacts* facts = facts_of(function);
+    return facts ? facts->static_shared : static_shared_bytes(function);
+}
 
 struct FunctionLimit {
     const void* function;
@@ -62,7 +71,7 @@ bool refuse_shape(const char* kernel, Index3 grid, Index3 block, Address pc) {
 }
 
 bool refuse_shared(const void* function, const char* kernel, size_t dynamic_shared, Address pc) {
-    size_t fixed = function ? static_shared_bytes(function) : 0;
+    size_t fixed = function ? fixed_shared(function) : 0;
     size_t limit = function ? dynamic_shared_limit(function) : largest_limit();
     size_t whole = std::min(whole_limit(function, fixed), fixed + limit);
     if (dynamic_shared <= limit && fixed + dynamic_shared <= whole) return false;
@@ -78,15 +87,37 @@ bool refuse_shared(const void* function, const char* kernel, size_t dynamic_shar
     return true;
 }
 
-// How many blocks of a kernel a multiprocessor holds; registers aren't known here.
+size_t round_up(size_t n, size_t unit) { return (n + unit - 1) / unit * unit; }
+
+// How many blocks of a kernel a multiprocessor holds, as far as it is known what a kernel uses.
 size_t blocks_at_once(const void* function, size_t threads, size_t dynamic_shared) {
-    size_t shared = dynamic_shared + static_shared_bytes(function) +
-                    device::shared_reserved_per_block;
+    size_t shared = dynamic_shared + fixed_shared(function) + device::shared_reserved_per_block;
     size_t warps = (threads + warp_lanes - 1) / warp_lanes;
     size_t by_threads = device::most_threads_per_multiprocessor / (warps * warp_lanes);
+    size_t by_registers = by_threads;
+    if (const KernelFacts* facts = facts_of(function)) {
+        shared = round_up(shared, device::shared_unit);
+        by_registers = warps_by_registers(*facts) / warps;
+    }
     size_t by_shared = device::shared_per_multiprocessor / shared;
     size_t most = device::most_blocks_per_multiprocessor;
-    return std::min({by_threads, by_shared, most});
+    return std::min({by_threads, by_registers, by_shared, most});
+}
+
+bool refuse_threads(const void* function, const char* kernel, Index3 block, Address pc) {
+    const KernelFacts* facts = facts_of(function);
+    const size_t count = size_t{block.x} * block.y * block.z;
+    if (!facts || count <= most_threads(*facts)) return false;
+    if (facts->most_threads && count > facts->most_threads) {
+        refuse_launch(cudaErrorInvalidValue, kernel, pc,
+                      "%zu threads in a block, and __launch_bounds__ promises at most %u", count,
+                      facts->most_threads);
+    } else {
+        refuse_launch(cudaErrorLaunchOutOfResources, kernel, pc,
+                      "%zu threads in a block with %u registers each, and there is room for %zu",
+                      count, facts->registers, most_threads(*facts));
+    }
+    return true;
 }
 
 bool refuse_cooperative(const void* function, const char* kernel, Index3 grid, Index3 block,
@@ -112,6 +143,20 @@ size_t dynamic_shared_limit(const void* function) {
 
 void forget_function_attributes() { function_limits.clear(); }
 
+bool may_launch(const KernelCall& call, cudaStream_t stream) {
+    if (sticky_error()) return false;
+    if (refuse_shape(call.name, call.grid, call.block, call.pc)) return false;
+    if (refuse_threads(call.function, call.name, call.block, call.pc)) return false;
+    if (refuse_shared(call.function, call.name, call.dynamic_shared, call.pc)) return false;
+    if (!is_stream(stream)) {
+        refuse_launch(cudaErrorInvalidResourceHandle, call.name, call.pc,
+                      "the stream doesn't exist or was destroyed");
+        return false;
+    }
+    return !call.cooperative || !refuse_cooperative(call.function, call.name, call.grid, call.block,
+                                                    call.dynamic_shared, call.pc);
+}
+
 }  // namespace warpgrade
 
 using namespace warpgrade;
@@ -128,19 +173,17 @@ void warpgrade_launch(const void* function, warpgrade_thunk thunk, const char* k
     if (parameter_bytes > device::most_parameter_bytes) {
         unsupported_at("more than 32764 bytes of kernel parameters", pc);  // nvcc refuses it
     }
-    if (sticky_error()) return;
-    Index3 blocks{grid.x, grid.y, grid.z}, size{block.x, block.y, block.z};
-    if (refuse_shape(kernel, blocks, size, pc)) return;
-    if (refuse_shared(function, kernel, dynamic_shared, pc)) return;
-    if (!is_stream(stream)) {
-        refuse_launch(cudaErrorInvalidResourceHandle, kernel, pc,
-                      "the stream doesn't exist or was destroyed");
-        return;
-    }
-    if (cooperative && refuse_cooperative(function, kernel, blocks, size, dynamic_shared, pc)) return;
-    work::launch({function, thunk, kernel, blocks, size, dynamic_shared, parameters,
-                  parameter_bytes, pc, cooperative},
-                 stream);
+    const KernelCall call{function,
+                          thunk,
+                          kernel,
+                          {grid.x, grid.y, grid.z},
+                          {block.x, block.y, block.z},
+                          dynamic_shared,
+                          parameters,
+                          parameter_bytes,
+                          pc,
+                          cooperative};
+    if (may_launch(call, stream)) work::launch(call, stream);
 }
 
 cudaError_t warpgrade_function_attribute(const void* function, cudaFuncAttribute attribute,
@@ -148,7 +191,7 @@ cudaError_t warpgrade_function_attribute(const void* function, cudaFuncAttribute
     if (sticky_error()) return fail(cudaSuccess);
     if (attribute == cudaFuncAttributePreferredSharedMemoryCarveout) return cudaSuccess;  // a hint
     if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize || value < 0 ||
-        static_cast<size_t>(value) + static_shared_bytes(function) >
+        static_cast<size_t>(value) + fixed_shared(function) >
             device::shared_per_block_optin) {
         return fail(cudaErrorInvalidValue);
     }
@@ -165,7 +208,7 @@ cudaError_t warpgrade_function_attribute(const void* function, cudaFuncAttribute
 cudaError_t warpgrade_function_attributes(cudaFuncAttributes* attributes, const void* function) {
     if (!attributes) return fail(cudaErrorInvalidValue);
     *attributes = {};
-    attributes->sharedSizeBytes = static_shared_bytes(function);
+    attributes->sharedSizeBytes = fixed_shared(function);
     attributes->maxThreadsPerBlock = device::most_threads_per_block;
     attributes->ptxVersion = attributes->binaryVersion = 90;
     attributes->maxDynamicSharedSizeBytes = static_cast<int>(dynamic_shared_limit(function));

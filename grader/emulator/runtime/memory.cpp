@@ -56,17 +56,6 @@ void set_shadow(std::uint32_t offset, std::size_t bytes, std::uint8_t bits) {
     std::memset(shadow + offset, bits, bytes);
 }
 
-void place_variables() {
-    for (const Variable& each : device_variables()) {
-        Place place{image_offset(each.low), each.bytes, -1, false, "", 0};
-        plain_name(place.name, each.symbol);
-        std::uint8_t access = each.constant ? shadow_bit::constant : shadow_bit::writable;
-        set_shadow(place.offset, place.bytes,
-                   shadow_bit::addressable | shadow_bit::initialised | access);
-        device_variable_places().push_back(place);
-    }
-}
-
 // The place of a freed allocation that is large enough: used only when nothing else is left.
 Place* freed_place(std::size_t bytes) {
     for (Place& each : allocations) {
@@ -109,6 +98,15 @@ void forget_arguments() {
 
 }  // namespace
 
+void place_variable(const Variable& variable) {
+    Place place{image_offset(variable.low), variable.bytes, -1, false, "", 0};
+    plain_name(place.name, variable.symbol);
+    std::uint8_t access = variable.constant ? shadow_bit::constant : shadow_bit::writable;
+    set_shadow(place.offset, place.bytes,
+               shadow_bit::addressable | shadow_bit::initialised | access);
+    device_variable_places().push_back(place);
+}
+
 void initialise_observation() {
     static bool done;
     if (done) return;
@@ -120,7 +118,7 @@ void initialise_observation() {
     shadow = static_cast<std::uint8_t*>(
         reserve(nullptr, arena_bytes + image_bytes, PROT_READ | PROT_WRITE, 0));
     initialise_races(arena_bytes + image_bytes);
-    place_variables();
+    for (const Variable& each : device_variables()) place_variable(each);
     initialise_shared_memory();
     initialise_host_guard();
 }

@@ -6,6 +6,7 @@
 #include "device_work.h"
 #include "errors.h"
 #include "host_guard.h"
+#include "memory_api.h"
 #include "observe.h"
 
 namespace warpgrade {
@@ -145,29 +146,25 @@ cudaError_t copy_linear(void* to, const void* from, size_t bytes, cudaMemcpyKind
 
 }  // namespace
 
-}  // namespace warpgrade
+namespace api {
 
-using namespace warpgrade;
-
-extern "C" {
-
-cudaError_t warpgrade_malloc(void** p, size_t bytes) {
-    refuse_in_device_code(WARPGRADE_CALLER);
+cudaError_t malloc_device(void** p, size_t bytes, Address pc) {
+    refuse_in_device_code(pc);
     if (sticky_error()) return fail(cudaSuccess);
     if (!p) return fail(cudaErrorInvalidValue);
     *p = nullptr;
     if (!bytes) return cudaSuccess;
-    return allocate(p, bytes, WARPGRADE_CALLER);
+    return allocate(p, bytes, pc);
 }
 
-cudaError_t warpgrade_malloc_managed(void** p, size_t bytes) {
-    refuse_in_device_code(WARPGRADE_CALLER);
+cudaError_t malloc_managed(void** p, size_t bytes, Address pc) {
+    refuse_in_device_code(pc);
     if (sticky_error()) return fail(cudaSuccess);
     if (!p || !bytes) return fail(cudaErrorInvalidValue);
-    return allocate(p, bytes, WARPGRADE_CALLER, true);
+    return allocate(p, bytes, pc, true);
 }
 
-cudaError_t warpgrade_malloc_pitch(void** p, size_t* pitch, size_t width, size_t height) {
+cudaError_t malloc_pitch(void** p, size_t* pitch, size_t width, size_t height, Address pc) {
     if (sticky_error()) return fail(cudaSuccess);
     if (!p || !pitch) return fail(cudaErrorInvalidValue);
     constexpr size_t alignment = 512;
@@ -176,7 +173,42 @@ cudaError_t warpgrade_malloc_pitch(void** p, size_t* pitch, size_t width, size_t
     if (!width || !height) return cudaSuccess;
     size_t bytes;
     if (__builtin_mul_overflow(*pitch, height, &bytes)) return fail(cudaErrorMemoryAllocation);
-    return allocate(p, bytes, WARPGRADE_CALLER);
+    return allocate(p, bytes, pc);
+}
+
+cudaError_t copy_symbol(const SymbolCopy& copy, Address pc) {
+    const char* call = copy.to_symbol ? "cudaMemcpyToSymbol" : "cudaMemcpyFromSymbol";
+    if (copy.offset > copy.symbol_bytes || copy.bytes > copy.symbol_bytes - copy.offset) {
+        report_finding(copy.to_symbol ? FindingKind::copy_writes_outside
+                                      : FindingKind::copy_reads_outside,
+                       pc, nullptr, 0, nullptr,
+                       "%s of %zu bytes at offset %zu of a variable of %zu bytes", call, copy.bytes,
+                       copy.offset, copy.symbol_bytes);
+        return fail(cudaErrorInvalidValue);
+    }
+    char* place = static_cast<char*>(copy.symbol) + copy.offset;
+    if (copy.to_symbol) return copy_linear(place, copy.other, copy.bytes, copy.kind, call, pc);
+    return copy_linear(copy.other, place, copy.bytes, copy.kind, call, pc);
+}
+
+}  // namespace api
+
+}  // namespace warpgrade
+
+using namespace warpgrade;
+
+extern "C" {
+
+cudaError_t warpgrade_malloc(void** p, size_t bytes) {
+    return api::malloc_device(p, bytes, WARPGRADE_CALLER);
+}
+
+cudaError_t warpgrade_malloc_managed(void** p, size_t bytes) {
+    return api::malloc_managed(p, bytes, WARPGRADE_CALLER);
+}
+
+cudaError_t warpgrade_malloc_pitch(void** p, size_t* pitch, size_t width, size_t height) {
+    return api::malloc_pitch(p, pitch, width, height, WARPGRADE_CALLER);
 }
 
 cudaError_t cudaFree(void* p) {
@@ -256,19 +288,8 @@ cudaError_t cudaMemset2DAsync(void* p, size_t pitch, int value, size_t width, si
 // A __device__ or __constant__ variable; `other` is the memory at the other end.
 cudaError_t warpgrade_copy_symbol(void* symbol, size_t symbol_bytes, void* other, size_t bytes,
                                   size_t offset, cudaMemcpyKind kind, int to_symbol) {
-    Address pc = WARPGRADE_CALLER;
-    const char* call = to_symbol ? "cudaMemcpyToSymbol" : "cudaMemcpyFromSymbol";
-    if (offset > symbol_bytes || bytes > symbol_bytes - offset) {
-        report_finding(to_symbol ? FindingKind::copy_writes_outside
-                                 : FindingKind::copy_reads_outside,
-                       pc, nullptr, 0, nullptr,
-                       "%s of %zu bytes at offset %zu of a variable of %zu bytes", call, bytes,
-                       offset, symbol_bytes);
-        return fail(cudaErrorInvalidValue);
-    }
-    char* place = static_cast<char*>(symbol) + offset;
-    if (to_symbol) return copy_linear(place, other, bytes, kind, call, pc);
-    return copy_linear(other, place, bytes, kind, call, pc);
+    return api::copy_symbol({symbol, symbol_bytes, other, bytes, offset, kind, to_symbol != 0},
+                            WARPGRADE_CALLER);
 }
 
 }  // extern "C"

@@ -13,6 +13,7 @@
 #include <cstring>
 #include <string>
 
+#include "device_memory.h"
 #include "observe.h"
 
 namespace warpgrade {
@@ -129,6 +130,10 @@ bool lower(const Variable& a, const Variable& b) { return a.low < b.low; }
 const std::vector<Variable>& shared_variables() { return table().shared; }
 const std::vector<Variable>& shared_guards() { return table().guards; }
 const std::vector<Variable>& device_variables() { return table().device; }
+void add_device_variable(const Variable& variable) {
+    table().device.push_back(variable);
+    if (shadow) place_variable(variable);
+}
 
 bool device_variables_are_known() { return sections_are_told_apart; }
 

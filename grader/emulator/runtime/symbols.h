@@ -22,6 +22,8 @@ const std::vector<Variable>& shared_variables();
 // ran.
 const std::vector<Variable>& shared_guards();
 const std::vector<Variable>& device_variables();
+// One more, that the symbol table doesn't tell: of a program that nvcc made the host code of.
+void add_device_variable(const Variable& variable);
 
 // The symbol of the function at this address, or ""; the address of the function of this symbol, or
 // null.

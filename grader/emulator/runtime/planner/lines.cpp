@@ -1,5 +1,7 @@
 // The table of lines that the build has put behind the executable's own bytes (grader/emulator/
-// build.py): pairs of a return address, relative to the load base, and its line; then a footer.
+// linking.py): pairs of a return address, relative to the load base, and its line; then, of programs
+// that nvcc made the host code of, where the instructions of each line begin, marked as such; then a
+// footer.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -20,6 +22,7 @@ struct Footer {
     char mark[8];
     std::uint64_t rows;
 };
+constexpr std::uint64_t instructions = std::uint64_t{1} << 40;  // sites.py adds it
 constexpr char mark[8] = {'W', 'G', 'L', 'I', 'N', 'E', 'S', '1'};
 
 struct Table {
@@ -48,10 +51,24 @@ Table read_table() {
     return table;
 }
 
+const Table& lines() {
+    static const Table table = read_table();
+    return table;
+}
+
 }  // namespace
 
+Address row_of(Address instruction) {
+    const std::uint64_t wanted = instruction - image().base + instructions;
+    const Row* next = std::upper_bound(
+        lines().first, lines().last, wanted,
+        [](std::uint64_t value, const Row& row) { return value < row.pc; });
+    if (next == lines().first || next[-1].pc < instructions) return instruction;
+    return image().base + next[-1].pc;
+}
+
 unsigned line_of(Address pc) {
-    static const Table table = read_table();
+    const Table& table = lines();
     const std::uint64_t wanted = pc - image().base;
     const Row* found = std::lower_bound(
         table.first, table.last, wanted,

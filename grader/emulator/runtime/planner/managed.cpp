@@ -14,6 +14,12 @@ struct Managed {
     std::size_t bytes;
     char* known;  // what the device has of it, as far as host code wrote it
     bool in_use;  // by the device
+    bool closed = false;  // to host code
+
+    void close_to_host(bool closing) {
+        closed = closing;
+        mprotect(low, bytes, closing ? PROT_NONE : PROT_READ | PROT_WRITE);
+    }
 };
 std::vector<Managed> all;
 
@@ -29,7 +35,21 @@ Managed* holding(const void* p) {
     return nullptr;
 }
 
+// Opens memory for as long as we change it.
+struct Opened {
+    Managed& of;
+    const bool was_closed = of.closed;
+    explicit Opened(Managed& which) : of(which) {
+        if (was_closed) of.close_to_host(false);
+    }
+    ~Opened() {
+        if (was_closed) of.close_to_host(true);
+    }
+};
+
 }  // namespace
+
+bool faults_tell_reads = false;
 
 void forget_managed() {
     std::for_each(all.begin(), all.end(), release);
@@ -51,6 +71,7 @@ void remove_managed(const void* low) {
 
 void take_changes(const std::function<void(char*, std::size_t)>& take) {
     for (const Managed& each : all) {
+        if (each.closed) continue;  // nobody has written there
         std::size_t start = 0, end = 0;  // of the run that is being found
         for (std::size_t at = 0; at < each.bytes; at += unit) {
             const std::size_t width = std::min(unit, each.bytes - at);
@@ -65,21 +86,33 @@ void take_changes(const std::function<void(char*, std::size_t)>& take) {
 }
 
 void put_managed(char* to, const char* from, std::size_t bytes) {
-    const Managed* each = holding(to);
+    Managed* each = holding(to);
     if (!each) return;
+    const Opened opened(*each);
     std::memmove(to, from, bytes);
     std::memcpy(each->known + (to - each->low), to, bytes);
 }
 
 void fill_managed(char* to, int value, std::size_t bytes) {
-    const Managed* each = holding(to);
+    Managed* each = holding(to);
     if (!each) return;
+    const Opened opened(*each);
     std::memset(to, value, bytes);
     std::memset(each->known + (to - each->low), value, bytes);
 }
 
 void device_works() {
-    for (Managed& each : all) each.in_use = true;
+    for (Managed& each : all) {
+        each.in_use = true;
+        if (faults_tell_reads) each.close_to_host(true);
+    }
+}
+
+bool open_managed_again(Address a) {
+    Managed* each = holding(reinterpret_cast<const void*>(a));
+    if (!each || !each->closed) return false;
+    each->close_to_host(false);
+    return true;
 }
 
 bool may_be_written(Address a) {

@@ -21,6 +21,10 @@ void fill_managed(char* to, int value, std::size_t bytes);
 
 // The device works from here on with whatever is there.
 void device_works();
+// Where no hook tells of host code's reads, memory that the device works with is closed to it: the
+// fault tells of the first one. False where this wasn't why.
+bool open_managed_again(Address a);
+extern bool faults_tell_reads;
 // Whether kernels may have written here: then reading it leads to what the host doesn't have.
 bool may_be_written(Address a);
 

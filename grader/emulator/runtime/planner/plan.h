@@ -24,5 +24,8 @@ std::string text();
 
 // The line of the submission's file that a return address belongs to; 0: unknown (lines.cpp).
 unsigned line_of(Address pc);
+// The beginning of an instruction's row in the table, as an address that line_of knows; the
+// instruction's own where there is none.
+Address row_of(Address instruction);
 
 }  // namespace warpgrade::plan

@@ -127,10 +127,11 @@ std::string host_pointers(const char* data, std::size_t bytes) {
     for (std::size_t at = 0; at + 8 <= bytes; at += 8) {
         Address word;
         std::memcpy(&word, data + at, sizeof word);
-        if (word < page_bytes || current.buffers.at(word) != Buffers::none || !describe_host(word)) continue;
+        if (word < page_bytes || current.buffers.at(word) != Buffers::none) continue;
+        if (!describe_host(word)) continue;
         found += (found.empty() ? "" : " ") + number(at);
     }
-    return found.empty() ? "" : ",\"host_pointers\":" + quoted(found);
+    return found.empty() ? "" : "\"host_pointers\":" + quoted(found);
 }
 
 // An argument in host memory is memory that executors have: copies of it need no data here.
@@ -143,7 +144,17 @@ bool is_host_argument(const void* p) {
 
 // ---- Kernels ------------------------------------------------------------------------------------
 
+// Of a kernel that is known by its name in the cubin.
+std::size_t number_of_symbol(const KernelCall& call) {
+    for (std::size_t i = 0; i < current.kernels.size(); ++i) {
+        if (current.kernels[i].name == call.symbol) return i;
+    }
+    current.kernels.push_back({call.symbol, "", "", plan::line_of(call.pc)});
+    return current.kernels.size() - 1;
+}
+
 std::size_t number_of_kernel(const KernelCall& call) {
+    if (call.symbol) return number_of_symbol(call);
     const char* function = call.function ? symbol_of(call.function) : "";
     const char* thunk = symbol_of(reinterpret_cast<const void*>(call.thunk));
     std::size_t namesakes = 0;
@@ -160,6 +171,18 @@ std::size_t number_of_kernel(const KernelCall& call) {
 
 std::string index(const Index3& each) {
     return "[" + number(each.x) + "," + number(each.y) + "," + number(each.z) + "]";
+}
+
+// What else an executor of the launch is to know.
+std::string attributes(const KernelCall& call, const KernelName& name) {
+    std::string found = host_pointers(call.parameters, call.parameter_bytes);
+    if (call.early_start) {
+        found += std::string(found.empty() ? "" : ",") +
+                 "\"programmatic_stream_serialization\":true";
+    }
+    if (call.symbol) return "{" + found + "}";
+    return "{\"function\":" + quoted(name.function) + ",\"thunk\":" + quoted(name.thunk) +
+           (found.empty() ? "" : ",") + found + "}";
 }
 
 void upload_rows(const RowsCopy& copy, Address pc) {
@@ -228,16 +251,15 @@ void launch(const KernelCall& call, cudaStream_t stream) {
     order_after_default(number_of(stream), call.pc);
     const std::size_t kernel = number_of_kernel(call);
     const std::string pointers = relocations(call.parameters, call.parameter_bytes);
-    const KernelName& name = current.kernels[kernel];
+    const KernelName name = current.kernels[kernel];
     add_step("launch",
              "\"specialisation\":" + number(kernel) + ",\"grid\":" + index(call.grid) +
                  ",\"block\":" + index(call.block) + ",\"shared\":" + number(call.dynamic_shared) +
                  ",\"parameters\":\"" + base64(call.parameters, call.parameter_bytes) + "\"," +
                  pointers + ",\"stream\":" + number(number_of(stream)) +
                  (call.cooperative ? ",\"cooperative\":true" : "") +
-                 ",\"attributes\":{\"function\":" + quoted(name.function) +
-                 ",\"thunk\":" + quoted(name.thunk) +
-                 host_pointers(call.parameters, call.parameter_bytes) + "}",
+                 (call.cluster.x ? ",\"cluster\":" + index(call.cluster) : "") +
+                 ",\"attributes\":" + attributes(call, name),
              call.pc);
 }
 
@@ -325,6 +347,14 @@ void read_managed(Address a, size_t bytes, Address pc) {
     add_step("readback", "\"bytes\":" + number(bytes), pc);
     tell(current.told_of_data, what_host_code_reads);
 }
+
+bool open_managed(Address a, bool store, Address pc) {
+    if (!plan::open_managed_again(a)) return false;
+    if (!store) read_managed(a, 1, pc);
+    return true;
+}
+
+Address place_of(Address instruction) { return plan::row_of(instruction); }
 
 void asked_for_time() {
     tell(current.told_of_time,

@@ -1,0 +1,26 @@
+// The calls that allocate memory, for those who know their caller (internal to the execution half).
+#pragma once
+#include <cstddef>
+
+#include "../include/warpgrade/api_types.h"
+#include "core.h"
+
+namespace warpgrade::api {
+
+cudaError_t malloc_device(void** p, std::size_t bytes, Address pc);
+cudaError_t malloc_managed(void** p, std::size_t bytes, Address pc);
+cudaError_t malloc_pitch(void** p, std::size_t* pitch, std::size_t width, std::size_t height,
+                         Address pc);
+
+// Between a __device__ or __constant__ variable and other memory.
+struct SymbolCopy {
+    void* symbol;
+    std::size_t symbol_bytes;
+    void* other;
+    std::size_t bytes, offset;
+    cudaMemcpyKind kind;
+    bool to_symbol;
+};
+cudaError_t copy_symbol(const SymbolCopy& copy, Address pc);
+
+}  // namespace warpgrade::api

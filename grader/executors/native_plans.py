@@ -1,0 +1,161 @@
+"""The plans of one CUDA C++ variant's cases: its host code's, in a process that has no data.
+
+    runner = NativePlans(sandbox, task, path, program)
+    runner.plan_of(case, arguments)    a Plan, or why there is none
+
+The program is one of the backends "emulator" and "gpu_plan" (native.build). Whichever it is for,
+the planner needs no GPU: the sandbox is one where CUDA C++ runs without.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from grader import hostile, plan
+from grader.arena import INPUTS
+from grader.cases import Case
+from grader.compare import Verdict
+from grader.emulator import report
+from grader.executors.planners import relies_on_others
+from grader.native_runner import NativeRunner
+from grader.plan import Plan
+from grader.policy.cuda.findings import instead_of
+from grader.runner import CaseResult
+from grader.status import Status
+from grader.supervision import Death, SandboxError, Worker
+from grader.worker.protocol import Argument, Code, DType, Kind, Operation, Reply, Space
+
+
+class NativePlans(NativeRunner):
+    """Makes plans; whoever runs them too derives from it."""
+
+    _call = Operation.plan
+    _planner: Worker | None = None
+    _planner_is_fresh = True  # whether the last plan was its first
+    _readable: Sequence[tuple[int, int, bool]] = ()  # buffers that a planner may read
+    _planned_report: report.Report | None = None  # of the last plan
+
+    @property
+    def planned_report(self) -> report.Report | None:
+        """What host code did wrong on the way to the last plan; None: nothing."""
+        return self._planned_report
+
+    def close(self) -> None:
+        """End every process and give the arena back."""
+        super().close()
+        self._drop_planner()
+
+    def fresh_worker(self) -> None:
+        """Let the next case meet processes that have run nothing."""
+        super().fresh_worker()
+        self._drop_planner()
+
+    def plan_of(self, case: Case, arguments: Sequence[Argument]) -> Plan | Reply | CaseResult:
+        """The plan of a case, or why there is none; what host code did wrong is noted for later.
+
+        A Reply is one of those that a program which runs at once gives too.
+        """
+        self._planned_report = None
+        self._planner_is_fresh = self._planner is None
+        failure = self._start_planner(arguments)
+        if failure is not None:
+            return failure
+        answer = self._planner.ask_at_length(Operation.plan, arguments)
+        if not self._planner_is_fresh and relies_on_others(answer):
+            self._drop_planner()
+            return self.plan_of(case, arguments)
+        if isinstance(answer, Reply) and answer.code is Code.found:
+            self._planned_report = self._read_report(answer)
+            if self._planned_report is None or self._planned_report.lost:
+                self._drop_planner()
+                return answer
+            answer = self._planner.ask_at_length(Operation.more)
+        if isinstance(answer, Death):
+            self._planner = None
+            return self._from_death(case, answer)
+        if answer.code is Code.raised and hostile.fields(answer).get("type") == "Plan":
+            return self._unplannable(case, hostile.text(hostile.fields(answer), "message"))
+        if answer.code is not Code.ok:
+            return answer
+        try:
+            return plan.read(answer.text, [_bytes_of(each) for each in arguments])
+        except plan.PlanError as error:
+            reads = ", and it copies results to the host" * ('"do":"readback"' in answer.text)
+            return self._unplannable(case, f"{error}{reads}", getattr(error, "instead", ""))
+
+    def _unplannable(self, case: Case, why: str, instead: str = "") -> CaseResult:
+        """For a launcher that asks for too much, or for what makes no sense."""
+        why = hostile.one_line(hostile.clean(why))
+        if self._watched and why.endswith("copies results to the host"):
+            verdict = Verdict(Status.policy_violation, f"{why}.", "computed")
+            return CaseResult(case, verdict, None, "", "worker", instead_of("library"))
+        what = f"{why}." if instead else f"its launcher asks for what can't be planned: {why}."
+        verdict = Verdict(Status.launch_error, what)
+        return CaseResult(case, verdict, observed_by="worker", hint=instead)
+
+    def failure_as_result(
+        self, planned: Plan | Reply | CaseResult, case: Case
+    ) -> Plan | CaseResult:
+        """What `plan_of` gave, a Reply as what it means for the case."""
+        if not isinstance(planned, Reply):
+            return planned
+        result = self._answered(case, planned)
+        return result or CaseResult(case, Verdict(Status.crashed, "it gave no plan."))
+
+    # --- the planner's process
+
+    def _spawn_host(self, path: Path) -> Worker:
+        return self._process(path, self._readable)
+
+    def _start_planner(self, arguments: Sequence[Argument]) -> CaseResult | None:
+        if self._load_failure is not None:
+            return self._load_failure
+        has_inputs = self._arena is not None and _only_host_inputs(arguments)
+        readable = self._arena.buffers[: INPUTS + 1] if has_inputs else []
+        if self._planner is not None and readable == self._readable:
+            return None
+        self._drop_planner()
+        self._planner_is_fresh = True
+        self._readable = readable
+        try:
+            planner = self._spawn_host(self.program.path)
+        except SandboxError:
+            if self._serves_nobody():
+                raise
+            return self._ended_too_early()
+        self._load_failure = self._loaded(planner, len(arguments))
+        self._planner = planner if self._load_failure is None else None
+        return self._load_failure
+
+    def _drop_arena(self) -> None:
+        self._drop_planner()  # which may read the old one
+        super()._drop_arena()
+
+    def _drop_planner(self) -> None:
+        if self._planner is not None:
+            self._planner.close()
+            self._planner = None
+
+
+def is_on_host(argument: Argument) -> bool:
+    """Whether an argument is a tensor in host memory."""
+    return argument.kind is Kind.tensor and argument.space is Space.host
+
+
+def _only_host_inputs(arguments: Sequence[Argument]) -> bool:
+    """Whether there are tensors among the inputs, all of them in host memory: a planner may read
+    these, and meets no data of the device's in their buffer."""
+    inputs = [each for each in arguments if each.kind is Kind.tensor and each.buffer == INPUTS]
+    return bool(inputs) and all(map(is_on_host, inputs))
+
+
+def _bytes_of(argument: Argument) -> int | None:
+    """The bytes of a tensor from its first element to its last; None for a scalar."""
+    if argument.kind is not Kind.tensor:
+        return None
+    if 0 in argument.shape:
+        return 0
+    spans = zip(argument.shape, argument.strides, strict=True)
+    itemsize = plan.ITEM_BYTES.get(DType(argument.dtype).name, 1)
+    return (sum((n - 1) * s for n, s in spans) + 1) * itemsize

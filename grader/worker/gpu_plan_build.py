@@ -1,0 +1,167 @@
+"""A submission's planner and cubin: its host code by nvcc, to be run where there is no GPU.
+
+One run of nvcc makes both: the object, which is linked with a runtime of ours instead of CUDA's
+(../emulator/runtime/nvcc) to a planner, and the cubin that the object has inside of it, a file for
+whoever runs the plans.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from . import gpu_build, nvcc
+
+# Of the host's code. Its calls keep their lines; what is left uninitialised (the gaps of a
+# structure that is a kernel's parameter) is the same in every run.
+_HOST_FLAGS = (
+    *("-g1", "-gdwarf-4", "-fPIE", "-fno-optimize-sibling-calls"),
+    "-fno-builtin-printf",  # one function to redirect
+)
+_LEVEL = "-O1"  # of all inlining that -O3 does addr2line doesn't know
+_ZEROED, _ZEROED_SINCE = "-ftrivial-auto-var-init=zero", 12  # of g++
+_CALLS = re.compile(r"cuda[A-Z]\w*|__cuda\w+")
+_PER_THREAD = re.compile(r"_pt[sd][sz]$")  # the same call, for the other kind of default stream
+_UNUSED = "warpgrade_unused_"  # begins a symbol that only code asks for which never runs
+
+
+@dataclass(frozen=True)
+class Built:
+    """What came of a file: both programs, or neither."""
+
+    planner: Path | None
+    problems: list[dict[str, Any]]
+    entries: list[str]
+    sites: dict[str, Any]
+    cubin: Path | None = None
+
+
+def build(
+    source: Path, wanted: Sequence[dict[str, Any]], tools: Any, runtime: Any, folder: Path
+) -> Built:
+    """Compile a file. `tools` is the emulator's toolchain, `runtime` our part of the planner.
+
+    `wanted` are the entries as builder.Wanted has them. Raises NvccError or OSError where the
+    machine fails, never for what is in the source.
+    """
+    from warpgrade_emulator import assembly, cubins, glue, linking, toolchain
+    from warpgrade_emulator.elf import Elf
+
+    compiler = toolchain.find_nvcc()
+    if compiler is None:
+        raise nvcc.NvccError("nvcc not found")
+    entries = [glue.Entry(each["name"], tuple(each["arguments"])) for each in wanted]
+    try:
+        refused = _compile(compiler, source, entries, folder, _host_flags(tools.version))
+    except nvcc.NvccError as error:  # a limit of the sandbox's, perhaps: no words about a line
+        refused = (nvcc.Refusal(str(error)),)
+    if refused:
+        return Built(None, [each.as_problem("compile") for each in refused], [], {})
+    elf, text = Elf(folder / "student.o"), source.read_text("utf-8", "replace")
+    provided = _provided(elf, runtime.symbols["provided"])
+    unused, problems, present = _check(elf, entries, provided, runtime.symbols, source.name, text)
+    if not present:
+        return Built(None, problems, [], {})
+    cubin = next((folder / "kept").glob("*.cubin"), None)
+    if cubin is None:
+        raise nvcc.NvccError("nvcc left no cubin")
+    kernels = cubins.table(cubins.kernels(cubin))
+    gpu_build.compile_table(glue.entry_table(present) + kernels, tools.compiler, folder)
+    renamed = assembly.redirected(runtime.symbols["provided"], True)
+    _rename(folder, elf, [*renamed], unused)
+    linker = linking.Linker(folder, source.name, tools, lambda *line: _run(line, folder))
+    try:
+        planner = linker.planner("table.o", [_UNUSED + name for name in unused], runtime.object)
+    except linking.LinkError as error:
+        raise nvcc.NvccError(f"the planner can't be linked: {str(error)[-500:]}") from None
+    sites = {str(pc): (site.line, site.function) for pc, site in planner.sites.items()}
+    return Built(planner.path, problems, [each.name for each in present], sites, cubin)
+
+
+def _compile(
+    compiler: str, source: Path, entries: Sequence[Any], folder: Path, host: Sequence[str]
+) -> tuple[nvcc.Refusal, ...]:
+    """Leaves student.o, and the cubin in the folder `kept`."""
+    own, kept = folder / "submission", folder / "kept"
+    own.mkdir()
+    kept.mkdir()
+    # Without its mode: no chmod here.
+    checked = Path(shutil.copyfile(source, own / source.name))
+    text = source.read_text("utf-8", "replace")
+    gpu_build.provide_headers(folder / "include")
+    declared = [entry for entry in entries if re.search(rf"\b{entry.name}\s*\(", text)]
+    options = [_LEVEL, "-Xcompiler", ",".join(host), "--keep", "--keep-dir", str(kept)]
+    made = folder / "student.o"
+    return gpu_build.compile_checked(compiler, checked, declared, made, folder / "include", options)
+
+
+def _host_flags(version: str) -> tuple[str, ...]:
+    major = version.partition(".")[0]
+    is_new = major.isdigit() and int(major) >= _ZEROED_SINCE
+    return (*_HOST_FLAGS, _ZEROED) if is_new else _HOST_FLAGS
+
+
+def _provided(elf: Any, public: Collection[str]) -> set[str]:
+    """What a submission's object may ask our runtime for, by the names that it uses."""
+    calls = {name for name in public if _CALLS.fullmatch(name)}
+    asked = (each.name for each in elf.symbols if not each.is_defined)
+    return calls | {name for name in asked if _PER_THREAD.sub("", name) in calls}
+
+
+def _check(
+    elf: Any,
+    entries: Sequence[Any],
+    provided: Collection[str],
+    symbols: dict[str, list[str]],
+    file: str,
+    text: str,
+) -> tuple[list[str], list[dict[str, Any]], list[Any]]:
+    """Symbols that nothing which runs asks for; problems; and the entries that can be called."""
+    from warpgrade_emulator import objects
+
+    unused = objects.unreachable(elf, entries, provided)
+    faults = objects.check(elf, entries, provided, symbols["reserved"], unused)
+    asked = {each.name for each in elf.symbols if not each.is_defined}
+    unknown = {name for name in asked - set(provided) if _CALLS.fullmatch(name)}
+    problems = []
+    for fault in faults:
+        told = gpu_build.told_fault(fault, text)
+        if fault.name in unknown and not fault.entry:
+            place = f"{file}:{told['line']}" if told["line"] else file
+            what = f"the grader doesn't support {fault.name} ({place})"
+            told |= {"kind": "unsupported", "message": what}
+        problems.append(told)
+    faulty = {fault.entry for fault in faults}
+    present = [] if "" in faulty else [each for each in entries if each.name not in faulty]
+    return unused, problems, present
+
+
+def _rename(folder: Path, elf: Any, ours: Sequence[str], unused: Sequence[str]) -> None:
+    """The object's calls of some functions go to those of other names: to `ours` of the runtime."""
+    asked = {each.name for each in elf.symbols if not each.is_defined} - set(unused)
+    pairs = [(name, f"warpgrade_{name}") for name in ours]
+    pairs += [(name, _PER_THREAD.sub("", name)) for name in asked if _PER_THREAD.search(name)]
+    pairs += [(name, _UNUSED + name) for name in unused]
+    (folder / "renamed").write_text("".join(f"{old} {new}\n" for old, new in pairs))
+    done = _run(["objcopy", "--redefine-syms=renamed", "student.o"], folder)
+    if done.returncode:
+        raise RuntimeError(f"objcopy: {done.stderr[-1000:]}")
+
+
+def _run(line: Sequence[str | Path], folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [str(part) for part in line],
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+        env={**os.environ, "LC_ALL": "C"},
+    )
