@@ -129,7 +129,7 @@ def _memory(variant: Variant) -> list[str]:
         )
     lines = _bullet(variant, [memory.case], told)
     if memory.ballast is not None:
-        left = f"on a GPU, it runs with {_formula(str(memory.ballast.leaves))} bytes of memory free"
+        left = f"it allocates at most {_formula(str(memory.ballast.leaves))} bytes"
         lines += _bullet(variant, [memory.ballast.case], [left])
     return lines
 

@@ -14,6 +14,8 @@ import torch
 from grader import __version__
 from grader.allowed_paths import DeviceName
 
+CAPABILITY = 90  # of the course's GPU, an H100
+
 
 @lru_cache(maxsize=1)
 def gpu_name() -> str | None:
@@ -55,6 +57,15 @@ def gpu_properties() -> GpuProperties | None:
         memory_clock_hz=1e3 * getattr(found, "memory_clock_rate", 0),
         bus_bits=getattr(found, "memory_bus_width", 0),
     )
+
+
+def capability() -> int:
+    """The compute capability that kernels are compiled for, 90 for 9.0: this GPU's.
+
+    The course's GPU's where there is none.
+    """
+    found = gpu_properties()
+    return CAPABILITY if found is None else 10 * found.capability[0] + found.capability[1]
 
 
 def gpu_bytes() -> int:

@@ -4,6 +4,7 @@
     a size beside it    drawn by the grader's seed, of the same divisibility: it has to hold the
                         bounds too, so that nothing is won by knowing the spec's case
     configurations      of a tuned kernel: a GPU's clock may choose any of them that it has room for
+    a large case        by its plan alone: how much the entry allocates
 
 The runs of a language are made by `TritonRuns` and `NativeRuns`; `measure` is the same for both.
 """
@@ -15,17 +16,20 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from grader import memory, triton_memory, triton_report
+from grader import inputs, memory, triton_memory, triton_report
+from grader.arena import described
 from grader.cases import Case, fixed_case
-from grader.evidence import MemoryEvidence
+from grader.evidence import MemoryEvidence, Metric
 from grader.executors import PlannedNativeRunner, PlannedTritonRunner, configurations, needless
 from grader.plan import Plan
 from grader.runner import CaseResult
-from grader.spec import Exercise, Variant
+from grader.spec import ITEMSIZE, Exercise, Variant
 from grader.spec_blocks import GROWTH
 from grader.status import Status
 from grader.task import Task
+from grader.worker.protocol import Argument
 
+MEBIBYTE = 1 << 20
 MOST_CONFIGURATIONS = 32  # that are measured
 _KEPT = 4  # further runs that evidence keeps, but the one at other sizes
 _CLASS = 64  # how a size divides by powers of two matters up to here
@@ -54,6 +58,10 @@ class Runs(ABC):
     def is_right_without(self, case: Case, places: Collection[int]) -> bool:
         """Whether the last plan's result is right if some of its launches are left out."""
 
+    @abstractmethod
+    def plan_of(self, case: Case) -> Plan | CaseResult:
+        """The plan of a case of any size, or why there is none; nothing is run."""
+
     def standing(self) -> Collection[int]:
         """The last plan's configurations that a GPU may choose, by number, as far as is known."""
         return ()
@@ -76,6 +84,10 @@ class TritonRuns(Runs):
     def plan(self) -> Plan | None:
         """The plan of the last run."""
         return self._runner.plan
+
+    def plan_of(self, case: Case) -> Plan | CaseResult:
+        """The plan of a case of any size, or why there is none; nothing is run."""
+        return self._runner.planned(case, _arguments(self.task, case))
 
     def evidence(
         self, case: Case, without: Collection[int] = (), configuration: int | None = None
@@ -148,6 +160,10 @@ class NativeRuns(Runs):
         """The plan of the last run."""
         return self._runner.plan
 
+    def plan_of(self, case: Case) -> Plan | CaseResult:
+        """The plan of a case of any size, or why there is none; nothing is run."""
+        return self._runner.planned(case, _arguments(self.task, case))
+
     def evidence(
         self, case: Case, without: Collection[int] = (), configuration: int | None = None
     ) -> MemoryEvidence:
@@ -183,7 +199,33 @@ def measure(runs: Runs, seed: int) -> MemoryEvidence:
         sizes = " ".join(f"{name}={value}" for name, value in beside.sizes)
         other = replace(_contributing(runs, beside)[0], run=f"{BESIDE} ({sizes})")
         further.insert(0, other)
-    return _joined(first, further, runs.task.variant, note)
+    return _with_most_memory(runs, _joined(first, further, runs.task.variant, note), seed)
+
+
+def _with_most_memory(runs: Runs, seen: MemoryEvidence, seed: int) -> MemoryEvidence:
+    """Whether the entry allocates no more than the spec leaves it for a large case.
+
+    Nothing runs for that: the plan says what is allocated.
+    """
+    block = runs.task.variant.memory.ballast
+    if block is None or seen.status is not Status.passed:
+        return seen
+    case = fixed_case(runs.task.exercise, runs.task.variant, block.case, seed)
+    sizes = {**dict(case.sizes), "itemsize": ITEMSIZE[case.dtype]}
+    leaves = int(block.leaves.evaluate(sizes))
+    planned = runs.plan_of(case)
+    if isinstance(planned, CaseResult):
+        return _failed(planned, case)
+    allocated = sum(each.bytes for each in planned.buffers if each.kind in ("device", "managed"))
+    metric = Metric("ballast", allocated, f"bytes that the entry allocates for {case}")
+    if allocated <= leaves:
+        return replace(seen, metrics=(*seen.metrics, metric))
+    what = (
+        f"the entry allocates {allocated / MEBIBYTE:.0f} MiB on the GPU for {case}, where "
+        f"{leaves / MEBIBYTE:.0f} MiB would be free. Is there a buffer that grows with the product "
+        "of the sizes?"
+    )
+    return replace(seen, status=Status.target_missed, reason=what, metrics=(*seen.metrics, metric))
 
 
 def case_beside(task: Task, case: Case) -> Case | None:
@@ -254,6 +296,12 @@ def _of_configurations(count: int, measured: int, passed_over: int) -> str:
     left_out = f", {passed_over} don't compile for the GPU" if passed_over else ""
     told = f"Of {count} configurations {measured} were measured{left_out}; the worst counts."
     return told if count else ""
+
+
+def _arguments(task: Task, case: Case) -> list[Argument]:
+    """What an entry is given for a case, as a planner is told."""
+    blank = inputs.blank(task.exercise, task.variant, case)
+    return blank.arguments(described(blank.slots))
 
 
 def _grown(case: Case, names: Collection[str]) -> Case:

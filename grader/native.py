@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -19,14 +18,14 @@ from typing import Annotated, Any, Literal
 
 import pydantic
 
+from grader import machine
 from grader.emulator import nvcc_runtime, toolchain
 from grader.sandbox import Sandbox
 from grader.spec import Exercise, Scalar, Tensor, Variant
 from grader.supervision import Cause, Death, Limits, Worker
-from grader.worker import nvcc
 from grader.worker.protocol import Code, Operation
 
-Backend = Literal["emulator", "gpu", "gpu_plan"]
+Backend = Literal["emulator", "gpu"]
 
 MAX_PROGRAM_BYTES = 64 << 20
 MAX_SITES_BYTES = 8 << 20
@@ -85,7 +84,7 @@ class Program:
     """What came of a file. `path` is None where there is nothing to run.
 
     For the emulator `path` is the planner, and `executor` is there too; `sites` are of both. For
-    "gpu_plan" `path` is a planner, too, and `executor` the cubin of its kernels.
+    "gpu" `path` is a planner, too, and `executor` the cubin of its kernels.
     """
 
     path: Path | None
@@ -173,9 +172,10 @@ def begin(
         "backend": backend,
         "entries": [{"name": entry, "arguments": list(kinds)} for entry, kinds in entries],
         "check_with_nvcc": check_with_nvcc and backend == "emulator",
-        "toolchain": prepare(backend),
+        "toolchain": prepare(),
         "guarded": guarded,
-        "gpu_planner": prepare_planner() if backend == "gpu_plan" else None,
+        "gpu_planner": prepare_planner() if backend == "gpu" else None,
+        "architecture": f"sm_{machine.capability()}",
     }
     output = os.memfd_create("program", os.MFD_CLOEXEC)
     try:
@@ -230,7 +230,7 @@ class Building:
             _held(self.sandbox, f"{stem}{kind}", data, runs) if answer.ok else None
             for kind, data, runs in (
                 ("", program, True),
-                ("-executor", executor, self.backend != "gpu_plan"),
+                ("-executor", executor, self.backend == "emulator"),
             )
         ]
         return Program(
@@ -257,8 +257,6 @@ def why_not(backend: Backend) -> str:
     """Why CUDA C++ can't be compiled on this machine, with what to do; "" where it can."""
     if backend != "emulator" and toolchain.find_nvcc() is None:
         return "nvcc isn't installed: it comes with NVIDIA's CUDA toolkit"
-    if backend == "gpu":
-        return ""
     try:
         toolchain.find_compiler()
     except toolchain.ToolchainMissing as error:
@@ -266,8 +264,8 @@ def why_not(backend: Backend) -> str:
     return ""
 
 
-@lru_cache(maxsize=2)
-def prepare(backend: Backend) -> tuple[str, str, str]:
+@lru_cache(maxsize=1)
+def prepare() -> tuple[str, str, str]:
     """Compile what is ours, once for all submissions: some seconds the first time.
 
     Returns the compiler, its version and the folder that holds what it made. It is done here,
@@ -275,17 +273,14 @@ def prepare(backend: Backend) -> tuple[str, str, str]:
     """
     try:
         ready = toolchain.prepare()
-        if backend == "gpu":
-            with tempfile.TemporaryDirectory(prefix="warpgrade-") as folder:
-                nvcc.host_objects(toolchain.find_nvcc(), toolchain.cache_root(), Path(folder))
-    except (toolchain.ToolchainMissing, toolchain.ToolchainError, nvcc.NvccError) as error:
+    except (toolchain.ToolchainMissing, toolchain.ToolchainError) as error:
         raise BuildError(str(error)) from None
     return ready.compiler, ready.version, str(ready.folder)
 
 
 @lru_cache(maxsize=1)
 def prepare_planner() -> str:
-    """As `prepare`, for our part of the planners of "gpu_plan": the folder that it lies in."""
+    """As `prepare`, for our part of the planners of "gpu": the folder that it lies in."""
     try:
         ready = toolchain.prepare()
         return str(nvcc_runtime.prepare(ready, toolchain.find_nvcc() or "nvcc").folder)

@@ -55,8 +55,6 @@ _HINT_OF_PROBLEM = {
 class NativeRunner(Runner):
     """Runs the cases of one CUDA C++ variant. A context manager; the sandbox stays open after."""
 
-    _call = Operation.run  # what has host code called
-
     def __init__(
         self,
         sandbox: Sandbox,
@@ -69,21 +67,12 @@ class NativeRunner(Runner):
         on the host is a breach."""
         super().__init__(sandbox, task, path, watched)
         lifted = task.rules.lifted
-        self._watched = watched and program.backend != "gpu" and "library" not in lifted
+        self._watched = watched and "library" not in lifted
         self.program = program
         self._source = path.read_bytes().decode("utf-8", "replace").splitlines()
         self._load_failure = self._from_program()
 
     # --- what differs from a Python file ---------------------------------------------------------
-
-    def _start(self, count: int) -> CaseResult | None:
-        """As for a Python file, but code of the submission's runs before the worker is ready."""
-        try:
-            return super()._start(count)
-        except SandboxError:
-            if self._serves_nobody():
-                raise
-        return self._ended_too_early()
 
     def _ended_too_early(self) -> CaseResult:
         """For a program that can't be started, though one that does nothing can."""
@@ -104,17 +93,14 @@ class NativeRunner(Runner):
             return True
         try:
             empty = [_empty_argument(kind) for kind in kinds]
-            answers = (worker.ask(each, empty) for each in (Operation.load, self._call))
+            answers = (worker.ask(each, empty) for each in (Operation.load, Operation.plan))
             return any(isinstance(a, Death) or a.code is not Code.ok for a in answers)
         finally:
             worker.close()
 
-    def _spawn(self) -> Worker:
-        return self._spawn_host(self.program.path)
-
     def _spawn_host(self, path: Path) -> Worker:
         """A process of a program that has host code."""
-        return self._process(path, self._arena.buffers)
+        raise NotImplementedError
 
     def _process(self, path: Path, buffers: Sequence[tuple[int, int, bool]]) -> Worker:
         return self._sandbox.worker(
@@ -231,7 +217,7 @@ class NativeRunner(Runner):
         pc = fields.get("pc")
         line = self.program.line_of(pc) if isinstance(pc, int) else None
         what = f"the emulator doesn't support {message}; {UNSUPPORTED}"
-        if self.program.backend == "gpu_plan":
+        if self.program.backend == "gpu":
             what = f"the grader doesn't support {message}."
         return CaseResult(case, Verdict(Status.not_measured, what), line, "", "worker")
 

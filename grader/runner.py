@@ -18,7 +18,7 @@ import torch
 
 from grader import gpu_turns, hostile, oracle
 from grader import inputs as inputs_of_case
-from grader.arena import Arena, Placed, Slot, required_bytes
+from grader.arena import Arena, Placed, required_bytes
 from grader.cases import Case
 from grader.compare import RAISED, Verdict, judge
 from grader.gpu_memory import GpuMemory
@@ -271,7 +271,7 @@ class Runner:
 
     def _ask(self, case: Case, arguments: Sequence[Argument]) -> Reply | Death | CaseResult:
         """Have a case run by the worker at hand; a CaseResult where it can't even be asked."""
-        return self._worker.ask(Operation.run, arguments)
+        raise NotImplementedError
 
     def _modified(
         self, case: Case, placed: Sequence[Placed], inputs_writable: bool
@@ -330,13 +330,7 @@ class Runner:
         return None
 
     def _spawn(self) -> Worker:
-        return self._sandbox.worker(
-            self.path,
-            self.variant.entry,
-            self._arena.buffers,
-            self._limits,
-            on_gpu=self._arena.on_gpu,
-        )
+        raise NotImplementedError
 
     def _make_room(self, made: Inputs, inputs_writable: bool) -> bool:
         """Have an arena that holds the case, on the GPU where its kernels run, if that can be.
@@ -426,21 +420,8 @@ class Runner:
         return CaseResult(case, verdict, hostile.line(fields), detail, "worker", hint)
 
     def _serves_nobody(self) -> bool:
-        """Whether even a worker that has loaded no submission refuses what this one refused."""
-        self._drop_worker()
-        given, buffers = [inputs_of_case.blank_argument()], []
-        if shares := self.shares_gpu_memory:  # then it must be able to reach that
-            given = [item.argument for item in self._arena.place(_ONE_OF_EACH)]
-            buffers = self._arena.buffers
-        worker = self._sandbox.worker(YARDSTICKS, "nothing", buffers, self._limits, on_gpu=shares)
-        try:
-            for operation in (Operation.load, Operation.run):
-                answer = worker.ask(operation, given)
-                if isinstance(answer, Death) or answer.code is not Code.ok:
-                    return True
-            return False
-        finally:
-            worker.close()
+        """Whether a worker refuses what even one without a submission would be refused."""
+        raise NotImplementedError
 
     def _from_death(self, case: Case | None, death: Death) -> CaseResult:
         log = hostile.clean(death.log)
@@ -537,10 +518,6 @@ _NEVER_RUN = {
     "a generator": "generator, for it has a `yield`: a call of it runs nothing.",
     "a async_generator": "generator, for it has a `yield`: a call of it runs nothing.",
 }
-_ONE_OF_EACH = (  # buffers, to be reached by a worker of our own
-    Slot("x", "float32", (1,), (1,), values=torch.zeros(1)),
-    Slot("out", "float32", (1,), (1,), role="output"),
-)
 _STATUS_OF_CODE = {
     Code.bad_request: Status.grader_error,
     Code.import_failed: Status.import_error,

@@ -33,12 +33,6 @@ from grader.spec import Exercise, Variant
 from grader.supervision import SandboxError
 from grader.task import Task
 
-_DEVICE_OF: dict[Backend, DeviceName] = {
-    "emulator": "emulator",
-    "gpu": "cuda",
-    "gpu_plan": "emulator",  # planners need no GPU
-}
-
 
 class Runners:
     """What the variants of one submission run in."""
@@ -78,7 +72,7 @@ class Runners:
         self._guarded = guarded
         self._kept = KeptBuilds(cache_root() / "kernels.sqlite") if keeps_builds else None
         self._made: dict[str, DeviceKernel | NoCubin] = {}  # cubins, by what they follow from
-        self._native: dict[Backend, Sandbox] = {}
+        self._native: dict[DeviceName, Sandbox] = {}
         self._programs: dict[tuple[str, Backend], Program] = {}
         self._building: dict[tuple[str, Backend], native.Building] = {}
         self._opened: dict[tuple[str, str, str], Runner] = {}
@@ -87,7 +81,7 @@ class Runners:
     def begin(self) -> None:
         """Have on its way what the first case on a GPU needs; nothing where there is no GPU."""
         if self._has_gpu:
-            self.sandbox_of("gpu")
+            self.sandbox_of("cuda")
             gpu_program.begin()
 
     def close(self) -> None:
@@ -155,39 +149,35 @@ class Runners:
 
     def triton(self, task: Task) -> Runner:
         """The runner of a Triton variant where it is asked last. Raises SandboxError."""
-        plans = self.planned(task)
-        if not self._has_gpu:
-            return plans
-        return self._open(
-            (*_key(task), "triton"),
-            lambda: GpuRunner(self.sandbox_of("gpu"), task, plans.path, plans, self._watched(task)),
-        )
+        return self._on_gpu(task) if self._has_gpu else self.planned(task)
 
     def plans_of(self, task: Task) -> Plans:
         """Where the plans and compiled kernels of a variant come from. Raises as `of` does."""
-        return self.planned(task)
+        if task.variant.language == "triton":
+            return self.planned(task)
+        return self._native_runner(NativePlans, task, "gpu")
 
-    def native(self, task: Task, backend: Backend) -> NativeRunner:
+    def native(self, task: Task, backend: Backend) -> Runner:
         """A runner of a CUDA C++ variant. Raises as `of` does."""
-        if backend == "emulator":
-            return self.planned_native(task)
-        return self._native_runner(NativeRunner, task, backend)
+        return self.planned_native(task) if backend == "emulator" else self._on_gpu(task)
 
     def planned_native(self, task: Task) -> PlannedNativeRunner:
         """The runner of a CUDA C++ variant by plan, in the emulator. Raises as `of` does."""
         return self._native_runner(PlannedNativeRunner, task, "emulator")
 
-    def plans_for_gpu(self, task: Task) -> NativePlans:
-        """The plans of a CUDA C++ variant for a GPU, with its cubin. Raises as `of` does."""
-        return self._native_runner(NativePlans, task, "gpu_plan")
+    def _on_gpu(self, task: Task) -> GpuRunner:
+        """The runner of a variant on a GPU."""
+        plans = self.plans_of(task)
+        what = (self.sandbox_of("cuda"), task, plans.path, plans, self._watched(task))
+        return self._open((*_key(task), "gpu"), lambda: GpuRunner(*what))
 
     def _native_runner(
         self, kind: type[NativeRunner], task: Task, backend: Backend
     ) -> NativeRunner:
         program = self._program(task.variant.file, backend)
-        sandbox = self._native[backend]
+        sandbox = self.sandbox_of("emulator")
         return self._open(
-            (*_key(task), backend),
+            (*_key(task), f"{backend} plans" if backend == "gpu" else backend),
             lambda: kind(
                 sandbox,
                 task,
@@ -200,7 +190,7 @@ class Runners:
     def _open(self, key: tuple[str, str, str], make: Callable[[], Runner]):
         if key not in self._opened:
             self._opened[key] = make()
-            name = "/".join(key[:2] if key[2] == "triton" else key)
+            name = "/".join(key)
             self.times[name] = self._opened[key].times
         return self._opened[key]
 
@@ -235,8 +225,10 @@ class Runners:
 
     def _begun(self, file: str, backend: Backend) -> native.Building:
         """The file's way through the compiler, begun."""
-        native.prepare(backend)  # before the sandbox, which is to see it
-        sandbox = self.sandbox_of(backend)
+        native.prepare()  # before the sandbox, which is to see it
+        if backend == "gpu":
+            native.prepare_planner()
+        sandbox = self.sandbox_of("emulator")
         entries = [
             (variant.entry, native.signature(exercise, variant))
             for exercise in self._exercises.values()
@@ -253,13 +245,13 @@ class Runners:
             self._guarded,
         )
 
-    def sandbox_of(self, backend: Backend) -> Sandbox:
-        """Where programs run in the emulator, or on the GPU."""
-        if backend not in self._native:
-            sandbox = Sandbox(_DEVICE_OF[backend], self._level, self._required, native=True)
+    def sandbox_of(self, device: DeviceName) -> Sandbox:
+        """Where programs run: in the "emulator", planners too; or executors on the GPU ("cuda")."""
+        if device not in self._native:
+            sandbox = Sandbox(device, self._level, self._required, native=True)
             sandbox.begin()  # who asks for a worker waits for it
-            self._native[backend] = sandbox
-        return self._native[backend]
+            self._native[device] = sandbox
+        return self._native[device]
 
 
 def _key(task: Task) -> tuple[str, str]:

@@ -16,7 +16,6 @@ from pathlib import Path
 import torch
 
 from grader import (
-    ballast,
     breaches,
     gpu_turns,
     head_start,
@@ -258,16 +257,11 @@ class Session:
         evidence: VariantEvidence,
         on_step: Progress = lambda step: None,
     ) -> VariantEvidence:
-        """The evidence with what takes the whole GPU: the clock's, and what a ballast shows."""
+        """The evidence with what takes the whole GPU: the clock's."""
         if variant.performance is not None:
             on_step(Step(exercise.name, variant.name, "timing"))
             performance = self._performance(exercise, variant, evidence, on_step)
             evidence = replace(evidence, performance=performance)
-        if evidence.memory is not None and self._wants_ballast(variant, evidence.memory):
-            on_step(Step(exercise.name, variant.name, "memory"))
-            with self._turn(exercise, variant, on_step):
-                seen = self._under_ballast(exercise, variant, evidence.memory)
-            evidence = replace(evidence, memory=seen)
         self.runners.close_variant(Task(exercise, variant))
         return evidence
 
@@ -341,26 +335,7 @@ class Session:
 
     def memory(self, exercise: Exercise, variant: Variant) -> MemoryEvidence:
         """How a variant that is right uses memory, on the case its spec names."""
-        seen = self._counted(exercise, variant)
-        if not self._wants_ballast(variant, seen):
-            return seen
-        with self._turn(exercise, variant, lambda step: None):
-            return self._under_ballast(exercise, variant, seen)
-
-    def _wants_ballast(self, variant: Variant, seen: MemoryEvidence) -> bool:
-        if self.device != "cuda" or variant.memory.ballast is None:
-            return False
-        return seen.status in (Status.passed, Status.not_measured)
-
-    def _under_ballast(
-        self, exercise: Exercise, variant: Variant, seen: MemoryEvidence
-    ) -> MemoryEvidence:
-        try:
-            runner = self.runners.triton(Task(exercise, variant))
-            return ballast.look(self.stopwatch.trusted, runner, exercise, variant, self.seed, seen)
-        except Exception:
-            reason = traceback.format_exc(limit=-6)
-            return MemoryEvidence(Status.grader_error, reason, seen.case)
+        return self._counted(exercise, variant)
 
     def _counted(self, exercise: Exercise, variant: Variant) -> MemoryEvidence:
         """What one call's accesses show of a variant's use of memory."""

@@ -398,8 +398,8 @@ class Memory(Block):
     element of an argument is read from global memory. Of CUDA C++ alone: `shared_bank_conflicts`;
     `copies` and `bytes_copied` between host and device; `scratch_stores`, the bytes that kernels
     store to global memory beside the arguments. Of Triton alone: `scratch_bytes`, of
-    tensors that the entry brings beside its arguments; `wave_bytes`; `growth`; `ballast`, which
-    takes a GPU.
+    tensors that the entry brings beside its arguments; `wave_bytes`; `growth`; `ballast`, what the
+    entry may allocate for a large case.
 
     Kernels that load or store more than `most_traffic` times what the arguments hold earn no
     points for useful bytes per sector (memory.MOST_TRAFFIC where it isn't given).

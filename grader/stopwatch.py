@@ -137,4 +137,4 @@ class Stopwatch:
 
 def as_timed(runners: Runners, task: Task) -> Planned:
     """A variant as it is timed. Raises as Runners.of does."""
-    return Planned(runners.sandbox_of("gpu"), task, FromPlans(runners.plans_of(task)))
+    return Planned(runners.sandbox_of("cuda"), task, FromPlans(runners.plans_of(task)))

@@ -221,9 +221,8 @@ def _result(session: Session, wanted: Wanted, on_step: Progress) -> Result:
 
 
 def _wants_the_gpu_alone(variant: Variant, seen: VariantEvidence) -> bool:
-    """Only what is right is timed; a ballast takes all of the GPU's memory."""
-    has_ballast = variant.memory is not None and variant.memory.ballast is not None
-    wants = variant.performance is not None or has_ballast
+    """Only what is right is timed."""
+    wants = variant.performance is not None
     return wants and seen.correctness is Status.passed
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from grader import hostile
+from grader import hostile, machine
 from grader.executors import views
 from grader.executors.gpu_document import DeviceKernel
 from grader.executors.kept import KeptBuilds
@@ -52,7 +52,8 @@ class Cubins:
     ) -> DeviceKernel | NoCubin:
         """The kernel that the backend makes of a text."""
         if key not in self.made:
-            self.made[key] = self._kept_or_asked(f"{key}-cubin", ttir, options, limits)
+            name = f"{key}-cubin-{machine.capability()}"
+            self.made[key] = self._kept_or_asked(name, ttir, options, limits)
         return self.made[key]
 
     def of_ours(self, ttir: str) -> DeviceKernel:
@@ -90,6 +91,7 @@ class Cubins:
         if self._worker is None:
             self._worker = self.spawn(LIMITS)
         kernel = {"ttir": ttir, "options": dict(options), "cubin": True}
+        kernel["capability"] = machine.capability()
         document = json.dumps({"kernels": [kernel]}).encode()
         answer = self._worker.ask_at_length(Operation.assemble, limits=limits, document=document)
         if isinstance(answer, Death):

@@ -211,17 +211,6 @@ class PlannedNativeRunner(NativePlans):
         is_sound = isinstance(answer, Reply) and answer.code is Code.ok
         return (self._violation(case, made) if is_sound else None) or answer
 
-    def _violation(self, case: Case, made: Plan) -> CaseResult | None:
-        """Whether copies that host code asks for do the exercise's work."""
-        if not self._watched:
-            return None
-        if not self.exercise.moves_data:
-            return None
-        for broken in plan.violations(made, plan.Allowed(moves_data=True)):
-            verdict = Verdict(Status.policy_violation, f"{broken.what}.", "computed")
-            return CaseResult(case, verdict, broken.line or None, "", "worker", broken.instead)
-        return None
-
     def _judged(self, case: Case, fields: dict[str, Any], verdict: Verdict) -> CaseResult:
         """The verdict on the outputs; a wrong one may come of results that host code asked for.
 

@@ -46,6 +46,7 @@ _ALLOCATION, _VIEW, _DEVICE, _SYMBOL = range(4)
 _FILL, _COPY, _UPLOAD, _LAUNCH, _RECORD, _WAIT = range(1, 7)
 _NO_STREAM = 0xFFFFFFFF
 _COOPERATIVE, _PROGRAMMATIC = 1, 2
+_PROGRAMMATICALLY = ("pdl", "programmatic_stream_serialization")  # Triton's word, and CUDA's
 _WARP = 32
 _MAP_BYTES = 128  # of a CUtensorMap
 _MAP_ALIGNMENT = 64
@@ -231,7 +232,8 @@ class _Encoder:
 
     def _launch(self, step: Launch) -> bytes:
         made = self._compiled[step.specialisation]
-        overlaps = bool(step.attributes.get("pdl")) and self._may_overlap
+        asked = any(step.attributes.get(each) for each in _PROGRAMMATICALLY)
+        overlaps = asked and self._may_overlap
         self._may_overlap = True
         flags = _COOPERATIVE * step.cooperative | _PROGRAMMATIC * overlaps
         grid = (*step.grid, 1, 1, 1)[:3]

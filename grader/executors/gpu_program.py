@@ -22,7 +22,7 @@ from grader.emulator import toolchain
 
 _NATIVE = Path(toolchain.NATIVE)
 _SOURCES = (
-    *("lockdown", "text", "arguments", "mapping", "stand_by", "host"),
+    *("lockdown", "text", "arguments", "mapping", "host"),
     *("gpu_driver", "gpu_document", "gpu_plan", "backend_gpu_plans"),
 )
 _building = threading.Lock()

@@ -3,13 +3,14 @@
     runner = NativePlans(sandbox, task, path, program)
     runner.plan_of(case, arguments)    a Plan, or why there is none
 
-The program is one of the backends "emulator" and "gpu_plan" (native.build). Whichever it is for,
+The program is one of the backends "emulator" and "gpu" (native.build). Whichever it is for,
 the planner needs no GPU: the sandbox is one where CUDA C++ runs without.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 
 from grader import hostile, plan
@@ -17,9 +18,12 @@ from grader.arena import INPUTS
 from grader.cases import Case
 from grader.compare import Verdict
 from grader.emulator import report
+from grader.executors.execution import launched
+from grader.executors.gpu_document import DeviceKernel
 from grader.executors.planners import relies_on_others
+from grader.executors.views import NotExecutable
 from grader.native_runner import NativeRunner
-from grader.plan import Plan
+from grader.plan import Plan, Step
 from grader.policy.cuda.findings import instead_of
 from grader.runner import CaseResult
 from grader.status import Status
@@ -30,7 +34,6 @@ from grader.worker.protocol import Argument, Code, DType, Kind, Operation, Reply
 class NativePlans(NativeRunner):
     """Makes plans; whoever runs them too derives from it."""
 
-    _call = Operation.plan
     _planner: Worker | None = None
     _planner_is_fresh = True  # whether the last plan was its first
     _readable: Sequence[tuple[int, int, bool]] = ()  # buffers that a planner may read
@@ -93,6 +96,47 @@ class NativePlans(NativeRunner):
         what = f"{why}." if instead else f"its launcher asks for what can't be planned: {why}."
         verdict = Verdict(Status.launch_error, what)
         return CaseResult(case, verdict, observed_by="worker", hint=instead)
+
+    def planned(self, case: Case, arguments: Sequence[Argument]) -> Plan | CaseResult:
+        """The plan of a case that is sound and held to the rules, or why there is none."""
+        made = self.failure_as_result(self.plan_of(case, arguments), case)
+        if isinstance(made, CaseResult):
+            return made
+        told = self._planned_report
+        if told is not None and told.findings:
+            return self._from_report(case, Reply(0, Code.found, report.to_json(told)))
+        return self._violation(case, made) or made
+
+    def compiled_steps(
+        self, case: Case, planned: Plan, call: int = 0, configuration: int | None = None
+    ) -> tuple[Sequence[Step], Mapping[int, DeviceKernel]] | CaseResult:
+        """The steps of a call and the kernels that they launch, all of them in one cubin."""
+        steps = planned.calls[call]
+        cubin = self._cubin
+        names = {n: each.kernel for n, each in enumerate(planned.specialisations)}
+        kernels = {n: DeviceKernel(cubin, names[n]) for n in launched(steps)}
+        return steps, kernels or {-1: DeviceKernel(cubin, "")}
+
+    def compile_view(self, ttir: str) -> DeviceKernel:
+        """Not asked for: CUDA's copies are of rows."""
+        raise NotExecutable("a copy of a strided view")
+
+    def configurations_of(self, planned: Plan) -> list[int]:
+        """Nothing is tuned in CUDA C++."""
+        return []
+
+    @cached_property
+    def _cubin(self) -> bytes:
+        return self.program.executor.read_bytes()
+
+    def _violation(self, case: Case, made: Plan) -> CaseResult | None:
+        """Whether copies that host code asks for do the exercise's work."""
+        if not self._watched or not self.exercise.moves_data:
+            return None
+        for broken in plan.violations(made, plan.Allowed(moves_data=True)):
+            verdict = Verdict(Status.policy_violation, f"{broken.what}.", "computed")
+            return CaseResult(case, verdict, broken.line or None, "", "worker", broken.instead)
+        return None
 
     def failure_as_result(
         self, planned: Plan | Reply | CaseResult, case: Case

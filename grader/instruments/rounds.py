@@ -96,7 +96,7 @@ def stand_by(
             replays = session.stopwatch.planned(exercise, variant).begin(case, opened)
         else:
             reference = partial(session.stopwatch.reference, exercise, variant)
-            executors = session.runners.sandbox_of("gpu")
+            executors = session.runners.sandbox_of("cuda")
             what = (trusted, executors, exercise, variant, [case], reference)
             baselines = opened.enter_context(Baselines(*what))
             replays = baselines.begin(YARDSTICKS[kernel], case, opened)

@@ -32,7 +32,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from . import gpu_build, gpu_plan_build, nvcc
+from . import gpu_build, nvcc
 from .protocol import MAX_TEXT, REQUEST_BYTES, Code, Operation, ProtocolError, Reply, Request
 
 EMULATOR_FOLDER = Path(__file__).resolve().parent.parent / "emulator"
@@ -44,13 +44,14 @@ _MAX_MESSAGE = 1000  # characters of a problem's text in an answer
 class Wanted:
     """What the grader asks for: the JSON object `build` of the spawn message."""
 
-    backend: str  # "emulator", "gpu" or "gpu_plan"
+    backend: str  # "emulator" or "gpu"
     entries: tuple[dict[str, Any], ...]  # {"name": ..., "arguments": ["pointer:float32", ...]}
     check_with_nvcc: bool = False  # emulator only: does nvcc agree with g++?
     cache: str | None = None  # where what is built once lies; None: where this user keeps it
     toolchain: tuple[str, str, str] | None = None  # as it was prepared: compiler, version, folder
+    architecture: str = nvcc.DEFAULT_ARCHITECTURE  # gpu only
     guarded: bool = True  # emulator only: False for tests of what else holds an attack
-    gpu_planner: str | None = None  # gpu_plan only: the folder of our part of it
+    gpu_planner: str | None = None  # gpu only: the folder of our part of it
 
 
 @dataclass
@@ -89,9 +90,7 @@ def build(source: Path, wanted: Wanted, folder: Path) -> Made:
     Raises OSError when no compiler can be started.
     """
     if wanted.backend == "gpu":
-        return _made_for_gpu(source, wanted, folder)
-    if wanted.backend == "gpu_plan":
-        return _planned_for_gpu(source, wanted, folder)
+        return _build_for_gpu(source, wanted, folder)
     if wanted.check_with_nvcc:
         return _build_with_both(source, wanted, folder)
     return _build_for_emulator(source, wanted, folder)
@@ -255,15 +254,10 @@ def reconciled(made: Made, refused: Sequence[nvcc.Refusal]) -> Made:
     return made
 
 
-def _made_for_gpu(source: Path, wanted: Wanted, folder: Path) -> Made:
-    tools = _toolchain(wanted)
-    program, problems, present = gpu_build.build(source, wanted.entries, tools, folder)
-    return Made(program, problems, entries=present)
-
-
-def _planned_for_gpu(source: Path, wanted: Wanted, folder: Path) -> Made:
+def _build_for_gpu(source: Path, wanted: Wanted, folder: Path) -> Made:
     from warpgrade_emulator import nvcc_runtime
 
     runtime = nvcc_runtime.Runtime(Path(wanted.gpu_planner or ""))
-    made = gpu_plan_build.build(source, wanted.entries, _toolchain(wanted), runtime, folder)
+    what = (source, wanted.entries, _toolchain(wanted), runtime, wanted.architecture, folder)
+    made = gpu_build.build(*what)
     return Made(made.planner, made.problems, made.sites, made.entries, made.cubin)

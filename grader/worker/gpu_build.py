@@ -1,151 +1,180 @@
-"""A submission's program for the GPU: nvcc's object, the table of entries and the native host."""
+"""A submission's planner and cubin: its host code by nvcc, to be run where there is no GPU.
+
+One run of nvcc makes both: the object, which is linked with a runtime of ours instead of CUDA's
+(../emulator/runtime/nvcc) to a planner, and the cubin that the object has inside of it, a file for
+whoever runs the plans.
+"""
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from . import nvcc
+from . import gpu_entries, nvcc
 
-_INCLUDE = Path(__file__).resolve().parent.parent / "emulator" / "include" / "warpgrade"
-# The CUDA runtime, which the GPU program is linked with.
-_CUDA_NAMES = ("cuda", "__cuda", "__nv")
+# Of the host's code. Its calls keep their lines; what is left uninitialised (the gaps of a
+# structure that is a kernel's parameter) is the same in every run.
+_HOST_FLAGS = (
+    *("-g1", "-gdwarf-4", "-fPIE", "-fno-optimize-sibling-calls"),
+    "-fno-builtin-printf",  # one function to redirect
+)
+_LEVEL = "-O1"  # of all inlining that -O3 does addr2line doesn't know
+_ZEROED, _ZEROED_SINCE = "-ftrivial-auto-var-init=zero", 12  # of g++
+_CALLS = re.compile(r"cuda[A-Z]\w*|__cuda\w+")
+_PER_THREAD = re.compile(r"_pt[sd][sz]$")  # the same call, for the other kind of default stream
+_UNUSED = "warpgrade_unused_"  # begins a symbol that only code asks for which never runs
 
 
-Built = tuple[Path | None, list[dict[str, Any]], list[str]]  # program, problems, entries
+@dataclass(frozen=True)
+class Built:
+    """What came of a file: both programs, or neither."""
+
+    planner: Path | None
+    problems: list[dict[str, Any]]
+    entries: list[str]
+    sites: dict[str, Any]
+    cubin: Path | None = None
 
 
-def build(source: Path, wanted: Sequence[dict[str, Any]], tools: Any, folder: Path) -> Built:
-    """The student's object by nvcc, the table of entries by g++, the host from the cache.
+def build(
+    source: Path,
+    wanted: Sequence[dict[str, Any]],
+    tools: Any,
+    runtime: Any,
+    target: str,
+    folder: Path,
+) -> Built:
+    """Compile a file for a GPU of the architecture `target`, such as sm_90.
 
-    `tools` is the emulator's toolchain, beside which the cache holds what is made for GPUs.
+    `tools` is the emulator's toolchain, `runtime` our part of the planner.
 
     `wanted` are the entries as builder.Wanted has them. Raises NvccError or OSError where the
     machine fails, never for what is in the source.
     """
-    from warpgrade_emulator import glue, toolchain
+    from warpgrade_emulator import assembly, cubins, glue, linking, toolchain
+    from warpgrade_emulator.elf import Elf
 
     compiler = toolchain.find_nvcc()
     if compiler is None:
         raise nvcc.NvccError("nvcc not found")
     entries = [glue.Entry(each["name"], tuple(each["arguments"])) for each in wanted]
-    own = folder / "submission"
-    own.mkdir()
-    # Without its mode: no chmod here.
-    checked, made = Path(shutil.copyfile(source, own / source.name)), folder / "submission.o"
-    text = source.read_text("utf-8", "replace")
-    provide_headers(folder / "include")
-    declared = [entry for entry in entries if re.search(rf"\b{entry.name}\s*\(", text)]
-    refused = compile_checked(compiler, checked, declared, made, folder / "include")
+    try:
+        refused = _compile(compiler, source, entries, folder, target, _host_flags(tools.version))
+    except nvcc.NvccError as error:  # a limit of the sandbox's, perhaps: no words about a line
+        refused = (nvcc.Refusal(str(error)),)
     if refused:
-        return None, [each.as_problem("compile") for each in refused], []
-    faults = _faults(made, entries, tools.symbols["reserved"])
-    problems = [told_fault(fault, text) for fault in faults]
-    faulty = {fault.entry for fault in faults}
-    present = [entry for entry in entries if entry.name not in faulty]
-    if "" in faulty or not present:
-        return None, problems, []
-    table = compile_table(glue.entry_table(present), tools.compiler, folder)
-    host = nvcc.host_objects(compiler, tools.folder.parent, folder)
-    program = folder / "program"
-    if refused := nvcc.link(compiler, [*host, made, table], program, checked):
-        return None, [*problems, *(each.as_problem("compile") for each in refused)], []
-    return program, problems, [entry.name for entry in present]
+        return Built(None, [each.as_problem("compile") for each in refused], [], {})
+    elf, text = Elf(folder / "student.o"), source.read_text("utf-8", "replace")
+    provided = _provided(elf, runtime.symbols["provided"])
+    unused, problems, present = _check(elf, entries, provided, runtime.symbols, source.name, text)
+    if not present:
+        return Built(None, problems, [], {})
+    cubin = next((folder / "kept").glob("*.cubin"), None)
+    if cubin is None:
+        raise nvcc.NvccError("nvcc left no cubin")
+    kernels = cubins.table(cubins.kernels(cubin))
+    gpu_entries.compile_table(glue.entry_table(present) + kernels, tools.compiler, folder)
+    renamed = assembly.redirected(runtime.symbols["provided"], True)
+    _rename(folder, elf, [*renamed], unused)
+    linker = linking.Linker(folder, source.name, tools, lambda *line: _run(line, folder))
+    try:
+        planner = linker.planner("table.o", [_UNUSED + name for name in unused], runtime.object)
+    except linking.LinkError as error:
+        raise nvcc.NvccError(f"the planner can't be linked: {str(error)[-500:]}") from None
+    sites = {str(pc): (site.line, site.function) for pc, site in planner.sites.items()}
+    return Built(planner.path, problems, [each.name for each in present], sites, cubin)
 
 
-def _faults(made: Path, entries: Sequence[Any], reserved: Sequence[str]) -> list[Any]:
-    """What is wrong with the object, by the emulator's rules and with the CUDA runtime allowed."""
-    from warpgrade_emulator import objects
-    from warpgrade_emulator.elf import Elf
-
-    elf = Elf(made)
-    provided = {each.name for each in elf.symbols if each.name.startswith(_CUDA_NAMES)}
-    return objects.check(elf, entries, provided, reserved)
-
-
-def compile_checked(
+def _compile(
     compiler: str,
     source: Path,
     entries: Sequence[Any],
-    made: Path,
-    include: Path,
-    more: Sequence[str] = (),
+    folder: Path,
+    target: str,
+    host: Sequence[str],
 ) -> tuple[nvcc.Refusal, ...]:
-    """Compile with a check of the entries' signatures behind the student's text.
-
-    Where only the check fails (an entry that isn't there, or is overloaded), without it: the
-    object's symbols then tell.
-    """
-    from warpgrade_emulator import glue
-
-    data = source.read_bytes()
-    options = ("-I", str(include), *more)
-    source.write_bytes(data + _signature_check(glue, entries).encode())
-    refused = nvcc.compile_object(compiler, source, made, options=options)
-    own = [each for each in refused if glue.CHECK_FILE not in each.message]
-    if refused and not own:
-        source.write_bytes(data)
-        return nvcc.compile_object(compiler, source, made, options=options)
-    return tuple(own)
+    """Leaves student.o, and the cubin in the folder `kept`."""
+    own, kept = folder / "submission", folder / "kept"
+    own.mkdir()
+    kept.mkdir()
+    # Without its mode: no chmod here.
+    checked = Path(shutil.copyfile(source, own / source.name))
+    text = source.read_text("utf-8", "replace")
+    gpu_entries.provide_headers(folder / "include")
+    declared = [entry for entry in entries if re.search(rf"\b{entry.name}\s*\(", text)]
+    options = [_LEVEL, "-Xcompiler", ",".join(host), "--keep", "--keep-dir", str(kept)]
+    made = folder / "student.o"
+    include = folder / "include"
+    return gpu_entries.compile_checked(compiler, checked, declared, made, include, target, options)
 
 
-def _signature_check(glue: Any, entries: Sequence[Any]) -> str:
-    """As glue.signature_check, but plainer: nvcc's front end resolves that one otherwise."""
-    types = {kind for entry in entries for kind in entry.types()}
-    headers = {"__half*": "cuda_fp16.h", "__nv_bfloat16*": "cuda_bf16.h"}
-    included = ["warpgrade/signature.h", *(headers[kind] for kind in sorted(types & set(headers)))]
-    lines = [f"#include <{each}>" for each in included]
-    for entry in entries:
-        expected = ", ".join(
-            f"::warpgrade::pointer_to<{kind[:-1]}>" if kind.endswith("*") else kind
-            for kind in entry.types()
-        )
-        symbol = glue.SIGNATURE_SYMBOL + entry.name
-        size = f"::warpgrade::signature<{expected}>::verdict(&::{entry.name})"
-        declared = f"extern const char {symbol}[{size}]; const char {symbol}[{size}] = {{}};"
-        lines.append(f'extern "C" {{ {declared} }}')
-    return f'\n#line 1 "{glue.CHECK_FILE}"\n' + "\n".join(lines) + "\n"
+def _host_flags(version: str) -> tuple[str, ...]:
+    major = version.partition(".")[0]
+    is_new = major.isdigit() and int(major) >= _ZEROED_SINCE
+    return (*_HOST_FLAGS, _ZEROED) if is_new else _HOST_FLAGS
 
 
-def provide_headers(include: Path) -> None:
-    """Ours only: beside them lie the emulator's, named as CUDA's are."""
-    (include / "warpgrade").mkdir(parents=True)
-    native = Path(__file__).parent / "native"
-    ours = (_INCLUDE / "signature.h", native / "entries.h", native / "cubin_kernels.h")
-    for header in ours:
-        shutil.copyfile(header, include / "warpgrade" / header.name)
+def _provided(elf: Any, public: Collection[str]) -> set[str]:
+    """What a submission's object may ask our runtime for, by the names that it uses."""
+    calls = {name for name in public if _CALLS.fullmatch(name)}
+    asked = (each.name for each in elf.symbols if not each.is_defined)
+    return calls | {name for name in asked if _PER_THREAD.sub("", name) in calls}
 
 
-def compile_table(text: str, compiler: str, folder: Path) -> Path:
-    """Our own C++ beside the student's object. Raises RuntimeError where it doesn't compile."""
-    source, made = folder / "table.cpp", folder / "table.o"
-    source.write_text(text)
-    line = [
-        compiler,
-        "-std=c++17",
-        "-O1",
-        "-fPIE",
-        "-I",
-        str(folder / "include"),
-        "-c",
-        str(source),
-    ]
-    done = subprocess.run([*line, "-o", str(made)], capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise RuntimeError(f"the table of entries does not compile: {done.stderr[-500:]}")
-    return made
+def _check(
+    elf: Any,
+    entries: Sequence[Any],
+    provided: Collection[str],
+    symbols: dict[str, list[str]],
+    file: str,
+    text: str,
+) -> tuple[list[str], list[dict[str, Any]], list[Any]]:
+    """Symbols that nothing which runs asks for; problems; and the entries that can be called."""
+    from warpgrade_emulator import objects
+
+    unused = objects.unreachable(elf, entries, provided)
+    faults = objects.check(elf, entries, provided, symbols["reserved"], unused)
+    asked = {each.name for each in elf.symbols if not each.is_defined}
+    unknown = {name for name in asked - set(provided) if _CALLS.fullmatch(name)}
+    problems = []
+    for fault in faults:
+        told = gpu_entries.told_fault(fault, text)
+        if fault.name in unknown and not fault.entry:
+            place = f"{file}:{told['line']}" if told["line"] else file
+            what = f"the grader doesn't support {fault.name} ({place})"
+            told |= {"kind": "unsupported", "message": what}
+        problems.append(told)
+    faulty = {fault.entry for fault in faults}
+    present = [] if "" in faulty else [each for each in entries if each.name not in faulty]
+    return unused, problems, present
 
 
-def told_fault(fault: Any, text: str) -> dict[str, Any]:
-    """As the builder tells it: a fault of an object, with the line where its name first stands."""
-    line = None
-    if fault.name:
-        named = re.compile(rf"\b{re.escape(fault.name)}\b")
-        lines = enumerate(text.splitlines(), 1)
-        line = next((number for number, code in lines if named.search(code)), None)
-    told = {"kind": fault.kind, "message": fault.message, "line": line, "entry": fault.entry}
-    return {**told, "detail": ""}
+def _rename(folder: Path, elf: Any, ours: Sequence[str], unused: Sequence[str]) -> None:
+    """The object's calls of some functions go to those of other names: to `ours` of the runtime."""
+    asked = {each.name for each in elf.symbols if not each.is_defined} - set(unused)
+    pairs = [(name, f"warpgrade_{name}") for name in ours]
+    pairs += [(name, _PER_THREAD.sub("", name)) for name in asked if _PER_THREAD.search(name)]
+    pairs += [(name, _UNUSED + name) for name in unused]
+    (folder / "renamed").write_text("".join(f"{old} {new}\n" for old, new in pairs))
+    done = _run(["objcopy", "--redefine-syms=renamed", "student.o"], folder)
+    if done.returncode:
+        raise RuntimeError(f"objcopy: {done.stderr[-1000:]}")
+
+
+def _run(line: Sequence[str | Path], folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [str(part) for part in line],
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+        env={**os.environ, "LC_ALL": "C"},
+    )

@@ -1,9 +1,7 @@
-"""NVIDIA's compiler: a submission's .cu to an object, and to a program with the GPU host.
+"""NVIDIA's compiler: a submission's .cu to an object and a cubin.
 
     check(...)             does nvcc accept the file?
     compile_object(...)    the same, and keep the object
-    host_objects(...)      the native host with the GPU backend; made once and kept
-    link(...)              all of it to a program
 
 What it refuses comes back as `Refusal`s in the student's own file and lines. Messages of its parts
 look different, and each is read here: the front end's (`a.cu(3): error: ...`), the preprocessor's
@@ -13,12 +11,10 @@ and assembler's (`a.cu:3: Error: ...`), ptxas's and the linker's, which know no 
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import os
 import re
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,12 +26,6 @@ FLAGS = ("-std=c++17", "-lineinfo", "-Xcompiler", "-U_FORTIFY_SOURCE")
 OPTIMISED = "-O3"  # of the host's code: that of the device is, in any case
 MAX_REFUSALS = 10
 MAX_DETAIL = 2000
-_NATIVE = Path(__file__).parent / "native"
-_WRAPPED_CALLS = _NATIVE / "gpu_wrapped_calls.txt"
-_HOST_SOURCES = (
-    *("lockdown", "text", "arguments", "mapping", "stand_by", "host"),
-    *("backend_gpu", "gpu_buffers", "gpu_calls"),
-)
 
 _NO_SUCH_FILE = "No such file or directory"
 _FRONT_END = re.compile(
@@ -60,11 +50,6 @@ class Refusal:
     def as_problem(self, kind: str) -> dict[str, Any]:
         """As the builder tells it."""
         return {**dataclasses.asdict(self), "kind": kind, "entry": ""}
-
-
-def architecture() -> str:
-    """That of the GPU here, or the course's where there is none."""
-    return "native" if Path("/dev/nvidiactl").exists() else DEFAULT_ARCHITECTURE
 
 
 class NvccError(RuntimeError):
@@ -96,57 +81,8 @@ def compile_object(
     `options` are nvcc's, in addition; a level of optimisation among them is the one that counts.
     """
     level = () if any(each.startswith("-O") for each in options) else (OPTIMISED,)
-    line = [nvcc, *FLAGS, *level, *options, f"-arch={target or architecture()}"]
+    line = [nvcc, *FLAGS, *level, *options, f"-arch={target or DEFAULT_ARCHITECTURE}"]
     return _refusals(_run([*line, "-c", source.name, "-o", str(made)], source.parent), source)
-
-
-def link(nvcc: str, objects: Sequence[Path], made: Path, source: Path) -> tuple[Refusal, ...]:
-    """Link a program of objects of nvcc's and g++'s; empty when it was made.
-
-    The calls that gpu_calls.cu counts are routed through it. Raises as `check` does.
-    """
-    wrap = [f"-Wl,--wrap={name}" for name in _WRAPPED_CALLS.read_text().split()]
-    options = [item for option in wrap for item in ("-Xcompiler", option.replace(",", "\\,"))]
-    line = [nvcc, f"-arch={architecture()}", *options, *map(str, objects), "-o", str(made)]
-    return _refusals(_run(line, source.parent), source)
-
-
-def host_objects(nvcc: str, cache: Path, folder: Path) -> list[Path]:
-    """The native host with the GPU backend: from the cache, or into it where that can be written.
-
-    The cache is kept by content: sources, flags and the compiler's version. Inside the sandbox it
-    can only be read, and what is missing is made in `folder`. Raises OSError when nvcc can't be
-    started, and NvccError when it refuses the host.
-    """
-    kept = cache / f"gpu-host-{_content_key(nvcc)}"
-    made = [kept / f"{name}.o" for name in _HOST_SOURCES]
-    if all(each.exists() for each in made):
-        return made
-    try:
-        cache.mkdir(parents=True, exist_ok=True)
-        fresh = Path(tempfile.mkdtemp(dir=cache))
-    except OSError:
-        fresh = folder
-    for name in _HOST_SOURCES:
-        source = next(_NATIVE.glob(f"{name}.c*"))
-        refused = compile_object(nvcc, source, fresh / f"{name}.o", DEFAULT_ARCHITECTURE)
-        if refused:
-            raise NvccError(f"nvcc refuses the native host: {refused[0].message}")
-    if fresh == folder:
-        return [folder / each.name for each in made]
-    try:
-        fresh.rename(kept)
-    except OSError:  # another process was faster
-        shutil.rmtree(fresh)
-    return made
-
-
-def _content_key(nvcc: str) -> str:
-    told = hashlib.sha256(" ".join((nvcc, *FLAGS, OPTIMISED)).encode())
-    told.update(_run([nvcc, "--version"], _NATIVE).stdout.encode())
-    for source in sorted(_NATIVE.iterdir()):
-        told.update(source.read_bytes() if source.is_file() else b"")
-    return told.hexdigest()[:16]
 
 
 def read_messages(text: str, file: str) -> list[Refusal]:

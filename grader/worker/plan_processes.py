@@ -96,7 +96,8 @@ def _compiler(message: dict[str, Any], _: list[memory.Buffer]) -> dict[Operation
         told = []
         for kernel in json.loads(document)["kernels"]:
             kept = (*_KEPT, *(("cubin",) if kernel.get("cubin") else ()))
-            made = compile_backend(kernel["ttir"], kernel["options"])
+            on = (kernel["capability"],) if "capability" in kernel else ()
+            made = compile_backend(kernel["ttir"], kernel["options"], *on)
             told.append({name: value for name, value in made.items() if name in kept})
         _cut_layouts(told)
         return {"kernels": told}

@@ -42,7 +42,6 @@ class Operation(IntEnum):
     """What the worker is asked to do. 2 to 7, 10 and 11 mean nothing any more."""
 
     load = 1  # import the submission and look up the entry
-    run = 2  # call the entry once with the given arguments
     build = 8  # compile the source of a native program
     place = 9  # keep these arguments as set number `repeat`, to be timed
     plan = 12  # call the entry twice where there is no data, and answer with the plan

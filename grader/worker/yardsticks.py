@@ -1,8 +1,4 @@
-"""What stands in for a submission: what candidates are timed against, and what does nothing.
-
-Trusted code in an untrusted place: it runs as a submission does, so that both pay the same for the
-way there and back.
-"""
+"""Baselines of our own: what candidates are timed against, and what roofs are measured with."""
 
 
 def copy(source, destination):
@@ -23,19 +19,3 @@ def matmul_tf32(a, b, out):
 
     torch.backends.cuda.matmul.allow_tf32 = True
     torch.mm(a, b, out=out)
-
-
-def ballast(free_bytes):
-    """Take GPU memory until no more than `free_bytes` are free, and hold it."""
-    import torch
-
-    while (more := torch.cuda.mem_get_info()[0] - free_bytes) > 0:
-        # A whole page of the device's at least, or nothing would change.
-        _held.append(torch.empty(max(more, 2 << 20), dtype=torch.uint8, device="cuda"))
-
-
-_held = []  # for as long as the process lives
-
-
-def nothing(*arguments):
-    """Serve a request without a part in it: does the worker itself work?"""

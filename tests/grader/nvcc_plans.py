@@ -44,8 +44,8 @@ def build(backend: native.Backend, source: Path, entries: Entries, folder: Path)
     builder.load_emulator()
     folder.mkdir(parents=True, exist_ok=True)
     listed = tuple({"name": name, "arguments": list(kinds)} for name, kinds in entries.items())
-    ours = native.prepare_planner() if backend == "gpu_plan" else None
-    wanted = builder.Wanted(backend, listed, toolchain=native.prepare(backend), gpu_planner=ours)
+    ours = native.prepare_planner() if backend == "gpu" else None
+    wanted = builder.Wanted(backend, listed, toolchain=native.prepare(), gpu_planner=ours)
     return builder.build(source, wanted, folder)
 
 
@@ -90,7 +90,7 @@ class Both:
         with ThreadPoolExecutor(2) as pool:
             jobs = [
                 pool.submit(build, backend, source, entries, folder / backend)
-                for backend in ("emulator", "gpu_plan")
+                for backend in ("emulator", "gpu")
             ]
             return cls(*(job.result() for job in jobs))
 

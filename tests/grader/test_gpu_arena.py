@@ -489,7 +489,7 @@ ENTRIES = ("silu", "stores_to_input", "copies_to_input", "stores_too_far", "stor
 def compiled() -> Iterator[tuple[Sandbox, native.Program]]:
     if reason := native.why_not("gpu"):
         pytest.skip(reason)
-    native.prepare("gpu")
+    native.prepare()
     kinds = native.signature(SILU, SILU.variants["cuda"])
     with Sandbox("cuda", native=True) as sandbox:
         data = (REFERENCE / "silu.cu").read_bytes() + CUDA.encode()

@@ -128,7 +128,7 @@ def built(
         with Sandbox("emulator", native=True) as sandbox:
             yield sandbox, Program(sandbox.hold("plain", plain_program, program=True), "gpu")
         return
-    native.prepare(backend)
+    native.prepare()
     kinds = native.signature(EXERCISE, VARIANT)
     with Sandbox("cuda", native=True) as sandbox:
         data = SOLUTION.read_bytes() + FAILING.encode()

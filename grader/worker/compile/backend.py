@@ -29,8 +29,8 @@ MAX_TTIR = 8 << 20  # characters
 _KERNEL = re.compile(r"tt\.func public @(\w{1,200})")
 
 
-def compile_backend(ttir: str, chosen: dict) -> dict:
-    """What a kernel becomes, or {"error": ...} with CompileFailure's fields.
+def compile_backend(ttir: str, chosen: dict, capability: int = options.CAPABILITY) -> dict:
+    """What a kernel becomes on a GPU, or {"error": ...} with CompileFailure's fields.
 
     "name", "shared" (bytes for each block), "registers" and "spills" (of each thread), "num_warps",
     "layouts" (see layouts.py, or None), "descriptors" (how it reads each tensor descriptor among
@@ -39,8 +39,8 @@ def compile_backend(ttir: str, chosen: dict) -> dict:
     with warnings.catch_warnings(), messages.captured_stderr() as diagnostics:
         warnings.simplefilter("ignore")
         try:
-            parsed = options.parsed(chosen)
-            built = build(_read(ttir), parsed)
+            parsed = options.parsed(chosen, capability)
+            built = build(_read(ttir), parsed, capability)
         except OutOfResources as error:
             return {"error": too_large(_name(ttir), error).to_json()}
         except Exception as error:
@@ -100,7 +100,7 @@ def _read(ttir: str) -> Any:
     return module
 
 
-def build(module: Any, chosen: Any) -> dict:
+def build(module: Any, chosen: Any, capability: int = options.CAPABILITY) -> dict:
     """Run the backend's stages on a module of TTIR, up to the cubin.
 
     Raises what Triton raises, OutOfResources too.
@@ -109,7 +109,7 @@ def build(module: Any, chosen: Any) -> dict:
     # As text now: the next stage changes the module in place.
     assembly = {
         stage: made if isinstance(made, str | bytes) else str(made)
-        for stage, made in _stages(module, chosen, metadata)
+        for stage, made in _stages(module, chosen, metadata, capability)
     }
     used = resources(assembly["cubin"])
     return {
@@ -124,7 +124,9 @@ def build(module: Any, chosen: Any) -> dict:
     }
 
 
-def _stages(module: Any, chosen: Any, metadata: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+def _stages(
+    module: Any, chosen: Any, metadata: dict[str, Any], capability: int = options.CAPABILITY
+) -> Iterator[tuple[str, Any]]:
     """The backend's stages, one after another: name and what it made. `metadata` is filled in.
 
     It stops before it writes PTX for what can't be launched: a kernel with far too large blocks
@@ -133,15 +135,16 @@ def _stages(module: Any, chosen: Any, metadata: dict[str, Any]) -> Iterator[tupl
     threads = chosen.num_warps * _WARP
     if threads > options.MAX_THREADS:
         raise OutOfResources(threads, options.MAX_THREADS, "threads")
-    backend = make_backend(options.TARGET)
+    target = options.target(capability)
+    backend = make_backend(target)
     stages: dict[str, Any] = {}
     backend.add_stages(stages, chosen, Language.TRITON)
-    metadata |= {"target": options.TARGET, **vars(chosen)}
+    metadata |= {"target": target, **vars(chosen)}
     for stage, compile_stage in stages.items():
         if stage == "ptx":
-            size = metadata["shared"]
-            if size > options.MAX_SHARED_BYTES:
-                raise OutOfResources(size, options.MAX_SHARED_BYTES, "shared memory")
+            size, most = metadata["shared"], options.most_shared_bytes(capability)
+            if size > most:
+                raise OutOfResources(size, most, "shared memory")
         module = compile_stage(module, metadata)
         yield stage, module
 

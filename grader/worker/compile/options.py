@@ -17,7 +17,19 @@ from .failures import CompileFailure
 CAPABILITY = 90  # of the course's GPU, an H100
 TARGET = GPUTarget("cuda", CAPABILITY, 32)
 MAX_SHARED_BYTES = 232_448  # that one block may have there
+# On others; CUDA C++ Programming Guide, "Technical Specifications per Compute Capability".
+_SHARED_BYTES = {75: 65_536, 80: 166_912, 86: 101_376, 87: 166_912, 89: 101_376, 120: 101_376}
 MAX_THREADS = 1024  # of one block
+
+
+def target(capability: int) -> GPUTarget:
+    """The GPUs of a compute capability, 90 for 9.0."""
+    return GPUTarget("cuda", capability, 32)
+
+
+def most_shared_bytes(capability: int) -> int:
+    """What one block may have of shared memory on such a GPU."""
+    return _SHARED_BYTES.get(capability, MAX_SHARED_BYTES)
 
 
 def _integer(low: int, high: int) -> Callable[[Any], bool]:
@@ -70,7 +82,7 @@ def chosen(options: Any) -> dict[str, Any]:
     return result
 
 
-def parsed(options: Any) -> Any:
+def parsed(options: Any, capability: int = CAPABILITY) -> Any:
     """The backend's options of a plan's. Raises CompileFailure for what no plan may ask for."""
     if not isinstance(options, Mapping):
         raise CompileFailure("options: expected names and values", kind="forged")
@@ -81,7 +93,7 @@ def parsed(options: Any) -> Any:
         for name, value in options.items()
         if name != "cluster_dims" or tuple(value) != (1, 1, 1)
     }
-    backend = make_backend(TARGET)
+    backend = make_backend(target(capability))
     try:
         return backend.parse_options(given)
     except (AssertionError, TypeError, ValueError) as error:

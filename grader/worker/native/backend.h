@@ -65,15 +65,6 @@ Answer load();
 
 // What follows not every program has: host.cpp refuses what is asked of one that hasn't.
 
-// Calls the entry once and brings the results back to the arena. Throws what the entry throws.
-Answer run(Call& call);
-
-// For the clock: keep a call as set number `number` (one of those there are, or the next), and call
-// `count` of them, or none, from `first` on; `nanoseconds` is what that took by the device's own
-// clock.
-Answer place_set(const Call& call, unsigned number);
-Answer call_sets(unsigned first, unsigned count, std::uint64_t& nanoseconds);
-
 // Planners only: calls the entry twice where there is no data, and answers with the plan
 // (../../plan/model.py) behind a line that holds its length in 16 hexadecimal digits. A plan that a
 // reply can't hold goes on from byte `from` of its text.
@@ -84,9 +75,10 @@ Answer more_of_plan(std::size_t from);
 // GPU grader/executors/gpu_document.py).
 Answer execute(Call& call, const std::string& document);
 
-// For the clock, of an executor on a GPU: take the plan of a document; arrange one call of it for
-// each of these sets, in this order; and do that, or all of it but the calls. `nanoseconds` is what
+// For the clock, of an executor on a GPU: keep a call's tensors as set number `number` (one of those
+// there are, or the next); take the plan of a document; arrange one call of it for each of some sets, in this order; and do that, or all of it but the calls. `nanoseconds` is what
 // it took by the device's own clock.
+Answer place_set(const Call& call, unsigned number);
 Answer adopt(const std::string& document);
 Answer arrange(const std::vector<unsigned>& order);
 Answer replay(bool with_calls, std::uint64_t& nanoseconds);

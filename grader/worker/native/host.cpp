@@ -1,11 +1,10 @@
 // The native host: loads nothing, knows one entry, answers requests of the grader about it.
 //
-//     exe [--filter=HEX] [--arguments=NAME:ROLE,...] [--page=FD] [--on-gpu]
+//     exe [--filter=HEX] [--arguments=NAME:ROLE,...] [--on-gpu]
 //         SOCKET_FD ENTRY FD:LENGTH:WRITABLE...
 //
 // --filter     see lockdown.cpp; must come first
 // --arguments  their names in the spec, for messages; and whether each is input, output or inout
-// --page       shared with the clock: see stand_by.h
 // --on-gpu     the buffers are allocations on the GPU
 //
 // It holds no expected values, no seeds, no thresholds and no verdict. The student's code shares
@@ -22,14 +21,12 @@
 #include <cstring>
 #include <exception>
 #include <new>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "arguments.h"
 #include "backend.h"
 #include "protocol.h"
-#include "stand_by.h"
 #include "text.h"
 
 namespace warpgrade::host {
@@ -37,14 +34,12 @@ namespace {
 
 constexpr char arguments_option[] = "--arguments=";
 constexpr std::size_t max_document = std::size_t(16) << 20;
-constexpr char page_option[] = "--page=";
 
 struct CommandLine {
     int socket = -1;
     std::string entry;
     std::vector<Description> descriptions;
     std::vector<Buffer> buffers;
-    int page = -1;
 };
 
 struct Session {
@@ -52,14 +47,13 @@ struct Session {
     std::string entry_name;
     std::vector<Description> descriptions;
     std::vector<Buffer> buffers;
-    std::optional<Page> page;
     const warpgrade_entry* entry = nullptr;  // once loaded
 };
 
 // --- the command line ---------------------------------------------------------------------------
 
 [[noreturn]] void wrong_usage(const std::string& why) {
-    std::fprintf(stderr, "%s\nusage: [--filter=HEX] [--arguments=NAME:ROLE,...] [--page=FD] "
+    std::fprintf(stderr, "%s\nusage: [--filter=HEX] [--arguments=NAME:ROLE,...] "
                          "[--on-gpu] SOCKET_FD ENTRY FD:LENGTH:WRITABLE...\n", why.c_str());
     std::_Exit(2);
 }
@@ -109,8 +103,6 @@ CommandLine read_command_line(int count, char** arguments) {
         const std::string text = arguments[next];
         if (text.rfind(arguments_option, 0) == 0) {
             line.descriptions = read_descriptions(text.substr(sizeof arguments_option - 1));
-        } else if (text.rfind(page_option, 0) == 0) {
-            line.page = read_descriptor(arguments[next] + sizeof page_option - 1);
         } else if (text == "--on-gpu") {
             on_gpu = true;
         } else if (text.rfind("--filter=", 0) != 0 || next != 1) {
@@ -197,31 +189,18 @@ Answer serve_request(Session& session, const Request& request, int document) {
     if (operation == Operation::adopt) return adopt(read_document(document));
     if (operation == Operation::arrange) return arrange(read_order(read_document(document)));
     if (operation == Operation::replay) return replayed(request.repeat != 0);
-    if (operation == Operation::place && !warpgrade_entry_count) {
+    if (operation == Operation::place) {
         return place_set(read_tensors(request, session.buffers, session.descriptions),
                          request.repeat);
     }
     if (!session.entry) throw BadRequest("nothing is loaded");
     switch (operation) {
-        case Operation::run: {
-            Call call = read_call(request, *session.entry, session.buffers, session.descriptions);
-            return run(call);
-        }
-        case Operation::place:
-            return place_set(
-                read_call(request, *session.entry, session.buffers, session.descriptions),
-                request.repeat);
-        case Operation::stand_by:
-            if (!session.page) throw BadRequest("there is no page to stand by for");
-            return session.page->serve();
         case Operation::plan: {
             Call call = read_unplaced_call(request, *session.entry, session.buffers,
                                            session.descriptions);
             return make_plan(call);
         }
         case Operation::more: return more_of_plan(request.repeat);
-        case Operation::profile:
-            throw BadRequest("kernels of a CUDA C++ program are not listed");
         default: throw BadRequest("operation " + std::to_string(request.operation));
     }
 }
@@ -314,11 +293,7 @@ void serve(Session& session) {
 }  // namespace
 
 // What not every program does.
-__attribute__((weak)) Answer run(Call&) { throw BadRequest("no entry runs on data here"); }
 __attribute__((weak)) Answer place_set(const Call&, unsigned) {
-    throw BadRequest("there is no clock here");
-}
-__attribute__((weak)) Answer call_sets(unsigned, unsigned, std::uint64_t&) {
     throw BadRequest("there is no clock here");
 }
 __attribute__((weak)) Answer make_plan(Call&) { throw BadRequest("this program makes no plans"); }
@@ -340,9 +315,8 @@ int main(int count, char** arguments) {
     using namespace warpgrade::host;
     std::setvbuf(stdout, nullptr, _IOLBF, 0);  // a crash must not take the last line with it
     const CommandLine line = read_command_line(count, arguments);
-    Session session{line.socket, line.entry, line.descriptions, line.buffers, {}};
+    Session session{line.socket, line.entry, line.descriptions, line.buffers};
     try {
-        if (line.page >= 0) session.page.emplace(line.page);
         map_buffers(line.buffers);
     } catch (const std::exception& error) {
         wrong_usage(error.what());

@@ -17,16 +17,11 @@ constexpr std::uint16_t version = 1;
 constexpr std::size_t max_arguments = 16;
 constexpr std::size_t max_rank = 8;
 constexpr std::size_t max_text = 64 * 1024;
-constexpr std::size_t page_bytes = 4096;
-constexpr std::uint64_t stop = ~std::uint64_t(0);  // as work on the page
 
 enum class Operation : std::uint16_t {
     load = 1,
-    run = 2,
     build = 8,
     place = 9,
-    stand_by = 10,
-    profile = 11,
     plan = 12,
     more = 13,
     execute = 14,
@@ -36,15 +31,6 @@ enum class Operation : std::uint16_t {
     adopt = 18,
     arrange = 19,
     replay = 20,
-};
-
-// Where what is on the page that is shared with the clock, in words of 8 bytes.
-enum class Word : std::size_t {
-    request = 0,
-    work = 1,
-    announced = 2,
-    answer = 8,
-    inside = 9,
 };
 
 enum class Kind : std::uint8_t { tensor = 1, float64 = 2, int64 = 3, boolean = 4 };

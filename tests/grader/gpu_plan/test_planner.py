@@ -40,7 +40,7 @@ def arguments(parameters: Sequence[str]) -> list[Argument]:
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> builder.Made:
     entries = {name: kinds(parameters) for name, parameters in PARAMETERS.items()}
-    result = build("gpu_plan", SOURCE, entries, tmp_path_factory.mktemp("host"))
+    result = build("gpu", SOURCE, entries, tmp_path_factory.mktemp("host"))
     assert not result.problems, result.problems
     return result
 
@@ -179,7 +179,7 @@ def test_calls_for_the_other_default_stream_are_the_same(made: builder.Made) -> 
 def _problems(folder: Path, text: str) -> list[tuple[str, int | None, str]]:
     source = folder / "file.cu"
     source.write_text(text)
-    result = build("gpu_plan", source, {"entry": ["pointer:float32"]}, folder / "made")
+    result = build("gpu", source, {"entry": ["pointer:float32"]}, folder / "made")
     assert result.executable is None and result.executor is None
     return [(each["kind"], each["line"], each["message"]) for each in result.problems]
 

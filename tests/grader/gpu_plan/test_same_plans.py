@@ -124,8 +124,8 @@ def solutions() -> Iterator[tuple[Exercise, Variant, Path]]:
 
 @pytest.fixture(scope="module")
 def sandbox() -> Iterator[Sandbox]:
-    for backend in ("emulator", "gpu_plan"):
-        native.prepare(backend)
+    for backend in ("emulator", "gpu"):
+        native.prepare()
     native.prepare_planner()
     with Sandbox("emulator", native=True) as opened:
         opened.start()
@@ -147,7 +147,7 @@ def test_a_solution_is_planned_the_same(
     made = inputs.blank(exercise, variant, case)
     arguments = made.arguments(arena.described(made.slots))
     found = []
-    for kind, backend in ((PlannedNativeRunner, "emulator"), (NativePlans, "gpu_plan")):
+    for kind, backend in ((PlannedNativeRunner, "emulator"), (NativePlans, "gpu")):
         program = native.build(sandbox, variant.file, data, entries, backend)
         held = sandbox.hold(variant.file, data)
         with kind(sandbox, Task(exercise, variant), held, program) as runner:

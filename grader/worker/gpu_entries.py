@@ -1,0 +1,99 @@
+"""nvcc's object of a submission, with the signatures of its entries checked, and their table."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from . import nvcc
+
+_INCLUDE = Path(__file__).resolve().parent.parent / "emulator" / "include" / "warpgrade"
+
+
+def compile_checked(
+    compiler: str,
+    source: Path,
+    entries: Sequence[Any],
+    made: Path,
+    include: Path,
+    target: str,
+    more: Sequence[str] = (),
+) -> tuple[nvcc.Refusal, ...]:
+    """Compile with a check of the entries' signatures behind the student's text.
+
+    Where only the check fails (an entry that isn't there, or is overloaded), without it: the
+    object's symbols then tell.
+    """
+    from warpgrade_emulator import glue
+
+    data = source.read_bytes()
+    options = ("-I", str(include), *more)
+    source.write_bytes(data + _signature_check(glue, entries).encode())
+    refused = nvcc.compile_object(compiler, source, made, target, options)
+    own = [each for each in refused if glue.CHECK_FILE not in each.message]
+    if refused and not own:
+        source.write_bytes(data)
+        return nvcc.compile_object(compiler, source, made, target, options)
+    return tuple(own)
+
+
+def _signature_check(glue: Any, entries: Sequence[Any]) -> str:
+    """As glue.signature_check, but plainer: nvcc's front end resolves that one otherwise."""
+    types = {kind for entry in entries for kind in entry.types()}
+    headers = {"__half*": "cuda_fp16.h", "__nv_bfloat16*": "cuda_bf16.h"}
+    included = ["warpgrade/signature.h", *(headers[kind] for kind in sorted(types & set(headers)))]
+    lines = [f"#include <{each}>" for each in included]
+    for entry in entries:
+        expected = ", ".join(
+            f"::warpgrade::pointer_to<{kind[:-1]}>" if kind.endswith("*") else kind
+            for kind in entry.types()
+        )
+        symbol = glue.SIGNATURE_SYMBOL + entry.name
+        size = f"::warpgrade::signature<{expected}>::verdict(&::{entry.name})"
+        declared = f"extern const char {symbol}[{size}]; const char {symbol}[{size}] = {{}};"
+        lines.append(f'extern "C" {{ {declared} }}')
+    return f'\n#line 1 "{glue.CHECK_FILE}"\n' + "\n".join(lines) + "\n"
+
+
+def provide_headers(include: Path) -> None:
+    """Ours only: beside them lie the emulator's, named as CUDA's are."""
+    (include / "warpgrade").mkdir(parents=True)
+    native = Path(__file__).parent / "native"
+    ours = (_INCLUDE / "signature.h", native / "entries.h", native / "cubin_kernels.h")
+    for header in ours:
+        shutil.copyfile(header, include / "warpgrade" / header.name)
+
+
+def compile_table(text: str, compiler: str, folder: Path) -> Path:
+    """Our own C++ beside the student's object. Raises RuntimeError where it doesn't compile."""
+    source, made = folder / "table.cpp", folder / "table.o"
+    source.write_text(text)
+    line = [
+        compiler,
+        "-std=c++17",
+        "-O1",
+        "-fPIE",
+        "-I",
+        str(folder / "include"),
+        "-c",
+        str(source),
+    ]
+    done = subprocess.run([*line, "-o", str(made)], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise RuntimeError(f"the table of entries does not compile: {done.stderr[-500:]}")
+    return made
+
+
+def told_fault(fault: Any, text: str) -> dict[str, Any]:
+    """As the builder tells it: a fault of an object, with the line where its name first stands."""
+    line = None
+    if fault.name:
+        named = re.compile(rf"\b{re.escape(fault.name)}\b")
+        lines = enumerate(text.splitlines(), 1)
+        line = next((number for number, code in lines if named.search(code)), None)
+    told = {"kind": fault.kind, "message": fault.message, "line": line, "entry": fault.entry}
+    return {**told, "detail": ""}
