@@ -14,8 +14,9 @@ from typing import Any
 from triton._C.libtriton import ir, passes
 from triton.compiler import ASTSource, make_backend
 
-from . import guard, literals, messages, options
+from . import guard, messages, options
 from .failures import CompileFailure
+from .signatures import type_of
 from .source import SourceFolder
 from .textual import Namespace, TextFunction
 
@@ -96,7 +97,7 @@ def _source(namespace: Namespace, kernel: TextFunction, specialisation: dict) ->
     signature = specialisation.get("signature")
     if not isinstance(signature, dict) or list(signature) != names:
         raise CompileFailure("a signature that is not the kernel's", kind="forged")
-    types = {name: _type(each) for name, each in signature.items()}
+    types = {name: type_of(each) for name, each in signature.items()}
     constants = {
         _path(names, key): namespace.literal(literal)
         for key, literal in _items(specialisation, "constants")
@@ -114,18 +115,6 @@ def _items(specialisation: dict, key: str) -> Any:
     if not isinstance(value, dict):
         raise CompileFailure(f"{key} of a specialisation that are none", kind="forged")
     return value.items()
-
-
-def _type(described: Any, depth: int = 0) -> Any:
-    """The type of a parameter as Triton's signatures have it: text, or a tuple of them."""
-    if isinstance(described, str):
-        return described
-    if isinstance(described, dict) and isinstance(described.get("tuple"), list) and depth < 8:
-        items = [_type(each, depth + 1) for each in described["tuple"]]
-        if "fields" in described:
-            return literals.named_tuple(described.get("name"), described["fields"])(*items)
-        return tuple(items)
-    raise CompileFailure("the type of a parameter that is none", kind="forged")
 
 
 def _path(names: list[str], key: Any) -> tuple[int, ...]:
