@@ -354,6 +354,8 @@ class PlannedTritonRunner(Runner):
         kernels = self._translated(case, planned, launched(steps))
         if isinstance(kernels, CaseResult):
             return kernels
+        if (in_gluon := refusals.of_gluon(case, map(planned.specialisations.__getitem__, kernels))):
+            return in_gluon
         # Only what is counted depends on how the kernel is compiled.
         layouts = self._kernels.layouts(planned.specialisations, kernels) if manner.counts else {}
         if manner.in_ieee:

@@ -1,5 +1,7 @@
 """The frontend process: a kernel's text and a specialisation of it to TTIR text.
 
+Of a kernel in Gluon it makes the text of TTGIR, with the layouts that the kernel names.
+
 It believes nothing that the specialisation says before it has checked it: the planner that wrote
 it has run the submission's Python. What it compiles is the text in the submission's files, and the
 specialisation adds literals, types and names of the language (textual.py, guard.py).
@@ -12,9 +14,10 @@ import warnings
 from typing import Any
 
 from triton._C.libtriton import ir, passes
+from triton.backends.compiler import Language
 from triton.compiler import ASTSource, make_backend
 
-from . import guard, messages, options
+from . import gluon, guard, messages, options
 from .failures import CompileFailure
 from .signatures import type_of
 from .source import SourceFolder
@@ -27,10 +30,13 @@ MAX_TTIR = 8 << 20  # characters
 def compile_frontend(folder: str, specialisation: dict) -> dict:
     """{"ttir": text, "name": of the kernel}, or {"error": ...} with CompileFailure's fields.
 
+    The text is that of TTGIR where the specialisation's language is "gluon".
+
     `folder` holds the submission's files; `specialisation` is a plan's, not yet checked.
     """
     _install()
-    namespace = Namespace(_read(folder))
+    in_gluon = isinstance(specialisation, dict) and specialisation.get("language") == "gluon"
+    namespace = Namespace(_read(folder), in_gluon)
     with warnings.catch_warnings(), messages.captured_stderr() as diagnostics:
         warnings.simplefilter("ignore")
         try:
@@ -81,6 +87,11 @@ def lower(source: ASTSource, chosen: Any) -> Any:
         context,
     )
     manager = ir.pass_manager(context)
+    if source.language is Language.GLUON:  # the backend does the rest, in an order of its own
+        passes.gluon.add_inliner(manager)
+        passes.common.add_symbol_dce(manager)
+        manager.run(module, "frontend")
+        return module
     passes.common.add_inliner(manager)
     passes.common.add_canonicalizer(manager)
     passes.common.add_cse(manager)
@@ -107,7 +118,8 @@ def _source(namespace: Namespace, kernel: TextFunction, specialisation: dict) ->
         for key, each in _items(specialisation, "attributes")
         if each == {"divisibility": _DIVISIBILITY}
     }
-    return ASTSource(kernel, types, constants, attributes)
+    kind = gluon.source_class() if kernel.is_gluon() else ASTSource
+    return kind(kernel, types, constants, attributes)
 
 
 def _items(specialisation: dict, key: str) -> Any:
