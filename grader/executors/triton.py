@@ -354,7 +354,7 @@ class PlannedTritonRunner(Runner):
         kernels = self._translated(case, planned, launched(steps))
         if isinstance(kernels, CaseResult):
             return kernels
-        if (in_gluon := refusals.of_gluon(case, map(planned.specialisations.__getitem__, kernels))):
+        if in_gluon := refusals.of_gluon(case, map(planned.specialisations.__getitem__, kernels)):
             return in_gluon
         # Only what is counted depends on how the kernel is compiled.
         layouts = self._kernels.layouts(planned.specialisations, kernels) if manner.counts else {}
@@ -519,6 +519,8 @@ class PlannedTritonRunner(Runner):
             if not all(self._kernels.is_passed_over(each) for each in among):
                 return None
             return self._none_left(case, among)
+        if wanted.language == "gluon":
+            return self._from_compiler(case, failure)
         what = f"the kernel runs, but the compiler for the GPU refuses it: {failure.message}"
         return refusals.of_compiler(case, what, failure.fields)
 

@@ -199,11 +199,16 @@ class Namespace:
             if default is not None
         ]
         values = {
-            name: self._literal(defaults[name]) if name in defaults else _NoDefault()
+            name: self._default(defaults[name]) if name in defaults else _NoDefault()
             for name in (*names, *keyword)
         }
         made.__defaults__ = tuple(values[name] for name in names) or None
         made.__kwdefaults__ = {name: values[name] for name in keyword} or None
+
+    def _default(self, literal: Any) -> Any:
+        value = self._literal(literal)
+        # What else a plan can name, each Triton takes for a constant by itself; 3.6 no layouts.
+        return constexpr(value) if gluon.is_layout(value) else value
 
     def _bound(self, name: str, binding: Any, function: FunctionText) -> Any:
         """What a free name leads to. Raises CompileFailure."""
