@@ -54,7 +54,7 @@ class Describer:
                     if ["tt.divisibility", 16] in each
                 },
                 "options": options.chosen(chosen),
-                **({"language": "gluon"} if source.language is Language.GLUON else {}),
+                "language": "gluon" if source.language is Language.GLUON else "triton",
             },
         )
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 import base64
 import copy
 import dataclasses
+import json
 
 import pytest
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
-from grader.worker.compile import gluon, literals
-from tests.grader.worker.planner.planning import tensor
+from grader import plan
+from grader.executors import configurations
+from grader.worker.compile import gluon, literals, tuned
+from tests.grader.worker.planner.planning import ALLOCATION, tensor
 from tests.grader.worker.planner.test_kernels import KERNEL as IN_TRITON
 from tests.grader.worker.planner.test_launches import PAIR
 
@@ -86,8 +89,8 @@ SQUARES = [tensor(64, 64, dtype="float16")] * 2
 
 @pytest.fixture
 def specialisation(planning, tmp_path):
-    plan = planning.plan(tmp_path, KERNEL % ("", "v"), PAIR)
-    return plan["specialisations"][0]
+    planned = planning.plan(tmp_path, KERNEL % ("", "v"), PAIR)
+    return planned["specialisations"][0]
 
 
 @pytest.mark.parametrize(
@@ -111,8 +114,8 @@ def specialisation(planning, tmp_path):
     ],
 )
 def test_what_a_kernel_may_use_becomes_a_cubin(planning, tmp_path, before, expression):
-    plan = planning.plan(tmp_path, KERNEL % (before, expression), PAIR)
-    described = plan["specialisations"][0]
+    planned = planning.plan(tmp_path, KERNEL % (before, expression), PAIR)
+    described = planned["specialisations"][0]
     assert described["language"] == "gluon"
     assert described["constants"]["L"]["layout"] == "BlockedLayout"
 
@@ -126,8 +129,8 @@ def test_what_a_kernel_may_use_becomes_a_cubin(planning, tmp_path, before, expre
 
 
 def test_descriptors_and_warps_of_a_kernel_whose_warps_go_different_ways(planning, tmp_path):
-    plan = planning.plan(tmp_path, WITH_DESCRIPTOR, SQUARES)
-    (described,), (launch,) = plan["specialisations"], plan["calls"][0]
+    planned = planning.plan(tmp_path, WITH_DESCRIPTOR, SQUARES)
+    (described,), (launch,) = planned["specialisations"], planned["calls"][0]
     assert launch["arguments"][0]["descriptor"]["block"] == [64, 64]
 
     text = planning.frontend(tmp_path, described)["ttir"]
@@ -176,8 +179,8 @@ def test_a_descriptor_that_no_plan_can_name(planning, tmp_path):
 )
 def test_python_beyond_the_language_is_an_error_at_its_line(planning, tmp_path, expression):
     text = KERNEL % ("", expression)
-    plan = planning.plan(tmp_path, text, PAIR)
-    error = planning.frontend(tmp_path, plan["specialisations"][0])["error"]
+    planned = planning.plan(tmp_path, text, PAIR)
+    error = planning.frontend(tmp_path, planned["specialisations"][0])["error"]
 
     assert error["kind"] == "compile_error"
     assert (error["file"], error["line"]) == ("submission.py", LINE)
@@ -193,8 +196,8 @@ def test_python_beyond_the_language_is_an_error_at_its_line(planning, tmp_path, 
     ],
 )
 def test_a_kernel_in_triton_gets_nothing_of_gluon(planning, tmp_path, before, expression):
-    plan = planning.plan(tmp_path, IN_TRITON % (before, expression), PAIR)
-    error = planning.frontend(tmp_path, plan["specialisations"][0])["error"]
+    planned = planning.plan(tmp_path, IN_TRITON % (before, expression), PAIR)
+    error = planning.frontend(tmp_path, planned["specialisations"][0])["error"]
 
     assert "leads to" in error["message"] and "triton.experimental.gluon" in error["message"]
     assert error["line"] == 9
@@ -267,9 +270,9 @@ def test_the_backend_tells_the_language_by_the_text(planning, tmp_path, speciali
     refused = planning.backend(text, {**specialisation["options"], "num_warps": 4})
     assert "for other options" in refused["error"]["message"]
 
-    plan = planning.plan(tmp_path, IN_TRITON % ("", "v"), PAIR)
-    (described,) = plan["specialisations"]
-    assert "language" not in described
+    planned = planning.plan(tmp_path, IN_TRITON % ("", "v"), PAIR)
+    (described,) = planned["specialisations"]
+    assert described["language"] == "triton"
     text = planning.frontend(tmp_path, described)["ttir"]
     assert planning.backend(text, {"num_warps": 2})["num_warps"] == 2
 
@@ -277,8 +280,20 @@ def test_the_backend_tells_the_language_by_the_text(planning, tmp_path, speciali
 @pytest.mark.parametrize("language", ["gluon", "triton", "cuda", 3, None])
 def test_a_language_that_a_plan_says_of_a_kernel_in_triton(planning, tmp_path, language):
     """It is the submission's own text, whatever it is compiled as."""
-    plan = planning.plan(tmp_path, IN_TRITON % ("", "v"), PAIR)
-    described = {**plan["specialisations"][0], "language": language}
+    planned = planning.plan(tmp_path, IN_TRITON % ("", "v"), PAIR)
+    described = {**planned["specialisations"][0], "language": language}
     answer = planning.frontend(tmp_path, described)
 
     assert ("error" in answer) == (language == "gluon"), answer
+
+
+@pytest.mark.parametrize(
+    "text", [KERNEL % ("", "v"), IN_TRITON % ("", "v")], ids=["gluon", "triton"]
+)
+def test_planner_and_grader_name_a_configuration_alike(planning, tmp_path, text):
+    """Else a planner's tuner would take one that the compilers have refused."""
+    made = planning.plan(tmp_path, text, PAIR)
+    known = plan.read(json.dumps(made), [ALLOCATION] * len(PAIR))
+
+    names = [tuned.key_of(each) for each in made["specialisations"]]
+    assert names == [configurations.key_of(each) for each in known.specialisations]
