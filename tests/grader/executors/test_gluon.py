@@ -14,6 +14,7 @@ from grader.correctness import Effort
 from grader.executors import gpu
 from grader.plan import Plan
 from grader.plan.model import DescriptorArgument
+from grader.plan.text import literal
 from grader.runner import CaseResult
 from grader.sandbox import Sandbox
 from grader.session import Session
@@ -180,3 +181,7 @@ def test_a_program_that_may_begin_early_says_so(expert):
     planned, _ = encoded(expert, "flash_attention", "triton", case("float16", **LONG))
 
     assert [each.attributes for each in planned.launches] == [{}, {"pdl": True}]
+
+
+def test_a_layout_among_constants_is_shown_by_its_name():
+    assert literal({"layout": "BlockedLayout", "order": [0]}) == "BlockedLayout"
