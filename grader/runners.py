@@ -79,8 +79,12 @@ class Runners:
         self.not_shared = ""  # why one that is closed copied its cases to a GPU and back, or ""
 
     def begin(self) -> None:
-        """Have on its way what the first case on a GPU needs; nothing where there is no GPU."""
+        """Have on its way what the first case on a GPU needs; nothing where there is no GPU.
+
+        A sandbox ends with the thread that begins it, so this one has to stay.
+        """
         if self._has_gpu:
+            self._sandbox.begin()
             self.sandbox_of("cuda")
             gpu_program.begin()
 

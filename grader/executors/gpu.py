@@ -30,7 +30,12 @@ from grader.worker.protocol import Argument, Code, Operation, Reply
 class Plans(Protocol):
     """Where plans and compiled kernels of a variant come from: a runner without a GPU."""
 
-    def planned(self, case: Case, arguments: Sequence[Argument]) -> Plan | CaseResult: ...
+    def planned(
+        self,
+        case: Case,
+        arguments: Sequence[Argument],
+        buffers: Sequence[tuple[int, int, bool]] = (),
+    ) -> Plan | CaseResult: ...
     def compiled_steps(
         self, case: Case, planned: Plan, call: int = 0, configuration: int | None = None
     ) -> tuple[Sequence[Step], Mapping[int, DeviceKernel]] | CaseResult: ...
@@ -108,7 +113,7 @@ class GpuRunner(Runner):
         )  # fmt: skip
 
     def _ask(self, case: Case, arguments: Sequence[Argument]) -> Reply | Death | CaseResult:
-        planned = self._plans.planned(case, arguments)
+        planned = self._plans.planned(case, arguments, self._arena.buffers)
         if isinstance(planned, CaseResult):
             return planned
         asked = document(self._plans, case, planned)

@@ -37,6 +37,7 @@ class NativePlans(NativeRunner):
     _planner: Worker | None = None
     _planner_is_fresh = True  # whether the last plan was its first
     _readable: Sequence[tuple[int, int, bool]] = ()  # buffers that a planner may read
+    _buffers: Sequence[tuple[int, int, bool]] = ()  # of whoever has the arguments, if not this one
     _planned_report: report.Report | None = None  # of the last plan
 
     @property
@@ -97,8 +98,17 @@ class NativePlans(NativeRunner):
         verdict = Verdict(Status.launch_error, what)
         return CaseResult(case, verdict, observed_by="worker", hint=instead)
 
-    def planned(self, case: Case, arguments: Sequence[Argument]) -> Plan | CaseResult:
-        """The plan of a case that is sound and held to the rules, or why there is none."""
+    def planned(
+        self,
+        case: Case,
+        arguments: Sequence[Argument],
+        buffers: Sequence[tuple[int, int, bool]] = (),
+    ) -> Plan | CaseResult:
+        """The plan of a case that is sound and held to the rules, or why there is none.
+
+        `buffers` hold the arguments, where host code may read those in host memory.
+        """
+        self._buffers = buffers
         made = self.failure_as_result(self.plan_of(case, arguments), case)
         if isinstance(made, CaseResult):
             return made
@@ -155,8 +165,8 @@ class NativePlans(NativeRunner):
     def _start_planner(self, arguments: Sequence[Argument]) -> CaseResult | None:
         if self._load_failure is not None:
             return self._load_failure
-        has_inputs = self._arena is not None and _only_host_inputs(arguments)
-        readable = self._arena.buffers[: INPUTS + 1] if has_inputs else []
+        buffers = self._arena.buffers if self._arena is not None else self._buffers
+        readable = buffers[: INPUTS + 1] if _only_host_inputs(arguments) else []
         if self._planner is not None and readable == self._readable:
             return None
         self._drop_planner()

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from grader import hostile
 from grader.cases import Case
 from grader.compare import Verdict
 from grader.executors.kernels import Failure
-from grader.plan import Violation
+from grader.plan import Specialisation, Violation
 from grader.runner import MAX_DETAIL, CaseResult, hint_of_compiler
 from grader.status import Status
 
@@ -39,6 +39,15 @@ def of_configurations(case: Case | None, refused: Mapping[str, Failure]) -> Case
     more = f"; and {len(told) - MOST_NAMED} more" if len(told) > MOST_NAMED else ""
     what = f"no configuration compiles for the GPU: {'; '.join(told[:MOST_NAMED])}{more}."
     return of_compiler(case, what, next(iter(refused.values())).fields)
+
+
+def of_gluon(case: Case, launched: Iterable[Specialisation]) -> CaseResult | None:
+    """That a kernel among these is one in Gluon, which only a GPU runs; None where none is."""
+    kernel = next((each for each in launched if each.language == "gluon"), None)
+    if kernel is None:
+        return None
+    what = f"{kernel.function} is written in Gluon: it runs on a GPU only."
+    return CaseResult(case, Verdict(Status.not_measured, what), kernel.line)
 
 
 def of_compiler(case: Case | None, what: str, fields: Mapping[str, Any]) -> CaseResult:

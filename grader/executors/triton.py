@@ -294,8 +294,13 @@ class PlannedTritonRunner(Runner):
         """The plan of a case before the rules are applied, or why there is none."""
         return self._planner.plan_of(case, arguments)
 
-    def planned(self, case: Case, arguments: Sequence[Argument]) -> Plan | CaseResult:
-        """The plan of a case, held to the rules, or why there is none."""
+    def planned(
+        self,
+        case: Case,
+        arguments: Sequence[Argument],
+        buffers: Sequence[tuple[int, int, bool]] = (),
+    ) -> Plan | CaseResult:
+        """The plan of a case, held to the rules, or why there is none; it reads no buffers."""
         failure = self._planner.start(len(arguments))
         return self._planner.planned(case, arguments) if failure is None else failure
 
@@ -357,6 +362,8 @@ class PlannedTritonRunner(Runner):
         kernels = self._translated(case, planned, launched(steps))
         if isinstance(kernels, CaseResult):
             return kernels
+        if in_gluon := refusals.of_gluon(case, map(planned.specialisations.__getitem__, kernels)):
+            return in_gluon
         # Only what is counted depends on how the kernel is compiled.
         layouts = self._kernels.layouts(planned.specialisations, kernels) if manner.counts else {}
         if manner.in_ieee:
@@ -520,6 +527,8 @@ class PlannedTritonRunner(Runner):
             if not all(self._kernels.is_passed_over(each) for each in among):
                 return None
             return self._none_left(case, among)
+        if wanted.language == "gluon":
+            return self._from_compiler(case, failure)
         what = f"the kernel runs, but the compiler for the GPU refuses it: {failure.message}"
         return refusals.of_compiler(case, what, failure.fields)
 

@@ -351,7 +351,8 @@ class Specialisation:
     `hash` is the SHA-256 of the function's source lines. `signature` gives each parameter's type
     ("*fp32", "i32", "constexpr"), `constants` the values of those fixed at compile time,
     `attributes` what is known of the others (divisibility), `bindings` what the free names of the
-    function lead to. The frontend that gets it believes none of this before it has checked it.
+    function lead to, `language` as what it was launched. The frontend that gets it believes none of
+    this before it has checked it.
     """
 
     file: _Name
@@ -363,6 +364,7 @@ class Specialisation:
     attributes: Annotated[dict[_Name, Any], Field(max_length=256)]
     bindings: Annotated[dict[_Name, Any], Field(max_length=1024)]
     options: Annotated[dict[_Name, Any], Field(max_length=64)]
+    language: Literal["triton", "gluon"] = "triton"
 
     @pydantic.model_validator(mode="after")
     def _is_json(self) -> Specialisation:

@@ -236,7 +236,7 @@ class Words:
 
 
 def literal(value: object) -> str:
-    """A constant as a student wrote it, shortened: '(1, 2, 3)' of a tuple, 'fp32' of a type."""
+    """A constant as a student wrote it, shortened: '(1, 2)' of a tuple, 'fp32' of a type."""
     if not isinstance(value, dict):
         return str(value)
     items = value.get("tuple")
@@ -247,7 +247,7 @@ def literal(value: object) -> str:
     kernel = value.get("kernel")
     if isinstance(kernel, dict) and isinstance(kernel.get("function"), str):
         return kernel["function"]
-    return str(value.get("float", value.get("dtype", "a value")))
+    return str(value.get("float", value.get("dtype", value.get("layout", "a value"))))
 
 
 def _bytes(count: int) -> str:

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from grader.timing.pairs import TimedPairs
+from grader.timing.worker import TimingFailed, expect_ok
 
 from grader import native, race, stopwatch
 from grader.cases import fixed_case
@@ -21,8 +23,6 @@ from grader.spec import Variant, load_all
 from grader.status import Status
 from grader.task import Task
 from grader.timing import kernels, lanes, measure, programs
-from grader.timing.pairs import TimedPairs
-from grader.timing.worker import TimingFailed, expect_ok
 from grader.worker.protocol import Code, Reply
 from tests.grader.clocked import without_doubts
 from tests.grader.native import compile_plain_host

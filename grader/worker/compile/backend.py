@@ -1,5 +1,8 @@
 """The backend process: TTIR text to TTGIR and a cubin for the course's GPU, without a GPU.
 
+The text of a Gluon kernel is TTGIR, which says so by attributes of its module: it is compiled from
+there on.
+
 It is given text, options and nothing else of a submission. Each answer says what the kernel needs
 of the GPU, or how its warps access memory, or why it can't be had.
 """
@@ -101,7 +104,7 @@ def _read(ttir: str) -> Any:
 
 
 def build(module: Any, chosen: Any, capability: int = options.CAPABILITY) -> dict:
-    """Run the backend's stages on a module of TTIR, up to the cubin.
+    """Run the backend's stages on a module of TTIR, or of a Gluon kernel's TTGIR, up to the cubin.
 
     Raises what Triton raises, OutOfResources too.
     """
@@ -132,21 +135,40 @@ def _stages(
     It stops before it writes PTX for what can't be launched: a kernel with far too large blocks
     would keep the assembler busy for half a minute.
     """
-    threads = chosen.num_warps * _WARP
-    if threads > options.MAX_THREADS:
-        raise OutOfResources(threads, options.MAX_THREADS, "threads")
+    _check_threads(chosen.num_warps)
     target = options.target(capability)
     backend = make_backend(target)
     stages: dict[str, Any] = {}
-    backend.add_stages(stages, chosen, Language.TRITON)
+    backend.add_stages(stages, chosen, _language(module, chosen))
     metadata |= {"target": target, **vars(chosen)}
     for stage, compile_stage in stages.items():
         if stage == "ptx":
+            _check_threads(metadata.get("num_warps", 0))  # with those of warp specialisation
             size, most = metadata["shared"], options.most_shared_bytes(capability)
             if size > most:
                 raise OutOfResources(size, most, "shared memory")
         module = compile_stage(module, metadata)
         yield stage, module
+
+
+def _language(module: Any, chosen: Any) -> Language:
+    """Which language a module is of, by its attributes. Raises CompileFailure.
+
+    Nothing that Triton's frontend makes says how many warps there are; Gluon's does, and the
+    layouts in it are for so many.
+    """
+    if module.get_int_attr("ttg.num-warps") is None:
+        return Language.TRITON
+    asked = {"num-warps": chosen.num_warps, "num-ctas": chosen.num_ctas, "maxnreg": chosen.maxnreg}
+    if any(module.get_int_attr(f"ttg.{name}") != value for name, value in asked.items()):
+        raise CompileFailure("TTGIR for other options than the launch's", kind="forged")
+    return Language.GLUON
+
+
+def _check_threads(warps: int) -> None:
+    threads = warps * _WARP
+    if threads > options.MAX_THREADS:
+        raise OutOfResources(threads, options.MAX_THREADS, "threads")
 
 
 def too_large(name: str, error: OutOfResources) -> CompileFailure:

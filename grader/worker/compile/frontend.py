@@ -1,5 +1,7 @@
 """The frontend process: a kernel's text and a specialisation of it to TTIR text.
 
+Of a kernel in Gluon it makes the text of TTGIR, with the layouts that the kernel names.
+
 It believes nothing that the specialisation says before it has checked it: the planner that wrote
 it has run the submission's Python. What it compiles is the text in the submission's files, and the
 specialisation adds literals, types and names of the language (textual.py, guard.py).
@@ -12,10 +14,12 @@ import warnings
 from typing import Any
 
 from triton._C.libtriton import ir, passes
+from triton.backends.compiler import Language
 from triton.compiler import ASTSource, make_backend
 
-from . import guard, literals, messages, options
+from . import gluon, guard, messages, options
 from .failures import CompileFailure
+from .signatures import type_of
 from .source import SourceFolder
 from .textual import Namespace, TextFunction
 
@@ -26,10 +30,13 @@ MAX_TTIR = 8 << 20  # characters
 def compile_frontend(folder: str, specialisation: dict) -> dict:
     """{"ttir": text, "name": of the kernel}, or {"error": ...} with CompileFailure's fields.
 
+    The text is that of TTGIR where the specialisation's language is "gluon".
+
     `folder` holds the submission's files; `specialisation` is a plan's, not yet checked.
     """
     _install()
-    namespace = Namespace(_read(folder))
+    in_gluon = isinstance(specialisation, dict) and specialisation.get("language") == "gluon"
+    namespace = Namespace(_read(folder), in_gluon)
     with warnings.catch_warnings(), messages.captured_stderr() as diagnostics:
         warnings.simplefilter("ignore")
         try:
@@ -80,6 +87,11 @@ def lower(source: ASTSource, chosen: Any) -> Any:
         context,
     )
     manager = ir.pass_manager(context)
+    if source.language is Language.GLUON:  # the backend does the rest, in an order of its own
+        passes.gluon.add_inliner(manager)
+        passes.common.add_symbol_dce(manager)
+        manager.run(module, "frontend")
+        return module
     passes.common.add_inliner(manager)
     passes.common.add_canonicalizer(manager)
     passes.common.add_cse(manager)
@@ -96,7 +108,7 @@ def _source(namespace: Namespace, kernel: TextFunction, specialisation: dict) ->
     signature = specialisation.get("signature")
     if not isinstance(signature, dict) or list(signature) != names:
         raise CompileFailure("a signature that is not the kernel's", kind="forged")
-    types = {name: _type(each) for name, each in signature.items()}
+    types = {name: type_of(each) for name, each in signature.items()}
     constants = {
         _path(names, key): namespace.literal(literal)
         for key, literal in _items(specialisation, "constants")
@@ -106,7 +118,8 @@ def _source(namespace: Namespace, kernel: TextFunction, specialisation: dict) ->
         for key, each in _items(specialisation, "attributes")
         if each == {"divisibility": _DIVISIBILITY}
     }
-    return ASTSource(kernel, types, constants, attributes)
+    kind = gluon.source_class() if kernel.is_gluon() else ASTSource
+    return kind(kernel, types, constants, attributes)
 
 
 def _items(specialisation: dict, key: str) -> Any:
@@ -114,18 +127,6 @@ def _items(specialisation: dict, key: str) -> Any:
     if not isinstance(value, dict):
         raise CompileFailure(f"{key} of a specialisation that are none", kind="forged")
     return value.items()
-
-
-def _type(described: Any, depth: int = 0) -> Any:
-    """The type of a parameter as Triton's signatures have it: text, or a tuple of them."""
-    if isinstance(described, str):
-        return described
-    if isinstance(described, dict) and isinstance(described.get("tuple"), list) and depth < 8:
-        items = [_type(each, depth + 1) for each in described["tuple"]]
-        if "fields" in described:
-            return literals.named_tuple(described.get("name"), described["fields"])(*items)
-        return tuple(items)
-    raise CompileFailure("the type of a parameter that is none", kind="forged")
 
 
 def _path(names: list[str], key: Any) -> tuple[int, ...]:

@@ -18,7 +18,7 @@ from triton.compiler import code_generator
 from triton.language.core import base_type, base_value, is_builtin
 from triton.runtime.jit import ConstexprFunction, JITFunction
 
-from . import proxies
+from . import gluon, proxies
 from .textual import RecordedFunction, TextFunction, Unusable, made_modules
 
 _PLAIN = (bool, int, float, str, type(None), tl.dtype, base_value, base_type, enum.Enum)
@@ -56,6 +56,8 @@ def install() -> None:
 def is_allowed(value: Any) -> bool:
     """Whether a value is one of the language: no Python object that leads elsewhere."""
     if isinstance(value, (TextFunction, RecordedFunction, *_PLAIN)):
+        return True
+    if gluon.is_layout(value):
         return True
     if isinstance(value, types.ModuleType):
         return proxies.is_proxy(value) or any(value is each for each in made_modules)

@@ -2,7 +2,8 @@
 
 JSON has one word for each: null, true, 1, 0.5 and "text" are themselves; {"float": "inf"} is a
 number that JSON can't write, {"dtype": "fp32"} a type of Triton's (of pointers too: "*fp32"),
-{"tuple": [...]} a tuple (a named one with "fields") and {"kernel": {...}} another kernel.
+{"tuple": [...]} a tuple (a named one with "fields"), {"kernel": {...}} another kernel and
+{"layout": "BlockedLayout", ...} a layout of Gluon's (gluon.py).
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from typing import Any
 
 import numpy
 import triton.language as tl
+
+from . import gluon
 
 MAX_DEPTH = 8
 MAX_ITEMS = 256
@@ -53,6 +56,11 @@ def to_json(value: Any, kernel: Callable[[Any], Any] | None = None, depth: int =
         return {"dtype": dtype_name(value)}
     if isinstance(value, tuple | list | tl.tuple):
         return _tuple_to_json(value, kernel, depth)
+    if gluon.is_layout(value):
+        try:
+            return gluon.to_json(value)
+        except gluon.NotALayout as error:
+            raise NotALiteral(str(error)) from None
     if kernel is not None:
         return kernel(value)
     raise NotALiteral(described(value))
@@ -83,6 +91,11 @@ def from_json(literal: Any, kernel: Callable[[Any], Any] | None = None, depth: i
         return dtype_of(literal["dtype"])
     if literal.keys() == {"kernel"} and kernel is not None:
         return kernel(literal["kernel"])
+    if "layout" in literal:
+        try:
+            return gluon.from_json(literal)
+        except gluon.NotALayout as error:
+            raise NotALiteral(str(error)) from None
     items = literal.get("tuple")
     if isinstance(items, list) and len(items) <= MAX_ITEMS:
         values = [from_json(item, kernel, depth + 1) for item in items]

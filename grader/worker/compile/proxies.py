@@ -1,5 +1,7 @@
 """The names of triton.language that a kernel of a submission can reach: its public ones.
 
+A Gluon kernel reaches those of Gluon's language, too (gluon.py).
+
 Triton's frontend calls whatever Python a name leads to. `tl.core.builtins.exec(...)` in a kernel
 would run. So kernels get modules of the same names that hold nothing but functions of the language,
 types and constants.
@@ -18,6 +20,8 @@ import triton.language as tl
 from triton.language.core import is_builtin
 from triton.runtime.jit import JITCallable
 
+from . import gluon
+
 _SUBMODULES = ("core", "standard", "math", "random", "extra", "target_info")
 _EXTRA = {"libdevice": "triton.language.extra.cuda.libdevice", "cuda": "triton.language.extra.cuda"}
 LIBDEVICE = "triton.language.extra.libdevice"
@@ -32,6 +36,7 @@ MODULES = (
     LIBDEVICE,
     *_EXTRA.values(),
     "math",
+    *gluon.MODULES,  # last: what both languages have is named by Triton's name
 )
 
 
@@ -69,7 +74,14 @@ def _members(name: str) -> dict[str, Any]:
         members |= {key: proxy(f"{name}.{key}") for key in _SUBMODULES if hasattr(module, key)}
     if name == "triton.language.extra":
         members |= {key: proxy(each) for key, each in _EXTRA.items()}
-    if name == _EXTRA["cuda"]:
+    if gluon.is_of(name):
+        inside = {each.rpartition(".") for each in gluon.MODULES}
+        members |= {
+            key: proxy(f"{name}.{key}")
+            for folder, _, key in inside
+            if folder == name and hasattr(module, key)
+        }
+    if name in (_EXTRA["cuda"], f"{gluon.FOLDER}.extra"):
         members["libdevice"] = proxy(_EXTRA["libdevice"])
     return members
 
@@ -88,8 +100,9 @@ def is_public(name: str, value: Any) -> bool:
 
 
 def is_of_language(value: type) -> bool:
-    """Whether a class is one of triton.language's own that kernels name: tl.constexpr, tl.range."""
-    return value.__module__ in ("triton.language.core", "triton.language.math")
+    """Whether a class is one of the language's own that kernels name: tl.constexpr, tl.range."""
+    of_triton = value.__module__ in ("triton.language.core", "triton.language.math")
+    return of_triton or gluon.is_of_language(value)
 
 
 def is_of_triton(value: Any) -> bool:

@@ -20,7 +20,7 @@ from typing import Any
 from triton.language import constexpr
 from triton.runtime.jit import ConstexprFunction, JITFunction
 
-from . import literals, proxies
+from . import gluon, literals, proxies
 from .failures import CompileFailure
 from .source import FunctionText, SourceFolder
 
@@ -28,16 +28,32 @@ MAX_KERNELS = 500  # references in one specialisation
 MODULE = "submission"
 _HASH = re.compile(r"[0-9a-f]{64}")
 
+_NOT_GLUON = (
+    "; a kernel under @triton.jit may use triton.language and modules of this submission, one "
+    "under @gluon.jit Gluon's too"
+)
+
 made_modules: list[types.ModuleType] = []  # that stand for sibling modules of the submission
 
 
 class TextFunction(JITFunction):
     """A jit function of the submission's text."""
 
-    def __init__(self, stub: types.FunctionType, function: FunctionText, tree: ast.Module) -> None:
+    def __init__(
+        self,
+        stub: types.FunctionType,
+        function: FunctionText,
+        tree: ast.Module,
+        in_gluon: bool = False,
+    ) -> None:
         super().__init__(stub, noinline=function.is_noinline)
         self.function = function
         self._tree = tree
+        self._in_gluon = in_gluon
+
+    def is_gluon(self) -> bool:
+        """Whether the frontend takes it for Gluon, as all that a kernel of Gluon calls."""
+        return self._in_gluon
 
     @property
     def cache_key(self) -> str:
@@ -97,10 +113,11 @@ def call_key(args: Any, kwargs: Mapping[str, Any]) -> str:
 
 
 class Namespace:
-    """Makes the functions that one specialisation names."""
+    """Makes the functions that one specialisation names, of a kernel in Triton or in Gluon."""
 
-    def __init__(self, folder: SourceFolder) -> None:
+    def __init__(self, folder: SourceFolder, in_gluon: bool = False) -> None:
         self.folder = folder
+        self.in_gluon = in_gluon
         self.functions: list[TextFunction] = []
         self._count = 0
 
@@ -117,7 +134,7 @@ class Namespace:
         stub = self._stub(function, tree.body[0], reference)
         # Triton tells functions apart by this name; two of one name may have other bindings.
         stub.__qualname__ = stub.__name__ = function.name + suffix
-        made = TextFunction(stub, function, tree)
+        made = TextFunction(stub, function, tree, self.in_gluon)
         self.functions.append(made)
         bindings = reference.get("bindings") or {}
         for name, binding in bindings.items():
@@ -182,19 +199,28 @@ class Namespace:
             if default is not None
         ]
         values = {
-            name: self._literal(defaults[name]) if name in defaults else _NoDefault()
+            name: self._default(defaults[name]) if name in defaults else _NoDefault()
             for name in (*names, *keyword)
         }
         made.__defaults__ = tuple(values[name] for name in names) or None
         made.__kwdefaults__ = {name: values[name] for name in keyword} or None
+
+    def _default(self, literal: Any) -> Any:
+        value = self._literal(literal)
+        # What else a plan can name, each Triton takes for a constant by itself; 3.6 no layouts.
+        return constexpr(value) if gluon.is_layout(value) else value
 
     def _bound(self, name: str, binding: Any, function: FunctionText) -> Any:
         """What a free name leads to. Raises CompileFailure."""
         if not isinstance(binding, dict):
             return self._literal(binding)
         if binding.keys() == {"module"}:
+            if gluon.is_of(binding["module"]) and not self.in_gluon:
+                return Unusable(f"{name} leads to the module {binding['module']}{_NOT_GLUON}")
             return self._proxy(binding["module"], function)
         if binding.keys() == {"language"}:
+            if gluon.is_of(binding["language"]) and not self.in_gluon:
+                return Unusable(f"{name} leads to {binding['language']}{_NOT_GLUON}")
             try:
                 return proxies.resolve(binding["language"])
             except KeyError:

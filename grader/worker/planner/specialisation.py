@@ -13,12 +13,13 @@ from typing import Any
 
 import torch
 import triton.language as tl
+from triton.backends.compiler import Language
 from triton.runtime.jit import ConstexprFunction, JITCallable, JITFunction
 
 from ..compile import literals, options, proxies
 from ..compile.failures import CompileFailure
 from ..compile.source import FunctionText, SourceFolder, place
-from .errors import ForeignKernel, KernelError, PlanLimit, Unsupported
+from .errors import ForeignKernel, KernelError, PlanLimit
 
 MAX_REFERENCES = 500  # to functions, from one kernel
 # What Triton's frontend knows by itself, where no global hides it.
@@ -35,9 +36,6 @@ class Describer:
 
     def specialisation(self, source: Any, chosen: Any) -> dict:
         """That of an ASTSource and the backend's options. Raises a PlannerError."""
-        if getattr(source.fn, "is_gluon", bool)():
-            name = source.fn.__name__
-            raise Unsupported(f"a kernel in Gluon (`{name}`)", "write it with @triton.jit")
         self._references = 0
         names = source.fn.arg_names
         # The launch gives each parameter: defaults are of use to functions called by kernels.
@@ -56,6 +54,7 @@ class Describer:
                     if ["tt.divisibility", 16] in each
                 },
                 "options": options.chosen(chosen),
+                "language": "gluon" if source.language is Language.GLUON else "triton",
             },
         )
 

@@ -233,7 +233,7 @@ def _arguments(name: str, kind: Any, value: Any) -> list[dict]:
     if kind == "constexpr":
         return []
     if kind.startswith("tensordesc"):
-        return [{"descriptor": _descriptor(value)}]
+        return [{"descriptor": _descriptor(name, value)}]
     if kind.startswith("*"):
         return [_pointer(name, value)]
     return [_scalar(name, kind, value)]
@@ -273,7 +273,10 @@ def _scalar(name: str, kind: str, value: Any) -> dict:
     return {"scalar": data.hex(), "type": kind}
 
 
-def _descriptor(value: Any) -> dict:
+def _descriptor(name: str, value: Any) -> dict:
+    for each in ("round_f32_to_tf32", "pixel_box_lower_corner"):
+        if getattr(value, each, None):
+            raise Unsupported(f"a tensor descriptor with {each} ({name})", "leave that out")
     recorder = fake_tensors.recorder
     base = value.base
     return {

@@ -130,6 +130,31 @@ def test_a_forged_specialisation_is_refused(planning, tmp_path, specialisation, 
     assert answer["error"]["kind"] in ("forged", "compile_error")
 
 
+@pytest.mark.parametrize(
+    "forged",
+    [
+        "tensordesc<fp32[64],NVMMASharedLayout(0,{})>",
+        "tensordesc<fp32[64],NVMMASharedLayout(swizzle_byte_width={})>",
+        "tensordesc<fp32[64],{}>",
+        "*tensordesc<fp32[64],{}>",
+        {"tuple": ["i32", "tensordesc<fp32[64],{}>"]},
+    ],
+)
+def test_a_layout_in_a_type_is_not_run_as_python(planning, tmp_path, specialisation, forged):
+    """Triton's frontend evaluates it."""
+    ran = tmp_path / "ran"
+    expression = f"open('{ran}','w').write('8')"
+    if isinstance(forged, str):
+        planted = forged.format(expression)
+    else:
+        planted = {"tuple": [each.format(expression) for each in forged["tuple"]]}
+    described = {**specialisation, "signature": {**specialisation["signature"], "x": planted}}
+    answer = planning.frontend(tmp_path, described)
+
+    assert not ran.exists()
+    assert answer["error"]["kind"] == "forged"
+
+
 def test_a_files_name_can_t_end_a_text_of_the_compilers(planning, tmp_path, specialisation):
     """It stands in TTIR's locations and in the assembler's text."""
     for name in ('a" } module { .py', "a\\.py", "a\n.py", "a'.py"):

@@ -182,27 +182,6 @@ def f(x, y):
     assert "2.900000e+01" in ttir
 
 
-def test_gluon_is_not_modelled_and_says_so(planning, tmp_path):
-    text = """
-import torch
-from triton.experimental import gluon
-from triton.experimental.gluon import language as gl
-
-@gluon.jit
-def kernel(x, y):
-    gl.store(y, gl.load(x))
-
-def f(x, y):
-    kernel[(1,)](x, y)
-"""
-    refused = planning.plan(tmp_path, text, PAIR)
-
-    assert (refused["code"], refused["line"]) == ("not_modelled", 11)
-    assert refused["message"] == (
-        "without a GPU, a kernel in Gluon (`kernel`) can't be judged: write it with @triton.jit"
-    )
-
-
 def test_a_cuda_graph_is_not_modelled_and_says_so(planning, tmp_path):
     text = "import torch\ndef f(x, y):\n    g = torch.cuda.CUDAGraph()\n"
     refused = planning.plan(tmp_path, text, PAIR)
