@@ -28,6 +28,7 @@ import torch
 
 from grader import gpu_turns, machine, race
 from grader.allowed_paths import DeviceName
+from grader.beside import case_beside
 from grader.cases import Case, fixed_case
 from grader.confinement import Level
 from grader.estimate import Interval
@@ -91,6 +92,8 @@ def measure(
 ) -> PerformanceEvidence:
     """Time a variant on each of its performance cases, against what its thresholds name.
 
+    Where the spec has it so, a case beside the first one is timed as well: see beside.py.
+
     The baselines run in `trusted`, where no submission may run: its owner closes it; `reference`
     gives the staff's solution. `roofs` are the device's measured ones, for thresholds
     that name `roofline`, and `usual_sm_mhz` the clock it had then. The first case that can't be
@@ -106,6 +109,8 @@ def measure(
         every = [
             fixed_case(exercise, variant, given, seed) for given in variant.performance.every_case
         ]
+        if variant.performance.beside and (other := case_beside(candidate.task, every[0])):
+            every.append(other)
         baselines = opened.enter_context(
             Baselines(trusted, candidate.sandbox, exercise, variant, every, reference)
         )
