@@ -260,11 +260,13 @@ def _torch_source(exercise: Exercise, variant: Variant) -> str:
 
 
 def _compile_source(exercise: Exercise, variant: Variant) -> str:
-    """The same, given to torch.compile: the first call of all compiles it."""
-    return _source(exercise, variant, "torch.compile(own)")
+    """The same, given to torch.compile: for each case anew, whatever sizes came before."""
+    # Beyond this limit torch would give up compiling, and run as without it.
+    more = "import torch._dynamo\ntorch._dynamo.config.recompile_limit = 64\n\n"
+    return _source(exercise, variant, "torch.compile(own, dynamic=False)", more)
 
 
-def _source(exercise: Exercise, variant: Variant, function: str) -> str:
+def _source(exercise: Exercise, variant: Variant, function: str, more: str = "") -> str:
     arguments = exercise.signature(variant)
     parameters = ", ".join(argument.name for argument in arguments)
     passed = ", ".join(
@@ -276,7 +278,7 @@ def _source(exercise: Exercise, variant: Variant, function: str) -> str:
     # With the oracles in it: a sandbox doesn't show the file that they are in.
     text = oracle.ORACLES.read_text(encoding="utf-8")
     return (
-        f"{text}\n\n"
+        f"{text}\n\n{more}"
         f"own = globals().get({own!r}, {exercise.oracle})\n"
         f"function = {function}\n\n"
         f"def yardstick({parameters}):\n"

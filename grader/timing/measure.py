@@ -140,17 +140,21 @@ def measure_case(
     usual_sm_mhz: float | None = None,
     budget: race.Budget | None = None,
     held_to_calm: bool = True,
+    baselines: Baselines | None = None,
 ) -> PerformanceEvidence:
     """Time a variant on one case, of any sizes, against what its thresholds name.
 
     `also` names more baselines (`torch`, `compile`, `reference`) that no threshold asks for: one
     that isn't here is left out, and so is one that fails, as `reason` then says. Where no points
     depend on it, rounds may count in which a baseline was slower than before the candidate was
-    there, and that calm may have been none: not `held_to_calm`. Else as `measure`.
+    there, and that calm may have been none: not `held_to_calm`. `baselines` serve several cases of
+    the variant, this one among them; its owner closes them. Else as `measure`.
     """
     task = candidate.task
-    what = (trusted, candidate.sandbox, task.exercise, task.variant, [case], reference)
-    with Baselines(*what) as baselines:
+    with contextlib.ExitStack() as opened:
+        if baselines is None:
+            what = (trusted, candidate.sandbox, task.exercise, task.variant, [case], reference)
+            baselines = opened.enter_context(Baselines(*what))
         return _Measurement(
             candidate,
             baselines,
