@@ -50,7 +50,7 @@ from grader.task import Task
 from grader.worker.protocol import Argument
 
 PUBLIC_SEED = 2026  # of every student's own run; a class is graded with another one
-_EDGES_ON_A_GPU = 2  # cases of a part that was right by plan
+EDGES_ON_A_GPU = 2  # cases of a part that was right by plan
 DIED_COMPILING = "the process that compiled the kernel for the GPU ended without an answer, twice."
 
 
@@ -428,7 +428,7 @@ class Session:
         planned = self.runners.opened(Task(exercise, variant))
         if planned is None:
             return None
-        edges = spread(space.edges(), _EDGES_ON_A_GPU)
+        edges = spread(space.edges(), EDGES_ON_A_GPU)
         return list(dict.fromkeys([*planned.take_first_met(), *edges]))
 
     def _with_compiled(self, exercise, variant, part: PartEvidence, pending) -> PartEvidence:
