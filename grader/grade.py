@@ -98,6 +98,8 @@ def grade(
         if session.device == "cuda":
             environment["gpu_memory"] = how_memory_reaches_workers(session.runners.not_shared)
             environment["cases_on_the_gpu"] = CASES_ON_A_GPU
+            if gpu_memory.reaches_host_memory():
+                environment["gpu_reach"] = gpu_memory.REACHES_HOST_MEMORY
         if lifted:
             environment["rules_lifted"] = sorted(lifted)
     return Evidence(
