@@ -121,17 +121,6 @@ def reaches_host_memory(device: int = 0) -> bool:
     return False
 
 
-def reset_persisting_l2() -> None:
-    """Make every line that was kept in the L2 cache on purpose an ordinary one again.
-
-    CUDA Driver API, cuCtxResetPersistingL2Cache. A GPU that keeps none on purpose has none to
-    reset.
-    """
-    from cuda.bindings import driver
-
-    driver.cuCtxResetPersistingL2Cache()
-
-
 class _Allocation:
     """One physical allocation, mapped here, with a descriptor for others."""
 
