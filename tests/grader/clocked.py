@@ -44,9 +44,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Time:
 class MadeUp:
     """A worker. A call of its takes `seconds`, of which it tells the share `told`."""
 
-    def __init__(
-        self, clock: Time, work: Work, seconds: float = 1e-4, told: float = 1.0
-    ) -> None:
+    def __init__(self, clock: Time, work: Work, seconds: float = 1e-4, told: float = 1.0) -> None:
         self.asked: list[Operation] = []
         self.orders: list[tuple[int, ...]] = []  # of the replays
         self.placed: dict[int, Sequence[Argument]] = {}
@@ -99,9 +97,7 @@ class Lane:
 
     calls = 4
 
-    def __init__(
-        self, microseconds: float, later: float | None = None, apart: float = 0.0
-    ) -> None:
+    def __init__(self, microseconds: float, later: float | None = None, apart: float = 0.0) -> None:
         self.times = [microseconds * 1e-6, (later or microseconds) * 1e-6]
         self.apart = apart
         self.taken = 0
@@ -110,6 +106,8 @@ class Lane:
     def settle(self) -> float:
         self.settled = True
         return self.times[0]
+
+    def forget(self) -> None: ...
 
     def seconds(self) -> float:
         assert self.settled

@@ -101,9 +101,7 @@ def test_what_was_computed_in_an_earlier_replay_is_no_result_of_this_one(name, v
 def test_no_value_of_an_input_is_left_from_the_replay_before(bench):
     """A kernel may keep what it likes: every element is drawn anew, in every set of the order."""
     bench.sets.fill(ALL)
-    before = [
-        {n: v.clone() for n, v in bench.tensors(number)[0].items()} for number in ALL
-    ]
+    before = [{n: v.clone() for n, v in bench.tensors(number)[0].items()} for number in ALL]
     bench.sets.fill(ALL)
     for number in ALL:
         for name, values in bench.tensors(number)[0].items():
