@@ -70,7 +70,7 @@ class Replays:
     def adopt(self, document: bytes) -> None:
         """Have an executor take a plan; nothing is known of its speed then. Raises TimingFailed."""
         expect_ok(self._worker.ask(Operation.adopt, document=document, limits=FIRST_LIMITS))
-        self._forget()
+        self.forget()
         self.calls, self._limits = 1, FIRST_LIMITS
 
     def settle(self) -> float:
@@ -87,7 +87,7 @@ class Replays:
             self.calls = 1
         expected = TIMES_EXPECTED * took * self.calls
         self._limits = Limits(max(LIMITS.cpu_seconds, expected), LIMITS.memory_bytes)
-        self._forget()
+        self.forget()
         return took
 
     def seconds(self) -> float:
@@ -145,7 +145,8 @@ class Replays:
         off = math.copysign(max(abs(off) - SLACK_SECONDS, 0.0), off)
         return off / statistics.median(self._seconds)
 
-    def _forget(self) -> None:
+    def forget(self) -> None:
+        """Leave what was timed until now out of `apart`."""
         self._seconds, self._own = [], []
 
     def _arrange(self, order: Sequence[int]) -> None:
