@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
@@ -57,12 +57,18 @@ class Documents(Protocol):
 
 @dataclass(frozen=True)
 class FromPlans:
-    """Plans made when they are asked for, by a runner without a GPU."""
+    """Plans made when they are asked for, once for each case, by a runner without a GPU."""
 
     plans: gpu.Plans
+    made: dict[Case, Sequence[bytes]] = field(default_factory=dict)
 
     def documents(self, case: Case, arguments: Sequence[Argument]) -> Sequence[bytes]:
         """As Documents says. Of configurations that don't compile the others are left."""
+        if case not in self.made:
+            self.made[case] = self._documents(case, arguments)
+        return self.made[case]
+
+    def _documents(self, case: Case, arguments: Sequence[Argument]) -> Sequence[bytes]:
         planned = self.plans.planned(case, arguments)
         if isinstance(planned, CaseResult):
             raise TimingFailed(planned.verdict.what, planned.status)

@@ -37,6 +37,7 @@ from grader.gpu_state import Observed
 from grader.roofline import Roofs
 from grader.sandbox import Sandbox
 from grader.status import Status
+from grader.task import Task
 from grader.timing import contenders
 from grader.timing.baselines import CONTROL, CONTROL_BYTES, Baselines
 from grader.timing.contenders import Planned
@@ -124,11 +125,7 @@ def measure(
         opened.enter_context(gpu_turns.alone_on(candidate.sandbox.device))
         if not trusted.is_started:
             trusted.start()
-        every = [
-            fixed_case(exercise, variant, given, seed) for given in variant.performance.every_case
-        ]
-        if variant.performance.beside and (other := case_beside(candidate.task, every[0])):
-            every.append(other)
+        every = cases_of(candidate.task, seed)
         baselines = opened.enter_context(
             Baselines(trusted, candidate.sandbox, exercise, variant, every, reference)
         )
@@ -140,6 +137,15 @@ def measure(
             if timed[-1].status is not Status.passed:
                 return timed[-1]
     return replace(timed[0], further=tuple(timed[1:]))
+
+
+def cases_of(task: Task, seed: int) -> list[Case]:
+    """The cases that a variant is timed on: the spec's, and one beside them where it has it so."""
+    block = task.variant.performance
+    found = [fixed_case(task.exercise, task.variant, given, seed) for given in block.every_case]
+    if block.beside and (other := case_beside(task, found[0])):
+        found.append(other)
+    return found
 
 
 def trusted_sandbox(device: DeviceName) -> Sandbox:
