@@ -23,7 +23,7 @@ from grader.spec import Exercise, Variant
 from grader.status import Status
 from grader.task import Task
 from grader.timing import contenders
-from grader.timing.contenders import FromPlans, Planned
+from grader.timing.contenders import Documents, FromPlans, Planned
 from grader.timing.failures import TimingFailed
 from grader.timing.measure import measure, trusted_sandbox
 from grader.timing.sets import Layout
@@ -73,11 +73,22 @@ class Stopwatch:
                 self.planned(exercise, variant).plans.documents(case, arguments)
 
     def time(
-        self, exercise: Exercise, variant: Variant, turn: Callable[[], AbstractContextManager[None]]
+        self,
+        exercise: Exercise,
+        variant: Variant,
+        turn: Callable[[], AbstractContextManager[None]],
+        documents: Documents | None = None,
     ) -> PerformanceEvidence:
-        """Time a variant that is right, on a GPU that `turn` gives."""
+        """Time a variant that is right, on a GPU that `turn` gives.
+
+        `documents` are its plans where they were made elsewhere; else they are made here.
+        """
         try:
-            candidate = self.planned(exercise, variant)
+            if documents is None:
+                candidate = self.planned(exercise, variant)
+            else:
+                sandbox = self._runners.sandbox_of("cuda")
+                candidate = Planned(sandbox, Task(exercise, variant), documents)
             with turn():
                 return measure(
                     candidate,
