@@ -22,7 +22,7 @@ from grader.spec import Exercise, Variant
 from grader.status import Status
 from grader.task import Task
 from grader.timing import contenders
-from grader.timing.contenders import FromPlans, Planned
+from grader.timing.contenders import Documents, FromPlans, Planned
 from grader.timing.failures import TimingFailed
 from grader.timing.measure import cases_of, measure, trusted_sandbox
 
@@ -71,13 +71,24 @@ class Stopwatch:
                 candidate.prepare(case)
 
     def time(
-        self, exercise: Exercise, variant: Variant, turn: Callable[[], AbstractContextManager[None]]
+        self,
+        exercise: Exercise,
+        variant: Variant,
+        turn: Callable[[], AbstractContextManager[None]],
+        documents: Documents | None = None,
     ) -> PerformanceEvidence:
-        """Time a variant that is right, on a GPU that `turn` gives."""
+        """Time a variant that is right, on a GPU that `turn` gives.
+
+        `documents` are its plans where they were made elsewhere; else they are made here.
+        """
         try:
-            candidate = self.planned(exercise, variant)
-            for case in cases_of(candidate.task, self._seed):
-                candidate.prepare(case)
+            if documents is None:
+                candidate = self.planned(exercise, variant)
+                for case in cases_of(candidate.task, self._seed):
+                    candidate.prepare(case)
+            else:
+                sandbox = self._runners.sandbox_of("cuda")
+                candidate = Planned(sandbox, Task(exercise, variant), documents)
             with turn():
                 return measure(
                     candidate,

@@ -94,9 +94,10 @@ class GpuRunner(Runner):
     """Runs the cases of one variant on a GPU. A context manager; sandbox and plans stay open."""
 
     def __init__(
-        self, sandbox: Sandbox, task: Task, path: Path, plans: Plans, watched: bool = True
+        self, sandbox: Sandbox, task: Task, path: Path, plans: Plans | None, watched: bool = True
     ) -> None:
-        """`sandbox` is a native one with the GPU's device files, `path` the submission's file."""
+        """`sandbox` is a native one with the GPU's device files, `path` the submission's file;
+        `plans` is None for who has documents already."""
         super().__init__(sandbox, task, path, watched)
         self._plans = plans
         self._limits = Limits(task.limits.seconds, self._limits.memory_bytes)  # nothing compiles
@@ -113,13 +114,17 @@ class GpuRunner(Runner):
         )  # fmt: skip
 
     def _ask(self, case: Case, arguments: Sequence[Argument]) -> Reply | Death | CaseResult:
-        planned = self._plans.planned(case, arguments, self._arena.buffers)
-        if isinstance(planned, CaseResult):
-            return planned
-        asked = document(self._plans, case, planned)
+        asked = self._document(case, arguments)
         if isinstance(asked, CaseResult):
             return asked
         return self._worker.ask(Operation.execute, arguments, document=asked)
+
+    def _document(self, case: Case, arguments: Sequence[Argument]) -> bytes | CaseResult:
+        """What the executor is to do, or why there is nothing."""
+        planned = self._plans.planned(case, arguments, self._arena.buffers)
+        if isinstance(planned, CaseResult):
+            return planned
+        return document(self._plans, case, planned)
 
     def _from_refusal(self, case: Case | None, reply: Reply) -> CaseResult:
         if reply.code is not Code.raised:
