@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from grader import __version__, arena, gpu_turns, hostile, inputs, machine
-from grader.cases import Case, Space, fixed_case
+from grader.cases import Case, Space
 from grader.compare import Verdict
 from grader.correctness import Effort, check, spread
 from grader.evidence import (
@@ -45,6 +45,7 @@ from grader.status import Status
 from grader.task import Task
 from grader.timing.contenders import FromPlans
 from grader.timing.failures import TimingFailed
+from grader.timing.measure import cases_of
 from grader.timing.sets import Layout
 from grader.worker.protocol import Argument
 
@@ -199,8 +200,7 @@ def _refused(case: Case, why: CaseResult) -> PlannedCase:
 def _timed_cases(task: Task, seed: int) -> list[Case]:
     if task.variant.performance is None:
         return []
-    every = task.variant.performance.every_case
-    return [fixed_case(task.exercise, task.variant, given, seed) for given in every]
+    return cases_of(task, seed)
 
 
 # --- where the GPU is -----------------------------------------------------------------------------
