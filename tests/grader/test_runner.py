@@ -74,9 +74,8 @@ def runner(sandbox: Sandbox) -> Iterator[Callable[..., Runner]]:
         path = sandbox.hold("silu.py", textwrap.dedent(source).encode())
         limits = Limits(seconds=seconds, memory_mb=memory_mb)
         exercise = SILU.model_copy(update={"limits": limits})
-        opened.append(
-            PlannedTritonRunner(sandbox, Task(exercise, exercise.variants["triton"]), path)
-        )
+        task = Task(exercise, exercise.variants["triton"])
+        opened.append(PlannedTritonRunner(sandbox, task, path))
         return opened[-1]
 
     yield make
