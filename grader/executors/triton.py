@@ -58,7 +58,7 @@ class PlannedTritonRunner(Runner):
 
         `kept`: what earlier runs have compiled; `made`: cubins of other runners of the submission.
         """
-        super().__init__(sandbox, task, path, watched)
+        super().__init__(sandbox, task, path)
         rules = task.rules
         shared = {} if made is None else made
         self._kernels = Kernels(self._spawn_compiler, path.parent, kept, shared)

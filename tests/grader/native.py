@@ -13,17 +13,18 @@ from typing import Any
 import pytest
 import torch
 
+from grader import memfds
 from grader.arena import Arena, Placed, Slot, required_bytes
 from grader.worker import protocol
 from grader.worker.protocol import Argument, Kind, Operation, Reply, Request
 
 NATIVE = Path(protocol.__file__).parent / "native"
-COMMON = ("text", "arguments", "mapping", "lockdown", "stand_by", "host")
+COMMON = ("text", "arguments", "mapping", "lockdown", "host")
 SECONDS = 60.0
 
 
 def compile_plain_host(folder: Path, more: Sequence[Path] = ()) -> Path:
-    """The host with the backend of the tests, whose entries run on the CPU."""
+    """The host with the backend of the tests, which needs no device."""
     program = folder / "plain_host"
     sources = [NATIVE / f"{name}.cpp" for name in COMMON]
     sources += [Path(__file__).parent / "plain_backend.cpp", *more]
@@ -41,7 +42,6 @@ class NativeWorker:
         entry: str,
         buffers: Sequence[tuple[int, int, bool]] = (),
         options: Sequence[str] = (),
-        descriptors: Sequence[int] = (),
     ) -> None:
         self.socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.socket.settimeout(SECONDS)
@@ -49,7 +49,7 @@ class NativeWorker:
         with theirs:
             self.process = subprocess.Popen(
                 [str(program), *options, str(theirs.fileno()), entry, *described],
-                pass_fds=[theirs.fileno(), *descriptors, *(fd for fd, _, _ in buffers)],
+                pass_fds=[theirs.fileno(), *(fd for fd, _, _ in buffers)],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
@@ -83,20 +83,23 @@ class NativeWorker:
         return self.receive()
 
     def ask(
-        self, operation: Operation, arguments: Sequence[Argument] = (), repeat: int = 0
+        self,
+        operation: Operation,
+        arguments: Sequence[Argument] = (),
+        repeat: int = 0,
+        document: bytes | None = None,
     ) -> Reply | None:
-        """One request and its answer; None when there was none."""
-        self.post(operation, arguments, repeat)
+        """One request, with its document where it has one, and its answer; None for none."""
+        self._sequence += 1
+        request = Request(operation, self._sequence, tuple(arguments), repeat).pack()
+        if document is None:
+            self.socket.send(request)
+        else:
+            with memfds.sealed(document) as descriptor:
+                socket.send_fds(self.socket, [request], [descriptor])
         reply = self.receive()
         assert reply is None or reply.sequence == self._sequence
         return reply
-
-    def post(
-        self, operation: Operation, arguments: Sequence[Argument] = (), repeat: int = 0
-    ) -> None:
-        """One request, whose answer comes later."""
-        self._sequence += 1
-        self.socket.send(Request(operation, self._sequence, tuple(arguments), repeat).pack())
 
     def load(self, count: int) -> Reply | None:
         """Load with so many blanks for arguments."""
