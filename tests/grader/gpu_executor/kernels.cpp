@@ -56,6 +56,12 @@ void describe(void** parameters, const unsigned*, const unsigned*) {
     std::memcpy(out + 128, rest, sizeof rest);
 }
 
+// What comes behind a pointer, as bytes.
+PARAMETERS(taken_apart, 0, 8, 8, 72);
+void taken_apart(void** parameters, const unsigned*, const unsigned*) {
+    std::memcpy(given<char*>(parameters, 0), parameters[1], 72);
+}
+
 // Behind a structure in memory: struct { const float* in; std::int64_t n; float* out; }.
 PARAMETERS(follow, 0, 8);
 void follow(void** parameters, const unsigned*, const unsigned*) {

@@ -145,7 +145,9 @@ def test_uploads_hold_addresses_of_buffers(gpu: FakeGpu, kernels: Kernels) -> No
         pointers = tuple((at, *tensors.at(number).pointer) for at, number in ((0, 0), (16, 1)))
         to = View(structure, "uint8", (24,), (1,))
         upload = Upload("upload", to, base64.b64encode(data).decode(), pointers)
-        done(gpu, tensors, tensors.document(kernels, upload, launch("follow", tensors.at(structure))))
+        done(
+            gpu, tensors, tensors.document(kernels, upload, launch("follow", tensors.at(structure)))
+        )
         assert torch.equal(tensors.values("out"), given)
 
 
@@ -159,7 +161,9 @@ def test_variables_of_a_module_are_written_and_read(gpu: FakeGpu, kernels: Kerne
             launch("globals", tensors.at(0)),  # 101 + 1 + 2 + 3
             fill(replace_shape(factors, 1), 10),
             launch("globals", tensors.at(0, 4)),
-            Copy("copy", replace_shape(whole, 2, offset=whole.offset + 2), replace_shape(factors, 2)),
+            Copy(
+                "copy", replace_shape(whole, 2, offset=whole.offset + 2), replace_shape(factors, 2)
+            ),
         )
         done(gpu, tensors, document)
         assert tensors.values("out").tolist() == [107, 117, 10, 2]
@@ -170,7 +174,9 @@ def test_a_variable_that_is_too_small_or_missing_is_refused(gpu: FakeGpu, kernel
         with Tensors(output("out", 4)) as tensors:
             tensors.symbol(name, size)
             with Executor(gpu, tensors) as executor:
-                document = tensors.document(kernels, launch("nothing", tensors.at(0), tensors.at(0)))
+                document = tensors.document(
+                    kernels, launch("nothing", tensors.at(0), tensors.at(0))
+                )
                 reply = executor.execute(document)
                 assert reply is not None and reply.code is code
                 assert "symbol" in fields(reply)["message"] or code is Code.bad_request
