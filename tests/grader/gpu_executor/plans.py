@@ -12,6 +12,7 @@ import torch
 from grader.arena import Slot
 from grader.executors import gpu_document
 from grader.executors.gpu_document import DeviceKernel
+from grader.memfds import Memfds
 from grader.plan import Buffer, Plan
 from grader.plan.model import Fill, Launch, PointerArgument, ScalarArgument, Step, View
 from grader.worker.protocol import Argument
@@ -48,9 +49,16 @@ class Kernels:
 class Tensors(Placement):
     """Placed tensors, and the buffers of a plan over them. A context manager."""
 
-    def __init__(self, *slots: Slot, on_gpu: bool = True, language: str = "triton") -> None:
+    def __init__(
+        self,
+        *slots: Slot,
+        on_gpu: bool = True,
+        language: str = "triton",
+        writable: bool | None = None,
+    ) -> None:
         # On a host, a GPU works on copies of inputs, as the grader places them there.
-        super().__init__(slots, not on_gpu, **({"memory": GpuMemory} if on_gpu else {}))
+        copied = not on_gpu if writable is None else writable
+        super().__init__(slots, copied, GpuMemory if on_gpu else Memfds)
         self.language: Any = language
         self.buffers = [self._buffer(n, each) for n, each in enumerate(self.arguments)]
 
