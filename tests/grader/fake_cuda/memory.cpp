@@ -194,7 +194,7 @@ CUresult cuMemcpy2DAsync(const CUDA_MEMCPY2D* given, CUstream stream) {
         }
     };
     return add(stream, [=]() -> CUresult {
-        if (!to_host && !from_host) return guarded(rows);
+        if (!to_host) return guarded(rows);
         rows();  // the driver copies by the processor: a fault in the host's memory is the host's
         return CUDA_SUCCESS;
     });
