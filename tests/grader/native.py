@@ -6,7 +6,7 @@ import json
 import os
 import socket
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from grader import memfds
-from grader.arena import Arena, Placed, Slot, required_bytes
+from grader.arena import Arena, Memory, Placed, Slot, required_bytes
 from grader.worker import protocol
 from grader.worker.protocol import Argument, Kind, Operation, Reply, Request
 
@@ -42,6 +42,7 @@ class NativeWorker:
         entry: str,
         buffers: Sequence[tuple[int, int, bool]] = (),
         options: Sequence[str] = (),
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         self.socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.socket.settimeout(SECONDS)
@@ -54,6 +55,7 @@ class NativeWorker:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 cwd="/",
+                env=environment,
             )
         self._sequence = 0
 
@@ -90,16 +92,26 @@ class NativeWorker:
         document: bytes | None = None,
     ) -> Reply | None:
         """One request, with its document where it has one, and its answer; None for none."""
-        self._sequence += 1
-        request = Request(operation, self._sequence, tuple(arguments), repeat).pack()
-        if document is None:
-            self.socket.send(request)
-        else:
-            with memfds.sealed(document) as descriptor:
-                socket.send_fds(self.socket, [request], [descriptor])
+        self.post(operation, arguments, repeat, document)
         reply = self.receive()
         assert reply is None or reply.sequence == self._sequence
         return reply
+
+    def post(
+        self,
+        operation: Operation,
+        arguments: Sequence[Argument] = (),
+        repeat: int = 0,
+        document: bytes | None = None,
+    ) -> None:
+        """One request, whose answer comes later."""
+        self._sequence += 1
+        message = Request(operation, self._sequence, tuple(arguments), repeat).pack()
+        if document is None:
+            self.socket.send(message)
+            return
+        with memfds.sealed(document) as descriptor:
+            socket.send_fds(self.socket, [message], [descriptor])
 
     def load(self, count: int) -> Reply | None:
         """Load with so many blanks for arguments."""
@@ -121,9 +133,14 @@ def fields(reply: Reply | None) -> dict[str, Any]:
 class Placement:
     """Tensors placed in an arena of their own. A context manager."""
 
-    def __init__(self, slots: Sequence[Slot], inputs_writable: bool = False) -> None:
+    def __init__(
+        self,
+        slots: Sequence[Slot],
+        inputs_writable: bool = False,
+        memory: Callable[[int, int], Memory] = memfds.Memfds,
+    ) -> None:
         size = required_bytes(slots)
-        self.arena = Arena(size, size)
+        self.arena = Arena(size, size, memory)
         self.placed: list[Placed] = self.arena.place(slots, inputs_writable)
 
     def __enter__(self) -> Placement:
