@@ -31,6 +31,13 @@ COPY = copy_workload(0)  # 1 MiB each way
 LARGER = copy_workload(1 << 30)  # 16 MiB: long against what a busy machine adds
 
 
+@pytest.fixture(autouse=True)
+def few_sets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To draw inputs takes longer than anything else over the CPU."""
+    if gpu_properties() is None:
+        monkeypatch.setattr(contenders, "MOST_SETS", 8)
+
+
 @pytest.fixture
 def seconds_of(python_sandbox) -> Iterator[SecondsOf]:
     """As `timer` gives it, in a sandbox that is there already."""
