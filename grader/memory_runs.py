@@ -22,6 +22,7 @@ from grader.cases import Case, fixed_case
 from grader.evidence import MemoryEvidence, Metric
 from grader.executors import PlannedNativeRunner, PlannedTritonRunner, configurations, needless
 from grader.plan import Plan
+from grader.plan.model import Alloc, Free
 from grader.runner import CaseResult
 from grader.spec import ITEMSIZE, Variant
 from grader.spec_blocks import GROWTH
@@ -214,8 +215,8 @@ def _with_most_memory(runs: Runs, seen: MemoryEvidence, seed: int) -> MemoryEvid
     planned = runs.plan_of(case)
     if isinstance(planned, CaseResult):
         return _failed(planned, case)
-    allocated = sum(each.bytes for each in planned.buffers if each.kind in ("device", "managed"))
-    metric = Metric("ballast", allocated, f"bytes that the entry allocates for {case}")
+    allocated = most_allocated(planned)
+    metric = Metric("ballast", allocated, f"bytes that the entry has at a time for {case}")
     if allocated <= leaves:
         return replace(seen, metrics=(*seen.metrics, metric))
     what = (
@@ -224,6 +225,18 @@ def _with_most_memory(runs: Runs, seen: MemoryEvidence, seed: int) -> MemoryEvid
         "of the sizes?"
     )
     return replace(seen, status=Status.target_missed, reason=what, metrics=(*seen.metrics, metric))
+
+
+def most_allocated(planned: Plan) -> int:
+    """Bytes that host code has on the device at a time, in the calls one after the other."""
+    here = most = 0
+    for step in (each for call in planned.calls for each in call):
+        if isinstance(step, Alloc | Free):
+            buffer = planned.buffers[step.buffer]
+            if buffer.kind in ("device", "managed"):
+                here += buffer.bytes if isinstance(step, Alloc) else -buffer.bytes
+                most = max(most, here)
+    return most
 
 
 def _contributing(runs: Runs, case: Case) -> tuple[MemoryEvidence, frozenset[int]]:

@@ -1,26 +1,45 @@
-"""What stands by for the clock in tests: workers that are made up, over memory of this process.
+"""What stands by for the clock in tests: made-up workers, and kernels that are torch's functions.
 
-Time passes only where a made-up worker says so. So what is told of it is exact, on a busy machine
-too; and a worker may lie.
+Over memory of this process time passes only where a made-up worker says so. So what is told of it
+is exact, on a busy machine too; and a worker may lie. Kernels in Python have workers over the CPU,
+where no plan can be timed: everything from the request to the evidence is as on a GPU.
 """
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import struct
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from grader import race
+from grader.cases import Case
+from grader.sandbox import Sandbox
+from grader.spec import Exercise, Variant
 from grader.supervision import Death
+from grader.task import Task
 from grader.timing import contenders, measure, replays
+from grader.timing.graded_sets import GradedSets
+from grader.timing.replays import Replays
+from grader.timing.sets import Layout, Memory, Sets
 from grader.worker.protocol import Argument, Code, Operation, Reply
 
 Work = Callable[[Sequence[int]], None]  # what is done with the sets of a replay, in their order
 BESIDE = 70e-6  # what a request takes without its calls
+RMSNORM = """
+import torch
+
+def rmsnorm(x, weight, out, eps):
+    wide = x.float()
+    scale = torch.rsqrt((wide * wide).mean(-1, keepdim=True) + eps)
+    out.copy_(wide * scale * weight.float())
+"""
 
 
 class Time:
@@ -131,3 +150,27 @@ def without_doubts(monkeypatch: pytest.MonkeyPatch, rounds: int) -> None:
 def sandbox(device: str = "interpreter") -> SimpleNamespace:
     """In the place of one in which nothing is started."""
     return SimpleNamespace(device=device, is_started=True)
+
+
+@dataclass(frozen=True)
+class InPython:
+    """A candidate that is a function of torch's; `sandbox` is for Python, as for baselines."""
+
+    sandbox: Sandbox
+    task: Task
+    path: Path
+
+    @classmethod
+    def of(cls, sandbox: Sandbox, exercise: Exercise, variant: Variant, source: str) -> InPython:
+        path = sandbox.hold(f"{exercise.name}_in_python.py", source.encode())
+        return cls(sandbox, Task(exercise, variant), path)
+
+    def begin(self, case: Case, opened: contextlib.ExitStack, graded: bool = True) -> Replays:
+        exercise, variant = self.task.exercise, self.task.variant
+        layout = Layout.of(exercise, variant, case)
+
+        def graded_sets(memory: Memory, count: int) -> Sets:
+            return GradedSets(memory, exercise, variant, case, count)
+
+        what = (self.sandbox, self.path, variant.entry, [layout], opened)
+        return contenders.start(*what).serve(layout, graded_sets)

@@ -15,30 +15,21 @@ import torch
 
 from grader import race
 from grader.cases import Case, fixed_case
+from grader.evidence import PerformanceEvidence
 from grader.sandbox import Sandbox
-from grader.spec import Exercise, Variant, load_all
+from grader.spec import Variant, load_all
 from grader.status import Status
-from grader.task import Task
 from grader.timing import contenders, measure
 from grader.timing.baselines import CONTROL_BYTES, Baselines
 from grader.timing.contenders import FEWEST_SETS, MOST_SETS
 from grader.timing.failures import TimingFailed, TooLittleMemory
-from grader.timing.graded_sets import GradedSets
 from grader.timing.replays import Replays
-from grader.timing.sets import Layout, Memory, Sets
+from grader.timing.sets import Layout
 from grader.worker.protocol import Code, Operation
-from tests.grader.clocked import without_doubts
+from tests.grader.clocked import RMSNORM, InPython, without_doubts
 
 EXERCISE = load_all()["rmsnorm"]
 VARIANT = EXERCISE.variants["triton"]
-HONEST = """
-import torch
-
-def rmsnorm(x, weight, out, eps):
-    wide = x.float()
-    scale = torch.rsqrt((wide * wide).mean(-1, keepdim=True) + eps)
-    out.copy_(wide * scale * weight.float())
-"""
 
 
 def case(rows: int, cols: int, dtype: str = "float32") -> Case:
@@ -276,32 +267,15 @@ def test_its_host_answers_to_nothing_else(python_sandbox, opened):
 # --- from the request to the evidence -------------------------------------------------------------
 
 
-class InPython:
-    """A candidate that is a function of torch's: over the CPU no plan can be timed."""
-
-    def __init__(self, sandbox: Sandbox, source: str, variant: Variant) -> None:
-        self.sandbox, self.task = sandbox, Task(EXERCISE, variant)
-        self._path = sandbox.hold("in_python.py", source.encode())
-
-    def begin(self, case: Case, opened: contextlib.ExitStack, graded: bool = True) -> Replays:
-        layout = Layout.of(EXERCISE, self.task.variant, case)
-
-        def graded_sets(memory: Memory, count: int) -> Sets:
-            return GradedSets(memory, EXERCISE, self.task.variant, case, count)
-
-        what = (self.sandbox, self._path, VARIANT.entry, [layout], opened)
-        return contenders.start(*what).serve(layout, graded_sets)
-
-
-def in_python(sandbox: Sandbox, source: str, exercise: Exercise = EXERCISE):
-    variant = asking("torch", at_least=0.001)
+def in_python(sandbox: Sandbox, source: str) -> PerformanceEvidence:
+    candidate = InPython.of(sandbox, EXERCISE, asking("torch", at_least=0.001), source)
     budget = race.Budget(seconds=60.0, pairs=race.MIN_PAIRS)
-    return measure.measure(InPython(sandbox, source, variant), 7, trusted=sandbox, budget=budget)
+    return measure.measure(candidate, 7, trusted=sandbox, budget=budget)
 
 
 def test_a_kernel_is_timed_from_the_request_to_the_evidence(python_sandbox, monkeypatch):
     without_doubts(monkeypatch, 3)
-    seen = in_python(python_sandbox, HONEST)
+    seen = in_python(python_sandbox, RMSNORM)
     assert seen.status is Status.passed, seen
     assert {each.name for each in seen.yardsticks} == {"copy", "torch"}
     assert seen.microseconds > 0 and seen.samples == 3
@@ -318,7 +292,7 @@ def test_a_kernel_is_timed_from_the_request_to_the_evidence(python_sandbox, monk
 )
 def test_a_wrong_kernel_is_not_timed_but_judged(python_sandbox, monkeypatch, old, new, status):
     without_doubts(monkeypatch, 3)
-    assert old in HONEST
-    seen = in_python(python_sandbox, HONEST.replace(old, new))
+    assert old in RMSNORM
+    seen = in_python(python_sandbox, RMSNORM.replace(old, new))
     assert seen.status is status and "in a timed call" in seen.reason, seen
     assert seen.microseconds is None
