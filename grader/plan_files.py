@@ -30,6 +30,7 @@ from grader.executors import bundle as bundles
 from grader.executors import gpu
 from grader.executors.bundle import (
     MAX_DETAIL,
+    MAX_DOCUMENT_BYTES,
     Bundle,
     BundleRunner,
     PlannedCase,
@@ -51,6 +52,7 @@ from grader.worker.protocol import Argument
 EDGES = 2  # cases of a part that always go along
 MOST_CASES = 8  # of a part: those, and the first with a set of constants, dtypes and options
 MOST_PLANNED = 24  # edges of a part that are planned to find those
+MAX_BYTES = 160 << 20  # of all documents: compressed or not, a file of them can be read
 NO_MEMORY = "counted without a GPU, by `grader grade` where the submission is"
 # A failing case is run again; others than those of the file can't be.
 _EFFORT = Effort(shrink_runs=0, probe_seconds=-1.0)
@@ -67,16 +69,19 @@ def make(
 ) -> Bundle:
     """The plans of some variants of a session's submission, which is called `submission`."""
     making = _Making(session, on_step)
-    variants = tuple(making.variant(*pair) for pair in pairs)
-    return Bundle(
-        submission=submission[:400],
-        seed=session.seed,
-        warpgrade=__version__,
-        capability=machine.capability(),
-        versions={name: machine.version_of(name) for name in ("triton", "torch")},
-        variants=variants,
-        documents=tuple(making.documents),
-    )
+    return making.bundle(submission, [making.variant(*pair) for pair in pairs])
+
+
+def timed(
+    session: Session,
+    exercise: Exercise,
+    variant: Variant,
+    on_step: Progress = lambda step: None,
+) -> bytes:
+    """The plans of one variant for the clock alone, for another process: see `documents_of`."""
+    making = _Making(session, on_step)
+    planned = making.variant(exercise, variant, keys=())
+    return bundles.to_bytes(making.bundle("", [planned]))
 
 
 @dataclass
@@ -88,15 +93,29 @@ class _Making:
     documents: dict[bytes, int] = field(default_factory=dict)
     _met: set[str] = field(default_factory=set)  # what the variant's kernels were compiled with
 
-    def variant(self, exercise: Exercise, variant: Variant) -> PlannedVariant:
-        """All that goes along of a variant."""
+    def bundle(self, submission: str, variants: Sequence[PlannedVariant]) -> Bundle:
+        """The bundle of variants that were planned here."""
+        return Bundle(
+            submission=hostile.clean(submission)[:400],
+            seed=self.session.seed,
+            warpgrade=__version__,
+            capability=machine.capability(),
+            versions={name: machine.version_of(name) for name in ("triton", "torch")},
+            variants=tuple(variants),
+            documents=tuple(self.documents),
+        )
+
+    def variant(
+        self, exercise: Exercise, variant: Variant, keys: Sequence[tuple[str, str]] | None = None
+    ) -> PlannedVariant:
+        """All that goes along of a variant: of the parts at `keys`, or of all."""
         task = Task(exercise, variant)
         seen = self.session.unseen(exercise, variant)
         parts: list[PlannedPart] = []
         timed: list[PlannedCase] = []
         if not seen.not_attempted:
             self._met.clear()
-            for dtype, size_class in keys_of(variant):
+            for dtype, size_class in keys_of(variant) if keys is None else keys:
                 self.on_step(Step(exercise.name, variant.name, f"{dtype} {size_class}"))
                 space = Space(exercise, variant, dtype, size_class, self.session.seed)
                 parts.append(PlannedPart(dtype, size_class, tuple(self._cases(task, space))))
@@ -170,6 +189,11 @@ class _Making:
             return _refused(case, CaseResult(case, Verdict(Status.grader_error, reason)))
 
     def _kept(self, case: Case, made: Sequence[bytes]) -> PlannedCase:
+        more = sum(len(each) for each in made if each not in self.documents)
+        if more > MAX_DOCUMENT_BYTES or sum(map(len, self.documents)) + more > MAX_BYTES:
+            size = f"{MAX_DOCUMENT_BYTES >> 20} MiB for a case, {MAX_BYTES >> 20} MiB in all"
+            what = f"its kernels have {more >> 20} MiB, and a file of plans has room for {size}."
+            return _refused(case, CaseResult(case, Verdict(Status.not_measured, what)))
         numbers = [self.documents.setdefault(each, len(self.documents)) for each in made]
         return PlannedCase(str(case), tuple(numbers))
 
@@ -192,7 +216,7 @@ def _placed(
 
 def _refused(case: Case, why: CaseResult) -> PlannedCase:
     status = Status.not_measured if why.status is Status.passed else why.status
-    told = (each[:MAX_DETAIL] for each in (why.verdict.what, why.hint, why.detail))
+    told = (hostile.clean(each)[:MAX_DETAIL] for each in (why.verdict.what, why.hint, why.detail))
     return PlannedCase(str(case), (), status, *told, why.line)
 
 
@@ -220,6 +244,12 @@ class FromBundle:
             why = bundles.refusal(found, case)
             raise TimingFailed(why.verdict.what, why.status)
         return [self.bundle.documents[number] for number in found.documents]
+
+
+def documents_of(data: bytes) -> FromBundle:
+    """The plans for the clock that `timed` made in another process."""
+    bundle = bundles.from_bytes(data)
+    return FromBundle(bundle, bundle.variants[0])
 
 
 def run(
