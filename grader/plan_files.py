@@ -14,6 +14,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from grader import __version__, arena, gpu_turns, hostile, inputs, machine
@@ -119,8 +120,9 @@ class _Making:
                 self.on_step(Step(exercise.name, variant.name, f"{dtype} {size_class}"))
                 space = Space(exercise, variant, dtype, size_class, self.session.seed)
                 parts.append(PlannedPart(dtype, size_class, tuple(self._cases(task, space))))
-            for case in _timed_cases(task, self.session.seed):
+            for given in variant.performance.every_case if variant.performance else ():
                 self.on_step(Step(exercise.name, variant.name, "what is timed"))
+                case = fixed_case(exercise, variant, given, self.session.seed)
                 timed.append(self._guarded(task, case, self._timed))
         self.session.runners.close_variant(task)
         return PlannedVariant(
@@ -140,20 +142,15 @@ class _Making:
         always = spread(edges, EDGES)
         count = 0
         for case in dict.fromkeys([*always, *spread(edges, MOST_PLANNED)]):
-            make = self._run if case in always else self._run_where_new
-            made = self._guarded(task, case, make)
+            made = self._guarded(task, case, partial(self._run, always=case in always))
             if made is not None:
                 yield made
                 count += 1
             if count == MOST_CASES or (made is not None and made.status.is_failure):
                 return
 
-    def _run(self, task: Task, case: Case) -> PlannedCase:
-        """A case to be judged."""
-        return self._run_where_new(task, case, always=True)
-
-    def _run_where_new(self, task: Task, case: Case, always: bool = False) -> PlannedCase | None:
-        """The same; None where its kernels are those of earlier cases, constants and all."""
+    def _run(self, task: Task, case: Case, always: bool) -> PlannedCase | None:
+        """A case to be judged; else than `always`, None where its kernels came along before."""
         plans = self.session.runners.plans_of(task)
         with contextlib.ExitStack() as opened:
             planned = plans.planned(case, *_placed(task, case, opened))
@@ -218,13 +215,6 @@ def _refused(case: Case, why: CaseResult) -> PlannedCase:
     status = Status.not_measured if why.status is Status.passed else why.status
     told = (hostile.clean(each)[:MAX_DETAIL] for each in (why.verdict.what, why.hint, why.detail))
     return PlannedCase(str(case), (), status, *told, why.line)
-
-
-def _timed_cases(task: Task, seed: int) -> list[Case]:
-    if task.variant.performance is None:
-        return []
-    every = task.variant.performance.every_case
-    return [fixed_case(task.exercise, task.variant, given, seed) for given in every]
 
 
 # --- where the GPU is -----------------------------------------------------------------------------

@@ -208,14 +208,12 @@ def expect_usable(
     for each in bundle.variants:
         name = hostile.one_line(hostile.clean(f"{each.exercise}/{each.variant}"), 80)
         exercise = exercises.get(each.exercise)
-        if exercise is None or each.variant not in exercise.variants:
+        variant = exercise and exercise.variants.get(each.variant)
+        if not variant or (each.spec, each.file) != (spec_hash(exercise), variant.file):
             raise BundleError(
-                f"{path}: {name}: expected a variant of an exercise here, got another"
-            )
-        if (each.spec, each.file) != (spec_hash(exercise), exercise.variants[each.variant].file):
-            raise BundleError(
-                f"{path}: {name}: expected the spec that it was planned for, got another: "
-                f"{exercise.name}.yaml isn't the same on both machines; plan again with this one"
+                f"{path}: {name}: expected the spec that it was planned for, got "
+                f"{'another' if variant else 'none'}; have the same grader/exercises on both "
+                "machines and plan again"
             )
 
 
