@@ -6,6 +6,10 @@ anew, whole, and every output poisoned; the graph is launched; and every output 
 call computes what another one has computed, none finds its inputs in the cache, and the time
 between the events holds the calls and nothing else, whatever the processor does meanwhile.
 
+Device code can reach the other sets, too: a call might do the work of later ones in one launch, as
+no honest kernel can. So some sets are made ready like the others and nobody calls them. Which ones
+is drawn for each replay, and who works ahead works for them as well.
+
 The events are the worker's word, and device code may share memory with it. So the grader's own
 clock runs as well, from the request to the answer: what a replay took by that, beyond what the same
 takes without the calls, has to agree (`apart`).
@@ -31,6 +35,7 @@ from grader.worker.protocol import Operation, Reply
 TARGET_SECONDS = 0.002  # of a replay: long against SLACK_SECONDS
 SLACK_SECONDS = 20e-6  # by which a request's way there and back differs from another's
 FEWEST_CALLS = 4
+CALLED = 3, 4  # of the sets that are made ready, how many are called
 FIRST_LIMITS = Limits(cpu_seconds=20.0, memory_bytes=16 << 30)  # of a first call: 60 s by the clock
 LIMITS = Limits(cpu_seconds=10.0, memory_bytes=16 << 30)
 TIMES_EXPECTED = 50.0  # a replay that takes so many times as long as it should has hung
@@ -80,7 +85,8 @@ class Replays:
         self.seconds()  # which may compile
         took = self.seconds()
         wanted = math.ceil(TARGET_SECONDS / took)
-        self.calls = max(1, min(max(wanted, FEWEST_CALLS), self._sets.count))
+        most = self._sets.count * CALLED[0] // CALLED[1]
+        self.calls = max(1, min(max(wanted, FEWEST_CALLS), most))
         if took * self.calls > LIMITS.wall_seconds / TIMES_EXPECTED:
             self.calls = 1
         expected = TIMES_EXPECTED * took * self.calls
@@ -100,9 +106,11 @@ class Replays:
 
         Raises TimingFailed.
         """
-        self._order = self._random.sample(range(self._sets.count), self.calls)
+        ready = min(-(-self.calls * CALLED[1] // CALLED[0]), self._sets.count)
+        sets = self._random.sample(range(self._sets.count), ready)
+        self._order = sets[: self.calls]
         self._arrange(self._order)
-        self._sets.fill(self._order)
+        self._sets.fill(sets)
 
     def replay(self) -> float:
         """Do what is ready; its seconds by the device's clock. Raises TimingFailed.
