@@ -151,7 +151,7 @@ class _Encoder:
     def call(self, steps: Sequence[Step]) -> list[bytes]:
         """The steps of a call."""
         written: list[bytes] = []
-        self._launched: set[int | None] = set()  # streams where a launch of this call is the last
+        self._overlappable: set[int | None] = set()  # streams whose last step is a launch
         for step in steps:
             written += self._step(step)
             self._note(step)
@@ -163,11 +163,11 @@ class _Encoder:
         Never the call before: there the first launch waits for all that was.
         """
         if isinstance(step, Launch):
-            self._launched.add(step.stream)
+            self._overlappable.add(step.stream)
         elif isinstance(step, Fill | Copy | Wait):
-            self._launched.discard(step.stream)
+            self._overlappable.discard(step.stream)
         if isinstance(step, Upload) or (isinstance(step, Fill | Copy) and step.stream is None):
-            self._launched.clear()  # it waits for every stream
+            self._overlappable.clear()  # it waits for every stream
 
     def _step(self, step: Step) -> list[bytes]:
         if isinstance(step, Fill):
@@ -246,7 +246,7 @@ class _Encoder:
     def _launch(self, step: Launch) -> bytes:
         made = self._compiled[step.specialisation]
         asked = any(step.attributes.get(each) for each in _PROGRAMMATICALLY)
-        overlaps = asked and step.stream in self._launched
+        overlaps = asked and step.stream in self._overlappable
         flags = _COOPERATIVE * step.cooperative | _PROGRAMMATIC * overlaps
         grid = (*step.grid, 1, 1, 1)[:3]
         cluster = (*step.cluster, 1, 1, 1)[:3]
