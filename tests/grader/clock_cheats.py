@@ -1,6 +1,6 @@
 """The cheats on the clock: files that would look faster than they are, and what becomes of each.
 
-They live in tests/submissions/clock/, each a complete file of a submission. Its first line says what
+They live in tests/submissions/clock/, each a complete file of a submission. The first line has what
 it does | which line of "how kernel graders get cheated" it is | the variant it is handed in for |
 what it gets by plan | and, where that isn't a fault, what comes of it under a GPU's clock:
 

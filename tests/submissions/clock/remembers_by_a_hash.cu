@@ -2,7 +2,7 @@
 #include <cuda_runtime.h>
 
 constexpr int KEPT = 1 << 20;
-constexpr int SAMPLED = 256;
+constexpr int SAMPLED = 32;
 
 static __device__ float kept[KEPT];
 static __device__ unsigned kept_hash, kept_count;
