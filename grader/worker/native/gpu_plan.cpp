@@ -11,7 +11,9 @@ namespace {
 constexpr unsigned char unwritten = 0xFF;  // NaN in every floating-point format
 constexpr unsigned plain_shared = 48 * 1024;  // what a kernel may have without asking for more
 constexpr unsigned most_portable_cluster = 8;
-constexpr std::uint32_t beside = no_stream - 1;  // the number of a stream of ours, not of a plan's
+// Streams of ours, by numbers that no plan's have. In turn: in a graph that is being made, a stream
+// without work of its own waits for all that it ever waited for.
+constexpr std::uint32_t beside = no_stream - 1, turns = 64;
 
 CUfunction function_of(CUmodule module, const PlanKernel& kernel) {
     CUfunction function = nullptr;
@@ -193,7 +195,7 @@ struct LoadedPlan::Streams {
     // The next launch on a stream may begin, and end, before what is there already has ended: then
     // the end of the stream isn't the end of that. So a stream of ours waits for it.
     void overlap(CUstream stream) {
-        overlapped = plan.stream(beside);
+        if (!overlapped) overlapped = plan.stream(beside - plan.turn_++ % turns);
         CHECKED(cuStreamWaitEvent, overlapped, recorded(stream), 0);
     }
 
