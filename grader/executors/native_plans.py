@@ -157,6 +157,12 @@ class NativePlans(NativeRunner):
         result = self._answered(case, planned)
         return result or CaseResult(case, Verdict(Status.crashed, "it gave no plan."))
 
+    def _start(self, count: int) -> CaseResult | None:
+        raise NotImplementedError("plans are run by whoever derives from this")
+
+    def _ask(self, case: Case, arguments: Sequence[Argument]) -> Reply | Death | CaseResult:
+        raise NotImplementedError("plans are run by whoever derives from this")
+
     # --- the planner's process
 
     def _spawn_host(self, path: Path) -> Worker:
