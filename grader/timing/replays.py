@@ -6,10 +6,6 @@ anew, whole, and every output poisoned; the graph is launched; and every output 
 call computes what another one has computed, none finds its inputs in the cache, and the time
 between the events holds the calls and nothing else, whatever the processor does meanwhile.
 
-Device code can reach the other sets, too: a call might do the work of later ones in one launch, as
-no honest kernel can. So some sets are made ready like the others and nobody calls them. Which ones
-is drawn for each replay, and who works ahead works for them as well.
-
 The events are the worker's word, and device code may share memory with it. So the grader's own
 clock runs as well, from the request to the answer: what a replay took by that, beyond what the same
 takes without the calls, has to agree (`apart`).
@@ -35,7 +31,7 @@ from grader.worker.protocol import Operation, Reply
 TARGET_SECONDS = 0.002  # of a replay: long against SLACK_SECONDS
 SLACK_SECONDS = 20e-6  # by which a request's way there and back differs from another's
 FEWEST_CALLS = 4
-CALLED = 3, 4  # of the sets that are made ready, how many are called
+DECOYS = 2  # sets that are made ready as well, and that no call is made for
 FIRST_LIMITS = Limits(cpu_seconds=20.0, memory_bytes=16 << 30)  # of a first call: 60 s by the clock
 LIMITS = Limits(cpu_seconds=10.0, memory_bytes=16 << 30)
 TIMES_EXPECTED = 50.0  # a replay that takes so many times as long as it should has hung
@@ -56,6 +52,7 @@ class Replays:
         self._seconds: list[float] = []  # of whole replays, by the device's clock
         self._own: list[float] = []  # the same by ours
         self._order: Sequence[int] = ()  # of the sets in the last replay
+        self._decoys: Sequence[int] = ()  # those that were ready besides
         self.calls = 1
         for number in range(sets.count):
             expect_ok(worker.ask(Operation.place, sets.arguments(number), repeat=number))
@@ -73,7 +70,7 @@ class Replays:
     def adopt(self, document: bytes) -> None:
         """Have an executor take a plan; nothing is known of its speed then. Raises TimingFailed."""
         expect_ok(self._worker.ask(Operation.adopt, document=document, limits=FIRST_LIMITS))
-        self._forget()
+        self.forget()
         self.calls, self._limits = 1, FIRST_LIMITS
 
     def settle(self) -> float:
@@ -85,13 +82,12 @@ class Replays:
         self.seconds()  # which may compile
         took = self.seconds()
         wanted = math.ceil(TARGET_SECONDS / took)
-        most = self._sets.count * CALLED[0] // CALLED[1]
-        self.calls = max(1, min(max(wanted, FEWEST_CALLS), most))
+        self.calls = max(1, min(max(wanted, FEWEST_CALLS), self._sets.count - DECOYS))
         if took * self.calls > LIMITS.wall_seconds / TIMES_EXPECTED:
             self.calls = 1
         expected = TIMES_EXPECTED * took * self.calls
         self._limits = Limits(max(LIMITS.cpu_seconds, expected), LIMITS.memory_bytes)
-        self._forget()
+        self.forget()
         return took
 
     def seconds(self) -> float:
@@ -106,11 +102,11 @@ class Replays:
 
         Raises TimingFailed.
         """
-        ready = min(-(-self.calls * CALLED[1] // CALLED[0]), self._sets.count)
-        sets = self._random.sample(range(self._sets.count), ready)
-        self._order = sets[: self.calls]
+        most = min(self.calls + DECOYS, self._sets.count)
+        chosen = self._random.sample(range(self._sets.count), most)
+        self._order, self._decoys = chosen[: self.calls], chosen[self.calls :]
         self._arrange(self._order)
-        self._sets.fill(sets)
+        self._sets.fill(chosen)
 
     def replay(self) -> float:
         """Do what is ready; its seconds by the device's clock. Raises TimingFailed.
@@ -127,8 +123,14 @@ class Replays:
         return seconds
 
     def finish(self) -> None:
-        """Judge every output of the last replay. Raises TimingFailed where one is wrong."""
+        """Judge every output of the last replay. Raises TimingFailed where one is wrong.
+
+        So is one that was written though no call was made for it: a call that does others' work
+        ahead of them can't know which of them there will be.
+        """
         verdict = self._sets.judge(self._order)
+        if verdict.passed:
+            verdict = self._sets.judge_decoys(self._decoys)
         if not verdict.passed:
             raise TimingFailed(verdict.what, verdict.status)
 
@@ -143,7 +145,8 @@ class Replays:
         off = math.copysign(max(abs(off) - SLACK_SECONDS, 0.0), off)
         return off / statistics.median(self._seconds)
 
-    def _forget(self) -> None:
+    def forget(self) -> None:
+        """Leave what was timed until now out of `apart`."""
         self._seconds, self._own = [], []
 
     def _arrange(self, order: Sequence[int]) -> None:

@@ -17,7 +17,7 @@ from rich.table import Table
 
 from grader import race
 
-DISTANCES = (-0.04, -0.03, -0.02, -0.015, -0.0125, -0.01, -0.0075, -0.005, 0.0, 0.01, 0.02)
+DISTANCES = (-0.02, -0.01, -0.008, -0.006, -0.005, -0.004, -0.003, -0.002, 0.0, 0.004, 0.01)
 AT = 0.9
 
 
@@ -51,7 +51,7 @@ def main() -> None:
     races = parser.parse_args().races
     draws = np.random.default_rng(2026)
     table = Table("true ratio", "noise", "run to run", "holds", "pairs", box=None)
-    for noise, offset in ((0.005, 0.005), (0.015, 0.0), (0.015, 0.005), (0.03, 0.005)):
+    for noise, offset in ((0.003, 0.0), (0.003, 0.002), (0.01, 0.002), (0.03, 0.002)):
         for distance in DISTANCES:
             held, pairs = simulate(AT * (1 + distance), noise, offset, races, draws)
             row = (f"{distance:+.2%}", f"{noise:.1%}", f"{offset:.1%}", f"{held:.1%}")

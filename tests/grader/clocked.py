@@ -1,84 +1,176 @@
-"""Submissions that stand by for the clock, over the CPU or a GPU.
+"""What stands by for the clock in tests: made-up workers, and kernels that are torch's functions.
 
-A "kernel" is a function of torch's here. Over the CPU everything between the request and the
-verdict is what times a GPU, but for where the buffers lie.
+Over memory of this process time passes only where a made-up worker says so. So what is told of it
+is exact, on a busy machine too; and a worker may lie. Kernels in Python have workers over the CPU,
+where no plan can be timed: everything from the request to the evidence is as on a GPU.
 """
 
 from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Iterator
+import json
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from grader import race
-from grader.arena import Arena
-from grader.cases import fixed_case
-from grader.gpu_memory import GpuMemory
-from grader.inputs import blank_argument
+from grader.cases import Case
 from grader.sandbox import Sandbox
-from grader.spec import load_all
-from grader.supervision import Limits
-from grader.timing import lanes, measure, pairs
+from grader.spec import Exercise, Variant
+from grader.supervision import Death
+from grader.task import Task
+from grader.timing import contenders, measure, replays
 from grader.timing.graded_sets import GradedSets
-from grader.timing.pairs import TimedPairs
-from grader.timing.request_page import RequestPage
-from grader.timing.sets import Layout
-from grader.timing.worker import TimedWorker, TimingFailed, expect_ok
-from grader.worker.protocol import Operation
+from grader.timing.replays import Replays
+from grader.timing.sets import Layout, Memory, Sets
+from grader.worker.protocol import Argument, Code, Operation, Reply
 
-EXERCISE = load_all()["silu"]
-VARIANT = EXERCISE.variants["triton"]
-SETS = 8
-HONEST = """
+Work = Callable[[Sequence[int]], None]  # what is done with the sets of a replay, in their order
+BESIDE = 70e-6  # what a request takes without its calls
+RMSNORM = """
 import torch
-import torch.nn.functional as F
 
-def silu(x, out):
-    out.copy_(F.silu(x))
+def rmsnorm(x, weight, out, eps):
+    wide = x.float()
+    scale = torch.rsqrt((wide * wide).mean(-1, keepdim=True) + eps)
+    out.copy_(wide * scale * weight.float())
 """
-numbers = itertools.count()
 
 
-def without_doubts(monkeypatch: pytest.MonkeyPatch, pairs_wanted: int) -> None:
-    """Over the CPU, beside other tests, no two clocks agree, no request costs what another does,
-    and how long a yardstick takes in the calm is chance."""
-    monkeypatch.setattr(lanes, "SETS", (4,))
+class Time:
+    """A clock that stands still while nobody lets it go on."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def perf_counter(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Time:
+    """The clock of the grader's side of a replay."""
+    made = Time()
+    monkeypatch.setattr(replays, "time", made)
+    return made
+
+
+class MadeUp:
+    """A worker. A call of its takes `seconds`, of which it tells the share `told`."""
+
+    def __init__(self, clock: Time, work: Work, seconds: float = 1e-4, told: float = 1.0) -> None:
+        self.asked: list[Operation] = []
+        self.orders: list[tuple[int, ...]] = []  # of the replays
+        self.placed: dict[int, Sequence[Argument]] = {}
+        self.documents: list[bytes] = []  # that were adopted
+        self.answers: dict[Operation, Reply | Death] = {}  # in place of its own
+        self.seconds, self.told = seconds, told
+        self._clock, self._work = clock, work
+        self._order: tuple[int, ...] = ()
+        self._numbers = itertools.count(1)
+
+    def ask(
+        self,
+        operation: Operation,
+        arguments: Sequence[Argument] = (),
+        repeat: int = 0,
+        limits: object = None,
+        document: bytes = b"",
+    ) -> Reply | Death:
+        self.asked.append(operation)
+        if operation in self.answers and (repeat or operation is not Operation.replay):
+            return self.answers[operation]
+        text = {}
+        if operation is Operation.place:
+            self.placed[repeat] = arguments
+        elif operation is Operation.adopt:
+            self.documents.append(document)
+        elif operation is Operation.arrange:
+            count, *order = struct.unpack(f"<{len(document) // 4}I", document)
+            assert count == len(order)
+            self._order = tuple(order)
+        elif operation is Operation.replay:
+            text = {"nanoseconds": self._replay(repeat)}
+        return Reply(next(self._numbers), Code.ok, json.dumps(text))
+
+    def _replay(self, repeat: int) -> int:
+        self._clock.now += BESIDE
+        if not repeat:
+            return 0
+        self.orders.append(self._order)
+        self._work(self._order)
+        took = self.seconds * len(self._order)
+        self._clock.now += took
+        return round(1e9 * self.told * took)
+
+    def close(self) -> None: ...
+
+
+class Lane:
+    """Replays that take what they are told to: in the calm, and `later`; `apart` is made up too."""
+
+    calls = 4
+
+    def __init__(self, microseconds: float, later: float | None = None, apart: float = 0.0) -> None:
+        self.times = [microseconds * 1e-6, (later or microseconds) * 1e-6]
+        self.apart = apart
+        self.taken = 0
+        self.settled = False
+
+    def settle(self) -> float:
+        self.settled = True
+        return self.times[0]
+
+    def forget(self) -> None: ...
+
+    def seconds(self) -> float:
+        assert self.settled
+        self.taken += 1
+        return self.times[self.taken > measure.CALM_PAIRS]
+
+
+def without_doubts(monkeypatch: pytest.MonkeyPatch, rounds: int) -> None:
+    """Over the CPU, beside other tests, how long something takes is chance."""
+    monkeypatch.setattr(contenders, "MOST_SETS", 4)
     monkeypatch.setattr(measure, "CALM_PAIRS", 1)
+    monkeypatch.setattr(measure, "MOST_SPREAD", 1e9)
     monkeypatch.setattr(measure, "MOST_APART", 1e9)
     monkeypatch.setattr(measure, "LEAST_COPY", 0.0)
-    monkeypatch.setattr(pairs, "SLACK_SECONDS", 60.0)
+    monkeypatch.setattr(measure, "TOO_SLOW", 0.0)
     monkeypatch.setattr(race, "MOST_VOID", 1.0)
     monkeypatch.setattr(race, "CALM", 1e9)
-    monkeypatch.setattr(race, "MIN_PAIRS", pairs_wanted)
+    monkeypatch.setattr(race, "MIN_PAIRS", rounds)
 
 
-@contextlib.contextmanager
-def timed(sandbox: Sandbox, source: str, n: int = 40_000) -> Iterator[TimedPairs]:
-    """A submission that stands by for the clock."""
-    on_gpu = sandbox.device == "cuda"
-    memory = GpuMemory if on_gpu else Arena
-    case = fixed_case(EXERCISE, VARIANT, {"n": n, "dtype": "float32"}, 7)
-    path = sandbox.hold(f"timed_{next(numbers)}.py", source.encode())
-    with contextlib.ExitStack() as opened:
-        arena = opened.enter_context(memory(*Layout.of(EXERCISE, VARIANT, case).bytes(SETS)))
-        page = opened.enter_context(RequestPage())
-        sets = GradedSets(arena, EXERCISE, VARIANT, case, SETS)
-        limits = Limits(60.0, 16 << 30 if on_gpu else 2 << 30)
-        worker = sandbox.worker(
-            path, "silu", arena.buffers, limits, page=page.descriptor, on_gpu=on_gpu
-        )
-        opened.callback(worker.close)
-        expect_ok(worker.ask(Operation.load, [blank_argument()] * 2))
-        placed = [sets.arguments(number) for number in range(SETS)]
-        yield TimedPairs(opened.enter_context(TimedWorker(worker, page, placed)), sets)
+def sandbox(device: str = "interpreter") -> SimpleNamespace:
+    """In the place of one in which nothing is started."""
+    return SimpleNamespace(device=device, is_started=True)
 
 
-def fails_with(sandbox: Sandbox, source: str, pairs: int = 3) -> TimingFailed:
-    """How the timing of a submission ends."""
-    with pytest.raises(TimingFailed) as caught, timed(sandbox, source) as candidate:
-        candidate.settle()
-        for _ in range(pairs):
-            candidate.pair()
-    return caught.value
+@dataclass(frozen=True)
+class InPython:
+    """A candidate that is a function of torch's; `sandbox` is for Python, as for baselines."""
+
+    sandbox: Sandbox
+    task: Task
+    path: Path
+
+    @classmethod
+    def of(cls, sandbox: Sandbox, exercise: Exercise, variant: Variant, source: str) -> InPython:
+        path = sandbox.hold(f"{exercise.name}_in_python.py", source.encode())
+        return cls(sandbox, Task(exercise, variant), path)
+
+    def begin(self, case: Case, opened: contextlib.ExitStack, graded: bool = True) -> Replays:
+        exercise, variant = self.task.exercise, self.task.variant
+        layout = Layout.of(exercise, variant, case)
+
+        def graded_sets(memory: Memory, count: int) -> Sets:
+            return GradedSets(memory, exercise, variant, case, count)
+
+        what = (self.sandbox, self.path, variant.entry, [layout], opened)
+        return contenders.start(*what).serve(layout, graded_sets)

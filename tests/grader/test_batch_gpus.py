@@ -243,15 +243,15 @@ def test_gpu_hours_are_estimated_first_and_by_what_timing_has_cost(timed_class, 
     ]
 
 
-def test_a_ballast_takes_the_whole_gpu_and_what_is_wrong_takes_nothing():
+def test_what_is_timed_takes_the_whole_gpu_and_what_is_wrong_takes_nothing():
     variants = [v for e in load_all().values() for v in e.variants.values()]
-    with_ballast = next(v for v in variants if v.memory and v.memory.ballast)
-    without = next(v for v in variants if not v.performance and not v.memory)
+    timed = next(v for v in variants if v.performance)
+    counted = next(v for v in variants if v.memory and not v.performance)
     right = VariantEvidence("s", "v", "f", parts=(PartEvidence("float32", "r", Status.passed),))
     wrong = replace(right, parts=(PartEvidence("float32", "r", Status.crashed),))
-    assert _wants_the_gpu_alone(with_ballast, right)
-    assert not _wants_the_gpu_alone(with_ballast, wrong)
-    assert not _wants_the_gpu_alone(without, right)
+    assert _wants_the_gpu_alone(timed, right)
+    assert not _wants_the_gpu_alone(timed, wrong)
+    assert not _wants_the_gpu_alone(counted, right)  # by its plan, without a GPU
 
 
 @pytest.mark.gpu

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -25,9 +25,9 @@ from grader.roofline import Roofs, peaks
 from grader.session import selected
 from grader.spec import Exercise, load_all
 from grader.status import Status
-from grader.timing import lanes
-from grader.timing.worker import TimingFailed
-from tests.grader.clocked import without_doubts
+from grader.stopwatch import Stopwatch
+from grader.timing.failures import TimingFailed
+from tests.grader.clocked import RMSNORM, InPython, without_doubts
 from tests.grader.small_exercise import ROOT
 
 EXERCISES = load_all()
@@ -171,8 +171,20 @@ def test_what_a_grade_would_not_run_is_not_timed(tmp_path, monkeypatch, source, 
 
 
 @pytest.fixture
-def small(monkeypatch) -> Iterator[dict[str, Exercise]]:
+def planned(monkeypatch, python_sandbox) -> Callable[[str], None]:
+    """What is timed of the submission: a function of torch's, where no plan can be."""
+
+    def use(source: str) -> None:
+        of = lambda _, *task: InPython.of(python_sandbox, *task, source)  # noqa: E731
+        monkeypatch.setattr(Stopwatch, "planned", of)
+
+    return use
+
+
+@pytest.fixture
+def small(monkeypatch, planned) -> Iterator[dict[str, Exercise]]:
     """rmsnorm with a small case, few buffers, and nothing void beside other tests."""
+    planned(RMSNORM)
     without_doubts(monkeypatch, 2)
     monkeypatch.setattr(bench, "YARDSTICKS", ("copy", "torch"))  # compiling takes long
     exercise, variant = variant_of("rmsnorm/triton")
@@ -186,7 +198,7 @@ BUDGET = race.Budget(seconds=60.0, pairs=2)
 
 
 def benched(exercises, folder: Path, python_sandbox, tmp_path: Path, **options) -> Path:
-    with Session(folder, exercises, device="interpreter", sandbox=python_sandbox) as session:
+    with Session(folder, exercises, device="interpreter") as session:
         out = tmp_path / "out"
         bench_command.run(
             session,
@@ -241,11 +253,10 @@ def test_a_kernel_is_timed_over_sizes_and_leaves_tables_plots_and_json(
 
 
 def test_a_wrong_output_under_the_clock_ends_it_with_its_message(
-    small, python_sandbox, tmp_path, printed
+    small, planned, python_sandbox, tmp_path, printed
 ):
-    broken = SOLUTION.replace("/ n_cols + eps", "/ n_cols + 2 * eps + 0.01")
-    assert broken != SOLUTION
-    out = benched(small, submission(tmp_path / "mine", broken), python_sandbox, tmp_path)
+    planned(RMSNORM.replace("+ eps)", "+ 2 * eps + 0.01)"))
+    out = benched(small, submission(tmp_path / "mine", SOLUTION), python_sandbox, tmp_path)
     told = " ".join(printed.getvalue().split())
     assert "rmsnorm/triton: wrong values: in a timed call: out[" in told
     assert not out.exists()
@@ -385,31 +396,50 @@ def test_roofs_are_the_measured_ones_where_they_are_kept_else_the_data_sheets(mo
     assert bench.roofs_here() is None
 
 
+class Failing(InPython):
+    """A candidate that fails as it's begun."""
+
+    error: Exception
+
+    def begin(self, *_: object) -> None:
+        raise self.error
+
+
+def timed_with(error: Exception, exercises, python_sandbox, tmp_path, monkeypatch) -> list[Timed]:
+    """What a bench shows of a kernel whose timing ends like this."""
+    monkeypatch.setattr(Failing, "error", error, raising=False)
+    failing = lambda _, *task: Failing.of(python_sandbox, *task, "")  # noqa: E731
+    monkeypatch.setattr(Stopwatch, "planned", failing)
+    monkeypatch.setattr(bench, "YARDSTICKS", ())
+    folder = submission(tmp_path / "mine", SOLUTION)
+    with Session(folder, exercises, device="interpreter") as session:
+        return list(bench.run(session, python_sandbox, selected(exercises), [32]))
+
+
 def test_a_size_that_the_gpu_has_no_memory_for_is_told_and_the_next_one_tried(
     small, python_sandbox, tmp_path, monkeypatch
 ):
-    def refused(*_: object) -> None:
-        raise torch.cuda.OutOfMemoryError("no")
-
-    monkeypatch.setattr(lanes, "candidate", refused)
-    monkeypatch.setattr(bench, "YARDSTICKS", ())
-    folder = submission(tmp_path / "mine", SOLUTION)
-    with Session(folder, small, device="interpreter", sandbox=python_sandbox) as session:
-        seen = list(bench.run(session, python_sandbox, selected(small), [32]))
+    refused = torch.cuda.OutOfMemoryError("no")
+    seen = timed_with(refused, small, python_sandbox, tmp_path, monkeypatch)
     assert [each.evidence.status for each in seen] == [Status.not_measured] * 2
     assert all("too little memory" in each.evidence.reason for each in seen)
 
 
-def test_a_failure_of_one_variant_is_the_last_timing_of_it(small, python_sandbox, tmp_path):
+def test_a_failure_of_one_variant_is_the_last_timing_of_it(
+    small, python_sandbox, tmp_path, monkeypatch
+):
     failure = TimingFailed("the timed run ended: timed out", Status.timed_out)
-
-    def fails(*_: object) -> None:
-        raise failure
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lanes, "candidate", fails)
-        patch.setattr(bench, "YARDSTICKS", ())
-        folder = submission(tmp_path / "mine", SOLUTION)
-        with Session(folder, small, device="interpreter", sandbox=python_sandbox) as session:
-            seen = list(bench.run(session, python_sandbox, selected(small), [32]))
+    seen = timed_with(failure, small, python_sandbox, tmp_path, monkeypatch)
     assert [each.evidence.status for each in seen] == [Status.timed_out]
+
+
+def test_a_variant_without_a_plan_is_told(small, python_sandbox, tmp_path, monkeypatch):
+    def none(*_: object) -> None:
+        raise TimingFailed("it needs what has no answer", Status.crashed)
+
+    monkeypatch.setattr(Stopwatch, "planned", none)
+    folder = submission(tmp_path / "mine", SOLUTION)
+    with Session(folder, small, device="interpreter") as session:
+        [seen] = bench.run(session, python_sandbox, selected(small), [32])
+    assert (seen.evidence.status, seen.size) == (Status.crashed, None)
+    assert seen.evidence.reason == "it needs what has no answer"

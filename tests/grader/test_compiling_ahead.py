@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from grader import gpu_turns, side_by_side
+from grader.cases import Case, fixed_case
 from grader.evidence import PartEvidence, VariantEvidence
-from grader.sandbox import Sandbox
 from grader.session import Session
 from grader.spec import Variant, load_all
 from grader.status import Status
-from grader.timing import lanes
-from grader.timing.worker import TimingFailed
+from grader.task import Task
+from grader.timing.contenders import FromPlans
+from grader.timing.failures import TimingFailed
+from grader.timing.sets import Layout
+from grader.worker.protocol import Argument
 from tests.grader.small_exercise import ROOT
 
 EXERCISES = load_all()
@@ -39,70 +43,69 @@ def on_cases(*cases: dict) -> Variant:
 
 
 @pytest.fixture
-def first_calls(monkeypatch) -> list[str]:
-    """The cases of the candidates that were called, once each and in a single set of buffers."""
+def planned(monkeypatch) -> list[str]:
+    """The cases whose kernels were compiled, as they are for the clock."""
     seen: list[str] = []
-    real = lanes.candidate
+    real = FromPlans.documents
 
-    class Lane:
-        def __init__(self, lane, case) -> None:
-            self._lane, self._case = lane, case
+    def documents(plans: FromPlans, case: Case, arguments: Sequence[Argument]) -> Sequence[bytes]:
+        made = real(plans, case, arguments)
+        assert made and all(made)
+        seen.append(str(case))
+        return made
 
-        def first_call(self, limit_seconds: float) -> None:
-            assert self._lane.most_calls == 1 and limit_seconds < 60
-            self._lane.first_call(limit_seconds)
-            seen.append(str(self._case))
-
-    def candidate(sandbox, exercise, variant, case, path, opened, most_sets):
-        lane = real(sandbox, exercise, variant, case, path, opened, most_sets=most_sets)
-        return Lane(lane, case)
-
-    monkeypatch.setattr(lanes, "candidate", candidate)
+    monkeypatch.setattr(FromPlans, "documents", documents)
     return seen
 
 
 def compiled(submission: Path, variant: Variant, is_over=lambda: False) -> None:
-    as_on_a_gpu = Sandbox("interpreter")
-    with (
-        as_on_a_gpu,
-        Session(submission, EXERCISES, device="interpreter", sandbox=as_on_a_gpu) as session,
-    ):
+    # Without a GPU nothing is compiled ahead by itself; plans need none.
+    with Session(submission, EXERCISES, device="interpreter") as session:
         session.compile_ahead(RMSNORM, variant, is_over)
 
 
-def test_each_case_that_is_timed_is_called_once(first_calls):
+def test_each_case_that_is_timed_is_compiled_once(planned):
     compiled(REFERENCE, on_cases(SMALL, {**SMALL, "cols": 100}))
-    assert [case.split(" seed")[0] for case in first_calls] == [
+    assert [case.split(" seed")[0] for case in planned] == [
         "rows=16 cols=512 dtype=float32",
         "rows=16 cols=100 dtype=float32",
     ]
 
 
-def test_it_ends_when_the_clock_is_to_begin(first_calls):
+def test_it_ends_when_the_clock_is_to_begin(planned):
     over = iter([False, True])
     compiled(REFERENCE, on_cases(SMALL, {**SMALL, "cols": 100}), lambda: next(over))
-    assert len(first_calls) == 1
+    assert len(planned) == 1
 
 
-def test_nothing_is_run_of_what_is_not_attempted_or_breaks_a_rule(first_calls, tmp_path):
+def test_the_clock_finds_the_cubins_that_were_made_before(planned):
+    variant = on_cases(SMALL)
+    with Session(REFERENCE, EXERCISES, device="interpreter") as session:
+        session.compile_ahead(RMSNORM, variant, lambda: False)
+        plans = session.runners.plans_of(Task(RMSNORM, variant))
+        case = fixed_case(RMSNORM, variant, SMALL, session.seed)
+        made = dict(session.runners._made)
+        arguments = Layout.of(RMSNORM, variant, case).arguments(0)
+        FromPlans(plans).documents(case, arguments)
+        assert made and session.runners._made == made  # nothing is compiled again
+
+
+def test_nothing_is_compiled_of_what_is_not_attempted(planned):
     compiled(ROOT / "assignment", on_cases(SMALL))
-    text = (REFERENCE / "rmsnorm.py").read_text()
-    (tmp_path / "rmsnorm.py").write_text(f"import os\n{text}\nos.system('true')\n")
-    compiled(tmp_path, on_cases(SMALL))
-    assert not first_calls
+    assert not planned
 
 
-def test_what_goes_wrong_is_told_by_the_clock_later(first_calls, tmp_path, monkeypatch):
+def test_what_goes_wrong_is_told_by_the_clock_later(planned, tmp_path, monkeypatch):
     text = (REFERENCE / "rmsnorm.py").read_text()
     (tmp_path / "rmsnorm.py").write_text(text.replace("rows, cols = x.shape", "rows, cols = None"))
     compiled(tmp_path, on_cases(SMALL))
+    assert not planned
 
     def failing(*_: object, **__: object) -> None:
         raise TimingFailed("it hung", Status.timed_out)
 
-    monkeypatch.setattr(lanes, "candidate", failing)
+    monkeypatch.setattr(FromPlans, "documents", failing)
     compiled(REFERENCE, on_cases(SMALL))
-    assert not first_calls
 
 
 # --- beside the checks ----------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from grader.cases import Case
 from grader.compare import Verdict
 from grader.runner import CaseResult, Runner
 from grader.sandbox import Sandbox
+from grader.session import Session
 from grader.spec import EXERCISES, load
 from grader.status import Status
 from grader.task import Task
@@ -132,12 +133,9 @@ def hoarding(tmp_path) -> Iterator[subprocess.Popen]:
 
 @pytest.mark.gpu
 def test_on_a_gpu_another_kernels_hoard_is_nobody_elses_failure(hoarding) -> None:
-    with Sandbox("cuda") as sandbox:
-        path = sandbox.hold("silu.py", SOLUTION.read_bytes())
-        with (
-            Runner(sandbox, Task(SILU, SILU.variants["triton"]), path) as one,
-            gpu_turns.beside_on("cuda"),
-        ):
+    with Session(SOLUTION.parent, {"silu": SILU}, device="cuda") as session:
+        one = session.runners.triton(Task(SILU, SILU.variants["triton"]))
+        with gpu_turns.beside_on("cuda"):
             assert one.run(CASE).verdict.passed
             assert one.times.workers >= 2  # the first found no memory
     assert hoarding.stdout.readline() == "made way\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import subprocess
 import sys
@@ -10,10 +11,10 @@ from pathlib import Path
 import pytest
 import triton
 
-from grader.sandbox import Sandbox
+from grader.session import Session
 from grader.spec import load_all
 from grader.status import Status
-from grader.timing import measure, onlooker
+from grader.timing import onlooker
 from grader.timing.onlooker import COARSEST_MICROSECONDS, MOST_TAKEN, Seen, too_much
 from grader.worker.gpu_mapping import GpuMemoryError
 from tests.benchmarks.repeated_grades import loaded_gpu
@@ -103,9 +104,9 @@ def test_beside_a_load_nothing_is_measured():
     """The load is a process of this one's: by NVML alone it would be the grader's own."""
     exercise = load_all()["rmsnorm"]
     variant = exercise.variants["triton"]
-    with loaded_gpu(), Sandbox("cuda") as sandbox:
-        path = sandbox.hold(variant.file, (ROOT / "reference" / variant.file).read_bytes())
-        seen = measure.measure(sandbox, exercise, variant, path, 7)
+    exercises = {"rmsnorm": exercise}
+    with loaded_gpu(), Session(ROOT / "reference", exercises, device="cuda") as session:
+        seen = session.stopwatch.time(exercise, variant, contextlib.nullcontext)
     assert seen.status is Status.not_measured and seen.microseconds is None
     assert "GPU too noisy: before the kernel was there, somebody else had" in seen.reason
     assert seen.machine["taken_by_others_percent"] > 20

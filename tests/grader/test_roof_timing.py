@@ -22,13 +22,20 @@ from grader.roofs import (
     matrix_workload,
     peaks_of,
 )
-from grader.timing import lanes
-from grader.timing.sets import Layout, Sets, sets_that_fit
+from grader.timing import contenders
+from grader.timing.sets import Layout, Sets
 from grader.worker import yardsticks
 from grader.worker.gpu_mapping import GpuMemoryError
 
 COPY = copy_workload(0)  # 1 MiB each way
 LARGER = copy_workload(1 << 30)  # 16 MiB: long against what a busy machine adds
+
+
+@pytest.fixture(autouse=True)
+def few_sets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To draw inputs takes longer than anything else over the CPU."""
+    if gpu_properties() is None:
+        monkeypatch.setattr(contenders, "MOST_SETS", 8)
 
 
 @pytest.fixture
@@ -59,7 +66,7 @@ def test_a_workload_keeps_its_worker_and_its_buffers(seconds_of, monkeypatch):
         made.append(arguments)
         return Arena(*arguments)
 
-    monkeypatch.setattr(lanes, "Arena", counted)
+    monkeypatch.setattr(contenders, "Arena", counted)
     product = matrix_workload("float32", 32)
     for workload in (product, product, COPY, product):
         seconds_of(workload)
@@ -77,7 +84,7 @@ def test_a_yardstick_writes_its_result_into_the_buffer_it_is_given(
             super().__init__(*arguments)
             made.append(self)
 
-    monkeypatch.setattr(lanes, "Sets", Seen)
+    monkeypatch.setattr(contenders, "Sets", Seen)
     seconds_of(workload)
     [sets] = made
     right = 0
@@ -90,7 +97,7 @@ def test_a_yardstick_writes_its_result_into_the_buffer_it_is_given(
         assert torch.allclose(out.float(), expected, rtol=2e-2, atol=0.2)
         assert expected.std() > 0.9  # of random numbers
         right += 1
-    assert right >= 4  # the longest run of `settle`
+    assert right >= 1  # what is long enough has one call in a replay
 
 
 def test_the_vendors_product_takes_views_of_shared_memory():
@@ -100,7 +107,7 @@ def test_the_vendors_product_takes_views_of_shared_memory():
         layout = Layout.of_inputs(roof_timing._inputs(matrix_workload(dtype, 24)))
         with Arena(*layout.bytes(2)) as memory:
             sets = Sets(memory, layout, 2)
-            sets.fill(0, 2)
+            sets.fill([0, 1])
             a, b = (view for _, view in sets._views(1, "input"))
             [(_, out)] = sets._views(1, "output")
             entry(a, b, out)
@@ -126,7 +133,7 @@ def test_a_worker_that_fails_is_one_line(python_sandbox, seconds_of, monkeypatch
 
 
 def test_too_little_memory_is_one_line(seconds_of, monkeypatch):
-    monkeypatch.setattr(lanes, "_room", lambda on_gpu: 1 << 20)
+    monkeypatch.setattr(contenders, "_room", lambda on_gpu: 1 << 20)
     assert "4 sets of buffers have" in failure(seconds_of, matrix_workload("float32", 500))
 
 
@@ -142,7 +149,7 @@ def test_memory_that_cannot_be_shared_is_one_line(seconds_of, monkeypatch):
     def refused(*_):
         raise GpuMemoryError("exporting: CUDA_ERROR_NOT_SUPPORTED")
 
-    monkeypatch.setattr(lanes, "Arena", refused)
+    monkeypatch.setattr(contenders, "Arena", refused)
     assert "exporting: CUDA_ERROR_NOT_SUPPORTED" in failure(seconds_of, COPY)
 
 
@@ -163,7 +170,7 @@ def failure(seconds_of: SecondsOf, workload: Workload) -> str:
 @pytest.mark.parametrize("gib", [8, 16, 24, 80])
 def test_four_sets_of_a_copy_fit_a_gpu_of_which_most_is_free(gib):
     layout = Layout.of_inputs(roof_timing._inputs(copy_workload(gib << 30)))
-    assert sets_that_fit(layout, int(0.9 * (gib << 30) * lanes.MEMORY_SHARE), lanes.SETS) >= 4
+    assert contenders._count(layout, int(0.9 * (gib << 30) * contenders.MEMORY_SHARE)) >= 4
 
 
 # --- on a GPU -------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from grader.oracle import Oracle
 from grader.spec import Tolerance
 from grader.status import Status
 from grader.timing.screen import Screen
-from tests.grader.test_timing_sets import COUNT, EXERCISES, TIMED, Bench
+from tests.grader.test_timing_sets import ALL, COUNT, EXERCISES, TIMED, Bench
 
 OFF = (0.0, 0.3, 0.55, 0.7, 0.85, 0.95, 1.05, 1.3, 3.0)  # of what an element may be off by
 
@@ -21,8 +21,7 @@ def test_nothing_passes_that_would_not_in_float64(name, variant, dtype):
     bench = Bench(name, variant, dtype)
     sets, scalars = bench.sets, bench.layout.inputs.scalars
     truths_of, tolerance = sets._oracle.truths, sets._tolerance
-    sets.fill(0, COUNT)
-    sets.patch()
+    sets.fill(ALL)
     first = sets._inputs_of(0)
     screen = Screen(sets._oracle, tolerance, [slot.dtype for slot, _ in sets._outputs])
     assert not screen.passes(first, scalars, sets._oracle.own(first, scalars))  # nothing is known
@@ -105,12 +104,11 @@ def test_integers_are_for_float64_alone():
 def test_a_judged_run_learns_and_still_tells_what_is_wrong():
     bench = Bench("silu", "triton", "bfloat16")
     for wrong in (None, 3):
-        bench.sets.fill(0, COUNT)
-        bench.sets.patch()
-        bench.compute(*range(COUNT))
+        bench.sets.fill(ALL)
+        bench.compute()
         if wrong is not None:
             bench.tensors(wrong)[1][0][4321] += 0.5
-        verdict = bench.sets.judge(bench.sets.read_sample())
+        verdict = bench.sets.judge(ALL)
         expected = Status.passed if wrong is None else Status.wrong_values
         assert verdict.status is expected
     assert "out[4321]" in verdict.what

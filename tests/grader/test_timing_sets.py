@@ -1,19 +1,19 @@
-"""Sets of buffers for the clock: every output of a timed call is graded, and must be in time."""
+"""Sets of buffers for the clock: new inputs and poison for each replay, every output judged."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
 
 import pytest
 import torch
 
 from grader import oracle
-from grader.arena import Arena, Slot
+from grader.arena import Arena
 from grader.cases import Case
 from grader.spec import Scalar, load_all
 from grader.status import Status
 from grader.timing.graded_sets import GradedSets
-from grader.timing.sets import PATCHED, SAMPLED, UNIT, Layout, Sets, elements, sets_that_fit
+from grader.timing.sets import Layout, Sets, sets_that_fit
 
 EXERCISES = load_all()
 SIZES = {
@@ -32,6 +32,7 @@ TIMED = [
     for dtype in each.dtypes
 ]
 COUNT = 4
+ALL = range(COUNT)
 
 
 class Bench:
@@ -57,8 +58,8 @@ class Bench:
         outputs = [view for _, view in self.sets._views(number, "output")]
         return {slot.name: view for slot, view in given.items()}, outputs
 
-    def compute(self, *numbers: int) -> None:
-        for number in numbers:
+    def compute(self, order: Sequence[int] = ALL) -> None:
+        for number in order:
             inputs, outputs = self.tensors(number)
             results = self.own(inputs, self.layout.inputs.scalars)
             for output, result in zip(outputs, results, strict=True):
@@ -66,155 +67,102 @@ class Bench:
 
 
 @pytest.fixture
-def bench():
+def bench() -> Iterator[Bench]:
     made = Bench("rmsnorm", "triton", "float32")
     yield made
     made.arena.close()
 
 
 @pytest.mark.parametrize(("name", "variant", "dtype"), TIMED)
-def test_what_torch_computes_in_time_passes(name, variant, dtype):
+def test_what_torch_computes_passes_in_any_sets_and_order(name, variant, dtype):
     bench = Bench(name, variant, dtype)
-    for first, count in ((0, COUNT), (1, 2), (COUNT - 1, 1)):
-        bench.sets.fill(first, count)
-        bench.sets.patch()
-        bench.compute(*range(first, first + count))
-        verdict = bench.sets.judge(bench.sets.read_sample())
+    for order in ([3, 0, 2, 1], [2, 1], [3]):
+        bench.sets.fill(order)
+        bench.compute(order)
+        verdict = bench.sets.judge(order)
         assert verdict.status is Status.passed, verdict
 
 
 @pytest.mark.parametrize(("name", "variant", "dtype"), TIMED)
-def test_what_was_computed_before_the_request_is_wrong_and_the_sample_shows_it(
-    name, variant, dtype
-):
+def test_what_was_computed_in_an_earlier_replay_is_no_result_of_this_one(name, variant, dtype):
     bench = Bench(name, variant, dtype)
-    bench.sets.fill(0, COUNT)
-    bench.compute(*range(COUNT))
-    bench.sets.patch()
-    early = bench.sets.read_sample()
-    assert bench.sets.judge(early).status is Status.wrong_values
-    bench.compute(*range(COUNT))  # mended while nobody looks
-    assert bench.sets.judge(early).status is Status.not_written
-    late = bench.sets.read_sample()
-    assert bench.sets.judge(late).status is Status.passed
-    assert (early != late).float().mean() > 0.25  # a sample of places that hang on the patch
+    bench.sets.fill(ALL)
+    bench.compute()
+    kept = [[out.clone() for out in bench.tensors(number)[1]] for number in ALL]
+    assert bench.sets.judge(ALL).status is Status.passed
+    bench.sets.fill(ALL)
+    assert bench.sets.judge(ALL).status is Status.not_written
+    for number in ALL:
+        for out, earlier in zip(bench.tensors(number)[1], kept[number], strict=True):
+            out.copy_(earlier)
+    assert bench.sets.judge(ALL).status is Status.wrong_values
 
 
-def test_elements_to_be_patched_are_different_ones_and_may_be_any(bench):
-    weight, view = next(each for each in bench.sets._views(1, "input") if each[0].name == "weight")
-    seen = set()
-    for _ in range(60):
-        patches = bench.sets._draw_patches(weight, view, 2)
-        for places in patches.places:
-            assert len(set(places.tolist())) == len(places) == min(PATCHED, 130)
-            seen |= set(places.tolist())
-    assert seen == set(range(130))
+def test_no_value_of_an_input_is_left_from_the_replay_before(bench):
+    """A kernel may keep what it likes: every element is drawn anew, in every set of the order."""
+    bench.sets.fill(ALL)
+    before = [{n: v.clone() for n, v in bench.tensors(number)[0].items()} for number in ALL]
+    bench.sets.fill(ALL)
+    for number in ALL:
+        for name, values in bench.tensors(number)[0].items():
+            for earlier in before:
+                same = (values == earlier[name]).float().mean()
+                assert same < 0.001, (number, name)
 
 
-def test_patches_say_where_in_the_buffer_they_belong(bench):
-    views = list(bench.sets._views(1, "input"))
-    following = list(bench.sets._views(2, "input"))
-    buffer = bench.arena.inputs.view(UNIT)
-    for (slot, view), (_, after) in zip(views, following, strict=True):
-        view.copy_(torch.arange(view.numel()).reshape(view.shape))
-        after.copy_(-torch.arange(view.numel()).reshape(view.shape))
-        patches = bench.sets._draw_patches(slot, view, 2)
-        there = buffer[patches.units].view(torch.float32).reshape(patches.places.shape)
-        assert there[0].tolist() == patches.places[0].tolist()
-        assert there[1].tolist() == (-patches.places[1]).tolist()
-        values = view.clone()
-        bits = patches.apply(values, 0)
-        changed = (values != view).flatten().nonzero()[:, 0].tolist()
-        assert changed == sorted(patches.places[0].tolist())
-        buffer[patches.units.reshape(2, -1)[0]] = bits
-        assert torch.equal(view, values)
+def test_outputs_hold_poison_of_their_own_before_each_replay(bench):
+    seen = []
+    for _ in range(2):
+        bench.sets.fill(ALL)
+        outputs = bench.tensors(0)[1]
+        assert outputs[0].isnan().all()
+        seen.append(outputs[0].view(torch.int32).clone())
+        bench.compute()
+    assert not seen[0].equal(seen[1])
 
 
-@pytest.mark.parametrize("strides", [(40, 1), (44, 1), (1, 30)])
-def test_an_elements_offset_is_where_its_slot_has_it(strides):
-    slot = Slot("x", "float32", (30, 40), strides)
-    places = torch.randint(1200, (2, 50))
-    offsets = elements(places, slot)
-    memory = torch.zeros(slot.extent)
-    memory.as_strided(slot.shape, strides).copy_(torch.arange(1200.0).reshape(30, 40))
-    assert torch.equal(memory[offsets].to(torch.int64), places)
-
-
-def test_what_torch_gives_back_as_it_is_still_shows_what_a_patch_changes(bench):
-    bench.sets._oracle = replace(bench.sets._oracle, torch_own=lambda x, eps: x.t())
-    x = torch.zeros(40, 130)
-    before = bench.sets._own({"x": x})
-    x[3, 4] = 1.0
-    assert (before[0] != bench.sets._own({"x": x})[0]).nonzero().tolist() == [[4, 3]]
+def test_sets_that_are_not_in_the_order_are_left_alone(bench):
+    bench.sets.fill(ALL)
+    before = bench.tensors(3)[0]["x"].clone()
+    bench.sets.fill([1])
+    assert bench.tensors(3)[0]["x"].equal(before)
 
 
 def test_a_set_that_was_left_out_is_seen(bench):
-    bench.sets.fill(0, COUNT)
-    bench.sets.patch()
-    bench.compute(0, 1, 3)
-    sample = bench.sets.read_sample()
-    verdict = bench.sets.judge(sample)
-    assert verdict.status is Status.not_written
-    bench.compute(2)
-    verdict = bench.sets.judge(sample)
-    assert verdict.status is Status.not_written and "clock had stopped" in verdict.what
+    bench.sets.fill(ALL)
+    bench.compute([0, 1, 3])
+    verdict = bench.sets.judge(ALL)
+    assert verdict.status is Status.not_written and verdict.what.startswith("in a timed call: ")
 
 
-def test_one_wrong_element_of_one_set_is_seen(bench):
-    bench.sets.fill(0, COUNT)
-    bench.sets.patch()
-    bench.compute(*range(COUNT))
-    bench.tensors(2)[1][0][17, 5] += 1.0
-    assert bench.sets.judge(bench.sets.read_sample()).status is Status.wrong_values
+@pytest.mark.parametrize("last", ALL)
+def test_one_wrong_element_of_one_set_is_seen(bench, last):
+    for _ in range(2):  # the first set of all is what the first looks learn from
+        bench.sets.fill(ALL)
+        bench.compute()
+        bench.tensors(last)[1][0][17, 5] += 1.0
+        assert bench.sets.judge(ALL).status is Status.wrong_values
 
 
 @pytest.mark.parametrize("beside", [-1, 40 * 130])
 def test_what_is_written_beside_an_output_is_seen(bench, beside):
-    bench.sets.fill(0, COUNT)
-    bench.sets.patch()
-    bench.compute(*range(COUNT))
+    bench.sets.fill(ALL)
+    bench.compute()
     output = bench.tensors(1)[1][0]
     beside += output.storage_offset()
     output.as_strided((1,), (1,), beside).fill_(1.0)
-    verdict = bench.sets.judge(bench.sets.read_sample())
+    verdict = bench.sets.judge(ALL)
     assert verdict.status is Status.wrote_out_of_bounds
 
 
-def test_no_run_has_the_inputs_or_the_poison_of_another(bench):
-    seen = []
-    for _ in range(2):
-        bench.sets.fill(0, COUNT)
-        bench.sets.patch()
-        for number in range(COUNT):
-            inputs, outputs = bench.tensors(number)
-            seen.append(inputs["x"].clone())
-        seen_poison = outputs[0].view(torch.int32).clone()
-        assert outputs[0].isnan().all()
-        bench.compute(*range(COUNT))
-    assert not any(a.equal(b) for i, a in enumerate(seen) for b in seen[:i])
-    bench.sets.fill(0, COUNT)
-    assert not bench.tensors(0)[1][0].view(torch.int32).equal(seen_poison)
-
-
-def test_a_short_run_is_sampled_at_as_many_places_as_a_long_one(bench):
-    lengths = set()
-    for count in (1, 2, COUNT):
-        bench.sets.fill(0, count)
-        bench.sets.patch()
-        lengths.add(len(bench.sets.read_sample()))
-    assert lengths == {SAMPLED}
-
-
-def test_inputs_of_our_own_stay_and_every_place_may_be_sampled(bench):
+def test_inputs_of_our_own_are_drawn_once_and_nobody_judges(bench):
     ours = Sets(bench.arena, bench.layout, COUNT)
-    ours.fill(0, COUNT)
+    ours.fill([2])
     before = bench.arena.inputs.clone()
-    assert before.any()
-    ours.patch()
-    ours.fill(1, 2)
-    ours.patch()
+    assert all(view.any() for number in ALL for _, view in ours._views(number, "input"))
+    ours.fill(ALL)
     assert bench.arena.inputs.equal(before)
-    assert len(ours.read_sample()) == SAMPLED
+    assert ours.judge(ALL).passed
 
 
 def test_what_is_read_and_written_or_lies_in_host_memory_is_refused():

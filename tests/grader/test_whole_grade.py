@@ -47,7 +47,7 @@ def test_the_parts_heard_of_last_before_the_timing_are_named_with_their_times(mo
         (104.0, Step("silu", "triton", "float32 ragged")),
         (109.0, Step("gemm", "triton_v4", "float16 aligned", cases=3)),
         (110.0, Step("silu", "triton", "timing")),
-        (111.0, Step("silu", "triton", "memory")),  # under ballast
+        (111.0, Step("silu", "triton", "memory")),  # once something was timed
     ]:
         monkeypatch.setattr(time, "monotonic", lambda now=now: now)
         watch(step)
