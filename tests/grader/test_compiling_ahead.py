@@ -6,6 +6,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from grader.timing.worker import TimingFailed
 
 from grader import gpu_turns, side_by_side
 from grader.evidence import PartEvidence, VariantEvidence
@@ -14,7 +15,6 @@ from grader.session import Session
 from grader.spec import Variant, load_all
 from grader.status import Status
 from grader.timing import lanes
-from grader.timing.worker import TimingFailed
 from tests.grader.small_exercise import ROOT
 
 EXERCISES = load_all()
