@@ -11,9 +11,6 @@ import itertools
 from collections.abc import Iterator
 
 import pytest
-from grader.timing.pairs import TimedPairs
-from grader.timing.request_page import RequestPage
-from grader.timing.worker import TimedWorker, TimingFailed, expect_ok
 
 from grader import race
 from grader.arena import Arena
@@ -25,7 +22,10 @@ from grader.spec import load_all
 from grader.supervision import Limits
 from grader.timing import lanes, measure, pairs
 from grader.timing.graded_sets import GradedSets
+from grader.timing.pairs import TimedPairs
+from grader.timing.request_page import RequestPage
 from grader.timing.sets import Layout
+from grader.timing.worker import TimedWorker, TimingFailed, expect_ok
 from grader.worker.protocol import Operation
 
 EXERCISE = load_all()["silu"]

@@ -13,7 +13,6 @@ from types import SimpleNamespace
 import pytest
 import torch
 import typer
-from grader.timing.worker import TimingFailed
 from rich.console import Console
 
 from grader import cli, race
@@ -27,6 +26,7 @@ from grader.session import selected
 from grader.spec import Exercise, load_all
 from grader.status import Status
 from grader.timing import lanes
+from grader.timing.worker import TimingFailed
 from tests.grader.clocked import without_doubts
 from tests.grader.small_exercise import ROOT
 

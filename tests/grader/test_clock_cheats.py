@@ -6,13 +6,13 @@ import statistics
 from collections.abc import Iterator
 
 import pytest
-from grader.timing.pairs import FixedCost, credited
 
 from grader.race import Void
 from grader.sandbox import Sandbox
 from grader.spec import load_all
 from grader.status import Status
 from grader.timing.measure import measure
+from grader.timing.pairs import FixedCost, credited
 from tests.grader import clock_cheats
 from tests.grader.clock_cheats import Cheat
 from tests.grader.clocked import HONEST, fails_with, timed

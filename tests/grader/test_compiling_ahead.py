@@ -6,15 +6,14 @@ import threading
 from pathlib import Path
 
 import pytest
-from grader.timing.worker import TimingFailed
 
 from grader import gpu_turns, side_by_side
+from grader.cases import Case
 from grader.evidence import PartEvidence, VariantEvidence
-from grader.sandbox import Sandbox
 from grader.session import Session
 from grader.spec import Variant, load_all
 from grader.status import Status
-from grader.timing import lanes
+from grader.timing.contenders import FromPlans
 from tests.grader.small_exercise import ROOT
 
 EXERCISES = load_all()
@@ -39,70 +38,50 @@ def on_cases(*cases: dict) -> Variant:
 
 
 @pytest.fixture
-def first_calls(monkeypatch) -> list[str]:
-    """The cases of the candidates that were called, once each and in a single set of buffers."""
-    seen: list[str] = []
-    real = lanes.candidate
+def documents(monkeypatch) -> list[tuple[Case, bytes]]:
+    """The cases that were compiled for, and what an executor on a GPU would be given."""
+    seen: list[tuple[Case, bytes]] = []
+    real = FromPlans.documents
 
-    class Lane:
-        def __init__(self, lane, case) -> None:
-            self._lane, self._case = lane, case
+    def spied(self, case: Case, arguments):
+        made = real(self, case, arguments)
+        seen.append((case, made))
+        return made
 
-        def first_call(self, limit_seconds: float) -> None:
-            assert self._lane.most_calls == 1 and limit_seconds < 60
-            self._lane.first_call(limit_seconds)
-            seen.append(str(self._case))
-
-    def candidate(sandbox, exercise, variant, case, path, opened, most_sets):
-        lane = real(sandbox, exercise, variant, case, path, opened, most_sets=most_sets)
-        return Lane(lane, case)
-
-    monkeypatch.setattr(lanes, "candidate", candidate)
+    monkeypatch.setattr(FromPlans, "documents", spied)
     return seen
 
 
 def compiled(submission: Path, variant: Variant, is_over=lambda: False) -> None:
-    as_on_a_gpu = Sandbox("interpreter")
-    with (
-        as_on_a_gpu,
-        Session(submission, EXERCISES, device="interpreter", sandbox=as_on_a_gpu) as session,
-    ):
+    with Session(submission, EXERCISES, device="cuda") as session:
         session.compile_ahead(RMSNORM, variant, is_over)
 
 
-def test_each_case_that_is_timed_is_called_once(first_calls):
+def test_each_case_that_is_timed_is_compiled_for(documents):
     compiled(REFERENCE, on_cases(SMALL, {**SMALL, "cols": 100}))
-    assert [case.split(" seed")[0] for case in first_calls] == [
+    assert [str(case).split(" seed")[0] for case, _ in documents] == [
         "rows=16 cols=512 dtype=float32",
         "rows=16 cols=100 dtype=float32",
     ]
+    assert all(made for _, made in documents)
 
 
-def test_it_ends_when_the_clock_is_to_begin(first_calls):
+def test_it_ends_when_the_clock_is_to_begin(documents):
     over = iter([False, True])
     compiled(REFERENCE, on_cases(SMALL, {**SMALL, "cols": 100}), lambda: next(over))
-    assert len(first_calls) == 1
+    assert len(documents) == 1
 
 
-def test_nothing_is_run_of_what_is_not_attempted_or_breaks_a_rule(first_calls, tmp_path):
+def test_nothing_is_compiled_of_what_is_not_attempted(documents):
     compiled(ROOT / "assignment", on_cases(SMALL))
-    text = (REFERENCE / "rmsnorm.py").read_text()
-    (tmp_path / "rmsnorm.py").write_text(f"import os\n{text}\nos.system('true')\n")
-    compiled(tmp_path, on_cases(SMALL))
-    assert not first_calls
+    assert not documents
 
 
-def test_what_goes_wrong_is_told_by_the_clock_later(first_calls, tmp_path, monkeypatch):
+def test_what_goes_wrong_is_told_by_the_clock_later(documents, tmp_path):
     text = (REFERENCE / "rmsnorm.py").read_text()
     (tmp_path / "rmsnorm.py").write_text(text.replace("rows, cols = x.shape", "rows, cols = None"))
     compiled(tmp_path, on_cases(SMALL))
-
-    def failing(*_: object, **__: object) -> None:
-        raise TimingFailed("it hung", Status.timed_out)
-
-    monkeypatch.setattr(lanes, "candidate", failing)
-    compiled(REFERENCE, on_cases(SMALL))
-    assert not first_calls
+    assert not documents
 
 
 # --- beside the checks ----------------------------------------------------------------------------

@@ -10,8 +10,6 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from grader.timing.pairs import FixedCost, Pair
-from grader.timing.worker import TimingFailed
 
 import tests.test_performance as target
 from grader.cases import fixed_case
@@ -20,6 +18,8 @@ from grader.instruments import rounds
 from grader.spec import load_all
 from grader.status import Status
 from grader.timing import lanes, pairs
+from grader.timing.pairs import FixedCost, Pair
+from grader.timing.worker import TimingFailed
 from tests.grader.small_exercise import ROOT
 
 EXERCISES = load_all()

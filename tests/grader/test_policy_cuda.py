@@ -62,8 +62,6 @@ evades("in_a_dead_branch", "include", "#ifdef NEVER\n#include <dlfcn.h>\n#endif"
 evades("else_of_if_0", "include", "#if 0\n#else\n#include <dlfcn.h>\n#endif")
 evades("elif_of_if_0", "include", "#if 0\n#elif 1\n#include <dlfcn.h>\n#endif")
 evades("behind_nested_if_0", "include", "#if 0\n#if 1\n#endif\n#endif\n#include <dlfcn.h>")
-evades("cudnn", "library", "#include <cudnn.h>\ncudnnHandle_t h;")
-evades("cudnn_macro", "library", '#include "cudnn.h"\n#define H cudnnHandle_t')
 evades("thrust", "library", "#include <thrust/fill.h>\nusing namespace thrust;")
 evades("cub", "library", "#include <cub/cub.cuh>\nnamespace c = cub;")
 evades(

@@ -6,16 +6,16 @@ import json
 from pathlib import Path
 
 import pytest
-from grader.kernel_names import Owner, owner
-from grader.timing.kernels import listed
-from grader.timing.worker import TimingFailed
 
 from grader import race
+from grader.kernel_names import Owner, owner
 from grader.sandbox import Sandbox
 from grader.spec import load_all
 from grader.status import Status
 from grader.supervision import Cause, Death
 from grader.timing import kernels, measure
+from grader.timing.kernels import listed
+from grader.timing.worker import TimingFailed
 from grader.worker.protocol import Code, Reply
 from tests.grader.clocked import HONEST, timed, without_doubts
 from tests.grader.test_timing_measure import Lane, asking, measured

@@ -9,8 +9,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from grader.timing.pairs import Pair
-from grader.timing.worker import TimingFailed
 
 from grader import race
 from grader.cases import fixed_case
@@ -20,6 +18,8 @@ from grader.roofline import Roofs
 from grader.spec import Exercise, Variant, load_all
 from grader.status import Status
 from grader.timing import lanes, measure, pairs, watch
+from grader.timing.pairs import Pair
+from grader.timing.worker import TimingFailed
 
 ROOT = Path(__file__).resolve().parents[2]
 EXERCISES = load_all()

@@ -7,9 +7,6 @@ import os
 from collections.abc import Iterator
 
 import pytest
-from grader.timing.pairs import HONEST_SECONDS, FixedCost, Pair, TimedPairs, credited
-from grader.timing.request_page import RequestPage
-from grader.timing.worker import TimingFailed, expect_ok
 
 from grader.arena import Arena
 from grader.inputs import blank_argument
@@ -17,6 +14,9 @@ from grader.race import Void
 from grader.sandbox import Sandbox
 from grader.status import Status
 from grader.supervision import Limits
+from grader.timing.pairs import HONEST_SECONDS, FixedCost, Pair, TimedPairs, credited
+from grader.timing.request_page import RequestPage
+from grader.timing.worker import TimingFailed, expect_ok
 from grader.worker.protocol import PAGE_BYTES, Operation
 from tests.grader.clocked import HONEST, SETS, fails_with, timed
 

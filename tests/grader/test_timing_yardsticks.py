@@ -8,13 +8,13 @@ from collections.abc import Iterator
 import psutil
 import pytest
 import torch
-from grader.timing.pairs import TimedPairs
-from grader.timing.yardsticks import CONTROL_BYTES, Yardsticks
 
 from grader.cases import Case, fixed_case
 from grader.sandbox import Sandbox
 from grader.spec import Variant, load_all
 from grader.timing import lanes
+from grader.timing.pairs import TimedPairs
+from grader.timing.yardsticks import CONTROL_BYTES, Yardsticks
 
 EXERCISE = load_all()["rmsnorm"]
 VARIANT = EXERCISE.variants["triton"]
