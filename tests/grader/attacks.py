@@ -57,10 +57,6 @@ EXERCISES = load_all()
 SANDBOXES = (Level.bubblewrap, Level.landlock)
 
 
-# What confinement has to allow there: Triton starts compilers, the driver makes unnamed files.
-ALLOWED_ON_A_GPU = frozenset({"runs_programs", "hides_memory"})
-
-
 # What only CUDA C++ goes through.
 OF_CUDA = frozenset({"policy", "emulator", "counters"})
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from grader import gpu_turns, runner
 from grader.cases import Case
 from grader.compare import Verdict
 from grader.runner import CaseResult, Runner
+from grader.runners import Runners
 from grader.sandbox import Sandbox
 from grader.spec import EXERCISES, load
 from grader.status import Status
@@ -130,14 +132,17 @@ def hoarding(tmp_path) -> Iterator[subprocess.Popen]:
         started.kill()
 
 
+def _solution(name: str) -> bytes:
+    return SOLUTION.read_bytes()
+
+
 @pytest.mark.gpu
-def test_on_a_gpu_another_kernels_hoard_is_nobody_elses_failure(hoarding) -> None:
-    with Sandbox("cuda") as sandbox:
-        path = sandbox.hold("silu.py", SOLUTION.read_bytes())
-        with (
-            Runner(sandbox, Task(SILU, SILU.variants["triton"]), path) as one,
-            gpu_turns.beside_on("cuda"),
-        ):
-            assert one.run(CASE).verdict.passed
-            assert one.times.workers >= 2  # the first found no memory
+def test_on_a_gpu_another_kernels_hoard_is_nobody_elses_failure(
+    hoarding, shared_sandbox: Sandbox
+) -> None:
+    runners = Runners({"silu": SILU}, shared_sandbox, "cuda", _solution, lambda _: True)
+    with contextlib.closing(runners), gpu_turns.beside_on("cuda"):
+        one = runners.triton(Task(SILU, SILU.variants["triton"]))
+        assert one.run(CASE).verdict.passed
+        assert one.times.workers >= 2  # the first found no memory
     assert hoarding.stdout.readline() == "made way\n"
