@@ -101,17 +101,6 @@ def why_not_shared() -> str:
         return str(error)
 
 
-def reset_persisting_l2() -> None:
-    """Make every line that was kept in the L2 cache on purpose an ordinary one again.
-
-    CUDA Driver API, cuCtxResetPersistingL2Cache. A GPU that keeps none on purpose has none to
-    reset.
-    """
-    from cuda.bindings import driver
-
-    driver.cuCtxResetPersistingL2Cache()
-
-
 class _Allocation:
     """One physical allocation, mapped here, with a descriptor for others."""
 
