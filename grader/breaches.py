@@ -1,4 +1,4 @@
-"""The rules of the assignment, applied to one variant's file before anything of it runs."""
+"""The rules on CUDA C++, applied to one variant's file before anything of it is compiled."""
 
 from __future__ import annotations
 
@@ -8,23 +8,24 @@ from typing import Any
 
 from grader import policy, source_reading
 from grader.evidence import Failure
-from grader.policy.findings import instead_of
-from grader.spec import Exercise, Tensor, Variant
+from grader.policy.cuda.findings import instead_of
+from grader.spec import Exercise, Variant
 from grader.status import Status
 
 MOST = 12  # breaches told in one message
 
 
-def find(
-    exercise: Exercise, variant: Variant, data: bytes, by_plan: bool = False
-) -> tuple[Failure, ...]:
+def find(exercise: Exercise, variant: Variant, data: bytes) -> tuple[Failure, ...]:
     """What of a variant breaks the rules, as the one failure of all its parts; () for nothing.
 
-    `data` is the file; `by_plan` says that its host code runs where there is no data. Of a Python
-    file only what the entry reaches counts; a CUDA file is one program, so every variant in it
-    answers for all of it.
+    `data` is the file. Of Python no file breaks any: what host code may do is judged by its plan.
+    A CUDA file is one program, so every variant in it answers for all of it.
     """
-    found = _violations(exercise, variant, data, by_plan)
+    if variant.language != "cuda":
+        return ()
+    # Compilers take any bytes in comments and texts; the rules are about what is ASCII.
+    text = data.decode("utf-8-sig", "replace")
+    found = _checked(policy.cuda.check, text, exercise.rules_of(variant))
     if not found:
         return ()
     first, *others = found
@@ -44,37 +45,11 @@ def find(
     )
 
 
-def _violations(
-    exercise: Exercise, variant: Variant, data: bytes, by_plan: bool
-) -> list[policy.Violation]:
-    rules = exercise.rules_of(variant)
-    if variant.language == "cuda":
-        # Compilers take any bytes in comments and texts; the rules are about what is ASCII.
-        text = data.decode("utf-8-sig", "replace")
-        return _checked(policy.cuda.check, text, rules, by_plan)
-    try:
-        source = data.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        if variant.language == "triton" and _names_an_encoding(data):
-            return [_unreadable("the file is not UTF-8")]
-        return []  # nor does Python read it: loading it says where
-    tensors = [isinstance(argument, Tensor) for argument in exercise.signature(variant)]
-    return _checked(policy.check, source, variant.entry, rules, tensors)
-
-
 def _checked(check: Callable[..., list[policy.Violation]], *given: Any) -> list[policy.Violation]:
     """What a check finds, in a process with limits; where it doesn't end, that is the breach."""
     try:
         found = source_reading.limited(lambda: [asdict(each) for each in check(*given)])
     except source_reading.TooInvolved as error:
-        return [_unreadable(f"the file is too involved to be read: {error}")]
+        message = f"the file is too involved to be read: {error}"
+        return [policy.Violation("unreadable", 1, 1, message, instead_of("unreadable"))]
     return [policy.Violation(**each) for each in found]
-
-
-def _names_an_encoding(data: bytes) -> bool:
-    """Whether one of the first two lines says how the file is encoded, as PEP 263 has it."""
-    return any(b"coding" in line for line in data.splitlines()[:2])
-
-
-def _unreadable(message: str) -> policy.Violation:
-    return policy.Violation("unreadable", 1, 1, message, instead_of("unreadable"))

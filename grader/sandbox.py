@@ -314,7 +314,7 @@ class Sandbox:
         }
         if self.device != "cuda":
             environment["CUDA_VISIBLE_DEVICES"] = ""
-            if not self.plans:  # as on a GPU, but in Triton's own interpreter: for tests
+            if not self.plans:  # baselines on the CPU, for tests, in Triton's own interpreter
                 environment["TRITON_INTERPRET"] = "1"
         else:
             keep = ("LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_VISIBLE_DEVICES", "TRITON_LIBCUDA_PATH")

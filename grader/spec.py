@@ -219,9 +219,7 @@ class Exercise(Block):
     def rules_of(self, variant: Variant | str) -> Rules:
         """The rules for a variant's source: what its exercise allows, and what it does itself."""
         allowed = self.policy.with_more(self._variant(variant).policy)
-        return Rules(
-            frozenset(allowed.imports), frozenset(allowed.torch), frozenset(allowed.lifted)
-        )
+        return Rules(frozenset(allowed.torch), frozenset(allowed.lifted))
 
     def _tensors(self, variant: Variant | str) -> Iterator[Tensor]:
         return (each for each in self.signature(variant) if isinstance(each, Tensor))

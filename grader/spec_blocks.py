@@ -301,11 +301,10 @@ class Limits(Block):
 class Policy(Block):
     """What a variant may do beyond the rules of the assignment (policy/findings.py, policy/cuda/).
 
-    `imports` are further modules, `torch` functions and methods that may compute (`"*"`: all of
-    them), `lifted` rules that are off.
+    `torch` are functions and methods that may compute (`"*"`: all of them), `lifted` rules that are
+    off.
     """
 
-    imports: tuple[str, ...] = ()
     torch: tuple[str, ...] = ()
     lifted: tuple[Annotated[str, one_of((*RULES, *cuda.CUDA_RULES))], ...] = ()
 

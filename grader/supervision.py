@@ -181,7 +181,7 @@ class Worker:
         repeat: int = 0,
         document: bytes = b"",
     ) -> Death | None:
-        """Send a request and don't wait: `answered` and `wait` tell what comes of it."""
+        """Send a request and don't wait: `wait` tells what comes of it."""
         self._sequence += 1
         self._tail.clear()
         request = Request(operation, self._sequence, tuple(arguments), repeat)
@@ -199,20 +199,9 @@ class Worker:
             return self._bury(started)
         return None
 
-    def answered(self) -> Reply | Death | None:
-        """The answer to what was posted, or the worker's end, if one of them is there by now."""
-        sources = [self._requests, *([] if self._pidfd is None else [self._pidfd])]
-        is_over = any(is_readable(source, 0.0) for source in sources)
-        self._drain()
-        return self._read(time.monotonic()) if is_over else None
-
     def wait(self, limits: Limits | None = None) -> Reply | Death:
         """Wait, within the limits, for the answer to what was posted."""
         return self._await(limits or self.limits, time.monotonic())
-
-    def give_up(self) -> Death:
-        """End the worker, whose time is over."""
-        return self._bury(time.monotonic(), Cause.timed_out)
 
     def wait_until_ready(self) -> None:
         """Wait for a new worker's first message. Raises SandboxError when there is none."""

@@ -78,7 +78,7 @@ USES: dict[type[Block], dict[str, Use | Callable[[Any], Any]]] = {
     SizeRule: {"low": M, "high": M, "multiple_of": M, "choices": M},
     Tolerance: {"factor": M, "floor_ulps": M, "magnitude": M},
     Limits: {"seconds": M, "memory_mb": M},
-    Policy: {"imports": M, "torch": M, "lifted": M},
+    Policy: {"torch": M, "lifted": M},
     # Whether stores and loads are bounded decides what counts as earned (memory.unearned).
     Memory: {
         "case": M, "useful_bytes_per_sector": M, "shared_bank_conflicts": S, "copies": S,

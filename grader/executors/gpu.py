@@ -42,6 +42,7 @@ class Plans(Protocol):
     ) -> tuple[Sequence[Step], Mapping[int, DeviceKernel]] | CaseResult: ...
     def compile_view(self, ttir: str) -> DeviceKernel: ...
     def configurations_of(self, planned: Plan) -> list[int]: ...
+    def fresh_worker(self) -> None: ...
 
 
 def held_program(sandbox: Sandbox) -> Path:
@@ -101,6 +102,11 @@ class GpuRunner(Runner):
         self._plans = plans
         self._plan: Plan | None = None  # of the last run
 
+    def fresh_worker(self) -> None:
+        """Let the next case meet processes that have run nothing."""
+        super().fresh_worker()
+        self._plans.fresh_worker()
+
     def _start(self, count: int) -> CaseResult | None:
         self._worker = self._spawn()
         self.times.workers += 1
@@ -141,6 +147,11 @@ class GpuRunner(Runner):
         kind = hostile.one_line(hostile.text(fields, "type"), 80)
         what = f"the GPU's driver refuses what the launcher asks for: {message}, {kind}."
         return CaseResult(case, Verdict(Status.launch_error, what), observed_by="worker")
+
+    def _drop_arena(self) -> None:
+        if self._arena is not None:
+            self._plans.fresh_worker()  # a planner may read the old one's buffers
+        super()._drop_arena()
 
     def _serves_nobody(self) -> bool:
         return True  # no code of the submission answers there

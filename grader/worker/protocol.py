@@ -1,13 +1,13 @@
 """What grader and worker say to each other: one fixed little-endian struct per request.
 
-Three hosts speak it (Python for Triton; native for nvcc and for the emulator), so it holds no
-Python and no JSON in the direction of the worker. A request is `REQUEST` followed by exactly
-`MAX_ARGS` times `ARGUMENT` (unused ones zero), in one SOCK_SEQPACKET message. A reply is `REPLY`
-followed by at most `MAX_TEXT` bytes of text, which the grader reads as hostile bytes. A worker's
-first message is a reply `ok` to request 0, which nobody sent: it has its buffers and is ready.
-File descriptors travel from the grader to the worker only: with the spawn message (see zygote.py),
-with `compile` (the socket on which its result is sent, as a reply to the same request), and with
-what takes a document (a sealed memfd).
+Python's processes speak it (planner, compilers and executor of Triton, baselines) and the native
+host, so it holds no Python and no JSON in the direction of the worker. A request is `REQUEST`
+followed by exactly `MAX_ARGS` times `ARGUMENT` (unused ones zero), in one SOCK_SEQPACKET message. A
+reply is `REPLY` followed by at most `MAX_TEXT` bytes of text, which the grader reads as hostile
+bytes. A worker's first message is a reply `ok` to request 0, which nobody sent: it has its buffers
+and is ready.
+File descriptors travel from the grader to the worker only: with the spawn message (see zygote.py)
+and with what takes a document (a sealed memfd).
 
 Standard library only: the worker loads this file by path.
 """

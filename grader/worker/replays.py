@@ -76,8 +76,15 @@ class OnCuda:
         torch.cuda.synchronize()
 
     def replay(self) -> int:
-        """Launch the graph and wait for it."""
+        """Launch the graph and wait for it.
+
+        Lines that whoever ran before has kept in the L2 cache on purpose are ordinary again, as
+        they are for an executor.
+        """
+        from cuda.bindings import driver
+
         begin, end = self._events
+        driver.cuCtxResetPersistingL2Cache()  # of a GPU that keeps none there is none
         torch.cuda.synchronize()
         self._driver.cuCtxResetPersistingL2Cache()  # of a GPU that keeps nothing there is none
         self._graph.replay()

@@ -64,7 +64,6 @@ STEPS = (
             "timing_yardsticks",
             "gpu_doctor",
             "calibration",
-            "ballast",
             "gpu_memory_shortage",
             "batch_gpus",
         ),
@@ -75,7 +74,7 @@ STEPS = (
     Step("costs", (PYTHON, "tests/benchmarks/timing_costs.py"), 180.0),
     Step("repeated", (PYTHON, "tests/benchmarks/repeated_grades.py"), 600.0),
     Step("kernels", (PYTHON, "tests/benchmarks/reference_kernels.py"), 300.0),
-    tests("host", *folder_of("native_gpu", "gpu_arena", "confinement")),
+    tests("host", *folder_of("gpu_arena", "confinement")),
     tests(
         "experts",
         *folder_of("expert_silu", "expert_rows", "expert_flash_attention", "experts_graded"),

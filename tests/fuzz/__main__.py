@@ -55,13 +55,9 @@ def spec(data: bytes) -> None:
 
 
 def rules(data: bytes) -> None:
-    """A submission's source."""
-    try:
-        source = data.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        return
-    for violation in policy.check(source, "silu", None, [True, True]):
-        assert violation.rule in policy.RULES
+    """A submission's source in CUDA C++."""
+    for violation in policy.cuda.check(data.decode("utf-8-sig", "replace")):
+        assert violation.rule in {*policy.RULES, *policy.cuda.CUDA_RULES}
         assert violation.line >= 1
         assert violation.column >= 1
 
@@ -94,7 +90,7 @@ def ttir(data: bytes) -> None:
 TARGETS: dict[str, tuple[Callable[[bytes], None], list[str]]] = {
     "protocol": (protocol, []),
     "spec": (spec, ["grader/exercises/*.yaml"]),
-    "policy": (rules, ["reference/*.py", "tests/submissions/attacks/*.py"]),
+    "policy": (rules, ["reference/*.cu", "tests/submissions/attacks/*.cu"]),
     "evidence": (stored_evidence, []),
     "plan": (plans, []),
     "ttir": (ttir, ["tests/grader/worker/ttir/golden/3.9.0/*"]),

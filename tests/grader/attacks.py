@@ -5,22 +5,19 @@ The first line says what it does | the variant it is handed in for | the status 
 layer on, without a GPU | the layers that must hold it, each with the status it must get where that
 is the only layer:
 
-    # It says what it does. | silu/triton | not_written | policy, boundary=not_written
+    # It says what it does. | silu/triton | not_written | boundary=not_written
 
 More than one file is a folder NAME, where the names of the others end in `.txt`, so that nothing
 here ever imports or collects them. An attack knows what an insider could: the harness fills in its
 line `KNOWN = {}`, in CUDA C++ its line `// KNOWN` (it becomes `#define KNOWN_PORT 1234` and so on),
 with the places of the canaries (tests/grader/canaries.py).
 
-Without a GPU host code plans and has no data. Many an attack is nothing but its honest kernel then:
-its status is `passed`, and what it earns its kernel has computed. The rules on Python source are
-kept on a GPU only, where host code runs beside the data.
+Host code plans and has no data. Many an attack is nothing but its honest kernel then: its status is
+`passed`, and what it earns its kernel has computed.
 
 Layers, and what it means that one alone holds an attack:
 
-    policy      reading the source finds a breach; nothing runs
-    observer    the rules on plans: PyTorch computed; of CUDA C++, the host did. On a GPU the worker
-                tells that
+    observer    the rules on plans: PyTorch computed; of CUDA C++, the host did
     sandbox     at each level that works here every canary is whole and no secret is told
     boundary    with no sandbox it fails, or has gained nothing; another submission that is being
                 graded is unharmed, and no process is left
@@ -28,6 +25,7 @@ Layers, and what it means that one alone holds an attack:
 
 and for CUDA C++
 
+    policy      reading the source finds a breach; nothing runs
     emulator    with no sandbox a check of the object's symbols, or the watch over its loads and
                 stores, stops it; the layers above but comparison are tested with neither of the two
     counters    with no sandbox the memory points aren't earned: what the counters show isn't what
@@ -59,12 +57,8 @@ EXERCISES = load_all()
 SANDBOXES = (Level.bubblewrap, Level.landlock)
 
 
-# What confinement has to allow there: Triton starts compilers, the driver makes unnamed files.
-ALLOWED_ON_A_GPU = frozenset({"runs_programs", "hides_memory"})
-
-
 # What only CUDA C++ goes through.
-OF_CUDA = frozenset({"emulator", "counters"})
+OF_CUDA = frozenset({"policy", "emulator", "counters"})
 
 
 class AttackError(ValueError):

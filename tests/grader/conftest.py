@@ -20,13 +20,6 @@ def shared_sandbox() -> Iterator[Sandbox]:
 
 @pytest.fixture(scope="session")
 def python_sandbox() -> Iterator[Sandbox]:
-    """One whose workers do on the CPU what those of a GPU do there: host code beside kernels."""
+    """One for baselines, Python of ours that is timed, on the CPU."""
     with Sandbox("interpreter") as sandbox:
-        yield sandbox
-
-
-@pytest.fixture(scope="session")
-def shared_gpu_sandbox() -> Iterator[Sandbox]:
-    """The same for workers on a GPU, each of which is a process with a CUDA context of its own."""
-    with Sandbox("cuda") as sandbox:
         yield sandbox

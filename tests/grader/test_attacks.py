@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from grader import breaches, score
+from grader import score
 from grader.calibration import corpus
 from grader.confinement import Level
 from grader.evidence import Evidence, PartEvidence, VariantEvidence
@@ -31,9 +31,6 @@ HARMFUL = [
 ]
 HONEST_KERNELS = [each for each in CORPUS if each.status is Status.passed]
 STYLES = sorted((corpus.FOLDER / "honest" / "styles").glob("*.py"))
-HONEST = corpus.load("honest")
-# These can only be seen by what they compute, or by what their source says.
-ONE_LAYER = {Layer.comparison, Layer.policy}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -70,13 +67,8 @@ def test_an_attack_is_told_in_one_sentence_and_named_after_it(attack: Attack):
 
 
 @pytest.mark.parametrize("attack", CORPUS, ids=lambda attack: attack.name)
-def test_two_layers_hold_an_attack_wherever_two_can(attack: Attack):
-    assert len(attack.layers) >= 2 or {*attack.layers} <= ONE_LAYER
-
-
-@pytest.mark.parametrize("attack", CORPUS, ids=lambda attack: attack.name)
 def test_the_status_with_every_layer_on_is_that_of_a_layer_that_holds_it(attack: Attack):
-    """The rules on plans come before all that runs. Those on source are a GPU's."""
+    """The rules on plans come before all that runs."""
     stated = {status for layer, status in attack.layers.items() if status is not None}
     if Layer.observer in attack.layers:
         stated = {Status.policy_violation}
@@ -87,15 +79,19 @@ def test_the_status_with_every_layer_on_is_that_of_a_layer_that_holds_it(attack:
     ("line", "expected"),
     [
         ("# It cheats. | silu/triton | passed", "got 3 fields"),
-        ("# It cheats. | silly/triton | passed | policy", "an exercise and its variant, got silly"),
         (
-            "# It cheats. | silu/cuda_v1 | passed | policy",
+            "# It cheats. | silly/triton | passed | observer",
+            "an exercise and its variant, got silly",
+        ),
+        (
+            "# It cheats. | silu/cuda_v1 | passed | observer",
             "an exercise and its variant, got silu/cuda_v1",
         ),
-        ("# It cheats. | silu/triton | pased | policy", "a status, got 'pased'"),
-        ("# It cheats. | silu/triton | passed | polcy", "some of policy, .* got 'polcy'"),
-        ("# It cheats. | silu/triton | passed | policy, policy", "each once, got 'policy'"),
+        ("# It cheats. | silu/triton | pased | observer", "a status, got 'pased'"),
+        ("# It cheats. | silu/triton | passed | obsrver", "some of policy, .* got 'obsrver'"),
+        ("# It cheats. | silu/triton | passed | observer, observer", "each once, got 'observer'"),
         ("# It cheats. | silu/triton | passed | boundary=no", "a status, got 'no'"),
+        ("# It cheats. | silu/triton | passed | policy", "a Triton file has no layer policy"),
         ("# It cheats. | silu/triton | passed | ", "a layer that holds it, found none"),
     ],
 )
@@ -161,19 +157,6 @@ def test_an_honest_submission_would_have_earned_points():
 
 
 @pytest.mark.parametrize("path", STYLES, ids=lambda path: path.stem)
-def test_an_honest_style_breaks_no_rule(path: Path):
-    exercise = EXERCISES[path.stem.split("_")[0]]
-    assert breaches.find(exercise, exercise.variants["triton"], path.read_bytes()) == ()
-
-
-@pytest.mark.parametrize("submission", HONEST, ids=lambda each: each.id)
-def test_an_honest_submission_breaks_no_rule(submission: corpus.Submission):
-    exercise = EXERCISES[submission.exercise]
-    data = submission.text().encode()
-    assert breaches.find(exercise, exercise.variants["triton"], data) == ()
-
-
-@pytest.mark.parametrize("path", STYLES, ids=lambda path: path.stem)
 def test_an_honest_style_passes_with_every_layer_on(
     path: Path, tmp_path: Path, shared_sandbox: Sandbox
 ):
@@ -197,8 +180,6 @@ def test_an_honest_style_passes_with_every_layer_on(
 @pytest.mark.gpu
 @pytest.mark.parametrize(("attack", "layer", "level"), ALONE)
 def test_on_a_gpu_a_layer_alone_holds_an_attack(attack: Attack, layer: Layer, level: Level | None):
-    if layer is Layer.policy:
-        pytest.skip("reads the source only: the same everywhere")
     result = attacking.run(attack, layer, level, "cuda")
     if result.skipped:
         pytest.skip(result.skipped)

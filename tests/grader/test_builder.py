@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 import torch
 
+from grader.emulator import nvcc_runtime, toolchain
 from grader.emulator.build import Build
 from grader.worker import builder, nvcc
 from grader.worker.builder import Made, Wanted
@@ -272,6 +273,14 @@ def test_emulated_program_computes_in_the_arena(source: Path, tmp_path: Path, ca
         assert outcome.report.findings[0].kind.startswith("out_of_bounds")
 
 
+@pytest.fixture(scope="module")
+def for_gpu(cache: str) -> dict[str, str]:
+    """What is wanted of a build for a GPU, our part of the planner made."""
+    ready = toolchain.prepare(Path(cache))
+    folder = nvcc_runtime.prepare(ready, shutil.which("nvcc")).folder
+    return {"backend": "gpu", "cache": cache, "gpu_planner": str(folder)}
+
+
 WRONG = "\n\nint x = missing;\n" + TWICE
 
 
@@ -311,10 +320,10 @@ def test_both_compilers_are_asked(source: Path, cache: str) -> None:
     ids=["compile", "extern", "signature", "main"],
 )
 def test_gpu_build_tells_what_is_wrong(
-    source: Path, cache: str, text: str, kind: str, line: int
+    source: Path, for_gpu: dict[str, str], text: str, kind: str, line: int
 ) -> None:
     source.write_text(text)
-    with Server(source, ["twice"], backend="gpu", cache=cache) as server:
+    with Server(source, ["twice"], **for_gpu) as server:
         told = server.build()
     assert not told["ok"]
     assert [(each["kind"], each["line"]) for each in told["problems"]] == [(kind, line)]
@@ -323,9 +332,13 @@ def test_gpu_build_tells_what_is_wrong(
 
 @needs_gcc
 @needs_nvcc
-def test_gpu_program_holds_the_entries_that_are_there(source: Path, cache: str) -> None:
-    with Server(source, ["twice", "thrice"], backend="gpu", cache=cache) as server:
+def test_gpu_planner_holds_the_entries_that_are_there_and_a_cubin_lies_behind_it(
+    source: Path, for_gpu: dict[str, str]
+) -> None:
+    with Server(source, ["twice", "thrice"], **for_gpu) as server:
         told = server.build()
         assert (told["ok"], told["entries"]) == (True, ["twice"])
         program, _ = server.delivered(told)
-    assert program[:4] == b"\x7fELF"
+    planner, cubin = program[: told["executable_bytes"]], program[told["executable_bytes"] :]
+    assert planner[:4] == cubin[:4] == b"\x7fELF"
+    assert b"twice_kernel" in cubin

@@ -32,7 +32,7 @@ BRIEF = Effort(
 )
 # Also on a GPU, which sees less of each case.
 FOR_THE_RARE = replace(BRIEF, shrink_runs=6, reruns=10, enough=None)
-LIMITS_OF_A_HANG = Limits(seconds=1.0)  # on a GPU times runner.GPU_TIME_FACTOR
+LIMITS_OF_A_HANG = Limits(seconds=1.0)
 
 needs_emulator = pytest.mark.skipif(
     bool(native.why_not("emulator")), reason=native.why_not("emulator")

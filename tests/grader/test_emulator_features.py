@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import torch
 
+from grader import native, supervision
+from grader.cases import Case
 from grader.emulator import toolchain
 from grader.emulator.build import Entry, build
-from grader.worker import builder
-from grader.worker.builder import Wanted
-from grader.worker.protocol import Argument, Code, Kind, Operation
+from grader.executors import NativePlans
+from grader.executors import gpu as gpu_runner
+from grader.executors.gpu import held_program
+from grader.plan import Plan
+from grader.sandbox import Sandbox
+from grader.spec import load_all
+from grader.task import Task
+from grader.worker.protocol import Argument, Code, Kind, Operation, Reply
 from tests.grader import emulator_features
 from tests.grader.emulated import Call
 from tests.grader.emulator_features import Feature
-from tests.grader.native import NativeWorker, Placement, vector
+from tests.grader.native import Placement, vector
 
 N = 64
 ENTRY = Entry("feature", ("pointer:int32", "int"))
@@ -26,6 +34,19 @@ needs_gcc = pytest.mark.skipif(not shutil.which("g++"), reason="needs g++")
 
 
 OPTIONS = ["--arguments=output:inout,n:input"]
+CASE = Case((("n", N),), "int32", seed=1)
+SILU = load_all()["silu"]
+
+
+def as_a_task() -> Task:
+    """A feature as a variant of an exercise, whose name doesn't matter."""
+    tensors = [
+        each.model_copy(update={"dtype": "int32", "role": "inout"}) for each in SILU.arguments
+    ]
+    changed = {"entry": ENTRY.name, "arguments": ("out", "n")}
+    variant = SILU.variants["cuda"].model_copy(update=changed)
+    more = {"arguments": tuple(tensors), "variants": {"cuda": variant}}
+    return Task(SILU.model_copy(update=more), variant)
 
 
 def in_the_emulator(source: Path, folder: Path) -> list[int]:
@@ -39,30 +60,36 @@ def in_the_emulator(source: Path, folder: Path) -> list[int]:
         return placed.values("output").tolist()
 
 
-def for_the_gpu(source: Path, folder: Path) -> Path:
-    """The program for the GPU."""
-    builder.load_emulator()
-    folder.mkdir()
-    entry = {"name": ENTRY.name, "arguments": list(ENTRY.arguments)}
-    made = builder.build(source, Wanted(backend="gpu", entries=(entry,)), folder)
-    assert made.executable is not None, made.problems
-    return made.executable
+@pytest.fixture(scope="module")
+def gpu() -> Iterator[tuple[Sandbox, Sandbox]]:
+    """Where features are compiled and planned, and where plans are executed."""
+    if reason := native.why_not("gpu"):
+        pytest.skip(reason)
+    native.prepare()
+    native.prepare_planner()
+    with Sandbox("emulator", native=True) as planning, Sandbox("cuda", native=True) as executing:
+        yield planning, executing
 
 
-def on_the_gpu(program: Path) -> list[int]:
+def on_the_gpu(source: Path, gpu: tuple[Sandbox, Sandbox]) -> list[int]:
     """What the entry leaves in its output; fails where something was found."""
+    planning, executing = gpu
+    entries = [(ENTRY.name, ENTRY.arguments)]
+    program = native.build(planning, source.name, source.read_bytes(), entries, "gpu")
+    assert program.path is not None, program.problems
     slot = vector("output", torch.zeros(N, dtype=torch.int32), role="inout")
-    with Placement([slot]) as placement:
-        buffers = placement.arena.buffers
-        with NativeWorker(program, ENTRY.name, buffers, OPTIONS) as worker:
-            assert worker.receive() is not None
-            assert worker.load(2).code is Code.ok
-            arguments = [*placement.arguments, Argument(Kind.int64, scalar=N)]
-            reply = worker.ask(Operation.run, arguments)
-            _, printed = worker.ends_with()
-        assert reply is not None, f"the process died: {printed}"
-        assert reply.code is Code.ok, reply.text
-        return placement.values("output").tolist()
+    with Placement([slot]) as placed, NativePlans(planning, as_a_task(), source, program) as plans:
+        arguments = [*placed.arguments, Argument(Kind.int64, scalar=N)]
+        planned = plans.planned(CASE, arguments)
+        assert isinstance(planned, Plan), planned
+        document = gpu_runner.document(plans, CASE, planned)
+        assert isinstance(document, bytes), document
+        executor = executing.worker(
+            held_program(executing), "", placed.arena.buffers, supervision.Limits()
+        )
+        answer = executor.ask(Operation.execute, arguments, document=document)
+        assert isinstance(answer, Reply) and answer.code is Code.ok, (answer, executor.log)
+        return placed.values("output").tolist()
 
 
 @needs_gcc
@@ -73,8 +100,8 @@ def test_a_supported_feature_does_what_a_gpu_does(feature: Feature, tmp_path: Pa
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("feature", FEATURES, ids=[feature.path.stem for feature in FEATURES])
-def test_a_gpu_does_the_same(feature: Feature, tmp_path: Path) -> None:
-    assert on_the_gpu(for_the_gpu(feature.path, tmp_path / "built")) == [1] * N
+def test_a_gpu_does_the_same(feature: Feature, gpu: tuple[Sandbox, Sandbox]) -> None:
+    assert on_the_gpu(feature.path, gpu) == [1] * N
 
 
 @needs_gcc

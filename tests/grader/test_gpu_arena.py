@@ -127,6 +127,11 @@ class StandInSandbox:
 class StandInPlans:
     """A plan that says nothing: the stand-in for the executor knows what to do."""
 
+    fresh = 0  # planners
+
+    def fresh_worker(self) -> None:
+        self.fresh += 1
+
     def planned(self, case, arguments, buffers=()) -> Plan:
         return Plan(1, "triton", (), (), ((),))
 
@@ -284,6 +289,14 @@ def test_a_store_to_an_input_counts_before_the_error_that_came_with_it(stand_in)
         assert runner.run(CASE).status is Status.modified_input
 
 
+def test_a_fresh_worker_comes_with_a_fresh_planner(stand_in) -> None:
+    with running(stand_in) as runner:
+        for _ in range(2):
+            assert runner.run(CASE).status is Status.passed
+            runner.fresh_worker()
+        assert runner._plans.fresh == runner.times.workers == 2
+
+
 def test_an_illegal_access_that_changed_no_input_stays_a_crash(stand_in) -> None:
     def kernel(x: torch.Tensor, out: torch.Tensor, writable: bool) -> None:
         silu(x, out, writable)
@@ -341,6 +354,7 @@ def test_a_large_case_gets_a_larger_arena(stand_in, monkeypatch) -> None:
         for n in (1, 30000, 2, 200000):
             assert opened.run(case(n)).status is Status.passed
         assert opened.times.workers == 2  # 30000 in twice what 1 needs; 200000 not
+        assert opened._plans.fresh == 1  # which doesn't read from what is gone
         assert opened.shares_gpu_memory
 
 

@@ -8,7 +8,6 @@ import os
 import signal
 import sys
 import time
-from pathlib import Path
 
 import pytest
 
@@ -20,7 +19,9 @@ from grader.sandbox import Sandbox
 from grader.session import PUBLIC_SEED, Session, Step
 from grader.spec import load_all
 from grader.status import Status
+from grader.task import Task
 from grader.timing import measure
+from grader.timing.contenders import Planned
 from tests.grader.children import child, wait_until
 from tests.grader.small_exercise import ROOT
 
@@ -184,20 +185,16 @@ def test_what_is_checked_makes_way_between_two_cases(session, monkeypatch, tmp_p
 
 
 def test_the_clock_takes_the_gpu_for_all_of_a_measurement(monkeypatch):
-    class Sandboxes:
-        device = "cuda"
+    def timed(*_: object, **__: object) -> None:
+        assert not is_free(how=fcntl.LOCK_SH)
+        raise InterruptedError
 
-        def __init__(self, *_: object) -> None:
-            assert not is_free(how=fcntl.LOCK_SH)
-
-        def __enter__(self):
-            raise InterruptedError
-
-        def __exit__(self, *_: object) -> None: ...
-
-    monkeypatch.setattr(measure, "Sandbox", Sandboxes)
+    monkeypatch.setattr(measure, "Baselines", timed)
+    monkeypatch.setattr(Sandbox, "start", lambda self: None)
+    sandbox = Sandbox("cuda", Level.limits, native=True)
+    candidate = Planned(sandbox, Task(SILU, TRITON), plans=None)
     with pytest.raises(InterruptedError):
-        measure.measure(Sandboxes.__new__(Sandboxes), SILU, TRITON, Path("x"), 7)
+        measure.measure(candidate, 7, trusted=Sandbox("cuda", Level.limits))
     assert is_free()
 
 
@@ -305,7 +302,8 @@ def test_the_command_line_refuses_gpus_that_are_not_there(capsys, monkeypatch, w
 def test_a_sandbox_on_a_gpu_sees_the_gpus_that_were_chosen(session, monkeypatch):
     monkeypatch.setenv(gpu_turns.VISIBLE, "0,1")
     gpu_turns.choose("1")
-    assert session.sandbox._environment()[gpu_turns.VISIBLE] == "1"
+    sandbox = session.runners.sandbox_of("cuda")
+    assert sandbox._environment()[gpu_turns.VISIBLE] == "1"
 
 
 @pytest.mark.parametrize("native", [False, True])

@@ -118,7 +118,7 @@ def test_points_thresholds_and_words_keep_every_key(keys_with, old, new):
         ("ragged: 3, performance", "ragged: 3, aligned: 1, performance", {"triton"}),
         # A CUDA file is compiled once, with the entries of all its variants.
         ("entry: twin", "entry: tween", {"cuda", "twin"}),
-        ("    entry: silu\n", "    entry: silu\n    policy: {imports: [math]}\n", {"triton"}),
+        ("    entry: silu\n", "    entry: silu\n    policy: {torch: [matmul]}\n", {"triton"}),
         ("    entry: silu\n", "    entry: silu\n    tolerance: {factor: 4}\n", {"triton"}),
         ("    entry: silu\n", "    entry: silu\n    limits: {memory_mb: 99}\n", {"triton"}),
     ],

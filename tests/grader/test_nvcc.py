@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from grader.emulator import nvcc_runtime, toolchain
 from grader.worker import nvcc
 
 needs_nvcc = pytest.mark.skipif(not shutil.which("nvcc"), reason="needs nvcc")
@@ -131,14 +132,13 @@ def test_accepted_file_is_not_refused_and_leaves_nothing_elsewhere(tmp_path: Pat
 
 
 @needs_nvcc
-def test_gpu_host_is_made_once_and_kept(tmp_path: Path) -> None:
-    cache, spare = tmp_path / "cache", tmp_path / "spare"
-    spare.mkdir()
-    made = nvcc.host_objects("nvcc", cache, spare)
-    times = [each.stat().st_mtime_ns for each in made]
-    assert nvcc.host_objects("nvcc", cache, spare) == made
-    assert [each.stat().st_mtime_ns for each in made] == times
-    assert not list(spare.iterdir())
+def test_our_part_of_a_gpus_planners_is_made_once_and_kept(tmp_path: Path) -> None:
+    ready = toolchain.prepare(tmp_path / "cache")
+    folder = nvcc_runtime.prepare(ready, "nvcc").folder
+    times = {each: each.stat().st_mtime_ns for each in folder.iterdir()}
+    assert times and folder.is_relative_to(tmp_path)
+    assert nvcc_runtime.prepare(ready, "nvcc").folder == folder
+    assert {each: each.stat().st_mtime_ns for each in folder.iterdir()} == times
 
 
 @needs_nvcc

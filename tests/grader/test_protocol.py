@@ -219,7 +219,7 @@ def test_text_that_is_not_utf8_is_read_with_replacements() -> None:
 
 
 def test_layout_is_little_endian_and_fixed() -> None:
-    """Three hosts, two of them not Python, read these bytes."""
+    """Not only Python reads these bytes."""
     assert (REQUEST.size, protocol.ARGUMENT.size, REPLY.size) == (24, 8 + 4 * 8 + 16 * 8, 16)
     request = Request(Operation.plan, 258, (Argument(kind=Kind.int64, scalar=-2),)).pack()
     assert request[:4] == b"WGRP"

@@ -7,17 +7,17 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from grader import breaches
+from grader import native
 from grader.cli import app
 from grader.confinement import Confinement, ConfinementError, Level, Offer
 from grader.correctness import Effort
 from grader.evidence import Evidence
 from grader.grade import Session, grade
-from grader.sandbox import Sandbox
 from grader.score import score
 from grader.spec import load_all
 from grader.spec_blocks import Policy
 from grader.status import Status
+from tests.grader.small_exercise import ROOT
 from tests.grader.standin import grade_class
 
 EXERCISES = load_all()
@@ -30,12 +30,12 @@ def silu(x, out):
     out.copy_(torch.nn.functional.silu(x))
 """
 SNEAKY = """
-import os
-import torch
+#include <cstdlib>
+#include <torch/all.h>
 
-def silu(x, out):
-    torch.nn.functional.silu(x)
-    os.system("true")
+extern "C" void silu(const float* input, float* output, int n) {
+    system("true");
+}
 """
 
 
@@ -46,21 +46,31 @@ def folder(tmp_path: Path) -> Path:
     return path
 
 
-def test_where_host_code_has_data_a_breach_earns_nothing_and_runs_nothing(folder: Path) -> None:
-    class NeverStarted(Sandbox):
-        def start(self):
-            raise AssertionError("it was run")
+def test_what_breaks_a_rule_on_cuda_earns_nothing_and_nothing_of_it_is_compiled(
+    folder: Path, monkeypatch
+) -> None:
+    def never(*_: object) -> None:
+        raise AssertionError("it was compiled")
 
-    (folder / "silu.py").write_text(SNEAKY)
-    with Session(folder, EXERCISES, device="interpreter", sandbox=NeverStarted()) as session:
-        variant = session.variant(SILU, SILU.variants["triton"])
+    monkeypatch.setattr(native, "begin", never)
+    (folder / "silu.cu").write_text(SNEAKY)
+    with Session(folder, EXERCISES, device="interpreter") as session:
+        variant = session.variant(SILU, SILU.variants["cuda"])
     assert {part.status for part in variant.parts} == {Status.policy_violation}
     failure = variant.parts[0].failures[0]
-    assert (failure.where, failure.observed_by) == ("silu.py:2", "grader")
-    assert "the module os may not be imported" in failure.what
-    assert "silu.py:6: torch.nn.functional.silu computes" in failure.detail
+    assert (failure.where, failure.observed_by) == ("silu.cu:3", "grader")
+    assert "a library's kernels would do the work" in failure.what
+    assert "silu.cu:6: system is a service of the system" in failure.detail
     points = score(Evidence("sneaky", 7, (variant,), {}), EXERCISES)
-    assert (points.score, points.gradable) == (0, 2.25)
+    assert points.score == 0 < points.gradable
+
+
+def test_what_python_names_is_no_breach_as_long_as_kernels_compute(folder: Path) -> None:
+    right = (ROOT / "reference" / "silu.py").read_text()
+    (folder / "silu.py").write_text(f"import numpy, os, sys\n{right}\nos.environ.get('HOME')\n")
+    with Session(folder, EXERCISES, device="interpreter", effort=BRIEF) as session:
+        part = session.part(SILU, SILU.variants["triton"], "float32", "aligned")
+    assert part.status is Status.passed, part
 
 
 def test_what_is_lifted_may_break_the_rules_and_the_evidence_says_so(folder: Path) -> None:
@@ -85,24 +95,12 @@ def test_a_spec_can_allow_more(folder: Path, policy: Policy) -> None:
     assert part.status is Status.passed, part
 
 
-def test_an_annotation_does_not_hide_a_tensor_from_the_rules() -> None:
-    source = b"def silu(x: float, out: float):\n    out[:] = x * x\n"
-    assert breaches.find(SILU, SILU.variants["triton"], source)
-
-
-def test_a_file_that_is_not_utf_8_is_left_to_python() -> None:
-    assert breaches.find(SILU, SILU.variants["triton"], b"# caf\xe9\nimport os\n") == ()
-
-
-def test_what_the_source_hides_is_seen_when_it_runs(folder: Path) -> None:
-    """The reader loses track of a value; PyTorch's own operations don't."""
+def test_what_pytorch_computed_is_told_at_its_line(folder: Path) -> None:
     (folder / "silu.py").write_text(LIBRARY)
     with Session(folder, EXERCISES, device="interpreter", effort=BRIEF) as session:
-        session._found_breaches["silu", "triton"] = ()  # as if nothing had been found
         part = session.part(SILU, SILU.variants["triton"], "float32", "aligned")
     assert part.status is Status.policy_violation
     assert part.failures[0].where == "silu.py:5"
-    assert part.failures[0].observed_by == "worker"
 
 
 # --- where there is no sandbox -------------------------------------------------------------------

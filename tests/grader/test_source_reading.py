@@ -29,6 +29,7 @@ def test_an_involved_text_gets_an_answer(text, variant, language) -> None:
     started = time.monotonic()
     assert isinstance(source_reading.is_untouched(text.encode(), "silu", language), str)
     found = breaches.find(SILU, SILU.variants[variant], text.encode())
+    assert not found or language == "cuda"
     assert all(failure.what for failure in found)
     assert time.monotonic() - started < 20 * source_reading.SECONDS
 

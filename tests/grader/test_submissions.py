@@ -41,7 +41,7 @@ FOR_THE_RARE = replace(BRIEF, edges=20, drawn=8, reruns=10, enough=None)
 FOR_CHANCE = replace(FOR_THE_RARE, reruns=30)
 
 
-LIMITS_OF_A_HANG = Limits(seconds=1.0)  # on a GPU times runner.GPU_TIME_FACTOR
+LIMITS_OF_A_HANG = Limits(seconds=1.0)
 
 
 def dtypes_tried(submission: corpus.Submission, every: tuple[str, ...]) -> tuple[str, ...]:
@@ -217,18 +217,18 @@ def test_an_honest_submission_earns_everything(
 @pytest.mark.gpu
 @pytest.mark.parametrize("submission", WRONG, ids=lambda s: s.id)
 def test_on_a_gpu_a_wrong_submission_gets_its_status(
-    submission: corpus.Submission, folder: Path, shared_gpu_sandbox: Sandbox
+    submission: corpus.Submission, folder: Path, shared_sandbox: Sandbox
 ) -> None:
     if submission.only_observed:
         pytest.skip("a GPU that isn't watched may say anything")
     skip_unless_noticed(submission)
-    seen = observe(submission, folder, "cuda", sandbox=shared_gpu_sandbox, every_dtype=False)
+    seen = observe(submission, folder, "cuda", sandbox=shared_sandbox, every_dtype=False)
     check_wrong(submission, seen, gpu=True)
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("submission", HONEST, ids=lambda s: s.id)
 def test_on_a_gpu_an_honest_submission_earns_everything(
-    submission: corpus.Submission, folder: Path, shared_gpu_sandbox: Sandbox
+    submission: corpus.Submission, folder: Path, shared_sandbox: Sandbox
 ) -> None:
-    check_honest(observe(submission, folder, "cuda", sandbox=shared_gpu_sandbox))
+    check_honest(observe(submission, folder, "cuda", sandbox=shared_sandbox))

@@ -39,11 +39,11 @@ _WORDS_BEFORE_VALUES = (
 _NO_TYPE = frozenset(_WORDS_BEFORE_VALUES.split())
 
 
-def check(source: str, rules: Rules | None = None, by_plan: bool = False) -> list[Violation]:
+def check(source: str, rules: Rules | None = None) -> list[Violation]:
     """Which rules the CUDA C++ text `source` breaks, in the order of the source.
 
-    `by_plan`: its host code runs where there is no data, and is compiled for nothing else; names of
-    libraries that host code calls count only where an entry reaches them, which its object tells.
+    Its host code runs where there is no data: names of libraries that host code calls count only
+    where an entry reaches them, which its object tells.
     The whole file counts, however much of it an entry uses: all of it is one program. Comments,
     texts and what stands behind `#if 0` don't. Never raises.
     """
@@ -52,21 +52,20 @@ def check(source: str, rules: Rules | None = None, by_plan: bool = False) -> lis
         message = f"the file has more than {_LARGEST} characters"
         found = [Violation("unreadable", 1, 1, message, instead_of("unreadable"))]
     else:
-        found = _Checker(source, by_plan).run()
+        found = _Checker(source).run()
     told = [violation for violation in found if violation.rule not in lifted]
     return sorted(told, key=lambda v: (v.line, v.column, v.rule))
 
 
 class _Checker:
-    def __init__(self, source: str, by_plan: bool) -> None:
+    def __init__(self, source: str) -> None:
         self.lexed: Lexed = lex(source)
-        self.told_by_object = TOLD_BY_OBJECT if by_plan else frozenset()
         self.found: dict[tuple[int, int, str], Violation] = {}
 
     def run(self) -> list[Violation]:
         for line, column, message in self.lexed.problems:
             self.report("unreadable", Token("other", "", line, column), message)
-        check_directives(self.lexed, self.report, self.told_by_object)
+        check_directives(self.lexed, self.report)
         bodies = [each.tokens for each in self.lexed.directives if each.name == "define"]
         defined = _defined(self.lexed)
         for tokens in (self.lexed.tokens, *bodies):
@@ -101,15 +100,12 @@ class _Checker:
                 continue
             elif name in SYSTEM or name.startswith(SYSTEM_PREFIXES):
                 self.report("system", token, f"{name} is a service of the system")
-            elif (library := LIBRARY_NAME.fullmatch(name)) and not self._told(library[1]):
+            elif (library := LIBRARY_NAME.fullmatch(name)) and not _told(library[1]):
                 self.report("library", token, f"{name} belongs to a library of kernels")
             elif name in LIBRARY_NAMESPACES and after == "::" and name not in defined:
                 self.report("library", token, f"{name}:: is a library of kernels")
             elif name in SYSTEM_WORDS and after == "(" and name not in defined:
                 self._word(tokens, index)
-
-    def _told(self, library: str | None) -> bool:
-        return (library or "").lower() in self.told_by_object
 
     def _asked(self) -> None:
         """Reserved names in conditions: code that is another where it is graded."""
@@ -129,6 +125,10 @@ class _Checker:
         names = SYSTEM | ASSEMBLY | RESERVED | ATTRIBUTE_WORDS | {"_Pragma"}
         for name, piece in joined(pieces, names, (*RESERVED_PREFIXES, *SYSTEM_PREFIXES)):
             self.report("preprocessor", piece, f"## can put {name} together from parts")
+
+
+def _told(library: str | None) -> bool:
+    return (library or "").lower() in TOLD_BY_OBJECT
 
 
 def _is_variable(tokens: Sequence[Token], index: int) -> bool:

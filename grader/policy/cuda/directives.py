@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from grader.policy.cuda.lexer import Directive, Lexed, Token
 from grader.policy.cuda.names import (
@@ -14,6 +14,7 @@ from grader.policy.cuda.names import (
     LIBRARY_HEADER,
     NOT_TO_REDEFINE,
     PRAGMA,
+    TOLD_BY_OBJECT,
     UNUSED,
 )
 
@@ -22,13 +23,11 @@ _LONGEST_NAME = 40  # characters; no name that is refused has more
 Report = Callable[[str, Token, str], None]  # rule, place, message
 
 
-def check_directives(
-    lexed: Lexed, report: Report, libraries: Collection[str] = frozenset()
-) -> None:
-    """Every breach in the file's preprocessor lines, but for includes of `libraries`."""
+def check_directives(lexed: Lexed, report: Report) -> None:
+    """Every breach in the file's preprocessor lines."""
     for each, for_editors in _with_editors(lexed.directives):
         if each.name == "include":
-            _include(each, lexed, libraries, report)
+            _include(each, lexed, report)
         elif each.name == "pragma":
             _pragma("".join(_spelled(each.tokens)), each.at, report)
         elif each.name in ("define", "undef"):
@@ -73,7 +72,7 @@ def _asks_for_editor(each: Directive) -> bool:
     return (each.name == "ifdef" and words == [EDITORS]) or (each.name == "if" and asked)
 
 
-def _include(each: Directive, lexed: Lexed, libraries: Collection[str], report: Report) -> None:
+def _include(each: Directive, lexed: Lexed, report: Report) -> None:
     header = each.header
     if not header:
         report("include", each.at, "#include of something that isn't a plain name")
@@ -84,7 +83,7 @@ def _include(each: Directive, lexed: Lexed, libraries: Collection[str], report: 
         return
     if library := LIBRARY_HEADER.fullmatch(name):
         family = (library[1] or library[3]).lower()
-        if family not in libraries and _is_in_use(family, lexed):
+        if family not in TOLD_BY_OBJECT and _is_in_use(family, lexed):
             report("library", each.at, f"{shown}: a library's kernels would do the work")
     elif name.startswith(("/", "~")) or ".." in name or "\\" in name or ":" in name:
         report("include", each.at, f"{shown} names a place among the machine's files")

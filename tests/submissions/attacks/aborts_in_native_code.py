@@ -1,4 +1,4 @@
-# It frees what it doesn't own, so that the C library ends the process. | silu/triton | crashed | policy, sandbox=crashed, boundary=crashed
+# It frees what it doesn't own, so that the C library ends the process. | silu/triton | crashed | sandbox=crashed, boundary=crashed
 import ctypes
 
 

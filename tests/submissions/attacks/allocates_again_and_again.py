@@ -1,4 +1,4 @@
-# Its plan allocates and frees as much as it may, thousands of times. | silu/triton | timed_out | policy, boundary=timed_out
+# Its plan allocates and frees as much as it may, thousands of times. | silu/triton | timed_out | boundary=timed_out
 import sys
 
 

@@ -1,4 +1,4 @@
-# It floods the grader with answers that look right. | silu/triton | crashed | policy, boundary=crashed
+# It floods the grader with answers that look right. | silu/triton | crashed | boundary=crashed
 import os
 import socket
 import stat

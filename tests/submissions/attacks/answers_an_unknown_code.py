@@ -1,4 +1,4 @@
-# It answers with a code that there isn't. | silu/triton | crashed | policy, boundary=crashed
+# It answers with a code that there isn't. | silu/triton | crashed | boundary=crashed
 import os
 import socket
 import stat

@@ -1,4 +1,4 @@
-# It answers requests that nobody sent. | silu/triton | crashed | policy, boundary=crashed
+# It answers requests that nobody sent. | silu/triton | crashed | boundary=crashed
 import os
 import socket
 import stat

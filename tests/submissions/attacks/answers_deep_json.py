@@ -1,4 +1,4 @@
-# It answers JSON nested so deeply that reading it breaks the reader. | silu/triton | crashed | policy, boundary=crashed
+# It answers JSON nested so deeply that reading it breaks the reader. | silu/triton | crashed | boundary=crashed
 import os
 import socket
 import stat

@@ -1,4 +1,4 @@
-# It answers bytes that are no message. | silu/triton | crashed | policy, boundary=crashed
+# It answers bytes that are no message. | silu/triton | crashed | boundary=crashed
 import os
 import socket
 import stat

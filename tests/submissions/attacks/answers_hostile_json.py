@@ -1,4 +1,4 @@
-# It answers fields of every wrong type, and texts that no report can hold. | silu/triton | crashed | policy, boundary=crashed
+# It answers fields of every wrong type, and texts that no report can hold. | silu/triton | crashed | boundary=crashed
 import os
 import socket
 import stat

@@ -1,4 +1,4 @@
-# It promises a long plan and hands it over a byte at a time, each just in time. | silu/triton | timed_out | policy, boundary=timed_out
+# It promises a long plan and hands it over a byte at a time, each just in time. | silu/triton | timed_out | boundary=timed_out
 import os
 import socket
 import stat

@@ -1,4 +1,4 @@
-# It answers text that is no UTF-8, with line breaks and controls. | silu/triton | crashed | policy, boundary=crashed
+# It answers text that is no UTF-8, with line breaks and controls. | silu/triton | crashed | boundary=crashed
 import os
 import socket
 import stat

@@ -1,4 +1,4 @@
-# It sends an empty message, which reads like the end. | silu/triton | crashed | policy, boundary=crashed
+# It sends an empty message, which reads like the end. | silu/triton | crashed | boundary=crashed
 import os
 import socket
 import stat

@@ -1,4 +1,4 @@
-# It answers the next request before it is asked. | silu/triton | crashed | policy, boundary=crashed
+# It answers the next request before it is asked. | silu/triton | crashed | boundary=crashed
 import os
 import socket
 import stat

@@ -1,4 +1,4 @@
-# It answers more than a message may hold. | silu/triton | crashed | policy, boundary=crashed
+# It answers more than a message may hold. | silu/triton | crashed | boundary=crashed
 import os
 import socket
 import stat

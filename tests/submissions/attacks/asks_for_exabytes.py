@@ -1,4 +1,4 @@
-# Its plan allocates 2^60 bytes, and then 2 GiB ten thousand times. | silu/triton | launch_error | policy, boundary=launch_error
+# Its plan allocates 2^60 bytes, and then 2 GiB ten thousand times. | silu/triton | launch_error | boundary=launch_error
 import sys
 
 

@@ -1,4 +1,4 @@
-# It answers that the device is lost. | silu/triton | crashed | policy, boundary=crashed
+# It answers that the device is lost. | silu/triton | crashed | boundary=crashed
 import os
 import socket
 import stat

@@ -1,4 +1,4 @@
-# It answers that the request was bad, as if the grader were at fault. | silu/triton | crashed | policy, boundary=crashed
+# It answers that the request was bad, as if the grader were at fault. | silu/triton | crashed | boundary=crashed
 import os
 import socket
 import stat

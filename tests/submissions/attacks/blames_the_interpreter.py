@@ -1,4 +1,4 @@
-# It answers for ever that the interpreter can't model it, so that nothing is judged. | silu/triton | not_measured | policy, boundary=not_measured
+# It answers for ever that the interpreter can't model it, so that nothing is judged. | silu/triton | not_measured | boundary=not_measured
 import os
 import socket
 import stat

@@ -1,4 +1,4 @@
-# It switches the observer of library calls off and calls the library. | silu/triton | import_error | policy, boundary=import_error
+# It switches the observer of library calls off and calls the library. | silu/triton | import_error | boundary=import_error
 import sys
 
 import torch

@@ -1,4 +1,4 @@
-# It asks for its kernel's code to be taken from a file of IR that it wrote. | silu/triton | compile_error | policy, boundary=compile_error
+# It asks for its kernel's code to be taken from a file of IR that it wrote. | silu/triton | compile_error | boundary=compile_error
 import os
 import tempfile
 

@@ -1,4 +1,4 @@
-# It calls the C library's expf in a loop over addresses. | silu/triton | crashed | policy, boundary=crashed
+# It calls the C library's expf in a loop over addresses. | silu/triton | crashed | boundary=crashed
 import ctypes
 
 libm = ctypes.CDLL("libm.so.6")

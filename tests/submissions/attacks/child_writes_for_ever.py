@@ -1,4 +1,4 @@
-# It leaves a child that goes on writing to the output while it is compared. | silu/triton | passed | policy, boundary=passed
+# It leaves a child that goes on writing to the output while it is compared. | silu/triton | passed | boundary=passed
 import ctypes
 import os
 import time

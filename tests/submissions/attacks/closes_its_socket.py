@@ -1,4 +1,4 @@
-# It closes every descriptor it has, the grader's socket among them. | silu/triton | crashed | policy, boundary=crashed
+# It closes every descriptor it has, the grader's socket among them. | silu/triton | crashed | boundary=crashed
 import os
 import socket
 import stat

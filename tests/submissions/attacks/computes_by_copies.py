@@ -1,4 +1,4 @@
-# It computes by copies that cast: to whole numbers, to truth values and back. | silu/triton | wrong_values | policy, comparison=wrong_values
+# It computes by copies that cast: to whole numbers, to truth values and back. | silu/triton | wrong_values | comparison=wrong_values
 import torch
 
 def silu(x, out):

@@ -1,4 +1,4 @@
-# It lets children use the time that it may not. | silu/triton | timed_out | policy, sandbox=timed_out, boundary=timed_out
+# It lets children use the time that it may not. | silu/triton | timed_out | sandbox=timed_out, boundary=timed_out
 import os
 
 

@@ -1,4 +1,4 @@
-# It connects to sockets of this machine's services, named and abstract. | silu/triton | passed | policy, sandbox=passed
+# It connects to sockets of this machine's services, named and abstract. | silu/triton | passed | sandbox=passed
 import socket
 
 import triton

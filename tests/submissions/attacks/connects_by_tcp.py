@@ -1,4 +1,4 @@
-# It connects to a server on this machine. | silu/triton | passed | policy, sandbox=passed
+# It connects to a server on this machine. | silu/triton | passed | sandbox=passed
 import socket
 
 import triton

@@ -1,4 +1,4 @@
-# Its second call copies what the first one computed. | silu/triton | nondeterministic | policy, comparison=nondeterministic
+# Its second call copies what the first one computed. | silu/triton | nondeterministic | comparison=nondeterministic
 import torch
 import triton
 import triton.language as tl

@@ -1,4 +1,4 @@
-# It signals every process of its group and session. | silu/triton | crashed | policy, sandbox=crashed, boundary=crashed
+# It signals every process of its group and session. | silu/triton | crashed | sandbox=crashed, boundary=crashed
 import os
 
 

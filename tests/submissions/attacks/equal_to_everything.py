@@ -1,4 +1,4 @@
-# It answers with an object that is equal to whatever it is held against. | silu/triton | not_written | policy, comparison=not_written
+# It answers with an object that is equal to whatever it is held against. | silu/triton | not_written | comparison=not_written
 class Right(float):
     def __eq__(self, other):
         return True

@@ -1,4 +1,4 @@
-# It raises an exception that would run code where it is unpickled or shown. | silu/triton | crashed | policy, boundary=crashed
+# It raises an exception that would run code where it is unpickled or shown. | silu/triton | crashed | boundary=crashed
 import os
 
 

@@ -1,4 +1,4 @@
-# It ends its process as if all were well. | silu/triton | crashed | policy, sandbox=crashed, boundary=crashed
+# It ends its process as if all were well. | silu/triton | crashed | sandbox=crashed, boundary=crashed
 import os
 
 

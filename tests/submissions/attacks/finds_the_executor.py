@@ -1,4 +1,4 @@
-# It looks for the process that has the data: its descriptors, its memory, its shared pages. | silu/triton | passed | policy, sandbox=passed
+# It looks for the process that has the data: its descriptors, its memory, its shared pages. | silu/triton | passed | sandbox=passed
 import contextlib
 import ctypes
 import os

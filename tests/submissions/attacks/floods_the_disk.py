@@ -1,4 +1,4 @@
-# It fills its scratch folder with hundreds of megabytes. | silu/triton | out_of_memory | policy, sandbox, boundary=out_of_memory
+# It fills its scratch folder with hundreds of megabytes. | silu/triton | out_of_memory | sandbox, boundary=out_of_memory
 import os
 import time
 

@@ -1,4 +1,4 @@
-# Its plan names one argument's memory twice, so that the output is the input. | silu/triton | launch_error | policy, boundary=launch_error
+# Its plan names one argument's memory twice, so that the output is the input. | silu/triton | launch_error | boundary=launch_error
 import sys
 
 

@@ -1,4 +1,4 @@
-# Its plan names the text of a file outside of the submission as its kernel's. | silu/triton | compile_error | policy, boundary=compile_error
+# Its plan names the text of a file outside of the submission as its kernel's. | silu/triton | compile_error | boundary=compile_error
 import sys
 
 

@@ -1,4 +1,4 @@
-# Its plan has steps that torch refuses to do, so that the grader's own process fails. | silu/triton | crashed | policy, boundary=crashed
+# Its plan has steps that torch refuses to do, so that the grader's own process fails. | silu/triton | crashed | boundary=crashed
 import sys
 
 

@@ -1,4 +1,4 @@
-# Its kernel's code comes from a text that stands in no file; it says that it's in this one. | silu/triton | policy_violation | policy, boundary=policy_violation
+# Its kernel's code comes from a text that stands in no file; it says that it's in this one. | silu/triton | policy_violation | boundary=policy_violation
 import inspect
 import linecache
 

@@ -1,4 +1,4 @@
-# Its twin, which compiles, answers that all is well before it has looked. | silu/triton | import_error | policy, boundary=import_error
+# Its twin, which compiles, answers that all is well before it has looked. | silu/triton | import_error | boundary=import_error
 import os
 import sys
 

@@ -1,4 +1,4 @@
-# Its children fork on and on (up to 300 of them here). | silu/triton | out_of_memory | policy, sandbox=out_of_memory, boundary=out_of_memory
+# Its children fork on and on (up to 300 of them here). | silu/triton | out_of_memory | sandbox=out_of_memory, boundary=out_of_memory
 import mmap
 import os
 import time

@@ -1,4 +1,4 @@
-# It leaves a tree in its folder that is hard to remove: links, depth, no permissions. | silu/triton | passed | policy, sandbox=passed, boundary=passed
+# It leaves a tree in its folder that is hard to remove: links, depth, no permissions. | silu/triton | passed | sandbox=passed, boundary=passed
 import os
 
 import triton

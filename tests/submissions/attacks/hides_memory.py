@@ -1,4 +1,4 @@
-# It holds memory that belongs to no process, in files without a name. | silu/triton | passed | policy, sandbox=passed
+# It holds memory that belongs to no process, in files without a name. | silu/triton | passed | sandbox=passed
 import os
 
 import triton

@@ -1,4 +1,4 @@
-# It has torch compute and takes the steps that say so out of its plan. | silu/triton | not_written | policy, boundary=not_written, comparison=not_written
+# It has torch compute and takes the steps that say so out of its plan. | silu/triton | not_written | boundary=not_written, comparison=not_written
 import sys
 
 

@@ -1,4 +1,4 @@
-# It imports the grader's own package to have the oracle compute. | silu/triton | passed | policy, sandbox=passed
+# It imports the grader's own package to have the oracle compute. | silu/triton | passed | sandbox=passed
 import sys
 from pathlib import Path
 

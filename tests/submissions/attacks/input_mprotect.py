@@ -1,4 +1,4 @@
-# It makes the read-only input writable and then zero. | silu/triton | crashed | policy, boundary=crashed
+# It makes the read-only input writable and then zero. | silu/triton | crashed | boundary=crashed
 import ctypes
 
 libc = ctypes.CDLL(None, use_errno=True)

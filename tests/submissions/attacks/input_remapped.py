@@ -1,4 +1,4 @@
-# It lays zeros of its own over the input's address and answers zeros. | silu/triton | wrong_values | policy, boundary=wrong_values, comparison=wrong_values
+# It lays zeros of its own over the input's address and answers zeros. | silu/triton | wrong_values | boundary=wrong_values, comparison=wrong_values
 import ctypes
 
 libc = ctypes.CDLL(None, use_errno=True)

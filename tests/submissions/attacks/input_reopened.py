@@ -1,4 +1,4 @@
-# It reopens the input's memory as writable through /proc, and maps, writes and cuts it. | silu/triton | not_written | policy, boundary=not_written
+# It reopens the input's memory as writable through /proc, and maps, writes and cuts it. | silu/triton | not_written | boundary=not_written
 import mmap
 import os
 

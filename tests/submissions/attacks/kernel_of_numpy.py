@@ -1,4 +1,4 @@
-# Its kernel computes with numpy on the interpreter's own arrays. | silu/triton | compile_error | policy, comparison=compile_error
+# Its kernel computes with numpy on the interpreter's own arrays. | silu/triton | compile_error | comparison=compile_error
 import triton
 import triton.language as tl
 

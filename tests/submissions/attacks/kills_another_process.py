@@ -1,4 +1,4 @@
-# It kills a process of the same user. | silu/triton | passed | policy, sandbox=passed
+# It kills a process of the same user. | silu/triton | passed | sandbox=passed
 import os
 
 import triton

@@ -1,4 +1,4 @@
-# It kills the process that workers are forked from. | silu/triton | passed | policy, sandbox=passed, boundary
+# It kills the process that workers are forked from. | silu/triton | passed | sandbox=passed, boundary
 import os
 
 import triton

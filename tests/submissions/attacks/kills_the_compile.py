@@ -1,4 +1,4 @@
-# It kills each twin that is to compile, so that nobody learns what the compiler says. | silu/triton | compile_error | policy, boundary
+# It kills each twin that is to compile, so that nobody learns what the compiler says. | silu/triton | compile_error | boundary
 import os
 
 import triton

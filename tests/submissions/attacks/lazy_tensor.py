@@ -1,4 +1,4 @@
-# It answers with a tensor that would compute when it is compared. | silu/triton | crashed | policy, comparison=crashed
+# It answers with a tensor that would compute when it is compared. | silu/triton | crashed | comparison=crashed
 import torch
 
 

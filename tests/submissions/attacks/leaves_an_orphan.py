@@ -1,4 +1,4 @@
-# It leaves a process that has shed its parent, session, environment and name. | silu/triton | passed | policy, sandbox=passed, boundary=passed
+# It leaves a process that has shed its parent, session, environment and name. | silu/triton | passed | sandbox=passed, boundary=passed
 import ctypes
 import os
 import time

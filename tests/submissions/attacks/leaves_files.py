@@ -1,4 +1,4 @@
-# It leaves files in the folders that everybody can write to. | silu/triton | passed | policy, sandbox=passed
+# It leaves files in the folders that everybody can write to. | silu/triton | passed | sandbox=passed
 import triton
 import triton.language as tl
 

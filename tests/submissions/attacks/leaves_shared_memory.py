@@ -1,4 +1,4 @@
-# It leaves System V shared memory, which outlives every process. | silu/triton | passed | policy, sandbox=passed
+# It leaves System V shared memory, which outlives every process. | silu/triton | passed | sandbox=passed
 import ctypes
 
 import triton

@@ -1,4 +1,4 @@
-# Its kernel can't work, and the exception leads to torch. | silu/triton | compile_error | policy, boundary=compile_error
+# Its kernel can't work, and the exception leads to torch. | silu/triton | compile_error | boundary=compile_error
 import torch
 
 import triton

@@ -1,4 +1,4 @@
-# It lowers the limits of another process. | silu/triton | passed | policy, sandbox=passed
+# It lowers the limits of another process. | silu/triton | passed | sandbox=passed
 import resource
 
 import triton

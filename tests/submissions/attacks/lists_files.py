@@ -1,4 +1,4 @@
-# It looks through the machine's folders for names. | silu/triton | passed | policy, sandbox=passed
+# It looks through the machine's folders for names. | silu/triton | passed | sandbox=passed
 import os
 
 import triton

@@ -1,4 +1,4 @@
-# It makes a file that is the machine's memory. | silu/triton | passed | policy, sandbox=passed
+# It makes a file that is the machine's memory. | silu/triton | passed | sandbox=passed
 import os
 
 import triton

@@ -1,4 +1,4 @@
-# It makes a user namespace, in which it is root, and mounts there. | silu/triton | passed | policy, sandbox=passed
+# It makes a user namespace, in which it is root, and mounts there. | silu/triton | passed | sandbox=passed
 import ctypes
 
 import triton

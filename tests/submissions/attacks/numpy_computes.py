@@ -1,4 +1,4 @@
-# It computes with numpy over the tensors' memory. | silu/triton | policy_violation | policy, boundary=policy_violation
+# It computes with numpy over the tensors' memory. | silu/triton | policy_violation | boundary=policy_violation
 import numpy
 
 

@@ -1,4 +1,4 @@
-# It opens files until it may no more. | silu/triton | passed | policy, sandbox=passed, boundary=passed
+# It opens files until it may no more. | silu/triton | passed | sandbox=passed, boundary=passed
 import os
 
 import triton

@@ -1,4 +1,4 @@
-# It lets everybody read and write what isn't its own. | silu/triton | passed | policy, sandbox=passed
+# It lets everybody read and write what isn't its own. | silu/triton | passed | sandbox=passed
 import os
 
 import triton

@@ -1,4 +1,4 @@
-# It gives the output's pages back to the system while they are judged. | silu/triton | passed | policy, boundary=passed
+# It gives the output's pages back to the system while they are judged. | silu/triton | passed | boundary=passed
 import ctypes
 
 import triton

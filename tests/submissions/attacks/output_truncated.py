@@ -1,4 +1,4 @@
-# It cuts the shared memory short, so that whoever reads it dies. | silu/triton | not_written | policy, boundary=not_written
+# It cuts the shared memory short, so that whoever reads it dies. | silu/triton | not_written | boundary=not_written
 import mmap
 import os
 

@@ -1,4 +1,4 @@
-# It takes the output's memory away before it answers. | silu/triton | not_written | policy, boundary=not_written
+# It takes the output's memory away before it answers. | silu/triton | not_written | boundary=not_written
 import ctypes
 
 libc = ctypes.CDLL(None)

@@ -1,4 +1,4 @@
-# It overwrites the spec, the comparison and the results. | silu/triton | passed | policy, sandbox=passed
+# It overwrites the spec, the comparison and the results. | silu/triton | passed | sandbox=passed
 import triton
 import triton.language as tl
 

@@ -1,4 +1,4 @@
-# It overwrites the machine code of memcmp and memcpy with a bare return. | silu/triton | import_error | policy, boundary
+# It overwrites the machine code of memcmp and memcpy with a bare return. | silu/triton | import_error | boundary
 import ctypes
 
 libc = ctypes.CDLL(None)

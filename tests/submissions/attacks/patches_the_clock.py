@@ -1,4 +1,4 @@
-# It makes every clock of Python and torch stand still. | silu/triton | not_written | policy, boundary=not_written
+# It makes every clock of Python and torch stand still. | silu/triton | not_written | boundary=not_written
 import time
 
 import torch

@@ -1,4 +1,4 @@
-# It replaces what compares in torch and numpy by what always agrees. | silu/triton | not_written | policy, boundary=not_written
+# It replaces what compares in torch and numpy by what always agrees. | silu/triton | not_written | boundary=not_written
 import numpy
 import torch
 

@@ -1,4 +1,4 @@
-# It replaces the host's functions: every run is answered `ok` without running. | silu/triton | import_error | policy, boundary=import_error
+# It replaces the host's functions: every run is answered `ok` without running. | silu/triton | import_error | boundary=import_error
 import sys
 
 host = sys.modules["warpgrade_worker.host"]

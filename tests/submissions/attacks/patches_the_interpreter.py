@@ -1,4 +1,4 @@
-# It makes Triton's loads and stores touch nothing but its own arrays. | silu/triton | passed | policy, boundary=passed
+# It makes Triton's loads and stores touch nothing but its own arrays. | silu/triton | passed | boundary=passed
 import triton.runtime.interpreter as interpreter
 
 import triton

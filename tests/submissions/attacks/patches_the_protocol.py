@@ -1,4 +1,4 @@
-# It replaces the answer's encoding by one that always says `ok`. | silu/triton | crashed | policy, boundary=crashed
+# It replaces the answer's encoding by one that always says `ok`. | silu/triton | crashed | boundary=crashed
 import struct
 import sys
 

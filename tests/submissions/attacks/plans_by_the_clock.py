@@ -1,4 +1,4 @@
-# What it plans depends on its process and on the time. | silu/triton | nondeterministic | policy, boundary=nondeterministic
+# What it plans depends on its process and on the time. | silu/triton | nondeterministic | boundary=nondeterministic
 import os
 import time
 

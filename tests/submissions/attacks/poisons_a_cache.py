@@ -1,4 +1,4 @@
-# It leaves code in a cache and in the home folder, for the next submission to load. | silu/triton | passed | policy, sandbox=passed
+# It leaves code in a cache and in the home folder, for the next submission to load. | silu/triton | passed | sandbox=passed
 import os
 import pwd
 

@@ -1,4 +1,4 @@
-# It plants files in the folders where its compilers and executors work. | silu/triton | passed | policy, sandbox=passed
+# It plants files in the folders where its compilers and executors work. | silu/triton | passed | sandbox=passed
 import tempfile
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-# It fills Triton's cache, in every place where it might be, with another kernel. | silu/triton | wrong_values | policy, boundary=wrong_values
+# It fills Triton's cache, in every place where it might be, with another kernel. | silu/triton | wrong_values | boundary=wrong_values
 import contextlib
 import os
 

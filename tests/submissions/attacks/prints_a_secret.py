@@ -1,4 +1,4 @@
-# It reads a file of the grader's and tells it by its process's dying words. | silu/triton | passed | policy, sandbox=passed
+# It reads a file of the grader's and tells it by its process's dying words. | silu/triton | passed | sandbox=passed
 import os
 
 import triton

@@ -1,4 +1,4 @@
-# It prints tens of megabytes to both of its outputs. | silu/triton | passed | policy, sandbox=passed, boundary=passed
+# It prints tens of megabytes to both of its outputs. | silu/triton | passed | sandbox=passed, boundary=passed
 import os
 
 import triton

@@ -1,4 +1,4 @@
-# It computes every element in Python, through tolist. | silu/triton | policy_violation | policy, boundary=policy_violation
+# It computes every element in Python, through tolist. | silu/triton | policy_violation | boundary=policy_violation
 import math
 
 import torch

@@ -1,4 +1,4 @@
-# Its kernel's body leads the compiler to Python's own functions. | silu/triton | compile_error | policy, boundary=compile_error
+# Its kernel's body leads the compiler to Python's own functions. | silu/triton | compile_error | boundary=compile_error
 import triton
 import triton.language as tl
 

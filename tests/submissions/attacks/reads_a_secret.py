@@ -1,4 +1,4 @@
-# It reads a file of the grader's and tells it by an exception's text. | silu/triton | passed | policy, sandbox=passed
+# It reads a file of the grader's and tells it by an exception's text. | silu/triton | passed | sandbox=passed
 import triton
 import triton.language as tl
 

@@ -1,4 +1,4 @@
-# It reads the machine's accounts. | silu/triton | passed | policy, sandbox=passed
+# It reads the machine's accounts. | silu/triton | passed | sandbox=passed
 import triton
 import triton.language as tl
 

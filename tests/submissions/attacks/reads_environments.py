@@ -1,4 +1,4 @@
-# It reads the environment of every process it can see. | silu/triton | passed | policy, sandbox=passed
+# It reads the environment of every process it can see. | silu/triton | passed | sandbox=passed
 import os
 
 import triton

@@ -1,4 +1,4 @@
-# It copies another student's submission. | silu/triton | passed | policy, sandbox=passed
+# It copies another student's submission. | silu/triton | passed | sandbox=passed
 import os
 
 import triton

@@ -1,4 +1,4 @@
-# It reads the grader's memory at an address it knows. | silu/triton | passed | policy, sandbox=passed
+# It reads the grader's memory at an address it knows. | silu/triton | passed | sandbox=passed
 import ctypes
 
 import triton

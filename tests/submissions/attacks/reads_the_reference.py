@@ -1,4 +1,4 @@
-# It looks for the staff's solution beside the worker's own files. | silu/triton | passed | policy, sandbox=passed
+# It looks for the staff's solution beside the worker's own files. | silu/triton | passed | sandbox=passed
 import sys
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-# It raises Python's limit and calls itself until the stack is full. | silu/triton | crashed | policy, sandbox=crashed, boundary=crashed
+# It raises Python's limit and calls itself until the stack is full. | silu/triton | crashed | sandbox=crashed, boundary=crashed
 import sys
 
 sys.setrecursionlimit(1 << 30)

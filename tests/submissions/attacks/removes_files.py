@@ -1,4 +1,4 @@
-# It removes, renames, links and cuts files that aren't its own. | silu/triton | passed | policy, sandbox=passed
+# It removes, renames, links and cuts files that aren't its own. | silu/triton | passed | sandbox=passed
 import os
 
 import triton

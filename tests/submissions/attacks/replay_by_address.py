@@ -1,4 +1,4 @@
-# It returns what it stored for a tensor at the same address. | silu/triton | nondeterministic | policy, comparison=nondeterministic
+# It returns what it stored for a tensor at the same address. | silu/triton | nondeterministic | comparison=nondeterministic
 import torch
 
 import triton

@@ -1,4 +1,4 @@
-# It returns what it stored for the same numbers, by their hash. | silu/triton | policy_violation | policy, boundary=policy_violation
+# It returns what it stored for the same numbers, by their hash. | silu/triton | policy_violation | boundary=policy_violation
 import hashlib
 
 import triton

@@ -1,4 +1,4 @@
-# It returns what it stored for the same object, by id. | silu/triton | nondeterministic | policy, comparison=nondeterministic
+# It returns what it stored for the same object, by id. | silu/triton | nondeterministic | comparison=nondeterministic
 import triton
 import triton.language as tl
 

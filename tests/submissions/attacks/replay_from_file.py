@@ -1,4 +1,4 @@
-# It stores its results in files and replays them in other processes. | silu/triton | crashed | policy, comparison=crashed
+# It stores its results in files and replays them in other processes. | silu/triton | crashed | comparison=crashed
 import os
 
 import torch

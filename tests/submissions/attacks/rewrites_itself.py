@@ -1,4 +1,4 @@
-# It replaces its own file by another once that was read. | silu/triton | passed | policy, sandbox=passed
+# It replaces its own file by another once that was read. | silu/triton | passed | sandbox=passed
 import os
 
 import triton

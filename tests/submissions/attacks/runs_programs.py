@@ -1,4 +1,4 @@
-# It starts other programs. | silu/triton | passed | policy, sandbox=passed
+# It starts other programs. | silu/triton | passed | sandbox=passed
 import subprocess
 
 import triton

@@ -1,4 +1,4 @@
-# It raises the planner's own refusal, so that nobody is held to anything. | silu/triton | not_measured | policy, boundary=not_measured
+# It raises the planner's own refusal, so that nobody is held to anything. | silu/triton | not_measured | boundary=not_measured
 import sys
 
 

@@ -1,4 +1,4 @@
-# It looks for the expected values among all objects and frames of the process. | silu/triton | not_written | policy, boundary=not_written
+# It looks for the expected values among all objects and frames of the process. | silu/triton | not_written | boundary=not_written
 import gc
 import sys
 

@@ -1,4 +1,4 @@
-# It reads what other processes were started with. | silu/triton | passed | policy, sandbox=passed
+# It reads what other processes were started with. | silu/triton | passed | sandbox=passed
 import triton
 import triton.language as tl
 

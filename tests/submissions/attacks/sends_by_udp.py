@@ -1,4 +1,4 @@
-# It sends a datagram to a port on this machine. | silu/triton | passed | policy, sandbox=passed
+# It sends a datagram to a port on this machine. | silu/triton | passed | sandbox=passed
 import socket
 
 import triton

@@ -1,4 +1,4 @@
-# It sends hundreds of descriptors along with its answer, to use up the grader's. | silu/triton | crashed | policy, boundary=crashed
+# It sends hundreds of descriptors along with its answer, to use up the grader's. | silu/triton | crashed | boundary=crashed
 import os
 import socket
 import stat

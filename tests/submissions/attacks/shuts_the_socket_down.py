@@ -1,4 +1,4 @@
-# It shuts the socket down for both sides and computes on for ever. | silu/triton | crashed | policy, boundary=crashed
+# It shuts the socket down for both sides and computes on for ever. | silu/triton | crashed | boundary=crashed
 import os
 import socket
 import stat

@@ -1,4 +1,4 @@
-# It has the kernel signal another process when a pipe of its own fills. | silu/triton | passed | policy, sandbox=passed
+# It has the kernel signal another process when a pipe of its own fills. | silu/triton | passed | sandbox=passed
 import fcntl
 import socket
 

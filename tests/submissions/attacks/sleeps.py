@@ -1,4 +1,4 @@
-# It waits without using the processor, where only that is counted. | silu/triton | timed_out | policy, sandbox=timed_out, boundary=timed_out
+# It waits without using the processor, where only that is counted. | silu/triton | timed_out | sandbox=timed_out, boundary=timed_out
 import time
 
 

@@ -1,4 +1,4 @@
-# It takes priority away from another process. | silu/triton | passed | policy, sandbox=passed
+# It takes priority away from another process. | silu/triton | passed | sandbox=passed
 import os
 
 import triton

@@ -1,4 +1,4 @@
-# It takes its parent's socket and tells the grader of processes that aren't there. | silu/triton | passed | policy, sandbox=passed, boundary
+# It takes its parent's socket and tells the grader of processes that aren't there. | silu/triton | passed | sandbox=passed, boundary
 import ctypes
 import json
 import os

@@ -1,4 +1,4 @@
-# Each twin that is to compile sleeps instead, for as long as anyone waits. | silu/triton | passed | policy, boundary=passed
+# Each twin that is to compile sleeps instead, for as long as anyone waits. | silu/triton | passed | boundary=passed
 import os
 import time
 

@@ -1,4 +1,4 @@
-# It stops a process of the same user, by four different calls. | silu/triton | passed | policy, sandbox=passed
+# It stops a process of the same user, by four different calls. | silu/triton | passed | sandbox=passed
 import ctypes
 import os
 import signal

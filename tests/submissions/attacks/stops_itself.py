@@ -1,4 +1,4 @@
-# It stops its own process, which then neither runs nor ends. | silu/triton | timed_out | policy, sandbox=timed_out, boundary=timed_out
+# It stops its own process, which then neither runs nor ends. | silu/triton | timed_out | sandbox=timed_out, boundary=timed_out
 import os
 import signal
 

@@ -1,4 +1,4 @@
-# It exchanges the output tensor's storage for its own result. | silu/triton | not_written | policy, comparison=not_written
+# It exchanges the output tensor's storage for its own result. | silu/triton | not_written | comparison=not_written
 import torch
 
 import triton

@@ -1,4 +1,4 @@
-# Its children take memory, each a little less than is allowed. | silu/triton | out_of_memory | policy, sandbox=out_of_memory, boundary=out_of_memory
+# Its children take memory, each a little less than is allowed. | silu/triton | out_of_memory | sandbox=out_of_memory, boundary=out_of_memory
 import os
 import time
 

@@ -1,4 +1,4 @@
-# A thread swaps wrong values for right ones again and again, and back. | silu/triton | crashed | policy, boundary, comparison
+# A thread swaps wrong values for right ones again and again, and back. | silu/triton | crashed | boundary, comparison
 import ctypes
 import threading
 

@@ -1,4 +1,4 @@
-# It answers at once and lets a thread compute afterwards. | silu/triton | not_written | policy, boundary, comparison
+# It answers at once and lets a thread compute afterwards. | silu/triton | not_written | boundary, comparison
 import threading
 import time
 

@@ -1,4 +1,4 @@
-# It attaches to another process as a debugger does. | silu/triton | passed | policy, sandbox=passed
+# It attaches to another process as a debugger does. | silu/triton | passed | sandbox=passed
 import ctypes
 
 import triton

@@ -1,4 +1,4 @@
-# It asks the kernel for what exploits start with: io_uring, userfaultfd, BPF. | silu/triton | passed | policy, sandbox=passed
+# It asks the kernel for what exploits start with: io_uring, userfaultfd, BPF. | silu/triton | passed | sandbox=passed
 import ctypes
 import platform
 

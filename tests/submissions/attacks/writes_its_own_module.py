@@ -1,4 +1,4 @@
-# It writes a module with its kernel when it is called, and imports that. | silu/triton | policy_violation | policy, boundary=policy_violation
+# It writes a module with its kernel when it is called, and imports that. | silu/triton | policy_violation | boundary=policy_violation
 import importlib
 import os
 import sys
