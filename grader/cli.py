@@ -183,6 +183,30 @@ def check(
         raise typer.Exit(FAILED)
 
 
+@app.command(name="run-plan")
+def run_plan(
+    file: Annotated[Path, typer.Argument(help="What `grader plan --out` wrote.")],
+    evidence: Annotated[Path | None, typer.Option(help="Write what was observed here.")] = None,
+    json: Annotated[Path | None, typer.Option(help="Write the grade as JSON.")] = None,
+) -> None:
+    """On a GPU, run and time what was planned elsewhere; the submission isn't needed."""
+    from grader import plan_files
+    from grader.executors import bundle
+
+    exercises = load_all()
+    planned = bundle.read(file)
+    if machine.gpu_name() is None:
+        refuse(f"{file}: expected a machine with an NVIDIA GPU to run it on, there is none here")
+    bundle.expect_usable(planned, file, exercises, machine.capability())
+    have_oracles(exercises, list(dict.fromkeys(each.exercise for each in planned.variants)))
+    writable(evidence, json)
+    with _progress() as on_step:
+        observed = plan_files.run(planned, exercises, on_step)
+    if evidence is not None:
+        write(evidence, evidence_files.to_json(observed))
+    _show(observed, exercises, json, None, None, None)
+
+
 @app.command()
 def rescore(
     file: Annotated[

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from grader import machine, nvml, roof_timing, roofs
+from grader import gpu_memory, machine, nvml, roof_timing, roofs
 from grader.gpu_state import GpuState, Observed, remarks, troubles
 from grader.machine import GpuProperties
 from grader.roofline import Peaks
@@ -117,6 +117,9 @@ def _show_state(gpu: GpuProperties, state: Observed, console: Console) -> None:
             console.print(Text(sentence, "yellow"))
     for sentence in remarks(state, ours):
         _say(sentence, console)
+    if gpu_memory.reaches_host_memory():
+        reach = gpu_memory.REACHES_HOST_MEMORY
+        console.print(Text(f"{reach[0].upper()}{reach[1:]}.", "yellow"))
 
 
 def _clocks(state: GpuState) -> str:

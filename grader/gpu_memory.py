@@ -101,15 +101,24 @@ def why_not_shared() -> str:
         return str(error)
 
 
-def reset_persisting_l2() -> None:
-    """Make every line that was kept in the L2 cache on purpose an ordinary one again.
+REACHES_HOST_MEMORY = (
+    "this GPU reads and writes ordinary memory of a process (HMM): a kernel reaches what the "
+    "executor beside it has mapped"
+)
 
-    CUDA Driver API, cuCtxResetPersistingL2Cache. A GPU that keeps none on purpose has none to
-    reset.
+
+def reaches_host_memory(device: int = 0) -> bool:
+    """Whether kernels reach memory that nothing has mapped for them, as far as CUDA says.
+
+    CUDA Programming Guide, "Unified Memory on devices with full CUDA managed memory support".
     """
-    from cuda.bindings import driver
-
-    driver.cuCtxResetPersistingL2Cache()
+    with contextlib.suppress(GpuMemoryError):
+        driver = _driver()
+        checked(driver.cuInit(0), "starting CUDA")
+        number = checked(driver.cuDeviceGet(device), "finding the GPU")
+        asked = driver.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS
+        return bool(checked(driver.cuDeviceGetAttribute(asked, number), "asking for its reach"))
+    return False
 
 
 class _Allocation:

@@ -12,6 +12,7 @@ from grader.allowed_paths import DeviceName
 from grader.correctness import Effort
 from grader.evidence import Evidence, VariantEvidence
 from grader.session import (
+    EDGES_ON_A_GPU,
     PUBLIC_SEED,
     Progress,
     Session,
@@ -96,6 +97,9 @@ def grade(
         environment["confinement"] = sandbox.confinement.told
         if session.device == "cuda":
             environment["gpu_memory"] = how_memory_reaches_workers(session.runners.not_shared)
+            environment["cases_on_the_gpu"] = CASES_ON_A_GPU
+            if gpu_memory.reaches_host_memory():
+                environment["gpu_reach"] = gpu_memory.REACHES_HOST_MEMORY
         if lifted:
             environment["rules_lifted"] = sorted(lifted)
     return Evidence(
@@ -106,6 +110,12 @@ def grade(
         seconds=round(time.monotonic() - started, 3),
         complete=complete,
     )
+
+
+CASES_ON_A_GPU = (
+    f"each set of constants, dtypes and options once, and {EDGES_ON_A_GPU} of each size class; "
+    "all cases run without a GPU, too"
+)
 
 
 def how_memory_reaches_workers(refused: str) -> str:

@@ -11,20 +11,20 @@ The runs of a language are made by `TritonRuns` and `NativeRuns`; `measure` is t
 
 from __future__ import annotations
 
-import random
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from grader import inputs, memory, triton_memory, triton_report
 from grader.arena import described
+from grader.beside import case_beside
 from grader.cases import Case, fixed_case
 from grader.evidence import MemoryEvidence, Metric
 from grader.executors import PlannedNativeRunner, PlannedTritonRunner, configurations, needless
 from grader.plan import Plan
 from grader.plan.model import Alloc, Free
 from grader.runner import CaseResult
-from grader.spec import ITEMSIZE, Exercise, Variant
+from grader.spec import ITEMSIZE, Variant
 from grader.spec_blocks import GROWTH
 from grader.status import Status
 from grader.task import Task
@@ -33,8 +33,6 @@ from grader.worker.protocol import Argument
 MEBIBYTE = 1 << 20
 MOST_CONFIGURATIONS = 32  # that are measured
 _KEPT = 4  # further runs that evidence keeps, but the one at other sizes
-_CLASS = 64  # how a size divides by powers of two matters up to here
-_MOST_LARGER = (4, 3)  # a size beside another is at most this much larger
 BESIDE = "a size drawn beside the case"
 
 
@@ -239,38 +237,6 @@ def most_allocated(planned: Plan) -> int:
                 here += buffer.bytes if isinstance(step, Alloc) else -buffer.bytes
                 most = max(most, here)
     return most
-
-
-def case_beside(task: Task, case: Case) -> Case | None:
-    """A case of somewhat larger sizes that divide as the given ones do, drawn by its seed.
-
-    A size that a spec allows a few values only stays what it is, and so does one too small to have
-    a neighbour; None where that is so of each. Equal sizes stay equal.
-    """
-    drawn = random.Random(f"{case.seed} {task.exercise.name} {task.variant.name} {case}")
-    chosen: dict[int, int] = {}
-    for name, value in case.sizes:
-        if not _is_free(task.exercise, name):
-            chosen[value] = value
-    for _, value in case.sizes:
-        if value not in chosen:
-            chosen[value] = drawn.choice(_sizes_beside(value) or [value])
-    beside = replace(case, sizes=tuple((name, chosen[value]) for name, value in case.sizes))
-    return None if beside == case else beside
-
-
-def _is_free(exercise: Exercise, name: str) -> bool:
-    """Whether some size class lets a size be more than one of a few values."""
-    rules = [each[name] for classes in exercise.sizes.values() for each in classes]
-    return any(rule.choices is None and rule.low < rule.high for rule in rules)
-
-
-def _sizes_beside(value: int) -> list[int]:
-    """Sizes above one that divide by the same powers of two."""
-    step = min(value & -value, _CLASS)
-    times, parts = _MOST_LARGER
-    above = range(value + step, value * times // parts + 1, step)
-    return [size for size in above if min(size & -size, _CLASS) == step]
 
 
 def _contributing(runs: Runs, case: Case) -> tuple[MemoryEvidence, frozenset[int]]:

@@ -65,7 +65,7 @@ class NativeRunner(Runner):
     ) -> None:
         """`path` is the source, for its lines; `program` what was made of it; `watched`: computing
         on the host is a breach."""
-        super().__init__(sandbox, task, path, watched)
+        super().__init__(sandbox, task, path)
         lifted = task.rules.lifted
         self._watched = watched and "library" not in lifted
         self.program = program

@@ -9,6 +9,7 @@ import contextlib
 import re
 import signal
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,7 +25,6 @@ from grader.compare import RAISED, Verdict, judge
 from grader.gpu_memory import GpuMemory
 from grader.inputs import Inputs
 from grader.memfds import Memfds
-from grader.policy.findings import instead_of
 from grader.sandbox import Sandbox
 from grader.spec import Exercise, Variant
 from grader.status import Status
@@ -38,7 +38,6 @@ from grader.worker.protocol import Argument, Code, Operation, Reply
 ARENA_BYTES = 256 << 20
 GPU_ARENA_BYTES = 32 << 20  # there it costs, touched or not
 MAX_DETAIL = 4000  # characters
-GPU_TIME_FACTOR = 6.0  # kernels are compiled and tuned as they are first launched there
 YARDSTICKS = Path(__file__).parent / "worker" / "yardsticks.py"
 _FAULTS = (signal.SIGSEGV, signal.SIGBUS)
 # By which CUDA says that a store went to what is mapped for reading only, among other things: of a
@@ -87,17 +86,11 @@ class Compiled:
     note: str = ""
 
 
-class Runner:
+class Runner(ABC):
     """Runs the cases of one variant. A context manager; the sandbox stays open after it."""
 
-    def __init__(
-        self,
-        sandbox: Sandbox,
-        task: Task,
-        path: Path,
-        watched: bool = True,
-    ) -> None:
-        """`watched`: what PyTorch computes for the entry is a breach, unless the spec allows it."""
+    def __init__(self, sandbox: Sandbox, task: Task, path: Path) -> None:
+        """`path` is the submission's file."""
         self.task = task
         self.path = path
         self.times = Times()
@@ -110,10 +103,7 @@ class Runner:
         self._oracle = oracle.load(task.exercise.oracle)
         self._tolerance = task.tolerance
         limits = task.limits
-        factor = GPU_TIME_FACTOR if sandbox.device == "cuda" else 1.0
-        self._limits = Limits(limits.seconds * factor, limits.memory_mb << 20)
-        rules = task.rules
-        self._watched = watched and not rules.torch and "torch" not in rules.lifted
+        self._limits = Limits(limits.seconds, limits.memory_mb << 20)
         self._on_report: Callable[[Any], None] | None = None
 
     def __enter__(self) -> Runner:
@@ -170,20 +160,7 @@ class Runner:
         self.times.cases += time.perf_counter() - started
         return result
 
-    def run_after(self, first: Case, case: Case, between: Callable[[], None]) -> CaseResult:
-        """Run two cases in one worker; what the second shows, or the first if it fails.
-
-        `between` is called before the second one, which finds its arena there. Raises as `run`.
-        """
-        made = inputs_of_case.make(self.exercise, self.variant, case)
-        self._make_room(made, inputs_writable=False)
-        result = self.run(first)
-        if not result.verdict.passed:
-            return result
-        between()
-        return self.run(case)
-
-    def expect(self, cases: Sequence[Case]) -> None:
+    def expect(self, cases: Sequence[Case]) -> None:  # noqa: B027 (most need not know)
         """Tell which cases are likely to be run from now on, and in which order."""
 
     def fresh_worker(self) -> None:
@@ -263,15 +240,15 @@ class Runner:
         outcomes = self._arena.collect(placed)
         truths = self._oracle.truths(made.tensors, made.scalars, self._tolerance.magnitude)
         verdict = judge(outcomes, truths, self._tolerance)
-        fields = hostile.fields(answer)
-        returned = hostile.text(fields, "returned")
-        if verdict.status is Status.not_written and returned:
-            return self._returned_instead(case, returned)
-        return self._judged(case, fields, verdict)
+        return self._judged(case, hostile.fields(answer), verdict)
 
+    @abstractmethod
+    def _start(self, count: int) -> CaseResult | None:
+        """A fresh worker for cases of so many arguments, or why there can't be one."""
+
+    @abstractmethod
     def _ask(self, case: Case, arguments: Sequence[Argument]) -> Reply | Death | CaseResult:
         """Have a case run by the worker at hand; a CaseResult where it can't even be asked."""
-        raise NotImplementedError
 
     def _modified(
         self, case: Case, placed: Sequence[Placed], inputs_writable: bool
@@ -287,30 +264,8 @@ class Runner:
         return None if answer.code is Code.ok else self._from_refusal(case, answer)
 
     def _judged(self, case: Case, fields: dict[str, Any], verdict: Verdict) -> CaseResult:
-        """The verdict on the outputs, or what the answer tells against a run that is right."""
-        unsound = self._computed_by_library(case, fields) if verdict.passed else None
-        return unsound or CaseResult(case, verdict)
-
-    def _computed_by_library(self, case: Case, fields: dict[str, Any]) -> CaseResult | None:
-        """What the submission's own lines let PyTorch compute, where that is not allowed."""
-        seen = fields.get("computed")
-        if not self._watched or not isinstance(seen, list) or not seen:
-            return None
-        pair = seen[0] if isinstance(seen[0], list) and len(seen[0]) == 2 else ["", None]
-        name = hostile.one_line(hostile.clean(pair[0]), 80) if isinstance(pair[0], str) else ""
-        what = f"PyTorch computed on the way to the result ({name})."
-        verdict = Verdict(Status.policy_violation, what, "computed")
-        line = hostile.line({"line": pair[1]})
-        return CaseResult(case, verdict, line, "", "worker", instead_of("torch"))
-
-    def _start(self, count: int) -> CaseResult | None:
-        """A fresh worker with the submission loaded, or why it can't be."""
-        if self._load_failure is not None:
-            return self._load_failure
-        worker = self._spawn()
-        self._load_failure = self._loaded(worker, count)
-        self._worker = worker if self._load_failure is None else None
-        return self._load_failure
+        """The verdict on the outputs, or what else explains it."""
+        return CaseResult(case, verdict)
 
     def _loaded(self, worker: Worker, count: int) -> CaseResult | None:
         """Have a worker load the submission: None where it has, else why it hasn't, and its end."""
@@ -328,9 +283,6 @@ class Runner:
             worker.close()
             return self._from_refusal(None, answer)
         return None
-
-    def _spawn(self) -> Worker:
-        raise NotImplementedError
 
     def _make_room(self, made: Inputs, inputs_writable: bool) -> bool:
         """Have an arena that holds the case, on the GPU where its kernels run, if that can be.
@@ -419,9 +371,9 @@ class Runner:
         verdict = Verdict(status, what, RAISED if reply.code is Code.raised else "")
         return CaseResult(case, verdict, hostile.line(fields), detail, "worker", hint)
 
+    @abstractmethod
     def _serves_nobody(self) -> bool:
         """Whether a worker refuses what even one without a submission would be refused."""
-        raise NotImplementedError
 
     def _from_death(self, case: Case | None, death: Death) -> CaseResult:
         log = hostile.clean(death.log)
@@ -451,27 +403,14 @@ class Runner:
         return CaseResult(case, verdict, line, detail, "grader", hint, death.signal)
 
     def _explain_fault(self, case: Case, made: Inputs, first: CaseResult) -> CaseResult:
-        """A memory fault: a store to a read-only input, or an access beyond all buffers?
+        """A memory fault: was it a store to an input, which is read-only?
 
-        Run again with inputs writable: in the first case it now shows as a changed input.
+        Run again with inputs writable: then it shows as a changed input. Where it doesn't, the
+        fault doesn't say where it was, nor whether it was a store.
         """
         again = self._run(case, made, inputs_writable=True)
         if again.status is Status.modified_input:
             return replace(again, line=first.line, observed_by="grader")
-        if first.refused_by_gpu:
-            return first  # which doesn't say where it was, nor whether it was a store
-        storing = re.search(r"in create_(masked_)?(store|atomic)", first.detail)
-        loading = re.search(r"in create_(masked_)?load", first.detail)
-        if storing and again.signal is None:
-            what = "a store went to an input, which is read-only; it held that value already."
-            return replace(first, verdict=Verdict(Status.modified_input, what, "input"))
-        if storing:
-            what = "a store went to an address far outside every tensor."
-            return replace(first, verdict=Verdict(Status.wrote_out_of_bounds, what, "far"))
-        if loading:
-            what = "a load read from an address far outside every tensor."
-            hint = "Print the offsets for this case: is one negative, or a stride used twice?"
-            return replace(first, verdict=Verdict(Status.invalid_read, what, "far"), hint=hint)
         return first
 
     def _entry_trouble(self, fields: dict[str, Any]) -> tuple[str, str]:

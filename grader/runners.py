@@ -172,8 +172,8 @@ class Runners:
     def _on_gpu(self, task: Task) -> GpuRunner:
         """The runner of a variant on a GPU."""
         plans = self.plans_of(task)
-        what = (self.sandbox_of("cuda"), task, plans.path, plans, self._watched(task))
-        return self._open((*_key(task), "gpu"), lambda: GpuRunner(*what))
+        sandbox = self.sandbox_of("cuda")
+        return self._open((*_key(task), "gpu"), lambda: GpuRunner(sandbox, task, plans.path, plans))
 
     def _native_runner(
         self, kind: type[NativeRunner], task: Task, backend: Backend

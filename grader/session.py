@@ -50,7 +50,7 @@ from grader.task import Task
 from grader.worker.protocol import Argument
 
 PUBLIC_SEED = 2026  # of every student's own run; a class is graded with another one
-_EDGES_ON_A_GPU = 2  # cases of a part that was right by plan
+EDGES_ON_A_GPU = 2  # cases of a part that was right by plan
 DIED_COMPILING = "the process that compiled the kernel for the GPU ended without an answer, twice."
 
 
@@ -203,7 +203,7 @@ class Session:
         """
         for exercise, variant in pairs:
             is_there = variant.language == "cuda" and not self.not_attempted(variant)
-            if is_there and not self._breaches(exercise, variant):
+            if is_there and not self.breaches(exercise, variant):
                 self.runners.begin_building(variant.file)
 
     def parts(
@@ -271,7 +271,7 @@ class Session:
         """Compile what the clock will time, while others check it; until `is_over`."""
         if variant.performance is None or variant.language != "triton":
             return
-        if not self.not_attempted(variant) and not self._breaches(exercise, variant):
+        if not self.not_attempted(variant) and not self.breaches(exercise, variant):
             with self._share(lambda step: None) as stepped:
 
                 def is_over_by_now() -> bool:
@@ -302,7 +302,7 @@ class Session:
 
     def case(self, exercise: Exercise, variant: Variant, case: Case) -> PartEvidence:
         """One given case, of whatever size: what `grader check --case` shows."""
-        if found := self._breaches(exercise, variant):
+        if found := self.breaches(exercise, variant):
             status = Status.policy_violation
             return PartEvidence(case.dtype, "case", status, failures=found)
         space = self._space(exercise, variant, case.dtype, next(iter(exercise.sizes)))
@@ -339,7 +339,7 @@ class Session:
 
     def _counted(self, exercise: Exercise, variant: Variant) -> MemoryEvidence:
         """What one call's accesses show of a variant's use of memory."""
-        if found := self._breaches(exercise, variant):
+        if found := self.breaches(exercise, variant):
             return MemoryEvidence(Status.policy_violation, found[0].what)
         in_cuda = variant.language == "cuda"
         if in_cuda and (reason := native.why_not("emulator")):
@@ -370,7 +370,7 @@ class Session:
         on_step: Progress,
     ) -> list[PartEvidence]:
         """Check parts one after the other; each is compiled while the next one runs."""
-        if found := self._breaches(exercise, variant):
+        if found := self.breaches(exercise, variant):
             status = Status.policy_violation
             return [PartEvidence(*key, status, failures=found) for key in keys]
         parts: list[PartEvidence] = []
@@ -428,7 +428,7 @@ class Session:
         planned = self.runners.opened(Task(exercise, variant))
         if planned is None:
             return None
-        edges = spread(space.edges(), _EDGES_ON_A_GPU)
+        edges = spread(space.edges(), EDGES_ON_A_GPU)
         return list(dict.fromkeys([*planned.take_first_met(), *edges]))
 
     def _with_compiled(self, exercise, variant, part: PartEvidence, pending) -> PartEvidence:
@@ -544,7 +544,7 @@ class Session:
 
     # --- rules -----------------------------------------------------------------------------------
 
-    def _breaches(self, exercise: Exercise, variant: Variant) -> tuple[Failure, ...]:
+    def breaches(self, exercise: Exercise, variant: Variant) -> tuple[Failure, ...]:
         """What breaks the rules in the variant's file: nothing of it is run then."""
         data = self._file(variant.file)
         if not self.policy or self._is_lifted(exercise, variant) or isinstance(data, str):

@@ -521,7 +521,8 @@ class Performance(Block):
     One `case`, or several `cases`, of which the one with the worst speed counts. `bytes` and
     `flops` are formulas over sizes and `itemsize` (bytes per element of the dtype); `device` names
     the GPU the thresholds were calibrated on. Of `thresholds` the first that holds counts, of
-    linear points the highest step.
+    linear points the highest step. `beside`: it is timed on sizes drawn beside those of the first
+    case, too, and the worse counts.
     """
 
     case: Case | None = None
@@ -530,6 +531,7 @@ class Performance(Block):
     flops: Formula | None = None
     thresholds: Annotated[tuple[Threshold, ...], BeforeValidator(nonempty_list)]
     device: str | None = None
+    beside: bool = False
 
     @pydantic.model_validator(mode="after")
     def _one_or_several(self) -> Performance:

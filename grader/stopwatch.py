@@ -14,7 +14,6 @@ from functools import cached_property
 
 from grader import machine, native, nvml, roofs
 from grader.allowed_paths import DeviceName
-from grader.cases import fixed_case
 from grader.confinement import Level
 from grader.evidence import PerformanceEvidence
 from grader.runners import Runners
@@ -23,10 +22,9 @@ from grader.spec import Exercise, Variant
 from grader.status import Status
 from grader.task import Task
 from grader.timing import contenders
-from grader.timing.contenders import FromPlans, Planned
+from grader.timing.contenders import Documents, FromPlans, Planned
 from grader.timing.failures import TimingFailed
-from grader.timing.measure import measure, trusted_sandbox
-from grader.timing.sets import Layout
+from grader.timing.measure import cases_of, measure, trusted_sandbox
 
 
 class Stopwatch:
@@ -41,6 +39,7 @@ class Stopwatch:
     ) -> None:
         self._device, self._seed = device, seed
         self._exercises, self._runners = exercises, runners
+        self._planned: dict[tuple[str, str], Planned] = {}
 
     def close(self) -> None:
         """End the sandboxes of what isn't the submission's."""
@@ -64,20 +63,32 @@ class Stopwatch:
 
         Until `is_over`. Nothing is timed or told here: what goes wrong does so again in time.
         """
-        for given in variant.performance.every_case:
-            if is_over():
-                return
-            case = fixed_case(exercise, variant, given, self._seed)
-            with contextlib.suppress(Exception):
-                arguments = Layout.of(exercise, variant, case).arguments(0)
-                self.planned(exercise, variant).plans.documents(case, arguments)
+        with contextlib.suppress(Exception):
+            candidate = self.planned(exercise, variant)
+            for case in cases_of(candidate.task, self._seed):
+                if is_over():
+                    return
+                candidate.prepare(case)
 
     def time(
-        self, exercise: Exercise, variant: Variant, turn: Callable[[], AbstractContextManager[None]]
+        self,
+        exercise: Exercise,
+        variant: Variant,
+        turn: Callable[[], AbstractContextManager[None]],
+        documents: Documents | None = None,
     ) -> PerformanceEvidence:
-        """Time a variant that is right, on a GPU that `turn` gives."""
+        """Time a variant that is right, on a GPU that `turn` gives.
+
+        `documents` are its plans where they were made elsewhere; else they are made here.
+        """
         try:
-            candidate = self.planned(exercise, variant)
+            if documents is None:
+                candidate = self.planned(exercise, variant)
+                for case in cases_of(candidate.task, self._seed):
+                    candidate.prepare(case)
+            else:
+                sandbox = self._runners.sandbox_of("cuda")
+                candidate = Planned(sandbox, Task(exercise, variant), documents)
             with turn():
                 return measure(
                     candidate,
@@ -100,7 +111,10 @@ class Stopwatch:
 
     def planned(self, exercise: Exercise, variant: Variant) -> Planned:
         """A variant of the submission, as it is timed. Raises as Runners.of does."""
-        return as_timed(self._runners, Task(exercise, variant))
+        key = (exercise.name, variant.name)
+        if key not in self._planned:
+            self._planned[key] = as_timed(self._runners, Task(exercise, variant))
+        return self._planned[key]
 
     def reference(self, exercise: Exercise, variant: Variant) -> Planned:
         """The staff's solution of it. Raises TimingFailed where it isn't here, and as `planned`."""

@@ -131,16 +131,17 @@ def flash_attention(
     N_KV = k.shape[2]
     # A program waits for each product, and others on its multiprocessor must have work: hence small
     # blocks, and with maxnreg no more registers for each thread than let four of them fit.
-    if q.element_size() == 4:  # twice the shared memory for each element
-        BLOCK_M, BLOCK_N, num_stages, maxnreg = 64, 32, 2, None
+    if q.element_size() == 4:  # twice the shared memory for each element, and no matrix units
+        BLOCK_M, BLOCK_N, num_warps, num_stages, maxnreg = 64, 32, 8, 2, None
     else:
-        BLOCK_M, BLOCK_N, num_stages, maxnreg = 64, 64, 3, 128 if HEAD_DIM <= 64 else None
+        BLOCK_M, BLOCK_N, num_warps, num_stages = 64, 64, 4, 3
+        maxnreg = 128 if HEAD_DIM <= 64 else None
     grid = (triton.cdiv(N_CTX, BLOCK_M) * Z * H,)
     flash_attention_kernel[grid](
         q, k, v, out, lse, sm_scale, H, N_CTX, N_KV,
         q.stride(0), q.stride(1), q.stride(2), k.stride(0), k.stride(1), k.stride(2),
         v.stride(0), v.stride(1), v.stride(2), out.stride(0), out.stride(1), out.stride(2),
         HEAD_DIM=HEAD_DIM, IS_CAUSAL=causal, BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N,
-        num_warps=4, num_stages=num_stages, maxnreg=maxnreg,
+        num_warps=num_warps, num_stages=num_stages, maxnreg=maxnreg,
     )  # fmt: skip
     # END SOLUTION

@@ -92,6 +92,7 @@ USES: dict[type[Block], dict[str, Use | Callable[[Any], Any]]] = {
     Ballast: {"case": M, "leaves": M},
     Performance: {
         "case": M, "cases": M, "bytes": M, "flops": M, "thresholds": _yardsticks, "device": S,
+        "beside": M,
     },
     Threshold: {
         "speed_vs": M, "from_": S, "at_least": S, "milliseconds": S, "points": S, "missed_by": T,

@@ -9,19 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from grader import hostile, plan
 from grader.cases import Case
 from grader.compare import Verdict
 from grader.executors import gpu_document, gpu_program, views
 from grader.executors.gpu_document import DeviceKernel
+from grader.executors.planners import notes_of
 from grader.plan import Buffer, Plan, Step
 from grader.plan.model import Copy, View
 from grader.runner import CaseResult, Runner
 from grader.sandbox import Sandbox
 from grader.status import Status
-from grader.supervision import Death, Limits, Worker
+from grader.supervision import Death
 from grader.task import Task
 from grader.worker.compile.cubin import variables
 from grader.worker.protocol import Argument, Code, Operation, Reply
@@ -93,33 +94,42 @@ def _first(argument: Argument) -> int:
 class GpuRunner(Runner):
     """Runs the cases of one variant on a GPU. A context manager; sandbox and plans stay open."""
 
-    def __init__(
-        self, sandbox: Sandbox, task: Task, path: Path, plans: Plans, watched: bool = True
-    ) -> None:
-        """`sandbox` is a native one with the GPU's device files, `path` the submission's file."""
-        super().__init__(sandbox, task, path, watched)
+    def __init__(self, sandbox: Sandbox, task: Task, path: Path, plans: Plans | None) -> None:
+        """`sandbox` is a native one with the GPU's device files, `path` the submission's file;
+        `plans` is None for who has documents already."""
+        super().__init__(sandbox, task, path)
         self._plans = plans
-        self._limits = Limits(task.limits.seconds, self._limits.memory_bytes)  # nothing compiles
+        self._plan: Plan | None = None  # of the last run
 
     def _start(self, count: int) -> CaseResult | None:
-        self._worker = self._spawn()
+        program, arena = held_program(self._sandbox), self._arena
+        self._worker = self._sandbox.worker(
+            program, "", arena.buffers, self._limits, on_gpu=arena.on_gpu
+        )
         self.times.workers += 1
         return None
 
-    def _spawn(self) -> Worker:
-        return self._sandbox.worker(
-            held_program(self._sandbox), "", self._arena.buffers, self._limits,
-            on_gpu=self._arena.on_gpu,
-        )  # fmt: skip
-
     def _ask(self, case: Case, arguments: Sequence[Argument]) -> Reply | Death | CaseResult:
-        planned = self._plans.planned(case, arguments, self._arena.buffers)
-        if isinstance(planned, CaseResult):
-            return planned
-        asked = document(self._plans, case, planned)
+        asked = self._document(case, arguments)
         if isinstance(asked, CaseResult):
             return asked
         return self._worker.ask(Operation.execute, arguments, document=asked)
+
+    def _document(self, case: Case, arguments: Sequence[Argument]) -> bytes | CaseResult:
+        """What the executor is to do, or why there is nothing."""
+        planned = self._plans.planned(case, arguments, self._arena.buffers)
+        if isinstance(planned, CaseResult):
+            return planned
+        self._plan = planned
+        return document(self._plans, case, planned)
+
+    def _judged(self, case: Case, fields: dict[str, Any], verdict: Verdict) -> CaseResult:
+        if self._plan is None:
+            return CaseResult(case, verdict)
+        returned = hostile.clean(self._plan.returned)
+        if verdict.status is Status.not_written and returned:
+            return self._returned_instead(case, returned)
+        return CaseResult(case, verdict, notes=notes_of(self._plan))
 
     def _from_refusal(self, case: Case | None, reply: Reply) -> CaseResult:
         if reply.code is not Code.raised:

@@ -58,7 +58,7 @@ class PlannedTritonRunner(Runner):
 
         `kept`: what earlier runs have compiled; `made`: cubins of other runners of the submission.
         """
-        super().__init__(sandbox, task, path, watched)
+        super().__init__(sandbox, task, path)
         rules = task.rules
         shared = {} if made is None else made
         self._kernels = Kernels(self._spawn_compiler, path.parent, kept, shared)
@@ -85,7 +85,9 @@ class PlannedTritonRunner(Runner):
         self._launched: dict[str, Case] = {}  # the first case that launched each kernel
         self._met: set[str] = set()  # sets of constants, dtypes and options that were launched
         self._rounds_to_tf32 = False  # whether one of them rounds float32 inputs of tl.dot
-        self._first_met: list[Case] = []  # cases that were the first with one of them
+        self._first_met: list[str] = []  # kernels that were the first with one of them
+        # By kernel: in which case most is known of its arguments' alignment, and how much.
+        self._aligned: dict[str, tuple[int, Case]] = {}
         self._names_of: dict[int, str] = {}  # the kernels of the last execution, by number
         self._atomics: Sequence[orders.Seen] = ()  # what it told of them
         self._reordered = orders.Reordered()
@@ -407,8 +409,7 @@ class PlannedTritonRunner(Runner):
                     return refused
             if isinstance(kernel, Failure):
                 return self._from_compiler(case, kernel)
-            if kernel.name not in self._launched:
-                self._note_first(case, kernel, wanted)
+            self._note(case, kernel, wanted)
             self._rounds_to_tf32 |= kernel.rounds_to_tf32
             kernels[number] = kernel
         return kernels
@@ -426,18 +427,23 @@ class PlannedTritonRunner(Runner):
         self._configuration = None  # the message names them
         return self._none_left(case, among)
 
-    def _note_first(self, case: Case, kernel: Kernel, wanted: Specialisation) -> None:
-        """A kernel that no case has launched before."""
-        self._launched[kernel.name] = case
-        told = facts(wanted)
-        if not told <= self._met:
-            self._first_met.append(case)
-        self._met |= told
+    def _note(self, case: Case, kernel: Kernel, wanted: Specialisation) -> None:
+        """Who launches a kernel: the first case, and the one whose arguments are aligned best."""
+        known = len(wanted.attributes)
+        if kernel.name not in self._launched:
+            self._launched[kernel.name] = case
+            told = facts(wanted)
+            if not told <= self._met:
+                self._first_met.append(kernel.name)
+            self._met |= told
+        if known > self._aligned.get(kernel.name, (-1, case))[0]:
+            self._aligned[kernel.name] = known, case
 
     def take_first_met(self) -> list[Case]:
-        """The cases since the last time that were first with constants, dtypes and options."""
+        """A case for each kernel that since the last time was first with constants, dtypes or
+        options: the one whose cubin is the one that is compiled for all of them."""
         taken, self._first_met = self._first_met, []
-        return taken
+        return list(dict.fromkeys(self._aligned[name][1] for name in taken))
 
     def _configured(self, case: Case, planned: Plan) -> int | None:
         """The configuration that a case is run with; None where its kernels aren't tuned."""

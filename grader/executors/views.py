@@ -9,10 +9,10 @@ kernels for them.
 
 from __future__ import annotations
 
-import math
-import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+import torch
 
 from grader.plan.model import View
 
@@ -21,10 +21,6 @@ OPTIONS = {"num_warps": 4}
 NAME = "copy_view"
 _FLOATS = {"float16": "f16", "bfloat16": "bf16", "float32": "f32", "float64": "f64"}
 _WIDTHS = {"f16": 16, "bf16": 16, "f32": 32, "f64": 64}
-_FORMATS = {
-    "float64": "<d", "float32": "<f", "float16": "<e", "int64": "<q", "int32": "<i", "int16": "<h",
-    "int8": "<b", "uint64": "<Q", "uint32": "<I", "uint16": "<H", "uint8": "<B", "bool": "<?",
-}  # fmt: skip
 
 
 class NotExecutable(ValueError):
@@ -91,29 +87,13 @@ def rows(to: View, source: View) -> Rows | None:
 
 
 def element(view: View, value: bool | int | float | str) -> bytes:
-    """A value as an element of a view has it. Raises NotExecutable for a dtype without one."""
-    number = float(value) if isinstance(value, str) else value
+    """A value as an element of a view has it. Raises NotExecutable for one that torch refuses."""
+    one = torch.zeros(1, dtype=getattr(torch, view.dtype))
     try:
-        if view.dtype == "bfloat16":
-            return _rounded_to_bfloat16(float(number))
-        if view.dtype in _FORMATS:
-            is_float = view.dtype in _FLOATS
-            return struct.pack(_FORMATS[view.dtype], float(number) if is_float else int(number))
-    except OverflowError:
-        return struct.pack(_FORMATS[view.dtype], math.copysign(math.inf, number))
-    except (struct.error, ValueError):
-        pass
-    raise NotExecutable(f"a fill of {view.dtype} with {value}")
-
-
-def _rounded_to_bfloat16(number: float) -> bytes:
-    if math.isnan(number):
-        return b"\xc0\x7f"
-    try:
-        (bits,) = struct.unpack("<I", struct.pack("<f", number))
-    except OverflowError:
-        (bits,) = struct.unpack("<I", struct.pack("<f", math.copysign(math.inf, number)))
-    return struct.pack("<I", bits + 0x7FFF + (bits >> 16 & 1))[2:4]
+        one.fill_(float(value) if isinstance(value, str) else value)
+    except (RuntimeError, TypeError, ValueError, OverflowError):
+        raise NotExecutable(f"a fill of {view.dtype} with {value}") from None
+    return bytes(one.view(torch.uint8).tolist())
 
 
 def arguments(found: Sequence[Dimension]) -> list[int]:

@@ -19,6 +19,7 @@ from grader.sandbox import Sandbox
 from grader.session import Session
 from grader.spec import Exercise, Variant
 from grader.status import Status
+from grader.timing.baselines import Baselines
 from grader.timing.contenders import Planned
 from grader.timing.failures import TimingFailed
 from grader.timing.measure import measure_case
@@ -114,21 +115,23 @@ def run(
             nothing = PerformanceEvidence(failed.status, str(failed))
             yield Timed(exercise.name, variant.name, None, True, nothing)
             continue
+        cases = [fixed_case(exercise, variant, each.given, session.seed) for each in planned]
         staff = partial(session.stopwatch.reference, exercise, variant)
-        for number, each in enumerate(planned, 1):
-            case = fixed_case(exercise, variant, each.given, session.seed)
-            on_step(Step(f"{exercise.name}/{variant.name}", case, number, len(planned)))
-            within = budget or (None if each.is_scored else AROUND)
-            what = (candidate, staff, trusted, case, known, within)
-            seen = _timed(*what, held_to_calm=each.is_scored)
-            yield Timed(exercise.name, variant.name, each.size, each.is_scored, seen)
-            if seen.status not in (Status.passed, Status.not_measured):
-                break
+        beside = (trusted, candidate.sandbox, exercise, variant, cases, staff)
+        with Baselines(*beside) as baselines:
+            for number, (each, case) in enumerate(zip(planned, cases, strict=True), 1):
+                on_step(Step(f"{exercise.name}/{variant.name}", case, number, len(planned)))
+                within = budget or (None if each.is_scored else AROUND)
+                what = (candidate, baselines, trusted, case, known, within)
+                seen = _timed(*what, held_to_calm=each.is_scored)
+                yield Timed(exercise.name, variant.name, each.size, each.is_scored, seen)
+                if seen.status not in (Status.passed, Status.not_measured):
+                    break
 
 
 def _timed(
     candidate: Planned,
-    reference: Callable[[], Planned],
+    baselines: Baselines,
     trusted: Sandbox,
     case: Case,
     known: Roofs | None,
@@ -145,7 +148,7 @@ def _timed(
         replace(candidate, task=replace(candidate.task, variant=variant)),
         trusted,
         case,
-        reference=reference,
+        baselines=baselines,
         also=YARDSTICKS,
         roofs=known,
         budget=budget,

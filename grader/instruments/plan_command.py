@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -10,27 +12,51 @@ import typer
 from rich.padding import Padding
 from rich.table import Table
 
-from grader import arena, inputs, plan
+from grader import arena, inputs, machine, plan, plan_files
 from grader.cases import Case, CaseError, Space, fixed_case, parse
-from grader.console import console, known_names, refuse, tell, writable, write
+from grader.console import bar, console, known_names, refuse, tell, writable, write
 from grader.evidence import Failure
-from grader.grade import PUBLIC_SEED, Session, expect_files, selected
+from grader.executors import bundle
+from grader.grade import PUBLIC_SEED, Session, Step, expect_files, selected
 from grader.report.message import one_line
 from grader.spec import Exercise, Variant, load_all
 
 
 def command(
-    name: Annotated[str, typer.Argument(help="An exercise or variant: rmsnorm, rmsnorm/triton.")],
+    name: Annotated[
+        str | None,
+        typer.Argument(help="An exercise or variant: rmsnorm, rmsnorm/triton; with --out, or all."),
+    ] = None,
     case: Annotated[
         str | None,
         typer.Option(help="The case to plan, as in 'rows=1 cols=1025 dtype=float16'."),
     ] = None,
     submission: Annotated[Path, typer.Option(help="The folder to plan.")] = Path("assignment"),
     json: Annotated[Path | None, typer.Option(help="Write the plan of one variant here.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write plans and cubins here, for `grader run-plan`."),
+    ] = None,
+    capability: Annotated[
+        int | None,
+        typer.Option(
+            "--gpu", min=70, max=200, help="With --out: for this compute capability, 90 for 9.0."
+        ),
+    ] = None,
+    seed: Annotated[
+        int, typer.Option(min=0, help="With --out: seed of the cases and their data.")
+    ] = PUBLIC_SEED,
 ) -> None:
     """Show what an entry asks of the GPU: memory, copies and launches, in their order."""
     exercises = load_all()
-    chosen = selected(exercises, known_names(exercises, [name]))
+    chosen = selected(exercises, known_names(exercises, [name] if name else []))
+    if out is not None:
+        if case is not None or json is not None:
+            refuse("--out: expected neither --case nor --json beside it")
+        _write_file(submission, exercises, chosen, out, capability, seed)
+        return
+    if name is None or capability is not None:
+        refuse("expected the name of an exercise or variant, or --out FILE")
     if json is not None and len(chosen) > 1:
         refuse(f"--json: expected one variant, as in {chosen[0][0].name}/{chosen[0][1].name}")
     expect_files(submission, exercises)
@@ -42,6 +68,49 @@ def command(
             shown = _case(case, exercise, variant)
             tell(f"{exercise.name}/{variant.name}: {shown}", "bold")
             _show(session, exercise, variant, shown, json)
+
+
+def _write_file(
+    submission: Path,
+    exercises: Mapping[str, Exercise],
+    chosen: Sequence[tuple[Exercise, Variant]],
+    out: Path,
+    capability: int | None,
+    seed: int,
+) -> None:
+    """Plan for another machine, and say what goes along."""
+    expect_files(submission, exercises)
+    writable(out)
+    if capability is not None:
+        machine.compile_for(capability)
+    with Session(submission, exercises, seed=seed, device="interpreter") as session, bar() as line:
+        task = line.add_task("starting", total=None)
+
+        def on_step(step: Step) -> None:
+            text = f"{step.exercise}/{step.variant} {step.part}"
+            line.update(task, description=one_line(text))
+
+        made = plan_files.make(session, submission.name or str(submission), chosen, on_step)
+    bundle.write(out, made)
+    for variant in made.variants:
+        _tell_variant(variant)
+    size = f"{out.stat().st_size / 1e6:.1f} MB"
+    on = f"a GPU of compute capability {made.capability / 10}"
+    tell(f"{out}: {size}, for {on}. There: grader run-plan {shlex.quote(out.name)}")
+
+
+def _tell_variant(variant: bundle.PlannedVariant) -> None:
+    name = f"{variant.exercise}/{variant.variant}"
+    if variant.not_attempted:
+        tell(f"{name}: not attempted: {one_line(variant.not_attempted)}")
+        return
+    run = [case for part in variant.parts for case in part.cases]
+    counts = [sum(bool(each.documents) for each in cases) for cases in (run, variant.timed)]
+    tell(f"{name}: {counts[0]} cases to run, {counts[1]} to time")
+    refused = [each for each in (*run, *variant.timed) if not each.documents]
+    for what in dict.fromkeys((each.status, one_line(each.what)) for each in refused):
+        first = next(each for each in refused if (each.status, one_line(each.what)) == what)
+        tell(f"  {first.status.headline}: {what[1]} ({first.case})", "red")
 
 
 def _case(text: str | None, exercise: Exercise, variant: Variant) -> Case:

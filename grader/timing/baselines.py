@@ -17,14 +17,15 @@ CONTROL = "copy"
 CONTROL_BYTES = 256 << 20  # moved by a control at least: some 90 us on an H100
 
 
-KEPT = (CONTROL, "torch")  # what torch.compile makes depends on which sizes came before
+KEPT = (CONTROL, "torch", "compile")
 
 
 class Baselines(contextlib.AbstractContextManager["Baselines"]):
     """Starts them. Close it, or use it as a context manager.
 
-    To start Python on a GPU takes a second and more, and a variant may be timed on several cases:
-    so two of them serve all cases, one after the other, with buffers for the largest.
+    To start Python on a GPU takes a second and more, to start torch's compiler several, and a
+    variant may be timed on several cases: so they serve all cases, one after the other, with
+    buffers for the largest.
     """
 
     def __init__(

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
@@ -38,9 +38,9 @@ from grader.timing.sets import Layout, Memory, Sets, sets_that_fit
 from grader.worker.protocol import Argument, Operation
 
 REFERENCE = oracle.ORACLES.parent
-MOST_SETS, FEWEST_SETS = 256, 4  # of buffers, for each worker
+MOST_SETS, FEWEST_SETS = 256, 6  # of buffers, for each worker
 ENOUGH_BYTES = 1 << 30  # that the sets of one worker have, where they fit
-MEMORY_SHARE = 0.2  # of what is free on the device, for one worker's sets
+MEMORY_SHARE = 0.25  # of what is free on the device, for one worker's sets
 MOST_CONFIGURATIONS = 64  # of a tuned kernel, that are tried
 TRIALS = 3  # replays of each configuration of a tuned kernel, of which the fastest counts
 
@@ -57,12 +57,18 @@ class Documents(Protocol):
 
 @dataclass(frozen=True)
 class FromPlans:
-    """Plans made when they are asked for, by a runner without a GPU."""
+    """Plans made when they are asked for, once for each case, by a runner without a GPU."""
 
     plans: gpu.Plans
+    made: dict[Case, Sequence[bytes]] = field(default_factory=dict)
 
     def documents(self, case: Case, arguments: Sequence[Argument]) -> Sequence[bytes]:
         """As Documents says. Of configurations that don't compile the others are left."""
+        if case not in self.made:
+            self.made[case] = self._documents(case, arguments)
+        return self.made[case]
+
+    def _documents(self, case: Case, arguments: Sequence[Argument]) -> Sequence[bytes]:
         planned = self.plans.planned(case, arguments)
         if isinstance(planned, CaseResult):
             raise TimingFailed(planned.verdict.what, planned.status)
@@ -81,6 +87,14 @@ class Planned:
     sandbox: Sandbox
     task: Task
     plans: Documents
+
+    def prepare(self, case: Case) -> None:
+        """Have the plan of a case made and its kernels compiled, before a GPU is needed.
+
+        Raises TimingFailed where there is no plan, and ValueError where an argument can't be timed.
+        """
+        layout = Layout.of(self.task.exercise, self.task.variant, case)
+        self.plans.documents(case, layout.arguments(0))
 
     def begin(self, case: Case, opened: contextlib.ExitStack, graded: bool = True) -> Replays:
         """A worker with the plan of a case, whose kernels are tuned.
@@ -260,11 +274,13 @@ def _torch_source(exercise: Exercise, variant: Variant) -> str:
 
 
 def _compile_source(exercise: Exercise, variant: Variant) -> str:
-    """The same, given to torch.compile: the first call of all compiles it."""
-    return _source(exercise, variant, "torch.compile(own)")
+    """The same, given to torch.compile: for each case anew, whatever sizes came before."""
+    # Beyond this limit torch would give up compiling, and run as without it.
+    more = "import torch._dynamo\ntorch._dynamo.config.recompile_limit = 64\n\n"
+    return _source(exercise, variant, "torch.compile(own, dynamic=False)", more)
 
 
-def _source(exercise: Exercise, variant: Variant, function: str) -> str:
+def _source(exercise: Exercise, variant: Variant, function: str, more: str = "") -> str:
     arguments = exercise.signature(variant)
     parameters = ", ".join(argument.name for argument in arguments)
     passed = ", ".join(
@@ -276,7 +292,7 @@ def _source(exercise: Exercise, variant: Variant, function: str) -> str:
     # With the oracles in it: a sandbox doesn't show the file that they are in.
     text = oracle.ORACLES.read_text(encoding="utf-8")
     return (
-        f"{text}\n\n"
+        f"{text}\n\n{more}"
         f"own = globals().get({own!r}, {exercise.oracle})\n"
         f"function = {function}\n\n"
         f"def yardstick({parameters}):\n"

@@ -28,6 +28,7 @@ import torch
 
 from grader import gpu_turns, machine, race
 from grader.allowed_paths import DeviceName
+from grader.beside import case_beside
 from grader.cases import Case, fixed_case
 from grader.confinement import Level
 from grader.estimate import Interval
@@ -36,6 +37,7 @@ from grader.gpu_state import Observed
 from grader.roofline import Roofs
 from grader.sandbox import Sandbox
 from grader.status import Status
+from grader.task import Task
 from grader.timing import contenders
 from grader.timing.baselines import CONTROL, CONTROL_BYTES, Baselines
 from grader.timing.contenders import Planned
@@ -109,6 +111,8 @@ def measure(
 ) -> PerformanceEvidence:
     """Time a variant on each of its performance cases, against what its thresholds name.
 
+    Where the spec has it so, a case beside the first one is timed as well: see beside.py.
+
     The baselines run in `trusted`, where no submission may run: its owner closes it; `reference`
     gives the staff's solution. `roofs` are the device's measured ones, for thresholds
     that name `roofline`, and `usual_sm_mhz` the clock it had then. The first case that can't be
@@ -121,9 +125,7 @@ def measure(
         opened.enter_context(gpu_turns.alone_on(candidate.sandbox.device))
         if not trusted.is_started:
             trusted.start()
-        every = [
-            fixed_case(exercise, variant, given, seed) for given in variant.performance.every_case
-        ]
+        every = cases_of(candidate.task, seed)
         baselines = opened.enter_context(
             Baselines(trusted, candidate.sandbox, exercise, variant, every, reference)
         )
@@ -135,6 +137,15 @@ def measure(
             if timed[-1].status is not Status.passed:
                 return timed[-1]
     return replace(timed[0], further=tuple(timed[1:]))
+
+
+def cases_of(task: Task, seed: int) -> list[Case]:
+    """The cases that a variant is timed on: the spec's, and one beside them where it has it so."""
+    block = task.variant.performance
+    found = [fixed_case(task.exercise, task.variant, given, seed) for given in block.every_case]
+    if block.beside and (other := case_beside(task, found[0])):
+        found.append(other)
+    return found
 
 
 def trusted_sandbox(device: DeviceName) -> Sandbox:
@@ -153,17 +164,21 @@ def measure_case(
     usual_sm_mhz: float | None = None,
     budget: race.Budget | None = None,
     held_to_calm: bool = True,
+    baselines: Baselines | None = None,
 ) -> PerformanceEvidence:
     """Time a variant on one case, of any sizes, against what its thresholds name.
 
     `also` names more baselines (`torch`, `compile`, `reference`) that no threshold asks for: one
     that isn't here is left out, and so is one that fails, as `reason` then says. Where no points
     depend on it, rounds may count in which a baseline was slower than before the candidate was
-    there, and that calm may have been none: not `held_to_calm`. Else as `measure`.
+    there, and that calm may have been none: not `held_to_calm`. `baselines` serve several cases of
+    the variant, this one among them; its owner closes them. Else as `measure`.
     """
     task = candidate.task
-    what = (trusted, candidate.sandbox, task.exercise, task.variant, [case], reference)
-    with Baselines(*what) as baselines:
+    with contextlib.ExitStack() as opened:
+        if baselines is None:
+            what = (trusted, candidate.sandbox, task.exercise, task.variant, [case], reference)
+            baselines = opened.enter_context(Baselines(*what))
         return _Measurement(
             candidate,
             baselines,

@@ -31,6 +31,7 @@ from grader.worker.protocol import Operation, Reply
 TARGET_SECONDS = 0.002  # of a replay: long against SLACK_SECONDS
 SLACK_SECONDS = 20e-6  # by which a request's way there and back differs from another's
 FEWEST_CALLS = 4
+DECOYS = 2  # sets that are made ready as well, and that no call is made for
 FIRST_LIMITS = Limits(cpu_seconds=20.0, memory_bytes=16 << 30)  # of a first call: 60 s by the clock
 LIMITS = Limits(cpu_seconds=10.0, memory_bytes=16 << 30)
 TIMES_EXPECTED = 50.0  # a replay that takes so many times as long as it should has hung
@@ -51,6 +52,7 @@ class Replays:
         self._seconds: list[float] = []  # of whole replays, by the device's clock
         self._own: list[float] = []  # the same by ours
         self._order: Sequence[int] = ()  # of the sets in the last replay
+        self._decoys: Sequence[int] = ()  # those that were ready besides
         self.calls = 1
         for number in range(sets.count):
             expect_ok(worker.ask(Operation.place, sets.arguments(number), repeat=number))
@@ -80,7 +82,7 @@ class Replays:
         self.seconds()  # which may compile
         took = self.seconds()
         wanted = math.ceil(TARGET_SECONDS / took)
-        self.calls = max(1, min(max(wanted, FEWEST_CALLS), self._sets.count))
+        self.calls = max(1, min(max(wanted, FEWEST_CALLS), self._sets.count - DECOYS))
         if took * self.calls > LIMITS.wall_seconds / TIMES_EXPECTED:
             self.calls = 1
         expected = TIMES_EXPECTED * took * self.calls
@@ -100,9 +102,11 @@ class Replays:
 
         Raises TimingFailed.
         """
-        self._order = self._random.sample(range(self._sets.count), self.calls)
+        most = min(self.calls + DECOYS, self._sets.count)
+        chosen = self._random.sample(range(self._sets.count), most)
+        self._order, self._decoys = chosen[: self.calls], chosen[self.calls :]
         self._arrange(self._order)
-        self._sets.fill(self._order)
+        self._sets.fill(chosen)
 
     def replay(self) -> float:
         """Do what is ready; its seconds by the device's clock. Raises TimingFailed.
@@ -119,8 +123,14 @@ class Replays:
         return seconds
 
     def finish(self) -> None:
-        """Judge every output of the last replay. Raises TimingFailed where one is wrong."""
+        """Judge every output of the last replay. Raises TimingFailed where one is wrong.
+
+        So is one that was written though no call was made for it: a call that does others' work
+        ahead of them can't know which of them there will be.
+        """
         verdict = self._sets.judge(self._order)
+        if verdict.passed:
+            verdict = self._sets.judge_decoys(self._decoys)
         if not verdict.passed:
             raise TimingFailed(verdict.what, verdict.status)
 

@@ -1,7 +1,7 @@
 """Where a timed worker computes: for each call inputs and outputs of its own.
 
     sets.fill(order)     before a replay: inputs of these sets, and what their outputs hold
-    sets.judge(order)    after it
+    sets.judge(order)    after it; and judge_decoys(others)
 
 On the CPU or on a GPU alike: the tensors tell where. The work here is torch's, in this process.
 """
@@ -119,6 +119,10 @@ class Sets:
         synchronise(self._memory.inputs)
 
     def judge(self, order: Sequence[int]) -> Verdict:
+        """Nothing to say of our own."""
+        return Verdict(Status.passed)
+
+    def judge_decoys(self, numbers: Sequence[int]) -> Verdict:
         """Nothing to say of our own."""
         return Verdict(Status.passed)
 

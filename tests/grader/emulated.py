@@ -3,11 +3,9 @@ in an executor."""
 
 from __future__ import annotations
 
-import array
 import json
 import re
 import shutil
-import socket
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,12 +14,12 @@ from typing import Any
 import pytest
 import torch
 
-from grader import memfds, native_plan, plan
+from grader import native_plan, plan
 from grader.arena import Slot
 from grader.emulator import report, toolchain
 from grader.emulator.build import Build, Entry, build
 from grader.plan import Plan
-from grader.worker.protocol import Argument, Code, Kind, Operation, Reply, Request
+from grader.worker.protocol import Argument, Code, Kind, Operation, Reply
 from tests.grader.native import NativeWorker, Placement, vector
 
 SOURCES = Path(__file__).parent / "emulator"
@@ -67,11 +65,7 @@ class PlanWorker(NativeWorker):
 
     def execute(self, arguments: Sequence[Argument], document: bytes) -> Reply | None:
         """The answer of an executor to a document."""
-        self._sequence += 1
-        request = Request(Operation.execute, self._sequence, tuple(arguments)).pack()
-        with memfds.sealed(document) as descriptor:
-            socket.send_fds(self.socket, [request], array.array("i", [descriptor]))
-        return self.receive()
+        return self.ask(Operation.execute, arguments, document=document)
 
 
 @dataclass

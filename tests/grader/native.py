@@ -6,24 +6,25 @@ import json
 import os
 import socket
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from grader.arena import Arena, Placed, Slot, required_bytes
+from grader import memfds
+from grader.arena import Arena, Memory, Placed, Slot, required_bytes
 from grader.worker import protocol
 from grader.worker.protocol import Argument, Kind, Operation, Reply, Request
 
 NATIVE = Path(protocol.__file__).parent / "native"
-COMMON = ("text", "arguments", "mapping", "lockdown", "stand_by", "host")
+COMMON = ("text", "arguments", "mapping", "lockdown", "host")
 SECONDS = 60.0
 
 
 def compile_plain_host(folder: Path, more: Sequence[Path] = ()) -> Path:
-    """The host with the backend of the tests, whose entries run on the CPU."""
+    """The host with the backend of the tests, which needs no device."""
     program = folder / "plain_host"
     sources = [NATIVE / f"{name}.cpp" for name in COMMON]
     sources += [Path(__file__).parent / "plain_backend.cpp", *more]
@@ -41,7 +42,7 @@ class NativeWorker:
         entry: str,
         buffers: Sequence[tuple[int, int, bool]] = (),
         options: Sequence[str] = (),
-        descriptors: Sequence[int] = (),
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         self.socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.socket.settimeout(SECONDS)
@@ -49,11 +50,12 @@ class NativeWorker:
         with theirs:
             self.process = subprocess.Popen(
                 [str(program), *options, str(theirs.fileno()), entry, *described],
-                pass_fds=[theirs.fileno(), *descriptors, *(fd for fd, _, _ in buffers)],
+                pass_fds=[theirs.fileno(), *(fd for fd, _, _ in buffers)],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 cwd="/",
+                env=environment,
             )
         self._sequence = 0
 
@@ -83,20 +85,33 @@ class NativeWorker:
         return self.receive()
 
     def ask(
-        self, operation: Operation, arguments: Sequence[Argument] = (), repeat: int = 0
+        self,
+        operation: Operation,
+        arguments: Sequence[Argument] = (),
+        repeat: int = 0,
+        document: bytes | None = None,
     ) -> Reply | None:
-        """One request and its answer; None when there was none."""
-        self.post(operation, arguments, repeat)
+        """One request, with its document where it has one, and its answer; None for none."""
+        self.post(operation, arguments, repeat, document)
         reply = self.receive()
         assert reply is None or reply.sequence == self._sequence
         return reply
 
     def post(
-        self, operation: Operation, arguments: Sequence[Argument] = (), repeat: int = 0
+        self,
+        operation: Operation,
+        arguments: Sequence[Argument] = (),
+        repeat: int = 0,
+        document: bytes | None = None,
     ) -> None:
         """One request, whose answer comes later."""
         self._sequence += 1
-        self.socket.send(Request(operation, self._sequence, tuple(arguments), repeat).pack())
+        message = Request(operation, self._sequence, tuple(arguments), repeat).pack()
+        if document is None:
+            self.socket.send(message)
+            return
+        with memfds.sealed(document) as descriptor:
+            socket.send_fds(self.socket, [message], [descriptor])
 
     def load(self, count: int) -> Reply | None:
         """Load with so many blanks for arguments."""
@@ -118,9 +133,14 @@ def fields(reply: Reply | None) -> dict[str, Any]:
 class Placement:
     """Tensors placed in an arena of their own. A context manager."""
 
-    def __init__(self, slots: Sequence[Slot], inputs_writable: bool = False) -> None:
+    def __init__(
+        self,
+        slots: Sequence[Slot],
+        inputs_writable: bool = False,
+        memory: Callable[[int, int], Memory] = memfds.Memfds,
+    ) -> None:
         size = required_bytes(slots)
-        self.arena = Arena(size, size)
+        self.arena = Arena(size, size, memory)
         self.placed: list[Placed] = self.arena.place(slots, inputs_writable)
 
     def __enter__(self) -> Placement:

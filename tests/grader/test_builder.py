@@ -170,7 +170,7 @@ def test_bad_requests_are_answered_and_the_next_is_served(
     with Server(source, ["twice"]) as server:
         for data in (b"x", bytes(REQUEST_BYTES), bytes(REQUEST_BYTES + 1)):
             assert server.send(data).code is Code.bad_request
-        assert server.send(Request(Operation.run, 2).pack()).code is Code.bad_request
+        assert server.send(Request(Operation.plan, 2).pack()).code is Code.bad_request
         assert server.build()["problems"] == [problem()]
 
 

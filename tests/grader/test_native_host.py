@@ -8,25 +8,20 @@ import shutil
 import signal
 import struct
 import subprocess
-import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
-from grader.arena import Slot
-from grader.timing.request_page import RequestPage
 from grader.worker import protocol
 from grader.worker.protocol import (
     ARGUMENT,
     MAGIC,
     MAX_TEXT,
-    PAGE_BYTES,
     REQUEST,
     REQUEST_BYTES,
-    STOP,
     VERSION,
     Argument,
     Code,
@@ -36,7 +31,6 @@ from grader.worker.protocol import (
     Reply,
     Request,
     Space,
-    Word,
 )
 from tests.grader.native import (
     NATIVE,
@@ -53,7 +47,7 @@ pytestmark = pytest.mark.skipif(not shutil.which("g++"), reason="needs g++")
 # An enumerator that can't be called in C++ what Python calls it.
 NAMES = {("DType", "boolean"): "bool"}
 
-
+FAR = 1 << 62  # from the start of a buffer
 NAMED = ["--arguments=input:input,output:output,n:input"]
 
 
@@ -71,8 +65,7 @@ def placement() -> Iterator[Placement]:
 
 @pytest.fixture
 def worker(program: Path, placement: Placement) -> Iterator[NativeWorker]:
-    options = NAMED
-    with NativeWorker(program, "add_one", placement.arena.buffers, options) as worker:
+    with NativeWorker(program, "plan_two", placement.arena.buffers, NAMED) as worker:
         assert worker.receive() == Reply(0, Code.ok)
         yield worker
 
@@ -86,11 +79,15 @@ def integer(value: int) -> Argument:
     return Argument(Kind.int64, scalar=value)
 
 
+def vector_argument(count: int) -> Argument:
+    return Argument(Kind.tensor, DType.float32, shape=(count,), strides=(1,))
+
+
 # --- both languages mean the same bytes ---------------------------------------------------------
 
 
 def test_structs_and_enums_agree_with_the_python_side(tmp_path: Path) -> None:
-    enums = [Operation, Word, Kind, Space, DType, Code]
+    enums = [Operation, Kind, Space, DType, Code]
     lines = []
     text = (NATIVE / "protocol.h").read_text()
     for enum in enums:
@@ -104,7 +101,7 @@ def test_structs_and_enums_agree_with_the_python_side(tmp_path: Path) -> None:
             place = f"{struct_name}, {member}"
             lines.append(f'printf("{struct_name} {member} %zu\\n", offsetof({place}));')
         lines.append(f'printf("{struct_name} size %zu\\n", sizeof({struct_name}));')
-    for name in ("magic", "version", "max_arguments", "max_rank", "max_text", "page_bytes", "stop"):
+    for name in ("magic", "version", "max_arguments", "max_rank", "max_text"):
         lines.append(f'printf("constant {name} %llu\\n", 0ull + {name});')
     source = tmp_path / "print.cpp"
     body = "\n".join(lines)
@@ -146,8 +143,6 @@ def _expected_layout(enums: list) -> set[str]:
         f"constant max_arguments {protocol.MAX_ARGS}",
         f"constant max_rank {protocol.MAX_RANK}",
         f"constant max_text {MAX_TEXT}",
-        f"constant page_bytes {PAGE_BYTES}",
-        f"constant stop {STOP}",
     }
     return layout
 
@@ -155,33 +150,44 @@ def _expected_layout(enums: list) -> set[str]:
 # --- serving ------------------------------------------------------------------------------------
 
 
-def test_entry_runs_over_the_arena_and_again(worker: NativeWorker, placement: Placement) -> None:
+def executed(worker: NativeWorker, arguments: Sequence[Argument], kernel: str) -> Reply | None:
+    """The answer to a document that names a kernel of plain_backend.cpp."""
+    return worker.ask(Operation.execute, arguments, document=kernel.encode())
+
+
+def test_a_planner_calls_the_entry_and_goes_on_with_what_it_told(worker: NativeWorker) -> None:
     loaded(worker, 3)
     for count in (1000, 7):
-        reply = worker.ask(Operation.run, [*placement.arguments, integer(count)])
-        assert reply.code is Code.ok
-        assert fields(reply) == {"input": 4000, "output": 4000}
-    expected = torch.arange(1.0, 1001.0)
-    assert torch.equal(placement.values("output"), expected)
+        # Far beyond any buffer, where nothing is: a planner's tensors need no memory.
+        far = [replace(vector_argument(count), buffer=each, offset=FAR) for each in (8, 9)]
+        reply = worker.ask(Operation.plan, [*far, integer(count)])
+        whole = f"n {count}\ninput {4 * count}\noutput {4 * count}\n"
+        assert (reply.code, reply.text) == (Code.ok, whole)
+        assert worker.ask(Operation.more, repeat=4).text == whole[4:]
+
+
+def test_an_executor_works_on_the_arena_and_again(
+    worker: NativeWorker, placement: Placement
+) -> None:
+    for _ in range(2):  # nothing is loaded: an executor has no entry
+        reply = executed(worker, [*placement.arguments, integer(1000)], "add_one")
+        assert reply.code is Code.ok, reply
+    assert torch.equal(placement.values("output"), torch.arange(1.0, 1001.0))
 
 
 def test_scalars_of_every_type_arrive(program: Path) -> None:
-    slot = Slot("output", "float64", (4,), (1,), role="output")
-    with (
-        Placement([slot]) as placement,
-        NativeWorker(program, "scalars", placement.arena.buffers) as worker,
-    ):
+    with NativeWorker(program, "scalars") as worker:
         worker.receive()
-        loaded(worker, 5)
+        loaded(worker, 4)
         scalars = [
             Argument(Kind.float64, scalar=0.1),
             Argument(Kind.boolean, scalar=True),
             integer(-(2**40)),
             Argument(Kind.float64, scalar=0.1),
         ]
-        assert worker.ask(Operation.run, [*placement.arguments, *scalars]).code is Code.ok
-        single = torch.tensor(0.1, dtype=torch.float32).item()
-        assert placement.values("output").tolist() == [single, 1.0, -(2.0**40), 0.1]
+        single, flag, number, double = worker.ask(Operation.plan, scalars).text.split()
+        assert float.fromhex(single) == torch.tensor(0.1, dtype=torch.float32).item()
+        assert (flag, number, float.fromhex(double)) == ("1", str(-(2**40)), 0.1)
 
 
 def test_missing_entry_is_told_with_those_present(program: Path) -> None:
@@ -190,20 +196,20 @@ def test_missing_entry_is_told_with_those_present(program: Path) -> None:
         reply = worker.load(3)
         assert reply.code is Code.entry_missing
         assert fields(reply)["message"] == "missing"
-        assert "add_one" in fields(reply)["functions"]
+        assert "plan_two" in fields(reply)["functions"]
 
 
 def test_wrong_number_of_arguments_is_told_when_loading(worker: NativeWorker) -> None:
     reply = worker.load(2)
     assert reply.code is Code.entry_missing
     assert fields(reply) == {"message": "signature", "signature": "ppi"}
-    assert worker.ask(Operation.run).code is Code.bad_request
+    assert worker.ask(Operation.plan).code is Code.bad_request
 
 
 def test_text_is_cut_to_what_a_reply_holds(program: Path) -> None:
     with NativeWorker(program, "babbles") as worker:
         worker.receive()
-        assert loaded(worker, 0).ask(Operation.run).text == "x" * MAX_TEXT
+        assert loaded(worker, 0).ask(Operation.plan).text == "x" * MAX_TEXT
 
 
 # --- bad requests -------------------------------------------------------------------------------
@@ -211,7 +217,7 @@ def test_text_is_cut_to_what_a_reply_holds(program: Path) -> None:
 
 def test_no_bytes_end_the_host(worker: NativeWorker, placement: Placement) -> None:
     drawn = random.Random(7)
-    good = Request(Operation.run, 5, (*placement.arguments, integer(9))).pack()
+    good = Request(Operation.plan, 5, (*placement.arguments, integer(9))).pack()
     lengths = [1, 24, REQUEST_BYTES - 1, REQUEST_BYTES, REQUEST_BYTES + 1, 2 * REQUEST_BYTES]
     for length in lengths:
         assert worker.send_bytes(drawn.randbytes(length)).code is Code.bad_request
@@ -219,13 +225,11 @@ def test_no_bytes_end_the_host(worker: NativeWorker, placement: Placement) -> No
     for _ in range(300):
         data = bytearray(good)
         for _ in range(drawn.randint(1, 3)):
-            # Not in the number of elements: the entry believes that, as a kernel does.
-            data[drawn.randrange(24 + 2 * ARGUMENT.size)] = drawn.randrange(256)
+            data[drawn.randrange(len(data))] = drawn.randrange(256)
         assert worker.send_bytes(bytes(data)) is not None
     assert worker.send_bytes(good).code is Code.ok
 
 
-FAR = 1 << 62
 TENSORS = {
     "a buffer that isn't there": {"buffer": 2},
     "a negative buffer": {"buffer": -1},
@@ -243,11 +247,11 @@ TENSORS = {
 def test_tensor_outside_its_memory_is_refused(
     worker: NativeWorker, placement: Placement, change: dict
 ) -> None:
-    loaded(worker, 3)
     source, output = placement.arguments
-    wrong = [replace(source, **change), output, integer(5)]
-    assert worker.ask(Operation.run, wrong).code is Code.bad_request
-    assert worker.ask(Operation.run, [source, output, integer(5)]).code is Code.ok
+    wrong = [replace(source, **change), output]
+    assert executed(worker, wrong, "add_one").code is Code.bad_request
+    assert worker.ask(Operation.place, wrong).code is Code.bad_request
+    assert executed(worker, [source, output], "add_one").code is Code.ok
 
 
 @pytest.mark.parametrize(
@@ -259,16 +263,16 @@ def test_scalar_the_entry_does_not_take_is_refused(
     worker: NativeWorker, placement: Placement, scalar: Argument
 ) -> None:
     loaded(worker, 3)
-    reply = worker.ask(Operation.run, [*placement.arguments, scalar])
+    reply = worker.ask(Operation.plan, [*placement.arguments, scalar])
     assert reply.code is Code.bad_request
     assert fields(reply)["message"]
 
 
 def test_operations_without_an_entry_or_a_meaning_are_refused(worker: NativeWorker) -> None:
-    assert worker.ask(Operation.run).code is Code.bad_request
+    assert worker.ask(Operation.plan).code is Code.bad_request
     loaded(worker, 3)
     assert worker.ask(Operation.translate).code is Code.bad_request
-    for number in (0, 3, 4, 5, 6, 0xFFFF):
+    for number in (0, 2, 3, 4, 5, 6, 7, 10, 11, 0xFFFF):
         head = REQUEST.pack(MAGIC, VERSION, number, 9, 0, 1)
         answer = worker.send_bytes(head.ljust(REQUEST_BYTES, b"\0"))
         assert fields(answer)["message"] == f"operation {number}"
@@ -279,9 +283,9 @@ def test_operations_without_an_entry_or_a_meaning_are_refused(worker: NativeWork
     [
         [],
         ["3"],
-        ["x", "add_one"],
-        ["3", "add_one", "4:5"],
-        ["3", "add_one", "4:0:1"],
+        ["x", "plan_two"],
+        ["3", "plan_two", "4:5"],
+        ["3", "plan_two", "4:0:1"],
         ["--no"],
         ["--arguments=a"],
     ],
@@ -299,10 +303,17 @@ def test_wrong_command_line_is_one_clear_line(program: Path, line: list[str]) ->
 def test_exception_of_the_entry_is_an_answer(program: Path) -> None:
     with NativeWorker(program, "throws") as worker:
         worker.receive()
-        reply = loaded(worker, 0).ask(Operation.run)
+        reply = loaded(worker, 0).ask(Operation.plan)
         assert reply.code is Code.raised
         assert fields(reply)["message"] == 'a "quoted"\nreason'
-        assert worker.ask(Operation.run).code is Code.raised
+        assert worker.ask(Operation.plan).code is Code.raised
+
+
+def test_anything_else_that_an_entry_throws_is_an_answer_too(program: Path) -> None:
+    with NativeWorker(program, "throws_a_number") as worker:
+        worker.receive()
+        reply = loaded(worker, 0).ask(Operation.plan)
+        assert (reply.code, fields(reply)["type"]) == (Code.raised, "unknown")
 
 
 @pytest.mark.parametrize(("entry", "status"), [("aborts", -signal.SIGABRT), ("leaves", 3)])
@@ -311,24 +322,22 @@ def test_entry_that_ends_the_process_leaves_no_answer(
 ) -> None:
     with NativeWorker(program, entry) as worker:
         worker.receive()
-        assert loaded(worker, 0).ask(Operation.run) is None
+        assert loaded(worker, 0).ask(Operation.plan) is None
         assert worker.ends_with()[0] == status
 
 
-@pytest.mark.parametrize("entry", ["stray", "write_input"])
-def test_stray_store_of_host_code_faults(program: Path, placement: Placement, entry: str) -> None:
-    with NativeWorker(program, entry, placement.arena.buffers) as worker:
-        worker.receive()
-        assert loaded(worker, 1).ask(Operation.run, placement.arguments[:1]) is None
-        assert worker.ends_with()[0] == -signal.SIGSEGV
+@pytest.mark.parametrize("kernel", ["stray", "write_input"])
+def test_stray_store_on_the_arena_faults(
+    worker: NativeWorker, placement: Placement, kernel: str
+) -> None:
+    assert executed(worker, placement.arguments[:1], kernel) is None
+    assert worker.ends_with()[0] == -signal.SIGSEGV
 
 
-def test_lost_device_ends_the_host_after_its_answer(program: Path) -> None:
-    with NativeWorker(program, "loses") as worker:
-        worker.receive()
-        assert loaded(worker, 0).ask(Operation.run).code is Code.device_failed
-        assert worker.receive() is None
-        assert worker.ends_with() == (0, "")
+def test_lost_device_ends_the_host_after_its_answer(worker: NativeWorker) -> None:
+    assert executed(worker, [], "loses").code is Code.device_failed
+    assert worker.receive() is None
+    assert worker.ends_with() == (0, "")
 
 
 def test_host_ends_when_the_grader_has_gone(worker: NativeWorker) -> None:
@@ -348,11 +357,11 @@ __attribute__((constructor)) static void look() {
 
 def test_host_needs_no_other_system_calls_than_it_says(program: Path, placement: Placement) -> None:
     filtered = [only_needed_calls("kill"), *NAMED]
-    with NativeWorker(program, "add_one", placement.arena.buffers, filtered) as worker:
+    with NativeWorker(program, "plan_two", placement.arena.buffers, filtered) as worker:
         assert worker.receive() == Reply(0, Code.ok)
-        loaded(worker, 3)
-        reply = worker.ask(Operation.run, [*placement.arguments, integer(1000)])
-        assert reply.code is Code.ok
+        arguments = [*placement.arguments, integer(1000)]
+        assert loaded(worker, 3).ask(Operation.plan, arguments).code is Code.ok
+        assert executed(worker, arguments, "add_one").code is Code.ok
         assert worker.ends_with() == (0, "")
 
 
@@ -376,90 +385,79 @@ def test_filter_that_is_none_ends_the_host(program: Path, text: str) -> None:
         assert worker.ends_with()[0] == 70
 
 
-def test_a_host_that_stands_by_answers_over_the_page(program: Path) -> None:
-    count, n = 3, 8
-    inputs = [torch.arange(n, dtype=torch.float32) + 10 * each for each in range(count)]
-    slots = [slot for x in inputs for slot in (vector("x", x), vector("out", n))]
-    with Placement(slots) as placement, RequestPage() as page:
-        options = [f"--page={page.descriptor}"]
-        with NativeWorker(
-            program, "add_one", placement.arena.buffers, options, [page.descriptor]
-        ) as worker:
-            assert worker.receive() == Reply(0, Code.ok)
-            loaded(worker, 3)
-            size = Argument(Kind.int64, scalar=n)
-            for number in range(count):
-                arguments = [*placement.arguments[2 * number : 2 * number + 2], size]
-                assert worker.ask(Operation.place, arguments, repeat=number).code is Code.ok
-            worker.post(Operation.stand_by)
-            page.announce()
-            page.ask(1, 2)
-            wait_for(lambda: page.is_answered)
-            assert 0 < page.inside_seconds < 1.0
-            page.stop()
-            assert worker.receive().code is Code.ok
-        outputs = [each.values for each in placement.arena.collect(placement.placed)]
-    assert [output.equal(x + 1) for output, x in zip(outputs, inputs, strict=True)] == [
-        False,
-        True,
-        True,
-    ]
+# --- the clock's requests -------------------------------------------------------------------------
 
 
-def test_a_set_that_was_never_placed_ends_the_standing_by(program: Path) -> None:
-    with Placement([vector("out", 4)]) as placement, RequestPage() as page:
-        options = [f"--page={page.descriptor}"]
-        with NativeWorker(
-            program, "throws", placement.arena.buffers, options, [page.descriptor]
-        ) as worker:
-            assert worker.receive() == Reply(0, Code.ok)
-            loaded(worker, 0)
-            worker.post(Operation.stand_by)
-            page.ask(0, 1)
-            reply = worker.receive()
-            assert reply.code is Code.bad_request and "no such set" in reply.text
-            assert not page.is_answered
-            assert worker.ask(Operation.place).code is Code.ok
-            worker.post(Operation.stand_by)
-            page.ask(0, 1)
-            reply = worker.receive()
-            assert reply.code is Code.raised and "quoted" in reply.text
+CLOCKED = [torch.arange(8.0) + 10 * each for each in range(3)]  # the input of each set
 
 
-def test_a_request_for_no_set_is_answered_and_does_nothing(program: Path) -> None:
-    values = torch.arange(4, dtype=torch.float32)
-    slots = [vector("x", values), vector("out", 4)]
-    with Placement(slots) as placement, RequestPage() as page:
-        options = [f"--page={page.descriptor}"]
-        with NativeWorker(
-            program, "add_one", placement.arena.buffers, options, [page.descriptor]
-        ) as worker:
-            assert worker.receive() == Reply(0, Code.ok)
-            loaded(worker, 3)
-            before = placement.arena.outputs.clone()
-            arguments = [*placement.arguments, integer(4)]
-            assert worker.ask(Operation.place, arguments, repeat=0).code is Code.ok
-            worker.post(Operation.stand_by)
-            for _ in range(2):  # as the clock wakes a worker
-                page.announce()
-                page.ask(0, 0)
-                wait_for(lambda: page.is_answered)
-            assert torch.equal(placement.arena.outputs, before)
-            page.announce()
-            page.ask(0, 1)
-            wait_for(lambda: page.is_answered)
-            assert torch.equal(placement.values("out"), values + 1)
-            page.ask(2, 0)  # beyond what there is, though nothing of it
-            reply = worker.receive()
-            assert reply.code is Code.bad_request and "no such set" in reply.text
+def order(*sets: int) -> bytes:
+    """The document of `arrange`: how many calls, and of which sets."""
+    return struct.pack(f"<{len(sets) + 1}I", len(sets), *sets)
 
 
-def test_without_a_page_the_host_does_not_stand_by(worker: NativeWorker) -> None:
-    reply = loaded(worker, 3).ask(Operation.stand_by)
-    assert reply.code is Code.bad_request and "no page" in reply.text
+@pytest.fixture
+def placed(program: Path) -> Iterator[tuple[NativeWorker, Placement]]:
+    """A host that keeps three sets of arguments and a plan to be timed on them."""
+    slots = [slot for x in CLOCKED for slot in (vector("x", x), vector("out", 8))]
+    with (
+        Placement(slots) as placement,
+        NativeWorker(program, "", placement.arena.buffers) as worker,
+    ):
+        assert worker.receive() == Reply(0, Code.ok)
+        for number in range(3):
+            arguments = placement.arguments[2 * number : 2 * number + 2]
+            assert worker.ask(Operation.place, arguments, repeat=number).code is Code.ok
+        assert worker.ask(Operation.adopt, document=b"add_one").code is Code.ok
+        yield worker, placement
 
 
-def wait_for(condition) -> None:
-    deadline = time.monotonic() + 60.0
-    while not condition():
-        assert time.monotonic() < deadline
+def written(placement: Placement) -> list[bool]:
+    """Of each set, whether its output holds what the kernel writes."""
+    outputs = [each.values for each in placement.arena.collect(placement.placed)]
+    return [out.equal(x + 1) for x, out in zip(CLOCKED, outputs, strict=True)]
+
+
+def test_a_replay_makes_the_calls_that_were_arranged(placed) -> None:
+    worker, placement = placed
+    for sets, done in ((1, 2), [False, True, True]), ((0,), [True, True, True]):
+        assert worker.ask(Operation.arrange, document=order(*sets)).code is Code.ok
+        reply = worker.ask(Operation.replay, repeat=1)
+        assert (reply.code, fields(reply)) == (Code.ok, {"nanoseconds": 1000 * len(sets)})
+        assert written(placement) == done
+
+
+def test_a_replay_without_the_calls_makes_none(placed) -> None:
+    worker, placement = placed
+    worker.ask(Operation.arrange, document=order(0, 1, 2))
+    assert fields(worker.ask(Operation.replay, repeat=0)) == {"nanoseconds": 0}
+    assert written(placement) == [False, False, False]
+
+
+def test_a_set_can_be_placed_again_and_those_behind_it_are_gone(placed) -> None:
+    worker, placement = placed
+    assert worker.ask(Operation.place, placement.arguments[:2], repeat=1).code is Code.ok
+    assert worker.ask(Operation.arrange, document=order(2)).code is Code.bad_request
+    assert worker.ask(Operation.arrange, document=order(1)).code is Code.ok
+    assert worker.ask(Operation.place, placement.arguments[:2], repeat=5).code is Code.bad_request
+
+
+@pytest.mark.parametrize(
+    "document",
+    [None, b"", b"abc", order(3), order(2**32 - 1), order(0)[:4], order(0) + b"abcd"],
+    ids=["none", "empty", "short", "beyond", "far", "too few", "too many"],
+)
+def test_an_order_that_is_none_is_refused(placed, document: bytes | None) -> None:
+    worker, _ = placed
+    assert worker.ask(Operation.arrange, document=document).code is Code.bad_request
+    assert worker.ask(Operation.arrange, document=order(0)).code is Code.ok
+
+
+def test_what_needs_a_document_is_refused_without_one(worker: NativeWorker) -> None:
+    for operation in (Operation.execute, Operation.adopt, Operation.arrange):
+        assert worker.ask(operation).code is Code.bad_request
+
+
+def test_a_document_that_is_too_large_is_refused(worker: NativeWorker) -> None:
+    reply = worker.ask(Operation.adopt, document=bytes((16 << 20) + 1))
+    assert reply.code is Code.bad_request

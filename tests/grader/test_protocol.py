@@ -148,7 +148,7 @@ def _request_with(**changes: int) -> bytes:
     good = {
         "magic": protocol.MAGIC,
         "version": protocol.VERSION,
-        "operation": int(Operation.run),
+        "operation": int(Operation.plan),
         "sequence": 1,
         "count": 0,
         "repeat": 0,
@@ -157,7 +157,7 @@ def _request_with(**changes: int) -> bytes:
 
 
 def test_plain_request_is_accepted() -> None:
-    assert Request.unpack(_request_with()) == Request(Operation.run, 1)
+    assert Request.unpack(_request_with()) == Request(Operation.plan, 1)
 
 
 @pytest.mark.parametrize(
@@ -202,7 +202,7 @@ def test_what_does_not_fit_is_refused_before_it_is_sent(argument: Argument) -> N
 
 def test_requests_that_do_not_fit_are_refused_before_they_are_sent() -> None:
     with pytest.raises(ProtocolError, match="at most 16"):
-        Request(Operation.run, 1, (Argument(kind=Kind.int64),) * (MAX_ARGS + 1)).pack()
+        Request(Operation.plan, 1, (Argument(kind=Kind.int64),) * (MAX_ARGS + 1)).pack()
     with pytest.raises(ProtocolError):
         Request(Operation.place, 1, repeat=2**32).pack()
 
@@ -221,7 +221,7 @@ def test_text_that_is_not_utf8_is_read_with_replacements() -> None:
 def test_layout_is_little_endian_and_fixed() -> None:
     """Three hosts, two of them not Python, read these bytes."""
     assert (REQUEST.size, protocol.ARGUMENT.size, REPLY.size) == (24, 8 + 4 * 8 + 16 * 8, 16)
-    request = Request(Operation.run, 258, (Argument(kind=Kind.int64, scalar=-2),)).pack()
+    request = Request(Operation.plan, 258, (Argument(kind=Kind.int64, scalar=-2),)).pack()
     assert request[:4] == b"WGRP"
     assert request[8:16] == (258).to_bytes(8, "little")
     assert request[24 + 32 : 24 + 40] == (-2).to_bytes(8, "little", signed=True)

@@ -51,7 +51,10 @@ def make_exercise(name, points):
         points=points,
         size_classes=tuple(key for key in points if key != "performance"),
         performance=SimpleNamespace(
-            steps=(threshold,), every_case=({"rows": 8, "dtype": "float32"},), device=None
+            steps=(threshold,),
+            every_case=({"rows": 8, "dtype": "float32"},),
+            device=None,
+            beside=False,
         ),
         bonus=False,
     )

@@ -1,9 +1,13 @@
-"""The runner: every way a submission can end becomes its status, with what a student can use."""
+"""The runner: every way a submission can end becomes its status, with what a student can use.
+
+Runners by plan stand for all of them: what a worker ends with means the same to each.
+"""
 
 from __future__ import annotations
 
 import json
 import math
+import re
 import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,11 +16,13 @@ import pytest
 import torch
 
 from grader.cases import Case
+from grader.executors import PlannedTritonRunner
 from grader.runner import CaseResult, Runner
 from grader.sandbox import Sandbox
 from grader.spec import EXERCISES, load
 from grader.spec_blocks import Limits
 from grader.status import Status
+from grader.supervision import Worker
 from grader.task import Task
 from grader.worker.protocol import Code, Operation, Reply
 
@@ -40,6 +46,7 @@ def silu(x, out):
     silu_kernel[(triton.cdiv(x.numel(), 16),)](x, out, x.numel(), BLOCK=16)
 """
 STATEMENT_LINE = 10
+PLANNERS = 2  # that a dtype's first case meets: they have to agree
 RIGHT = KERNEL.format(statement="pass")
 
 
@@ -54,7 +61,7 @@ def one_thread() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def sandbox() -> Iterator[Sandbox]:
-    with Sandbox() as opened:
+    with Sandbox(plans=True) as opened:
         yield opened
 
 
@@ -67,7 +74,8 @@ def runner(sandbox: Sandbox) -> Iterator[Callable[..., Runner]]:
         path = sandbox.hold("silu.py", textwrap.dedent(source).encode())
         limits = Limits(seconds=seconds, memory_mb=memory_mb)
         exercise = SILU.model_copy(update={"limits": limits})
-        opened.append(Runner(sandbox, Task(exercise, exercise.variants["triton"]), path))
+        task = Task(exercise, exercise.variants["triton"])
+        opened.append(PlannedTritonRunner(sandbox, task, path))
         return opened[-1]
 
     yield make
@@ -89,7 +97,7 @@ def test_a_right_kernel_passes_and_its_worker_serves_all_cases(runner) -> None:
         assert runner.run(Case((("n", n),), "float32", seed=1)).status is Status.passed
     for dtype in ("float16", "bfloat16"):
         assert runner.run(Case((("n", 33),), dtype, seed=1)).status is Status.passed
-    assert (runner.times.workers, runner.times.runs) == (1, 8)
+    assert (runner.times.workers, runner.times.runs) == (1 + 3 * PLANNERS, 8)
 
 
 def test_a_large_case_gets_a_larger_arena(runner, monkeypatch) -> None:
@@ -98,14 +106,15 @@ def test_a_large_case_gets_a_larger_arena(runner, monkeypatch) -> None:
     runner = runner(RIGHT.replace("16", "4096"))
     for n in (1, 30000, 2, 60000):
         assert runner.run(Case((("n", n),), "float32", seed=1)).status is Status.passed
-    assert runner.times.workers == 2  # 30000 in twice what 1 needs; 60000 not
+    executors = runner.times.workers - PLANNERS
+    assert executors == 2  # 30000 in twice what 1 needs; 60000 not
 
 
 def test_sizes_of_the_spec_need_no_second_worker(runner) -> None:
     runner = runner(RIGHT.replace("16", "65536"))
     for n in (1, 20000, 1 << 20):
         assert runner.run(Case((("n", n),), "float32", seed=1)).status is Status.passed
-    assert runner.times.workers == 1
+    assert runner.times.workers == 1 + PLANNERS
 
 
 def test_wrong_values_are_judged(runner) -> None:
@@ -245,7 +254,9 @@ def test_the_stub_is_told_from_a_mistake(runner) -> None:
 def test_a_hang_is_timed_out(runner) -> None:
     result = runner(entry("while True: pass"), seconds=0.2).run(CASE)
     assert result.status is Status.timed_out
-    assert result.verdict.what == "no answer within 0.2 s of computing (0.6 s in all)."
+    assert result.verdict.what == (
+        "the launcher took longer than 0.2 s of computing (0.6 s in all); it runs without data."
+    )
 
 
 @pytest.mark.parametrize("allocate", ["bytearray(600 << 20)", "torch.empty(600 << 18)"])
@@ -261,7 +272,7 @@ def test_a_dead_worker_costs_the_next_case_nothing_but_a_worker(runner) -> None:
     statuses = [runner.run(Case((("n", n),), "float32", seed=1)).status for n in (8, 9, 10, 9, 11)]
     right, dead = Status.passed, Status.crashed
     assert statuses == [right, dead, right, dead, right]
-    assert runner.times.workers == 3
+    assert runner.times.workers == 1 + PLANNERS + 2  # of the planners two have ended
 
 
 def test_a_fresh_worker_has_run_nothing(runner) -> None:
@@ -300,19 +311,21 @@ def in_kernel(runner, statement: str) -> CaseResult:
 def test_a_store_to_an_input_names_the_element(runner) -> None:
     result = in_kernel(runner, "tl.store(x_ptr + offs, x + 1, mask=offs == 3)")
     assert (result.status, result.line) == (Status.modified_input, STATEMENT_LINE)
-    assert result.verdict.what.startswith("x[3] was overwritten (1 of 8 elements of the input x")
+    assert (
+        "writes to an input, which is read-only: 4 bytes at offset 12 of x" in result.verdict.what
+    )
 
 
 def test_a_store_to_an_input_of_what_it_holds_is_no_store_far_away(runner) -> None:
     result = in_kernel(runner, "tl.store(x_ptr + offs, x, mask=offs == 3)")
     assert (result.status, result.line) == (Status.modified_input, STATEMENT_LINE)
-    assert "held that value already" in result.verdict.what
+    assert "4 bytes at offset 12 of x" in result.verdict.what
 
 
-def test_an_input_modified_by_the_wrapper_is_seen(runner) -> None:
+def test_an_input_modified_by_the_wrapper_is_what_pytorch_computed(runner) -> None:
     result = runner(entry("x.mul_(2)")).run(CASE)
-    assert (result.status, result.line) == (Status.modified_input, 3)
-    assert result.verdict.what.startswith("x[0] was overwritten (8 of 8 elements")
+    assert (result.status, result.line) == (Status.policy_violation, 3)
+    assert "PyTorch computed mul_" in result.verdict.what
 
 
 def test_the_next_case_meets_a_worker_after_a_fault(runner) -> None:
@@ -324,7 +337,7 @@ def test_the_next_case_meets_a_worker_after_a_fault(runner) -> None:
 def test_a_store_past_the_end_is_seen(runner) -> None:
     result = in_kernel(runner, "mask = offs < n + 1")
     assert result.status is Status.wrote_out_of_bounds
-    assert "past the end of out" in result.verdict.what
+    assert "writes 4 bytes at offset 32 of out, which has 32 bytes" in result.verdict.what
 
 
 @pytest.mark.parametrize("offset", ["2**27", "-2**27", "20000", "-40000"])
@@ -337,7 +350,8 @@ def test_a_store_far_away_names_its_line(runner, offset: str) -> None:
 def test_a_load_from_far_away_names_its_line(runner, offset: str) -> None:
     result = in_kernel(runner, f"x += tl.load(x_ptr + offs + {offset})")
     assert (result.status, result.line) == (Status.invalid_read, STATEMENT_LINE)
-    assert "negative" in result.hint
+    assert re.search(r"of x, which has 32 bytes|bytes before x", result.verdict.what)
+    assert "A mask has to keep every pointer" in result.hint
 
 
 def test_a_fault_outside_kernels_is_a_crash(runner) -> None:
@@ -397,12 +411,14 @@ def test_text_of_a_submission_is_made_fit_to_print(runner) -> None:
     assert all(character.isprintable() or character == "\n" for character in whole)
 
 
-def test_a_reply_of_ok_is_not_believed(runner) -> None:
-    """The host's word that all is well says nothing: the buffers do."""
-    result = runner(
-        entry("pass", head="import sys\nsys.modules['warpgrade_worker.host']._call = print")
-    ).run(CASE)
-    assert result.status is Status.not_written
+def test_a_reply_of_ok_is_not_believed(runner, monkeypatch) -> None:
+    """The executor's word that all is well says nothing: the buffers do."""
+    runner = runner(RIGHT)
+    runner.run(CASE)
+    done = Reply(1, Code.ok, "{}")
+    monkeypatch.setattr(runner._worker, "post", lambda *_, **__: None)
+    monkeypatch.setattr(runner._worker, "wait_at_length", lambda *_: done)
+    assert runner.run(CASE).status is Status.not_written
 
 
 # --- what a worker never learns ----------------------------------------------------------------
@@ -414,29 +430,32 @@ def test_the_request_tells_neither_seed_nor_expectation(runner, monkeypatch) -> 
     seed = 123456789123
     asked = []
     runner.run(CASE)
-    original = runner._worker.ask
+    original = Worker.post
 
-    def ask(operation, arguments=(), repeat=0, limits=None):
-        asked.append((operation, arguments, repeat))
-        return original(operation, arguments, repeat, limits)
+    def post(self, operation, arguments=(), repeat=0, document=b""):
+        asked.append((operation, arguments, repeat, document))
+        return original(self, operation, arguments, repeat, document)
 
-    monkeypatch.setattr(runner._worker, "ask", ask)
+    monkeypatch.setattr(Worker, "post", post)
     assert runner.run(Case((("n", 8),), "float32", seed=seed)).status is Status.passed
-    [(operation, arguments, repeat)] = asked
-    assert (operation, repeat) == (Operation.run, 0)
-    packed = b"".join(argument.pack() for argument in arguments)
-    assert seed.to_bytes(8, "little") not in packed
-    assert [argument.shape for argument in arguments] == [(8,), (8,)]
+    assert [(operation, repeat) for operation, _, repeat, _ in asked] == [
+        (Operation.plan, 0),
+        (Operation.execute, 0),
+    ]
+    for _, arguments, _, document in asked:
+        packed = b"".join(argument.pack() for argument in arguments)
+        assert seed.to_bytes(8, "little") not in packed and str(seed).encode() not in document
+        assert [argument.shape for argument in arguments] == [(8,), (8,)]
 
 
 def test_expected_values_are_computed_after_the_answer(runner, monkeypatch) -> None:
     runner = runner(RIGHT)
     runner.run(CASE)
     order = []
-    ask, truths = runner._worker.ask, type(runner._oracle).truths
+    wait, truths = runner._worker.wait_at_length, type(runner._oracle).truths
 
-    def spy_ask(*arguments, **named):
-        answer = ask(*arguments, **named)
+    def spy_wait(*arguments):
+        answer = wait(*arguments)
         order.append("answer")
         return answer
 
@@ -444,7 +463,7 @@ def test_expected_values_are_computed_after_the_answer(runner, monkeypatch) -> N
         order.append("truths")
         return truths(*arguments, **named)
 
-    monkeypatch.setattr(runner._worker, "ask", spy_ask)
+    monkeypatch.setattr(runner._worker, "wait_at_length", spy_wait)
     monkeypatch.setattr(type(runner._oracle), "truths", spy_truths)
     runner.run(CASE)
     assert order == ["answer", "truths"]
@@ -470,7 +489,7 @@ def test_a_result_that_pytorch_computed_is_told_with_its_line(runner) -> None:
     result = runner(textwrap.dedent(helper) + entry("out.copy_(helper(x))")).run(CASE)
     assert result.status is Status.policy_violation
     assert (result.line, result.observed_by) == (4, "worker")
-    assert "aten.silu" in result.verdict.what
+    assert "PyTorch computed silu" in result.verdict.what
 
 
 def test_allocating_viewing_and_copying_in_order_are_not_computing(runner) -> None:
@@ -483,14 +502,6 @@ def test_allocating_viewing_and_copying_in_order_are_not_computing(runner) -> No
     source = kernel.replace("def silu(", "def solution(") + entry(honest + "solution(x, out)")
     result = runner(source).run(CASE)
     assert result.status is Status.passed, result
-
-
-def test_a_transposing_copy_is_computing(runner) -> None:
-    kernel = (Path("reference") / "silu.py").read_text()
-    turned = "torch.empty(2, 4).copy_(x.view(4, 2).t())\nsolution(x, out)"
-    result = runner(kernel.replace("def silu(", "def solution(") + entry(turned)).run(CASE)
-    assert result.status is Status.policy_violation
-    assert "aten.copy_" in result.verdict.what
 
 
 # --- a worker that says that it can't serve ------------------------------------------------------
@@ -516,7 +527,10 @@ def test_a_forged_refusal_is_not_taken_for_the_graders_error(runner) -> None:
     assert "could not serve" in result.verdict.what
 
 
-def test_a_worker_that_serves_nobody_is_the_graders_error(runner, monkeypatch, tmp_path) -> None:
-    broken = tmp_path / "missing.py"
-    monkeypatch.setattr("grader.runner.YARDSTICKS", broken)
-    assert runner(FORGE).run(CASE).status is Status.grader_error
+def test_an_executor_that_serves_nobody_is_the_graders_error(runner, monkeypatch) -> None:
+    runner = runner(RIGHT)
+    runner.run(CASE)
+    refusal = Reply(1, Code.bad_request, json.dumps({"type": "Error", "message": "no"}))
+    monkeypatch.setattr(runner._worker, "post", lambda *_, **__: None)
+    monkeypatch.setattr(runner._worker, "wait_at_length", lambda *_: refusal)
+    assert runner.run(CASE).status is Status.grader_error

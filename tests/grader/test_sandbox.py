@@ -1,4 +1,7 @@
-"""The sandbox: however a worker ends, the grader learns how, and nothing of it is left."""
+"""The sandbox: however a worker ends, the grader learns how, and nothing of it is left.
+
+Its workers here are hosts of baselines, which call whatever a Python file of ours says.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import itertools
 import json
 import re
 import stat
+import struct
 import subprocess
 import textwrap
 import time
@@ -25,7 +29,8 @@ from grader.worker.protocol import Code, Operation, Reply
 
 SMALL = Limits(cpu_seconds=5.0, memory_bytes=512 << 20)
 NUMBERS = itertools.count()
-LOAD, RUN = Operation.load, Operation.run
+LOAD = Operation.load
+FIRST_CALL = struct.pack("<2I", 1, 0)  # what is arranged: one call, of the first set
 
 # What a submission needs to find the socket on which its host answers.
 FIND_SOCKET = """
@@ -62,16 +67,30 @@ def start(sandbox: Sandbox) -> Iterator[Callable[..., Worker]]:
         path = sandbox.hold(f"{next(NUMBERS)}.py", textwrap.dedent(source).encode())
         worker = sandbox.worker(path, "entry", [], limits)
         started.append(worker)
-        if load:
-            answer = worker.ask(LOAD)
-            assert isinstance(answer, Reply), answer
-            assert answer.code is Code.ok, answer
-        return worker
+        return ready(worker) if load else worker
 
     yield start
     for worker in started:
         worker.close()
     assert below(sandbox) == []
+
+
+def ready(worker: Worker) -> Worker:
+    """A worker that has loaded its file: its fourth request, and each after it, is a call."""
+    for operation, document in (
+        (LOAD, b""),
+        (Operation.place, b""),
+        (Operation.arrange, FIRST_CALL),
+    ):
+        answer = worker.ask(operation, document=document)
+        assert isinstance(answer, Reply), answer
+        assert answer.code is Code.ok, answer
+    return worker
+
+
+def call(worker: Worker, limits: Limits | None = None) -> Reply | Death:
+    """Have the entry called once."""
+    return worker.ask(Operation.replay, repeat=1, limits=limits)
 
 
 def below(sandbox: Sandbox) -> list[psutil.Process]:
@@ -145,7 +164,7 @@ def test_what_has_only_begun_is_ended_too() -> None:
 
 def test_a_worker_collects_its_garbage_though_the_parent_imported_without(start):
     worker = start("import gc\ndef entry(): assert gc.isenabled() and gc.get_freeze_count()")
-    answer = worker.ask(RUN)
+    answer = call(worker)
     assert isinstance(answer, Reply), answer
     assert answer.code is Code.ok, answer
 
@@ -154,14 +173,14 @@ def test_a_worker_collects_its_garbage_though_the_parent_imported_without(start)
 def test_death_in_a_call_tells_its_cause(start, name: str) -> None:
     statement, cause, description = DEATHS[name]
     worker = start(f"import os, ctypes\ndef entry():\n    {statement}")
-    death = worker.ask(RUN)
+    death = call(worker)
     assert isinstance(death, Death)
     assert (death.cause, death.description) == (cause, description)
 
 
 def test_a_fault_is_located_in_the_log(start) -> None:
     worker = start("import ctypes\ndef entry():\n    ctypes.string_at(8)\n")
-    death = worker.ask(RUN)
+    death = call(worker)
     assert death.signal == 11
     assert re.search(r'\d+\.py", line 3 in entry', death.log)
 
@@ -182,7 +201,7 @@ def test_a_worker_that_hangs_up_but_lives_on_is_ended(start, close: str) -> None
             time.sleep(60)
         """)
     )
-    death = worker.ask(RUN)
+    death = call(worker)
     assert death.cause is Cause.exited
     assert not is_running(worker.pid)
 
@@ -196,7 +215,7 @@ def test_death_is_seen_although_a_child_keeps_the_socket_open(start) -> None:
                 time.sleep(60)
             os._exit(5)
         """)
-    death = worker.ask(RUN, limits=Limits(cpu_seconds=3.0))
+    death = call(worker, limits=Limits(cpu_seconds=3.0))
     assert (death.cause, death.exit_status) == (Cause.exited, 5)
 
 
@@ -242,7 +261,7 @@ SPINNING = {
 def test_computing_too_long_is_timed_out_by_cpu_time(start, monkeypatch, name: str) -> None:
     monkeypatch.setattr("grader.supervision.WALL_PER_CPU", 200.0)  # out of the way
     limits = Limits(cpu_seconds=0.2)
-    death = start(SPINNING[name]).ask(RUN, limits=limits)
+    death = call(start(SPINNING[name]), limits=limits)
     assert death.cause is Cause.timed_out
     assert death.seconds < limits.wall_seconds
 
@@ -261,7 +280,7 @@ def test_what_an_older_process_used_before_does_not_count(start) -> None:
 def test_sleeping_is_timed_out_by_wall_time(start) -> None:
     worker = start("import time\ndef entry():\n    time.sleep(60)")
     limits = Limits(cpu_seconds=0.1)
-    death = worker.ask(RUN, limits=limits)
+    death = call(worker, limits=limits)
     assert death.cause is Cause.timed_out
     assert limits.wall_seconds <= death.seconds < 30
 
@@ -274,18 +293,18 @@ def test_what_an_earlier_request_used_does_not_count(start) -> None:
             while time.process_time() - began < 0.2: pass
         """)
     for _ in range(3):
-        assert isinstance(worker.ask(RUN, limits=Limits(cpu_seconds=0.5)), Reply)
+        assert isinstance(call(worker, limits=Limits(cpu_seconds=0.5)), Reply)
 
 
 def test_allocating_too_much_raises_in_the_worker(start) -> None:
     worker = start("def entry():\n    bytearray(600 << 20)")
-    assert worker.ask(RUN).code is Code.out_of_memory
-    assert worker.ask(RUN).code is Code.out_of_memory  # it lives on
+    assert call(worker).code is Code.out_of_memory
+    assert call(worker).code is Code.out_of_memory  # it lives on
 
 
 def test_allocating_within_the_limit_is_allowed(start) -> None:
     worker = start("def entry():\n    bytearray(100 << 20)")
-    assert worker.ask(RUN).code is Code.ok
+    assert call(worker).code is Code.ok
 
 
 def test_memory_of_many_processes_together_is_limited(start, monkeypatch) -> None:
@@ -300,7 +319,7 @@ def test_memory_of_many_processes_together_is_limited(start, monkeypatch) -> Non
             time.sleep(60)
         """)
     alone = psutil.Process(worker.pid).memory_info().rss
-    death = worker.ask(RUN, limits=Limits(60.0, alone + (100 << 20)))
+    death = call(worker, limits=Limits(60.0, alone + (100 << 20)))
     assert death.cause is Cause.out_of_memory
 
 
@@ -312,7 +331,7 @@ def test_limits_can_not_be_raised_again(start) -> None:
             raise RuntimeError(json.dumps(
                 {name: resource.getrlimit(getattr(resource, name)) for name in names}))
         """)
-    limits = json.loads(fields(worker.ask(RUN))["message"])
+    limits = json.loads(fields(call(worker))["message"])
     assert all(soft == hard != -1 for soft, hard in limits.values())
     assert limits["RLIMIT_CORE"] == [0, 0]
 
@@ -322,11 +341,11 @@ def test_limits_can_not_be_raised_again(start) -> None:
 FORGERIES = {
     "garbage": "b'garbage'",
     "one byte": "b'x'",
-    "unknown code": "reply(2, 99)",
-    "wrong length field": "reply(2, 0, b'abc', 7)",
-    "more text than allowed": "reply(2, 0, b'x' * (64 * 1024 + 1))",
+    "unknown code": "reply(4, 99)",
+    "wrong length field": "reply(4, 0, b'abc', 7)",
+    "more text than allowed": "reply(4, 0, b'x' * (64 * 1024 + 1))",
     "an earlier sequence": "reply(1)",
-    "a later sequence": "reply(3)",
+    "a later sequence": "reply(5)",
     "largest sequence": "reply(2**64 - 1)",
 }
 
@@ -341,7 +360,7 @@ def test_what_is_no_answer_ends_the_worker(start, name: str) -> None:
             time.sleep(60)
         """)
     )
-    death = worker.ask(RUN)
+    death = call(worker)
     assert isinstance(death, Death)
     assert death.cause is Cause.misbehaved
     assert not is_running(worker.pid)
@@ -352,12 +371,12 @@ def test_an_answer_given_in_advance_is_no_answer_to_the_next_request(start) -> N
         socketed("""
         def entry():
             s = request_socket()
-            s.send(reply(2))
-            s.send(reply(2))
+            s.send(reply(4))
+            s.send(reply(4))
         """)
     )
-    assert isinstance(worker.ask(RUN), Reply)
-    assert worker.ask(RUN).cause is Cause.misbehaved
+    assert isinstance(call(worker), Reply)
+    assert call(worker).cause is Cause.misbehaved
 
 
 def test_answers_to_requests_never_read_do_not_block_the_grader(start) -> None:
@@ -366,7 +385,7 @@ def test_answers_to_requests_never_read_do_not_block_the_grader(start) -> None:
         import threading, time
         def answer_all():
             s = request_socket()
-            for sequence in range(2, 100000):
+            for sequence in range(4, 100000):
                 s.send(reply(sequence))
         def entry():
             threading.Thread(target=answer_all, daemon=True).start()
@@ -374,7 +393,7 @@ def test_answers_to_requests_never_read_do_not_block_the_grader(start) -> None:
         """)
     )
     for _ in range(2000):  # more than the socket holds
-        answer = worker.ask(RUN)
+        answer = call(worker)
         if isinstance(answer, Death):
             break
     assert answer.cause is Cause.misbehaved
@@ -385,11 +404,11 @@ def test_descriptors_sent_by_a_worker_are_dropped(start) -> None:
         socketed("""
         def entry():
             s = request_socket()
-            socket.send_fds(s, [reply(2)], [0, 1, 2])
+            socket.send_fds(s, [reply(4)], [0, 1, 2])
         """)
     )
     before = open_descriptors()
-    assert isinstance(worker.ask(RUN), Reply)
+    assert isinstance(call(worker), Reply)
     assert open_descriptors() == before
 
 
@@ -398,11 +417,11 @@ def test_deeply_nested_text_is_only_text(start) -> None:
         socketed("""
         import time
         def entry():
-            request_socket().send(reply(2, 4, b"[" * 60000))
+            request_socket().send(reply(4, 4, b"[" * 60000))
             time.sleep(60)
         """)
     )
-    assert worker.ask(RUN).text == "[" * 60000
+    assert call(worker).text == "[" * 60000
 
 
 # --- output ------------------------------------------------------------------------------------
@@ -416,7 +435,7 @@ def test_a_flood_of_output_is_dropped_but_for_its_end(start) -> None:
                 os.write(1, b"x" * 65536)
             os.write(2, b"the end")
         """)
-    assert isinstance(worker.ask(RUN), Reply)
+    assert isinstance(call(worker), Reply)
     assert len(worker.log) <= 64 * 1024
     assert worker.log.endswith("the end")
 
@@ -429,7 +448,7 @@ def test_a_flood_without_end_is_timed_out(start) -> None:
             while True:
                 os.write(1, b"x" * (1 << 20))
         """)
-    assert worker.ask(RUN, limits=Limits(cpu_seconds=0.2)).cause is Cause.timed_out
+    assert call(worker, limits=Limits(cpu_seconds=0.2)).cause is Cause.timed_out
 
 
 def test_reading_output_ends_though_more_is_always_there(start, monkeypatch) -> None:
@@ -454,13 +473,13 @@ def test_closing_its_output_costs_a_worker_nothing(start) -> None:
             os.close(1), os.close(2)
             time.sleep(0.3)
         """)
-    assert isinstance(worker.ask(RUN), Reply)
+    assert isinstance(call(worker), Reply)
 
 
 def test_output_of_one_request_is_not_shown_with_the_next(start) -> None:
     worker = start("calls = []\ndef entry():\n    calls.append(1)\n    print('call', len(calls))")
-    worker.ask(RUN)
-    worker.ask(RUN)
+    call(worker)
+    call(worker)
     assert worker.log == "call 2\n"
 
 
@@ -489,7 +508,7 @@ def entry():
 @pytest.mark.parametrize("name", LINGERING)
 def test_processes_that_outlive_a_closed_worker_are_ended(start, sandbox, name: str) -> None:
     worker = start(LINGER.format(action=LINGERING[name], then=""))
-    assert isinstance(worker.ask(RUN), Reply)
+    assert isinstance(call(worker), Reply)
     assert wait_for(lambda: len(below(sandbox)) >= 2)
     worker.close()
     assert below(sandbox) == []
@@ -498,7 +517,7 @@ def test_processes_that_outlive_a_closed_worker_are_ended(start, sandbox, name: 
 @pytest.mark.parametrize("name", LINGERING)
 def test_processes_that_outlive_a_dead_worker_are_ended(start, sandbox, name: str) -> None:
     worker = start(LINGER.format(action=LINGERING[name], then="os._exit(1)"))
-    assert worker.ask(RUN).exit_status == 1
+    assert call(worker).exit_status == 1
     assert below(sandbox) == []
 
 
@@ -514,9 +533,9 @@ def test_ending_one_worker_leaves_another_alone(start) -> None:
         """)
     dying = start("import os\ndef entry():\n    os._exit(1)")
     closed = start("def entry(): pass")
-    assert isinstance(dying.ask(RUN), Death)
+    assert isinstance(call(dying), Death)
     closed.close()
-    answer = other.ask(RUN)
+    answer = call(other)
     assert isinstance(answer, Reply)
     assert answer.code is Code.ok
 
@@ -524,9 +543,9 @@ def test_ending_one_worker_leaves_another_alone(start) -> None:
 def test_a_dead_worker_costs_the_next_one_a_fork(start, sandbox) -> None:
     parent = parent_of(sandbox)
     for _ in range(3):
-        assert isinstance(start("import os\ndef entry():\n    os._exit(1)").ask(RUN), Death)
+        assert isinstance(call(start("import os\ndef entry():\n    os._exit(1)")), Death)
     worker = start("import os\ndef entry():\n    raise RuntimeError(os.getppid())")
-    assert fields(worker.ask(RUN))["message"] == str(parent)
+    assert fields(call(worker))["message"] == str(parent)
     assert parent_of(sandbox) == parent
 
 
@@ -535,7 +554,7 @@ def test_no_descriptor_is_left_behind(start) -> None:
     before = open_descriptors()
     for source in ("import os\ndef entry():\n    os._exit(1)", "def entry(): pass"):
         worker = start(source)
-        worker.ask(RUN)
+        call(worker)
         worker.close()
         worker.close()  # a second time does nothing
     assert open_descriptors() == before
@@ -544,7 +563,7 @@ def test_no_descriptor_is_left_behind(start) -> None:
 def test_no_zombie_is_left_behind(start) -> None:
     before = {child.pid for child in psutil.Process().children()}
     for _ in range(3):
-        start("import os\ndef entry():\n    os._exit(1)").ask(RUN)
+        call(start("import os\ndef entry():\n    os._exit(1)"))
     new = {child.pid for child in psutil.Process().children()} - before
     assert all(is_running(pid) for pid in new)
 
@@ -560,7 +579,7 @@ def entry():
 
 def learned(start, expression: str) -> Any:
     worker = start(KNOWS.format(expression=expression))
-    assert isinstance(worker.ask(RUN), Reply)
+    assert isinstance(call(worker), Reply)
     return json.loads(worker.log)
 
 
@@ -643,15 +662,13 @@ def test_the_next_worker_comes_though_the_parent_was_killed(own_sandbox, tmp_pat
     )
     honest = write(tmp_path, "honest.py", "def entry(): pass")
     parent = parent_of(own_sandbox)
-    worker = own_sandbox.worker(killer, "entry", [], SMALL)
-    assert worker.ask(LOAD).code is Code.ok
-    assert isinstance(worker.ask(RUN), Death)
+    worker = ready(own_sandbox.worker(killer, "entry", [], SMALL))
+    assert isinstance(call(worker), Death)
     detached = int(note.read_text())
     assert is_running(detached)
 
-    again = own_sandbox.worker(honest, "entry", [], SMALL)
-    assert again.ask(LOAD).code is Code.ok
-    assert again.ask(RUN).code is Code.ok
+    again = ready(own_sandbox.worker(honest, "entry", [], SMALL))
+    assert call(again).code is Code.ok
     assert parent_of(own_sandbox) != parent
     assert not is_running(detached)
 
@@ -681,9 +698,8 @@ def test_closing_leaves_no_process_and_no_folder(tmp_path) -> None:
     sandbox.start()
     scratch = Path(sandbox.scratch)
     assert stat.S_IMODE(scratch.stat().st_mode) == 0o700
-    worker = sandbox.worker(littering, "entry", [], SMALL)
-    assert worker.ask(LOAD).code is Code.ok
-    assert worker.ask(RUN).code is Code.ok
+    worker = ready(sandbox.worker(littering, "entry", [], SMALL))
+    assert call(worker).code is Code.ok
     assert (scratch / "deep").exists()
     sandbox.close()
     assert not scratch.exists()
@@ -734,7 +750,7 @@ def test_too_many_processes_end_a_worker(start, monkeypatch) -> None:
                     time.sleep(60)
             time.sleep(60)
     """)
-    death = worker.ask(RUN)
+    death = call(worker)
     assert death.cause is Cause.too_many_processes
 
 
@@ -747,7 +763,7 @@ def test_a_full_scratch_folder_ends_a_worker(start, monkeypatch) -> None:
                 file.write(bytes(4 << 20))
             time.sleep(60)
     """)
-    death = worker.ask(RUN)
+    death = call(worker)
     assert death.cause is Cause.disk_full
 
 
@@ -767,9 +783,9 @@ def test_a_control_group_bounds_all_of_a_submissions_processes(monkeypatch) -> N
     with Sandbox(machine.device(), level=Level.limits) as opened:
         path = opened.hold("greedy.py", textwrap.dedent(greedy).encode())
         group = opened._group.folder
-        worker = opened.worker(path, "entry", [], Limits(cpu_seconds=30.0, memory_bytes=1 << 40))
-        assert worker.ask(LOAD).code is Code.ok
-        worker.ask(RUN, limits=Limits(cpu_seconds=20.0, memory_bytes=1 << 40))
+        limits = Limits(cpu_seconds=30.0, memory_bytes=1 << 40)
+        worker = ready(opened.worker(path, "entry", [], limits))
+        call(worker, limits=Limits(cpu_seconds=20.0, memory_bytes=1 << 40))
         assert opened._group.times_out_of_memory() or opened.was_out_of_memory()
     assert not group.exists()
 

@@ -47,7 +47,7 @@ CASE = "rows=8 dtype=float32 seed=7"
 
 
 def make_variant(points=POINTS, dtypes=DTYPES, thresholds=THRESHOLDS, name="triton", cases=CASES):
-    timed = SimpleNamespace(steps=thresholds, every_case=cases, device=None)
+    timed = SimpleNamespace(steps=thresholds, every_case=cases, device=None, beside=False)
     return SimpleNamespace(
         name=name,
         file="rmsnorm.py",
@@ -389,6 +389,18 @@ def test_timings_of_other_cases_than_the_spec_names_now_decide_nothing(cases):
     evidence = make_evidence(None, timed(), GPU)
     performance = check(score(evidence, make_specs(make_variant(cases=cases))), "performance")
     assert (*numbers(performance), performance.status) == (0.0, 0.0, 2.0, Status.not_measured)
+    assert performance.message == "timed on other cases than the spec names now"
+
+
+def test_a_case_beside_the_specs_counts_where_it_allows_one():
+    further = (timed(copy=0.7, torch=0.5, case="rows=10 dtype=float32 seed=7"),)
+    evidence = make_evidence(None, timed(copy=0.95, further=further), GPU)
+    allowed = make_variant()
+    allowed.performance.beside = True
+    performance = check(score(evidence, make_specs(allowed)), "performance")
+    assert (performance.status, performance.score) == (Status.target_missed, 0.0)
+    assert "the worst of 2 cases: rows=10" in performance.message
+    performance = check(score(evidence, make_specs(make_variant())), "performance")
     assert performance.message == "timed on other cases than the spec names now"
 
 

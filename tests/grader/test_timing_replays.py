@@ -11,7 +11,7 @@ from grader.status import Status
 from grader.supervision import Cause, Death
 from grader.timing import contenders, replays
 from grader.timing.failures import TimingFailed
-from grader.timing.replays import FEWEST_CALLS, SLACK_SECONDS, TARGET_SECONDS, Replays
+from grader.timing.replays import DECOYS, FEWEST_CALLS, SLACK_SECONDS, TARGET_SECONDS, Replays
 from grader.worker.protocol import Code, Operation, Reply
 from tests.grader import clocked
 from tests.grader.clocked import BESIDE, MadeUp, Time
@@ -68,18 +68,12 @@ def test_a_call_takes_its_share_of_the_time_that_the_device_tells(of):
 
 @pytest.mark.parametrize(
     ("seconds", "calls"),
-    [(TARGET_SECONDS / 10, 10), (TARGET_SECONDS, FEWEST_CALLS), (1.0, 1)],
+    [(1e-6, SETS - DECOYS), (TARGET_SECONDS / 10, 10), (TARGET_SECONDS, FEWEST_CALLS), (1.0, 1)],
 )
 def test_a_replay_is_long_against_what_requests_differ_by_but_not_too_long(of, seconds, calls):
     _, timed = of(seconds=seconds)
     timed.settle()
     assert timed.calls == calls
-
-
-def test_a_short_call_is_made_on_most_of_the_sets(of):
-    _, timed = of(seconds=1e-6)
-    timed.settle()
-    assert SETS / 2 < timed.calls <= SETS
 
 
 def test_what_is_slow_has_time_for_its_replays(of):
@@ -126,6 +120,23 @@ def test_every_timed_output_is_judged_and_a_wrong_one_ends_it(of, bench, which):
     with pytest.raises(TimingFailed, match="in a timed call") as caught:
         timed.seconds()
     assert caught.value.status is Status.not_written
+
+
+def test_a_call_that_does_the_work_of_others_ahead_of_them_is_found_out(of, bench):
+    """One launch for all sets has no end of a launch for each: it would look faster."""
+
+    def all_at_once(order) -> None:
+        bench.compute(range(SETS))
+
+    _, timed = of(work=all_at_once)
+    timed.calls = 8
+    with pytest.raises(TimingFailed, match="the output of another call was written") as caught:
+        timed.seconds()
+    assert caught.value.status is Status.wrote_out_of_bounds
+    _, honest = of()
+    honest.calls = 8
+    honest.seconds()
+    assert len(honest._decoys) == DECOYS and not {*honest._decoys} & {*honest._order}
 
 
 def test_a_result_that_was_kept_from_an_earlier_replay_is_wrong(of, bench):

@@ -117,8 +117,11 @@ warpgrade_value read_scalar(const Argument& argument, char letter) {
     return value;
 }
 
-Call read(const Request& request, const warpgrade_entry& entry, const std::vector<Buffer>& buffers,
-          const std::vector<Description>& descriptions, bool placed) {
+}  // namespace
+
+Call read_call(const Request& request, const warpgrade_entry& entry,
+               const std::vector<Buffer>& buffers,
+               const std::vector<Description>& descriptions) {
     if (request.argument_count != std::strlen(entry.arguments)) {
         throw BadRequest(std::to_string(request.argument_count) +
                          " arguments where the entry takes " +
@@ -130,26 +133,12 @@ Call read(const Request& request, const warpgrade_entry& entry, const std::vecto
         const Argument& argument = request.arguments[index];
         const char letter = entry.arguments[index];
         if (letter == 'p' && static_cast<Kind>(argument.kind) == Kind::tensor) {
-            add_tensor(call, index, argument, buffers, descriptions, placed);
+            add_tensor(call, index, argument, buffers, descriptions, false);
         } else {
             call.values.push_back(read_scalar(argument, letter));
         }
     }
     return call;
-}
-
-}  // namespace
-
-Call read_call(const Request& request, const warpgrade_entry& entry,
-               const std::vector<Buffer>& buffers,
-               const std::vector<Description>& descriptions) {
-    return read(request, entry, buffers, descriptions, true);
-}
-
-Call read_unplaced_call(const Request& request, const warpgrade_entry& entry,
-                        const std::vector<Buffer>& buffers,
-                        const std::vector<Description>& descriptions) {
-    return read(request, entry, buffers, descriptions, false);
 }
 
 Call read_tensors(const Request& request, const std::vector<Buffer>& buffers,

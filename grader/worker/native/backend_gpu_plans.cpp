@@ -67,6 +67,7 @@ struct SharedBuffer {
 std::vector<SharedBuffer> shared;
 CUstream work = nullptr;
 CUdevice device = 0;
+bool started = false;
 
 std::vector<Places> sets;
 std::unique_ptr<LoadedPlan> timed;
@@ -77,25 +78,27 @@ CUevent begin = nullptr, end = nullptr;
 
 void import(SharedBuffer& buffer) {
     const Buffer& described = buffer.described;
+    CUdeviceptr address = 0;
     CUmemGenericAllocationHandle handle = 0;
     CHECKED(cuMemImportFromShareableHandle, &handle,
             reinterpret_cast<void*>(static_cast<std::intptr_t>(described.descriptor)),
             CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
-    close(described.descriptor);
-    CHECKED(cuMemAddressReserve, &buffer.address, described.length, 0, 0, 0);
-    CHECKED(cuMemMap, buffer.address, described.length, 0, handle, 0);
+    CHECKED(cuMemAddressReserve, &address, described.length, 0, 0, 0);
+    CHECKED(cuMemMap, address, described.length, 0, handle, 0);
     CUmemAccessDesc access{};
     access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
     access.location.id = device;
     access.flags = described.writable ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
                                       : CU_MEM_ACCESS_FLAGS_PROT_READ;
-    CHECKED(cuMemSetAccess, buffer.address, described.length, &access, 1);
+    CHECKED(cuMemSetAccess, address, described.length, &access, 1);
+    close(described.descriptor);
+    buffer.address = address;
 }
 
-// The context, with the buffers in it. Who waits keeps the processor busy: to be woken takes longer
+// The context, with the buffers in it; where that failed, the next request begins with what is
+// missing. Who waits keeps the processor busy: to be woken takes longer
 // than the grader's clock and the device's may differ.
 void start() {
-    static bool started = false;
     if (started) return;
     CHECKED(cuInit, 0);
     CHECKED(cuDeviceGet, &device, 0);
@@ -103,9 +106,9 @@ void start() {
     CHECKED(cuDevicePrimaryCtxSetFlags, device, CU_CTX_SCHED_SPIN);
     CHECKED(cuDevicePrimaryCtxRetain, &context, device);
     CHECKED(cuCtxSetCurrent, context);
-    CHECKED(cuStreamCreate, &work, CU_STREAM_NON_BLOCKING);
+    if (!work) CHECKED(cuStreamCreate, &work, CU_STREAM_NON_BLOCKING);
     for (SharedBuffer& each : shared) {
-        if (each.described.on_gpu) import(each);
+        if (each.described.on_gpu && !each.address) import(each);
     }
     started = true;
 }
@@ -115,6 +118,8 @@ Place place_of(const Tensor& tensor, Copies* copies) {
     const std::size_t shift = tensor.offset - tensor.allocation_offset;
     Place place{};
     place.host = tensor.host_space;
+    place.bytes = tensor.allocation_length;
+    place.writable = buffer.described.writable;
     if (buffer.described.on_gpu) {
         if (place.host) throw BadRequest("a tensor in host memory, in a buffer on the GPU");
         place.allocation = buffer.address + tensor.allocation_offset;
@@ -162,10 +167,12 @@ bool is_lost() {
 
 Answer failure(const DriverError& error) {
     const bool lost = is_lost();
-    const bool full = error.result == CUDA_ERROR_OUT_OF_MEMORY && !lost;
+    // Without memory for a context there is none, which no kernel has to answer for.
+    const bool full = error.result == CUDA_ERROR_OUT_OF_MEMORY && (!lost || !started);
     const Code refused = lost ? Code::device_failed : Code::raised;
+    const std::string doing = lost && started ? "" : " (" + std::string(error.what()) + ")";
     Answer failed = answer(full ? Code::out_of_memory : refused, name_of(error.result),
-                           words_of(error.result) + (lost ? "" : " (" + std::string(error.what()) + ")"));
+                           words_of(error.result) + doing);
     failed.lost = lost;
     return failed;
 }

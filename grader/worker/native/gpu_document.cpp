@@ -1,5 +1,6 @@
 #include "gpu_document.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace warpgrade::host {
@@ -31,7 +32,7 @@ public:
         const std::size_t count = number();
         if (count > text_.size() - at_) throw BadDocument("more parts than bytes");
         std::vector<decltype(read(*this))> found;
-        found.reserve(count);
+        found.reserve(std::min<std::size_t>(count, 1024));  // a number alone takes no memory
         for (std::size_t left = count; left; --left) found.push_back(read(*this));
         return found;
     }

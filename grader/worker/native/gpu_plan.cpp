@@ -36,7 +36,12 @@ std::vector<void*> parameters_of(CUfunction function, std::string& data) {
 
 }  // namespace
 
-LoadedPlan::LoadedPlan(PlanDocument document) : plan_(std::move(document)) {
+LoadedPlan::LoadedPlan(PlanDocument document, Empty) : plan_(std::move(document)) {}
+
+// Of one that fails halfway, the destructor gives back what there is: it has been constructed.
+LoadedPlan::LoadedPlan(PlanDocument document) : LoadedPlan(std::move(document), Empty{}) { load(); }
+
+void LoadedPlan::load() {
     for (const PlanModule& each : plan_.modules) {
         CUmodule module = nullptr;
         CHECKED(cuModuleLoadData, &module, each.cubin.data());
@@ -61,6 +66,7 @@ LoadedPlan::LoadedPlan(PlanDocument document) : plan_(std::move(document)) {
 
 LoadedPlan::~LoadedPlan() {
     try {
+        DRIVER(cuCtxSynchronize)();  // of a call that was refused halfway, the first steps may run
         for (std::size_t number = 0; number < memory_.size(); ++number) {
             const bool own = plan_.buffers[number].kind == BufferKind::device;
             if (own) DRIVER(cuMemFree)(memory_[number]);
@@ -121,22 +127,37 @@ LoadedPlan::Location LoadedPlan::base(std::uint32_t number,
     if (number >= plan_.buffers.size()) throw BadDocument("a buffer that isn't there");
     const PlanBuffer& buffer = plan_.buffers[number];
     if (buffer.kind == BufferKind::device || buffer.kind == BufferKind::symbol) {
-        return {memory_[number], false};
+        return {memory_[number], buffer.bytes, false, true};
     }
     const auto found = places.find(buffer.argument);
     if (found == places.end()) throw BadDocument("an argument that isn't there");
     const Place& place = found->second;
-    return {buffer.kind == BufferKind::view ? place.view : place.allocation, place.host};
+    const bool is_view = buffer.kind == BufferKind::view;
+    const std::uint64_t room = place.bytes - (is_view ? place.view - place.allocation : 0);
+    return {is_view ? place.view : place.allocation, std::min<std::uint64_t>(buffer.bytes, room),
+            place.host, place.writable};
 }
 
 LoadedPlan::Location LoadedPlan::place(const Rows& rows,
                                        const std::map<int, Place>& places) const {
-    const Location found = base(rows.buffer, places);
-    const __int128 last = rows.height ? __int128(rows.height - 1) * rows.pitch : 0;
+    Location found = base(rows.buffer, places);
+    if (rows.height > 1 && rows.pitch < rows.width) throw BadDocument("rows that overlap");
+    using Wide = unsigned __int128;  // which holds the product of any two numbers
+    const Wide last = rows.height ? Wide(rows.height - 1) * rows.pitch : 0;
     const bool inside = rows.offset >= 0 &&
-                        rows.offset + last + rows.width <= plan_.buffers[rows.buffer].bytes;
+                        Wide(rows.offset) + last + rows.width <= found.bytes;
     if (!inside) throw BadDocument("rows beyond their buffer");
-    return {found.address + rows.offset, found.host};
+    found.address += rows.offset;
+    found.bytes -= rows.offset;
+    return found;
+}
+
+// A store of the host's to what it can only read would end the process.
+LoadedPlan::Location LoadedPlan::writable_place(const Rows& rows,
+                                                const std::map<int, Place>& places) const {
+    const Location found = place(rows, places);
+    if (found.host && !found.writable) throw BadDocument("host memory that is only read");
+    return found;
 }
 
 void LoadedPlan::relocate(std::string& data, const std::vector<Relocation>& pointers,
@@ -230,16 +251,18 @@ void LoadedPlan::run(const PlanStep& step, const std::map<int, Place>& places, C
             if (step.to.width != step.from.width || step.to.height != step.from.height) {
                 throw BadDocument("a copy between shapes that differ");
             }
-            return copy(step.to, place(step.to, places), place(step.from, places),
+            return copy(step.to, writable_place(step.to, places), place(step.from, places),
                         step.from.pitch, stream);
         case Do::upload: {
-            if (__int128(step.to.width) * step.to.height != step.data.size()) {
+            using Wide = unsigned __int128;
+            if (Wide(step.to.width) * step.to.height != step.data.size()) {
                 throw BadDocument("bytes for another number of bytes");
             }
             std::string& data = uploads_.emplace_back(step.data);
             relocate(data, step.pointers, places);
             const auto from = reinterpret_cast<CUdeviceptr>(data.data());
-            return copy(step.to, place(step.to, places), {from, true}, step.to.width, stream);
+            return copy(step.to, writable_place(step.to, places), {from, data.size(), true, false},
+                        step.to.width, stream);
         }
         case Do::launch: return launch(step, places, stream);
         case Do::record:
@@ -248,8 +271,11 @@ void LoadedPlan::run(const PlanStep& step, const std::map<int, Place>& places, C
 }
 
 void LoadedPlan::fill(const PlanStep& step, const std::map<int, Place>& places, CUstream stream) {
-    const Location to = place(step.to, places);
+    const Location to = writable_place(step.to, places);
     const Rows& rows = step.to;
+    const bool known = step.unit == 1 || step.unit == 2 || step.unit == 4;
+    if (!known || rows.width % step.unit) throw BadDocument("a fill with that many bytes");
+    if (!rows.width || !rows.height) return;
     if (to.host) {
         if (step.unit != 1) throw BadDocument("a fill of host memory with more than bytes");
         CHECKED(cuStreamSynchronize, stream);
@@ -259,16 +285,15 @@ void LoadedPlan::fill(const PlanStep& step, const std::map<int, Place>& places, 
         }
         return;
     }
-    const std::size_t width = rows.width / step.unit, pitch = rows.height > 1 ? rows.pitch : rows.width;
-    if (!width || !rows.height) return;
+    const std::size_t width = rows.width / step.unit;
+    const std::size_t pitch = rows.height > 1 ? rows.pitch : rows.width;
     switch (step.unit) {
         case 1: return CHECKED(cuMemsetD2D8Async, to.address, pitch,
                                static_cast<unsigned char>(step.number), width, rows.height, stream);
         case 2: return CHECKED(cuMemsetD2D16Async, to.address, pitch,
                                static_cast<unsigned short>(step.number), width, rows.height, stream);
-        case 4: return CHECKED(cuMemsetD2D32Async, to.address, pitch, step.number, width,
-                               rows.height, stream);
-        default: throw BadDocument("a fill with that many bytes");
+        default: return CHECKED(cuMemsetD2D32Async, to.address, pitch, step.number, width,
+                                rows.height, stream);
     }
 }
 

@@ -16,7 +16,9 @@ namespace warpgrade::host {
 // Where an argument's tensor is: in memory of the GPU, or, `host`, in memory of this process.
 struct Place {
     CUdeviceptr allocation = 0, view = 0;  // of its first byte, guard zones included or not
+    std::size_t bytes = 0;  // of the allocation
     bool host = false;
+    bool writable = false;  // for the host
 };
 
 class LoadedPlan {
@@ -49,14 +51,19 @@ private:
     };
     struct Location {
         CUdeviceptr address;
-        bool host;
+        std::uint64_t bytes;  // from there on
+        bool host, writable;
     };
+    struct Empty {};
     struct Streams;
 
+    LoadedPlan(PlanDocument document, Empty);
+    void load();
     CUmodule module_at(std::uint32_t number) const;
     CUstream stream(std::uint32_t number);
     Location base(std::uint32_t buffer, const std::map<int, Place>& places) const;
     Location place(const Rows& rows, const std::map<int, Place>& places) const;
+    Location writable_place(const Rows& rows, const std::map<int, Place>& places) const;
     void run(const PlanStep& step, const std::map<int, Place>& places, CUstream stream);
     void fill(const PlanStep& step, const std::map<int, Place>& places, CUstream stream);
     void copy(const Rows& rows, Location to, Location from, std::uint64_t pitch, CUstream stream);

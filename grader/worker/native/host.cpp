@@ -196,8 +196,8 @@ Answer serve_request(Session& session, const Request& request, int document) {
     if (!session.entry) throw BadRequest("nothing is loaded");
     switch (operation) {
         case Operation::plan: {
-            Call call = read_unplaced_call(request, *session.entry, session.buffers,
-                                           session.descriptions);
+            Call call = read_call(request, *session.entry, session.buffers,
+                                  session.descriptions);
             return make_plan(call);
         }
         case Operation::more: return more_of_plan(request.repeat);

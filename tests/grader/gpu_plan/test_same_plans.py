@@ -124,8 +124,7 @@ def solutions() -> Iterator[tuple[Exercise, Variant, Path]]:
 
 @pytest.fixture(scope="module")
 def sandbox() -> Iterator[Sandbox]:
-    for backend in ("emulator", "gpu"):
-        native.prepare()
+    native.prepare()
     native.prepare_planner()
     with Sandbox("emulator", native=True) as opened:
         opened.start()

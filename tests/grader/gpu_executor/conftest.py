@@ -1,0 +1,21 @@
+"""What the tests of the executor on a GPU share: the program, the driver, and kernels."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.grader import fake_gpu
+from tests.grader.fake_gpu import FakeGpu
+from tests.grader.gpu_executor.plans import Kernels
+
+
+@pytest.fixture(scope="session")
+def gpu(tmp_path_factory: pytest.TempPathFactory) -> FakeGpu:
+    return fake_gpu.built(tmp_path_factory.mktemp("fake_gpu"))
+
+
+@pytest.fixture(scope="session")
+def kernels(gpu: FakeGpu) -> Kernels:
+    return Kernels(gpu.cubin(Path(__file__).with_name("kernels.cpp")))
