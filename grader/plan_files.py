@@ -14,6 +14,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from grader import __version__, arena, gpu_turns, hostile, inputs, machine
@@ -30,6 +31,7 @@ from grader.executors import bundle as bundles
 from grader.executors import gpu
 from grader.executors.bundle import (
     MAX_DETAIL,
+    MAX_DOCUMENT_BYTES,
     Bundle,
     BundleRunner,
     PlannedCase,
@@ -52,6 +54,7 @@ from grader.worker.protocol import Argument
 EDGES = 2  # cases of a part that always go along
 MOST_CASES = 8  # of a part: those, and the first with a set of constants, dtypes and options
 MOST_PLANNED = 24  # edges of a part that are planned to find those
+MAX_BYTES = 160 << 20  # of all documents: compressed or not, a file of them can be read
 NO_MEMORY = "counted without a GPU, by `grader grade` where the submission is"
 # A failing case is run again; others than those of the file can't be.
 _EFFORT = Effort(shrink_runs=0, probe_seconds=-1.0)
@@ -68,16 +71,19 @@ def make(
 ) -> Bundle:
     """The plans of some variants of a session's submission, which is called `submission`."""
     making = _Making(session, on_step)
-    variants = tuple(making.variant(*pair) for pair in pairs)
-    return Bundle(
-        submission=submission[:400],
-        seed=session.seed,
-        warpgrade=__version__,
-        capability=machine.capability(),
-        versions={name: machine.version_of(name) for name in ("triton", "torch")},
-        variants=variants,
-        documents=tuple(making.documents),
-    )
+    return making.bundle(submission, [making.variant(*pair) for pair in pairs])
+
+
+def timed(
+    session: Session,
+    exercise: Exercise,
+    variant: Variant,
+    on_step: Progress = lambda step: None,
+) -> bytes:
+    """The plans of one variant for the clock alone, for another process: see `documents_of`."""
+    making = _Making(session, on_step)
+    planned = making.variant(exercise, variant, keys=())
+    return bundles.to_bytes(making.bundle("", [planned]))
 
 
 @dataclass
@@ -89,19 +95,33 @@ class _Making:
     documents: dict[bytes, int] = field(default_factory=dict)
     _met: set[str] = field(default_factory=set)  # what the variant's kernels were compiled with
 
-    def variant(self, exercise: Exercise, variant: Variant) -> PlannedVariant:
-        """All that goes along of a variant."""
+    def bundle(self, submission: str, variants: Sequence[PlannedVariant]) -> Bundle:
+        """The bundle of variants that were planned here."""
+        return Bundle(
+            submission=hostile.clean(submission)[:400],
+            seed=self.session.seed,
+            warpgrade=__version__,
+            capability=machine.capability(),
+            versions={name: machine.version_of(name) for name in ("triton", "torch")},
+            variants=tuple(variants),
+            documents=tuple(self.documents),
+        )
+
+    def variant(
+        self, exercise: Exercise, variant: Variant, keys: Sequence[tuple[str, str]] | None = None
+    ) -> PlannedVariant:
+        """All that goes along of a variant: of the parts at `keys`, or of all."""
         task = Task(exercise, variant)
         seen = self.session.unseen(exercise, variant)
         parts: list[PlannedPart] = []
         timed: list[PlannedCase] = []
         if not seen.not_attempted:
             self._met.clear()
-            for dtype, size_class in keys_of(variant):
+            for dtype, size_class in keys_of(variant) if keys is None else keys:
                 self.on_step(Step(exercise.name, variant.name, f"{dtype} {size_class}"))
                 space = Space(exercise, variant, dtype, size_class, self.session.seed)
                 parts.append(PlannedPart(dtype, size_class, tuple(self._cases(task, space))))
-            for case in _timed_cases(task, self.session.seed):
+            for case in cases_of(task, self.session.seed) if variant.performance else ():
                 self.on_step(Step(exercise.name, variant.name, "what is timed"))
                 timed.append(self._guarded(task, case, self._timed))
         self.session.runners.close_variant(task)
@@ -122,20 +142,15 @@ class _Making:
         always = spread(edges, EDGES)
         count = 0
         for case in dict.fromkeys([*always, *spread(edges, MOST_PLANNED)]):
-            make = self._run if case in always else self._run_where_new
-            made = self._guarded(task, case, make)
+            made = self._guarded(task, case, partial(self._run, always=case in always))
             if made is not None:
                 yield made
                 count += 1
             if count == MOST_CASES or (made is not None and made.status.is_failure):
                 return
 
-    def _run(self, task: Task, case: Case) -> PlannedCase:
-        """A case to be judged."""
-        return self._run_where_new(task, case, always=True)
-
-    def _run_where_new(self, task: Task, case: Case, always: bool = False) -> PlannedCase | None:
-        """The same; None where its kernels are those of earlier cases, constants and all."""
+    def _run(self, task: Task, case: Case, always: bool) -> PlannedCase | None:
+        """A case to be judged; else than `always`, None where its kernels came along before."""
         plans = self.session.runners.plans_of(task)
         with contextlib.ExitStack() as opened:
             planned = plans.planned(case, *_placed(task, case, opened))
@@ -171,6 +186,11 @@ class _Making:
             return _refused(case, CaseResult(case, Verdict(Status.grader_error, reason)))
 
     def _kept(self, case: Case, made: Sequence[bytes]) -> PlannedCase:
+        more = sum(len(each) for each in made if each not in self.documents)
+        if more > MAX_DOCUMENT_BYTES or sum(map(len, self.documents)) + more > MAX_BYTES:
+            size = f"{MAX_DOCUMENT_BYTES >> 20} MiB for a case, {MAX_BYTES >> 20} MiB in all"
+            what = f"its kernels have {more >> 20} MiB, and a file of plans has room for {size}."
+            return _refused(case, CaseResult(case, Verdict(Status.not_measured, what)))
         numbers = [self.documents.setdefault(each, len(self.documents)) for each in made]
         return PlannedCase(str(case), tuple(numbers))
 
@@ -193,14 +213,8 @@ def _placed(
 
 def _refused(case: Case, why: CaseResult) -> PlannedCase:
     status = Status.not_measured if why.status is Status.passed else why.status
-    told = (each[:MAX_DETAIL] for each in (why.verdict.what, why.hint, why.detail))
+    told = (hostile.clean(each)[:MAX_DETAIL] for each in (why.verdict.what, why.hint, why.detail))
     return PlannedCase(str(case), (), status, *told, why.line)
-
-
-def _timed_cases(task: Task, seed: int) -> list[Case]:
-    if task.variant.performance is None:
-        return []
-    return cases_of(task, seed)
 
 
 # --- where the GPU is -----------------------------------------------------------------------------
@@ -220,6 +234,12 @@ class FromBundle:
             why = bundles.refusal(found, case)
             raise TimingFailed(why.verdict.what, why.status)
         return [self.bundle.documents[number] for number in found.documents]
+
+
+def documents_of(data: bytes) -> FromBundle:
+    """The plans for the clock that `timed` made in another process."""
+    bundle = bundles.from_bytes(data)
+    return FromBundle(bundle, bundle.variants[0])
 
 
 def run(

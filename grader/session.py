@@ -47,6 +47,7 @@ from grader.status import Status
 from grader.stopwatch import Stopwatch
 from grader.supervision import SandboxError
 from grader.task import Task
+from grader.timing.contenders import Documents
 from grader.worker.protocol import Argument
 
 PUBLIC_SEED = 2026  # of every student's own run; a class is graded with another one
@@ -256,11 +257,15 @@ class Session:
         variant: Variant,
         evidence: VariantEvidence,
         on_step: Progress = lambda step: None,
+        documents: Documents | None = None,
     ) -> VariantEvidence:
-        """The evidence with what takes the whole GPU: the clock's."""
+        """The evidence with what takes the whole GPU: the clock's.
+
+        `documents` are the plans to be timed, where another process has made them already.
+        """
         if variant.performance is not None:
             on_step(Step(exercise.name, variant.name, "timing"))
-            performance = self._performance(exercise, variant, evidence, on_step)
+            performance = self._performance(exercise, variant, evidence, on_step, documents)
             evidence = replace(evidence, performance=performance)
         self.runners.close_variant(Task(exercise, variant))
         return evidence
@@ -531,6 +536,7 @@ class Session:
         variant: Variant,
         evidence: VariantEvidence,
         on_step: Progress,
+        documents: Documents | None,
     ) -> PerformanceEvidence | None:
         if self.device != "cuda":
             return PerformanceEvidence(Status.not_measured, "timing needs an NVIDIA GPU")
@@ -539,7 +545,7 @@ class Session:
         if evidence.correctness is not Status.passed:
             return None
         return self.stopwatch.time(
-            exercise, variant, lambda: self._turn(exercise, variant, on_step)
+            exercise, variant, lambda: self._turn(exercise, variant, on_step), documents
         )
 
     # --- rules -----------------------------------------------------------------------------------

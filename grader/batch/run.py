@@ -189,7 +189,9 @@ class _Work:
     def _measure_later(self, job: Job, results: Sequence[Result]) -> None:
         wanted = {each.key: each for each in job.wanted}
         right = tuple(
-            replace(wanted[each.key], checked=each.evidence) for each in results if each.to_measure
+            replace(wanted[each.key], checked=each.evidence, planned=each.planned)
+            for each in results
+            if each.to_measure
         )
         self._measure.add([replace(job, wanted=right)] if right else [])
 

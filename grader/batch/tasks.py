@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from grader import evidence as evidence_files
-from grader import gpu_turns, machine, pool, processes
+from grader import gpu_turns, machine, plan_files, pool, processes
 from grader.allowed_paths import DeviceName
 from grader.batch.keys import NO_FILE, Conditions, Keys
 from grader.correctness import Effort
@@ -34,6 +34,7 @@ from grader.submitted import MAX_FILE_BYTES
 INTERPRETER = "interpreter"
 STUCK_SECONDS = 3600.0  # without a case done: far beyond what limits of CPU time allow one
 STUCK_EXIT = 75
+MOST_PLANNED_BYTES = 16 << 20  # of one result: they are kept until a GPU is free
 
 
 class TaskError(Mistake, RuntimeError):
@@ -44,7 +45,9 @@ class TaskError(Mistake, RuntimeError):
 class Wanted:
     """One result: of `exercise`/`variant`, to be stored under `key`.
 
-    `checked` is what is known where only what takes the whole GPU is left to be observed, as JSON.
+    `checked` is what is known where only what takes the whole GPU is left to be observed, as JSON;
+    `planned` are the plans for that, as plan_files.timed gives them, or nothing: they are made
+    then, on a GPU that waits.
     """
 
     exercise: str
@@ -52,6 +55,7 @@ class Wanted:
     key: str
     lifted: bool = False
     checked: str = ""
+    planned: bytes = b""
 
     @property
     def name(self) -> str:
@@ -78,12 +82,16 @@ class Task:
 
 @dataclass(frozen=True)
 class Result:
-    """Evidence of one variant as JSON; `to_measure` where the GPU alone has more to show."""
+    """Evidence of one variant as JSON; `to_measure` where the GPU alone has more to show.
+
+    What it is to show it of is `planned` already, see Wanted.
+    """
 
     key: str
     evidence: str
     to_measure: bool = False
     seconds: float = 0.0
+    planned: bytes = b""
 
 
 @dataclass(frozen=True)
@@ -206,18 +214,24 @@ def _result(session: Session, wanted: Wanted, on_step: Progress) -> Result:
     started = time.monotonic()
     exercise = session.exercises[wanted.exercise]
     variant = exercise.variants[wanted.variant]
+    planned = b""
     if wanted.checked:
         seen = evidence_files.variant_from_json(wanted.checked, wanted.name)
-        seen = session.alone(exercise, variant, seen, on_step)
+        documents = plan_files.documents_of(wanted.planned) if wanted.planned else None
+        seen = session.alone(exercise, variant, seen, on_step, documents)
         to_measure = False
     elif session.device == "cuda":
         seen = session.beside(exercise, variant, on_step)
         to_measure = _wants_the_gpu_alone(variant, seen)
+        if to_measure:
+            planned = plan_files.timed(session, exercise, variant, on_step)
+            planned = planned if len(planned) <= MOST_PLANNED_BYTES else b""
     else:
         seen = session.variant(exercise, variant, on_step)
         to_measure = False
     seconds = round(time.monotonic() - started, 3)
-    return Result(wanted.key, evidence_files.variant_to_json(seen), to_measure, seconds)
+    told = evidence_files.variant_to_json(seen)
+    return Result(wanted.key, told, to_measure, seconds, planned)
 
 
 def _wants_the_gpu_alone(variant: Variant, seen: VariantEvidence) -> bool:

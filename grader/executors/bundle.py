@@ -128,11 +128,16 @@ def spec_hash(exercise: Exercise) -> str:
     return hashlib.sha256(exercise.model_dump_json(fallback=str).encode()).hexdigest()
 
 
+def to_bytes(bundle: Bundle) -> bytes:
+    """What `write` writes."""
+    return _head() + zlib.compress(_BUNDLE.dump_json(bundle))
+
+
 def write(path: Path, bundle: Bundle) -> None:
     """Write all of the file or nothing. Raises OSError."""
     part = path.with_name(path.name + ".part")
     try:
-        part.write_bytes(_head() + zlib.compress(_BUNDLE.dump_json(bundle)))
+        part.write_bytes(to_bytes(bundle))
         part.replace(path)
     finally:
         part.unlink(missing_ok=True)
@@ -141,7 +146,11 @@ def write(path: Path, bundle: Bundle) -> None:
 def read(path: Path) -> Bundle:
     """The bundle that a file holds. Raises BundleError for whatever else it is, and OSError."""
     with path.open("rb") as file:
-        data = file.read(MAX_FILE_BYTES + 1)
+        return from_bytes(file.read(MAX_FILE_BYTES + 1), path)
+
+
+def from_bytes(data: bytes, path: Path | str = "plans") -> Bundle:
+    """The same of a file's bytes; `path` names them in messages."""
     if len(data) > MAX_FILE_BYTES:
         raise BundleError(f"{path}: expected at most {MAX_FILE_BYTES >> 20} MiB, got more")
     head = data[: data.find(b"\n", 0, 40) + 1]
@@ -162,7 +171,7 @@ def read(path: Path) -> Bundle:
         raise BundleError(f"{path}: {place}: {message}, got {hostile.clean(shown)}") from None
 
 
-def _unpacked(data: bytes, path: Path) -> bytes:
+def _unpacked(data: bytes, path: Path | str) -> bytes:
     unpacking = zlib.decompressobj()
     try:
         text = unpacking.decompress(data, MAX_JSON_BYTES)
@@ -199,14 +208,12 @@ def expect_usable(
     for each in bundle.variants:
         name = hostile.one_line(hostile.clean(f"{each.exercise}/{each.variant}"), 80)
         exercise = exercises.get(each.exercise)
-        if exercise is None or each.variant not in exercise.variants:
+        variant = exercise and exercise.variants.get(each.variant)
+        if not variant or (each.spec, each.file) != (spec_hash(exercise), variant.file):
             raise BundleError(
-                f"{path}: {name}: expected a variant of an exercise here, got another"
-            )
-        if (each.spec, each.file) != (spec_hash(exercise), exercise.variants[each.variant].file):
-            raise BundleError(
-                f"{path}: {name}: expected the spec that it was planned for, got another: "
-                f"{exercise.name}.yaml isn't the same on both machines; plan again with this one"
+                f"{path}: {name}: expected the spec that it was planned for, got "
+                f"{'another' if variant else 'none'}; have the same grader/exercises on both "
+                "machines and plan again"
             )
 
 

@@ -17,8 +17,9 @@ from typer.testing import CliRunner
 
 from grader import arena, cli, gpu_turns, inputs, machine, native, plan_files
 from grader import evidence as evidence_files
+from grader.batch import tasks
 from grader.cases import Space, fixed_case
-from grader.evidence import PerformanceEvidence
+from grader.evidence import PartEvidence, PerformanceEvidence
 from grader.executors import bundle as bundles
 from grader.executors import gpu
 from grader.executors.bundle import Bundle, BundleError, BundleRunner, PlannedCase
@@ -153,6 +154,44 @@ def test_options_that_do_not_go_together_are_refused(words: list[str]):
     assert result.exit_code == 2 and "expected" in result.output
 
 
+def test_what_is_timed_travels_from_the_process_that_checks_it(silu: Bundle):
+    [(exercise, variant)] = selected(EXERCISES, ["silu/triton"])
+    with Session(REFERENCE, EXERCISES, device="interpreter") as session:
+        data = plan_files.timed(session, exercise, variant)
+    case = fixed_case(exercise, variant, variant.performance.every_case[0], 2026)
+    documents = plan_files.documents_of(data).documents(case, ())
+    assert documents == [silu.documents[n] for n in silu.variants[0].timed[0].documents]
+    other = replace(case, seed=7)
+    with pytest.raises(TimingFailed, match="no plan of this case"):
+        plan_files.documents_of(data).documents(other, ())
+
+
+def test_a_class_is_planned_while_it_is_checked(without_a_gpu: dict, monkeypatch):
+    """So that a GPU that is held alone doesn't wait for compilers."""
+    part = PartEvidence("float32", "ragged", Status.passed)
+    monkeypatch.setattr(tasks, "_check_is_the_same_grader", lambda task: None)
+    monkeypatch.setattr(
+        Session, "beside", lambda self, *what: replace(self.unseen(*what[:2]), parts=(part,))
+    )
+    files = {"silu.py": (REFERENCE / "silu.py").read_bytes()}
+    wanted = tasks.Wanted("silu", "triton", "key")
+    task = tasks.Task(files, (wanted,), EXERCISES, 2026, "a GPU", require_sandbox=False)
+    [checked] = tasks.grade_files(task).results
+    assert checked.to_measure and checked.planned
+    monkeypatch.setattr(plan_files, "timed", lambda *_: pytest.fail("planned again"))
+    again = replace(wanted, checked=checked.evidence, planned=checked.planned)
+    [timed] = tasks.grade_files(replace(task, wanted=(again,))).results
+    seen = evidence_files.variant_from_json(timed.evidence)
+    assert seen.performance.microseconds == 1.0 and not timed.planned
+    assert len(without_a_gpu["timed"]) == 1
+
+
+def test_a_case_with_more_code_than_fits_is_left_out(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(plan_files, "MAX_DOCUMENT_BYTES", 1000)
+    [planned] = _made("silu/triton").variants
+    assert planned.timed[0].status is Status.not_measured and "room for" in planned.timed[0].what
+
+
 # --- the file -------------------------------------------------------------------------------------
 
 
@@ -261,10 +300,10 @@ def test_no_mutation_of_a_file_gives_a_traceback(silu: Bundle, tmp_path: Path):
     [
         ({"warpgrade": "0.0.1\x1b"}, "install the same on both machines"),
         ({"capability": 80}, "plan again with --gpu 90"),
-        ({"exercise": "nothing"}, "nothing/triton: expected a variant"),
-        ({"variant": "nothing"}, "silu/nothing: expected a variant"),
-        ({"spec": "b" * 64}, "silu.yaml isn't the same"),
-        ({"file": "../silu.py"}, "silu.yaml isn't the same"),
+        ({"exercise": "nothing"}, "nothing/triton: expected the spec .* got none"),
+        ({"variant": "nothing"}, "silu/nothing: expected the spec .* got none"),
+        ({"spec": "b" * 64}, "silu/triton: expected the spec .* got another"),
+        ({"file": "../silu.py"}, "silu/triton: expected the spec .* got another"),
     ],
 )
 def test_what_is_not_for_this_machine_is_refused_by_name(changed: dict[str, str], message: str):
