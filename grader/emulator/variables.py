@@ -133,10 +133,10 @@ def _is_plain_variable(run: tuple[Token, ...], i: int) -> bool:
         start -= 1
     if run[start].text == "template" or run[i].text in {t.text for t in run[start:i]}:
         return False
-    words = {token.text for token in run[start:i]}
+    words = [token.text for token in run[start:i]]
     names, j = 0, i + 1
     while j < len(run) and run[j].text not in (";", "=", "[", "{", "(", ","):
-        words.add(run[j].text)
+        words.append(run[j].text)
         if run[j].text in _ALIGNMENTS:
             j = tokens.closing(run, j + 1) or len(run)
         elif run[j].text == "<":
@@ -144,5 +144,7 @@ def _is_plain_variable(run: tuple[Token, ...], i: int) -> bool:
                 j += 1
         names += j < len(run) and run[j].kind == "name"
         j += 1
-    forbidden = {"const", "constexpr", "inline", "struct", "class", "operator", "typedef", "using"}
-    return j < len(run) and run[j].text != "(" and names >= 2 and not words & forbidden
+    own = words[-words[::-1].index("*") :] if "*" in words[:-1] else words  # of a pointer, itself
+    forbidden = {"constexpr", "inline", "struct", "class", "operator", "typedef", "using"}
+    is_plain = not forbidden & {*words} and "const" not in own
+    return j < len(run) and run[j].text != "(" and names >= 2 and is_plain

@@ -151,10 +151,23 @@ class _Encoder:
     def call(self, steps: Sequence[Step]) -> list[bytes]:
         """The steps of a call."""
         written: list[bytes] = []
-        self._may_overlap = False  # the first launch of a call has nothing of its own to overlap
+        self._overlappable: set[int | None] = set()  # streams whose last step is a launch
         for step in steps:
             written += self._step(step)
+            self._note(step)
         return written
+
+    def _note(self, step: Step) -> None:
+        """Keep on which streams a launch may overlap the one before it.
+
+        Never the call before: there the first launch waits for all that was.
+        """
+        if isinstance(step, Launch):
+            self._overlappable.add(step.stream)
+        elif isinstance(step, Fill | Copy | Wait):
+            self._overlappable.discard(step.stream)
+        if isinstance(step, Upload) or (isinstance(step, Fill | Copy) and step.stream is None):
+            self._overlappable.clear()  # it waits for every stream
 
     def _step(self, step: Step) -> list[bytes]:
         if isinstance(step, Fill):
@@ -233,8 +246,7 @@ class _Encoder:
     def _launch(self, step: Launch) -> bytes:
         made = self._compiled[step.specialisation]
         asked = any(step.attributes.get(each) for each in _PROGRAMMATICALLY)
-        overlaps = asked and self._may_overlap
-        self._may_overlap = True
+        overlaps = asked and step.stream in self._overlappable
         flags = _COOPERATIVE * step.cooperative | _PROGRAMMATIC * overlaps
         grid = (*step.grid, 1, 1, 1)[:3]
         cluster = (*step.cluster, 1, 1, 1)[:3]

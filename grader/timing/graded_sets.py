@@ -72,9 +72,10 @@ class GradedSets(Sets):
 
     def judge(self, order: Sequence[int]) -> Verdict:
         """The verdict on every output of the replay: the first one that is wrong."""
-        copies = [self._set_bytes(OUTPUTS, number).clone() for number in order]
-        for number, mine in zip(order, copies, strict=True):
-            verdict = self._judge_set(self._inputs_of(number), mine)
+        # The last call's first: it is what is missing where a replay was told too early.
+        copies = {number: self._set_bytes(OUTPUTS, number).clone() for number in reversed(order)}
+        for number in order:
+            verdict = self._judge_set(self._inputs_of(number), copies[number])
             if not verdict.passed:
                 return replace(verdict, what=f"in a timed call: {verdict.what}")
         return Verdict(Status.passed)

@@ -6,6 +6,10 @@ anew, whole, and every output poisoned; the graph is launched; and every output 
 call computes what another one has computed, none finds its inputs in the cache, and the time
 between the events holds the calls and nothing else, whatever the processor does meanwhile.
 
+Device code can reach the other sets, too: a call might do the work of later ones in one launch, as
+no honest kernel can. So some sets are decoys: they are made ready like the others, and nobody calls
+them. Which ones is drawn for each replay. Who works ahead writes to their outputs, which is seen.
+
 The events are the worker's word, and device code may share memory with it. So the grader's own
 clock runs as well, from the request to the answer: what a replay took by that, beyond what the same
 takes without the calls, has to agree (`apart`).

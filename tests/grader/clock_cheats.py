@@ -1,18 +1,19 @@
-"""The cheats on the clock: files that stand by for it, and what must become of each.
+"""The cheats on the clock: files that would look faster than they are, and what becomes of each.
 
-They live in tests/submissions/clock/NAME.py, each a complete file for silu. As in clocked.py, the
-"kernel" is a function of torch's: what cheats is what stands around it. The first line says what it
-does | which line of "how kernel graders get cheated" it is | where it can be tried, `any` or `gpu`
-| what must come of it:
+They live in tests/submissions/clock/, each a complete file of a submission. The first line has what
+it does | which line of "how kernel graders get cheated" it is | the variant it is handed in for |
+what it gets by plan | and, where that isn't a fault, what comes of it under a GPU's clock:
 
-    # It answers at once and lets a thread compute afterwards. | 2 | any | not_written
+    # It keeps results and gives them out again. | 6 | silu/triton | passed | timed
 
-    not_written, wrong_values   the timing ends with one of these statuses
-    timed                       it is timed, and gains nothing by it: on a GPU it takes no less than
-                                what is honest. `timed >= 0.01` says how many seconds a call takes
-    void                        none of its pairs counts
-    disturbed                   it is told that a yardstick was slower beside it, or nothing is
-                                measured
+By plan it gets a status: of a small case, without a GPU. The clock is given what its host code
+plans for a large case. There it ends with one of the statuses, or it is
+
+    timed    and takes no less time than what is honest
+    slow     timed once, and so slow that no threshold is near
+
+`timed, crashed` says that it's one of the two. Much of what cheated while host code ran beside the
+clock is moot now: it computes with PyTorch, which no plan may. Those files are run all the same.
 """
 
 from __future__ import annotations
@@ -20,10 +21,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from grader.spec import Exercise, Variant, load_all
 from grader.status import Status
 
 FOLDER = Path(__file__).resolve().parents[1] / "submissions" / "clock"
-OUTCOMES = ("timed", "void", "disturbed")
+EXERCISES = load_all()
+SUFFIXES = {".py": "triton", ".cu": "cuda"}
+TIMED, SLOW = "timed", "slow"
+UNDECIDED = frozenset({Status.passed, Status.not_measured})  # by plan: a GPU may have more to say
 
 
 class CheatError(ValueError):
@@ -37,32 +42,42 @@ class Cheat:
     name: str
     what: str
     line: int  # of how graders get cheated, 1 to 10
-    needs_gpu: bool
-    outcome: str  # of OUTCOMES, or "" where it ends with a status
-    statuses: frozenset[Status]
-    at_least: float  # seconds that a call of it takes, where it is timed
-    source: str
+    exercise: Exercise
+    variant: Variant
+    by_plan: frozenset[Status]
+    on_gpu: frozenset[str]  # statuses, TIMED, SLOW; none where the plan is the end of it
+    source: bytes
+
+    @property
+    def key(self) -> str:
+        """Its name among all of them."""
+        return f"{self.name}_{self.variant.language}"
 
 
 def load() -> list[Cheat]:
     """Every cheat, by name. Raises CheatError."""
-    return [_read(path) for path in sorted(FOLDER.glob("*.py"))]
+    return [_read(path) for path in sorted(FOLDER.iterdir()) if path.suffix in SUFFIXES]
 
 
 def _read(path: Path) -> Cheat:
-    source = path.read_text(encoding="utf-8")
-    fields = [part.strip() for part in source.partition("\n")[0].lstrip("# ").split(" | ")]
-    if len(fields) != 4:
-        raise CheatError(f"{path.name}: expected what | line | where | outcome, got {fields}")
-    what, line, where, outcome = fields
-    if not (line.isdigit() and 1 <= int(line) <= 10) or where not in ("any", "gpu"):
-        raise CheatError(f"{path.name}: expected a line from 1 to 10 and any or gpu, got {fields}")
-    word, _, seconds = outcome.partition(" >= ")
+    source = path.read_bytes()
+    first = source.decode("utf-8").partition("\n")[0]
+    fields = [part.strip() for part in first.lstrip("#/ ").split(" | ")]
+    if len(fields) not in (4, 5):
+        raise CheatError(f"{path.name}: expected what | line | variant | by plan | on a GPU")
+    what, line, name, by_plan, *on_gpu = fields
     try:
-        given = () if word in OUTCOMES else word.split(", ")
-        statuses = frozenset(map(Status, given))
-        at_least = float(seconds or 0)
-    except ValueError as error:
-        raise CheatError(f"{path.name}: expected an outcome: {error}") from None
-    word = "" if statuses else word
-    return Cheat(path.stem, what, int(line), where == "gpu", word, statuses, at_least, source)
+        exercise_name, variant_name = name.split("/")
+        exercise = EXERCISES[exercise_name]
+        variant = exercise.variants[variant_name]
+        statuses = frozenset(map(Status, by_plan.split(", ")))
+        outcomes = frozenset(on_gpu[0].split(", ") if on_gpu else ())
+        for each in outcomes - {TIMED, SLOW}:
+            Status(each)
+    except (KeyError, ValueError) as error:
+        raise CheatError(f"{path.name}: expected a variant, a status, outcomes: {error}") from None
+    if not (line.isdigit() and 1 <= int(line) <= 10):
+        raise CheatError(f"{path.name}: expected a line from 1 to 10, got {line}")
+    if variant.language != SUFFIXES[path.suffix] or (statuses <= UNDECIDED) != bool(outcomes):
+        raise CheatError(f"{path.name}: expected the suffix of {name}, and what a GPU shows of it")
+    return Cheat(path.stem, what, int(line), exercise, variant, statuses, outcomes, source)

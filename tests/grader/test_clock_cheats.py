@@ -2,124 +2,237 @@
 
 from __future__ import annotations
 
+import contextlib
 import statistics
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from grader.race import Void
+from grader import native, race
+from grader.cases import Case, fixed_case
+from grader.correctness import Effort
+from grader.executors import gpu_document
 from grader.sandbox import Sandbox
-from grader.spec import load_all
+from grader.session import Session
 from grader.status import Status
-from grader.timing.measure import measure
-from grader.timing.pairs import FixedCost, credited
+from grader.timing.contenders import REFERENCE, Planned
+from grader.timing.failures import TimingFailed
+from grader.timing.measure import MOST_APART, measure_case
+from grader.timing.replays import Replays
+from grader.timing.sets import Layout
 from tests.grader import clock_cheats
-from tests.grader.clock_cheats import Cheat
-from tests.grader.clocked import HONEST, fails_with, timed
+from tests.grader.clock_cheats import EXERCISES, SLOW, TIMED, UNDECIDED, Cheat
 
 CHEATS = clock_cheats.load()
-PAIRS = 8
-MANY_PAIRS = 24  # whose median is told apart from another's
-ON_A_GPU = 2**25  # elements: long against a launch
-AS_FAST = 0.97  # of what is honest: what a measurement can't tell apart, and a bit more
+COUNT = 1 << 24  # elements where it is timed: the files know that number
+FEW = 1 << 18  # for what is slow
+AS_FAST = 1.03  # over the honest kernel: what a measurement can't tell apart, and a bit more
+ROUNDS = 9
+BRIEF = Effort(
+    edges=3,
+    drawn=0,
+    shrink_runs=0,
+    shrink_seconds=0.0,
+    probe_seconds=0.0,
+    reruns=1,
+    enough=1,
+    compile_ahead=False,
+)
+PART = "float32", "ragged"
+
+needs_emulator = pytest.mark.skipif(
+    bool(native.why_not("emulator")), reason=native.why_not("emulator")
+)
+needs_nvcc = pytest.mark.skipif(bool(native.why_not("gpu")), reason=native.why_not("gpu"))
+
+Open = Callable[..., Session]
 
 
-def ids(cheats: list[Cheat]) -> list:
-    return [pytest.param(each, id=f"{each.line}-{each.name}") for each in cheats]
+def ids(cheats: list[Cheat], *in_cuda: pytest.MarkDecorator) -> list:
+    return [
+        pytest.param(
+            each,
+            id=f"{each.line}-{each.key}",
+            marks=in_cuda if each.variant.language == "cuda" else (),
+        )
+        for each in cheats
+    ]
 
 
-def of(*outcomes: str, without_gpu: bool) -> list:
-    kept = [each for each in CHEATS if each.outcome in outcomes]
-    return ids([each for each in kept if not (without_gpu and each.needs_gpu)])
+FAULTY = [each for each in CHEATS if not each.by_plan <= UNDECIDED]
+TO_BE_TIMED = [each for each in CHEATS if each.on_gpu - {Status.not_measured}]
+WITHOUT_PLAN = [each for each in CHEATS if each.on_gpu == {Status.not_measured}]
 
 
-@pytest.fixture(scope="module")
-def gpu_sandbox() -> Iterator[Sandbox]:
-    with Sandbox("cuda") as sandbox:
-        yield sandbox
+@pytest.fixture
+def opened(tmp_path: Path, shared_sandbox: Sandbox) -> Iterator[Open]:
+    """Sessions of one file each, which end with the test."""
+    with contextlib.ExitStack() as stack:
+
+        def open_session(cheat: Cheat, device: str = "interpreter") -> Session:
+            (tmp_path / cheat.variant.file).write_bytes(cheat.source)
+            return stack.enter_context(session(tmp_path, device, shared_sandbox))
+
+        yield open_session
+
+
+def session(folder: Path, device: str, sandbox: Sandbox) -> Session:
+    return Session(
+        folder,
+        EXERCISES,
+        seed=7,
+        device=device,
+        effort=BRIEF,
+        sandbox=sandbox,
+        check_with_nvcc=False,
+        backends=("emulator",),
+    )
+
+
+def timed_case(exercise, variant, count: int = COUNT) -> Case:
+    return fixed_case(exercise, variant, {"n": count, "dtype": "float32"}, 7)
+
+
+def planned_by(opened_session: Session, cheat: Cheat) -> Planned:
+    return opened_session.stopwatch.planned(cheat.exercise, cheat.variant)
+
+
+# --- without a GPU --------------------------------------------------------------------------------
 
 
 def test_every_line_of_how_clocks_are_cheated_has_a_file() -> None:
     assert {each.line for each in CHEATS} == set(range(1, 11))
-    assert {each.line for each in CHEATS if not each.needs_gpu} == {2, 3, 4, 5, 6, 7, 9, 10}
-    assert len({each.source for each in CHEATS}) == len(CHEATS) >= 20
+    assert len({each.source for each in CHEATS}) == len(CHEATS) >= 40
+    assert len([each for each in TO_BE_TIMED if each.variant.language == "cuda"]) >= 12
 
 
-def expect_status(sandbox: Sandbox, cheat: Cheat) -> None:
-    failed = fails_with(sandbox, cheat.source, pairs=PAIRS)
-    assert failed.status in cheat.statuses, failed
+@pytest.mark.parametrize("cheat", ids(CHEATS, needs_emulator))
+def test_by_plan_it_gets_its_status(cheat: Cheat, opened: Open) -> None:
+    part = opened(cheat).part(cheat.exercise, cheat.variant, *PART)
+    assert part.status in cheat.by_plan, part
 
 
-def seconds_of(
-    sandbox: Sandbox, source: str, n: int, count: int = MANY_PAIRS
-) -> list[float | Void]:
-    """What each pair is worth, where a request of an honest one costs as much as its own."""
-    with timed(sandbox, HONEST, n) as honest:
-        honest.settle()
-        fixed = FixedCost()
-        for _ in range(3):
-            fixed.add(honest.pair())
-    with timed(sandbox, source, n) as candidate:
-        candidate.settle()
-        return [credited(candidate.pair(), fixed.seconds) for _ in range(MANY_PAIRS)]
+@pytest.mark.parametrize("cheat", ids(TO_BE_TIMED, needs_emulator, needs_nvcc))
+def test_the_clock_is_given_a_plan_of_it(cheat: Cheat, opened: Open) -> None:
+    planned = planned_by(opened(cheat), cheat)
+    case = timed_case(cheat.exercise, cheat.variant)
+    arguments = Layout.of(cheat.exercise, cheat.variant, case).arguments(0)
+    assert planned.plans.documents(case, arguments)
 
 
-@pytest.mark.parametrize("cheat", of("", without_gpu=True))
-def test_the_timing_ends_with_what_is_wrong(cheat: Cheat, python_sandbox: Sandbox) -> None:
-    expect_status(python_sandbox, cheat)
+@pytest.mark.parametrize("cheat", ids(WITHOUT_PLAN))
+def test_what_has_no_plan_is_not_timed(cheat: Cheat, opened: Open) -> None:
+    planned = planned_by(opened(cheat), cheat)
+    case = timed_case(cheat.exercise, cheat.variant)
+    arguments = Layout.of(cheat.exercise, cheat.variant, case).arguments(0)
+    with pytest.raises(TimingFailed) as caught:
+        planned.plans.documents(case, arguments)
+    assert caught.value.status is Status.not_measured
 
 
-@pytest.mark.parametrize("cheat", of("timed", without_gpu=True))
-def test_what_is_timed_takes_as_long_as_it_takes(cheat: Cheat, python_sandbox: Sandbox) -> None:
-    with timed(python_sandbox, cheat.source) as candidate:
-        candidate.settle()
-        pairs = [candidate.pair() for _ in range(3)]
-    assert all(pair.long_calls > pair.short_calls for pair in pairs)
-    # Of a long run, not of a slope: on a busy machine that is anything.
-    assert all(pair.long_seconds / pair.long_calls >= cheat.at_least for pair in pairs)
+@pytest.mark.parametrize(
+    ("name", "overlapping"),
+    [
+        pytest.param("overlaps_the_clocks_end_triton", [False, True]),
+        pytest.param(
+            "overlaps_the_clocks_end_cuda", [False, True], marks=[needs_emulator, needs_nvcc]
+        ),
+        # What stands first on a stream would overlap the call before it.
+        pytest.param(
+            "overlaps_the_next_call_cuda", [False, False], marks=[needs_emulator, needs_nvcc]
+        ),
+    ],
+)
+def test_a_launch_overlaps_only_one_of_its_own_call_and_stream(
+    name: str, overlapping: list[bool], opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [cheat] = [each for each in CHEATS if each.key == name]
+    found: list[bool] = []
+    launched = gpu_document._Encoder._launched
 
+    def seen(self, *given):
+        found.append(bool(given[-1] & gpu_document._PROGRAMMATIC))
+        return launched(self, *given)
 
-@pytest.mark.parametrize("cheat", of("void", without_gpu=True))
-def test_no_pair_of_it_counts(cheat: Cheat, python_sandbox: Sandbox) -> None:
-    with timed(python_sandbox, cheat.source) as candidate:
-        candidate.settle()
-        found = [credited(candidate.pair(), fixed=0.001) for _ in range(3)]
-    assert all(isinstance(each, Void) for each in found), found
+    monkeypatch.setattr(gpu_document._Encoder, "_launched", seen)
+    planned = planned_by(opened(cheat), cheat)
+    case = timed_case(cheat.exercise, cheat.variant)
+    arguments = Layout.of(cheat.exercise, cheat.variant, case).arguments(0)
+    assert len(planned.plans.documents(case, arguments)) == 1
+    assert found == overlapping
 
 
 # --- on a GPU -------------------------------------------------------------------------------------
 
 
-@pytest.mark.gpu
-@pytest.mark.parametrize("cheat", of("", without_gpu=False))
-def test_on_a_gpu_the_timing_ends_with_what_is_wrong(cheat: Cheat, gpu_sandbox: Sandbox) -> None:
-    expect_status(gpu_sandbox, cheat)
+@pytest.fixture(scope="module")
+def honest(shared_sandbox: Sandbox) -> Iterator[Callable[[Cheat], Replays]]:
+    """The staff's solution of a variant, under the clock while all files are timed beside it."""
+    begun: dict[str, Replays] = {}
+    with contextlib.ExitStack() as stack:
+        reference = stack.enter_context(session(REFERENCE, "cuda", shared_sandbox))
+
+        def of(cheat: Cheat) -> Replays:
+            exercise, variant = cheat.exercise, cheat.variant
+            if variant.file not in begun:
+                planned = reference.stopwatch.planned(exercise, variant)
+                begun[variant.file] = planned.begin(timed_case(exercise, variant), stack)
+                begun[variant.file].settle()
+            return begun[variant.file]
+
+        yield of
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("cheat", of("timed", "void", without_gpu=False))
-def test_on_a_gpu_it_gains_nothing(cheat: Cheat, gpu_sandbox: Sandbox) -> None:
-    found = seconds_of(gpu_sandbox, cheat.source, ON_A_GPU)
-    counting = [each for each in found if not isinstance(each, Void)]
-    if cheat.outcome == "void":
-        assert not counting
-        return
-    honest = [
-        each for each in seconds_of(gpu_sandbox, HONEST, ON_A_GPU) if not isinstance(each, Void)
-    ]
-    assert len(honest) > MANY_PAIRS // 2
-    if counting:  # all void: nothing measured, nothing gained
-        least = max(cheat.at_least, AS_FAST * statistics.median(honest))
-        assert statistics.median(counting) >= least
+@pytest.mark.parametrize("cheat", ids(FAULTY, needs_emulator))
+def test_on_a_gpu_what_is_wrong_by_plan_has_no_time(cheat: Cheat, opened: Open) -> None:
+    on_gpu = opened(cheat, "cuda")
+    part = on_gpu.part(cheat.exercise, cheat.variant, *PART)
+    assert part.status in cheat.by_plan, part
+    evidence = replace(on_gpu.unseen(cheat.exercise, cheat.variant), parts=(part,))
+    assert on_gpu.alone(cheat.exercise, cheat.variant, evidence).performance is None
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("cheat", of("disturbed", without_gpu=False))
-def test_on_a_gpu_who_slows_the_yardstick_is_told_or_slows_itself_alone(
-    cheat: Cheat, gpu_sandbox: Sandbox
+@pytest.mark.parametrize(
+    "cheat", ids([each for each in TO_BE_TIMED if SLOW not in each.on_gpu], needs_nvcc)
+)
+def test_on_a_gpu_it_gains_nothing(
+    cheat: Cheat, opened: Open, honest: Callable[[Cheat], Replays]
 ) -> None:
-    exercise = load_all()["silu"]
-    path = gpu_sandbox.hold(f"{cheat.name}.py", cheat.source.encode())
-    seen = measure(gpu_sandbox, exercise, exercise.variants["triton"], path, 7)
-    only_itself = all(each.at_best < AS_FAST for each in seen.yardsticks)
-    assert seen.status is Status.not_measured or seen.disturbed or only_itself, seen
+    other = honest(cheat)
+    try:
+        gained = gain(planned_by(opened(cheat, "cuda"), cheat), cheat, other)
+    except TimingFailed as failed:
+        assert failed.status in cheat.on_gpu, failed
+        return
+    assert TIMED in cheat.on_gpu
+    assert gained <= AS_FAST
+
+
+def gain(planned: Planned, cheat: Cheat, honest: Replays) -> float:
+    """How many times as fast it is as what is honest. Raises TimingFailed."""
+    with contextlib.ExitStack() as stack:
+        replays = planned.begin(timed_case(cheat.exercise, cheat.variant), stack)
+        replays.settle()
+        ratios = []
+        for _ in range(ROUNDS):
+            other = honest.seconds()
+            ratios.append(other / replays.seconds())
+        longer = 1 + replays.apart if replays.apart > MOST_APART else 1.0
+        return statistics.median(ratios) / longer
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("cheat", ids([each for each in TO_BE_TIMED if SLOW in each.on_gpu]))
+def test_on_a_gpu_what_is_slow_has_missed_its_thresholds(cheat: Cheat, opened: Open) -> None:
+    on_gpu = opened(cheat, "cuda")
+    case = timed_case(cheat.exercise, cheat.variant, FEW)
+    trusted = on_gpu.stopwatch.trusted
+    trusted.start()
+    budget = race.Budget(seconds=1.0)
+    seen = measure_case(planned_by(on_gpu, cheat), trusted, case, budget=budget)
+    assert seen.status is Status.passed, seen
+    assert all(each.ratio < 0.1 for each in seen.yardsticks)

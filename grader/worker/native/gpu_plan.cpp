@@ -11,6 +11,9 @@ namespace {
 constexpr unsigned char unwritten = 0xFF;  // NaN in every floating-point format
 constexpr unsigned plain_shared = 48 * 1024;  // what a kernel may have without asking for more
 constexpr unsigned most_portable_cluster = 8;
+// Streams of ours, by numbers that no plan's have. In turn: in a graph that is being made, a stream
+// without work of its own waits for all that it ever waited for.
+constexpr std::uint32_t beside = no_stream - 1, turns = 64;
 
 CUfunction function_of(CUmodule module, const PlanKernel& kernel) {
     CUfunction function = nullptr;
@@ -206,6 +209,15 @@ struct LoadedPlan::Streams {
         for (const auto& [number, stream] : own) {
             CHECKED(cuStreamWaitEvent, outer, recorded(stream), 0);
         }
+        if (overlapped) CHECKED(cuStreamWaitEvent, outer, recorded(overlapped), 0);
+        overlapped = nullptr;
+    }
+
+    // The next launch on a stream may begin, and end, before what is there already has ended: then
+    // the end of the stream isn't the end of that. So a stream of ours waits for it.
+    void overlap(CUstream stream) {
+        if (!overlapped) overlapped = plan.stream(beside - plan.turn_++ % turns);
+        CHECKED(cuStreamWaitEvent, overlapped, recorded(stream), 0);
     }
 
     CUstream of(std::uint32_t number) const { return own.empty() ? outer : own.at(number); }
@@ -214,6 +226,7 @@ struct LoadedPlan::Streams {
     CUstream outer;
     std::map<std::uint32_t, CUstream> own;  // none where one does for all steps
     std::map<std::uint32_t, CUevent> events;
+    CUstream overlapped = nullptr;  // where launches have been overlapped since the last join
     std::size_t next = 0;
 };
 
@@ -238,7 +251,9 @@ void LoadedPlan::enqueue(std::size_t call, const std::map<int, Place>& places, C
             if (found == streams.events.end()) continue;  // as CUDA: never recorded, no wait
             CHECKED(cuStreamWaitEvent, streams.of(step.stream), found->second, 0);
         } else {
-            run(step, places, streams.of(step.stream));
+            const CUstream stream = streams.of(step.stream);
+            if (step.what == Do::launch && step.programmatic) streams.overlap(stream);
+            run(step, places, stream);
         }
     }
     streams.join();

@@ -79,6 +79,7 @@ private:
     std::deque<std::string> uploads_;
     std::map<std::uint32_t, CUstream> streams_;
     std::vector<CUevent> events_;
+    std::uint32_t turn_ = 0;  // of the streams beside the plan's
 };
 
 }  // namespace warpgrade::host

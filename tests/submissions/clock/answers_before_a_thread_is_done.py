@@ -1,4 +1,4 @@
-# It answers at once and lets a Python thread compute afterwards. | 2 | any | not_written
+# It answers at once and lets a Python thread compute afterwards. | 2 | silu/triton | not_written, policy_violation
 import threading
 import time
 

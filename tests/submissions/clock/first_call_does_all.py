@@ -1,4 +1,4 @@
-# The first call of a run does everybody's work, the others nothing. | 5 | any | not_written, wrong_values
+# The first call of a run does everybody's work, the others nothing. | 5 | silu/triton | policy_violation
 import torch.nn.functional as F
 
 seen = []

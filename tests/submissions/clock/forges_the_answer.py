@@ -1,4 +1,4 @@
-# It writes to the page that the request is answered, before it is. | 10 | any | not_written
+# It writes to the page that the request is answered, before it is. | 10 | silu/triton | import_error
 import ctypes
 import time
 

@@ -1,4 +1,4 @@
-# It is honest for a dozen calls and does nothing from then on. | 7 | any | not_written
+# It is honest for a dozen calls and does nothing from then on. | 7 | silu/triton | policy_violation
 import torch.nn.functional as F
 
 calls = 0

@@ -1,4 +1,4 @@
-# It pins its inputs in L2 with a persisting access window. | 8 | gpu | timed
+# It pins its inputs in L2 with a persisting access window. | 8 | silu/triton | import_error
 import ctypes
 
 import torch

@@ -1,4 +1,4 @@
-# It would compute when somebody asks its tensor for values. | 3 | any | not_written
+# It would compute when somebody asks its tensor for values. | 3 | silu/triton | crashed
 import torch
 import torch.nn.functional as F
 

@@ -1,4 +1,4 @@
-# A thread keeps the GPU busy while it isn't asked for anything, and others are timed. | 10 | gpu | disturbed
+# A thread keeps the GPU busy while it isn't asked for anything, and others are timed. | 10 | silu/triton | policy_violation
 import threading
 import time
 

@@ -1,4 +1,4 @@
-# It does nothing where a tensor is as large as those that are timed, so that a mean would collapse. | 9 | any | not_written
+# It does nothing where a tensor is as large as those that are timed, so that a mean would collapse. | 9 | silu/triton | policy_violation
 import torch.nn.functional as F
 
 

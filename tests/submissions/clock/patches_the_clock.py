@@ -1,4 +1,4 @@
-# It stops every clock of Python and torch, and sleeps. | 4 | any | timed >= 0.01
+# It stops every clock of Python and torch, and sleeps. | 4 | silu/triton | policy_violation
 import time
 
 import torch

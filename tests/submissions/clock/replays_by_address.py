@@ -1,4 +1,4 @@
-# It returns what it stored for a tensor at the same address. | 6 | any | wrong_values
+# It returns what it stored for a tensor at the same address. | 6 | silu/triton | policy_violation
 import torch.nn.functional as F
 
 results = {}

@@ -1,4 +1,4 @@
-# It returns what it stored for a tensor with the same first and last elements. | 6 | any | timed
+# It returns what it stored for a tensor with the same first and last elements. | 6 | silu/triton | policy_violation
 import torch.nn.functional as F
 
 results = {}

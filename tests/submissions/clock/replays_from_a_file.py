@@ -1,4 +1,4 @@
-# It stores its results in files, by address, for the workers that come after it. | 6 | any | wrong_values
+# It stores its results in files, by address, for the workers that come after it. | 6 | silu/triton | crashed
 import os
 
 import torch

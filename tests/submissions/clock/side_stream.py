@@ -1,4 +1,4 @@
-# It puts its work on a stream that the timed one doesn't wait for. | 1 | gpu | timed
+# It puts its work on a stream that the timed one doesn't wait for. | 1 | silu/triton | policy_violation
 import torch
 import torch.nn.functional as F
 

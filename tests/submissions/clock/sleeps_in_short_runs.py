@@ -1,4 +1,4 @@
-# It reads from the page how many calls a run has, and sleeps in short ones so that a slope looks small. | 10 | any | void
+# It reads from the page how many calls a run has, and sleeps in short ones so that a slope looks small. | 10 | silu/triton | import_error
 import ctypes
 import time
 

@@ -1,4 +1,4 @@
-# Its first calls are slow, so that a timer which adapts chooses few of them. | 7 | any | timed
+# Its first calls are slow, so that a timer which adapts chooses few of them. | 7 | silu/triton | policy_violation
 import time
 
 import torch.nn.functional as F

@@ -1,4 +1,4 @@
-# A thread computes as soon as an output is filled anew, before anybody asks. | 10 | any | wrong_values, not_written
+# A thread computes as soon as an output is filled anew, before anybody asks. | 10 | silu/triton | policy_violation, crashed
 import threading
 import time
 
