@@ -35,6 +35,7 @@ from grader.console import (
     have_oracles,
     known_names,
     refuse,
+    tell,
     writable,
     write,
 )
@@ -204,6 +205,7 @@ def run_plan(
         observed = plan_files.run(planned, exercises, on_step)
     if evidence is not None:
         write(evidence, evidence_files.to_json(observed))
+    tell(plan_files.told(observed), "dim")
     _show(observed, exercises, json, None, None, None)
 
 

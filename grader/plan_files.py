@@ -54,6 +54,7 @@ from grader.worker.protocol import Argument
 EDGES = 2  # cases of a part that always go along
 MOST_CASES = 8  # of a part: those, and the first with a set of constants, dtypes and options
 MOST_PLANNED = 24  # edges of a part that are planned to find those
+ENOUGH_TIMEOUTS = 3  # of a variant's parts, after which no more is planned of it
 MAX_BYTES = 160 << 20  # of all documents: compressed or not, a file of them can be read
 NO_MEMORY = "counted without a GPU, by `grader grade` where the submission is"
 # A failing case is run again; others than those of the file can't be.
@@ -115,13 +116,18 @@ class _Making:
         seen = self.session.unseen(exercise, variant)
         parts: list[PlannedPart] = []
         timed: list[PlannedCase] = []
+        failed: list[Status] = []
         if not seen.not_attempted:
             self._met.clear()
             for dtype, size_class in keys_of(variant) if keys is None else keys:
                 self.on_step(Step(exercise.name, variant.name, f"{dtype} {size_class}"))
                 space = Space(exercise, variant, dtype, size_class, self.session.seed)
                 parts.append(PlannedPart(dtype, size_class, tuple(self._cases(task, space))))
-            for case in cases_of(task, self.session.seed) if variant.performance else ():
+                failed += [case.status for case in parts[-1].cases if case.status.is_failure]
+                if failed.count(Status.timed_out) == ENOUGH_TIMEOUTS:
+                    break
+            is_timed = variant.performance is not None and not failed
+            for case in cases_of(task, self.session.seed) if is_timed else ():
                 self.on_step(Step(exercise.name, variant.name, "what is timed"))
                 timed.append(self._guarded(task, case, self._timed))
         self.session.runners.close_variant(task)
@@ -269,6 +275,15 @@ def run(
         environment=environment,
         seconds=round(time.monotonic() - started, 3),
         complete=not left,
+    )
+
+
+def told(observed: Evidence) -> str:
+    """What the report of a run rests on, and what it leaves to the machine with the submission."""
+    run = sum(part.cases_run for variant in observed.variants for part in variant.parts)
+    return (
+        f"Planned elsewhere: {run} cases were run on this GPU. All cases and the use of memory are "
+        "checked by `grader grade` where the submission is."
     )
 
 

@@ -22,7 +22,7 @@ from grader.plan.model import Copy, View
 from grader.runner import CaseResult, Runner
 from grader.sandbox import Sandbox
 from grader.status import Status
-from grader.supervision import Death
+from grader.supervision import Death, Worker
 from grader.task import Task
 from grader.worker.compile.cubin import variables
 from grader.worker.protocol import Argument, Code, Operation, Reply
@@ -102,12 +102,14 @@ class GpuRunner(Runner):
         self._plan: Plan | None = None  # of the last run
 
     def _start(self, count: int) -> CaseResult | None:
-        program, arena = held_program(self._sandbox), self._arena
-        self._worker = self._sandbox.worker(
-            program, "", arena.buffers, self._limits, on_gpu=arena.on_gpu
-        )
+        self._worker = self._spawn()
         self.times.workers += 1
         return None
+
+    def _spawn(self) -> Worker:
+        program, arena = held_program(self._sandbox), self._arena
+        on_gpu = arena.on_gpu
+        return self._sandbox.worker(program, "", arena.buffers, self._limits, on_gpu=on_gpu)
 
     def _ask(self, case: Case, arguments: Sequence[Argument]) -> Reply | Death | CaseResult:
         asked = self._document(case, arguments)

@@ -40,6 +40,12 @@ class NativePlans(NativeRunner):
     _buffers: Sequence[tuple[int, int, bool]] = ()  # of whoever has the arguments, if not this one
     _planned_report: report.Report | None = None  # of the last plan
 
+    def _start(self, count: int) -> CaseResult | None:
+        raise NotImplementedError("it makes plans and runs none")
+
+    def _ask(self, case: Case, arguments: Sequence[Argument]) -> Reply | Death | CaseResult:
+        raise NotImplementedError("it makes plans and runs none")
+
     @property
     def planned_report(self) -> report.Report | None:
         """What host code did wrong on the way to the last plan; None: nothing."""
@@ -156,6 +162,12 @@ class NativePlans(NativeRunner):
             return planned
         result = self._answered(case, planned)
         return result or CaseResult(case, Verdict(Status.crashed, "it gave no plan."))
+
+    def _start(self, count: int) -> CaseResult | None:
+        raise NotImplementedError("plans are run by whoever derives from this")
+
+    def _ask(self, case: Case, arguments: Sequence[Argument]) -> Reply | Death | CaseResult:
+        raise NotImplementedError("plans are run by whoever derives from this")
 
     # --- the planner's process
 

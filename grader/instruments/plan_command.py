@@ -94,7 +94,7 @@ def _write_file(
     bundle.write(out, made)
     for variant in made.variants:
         _tell_variant(variant)
-    size = f"{out.stat().st_size / 1e6:.1f} MB"
+    size = f"{max(out.stat().st_size // 1000, 1):,} KB"
     on = f"a GPU of compute capability {made.capability / 10}"
     tell(f"{out}: {size}, for {on}. There: grader run-plan {shlex.quote(out.name)}")
 

@@ -300,6 +300,9 @@ EXEMPT = {
         "tests/grader/test_contributing.py::"
         "test_the_solutions_earn_all_that_is_gradable_and_the_stubs_nothing"
     ),
+    r"grader run-plan FILE": (
+        "tests/grader/test_plan_files.py::test_a_file_of_the_solution_is_run_and_timed"
+    ),
     r"grader doctor": (
         "tests/grader/test_doctor.py::test_every_line_fits_and_goes_on_below_its_own_text"
     ),

@@ -206,6 +206,14 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, voi
     for (std::size_t at = 0; at < function->parameters.size(); ++at) {
         values.emplace_back(static_cast<const char*>(given[at]), function->parameters[at][1]);
     }
+    if (shape.programmatic) {  // at the earliest, as soon as the one before it may begin
+        Nodes& last = config->hStream->last;
+        Nodes earlier;
+        for (const auto& each : last) {
+            earlier.insert(earlier.end(), each->before.begin(), each->before.end());
+        }
+        last = earlier;
+    }
     return add(config->hStream, [run = function->run, shape, values] {
         std::vector<std::string> own = values;
         std::vector<void*> parameters;

@@ -11,7 +11,7 @@ import torch
 from grader.plan.model import Copy, Record, Step, Synchronise, Wait
 from grader.worker.protocol import Code, Operation
 from tests.grader.fake_gpu import NEEDS_COMPILER, Executor, FakeGpu
-from tests.grader.gpu_executor.plans import Kernels, Tensors, add, fill, output
+from tests.grader.gpu_executor.plans import Kernels, Tensors, add, fill, launch, output
 from tests.grader.native import vector
 
 pytestmark = NEEDS_COMPILER
@@ -116,3 +116,17 @@ def test_a_copy_without_a_stream_between_two_streams(gpu: FakeGpu, kernels, repl
 
     steps = [first(1), copy, second(2)]
     assert left(gpu, kernels, *steps, replayed=replayed) == (INPUT + 10).tolist()
+
+
+@REPLAYED
+@pytest.mark.parametrize("stream", [None, 3])
+def test_the_end_of_a_call_is_the_end_of_what_was_overlapped(gpu, kernels, replayed, stream):
+    """A launch that needn't wait for the one before it may be the first of the two to end."""
+
+    def empty(number: int, **more: object):
+        return lambda tensors: launch("nothing", *[tensors.at(1)] * 2, stream=number, **more)
+
+    steps = [first(0), empty(0, attributes={"pdl": True})]
+    if stream is not None:
+        steps.append(empty(stream))
+    assert left(gpu, kernels, *steps, replayed=replayed) == (INPUT + 1).tolist()
