@@ -40,7 +40,7 @@ from grader.worker.protocol import Argument, Operation
 REFERENCE = oracle.ORACLES.parent
 MOST_SETS, FEWEST_SETS = 256, 6  # of buffers, for each worker
 ENOUGH_BYTES = 1 << 30  # that the sets of one worker have, where they fit
-MEMORY_SHARE = 0.2  # of what is free on the device, for one worker's sets
+MEMORY_SHARE = 0.25  # of what is free on the device, for one worker's sets
 MOST_CONFIGURATIONS = 64  # of a tuned kernel, that are tried
 TRIALS = 3  # replays of each configuration of a tuned kernel, of which the fastest counts
 
@@ -87,6 +87,14 @@ class Planned:
     sandbox: Sandbox
     task: Task
     plans: Documents
+
+    def prepare(self, case: Case) -> None:
+        """Have the plan of a case made and its kernels compiled, before a GPU is needed.
+
+        Raises TimingFailed where there is no plan, and ValueError where an argument can't be timed.
+        """
+        layout = Layout.of(self.task.exercise, self.task.variant, case)
+        self.plans.documents(case, layout.arguments(0))
 
     def begin(self, case: Case, opened: contextlib.ExitStack, graded: bool = True) -> Replays:
         """A worker with the plan of a case, whose kernels are tuned.

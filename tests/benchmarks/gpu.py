@@ -59,14 +59,8 @@ STEPS = (
     Step("doctor", (PYTHON, "-m", "grader", "doctor", "--gpu", "--again"), 120.0),
     tests(
         "clock",
-        *folder_of("onlooker", "timing_pairs", "timing_kernels", "timing_cuda", "roof_timing"),
-        *folder_of(
-            "timing_yardsticks",
-            "gpu_doctor",
-            "calibration",
-            "gpu_memory_shortage",
-            "batch_gpus",
-        ),
+        *folder_of("onlooker", "timing_plans", "timing_baselines", "roof_timing", "gpu_doctor"),
+        *folder_of("calibration", "gpu_memory_shortage", "batch_gpus"),
         beside=False,
     ),
     tests("cheats", *folder_of("clock_cheats"), beside=False),
@@ -74,7 +68,7 @@ STEPS = (
     Step("costs", (PYTHON, "tests/benchmarks/timing_costs.py"), 180.0),
     Step("repeated", (PYTHON, "tests/benchmarks/repeated_grades.py"), 600.0),
     Step("kernels", (PYTHON, "tests/benchmarks/reference_kernels.py"), 300.0),
-    tests("host", *folder_of("gpu_arena", "confinement")),
+    tests("host", *folder_of("plan_files", "gpu_arena", "confinement")),
     tests(
         "experts",
         *folder_of("expert_silu", "expert_rows", "expert_flash_attention", "experts_graded"),

@@ -1,6 +1,6 @@
 """Does the same submission get the same points every time? A table; exit status 1 where not.
 
-    python tests/benchmarks/repeated_grades.py [--times 10] [--loaded N] [--only CONDITION] [--cpu]
+    python tests/benchmarks/repeated_grades.py [--times 10] [--loaded N] [--only CONDITION]
 
 Three submissions for rmsnorm/triton: a good one (the solution), a middling one (it reads x twice),
 and one whose speed lies at a threshold: the solution again, where the threshold is the ratio that
@@ -10,8 +10,7 @@ loaded cores its points must be the same each time; beside a loaded GPU it must 
 nothing else. The load on the GPU is a process of this one's, which the clock takes for the grader's
 own: it has to notice by what is measured, as in a container that shows no one else's processes.
 
-With --cpu, and where there is no GPU, sizes are tiny and the clock's own doubts are switched off:
-that shows that the parts fit together, and claims nothing.
+Without a GPU there is nothing to time.
 """
 
 from __future__ import annotations
@@ -30,17 +29,14 @@ from dataclasses import dataclass, field
 from rich.console import Console
 from rich.table import Table
 
-from grader import machine, race, speed
-from grader.calibration import corpus
+from grader import machine, speed
+from grader.calibration import command, corpus
 from grader.evidence import PerformanceEvidence
-from grader.sandbox import Sandbox
 from grader.spec import Exercise, Variant, load_all
 from grader.status import Status
-from grader.timing import lanes, measure, pairs
 
 NOISY = "too noisy"  # in the place of points
 MIDDLING = "reads_x_twice_from_memory"
-TINY = {"rows": 8, "cols": 256, "dtype": "float32"}
 LOAD_GPU = """
 import torch
 a = torch.randn(4096, 4096, device="cuda", dtype=torch.bfloat16)
@@ -123,12 +119,11 @@ def points_of(variant: Variant, timed: PerformanceEvidence) -> str:
     return f"{held:g}"
 
 
-def subjects(exercise: Exercise, timed: Callable[[Variant, str], PerformanceEvidence], case):
+def subjects(
+    exercise: Exercise, timed: Callable[[Variant, str], PerformanceEvidence]
+) -> list[Subject]:
     """The three of them; the solution is timed once, to know where its speed lies."""
     variant = exercise.variants["triton"]
-    if case is not None:
-        performance = variant.performance.model_copy(update={"case": case})
-        variant = variant.model_copy(update={"performance": performance})
     solution = (corpus.REFERENCE / variant.file).read_text(encoding="utf-8")
     [middling] = [
         each
@@ -169,45 +164,25 @@ def _counted(points: list[str]) -> str:
     return ", ".join(f"{value} ({count})" for value, count in Counter(points).most_common())
 
 
-def without_doubts() -> None:
-    """Over the CPU no two clocks agree, and no request costs what another does."""
-    measure.MOST_APART = 1e9
-    measure.CALM_PAIRS = 1
-    measure.MOST_SPREAD = 1e9
-    measure.LEAST_COPY = 0.0
-    pairs.SLACK_SECONDS = 60.0
-    race.MOST_VOID = 1.0
-    race.CALM = 1e9
-    race.MIN_PAIRS = 3
-    lanes.SETS = (4,)
-
-
 def main() -> None:
     """Print the table; exit status 1 where the same submission got other points."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--times", type=int, default=10)
     parser.add_argument("--loaded", type=int, metavar="N", help="times beside each load")
     parser.add_argument("--only", choices=CONDITIONS, action="append")
-    parser.add_argument("--cpu", action="store_true", help="tiny sizes in the interpreter")
     given = parser.parse_args()
-    on_gpu = machine.device() == "cuda" and not given.cpu
-    chosen = given.only or (list(CONDITIONS) if on_gpu else ["alone", "cpu"])
-    if not on_gpu:
-        without_doubts()
+    if machine.gpu_name() is None:
+        raise SystemExit("No NVIDIA GPU that torch can use: nothing can be timed.")
+    chosen = given.only or list(CONDITIONS)
     exercise = load_all()["rmsnorm"]
     started = time.monotonic()
     console = Console()
-    device = "cuda" if on_gpu else "interpreter"
-    with Sandbox(device) as sandbox, measure.trusted_sandbox(device) as trusted:
-        budget = None if on_gpu else race.Budget(seconds=60.0, pairs=race.MIN_PAIRS)
+    with command.clock() as clock:
 
         def timed(variant: Variant, source: str) -> PerformanceEvidence:
-            path = sandbox.hold(variant.file, source.encode())
-            return measure.measure(
-                sandbox, exercise, variant, path, 7, budget=budget, trusted=trusted
-            )
+            return clock(exercise, variant, source)
 
-        found = subjects(exercise, timed, None if on_gpu else TINY)
+        found = subjects(exercise, timed)
         table = Table("submission", "beside", "points each time", "ratios to copy", box=None)
         for condition in chosen:
             times = given.times if condition == "alone" else given.loaded or given.times
@@ -223,15 +198,13 @@ def main() -> None:
                 console.print(f"{time.monotonic() - started:.0f} s: {'; '.join(filter(None, row))}")
                 for why in dict.fromkeys(one.reason for one in seen if one.reason):
                     console.print(f"    {why}")
-    console.print(f"{machine.gpu_name() if on_gpu else 'no GPU'}, {given.times} times each")
+    console.print(f"{machine.gpu_name()}, {given.times} times each")
     console.print(table)
     console.print(f"{time.monotonic() - started:.0f} s in all")
     wrong = verdicts(found)
     for line in wrong:
         console.print(line, style="red")
-    if not on_gpu:
-        console.print("Over the CPU nothing is claimed: this shows that the parts fit together.")
-    elif wrong:
+    if wrong:
         raise SystemExit(1)
 
 

@@ -84,10 +84,13 @@ def test_the_clock_finds_the_cubins_that_were_made_before(planned):
         session.compile_ahead(RMSNORM, variant, lambda: False)
         plans = session.runners.plans_of(Task(RMSNORM, variant))
         case = fixed_case(RMSNORM, variant, SMALL, session.seed)
-        made = dict(session.runners._made)
-        arguments = Layout.of(RMSNORM, variant, case).arguments(0)
-        FromPlans(plans).documents(case, arguments)
-        assert made and session.runners._made == made  # nothing is compiled again
+        asked: list[str] = []
+        real = plans.compiled_steps
+        plans.compiled_steps = lambda *given: asked.append("compiled") or real(*given)
+        session.stopwatch.planned(RMSNORM, variant).prepare(case)
+        assert not asked  # nothing is compiled again
+        FromPlans(plans).documents(case, Layout.of(RMSNORM, variant, case).arguments(0))
+        assert asked
 
 
 def test_nothing_is_compiled_of_what_is_not_attempted(planned):

@@ -106,14 +106,14 @@ def test_rounds_are_compared_stored_and_written_as_json(run, on_the_cpu, tmp_pat
     file = tmp_path / "now.json"
     ran = run(*words, "rmsnorm and not compile", "--benchmark-autosave", f"--benchmark-json={file}")
     assert ran.code == 0, ran.out
-    assert re.search(r"'rmsnorm/triton \([34] calls a round\)': 3 tests", ran.out)
+    assert re.search(r"'rmsnorm/triton \(\d calls a round\)': 3 tests", ran.out)
     found = {each["param"]: each for each in json.loads(file.read_text())["benchmarks"]}
     names = [f"rmsnorm-triton-{kernel}" for kernel in ("student", "reference", "torch")]
     assert sorted(found) == sorted(names)
     for each in found.values():
         assert each["stats"]["rounds"] == 3
         told = each["extra_info"]
-        assert told["calls_per_round"] in (3, 4)
+        assert 1 <= told["calls_per_round"] <= 4
         low, per_call, high = (told[f"microseconds_{key}"] for key in ("low", "per_call", "high"))
         assert 0 < low <= per_call <= high
         assert told["case"].startswith("rows=2 cols=64 dtype=float32 ")

@@ -546,6 +546,14 @@ def test_a_worker_that_is_honest_first_gains_nothing_by_lying_later(lying):
     assert ratio is None or ratio <= (2 / 3) * 1.03
 
 
+def test_each_race_has_to_agree_with_the_graders_clock_by_itself(lying):
+    """What was told of earlier replays, which don't count, must not outweigh those that do."""
+    begins = 2 + race.MIN_PAIRS  # of the second race; the worker is warmed up by two replays
+    seen = lying(lambda done: 0.9 if done <= begins else 0.6)
+    assert seen.status is Status.passed
+    assert seen.yardsticks[0].ratio == pytest.approx(1.0, abs=0.012)
+
+
 def test_a_worker_that_tells_other_times_in_each_race_is_not_believed(lying):
     rounds = race.MIN_PAIRS
     seen = lying(lambda done: (0.9, 0.7, 0.5, 0.3)[min(3, max(0, done - 2) // rounds)])

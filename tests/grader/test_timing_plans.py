@@ -165,12 +165,26 @@ def test_a_session_plans_what_is_timed_without_a_gpu(shared_sandbox, tmp_path, s
     assert len(made) == count and all(isinstance(each, bytes) and each for each in made)
 
 
+def test_what_was_prepared_is_not_planned_again(monkeypatch):
+    made: list[Case] = []
+    plans = Plans(b"one")
+    variant = with_a_case("triton")
+    monkeypatch.setattr(gpu, "document", lambda _, case, *__: made.append(case) or b"one")
+    planned = Planned(sandbox("cuda"), Task(SILU, variant), FromPlans(plans))
+    planned.prepare(case_of(variant))
+    arguments = Layout.of(SILU, variant, case_of(variant)).arguments(0)
+    assert planned.plans.documents(case_of(variant), arguments) == [b"one"]
+    assert made == [case_of(variant)]
+
+
 # --- a submission's clock -------------------------------------------------------------------------
 
 
 @pytest.fixture
 def watch(monkeypatch) -> Iterator[Stopwatch]:
-    runners = SimpleNamespace(sandbox_of=sandbox, plans_of=lambda task: Plans(b"one"))
+    plans = Plans(b"one")
+    monkeypatch.setattr(gpu, "document", lambda _, case, planned, timed, number: plans.made[0])
+    runners = SimpleNamespace(sandbox_of=sandbox, plans_of=lambda task: plans)
     made = Stopwatch("interpreter", 7, EXERCISES, runners)
     monkeypatch.setattr(Stopwatch, "trusted", sandbox())
     yield made
@@ -190,6 +204,29 @@ def test_how_a_timing_fails_is_its_evidence(watch, monkeypatch, error, status, t
     monkeypatch.setattr(stopwatch, "measure", fails)
     seen = watch.time(SILU, with_a_case("triton"), contextlib.nullcontext)
     assert seen.status is status and told in seen.reason
+
+
+def test_plans_are_made_before_the_gpu_is_taken(watch, monkeypatch):
+    order: list[str] = []
+    monkeypatch.setattr(gpu, "document", lambda *_: order.append("planned") or b"one")
+    monkeypatch.setattr(stopwatch, "measure", lambda *_, **__: order.append("measured"))
+
+    @contextlib.contextmanager
+    def turn() -> Iterator[None]:
+        order.append("taken")
+        yield
+        order.append("given back")
+
+    watch.time(SILU, with_a_case("triton"), turn)
+    # Of the spec's case, and of the one beside it.
+    assert order == ["planned", "planned", "taken", "measured", "given back"]
+
+
+def test_what_has_no_plan_takes_no_gpu(watch, monkeypatch):
+    broken = lambda *_: BROKEN  # noqa: E731
+    monkeypatch.setattr(gpu, "document", broken)
+    seen = watch.time(SILU, with_a_case("triton"), lambda: pytest.fail("it was taken"))
+    assert (seen.status, seen.reason) == (Status.compile_error, "too many registers")
 
 
 def test_the_staffs_solution_is_no_candidate_unless_it_is_asked_for(watch, monkeypatch):
