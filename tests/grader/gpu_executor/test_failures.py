@@ -63,7 +63,10 @@ def test_a_plan_that_isn_t_taken_leaves_nothing(gpu: FakeGpu, kernels: Kernels) 
 
 def test_a_full_gpu_is_no_fault_of_a_kernel(gpu: FakeGpu, kernels: Kernels) -> None:
     """There is no memory for a context: that is said, and the process is of no further use."""
-    with in_and_out() as tensors, Executor(gpu, tensors, fails="cuDevicePrimaryCtxRetain:1:2") as it:
+    with (
+        in_and_out() as tensors,
+        Executor(gpu, tensors, fails="cuDevicePrimaryCtxRetain:1:2") as it,
+    ):
         reply = it.execute(tensors.document(kernels, add(tensors, 0, 1, 1)))
         assert reply is not None and reply.code is Code.out_of_memory
         assert it.receive() is None
