@@ -21,6 +21,7 @@ from pathlib import Path
 
 import pytest
 
+from grader import runner
 from grader.confinement import Level
 from grader.executors import gpu_program
 from grader.memfds import Memfds
@@ -135,13 +136,14 @@ def _sum(data: Sequence[int]) -> int:
 def sandbox(
     gpu: FakeGpu, monkeypatch: pytest.MonkeyPatch, room: int = 8 << 20
 ) -> Iterator[Sandbox]:
-    """A sandbox of a GPU, whose executors find the fake one: for contenders.py and all above it.
+    """A sandbox of a GPU, whose executors find the fake one: for contenders.py, GpuRunner and all
+    above them.
 
-    The sets of a timed worker lie in memfds, of so many bytes; so does an arena of a runner that
-    is made with `memory=GpuMemory`.
+    Their memory of a GPU are memfds then; a timed worker's sets may have so many bytes.
     """
     monkeypatch.setenv("LD_LIBRARY_PATH", str(gpu.folder))
-    monkeypatch.setattr(contenders, "GpuMemory", GpuMemory)
+    for module in (contenders, runner):
+        monkeypatch.setattr(module, "GpuMemory", GpuMemory)
     monkeypatch.setattr(contenders, "_room", lambda on_gpu: room)
     with Sandbox("cuda", Level.limits, native=True) as opened:
         yield opened

@@ -126,8 +126,8 @@ def test_the_device_s_own_copy_is_a_plan_of_ours(sandbox: Sandbox, opened) -> No
     assert replays.seconds() > 0
     sets = replays._sets
     [number] = replays._order
-    views = dict((slot.name, tensor) for slot, tensor in sets._views(number, "input"))
-    made = dict((slot.name, tensor) for slot, tensor in sets._views(number, "output"))
+    views = {slot.name: tensor for slot, tensor in sets._views(number, "input")}
+    made = {slot.name: tensor for slot, tensor in sets._views(number, "output")}
     assert torch.equal(made["destination"], views["source"])
 
 

@@ -96,5 +96,5 @@ def test_without_a_compiler_or_triton_s_header_that_is_said(cache: Path, monkeyp
 
     monkeypatch.setattr(toolchain, "find_compiler", missing)
     assert gpu_program.why_not() == "no g++ here"
-    with pytest.raises(toolchain.ToolchainMissing, match="no g"):
+    with pytest.raises(toolchain.ToolchainMissing, match="here"):
         again()

@@ -1,5 +1,5 @@
-"""Copies between strided views on a GPU: rows for the driver, else a kernel of ours, which does what
-torch's copy_ does. It is run here by the executor of Triton's IR."""
+"""Copies between strided views on a GPU: rows for the driver, else a kernel of ours, which does
+what torch's copy_ does. It is run here by the executor of Triton's IR."""
 
 from __future__ import annotations
 
