@@ -88,7 +88,7 @@ def test_without_a_compiler_or_triton_s_header_that_is_said(cache: Path, monkeyp
     assert gpu_program.why_not() == ""
     monkeypatch.setattr(gpu_program, "_cuda_header", lambda: None)
     assert "cuda.h" in gpu_program.why_not()
-    with pytest.raises(toolchain.ToolchainMissing, match="cuda.h"):
+    with pytest.raises(toolchain.ToolchainMissing, match=r"cuda\.h"):
         again()
 
     def missing() -> tuple[str, str]:
