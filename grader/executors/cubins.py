@@ -115,6 +115,8 @@ def read(told: Mapping[str, Any]) -> DeviceKernel | None:
     descriptors = told.get("descriptors")
     if not isinstance(name, str) or not isinstance(cubin, str) or len(name) > 1000:
         return None
+    if not name.isprintable():  # nor has UTF-8 a lone surrogate, which JSON has
+        return None
     if not all(type(each) is int for each in numbers) or not isinstance(descriptors, list):
         return None
     warps, shared, scratch = numbers

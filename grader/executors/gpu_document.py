@@ -88,7 +88,10 @@ def encode(
     NotExecutable.
     """
     encoder = _Encoder(plan, kernels, compile_view)
-    steps = [encoder.call(each) for each in calls]
+    try:
+        steps = [encoder.call(each) for each in calls]
+    except struct.error:  # a negative grid, say: its bounds are wider than the document's
+        raise NotExecutable("a launch with a number that no launch has") from None
     modules = [
         _bytes(cubin)
         + _listed([_text(name) + struct.pack("<Q", size) for name, size in variables(cubin)])
@@ -194,6 +197,8 @@ class _Encoder:
         if buffer.kind == "argument":
             kind = _ALLOCATION if self._plan.language == "triton" else _VIEW
         elif buffer.kind == "symbol":
+            if not self._compiled:
+                raise NotExecutable(f"a variable ({buffer.name}) that belongs to no kernel")
             kind, module = _SYMBOL, self._module(next(iter(self._compiled.values())).cubin)
         argument = -1 if buffer.argument is None else buffer.argument
         return struct.pack("<iIQI", argument, kind, buffer.bytes, module) + _text(buffer.name)

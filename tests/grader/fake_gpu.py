@@ -1,28 +1,33 @@
 """The executor on a GPU where there is none: over a CUDA driver of the tests (fake_cuda/).
 
-    built(folder)          the executor's program with that driver beside it
-    built(folder).cubin()  kernels in C++, as the driver loads them
-    Executor               a process of the program
-    GpuMemory              memfds that stand for memory of a GPU
+built(folder)          the executor's program with that driver beside it
+built(folder).cubin()  kernels in C++, as the driver loads them
+Executor               a process of the program
+GpuMemory              memfds that stand for memory of a GPU
 
-A sandbox starts it too: `held(sandbox, ...)` puts both where its workers can read them.
+sandbox(...)           a sandbox whose workers have that GPU, for the clock
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import struct
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from grader import runner
+from grader.confinement import Level
 from grader.executors import gpu_program
 from grader.memfds import Memfds
 from grader.plan.model import View
+from grader.sandbox import Sandbox
+from grader.timing import contenders
 from grader.worker.protocol import Argument, Operation, Reply
 from tests.grader.native import NativeWorker, Placement
 
@@ -70,6 +75,12 @@ class GpuMemory(Memfds):
     """Memory of a fake GPU: what a worker is given imports as such."""
 
     on_gpu = True
+
+    def __enter__(self) -> GpuMemory:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
 class Executor(NativeWorker):
@@ -119,3 +130,21 @@ def _sum(data: Sequence[int]) -> int:
     for byte in data:
         found = (found ^ byte) * 1099511628211 & 0xFFFFFFFFFFFFFFFF
     return found
+
+
+@contextlib.contextmanager
+def sandbox(
+    gpu: FakeGpu, monkeypatch: pytest.MonkeyPatch, room: int = 8 << 20
+) -> Iterator[Sandbox]:
+    """A sandbox of a GPU, whose executors find the fake one: for contenders.py, GpuRunner and all
+    above them.
+
+    Their memory of a GPU are memfds then; a timed worker's sets may have so many bytes.
+    """
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(gpu.folder))
+    for module in (contenders, runner):
+        monkeypatch.setattr(module, "GpuMemory", GpuMemory)
+    monkeypatch.setattr(contenders, "_room", lambda on_gpu: room)
+    monkeypatch.setattr(runner.gpu_turns, "is_alone_on", lambda device: True)
+    with Sandbox("cuda", Level.limits, native=True) as opened:
+        yield opened

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 _REGISTERS, _FRAME = 0x2F, 0x11  # EIATTR_REGCOUNT, EIATTR_FRAME_SIZE
 _SIZED = 4  # the format whose size is written out
 _MAX_SECTIONS = 4096
+_MAX_NAME = 4096  # bytes
+_MAX_VARIABLES = 4096
 _SYMBOLS, _NO_BITS, _OBJECT = 2, 8, 1  # SHT_SYMTAB, SHT_NOBITS, STT_OBJECT
 _SYMBOL = struct.Struct("<IBBHQQ")
 _VARIABLE_SECTIONS = (".nv.global", ".nv.constant3")
@@ -62,8 +64,9 @@ def variables(cubin: bytes) -> list[tuple[str, int]]:
                 name, info, _, section, _, size = _SYMBOL.unpack_from(body, at)
                 is_object = info & 0xF == _OBJECT and size and section < len(sections)
                 if is_object and sections[section][0].startswith(_VARIABLE_SECTIONS):
-                    text = names[name : names.index(b"\0", name)]
-                    found.append((text.decode(), size))
+                    found.append((_name(names, name).decode(), size))
+                    if len(found) > _MAX_VARIABLES:
+                        return []
     except (struct.error, ValueError, IndexError):
         return []
     return found
@@ -84,10 +87,19 @@ def _sections(cubin: bytes) -> Iterator[tuple[str, tuple[int, ...], bytes]]:
     headers = [struct.unpack_from("<IIQQQQI", cubin, table + size * i) for i in range(count)]
     start, length = headers[names][4:6]
     texts = cubin[start : start + length]
+    left = len(cubin)  # sections lie beside each other: those that overlap would take a day to read
     for header in headers:
-        name = texts[header[0] : texts.index(b"\0", header[0])].decode("ascii", "replace")
+        name = _name(texts, header[0]).decode("ascii", "replace")
         body = cubin[header[4] : header[4] + header[5]] if header[1] != _NO_BITS else b""
+        left -= len(body)
+        if left < 0:
+            raise ValueError("sections that overlap")
         yield name, header, body
+
+
+def _name(names: bytes, at: int) -> bytes:
+    """A name in a table of them, without its end. Raises ValueError where it has none."""
+    return names[at : names.index(b"\0", at, at + _MAX_NAME)]
 
 
 def _attributes(section: bytes) -> Iterator[tuple[int, int]]:

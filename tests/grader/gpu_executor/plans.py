@@ -93,7 +93,7 @@ class Tensors(Placement):
         then: Sequence[Step] | None = None,
         compile_view: Callable[[str], DeviceKernel] | None = None,
     ) -> bytes:
-        """The steps of a call, and where there is one the call behind it, as the executor has it."""
+        """The steps of a call, and of the one behind it if any, as the executor has them."""
         calls = [steps] if then is None else [steps, then]
         numbered = kernels.numbered if kernels else {}
         variables = lambda cubin: GLOBALS  # noqa: E731

@@ -1,5 +1,5 @@
-"""What goes wrong on a GPU: memory that runs out, contexts that are lost, inputs that are stored to;
-and tensors that lie in host memory."""
+"""What goes wrong on a GPU: memory runs out, contexts are lost, inputs are stored to; and tensors
+that lie in host memory."""
 
 from __future__ import annotations
 
@@ -207,14 +207,14 @@ def test_host_memory_is_filled_by_the_host(gpu: FakeGpu, kernels: Kernels) -> No
 
 def test_host_memory_that_is_only_read_isn_t_written(gpu: FakeGpu, kernels: Kernels) -> None:
     slots = vector("in", INPUT, space="host"), output("out", 8, space="host")
-    with Tensors(*slots, on_gpu=False, writable=False) as tensors:
-        with Executor(gpu, tensors) as executor:
-            for step in (
-                fill(tensors.view(0), 0),
-                Copy("copy", tensors.view(0), tensors.view(1)),
-            ):
-                reply = executor.execute(tensors.document(kernels, step))
-                assert reply is not None and reply.code is Code.bad_request
+    tensors = Tensors(*slots, on_gpu=False, writable=False)
+    with tensors, Executor(gpu, tensors) as executor:
+        for step in (
+            fill(tensors.view(0), 0),
+            Copy("copy", tensors.view(0), tensors.view(1)),
+        ):
+            reply = executor.execute(tensors.document(kernels, step))
+            assert reply is not None and reply.code is Code.bad_request
 
 
 def test_host_memory_isn_t_timed_nor_taken_for_a_gpus(gpu: FakeGpu, kernels: Kernels) -> None:

@@ -148,11 +148,11 @@ def changed(document: bytes, behind: int, chance: random.Random) -> bytes:
 # --- one number each ------------------------------------------------------------------------------
 
 
-def one_step(step: bytes, *, buffer_bytes: int = 1 << 40) -> bytes:
-    """A plan of one step, on a buffer that claims to be this large: tensor 1."""
+def one_step(*steps: bytes, buffer_bytes: int = 1 << 40) -> bytes:
+    """A plan of some steps, on a buffer that claims to be this large: tensor 1."""
     buffer = struct.pack("<iIQI", 1, 0, buffer_bytes, 0) + bytes(4)
     head = struct.pack("<II", 0x50475457, 1)
-    return head + bytes(4) + _listed(buffer) + bytes(4) + _listed(_listed(step))
+    return head + bytes(4) + _listed(buffer) + bytes(4) + _listed(_listed(*steps))
 
 
 def _listed(*parts: bytes) -> bytes:
@@ -191,6 +191,16 @@ def test_rows_that_no_buffer_has(gpu: FakeGpu, tensors: Tensors, step: bytes) ->
         reply = executor.execute(one_step(step))
         assert reply is not None and reply.code is Code.bad_request, reply
         assert executor.execute(one_step(_fill(0, 8, 8, 1))).code is Code.ok
+
+
+def test_what_came_before_a_step_that_is_refused_is_over(gpu: FakeGpu, tensors: Tensors) -> None:
+    """Else it would run on in what the next plan has, from bytes that are gone."""
+    with Executor(gpu, tensors) as executor:
+        steps = _fill(0, 8, 8, 1), _fill(-4096, 8, 8, 1)
+        assert executor.execute(one_step(*steps)).code is Code.bad_request
+        if tensors.arena.on_gpu:
+            start = tensors.arguments[1].allocation[0]
+            assert tensors.arena.outputs[start : start + 8].tolist() == [7] * 8
 
 
 def test_rows_of_nothing_are_done_at_once(gpu: FakeGpu, tensors: Tensors) -> None:

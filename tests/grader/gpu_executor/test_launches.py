@@ -73,7 +73,7 @@ def test_parameters_of_cuda_are_bytes_with_addresses_in_them(gpu: FakeGpu, kerne
 
 @pytest.mark.parametrize("size", [0, 64])
 def test_scratch_that_triton_adds_is_null_or_there(gpu: FakeGpu, kernels, size: int) -> None:
-    """There is as much as all programs of all blocks of a cluster have; the second is never used."""
+    """As much as all programs of all blocks of a cluster have; the second is never used."""
     kernels = kernels.but("scratch", scratch=size)
     with Tensors(output("out", 2, dtype="float64")) as tensors:
         given = tensors.at(0), scalar("i32", size * 6 * 2)
