@@ -49,7 +49,8 @@ CONFIDENCE = 0.999  # of all looks of a race together
 REPEATS = 0.004  # how far the same kernel's ratio may be off from run to run, as a share
 MIN_PAIRS = 12  # before the first look; of fewer, the whole range covers less than is asked for
 MAX_PAIRS = 200
-MAX_SECONDS = 3.0
+MAX_SECONDS = 3.0  # after which a race with MIN_PAIRS ends
+PATIENCE = 20.0  # times as long, for a race that hasn't got so many yet
 GROWTH = 1.5  # pairs at a look over those at the one before
 NARROW = 0.004  # half width, as a share: enough where no threshold asks for more
 FINEST = 0.001  # half width, as a share: more pairs tell nothing that would repeat
@@ -176,7 +177,7 @@ class _Race:
 
     def run(self) -> tuple[str, bool]:
         """Measure. Returns why there is no measurement, or "", and whether the budget ended."""
-        end = self.now() + self.budget.seconds
+        started = self.now()
         next_look = MIN_PAIRS
         while True:
             if self.pairs >= next_look:
@@ -184,7 +185,9 @@ class _Race:
                 if self._is_decided():
                     return "", False
                 next_look = math.ceil(self.pairs * GROWTH)
-            if self.pairs >= self.budget.pairs or self.now() >= end:
+            enough = 1.0 if self.pairs >= MIN_PAIRS else PATIENCE
+            is_over = self.now() >= started + enough * self.budget.seconds
+            if self.pairs >= self.budget.pairs or is_over:
                 break
             self._round()
             if self.rounds >= MIN_PAIRS and self.is_void:
@@ -193,7 +196,8 @@ class _Race:
                 return f"{void} of {self.rounds} timed pairs are void: {often}", False
         self.looks += 1
         if self.pairs < MIN_PAIRS:
-            return f"only {self.pairs} pairs were timed in {self.budget.seconds:g} s", True
+            seconds = PATIENCE * self.budget.seconds
+            return f"only {self.pairs} pairs were timed in {seconds:g} s", True
         return "", not self._is_decided()
 
     def _round(self) -> None:

@@ -201,9 +201,14 @@ def test_the_budget_ends_a_race_that_is_not_decided(budget, now, pairs):
     assert abs(outcome.pairs - pairs) <= 1
 
 
-def test_a_budget_too_short_for_the_least_is_no_measurement():
+def test_a_race_of_long_calls_goes_on_until_it_has_the_least_of_pairs():
     outcome = raced([1.0], [1.0], budget=Budget(0.5), now=Clock(0.1))
-    assert outcome.reason == "only 4 pairs were timed in 0.5 s"
+    assert outcome.reason == "" and outcome.pairs == MIN_PAIRS
+
+
+def test_a_budget_too_short_for_the_least_is_no_measurement():
+    outcome = raced([1.0], [1.0], budget=Budget(0.5), now=Clock(2.0))
+    assert outcome.reason == "only 4 pairs were timed in 10 s"
     assert outcome.yardsticks == ()
     assert outcome.budget_ended
 
@@ -353,7 +358,7 @@ def test_a_race_is_disturbed_where_yardsticks_void_most_rounds_and_more_than_oth
     asleep = Void("slept in the short run")
     assert not raced([asleep], [1.0e-4], calm=calm).is_disturbed
     # Too slow for the budget, and one round in eight disturbed: trying again would be no better.
-    slow = Clock(step=race.MAX_SECONDS / 10)
+    slow = Clock(step=race.PATIENCE * race.MAX_SECONDS / 10)
     few = raced([1e-4], [1e-4] * 7 + [1.5e-4], calm=calm, now=slow)
     assert few.reason.startswith("only") and few.voids and not few.is_disturbed
 
