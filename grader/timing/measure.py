@@ -317,15 +317,17 @@ class _Measurement:
     ) -> tuple[race.Outcome, bool]:
         """Race until what counts as the candidate's time is what the grader's clock says, too.
 
-        Of each race anew: a process could tell the truth in one of them only. With whether it came
-        to that in so many races.
+        Of each race anew: a process could tell the truth in one of them only. What a request costs
+        here beside its replay is seen of the control, and taken off. With whether it came to that
+        in so many races.
         """
+        [control] = [each for each in lanes if each.name == CONTROL]
         for _ in range(TRIES):
             candidate.replays.forget()
             outcome = self._raced(candidate, lanes, calm)
             if outcome.seconds is None:
                 return outcome, True
-            apart = self._apart(candidate)
+            apart = self._apart(candidate) - max(0.0, self._apart(control))
             longer = 1 + apart if apart > MOST_APART else 1.0
             if abs(longer - candidate.longer) <= MOST_APART:
                 return outcome, True
