@@ -1,4 +1,4 @@
-# It pins its inputs in L2 with a persisting access window. | 8 | silu/triton | import_error
+# It pins its inputs in L2 with a persisting access window. | 8 | silu/triton | import_error, policy_violation
 import ctypes
 
 import torch
