@@ -37,7 +37,6 @@ from grader.worker.protocol import Argument, Code, Operation, Reply
 ARENA_BYTES = 256 << 20
 GPU_ARENA_BYTES = 32 << 20  # there it costs, touched or not
 MAX_DETAIL = 4000  # characters
-YARDSTICKS = Path(__file__).parent / "worker" / "yardsticks.py"
 _FAULTS = (signal.SIGSEGV, signal.SIGBUS)
 # By which CUDA says that a store went to what is mapped for reading only, among other things: of a
 # kernel, of an atomic operation, of a copy that the driver looks at.

@@ -21,12 +21,13 @@ from typing import Protocol
 import torch
 
 from grader import oracle
+from grader.allowed_paths import WORKER_FOLDER
 from grader.arena import Arena, Slot
 from grader.cases import Case
 from grader.executors import gpu
 from grader.gpu_memory import GpuMemory
 from grader.inputs import Inputs, blank_argument
-from grader.runner import YARDSTICKS, CaseResult
+from grader.runner import CaseResult
 from grader.sandbox import Sandbox
 from grader.spec import ITEMSIZE, Exercise, Scalar, Tensor, Variant
 from grader.supervision import Worker
@@ -38,6 +39,7 @@ from grader.timing.sets import Layout, Memory, Sets, sets_that_fit
 from grader.worker.protocol import Argument, Operation
 
 REFERENCE = oracle.ORACLES.parent
+YARDSTICKS = WORKER_FOLDER / "yardsticks.py"  # our own Python, timed beside a submission
 MOST_SETS, FEWEST_SETS = 256, 6  # of buffers, for each worker
 ENOUGH_BYTES = 1 << 30  # that the sets of one worker have, where they fit
 MEMORY_SHARE = 0.25  # of what is free on the device, for one worker's sets
