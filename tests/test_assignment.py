@@ -55,7 +55,11 @@ def session(request: pytest.FixtureRequest) -> Iterator[Session]:
     with Session(Path(request.config.getoption("--submission")), EXERCISES) as opened:
         wanted = (getattr(item, "callspec", None) for item in request.session.items)
         given = (each.params for each in wanted if each is not None)
-        opened.expect((each["exercise"], each["variant"]) for each in given if "variant" in each)
+        opened.expect(
+            (each["exercise"], each["variant"])
+            for each in given
+            if isinstance(each.get("variant"), Variant)
+        )
         yield opened
 
 

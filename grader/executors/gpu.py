@@ -105,7 +105,8 @@ class GpuRunner(Runner):
     def fresh_worker(self) -> None:
         """Let the next case meet processes that have run nothing."""
         super().fresh_worker()
-        self._plans.fresh_worker()
+        if self._plans is not None:
+            self._plans.fresh_worker()
 
     def _start(self, count: int) -> CaseResult | None:
         self._worker = self._spawn()
@@ -149,7 +150,7 @@ class GpuRunner(Runner):
         return CaseResult(case, Verdict(Status.launch_error, what), observed_by="worker")
 
     def _drop_arena(self) -> None:
-        if self._arena is not None:
+        if self._arena is not None and self._plans is not None:
             self._plans.fresh_worker()  # a planner may read the old one's buffers
         super()._drop_arena()
 

@@ -151,11 +151,6 @@ SOLUTION = (ROOT / "reference" / "rmsnorm.py").read_text()
             Status.not_attempted,
             "rmsnorm() is still the stub",
         ),
-        (
-            SOLUTION + "\n\nimport os\n",
-            Status.policy_violation,
-            "rmsnorm.py:",
-        ),
     ],
 )
 def test_what_a_grade_would_not_run_is_not_timed(tmp_path, monkeypatch, source, status, reason):
@@ -165,6 +160,20 @@ def test_what_a_grade_would_not_run_is_not_timed(tmp_path, monkeypatch, source, 
         [seen] = bench.run(session, session.sandbox, [variant_of("rmsnorm/triton")])
     assert seen.evidence.status is status
     assert seen.evidence.reason.startswith(reason)
+
+
+def test_what_breaks_a_rule_is_not_timed(tmp_path, monkeypatch):
+    monkeypatch.setattr(bench, "measure_case", lambda *_, **__: pytest.fail("it was run"))
+    folder = submission(tmp_path / "mine", None)
+    solution = (ROOT / "reference" / "rmsnorm.cu").read_text()
+    (folder / "rmsnorm.cu").write_text(solution + "\n#include <fstream>\nstd::ofstream kept;\n")
+    exercise, timed = variant_of("rmsnorm/triton")
+    in_cuda = exercise.variants["cuda_vector"]
+    variant = in_cuda.model_copy(update={"performance": timed.performance})
+    with Session(folder, EXERCISES, device="emulator") as session:
+        [seen] = bench.run(session, session.sandbox, [(exercise, variant)])
+    assert seen.evidence.status is Status.policy_violation
+    assert seen.evidence.reason.startswith("rmsnorm.cu:")
 
 
 # --- over the CPU ---------------------------------------------------------------------------------

@@ -68,6 +68,9 @@ class Plans:
     def configurations_of(self, planned: Plan) -> list[int]:
         return []
 
+    def fresh_worker(self) -> None:
+        pass
+
 
 def launch(name: str, **more: Any) -> Steps:
     """A launch of a kernel on the input and the output."""

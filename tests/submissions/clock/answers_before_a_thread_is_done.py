@@ -1,4 +1,4 @@
-# It answers at once and lets a Python thread compute afterwards. | 2 | silu/triton | not_written, policy_violation
+# It answers at once and lets a Python thread compute afterwards. | 2 | silu/triton | not_written, policy_violation, nondeterministic, crashed
 import threading
 import time
 
