@@ -18,7 +18,6 @@ from grader.arena import Slot
 from grader.confinement import Level
 from grader.inputs import Inputs, strides_of
 from grader.roofs import SecondsOf, Workload, WorkloadFailed
-from grader.runner import YARDSTICKS
 from grader.sandbox import Sandbox
 from grader.timing import contenders
 from grader.timing.failures import TimingFailed, TooLittleMemory
@@ -63,7 +62,7 @@ class _Lane(contextlib.ExitStack):
             self._leave()
             entry = "matmul_tf32" if workload.dtype == "tf32" else workload.name
             layout = Layout.of_inputs(_inputs(workload))
-            replays = contenders.trusted(self._sandbox, YARDSTICKS, entry, layout, self)
+            replays = contenders.trusted(self._sandbox, contenders.YARDSTICKS, entry, layout, self)
             replays.settle()
             self._workload, self._replays = workload, replays
         return self._replays

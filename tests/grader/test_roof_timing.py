@@ -127,7 +127,7 @@ RAISES = "def copy(source, destination):\n    raise RuntimeError('first\\nsecond
 def test_a_worker_that_fails_is_one_line(python_sandbox, seconds_of, monkeypatch, source, why):
     path = python_sandbox.hold("failing_yardsticks.py", source.encode())
     with monkeypatch.context() as changed:
-        changed.setattr(roof_timing, "YARDSTICKS", path)
+        changed.setattr(roof_timing.contenders, "YARDSTICKS", path)
         assert why in failure(seconds_of, COPY)
     assert seconds_of(LARGER) > 0  # the next is none the worse for it
 
