@@ -1,4 +1,4 @@
-"""How a kernel is timed by a process that it can't reach.
+"""The clock: calls of a plan, replayed on a GPU and timed.
 
 failures        why a timed call came to nothing
 sets            inputs and outputs of their own for every call
