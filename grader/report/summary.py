@@ -325,7 +325,8 @@ def environment_lines(grade: GradeScore) -> list[tuple[str, str]]:
             value = ", ".join(map(str, value))
         elif value is None or value is False:
             value = "none"
-        label = "GPU" if name == "gpu" else one_line(str(name)).replace("_", " ")
+        words = one_line(str(name)).split("_")
+        label = " ".join("GPU" if word == "gpu" else word for word in words)
         rows.append((label, one_line(str(value))))
     return rows
 

@@ -146,7 +146,7 @@ def _check_table(seen: VariantEvidence, console: Console) -> Table:
 
 def _conditions(grade: GradeScore) -> str:
     """'GPU: none; sandbox: bubblewrap'."""
-    wanted = ("GPU", "cases on the gpu", "sandbox", "rules lifted")
+    wanted = ("GPU", "cases on the GPU", "sandbox", "rules lifted")
     found = dict(summary.environment_lines(grade))
     return "; ".join(f"{name}: {found[name]}" for name in wanted if name in found)
 

@@ -837,6 +837,13 @@ def test_without_confinement_every_report_for_people_says_so():
         assert "no final grade" not in unwrapped(shown(confined))
 
 
+def test_every_report_for_people_says_which_cases_a_gpu_ran():
+    environment = BROKEN.environment | {"cases_on_the_gpu": "each set of constants once"}
+    for shown in (in_terminal, in_html):
+        text = unwrapped(shown(replace(BROKEN, environment=environment)))
+        assert "cases on the GPU" in text and "each set of constants once" in text
+
+
 # Memory
 
 TRANSPOSE = load_all()["transpose"]
