@@ -65,7 +65,7 @@ BRIEF_CUDA = replace(BRIEF, edges=3, drawn=2, shrink_runs=0, probe_seconds=0.0, 
 SHORT_COMPILE = supervision.Limits(1.0, 1 << 30)
 
 _Kind = tuple[DeviceName, str]  # a language
-PEACEFUL = {Layer.policy, Layer.comparison, Layer.observer, Layer.boundary}
+PEACEFUL = {Layer.policy, Layer.comparison, Layer.plan, Layer.boundary}
 OUTWARD = {Layer.policy, Layer.sandbox}
 _neighbours: dict[_Kind, Session] = {}
 _sandboxes: dict[tuple[DeviceName, Level | None], Sandbox] = {}
@@ -100,7 +100,7 @@ def run(
             return Result(skipped=reason)
         if layer is Layer.sandbox:
             seen = _observe(attack, device, level)
-        elif layer is Layer.observer:
+        elif layer is Layer.plan:
             seen = _observe(attack, device, Level.limits, watched=True, guarded=True)
         else:
             guarded = layer in (Layer.emulator, Layer.counters)
@@ -260,7 +260,7 @@ def _grade(
     policy: bool,
     watched: bool,
 ) -> PartEvidence:
-    """One part. `watched` has the observer on though the policy is off."""
+    """One part. `watched` has the rules on plans on though the policy is off."""
     exercise = _limited(attack)
     with contextlib.ExitStack() as stack:
         root = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="warpgrade-attack-")))

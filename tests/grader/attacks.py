@@ -17,7 +17,7 @@ Host code plans and has no data. Many an attack is nothing but its honest kernel
 
 Layers, and what it means that one alone holds an attack:
 
-    observer    the rules on plans: PyTorch computed; of CUDA C++, the host did
+    plan        the rules on plans: PyTorch computed; of CUDA C++, the host did
     sandbox     at each level that works here every canary is whole and no secret is told
     boundary    with no sandbox it fails, or has gained nothing; another submission that is being
                 graded is unharmed, and no process is left
@@ -69,7 +69,7 @@ class Layer(str, Enum):
     """What holds an attack."""
 
     policy = "policy"
-    observer = "observer"
+    plan = "plan"
     sandbox = "sandbox"
     boundary = "boundary"
     comparison = "comparison"

@@ -70,7 +70,7 @@ def test_an_attack_is_told_in_one_sentence_and_named_after_it(attack: Attack):
 def test_the_status_with_every_layer_on_is_that_of_a_layer_that_holds_it(attack: Attack):
     """The rules on plans come before all that runs."""
     stated = {status for layer, status in attack.layers.items() if status is not None}
-    if Layer.observer in attack.layers:
+    if Layer.plan in attack.layers:
         stated = {Status.policy_violation}
     assert attack.status in stated or not stated
 
@@ -80,16 +80,16 @@ def test_the_status_with_every_layer_on_is_that_of_a_layer_that_holds_it(attack:
     [
         ("# It cheats. | silu/triton | passed", "got 3 fields"),
         (
-            "# It cheats. | silly/triton | passed | observer",
+            "# It cheats. | silly/triton | passed | plan",
             "an exercise and its variant, got silly",
         ),
         (
-            "# It cheats. | silu/cuda_v1 | passed | observer",
+            "# It cheats. | silu/cuda_v1 | passed | plan",
             "an exercise and its variant, got silu/cuda_v1",
         ),
-        ("# It cheats. | silu/triton | pased | observer", "a status, got 'pased'"),
+        ("# It cheats. | silu/triton | pased | plan", "a status, got 'pased'"),
         ("# It cheats. | silu/triton | passed | obsrver", "some of policy, .* got 'obsrver'"),
-        ("# It cheats. | silu/triton | passed | observer, observer", "each once, got 'observer'"),
+        ("# It cheats. | silu/triton | passed | plan, plan", "each once, got 'plan'"),
         ("# It cheats. | silu/triton | passed | boundary=no", "a status, got 'no'"),
         ("# It cheats. | silu/triton | passed | policy", "a Triton file has no layer policy"),
         ("# It cheats. | silu/triton | passed | ", "a layer that holds it, found none"),

@@ -65,7 +65,7 @@ def test_two_layers_hold_an_attack_wherever_two_can(attack: Attack):
 
 @pytest.mark.parametrize("attack", CORPUS, ids=lambda attack: attack.name)
 def test_what_the_source_tells_or_the_host_did_is_a_breach(attack: Attack):
-    told = Layer.policy in attack.layers or Layer.observer in attack.layers
+    told = Layer.policy in attack.layers or Layer.plan in attack.layers
     assert told == (attack.status is Status.policy_violation)
 
 

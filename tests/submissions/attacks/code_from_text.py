@@ -1,4 +1,4 @@
-# It runs code that is a text in the file. | silu/triton | policy_violation | observer=policy_violation
+# It runs code that is a text in the file. | silu/triton | policy_violation | plan=policy_violation
 import torch
 
 WORK = "result.copy_(torch.nn.functional.silu(value))"

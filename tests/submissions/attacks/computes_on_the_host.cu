@@ -1,4 +1,4 @@
-// It copies the input to the host, computes there, and copies the result back. | silu/cuda | policy_violation | observer=policy_violation
+// It copies the input to the host, computes there, and copies the result back. | silu/cuda | policy_violation | plan=policy_violation
 #include <cuda_runtime.h>
 
 #include <cmath>

@@ -1,4 +1,4 @@
-# Its planner writes a step of torch's into the plan and calls it allowed. | silu/triton | policy_violation | observer=policy_violation
+# Its planner writes a step of torch's into the plan and calls it allowed. | silu/triton | policy_violation | plan=policy_violation
 import sys
 
 

@@ -1,4 +1,4 @@
-# It writes forbidden names in letters that Python reads as others. | silu/triton | policy_violation | observer=policy_violation
+# It writes forbidden names in letters that Python reads as others. | silu/triton | policy_violation | plan=policy_violation
 import torch
 
 

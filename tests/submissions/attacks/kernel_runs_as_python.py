@@ -1,4 +1,4 @@
-# It calls the Python function behind its kernel, on tensors. | silu/triton | policy_violation | observer=policy_violation
+# It calls the Python function behind its kernel, on tensors. | silu/triton | policy_violation | plan=policy_violation
 import triton
 import triton.language as tl
 

@@ -1,4 +1,4 @@
-# It reaches torch's SiLU through an alias in a default argument. | silu/triton | policy_violation | observer=policy_violation
+# It reaches torch's SiLU through an alias in a default argument. | silu/triton | policy_violation | plan=policy_violation
 import torch as something
 from torch.nn import functional as elsewhere
 

@@ -1,4 +1,4 @@
-# It calls the operator below torch's functions. | silu/triton | policy_violation | observer=policy_violation
+# It calls the operator below torch's functions. | silu/triton | policy_violation | plan=policy_violation
 import torch
 
 

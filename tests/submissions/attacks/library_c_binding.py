@@ -1,4 +1,4 @@
-# It calls torch's C++ binding, which has no Python name of its own. | silu/triton | policy_violation | observer=policy_violation
+# It calls torch's C++ binding, which has no Python name of its own. | silu/triton | policy_violation | plan=policy_violation
 import torch
 
 

@@ -1,4 +1,4 @@
-# It has torch.compile make the kernel. | silu/triton | policy_violation | observer=policy_violation
+# It has torch.compile make the kernel. | silu/triton | policy_violation | plan=policy_violation
 import torch
 
 

@@ -1,4 +1,4 @@
-# It calls torch's own SiLU. | silu/triton | policy_violation | observer=policy_violation
+# It calls torch's own SiLU. | silu/triton | policy_violation | plan=policy_violation
 import torch
 import torch.nn.functional as F
 

@@ -1,4 +1,4 @@
-# It looks torch's SiLU up by a name put together from pieces. | silu/triton | policy_violation | observer=policy_violation
+# It looks torch's SiLU up by a name put together from pieces. | silu/triton | policy_violation | plan=policy_violation
 import torch
 
 

@@ -1,4 +1,4 @@
-# It lets autograd compute: the sigmoid is the derivative of softplus. | silu/triton | policy_violation | observer=policy_violation
+# It lets autograd compute: the sigmoid is the derivative of softplus. | silu/triton | policy_violation | plan=policy_violation
 import torch
 
 

@@ -1,4 +1,4 @@
-# It imports torch's operators by text. | silu/triton | policy_violation | observer=policy_violation
+# It imports torch's operators by text. | silu/triton | policy_violation | plan=policy_violation
 import importlib
 
 

@@ -1,4 +1,4 @@
-# It applies a layer of torch.nn. | silu/triton | policy_violation | observer=policy_violation
+# It applies a layer of torch.nn. | silu/triton | policy_violation | plan=policy_violation
 import torch
 
 LAYER = torch.nn.Sequential(torch.nn.Identity(), torch.nn.SiLU())

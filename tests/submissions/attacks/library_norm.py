@@ -1,4 +1,4 @@
-# It computes the row norms with torch.linalg and scales in its own kernel. | rmsnorm/triton | policy_violation | observer=policy_violation
+# It computes the row norms with torch.linalg and scales in its own kernel. | rmsnorm/triton | policy_violation | plan=policy_violation
 import torch
 
 import triton

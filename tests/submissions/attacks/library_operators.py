@@ -1,4 +1,4 @@
-# It computes with Python's operators on tensors. | silu/triton | policy_violation | observer=policy_violation
+# It computes with Python's operators on tensors. | silu/triton | policy_violation | plan=policy_violation
 import torch
 
 

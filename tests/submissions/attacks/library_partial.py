@@ -1,4 +1,4 @@
-# It hides the operator in functools.partial and functools.reduce. | silu/triton | policy_violation | observer=policy_violation
+# It hides the operator in functools.partial and functools.reduce. | silu/triton | policy_violation | plan=policy_violation
 import functools
 
 import torch

@@ -1,4 +1,4 @@
-# It calls torch's RMSNorm for the widest rows only. | rmsnorm/triton | policy_violation | observer=policy_violation
+# It calls torch's RMSNorm for the widest rows only. | rmsnorm/triton | policy_violation | plan=policy_violation
 import torch
 
 import triton

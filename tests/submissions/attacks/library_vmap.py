@@ -1,4 +1,4 @@
-# It maps a function over rows with torch.vmap. | rmsnorm/triton | policy_violation | observer=policy_violation
+# It maps a function over rows with torch.vmap. | rmsnorm/triton | policy_violation | plan=policy_violation
 import torch
 
 

@@ -1,4 +1,4 @@
-// It computes on the host and sends the results in kernels' parameters. | silu/cuda | policy_violation | observer=policy_violation, comparison=launch_error
+// It computes on the host and sends the results in kernels' parameters. | silu/cuda | policy_violation | plan=policy_violation, comparison=launch_error
 #include <cuda_runtime.h>
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// It computes on the host and sends the results in a constant symbol. | silu/cuda | policy_violation | observer=policy_violation, comparison=wrong_values
+// It computes on the host and sends the results in a constant symbol. | silu/cuda | policy_violation | plan=policy_violation, comparison=wrong_values
 #include <cuda_runtime.h>
 
 #include <cmath>

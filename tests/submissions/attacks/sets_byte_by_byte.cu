@@ -1,4 +1,4 @@
-// It sets each byte of the output, as computed on the host. | silu/cuda | policy_violation | observer=policy_violation, comparison=launch_error
+// It sets each byte of the output, as computed on the host. | silu/cuda | policy_violation | plan=policy_violation, comparison=launch_error
 #include <cuda_runtime.h>
 
 #include <cmath>

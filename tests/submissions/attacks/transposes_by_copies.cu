@@ -1,4 +1,4 @@
-// Copies of columns transpose; a kernel before them moves whole sectors for show. | transpose/cuda_v4 | policy_violation | observer=policy_violation, counters=target_missed
+// Copies of columns transpose; a kernel before them moves whole sectors for show. | transpose/cuda_v4 | policy_violation | plan=policy_violation, counters=target_missed
 #include <cuda_runtime.h>
 
 __global__ void touch(const float* input, float* output, int n) {

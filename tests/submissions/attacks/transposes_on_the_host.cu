@@ -1,4 +1,4 @@
-// It transposes on the host, between two copies. | transpose/cuda_v4 | policy_violation | observer=policy_violation, counters=wrong_values
+// It transposes on the host, between two copies. | transpose/cuda_v4 | policy_violation | plan=policy_violation, counters=wrong_values
 #include <cuda_runtime.h>
 
 #include <vector>
