@@ -9,6 +9,7 @@
 #include "../../emulator/runtime/executor/steps.h"
 #include "../../emulator/runtime/observe.h"
 #include "backend.h"
+#include "document.h"
 #include "mapping.h"
 #include "text.h"
 
@@ -53,7 +54,7 @@ void run_steps(void* context) {
     Work& work = *static_cast<Work*>(context);
     try {
         work.steps.run();
-    } catch (const executor::BadDocument& error) {
+    } catch (const BadDocument& error) {
         work.wrong = error.what();
     } catch (const std::bad_alloc&) {
         work.out_of_memory = true;
@@ -108,7 +109,7 @@ Answer execute(Call& call, const std::string& document) {
         const std::size_t length = write_report(report, sizeof report, counted);
         const bool lost = sticky_error() != 0 || end == EntryEnd::abandoned;
         return {finding_count() ? Code::found : Code::ok, std::string(report, length), lost};
-    } catch (const executor::BadDocument& error) {
+    } catch (const BadDocument& error) {
         return answer(Code::bad_request, error.what());
     }
 }

@@ -1,73 +1,22 @@
 #include "gpu_document.h"
 
-#include <algorithm>
-#include <cstring>
-
 namespace warpgrade::host {
 namespace {
 
 constexpr std::uint32_t magic = 0x50475457, version = 1;  // "WTGP"
 constexpr std::uint32_t cooperative = 1, programmatic = 2;
 
-class Fields {
-public:
-    explicit Fields(const std::string& text) : text_(text) {}
-
-    template <typename Type>
-    Type value() {
-        Type result;
-        std::memcpy(&result, take(sizeof result), sizeof result);
-        return result;
-    }
-
-    std::uint32_t number() { return value<std::uint32_t>(); }
-
-    std::string bytes() {
-        const std::size_t length = number();
-        return std::string(take(length), length);
-    }
-
-    template <typename Read>
-    auto list(Read read) {
-        const std::size_t count = number();
-        if (count > text_.size() - at_) throw BadDocument("more parts than bytes");
-        std::vector<decltype(read(*this))> found;
-        found.reserve(std::min<std::size_t>(count, 1024));  // a number alone takes no memory
-        for (std::size_t left = count; left; --left) found.push_back(read(*this));
-        return found;
-    }
-
-    template <typename Type, std::size_t count>
-    std::array<Type, count> several() {
-        std::array<Type, count> found;
-        for (Type& each : found) each = value<Type>();
-        return found;
-    }
-
-    bool at_end() const { return at_ == text_.size(); }
-
-private:
-    const char* take(std::size_t length) {
-        if (length > text_.size() - at_) throw BadDocument("the document ends too early");
-        at_ += length;
-        return text_.data() + at_ - length;
-    }
-
-    const std::string& text_;
-    std::size_t at_ = 0;
-};
-
-GlobalVariable read_variable(Fields& fields) {
+GlobalVariable read_variable(Reader& fields) {
     std::string name = fields.bytes();
     return {std::move(name), fields.value<std::uint64_t>()};
 }
 
-PlanModule read_module(Fields& fields) {
+PlanModule read_module(Reader& fields) {
     std::string cubin = fields.bytes();
     return {std::move(cubin), fields.list(read_variable)};
 }
 
-PlanBuffer read_buffer(Fields& fields) {
+PlanBuffer read_buffer(Reader& fields) {
     PlanBuffer buffer{};
     buffer.argument = fields.value<std::int32_t>();
     buffer.kind = static_cast<BufferKind>(fields.number());
@@ -78,7 +27,7 @@ PlanBuffer read_buffer(Fields& fields) {
     return buffer;
 }
 
-PlanKernel read_kernel(Fields& fields) {
+PlanKernel read_kernel(Reader& fields) {
     PlanKernel kernel{};
     kernel.module = fields.number();
     kernel.name = fields.bytes();
@@ -86,7 +35,7 @@ PlanKernel read_kernel(Fields& fields) {
     return kernel;
 }
 
-Rows read_rows(Fields& fields) {
+Rows read_rows(Reader& fields) {
     Rows rows{};
     rows.buffer = fields.number();
     rows.offset = fields.value<std::int64_t>();
@@ -96,7 +45,7 @@ Rows read_rows(Fields& fields) {
     return rows;
 }
 
-Relocation read_relocation(Fields& fields) {
+Relocation read_relocation(Reader& fields) {
     Relocation found{};
     found.at = fields.number();
     found.buffer = fields.number();
@@ -104,7 +53,7 @@ Relocation read_relocation(Fields& fields) {
     return found;
 }
 
-TensorMap read_map(Fields& fields) {
+TensorMap read_map(Reader& fields) {
     TensorMap map{};
     map.at = fields.number();
     map.buffer = fields.number();
@@ -120,7 +69,7 @@ TensorMap read_map(Fields& fields) {
     return map;
 }
 
-void read_launch(Fields& fields, PlanStep& step) {
+void read_launch(Reader& fields, PlanStep& step) {
     step.number = fields.number();
     step.grid = fields.several<std::uint32_t, 3>();
     step.block = fields.several<std::uint32_t, 3>();
@@ -134,7 +83,7 @@ void read_launch(Fields& fields, PlanStep& step) {
     step.maps = fields.list(read_map);
 }
 
-PlanStep read_step(Fields& fields) {
+PlanStep read_step(Reader& fields) {
     PlanStep step{};
     step.what = static_cast<Do>(fields.number());
     step.stream = fields.number();
@@ -164,7 +113,7 @@ PlanStep read_step(Fields& fields) {
 }  // namespace
 
 PlanDocument read_plan(const std::string& text) {
-    Fields fields(text);
+    Reader fields(text);
     if (fields.number() != magic || fields.number() != version) {
         throw BadDocument("not a plan of this version");
     }
@@ -172,7 +121,7 @@ PlanDocument read_plan(const std::string& text) {
     plan.modules = fields.list(read_module);
     plan.buffers = fields.list(read_buffer);
     plan.kernels = fields.list(read_kernel);
-    plan.calls = fields.list([](Fields& each) { return each.list(read_step); });
+    plan.calls = fields.list([](Reader& each) { return each.list(read_step); });
     if (plan.calls.empty() || plan.calls.size() > 2) throw BadDocument("a plan of no call");
     if (!fields.at_end()) throw BadDocument("bytes behind the last call");
     return plan;

@@ -6,16 +6,12 @@
 
 #include <array>
 #include <cstdint>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
-namespace warpgrade::host {
+#include "document.h"
 
-class BadDocument : public std::runtime_error {
-public:
-    using std::runtime_error::runtime_error;
-};
+namespace warpgrade::host {
 
 constexpr std::uint32_t no_stream = ~std::uint32_t{0};  // waits for all before it, as all do for it
 

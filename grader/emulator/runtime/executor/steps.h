@@ -7,12 +7,6 @@
 
 namespace warpgrade::executor {
 
-// A document that can't be carried out; what() says why.
-class BadDocument : public std::runtime_error {
-public:
-    using std::runtime_error::runtime_error;
-};
-
 // Memory that is there before the first step: the argument at this place of the signature.
 struct ArgumentMemory {
     int argument;

@@ -1,0 +1,75 @@
+// Reads the little-endian fields of a document, one after the other: of a plan, as the executors
+// take it, on a GPU or without one.
+#pragma once
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace warpgrade {
+
+// A document that can't be carried out; what() says why.
+class BadDocument : public std::runtime_error {
+public:
+    using std::runtime_error::runtime_error;
+};
+
+class Reader {
+public:
+    explicit Reader(const std::string& text) : text_(text) {}
+
+    template <typename Type>
+    Type value() {
+        Type result;
+        std::memcpy(&result, take(sizeof result), sizeof result);
+        return result;
+    }
+
+    std::uint32_t number() { return value<std::uint32_t>(); }
+
+    std::string bytes() {
+        const std::size_t length = number();
+        return std::string(take(length), length);
+    }
+
+    // How many things follow, each of which takes at least a byte.
+    std::size_t count() {
+        const std::size_t found = number();
+        if (found > text_.size() - at_) throw BadDocument("more parts than bytes");
+        return found;
+    }
+
+    template <typename Read>
+    auto list(Read read) {
+        std::size_t left = count();
+        std::vector<decltype(read(*this))> found;
+        found.reserve(std::min<std::size_t>(left, 1024));  // a number alone takes no memory
+        for (; left; --left) found.push_back(read(*this));
+        return found;
+    }
+
+    template <typename Type, std::size_t size>
+    std::array<Type, size> several() {
+        std::array<Type, size> found;
+        for (Type& each : found) each = value<Type>();
+        return found;
+    }
+
+    bool at_end() const { return at_ == text_.size(); }
+
+private:
+    const char* take(std::size_t length) {
+        if (length > text_.size() - at_) throw BadDocument("the document ends too early");
+        at_ += length;
+        return text_.data() + at_ - length;
+    }
+
+    const std::string& text_;
+    std::size_t at_ = 0;
+};
+
+}  // namespace warpgrade
