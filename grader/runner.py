@@ -286,17 +286,19 @@ class Runner:
         """Have an arena that holds the case, on the GPU where its kernels run, if that can be.
 
         Returns whether inputs are to lie where the worker can write. Where it copies them to a GPU
-        itself they must: only what it brings back is seen.
+        itself they must: only what it brings back is seen. Inputs in host memory aren't copied.
         """
-        copies = self._sandbox.device == "cuda"
-        if copies and not self.not_shared and all(s.space == "device" for s in made.slots):
+        on_gpu = self._sandbox.device == "cuda"
+        if on_gpu and not self.not_shared and all(s.space == "device" for s in made.slots):
             try:
                 self._fit(made, inputs_writable, on_gpu=True)
                 return inputs_writable
             except GpuMemoryError as error:
                 self.not_shared = str(error)
-        self._fit(made, inputs_writable or copies, on_gpu=False)
-        return inputs_writable or copies
+        copies = any(s.role == "input" and s.space == "device" for s in made.slots)
+        inputs_writable |= on_gpu and copies
+        self._fit(made, inputs_writable, on_gpu=False)
+        return inputs_writable
 
     def _fit(self, made: Inputs, inputs_writable: bool, on_gpu: bool) -> None:
         """Keep the arena if it is of the kind and large enough, or make one that is."""

@@ -1,6 +1,7 @@
 """A whole grade of the solutions: how long it takes, and where the time goes. A table.
 
     python tests/benchmarks/whole_grade.py [--only NAME]... [--jobs N] [--submission FOLDER]
+        [--evidence FILE]
 
 Variants are checked side by side (seconds of all processes together, and cases), then timed one
 after the other (seconds on the wall). Checking ends with the parts named last. On a GPU the whole
@@ -26,7 +27,7 @@ from rich.console import Console  # noqa: E402
 from rich.table import Table  # noqa: E402
 
 from grader import machine  # noqa: E402
-from grader.evidence import Evidence, VariantEvidence  # noqa: E402
+from grader.evidence import Evidence, VariantEvidence, to_json  # noqa: E402
 from grader.grade import grade  # noqa: E402
 from grader.session import Step  # noqa: E402
 from grader.spec import load_all  # noqa: E402
@@ -74,12 +75,15 @@ def main() -> None:
     parser.add_argument("--only", action="append", default=[])
     parser.add_argument("--jobs", type=int)
     parser.add_argument("--submission", type=Path, default=Path("reference"))
+    parser.add_argument("--evidence", type=Path, help="write what was seen to this file, as JSON")
     given = parser.parse_args()
     on_gpu = machine.device() == "cuda"
     jobs = given.jobs or pool.default_jobs(machine.gpu_bytes())
     watch = Watch()
     seen = grade(given.submission, load_all(), only=given.only, jobs=jobs, on_step=watch)
     ended = time.monotonic()
+    if given.evidence:
+        given.evidence.write_text(to_json(seen), encoding="utf-8")
     Console().print(table(seen, watch.alone(ended)))
     checking = min(watch.began.values(), default=ended) - watch.started
     whole = ended - watch.started

@@ -368,7 +368,7 @@ def test_an_argument_in_host_memory_is_copied_as_before(stand_in) -> None:
     made = inputs_of_case.make(exercise, variant, sizes)
     task = Task(exercise, variant)
     with GpuRunner(stand_in, task, REFERENCE / "silu.py", StandInPlans()) as runner:
-        assert runner._make_room(made, inputs_writable=False)
+        assert not runner._make_room(made, inputs_writable=False)  # a planner is to read the input
         assert not runner.shares_gpu_memory
         assert runner.not_shared == ""
 

@@ -8,14 +8,17 @@ from typing import Any
 
 import pytest
 
+from grader import oracle
 from grader.cases import Case
 from grader.executors.gpu import GpuRunner
 from grader.executors.gpu_document import DeviceKernel
+from grader.executors.native_plans import NativePlans
 from grader.executors.views import NotExecutable
 from grader.plan import Buffer, Plan
 from grader.plan.model import Copy, HostOp, Launch, PointerArgument, ScalarArgument, Step, View
 from grader.runner import CaseResult
 from grader.sandbox import Sandbox
+from grader.session import Session
 from grader.spec import load_all
 from grader.status import Status
 from grader.task import Task
@@ -154,3 +157,34 @@ def test_what_no_gpu_does_by_plan_is_not_measured(sandbox: Sandbox, cubin: bytes
         assert result.status is Status.not_measured and words in result.verdict.what
     [result] = results(sandbox, Plans(cubin, launch("right", grid=(-1, 1, 1))))
     assert result.status is Status.not_measured
+
+
+class PlansOfALauncher(Plans):
+    """Plans that a launcher's host code makes; no kernel of it runs."""
+
+    def __init__(self, cubin: bytes, launcher: NativePlans) -> None:
+        super().__init__(cubin, launch("right"))
+        self._launcher = launcher
+
+    def planned(
+        self,
+        case: Case,
+        arguments: Sequence[Argument],
+        buffers: Sequence[tuple[int, int, bool]] = (),
+    ) -> Plan | CaseResult:
+        return self._launcher.planned(case, arguments, buffers)
+
+
+def test_host_code_may_read_an_input_in_host_memory(sandbox: Sandbox, cubin: bytes) -> None:
+    """What it uploads follows from that input's values."""
+    exercises = load_all()
+    column = exercises["copy_first_column"]
+    task = Task(column, column.variants["cuda"])
+    with Session(oracle.ORACLES.parent, exercises) as session:
+        plans = PlansOfALauncher(cubin, session.runners.planned_native(task))
+        path = sandbox.hold(task.variant.file, b"")
+        with GpuRunner(sandbox, task, path, plans) as runner:
+            for rows, cols in ((32, 32), (5, 1), (1, 7)):
+                sizes = (("rows", rows), ("cols", cols))
+                result = runner.run(Case(sizes, "float32", seed=rows))
+                assert result.status is Status.passed, result
