@@ -6,23 +6,19 @@ lies beside the emulator's entry of the cache, and is made anew for another nvcc
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
-import shutil
 import subprocess
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 from . import joining
-from .toolchain import HERE, NATIVE, PREBUILT_FLAGS, Toolchain, ToolchainError, forget_old, run
+from .toolchain import HERE, NATIVE, PREBUILT_FLAGS, Toolchain, ToolchainError, make_once, run
 
 _SOURCES = HERE / "runtime" / "nvcc"
 _BY_NVCC = "structures.cpp"  # with NVIDIA's headers
-_PREFIX = "gpu-planner-"
 
 
 @dataclass(frozen=True)
@@ -44,18 +40,8 @@ class Runtime:
 
 def prepare(toolchain: Toolchain, nvcc: str) -> Runtime:
     """The runtime, made if it isn't there yet (a few seconds). Raises ToolchainError."""
-    root = toolchain.folder.parent
-    folder = root / f"{_PREFIX}{_key(toolchain, nvcc)}"
-    if not (folder / "symbols.json").exists():
-        scratch = Path(tempfile.mkdtemp(prefix="building-", dir=root))
-        try:
-            _make(toolchain, nvcc, scratch)
-            scratch.chmod(0o755)
-            with contextlib.suppress(OSError):  # another process was first: its entry is as good
-                scratch.rename(folder)
-        finally:
-            shutil.rmtree(scratch, ignore_errors=True)
-        forget_old(root, folder, _PREFIX)
+    folder = toolchain.folder.parent / f"gpu-planner-{_key(toolchain, nvcc)}"
+    make_once(folder, lambda scratch: _make(toolchain, nvcc, scratch))
     return Runtime(folder)
 
 

@@ -2,14 +2,14 @@
 
 They come from this repository only, are built on the trusted side, and lie in a cache folder whose
 name is a hash of their sources, the flags and the compiler. A build of a submission, inside the
-sandbox, only reads it. Two processes may prepare the same entry: each builds its own and the first
-to rename it wins.
+sandbox, only reads it. One process at a time builds an entry; the others wait for it.
 """
 
 from __future__ import annotations
 
 import concurrent.futures
 import contextlib
+import fcntl
 import hashlib
 import json
 import os
@@ -19,7 +19,7 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -234,10 +234,8 @@ def prepare(root: Path | None = None) -> Toolchain:
     Raises ToolchainMissing where there is no compiler, ToolchainError where ours doesn't build.
     """
     compiler, version = find_compiler()
-    root = root or cache_root()
-    folder = root / f"emulator-{_key(compiler, version)}"
-    if not (folder / "symbols.json").exists():
-        _build_entry(root, folder, compiler)
+    folder = (root or cache_root()) / f"emulator-{_key(compiler, version)}"
+    make_once(folder, lambda scratch: _build_entry(scratch, compiler))
     with contextlib.suppress(OSError):
         os.utime(folder)  # it was used: others go first
     return Toolchain(compiler, version, folder)
@@ -269,26 +267,38 @@ def _key(compiler: str, version: str) -> str:
     return digest.hexdigest()[:24]
 
 
-def _build_entry(root: Path, folder: Path, compiler: str) -> None:
+def make_once(folder: Path, build: Callable[[Path], None]) -> None:
+    """Make an entry of the cache, PREFIX-KEY, where it isn't there: `build` fills its folder.
+
+    Of the entries with its prefix those last used are kept. Raises what `build` raises.
+    """
+    if folder.is_dir():
+        return
+    root, prefix = folder.parent, folder.name.rpartition("-")[0]
     root.mkdir(parents=True, exist_ok=True)
-    scratch = Path(tempfile.mkdtemp(prefix="building-", dir=root))
-    try:
-        shutil.copytree(HERE / "include", scratch / "include")
-        shutil.copy(NATIVE / "entries.h", scratch / "include" / "warpgrade" / "entries.h")
-        with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-            jobs = [pool.submit(_compile_ours, compiler, path, scratch) for path in _sources()]
-            jobs += [pool.submit(_precompile, compiler, kind, scratch) for kind in HEADERS]
-            for job in jobs:
-                job.result()
-        _join_all(scratch)
-        scratch.chmod(0o755)
-        with contextlib.suppress(OSError):  # another process was first: its entry is as good
+    with (root / f".{prefix}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if folder.is_dir():  # another process has made it meanwhile
+            return
+        scratch = Path(tempfile.mkdtemp(prefix="building-", dir=root))
+        try:
+            build(scratch)
+            scratch.chmod(0o755)
             scratch.rename(folder)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
-    if not (folder / "symbols.json").exists():
-        raise ToolchainError(f"the cache entry {folder} could not be made")
-    forget_old(root, folder, "emulator-")
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
+    _forget_old(root, folder, f"{prefix}-")
+
+
+def _build_entry(scratch: Path, compiler: str) -> None:
+    shutil.copytree(HERE / "include", scratch / "include")
+    shutil.copy(NATIVE / "entries.h", scratch / "include" / "warpgrade" / "entries.h")
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        jobs = [pool.submit(_compile_ours, compiler, path, scratch) for path in _sources()]
+        jobs += [pool.submit(_precompile, compiler, kind, scratch) for kind in HEADERS]
+        for job in jobs:
+            job.result()
+    _join_all(scratch)
 
 
 def run(command: Sequence[str | Path], where: Path) -> None:
@@ -340,8 +350,7 @@ def _join(program: str, scratch: Path) -> tuple[list[str], list[str]]:
     return joining.join(parts, scratch / f"{program}.o", lambda command: run(command, scratch))
 
 
-def forget_old(root: Path, folder: Path, prefix: str) -> None:
-    """Of the cache's entries with this prefix keep the one at `folder` and the last used."""
+def _forget_old(root: Path, folder: Path, prefix: str) -> None:
     entries = [path for path in root.glob(f"{prefix}*") if path != folder]
     old = sorted(entries, key=_last_use, reverse=True)[KEPT_ENTRIES - 1 :]
     # What a process that was killed while building left behind.

@@ -11,10 +11,7 @@ import contextlib
 import hashlib
 import importlib.util
 import os
-import subprocess
-import tempfile
 import threading
-from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -25,7 +22,6 @@ _SOURCES = (
     *("lockdown", "text", "arguments", "mapping", "host"),
     *("gpu_driver", "gpu_document", "gpu_plan", "backend_gpu_plans"),
 )
-_building = threading.Lock()
 _FLAGS = ("-std=c++17", "-O2", "-fPIE", "-pie")
 
 
@@ -48,44 +44,29 @@ def begin() -> None:
     threading.Thread(target=build, daemon=True).start()
 
 
+@lru_cache(maxsize=1)
 def program() -> bytes:
     """The executor's program. Raises ToolchainMissing, or ToolchainError where it doesn't build."""
-    with _building:
-        return _program()
-
-
-@lru_cache(maxsize=1)
-def _program() -> bytes:
     compiler, version = toolchain.find_compiler()
     header = _cuda_header()
     if header is None:
         raise toolchain.ToolchainMissing(why_not())
-    made = toolchain.cache_root() / f"gpu-executor-{_key(compiler, version, header)}"
-    if not made.exists():
-        _build(compiler, header.parent, made)
-    return made.read_bytes()
+    folder = toolchain.cache_root() / f"gpu-executor-{_key(compiler, version, header)}"
+    toolchain.make_once(folder, lambda scratch: _build(compiler, header.parent, scratch))
+    return (folder / "program").read_bytes()
 
 
-def _build(compiler: str, include: Path, made: Path) -> None:
-    made.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="building-", dir=made.parent) as scratch:
-        objects = [Path(scratch) / f"{name}.o" for name in _SOURCES]
-        flags = [*_FLAGS, f"-I{include}"]
-        lines = [
-            [compiler, *flags, "-c", str(_NATIVE / f"{each.stem}.cpp"), "-o", str(each)]
-            for each in objects
-        ]
-        with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-            list(pool.map(_run, lines))
-        program = Path(scratch) / "program"
-        _run([compiler, *_FLAGS, *map(str, objects), "-o", str(program), "-ldl"])
-        program.rename(made)
+def _build(compiler: str, include: Path, scratch: Path) -> None:
+    def compiled(name: str) -> str:
+        line = [compiler, *_FLAGS, f"-I{include}", "-c", _NATIVE / f"{name}.cpp"]
+        toolchain.run([*line, "-o", f"{name}.o"], scratch)
+        return f"{name}.o"
 
-
-def _run(line: Sequence[str]) -> None:
-    done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=300)
-    if done.returncode:
-        raise toolchain.ToolchainError(f"the executor for GPUs: {done.stderr[-4000:]}")
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        objects = list(pool.map(compiled, _SOURCES))
+    toolchain.run([compiler, *_FLAGS, *objects, "-o", "program", "-ldl"], scratch)
+    for each in objects:
+        (scratch / each).unlink()
 
 
 def _key(compiler: str, version: str, header: Path) -> str:
