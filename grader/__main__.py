@@ -1,19 +1,25 @@
 """The console script `grader`, which is also `python -m grader`."""
 
+import itertools
 import os
 import sys
 from collections.abc import Sequence
+from typing import Literal
 
 from grader.startup import importing
 
 
 def main() -> None:
     """Import the commands, and be the one that is named."""
-    if _will_have_a_pool(sys.argv[1:]):
+    from grader import bytecode
+
+    bytecode.keep()
+    early = _begun_early(sys.argv[1:])
+    if early == "pool":
         from grader import pool
 
         pool.expect()
-    elif sys.argv[1:2] in (["check"], ["plan"]) and not _asks_for_help(sys.argv[1:]):
+    elif early == "sandbox":
         from grader import head_start
 
         head_start.begin()
@@ -22,19 +28,27 @@ def main() -> None:
     cli.main()
 
 
-def _will_have_a_pool(arguments: Sequence[str]) -> bool:
-    """Whether what its processes come from should import now, on a second core, what we do here.
+def _begun_early(arguments: Sequence[str]) -> Literal["pool", "sandbox", ""]:
+    """What is to import side by side with this process what both need, torch above all.
 
-    Not with --gpus, which changes the environment that it would be too late for.
+    What a pool's processes come from, on a second core; or, where one variant is looked at in this
+    process, its sandbox. Not with --gpus, which changes the environment of what comes later.
     """
-    no_pool = ("--only", "--gpus")
-    told = any(each.partition("=")[0] in no_pool for each in arguments)
-    is_grade = arguments[:1] == ["grade"] and not _asks_for_help(arguments)
-    return is_grade and not told and len(os.sched_getaffinity(0)) > 1
+    options = {each.partition("=")[0] for each in arguments}
+    if options & {"-h", "--help"}:
+        return ""
+    if arguments[:1] in (["check"], ["plan"]) or _grades_one_variant(arguments):
+        return "sandbox"
+    has_pool = arguments[:1] == ["grade"] and not options & {"--only", "--gpus"}
+    return "pool" if has_pool and len(os.sched_getaffinity(0)) > 1 else ""
 
 
-def _asks_for_help(arguments: Sequence[str]) -> bool:
-    return any(each in ("-h", "--help") for each in arguments)
+def _grades_one_variant(arguments: Sequence[str]) -> bool:
+    """Whether `grade` is told of a variant, EXERCISE/VARIANT, and of nothing else."""
+    values = itertools.pairwise(arguments)
+    named = [value for option, value in values if option == "--only"]
+    named += [each.partition("=")[2] for each in arguments if each.startswith("--only=")]
+    return arguments[:1] == ["grade"] and len(named) == 1 and "/" in named[0]
 
 
 if __name__ == "__main__":

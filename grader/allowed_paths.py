@@ -18,6 +18,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
+from grader import bytecode
 from grader.emulator import toolchain
 
 # Where kernels run: Triton's without a GPU (called "interpreter" in evidence), the emulator of CUDA
@@ -70,7 +71,8 @@ def readable(device: DeviceName) -> list[Path]:
 
     The grader's own package and the project around it are left out wherever they lie.
     """
-    found = [WORKER_FOLDER, *_python(), *map(Path, _LIBRARIES)]
+    ours = [WORKER_FOLDER, *_python()]
+    found = [*ours, *bytecode.of(ours), *map(Path, _LIBRARIES)]
     if device != "interpreter":  # they compile CUDA C++
         found += [EMULATOR_FOLDER, toolchain.cache_root(), *map(Path, _COMPILER), *_compiler()]
     if device == "emulator":  # nvcc looks over the compiler's shoulder, or makes planners

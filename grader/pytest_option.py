@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from grader import head_start
+from grader import bytecode, head_start
 from grader.startup import importing
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -36,6 +36,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Begin the sandbox where the students' tests are all that runs."""
     only_theirs = all(Path(each).name == "test_assignment.py" for each in config.args)
     if config.args and only_theirs and not config.option.collectonly:
+        bytecode.keep()
         head_start.begin()
 
 

@@ -23,7 +23,7 @@ from typing import IO, Any
 
 import psutil
 
-from grader import confinement, processes
+from grader import bytecode, confinement, processes
 from grader.allowed_paths import DeviceName
 from grader.cgroup import ProcessGroup
 from grader.confinement import Level
@@ -275,7 +275,7 @@ class Sandbox:
         line = confinement.command(
             self.confinement,
             [
-                *(sys.executable, "-I", "-B", str(WORKER_PROGRAM)),
+                *(sys.executable, "-I", "-B", *bytecode.option(), str(WORKER_PROGRAM)),
                 *(str(control.fileno()), self._kind),
             ],
             scratch=self.scratch,

@@ -135,10 +135,10 @@ class _Share:
 def _shares(pairs: Sequence[Pair], device: str | None) -> list[_Share]:
     """How the work on the variants is shared out, in the order in which it is to begin.
 
-    Without a GPU each variant is one process's work. On one, where checking is compiling, the size
-    classes of a Triton variant are checked side by side, each with all its dtypes: to start a
-    worker there takes seconds. Its accesses are counted by plan meanwhile: that takes an idle
-    core, and of a variant that turns out to be wrong they are forgotten. The variants in one
+    Without a GPU each variant is one process's work. On one, where checking is compiling, the
+    dtypes of a Triton variant are checked side by side, each in all size classes: these have most
+    of their compiled kernels in common. Its accesses are counted by plan meanwhile: that takes an
+    idle core, and of a variant that turns out to be wrong they are forgotten. The variants in one
     file of CUDA C++ are one process's work: whoever gets one of them compiles it for all.
     """
     by_worth = _by_worth(pairs)
@@ -158,8 +158,7 @@ def _shares(pairs: Sequence[Pair], device: str | None) -> list[_Share]:
 
 def _shares_of_triton(index: int, variant: Variant) -> list[_Share]:
     keys = keys_of(variant)
-    classes = dict.fromkeys(size_class for _, size_class in keys)
-    parts = [_Share((index,), tuple(k for k in keys if k[1] == each)) for each in classes]
+    parts = [_Share((index,), tuple(k for k in keys if k[0] == each)) for each in variant.dtypes]
     return parts + [_Share((index,), counts=True)] * (variant.memory is not None)
 
 

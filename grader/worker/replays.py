@@ -51,17 +51,23 @@ class OnCuda:
 
     def __init__(self) -> None:
         self._graph: torch.cuda.CUDAGraph | None = None
-        self._is_warm = False
+        self._warm: set[tuple[Any, ...]] = set()  # shapes
 
     def arrange(self, entry: Entry, calls: Sequence[Sequence[Any]]) -> None:
-        """Capture the calls. Before the first time one of them is made, which may compile."""
+        """Capture the calls.
+
+        Those of other shapes than before are made before that, since they may compile. The graph is
+        launched once: the first launch brings it to the device, some microseconds for each call.
+        """
         stream = self._stream
-        if not self._is_warm and calls:
-            with torch.cuda.stream(stream):
-                for _ in range(2):
-                    entry(*calls[0])
-            torch.cuda.synchronize()
-            self._is_warm = True
+        for values in calls:
+            shapes = tuple(tuple(each.shape) for each in values if isinstance(each, torch.Tensor))
+            if shapes not in self._warm:
+                with torch.cuda.stream(stream):
+                    for _ in range(2):
+                        entry(*values)
+                torch.cuda.synchronize()
+                self._warm.add(shapes)
         self._graph = None  # what it holds of memory is free for the next one
         graph = torch.cuda.CUDAGraph()
         begin, end = self._events
@@ -73,6 +79,7 @@ class OnCuda:
                 entry(*values)
             end.record()
         self._graph = graph
+        graph.replay()
         torch.cuda.synchronize()
 
     def replay(self) -> int:
@@ -81,10 +88,7 @@ class OnCuda:
         Lines that whoever ran before has kept in the L2 cache on purpose are ordinary again, as
         they are for an executor.
         """
-        from cuda.bindings import driver
-
         begin, end = self._events
-        driver.cuCtxResetPersistingL2Cache()  # of a GPU that keeps none there is none
         torch.cuda.synchronize()
         self._driver.cuCtxResetPersistingL2Cache()  # of a GPU that keeps nothing there is none
         self._graph.replay()

@@ -281,14 +281,14 @@ def shared_out(name: str, device: str, processes: Shares):
     return shares, evidence
 
 
-def test_on_a_gpu_the_size_classes_of_a_triton_variant_are_shared_out_and_put_together_in_order():
+def test_on_a_gpu_the_dtypes_of_a_triton_variant_are_shared_out_and_put_together_in_order():
     processes = Shares()
     shares, evidence = shared_out("softmax/online", "cuda", processes)
     variant = load_all()["softmax"].variants["online"]
     keys = [(dtype, name) for dtype in variant.dtypes for name in variant.size_classes]
     *of_parts, counting = shares
-    assert [{name for _, name in each.keys} for each in of_parts] == [
-        {name} for name in variant.size_classes
+    assert [{dtype for dtype, _ in each.keys} for each in of_parts] == [
+        {dtype} for dtype in variant.dtypes
     ]
     assert counting.counts and not counting.keys
     assert sorted(key for each in shares for key in each.keys) == sorted(keys)
@@ -368,21 +368,24 @@ def test_more_processes_than_cores_are_not_started_by_default(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("line", "expected"),
+    ("line", "expected", "on_one_core"),
     [
-        ("grade", True),
-        ("grade reference --html report.html", True),
-        ("grade --only silu", False),
-        ("grade --gpus=0,1", False),
-        ("grade --help", False),
-        ("doctor", False),
-        ("", False),
+        ("grade", "pool", ""),
+        ("grade reference --html report.html", "pool", ""),
+        ("grade --only silu", "", ""),
+        ("grade --only silu/triton", "sandbox", "sandbox"),
+        ("grade --only=silu/triton --seed 3", "sandbox", "sandbox"),
+        ("grade --only silu/triton --only silu/cuda", "", ""),
+        ("grade --gpus=0,1", "", ""),
+        ("grade --help", "", ""),
+        ("check silu", "sandbox", "sandbox"),
+        ("check --help", "", ""),
+        ("doctor", "", ""),
+        ("", "", ""),
     ],
 )
-def test_the_process_that_others_come_from_starts_with_the_command_that_needs_it(
-    monkeypatch, line, expected
-):
+def test_what_a_command_needs_starts_with_it(monkeypatch, line, expected, on_one_core):
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
-    assert command._will_have_a_pool(line.split()) is expected
+    assert command._begun_early(line.split()) == expected
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0})
-    assert not command._will_have_a_pool(line.split())
+    assert command._begun_early(line.split()) == on_one_core
