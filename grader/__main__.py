@@ -37,7 +37,7 @@ def _begun_early(arguments: Sequence[str]) -> Literal["pool", "sandbox", ""]:
     options = {each.partition("=")[0] for each in arguments}
     if options & {"-h", "--help"}:
         return ""
-    if arguments[:1] in (["check"], ["plan"]) or _grades_one_variant(arguments):
+    if arguments[:1] in (["check"], ["plan"], ["bench"]) or _grades_one_variant(arguments):
         return "sandbox"
     has_pool = arguments[:1] == ["grade"] and not options & {"--only", "--gpus"}
     return "pool" if has_pool and len(os.sched_getaffinity(0)) > 1 else ""

@@ -50,11 +50,16 @@ class Stopwatch:
             runners.close()
             sandbox.close()
 
-    def begin(self) -> None:
-        """Have on its way what the first variant to be timed needs, where there is a GPU."""
+    def begin(self, with_solutions: bool = False) -> None:
+        """Have on its way what the first variant to be timed needs, where there is a GPU.
+
+        And what the staff's solutions need, where they are timed too.
+        """
         if self._device == "cuda":
             self._runners.begin()
             self.trusted.begin()
+            if with_solutions:
+                self._staff[1].begin()
 
     def compile_ahead(
         self, exercise: Exercise, variant: Variant, is_over: Callable[[], bool]

@@ -119,6 +119,7 @@ def run(
         staff = partial(session.stopwatch.reference, exercise, variant)
         beside = (trusted, candidate.sandbox, exercise, variant, cases, staff)
         with Baselines(*beside) as baselines:
+            baselines.expect(YARDSTICKS)
             for number, (each, case) in enumerate(zip(planned, cases, strict=True), 1):
                 on_step(Step(f"{exercise.name}/{variant.name}", case, number, len(planned)))
                 within = budget or (None if each.is_scored else AROUND)

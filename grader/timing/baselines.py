@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from grader.cases import Case
+from grader.gpu_memory import GpuMemoryError
 from grader.sandbox import Sandbox
 from grader.spec import Exercise, Variant
+from grader.supervision import SandboxError
 from grader.timing import contenders
 from grader.timing.contenders import Planned, Standing
+from grader.timing.failures import TimingFailed, TooLittleMemory
 from grader.timing.replays import Replays
 from grader.timing.sets import Layout
 
@@ -18,6 +21,7 @@ CONTROL_BYTES = 256 << 20  # moved by a control at least: some 90 us on an H100
 
 
 KEPT = (CONTROL, "torch", "compile")
+_IN_THE_WAY = (TimingFailed, TooLittleMemory, SandboxError, GpuMemoryError)
 
 
 class Baselines(contextlib.AbstractContextManager["Baselines"]):
@@ -53,6 +57,18 @@ class Baselines(contextlib.AbstractContextManager["Baselines"]):
         """End them all: who is asked for next is a new one."""
         self._kept.clear()
         self._opened.close()
+
+    def expect(self, names: Collection[str]) -> None:
+        """Have those that are kept load their code while something else is done.
+
+        What is in the way of that is met again, and told, by `begin`.
+        """
+        for name in names:
+            if name in KEPT and name != CONTROL and name not in self._kept:
+                with contextlib.suppress(
+                    TimingFailed, TooLittleMemory, SandboxError, GpuMemoryError
+                ):
+                    self._kept[name] = self._started(name, self._cases, self._opened)
 
     def begin(self, name: str, case: Case, opened: contextlib.ExitStack) -> Replays:
         """One by name, for a case. One that isn't kept lives as long as `opened`.

@@ -196,19 +196,23 @@ def has_reference(variant: Variant) -> bool:
     return (REFERENCE / variant.file).is_file()
 
 
-@dataclass(frozen=True)
 class Standing:
-    """A worker with its code loaded, and memory that it shares with the grader."""
+    """A worker that loads its code or has it, and memory that it shares with the grader."""
 
-    worker: Worker
-    memory: Memory
-    room: tuple[int, int]  # bytes of the two buffers
+    def __init__(self, worker: Worker, memory: Memory, room: tuple[int, int], loads: bool) -> None:
+        """`room` is the bytes of the two buffers; `loads` where it was asked to load."""
+        self.worker, self.memory, self.room = worker, memory, room
+        self._loads = loads
 
     def serve(self, layout: Layout, make_sets: Callable[[Memory, int], Sets]) -> Replays:
         """Replays over as many buffer sets of a layout as there is room for.
 
-        Those it served before are no longer served. Raises TimingFailed.
+        Those it served before are no longer served. Raises TimingFailed, also where its code
+        doesn't load.
         """
+        if self._loads:
+            expect_ok(self.worker.wait())
+            self._loads = False
         fits = (room // length for room, length in zip(self.room, layout.lengths, strict=True))
         return Replays(self.worker, make_sets(self.memory, min(*fits, MOST_SETS)))
 
@@ -227,7 +231,7 @@ def start(
     """A worker that can serve each of these layouts; it ends with `opened`.
 
     `entry` is a function of the Python file at `path`; with "" that is the executor's program.
-    Raises TimingFailed where it doesn't load, and TooLittleMemory.
+    What comes of loading it is told by who serves one. Raises TimingFailed and TooLittleMemory.
     """
     on_gpu = sandbox.device == "cuda"
     free = _room(on_gpu)
@@ -238,8 +242,9 @@ def start(
     opened.callback(worker.close)
     if entry:
         blanks = [blank_argument()] * len(layouts[0].inputs.order)
-        expect_ok(worker.ask(Operation.load, blanks))
-    return Standing(worker, memory, room)
+        if (died := worker.post(Operation.load, blanks)) is not None:
+            expect_ok(died)
+    return Standing(worker, memory, room, loads=bool(entry))
 
 
 def _count(layout: Layout, free: int) -> int:

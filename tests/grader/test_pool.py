@@ -379,6 +379,7 @@ def test_more_processes_than_cores_are_not_started_by_default(monkeypatch):
         ("grade --gpus=0,1", "", ""),
         ("grade --help", "", ""),
         ("check silu", "sandbox", "sandbox"),
+        ("bench silu", "sandbox", "sandbox"),
         ("check --help", "", ""),
         ("doctor", "", ""),
         ("", "", ""),

@@ -84,6 +84,26 @@ def outputs_of(replays: Replays) -> list[tuple[torch.Tensor, torch.Tensor]]:
     ]
 
 
+def test_one_that_is_expected_is_there_before_it_is_asked_for(python_sandbox, opened):
+    with baselines_of(python_sandbox, "torch") as baselines:
+        baselines.expect(["copy", "torch", "reference"])
+        [(name, standing)] = baselines._kept.items()
+        assert name == "torch" and psutil.pid_exists(standing.worker.pid)
+        replays = baselines.begin("torch", CASES[0], opened)
+        assert process_of(replays) == standing.worker.pid
+        assert replays.settle() > 0
+
+
+def test_why_one_that_was_expected_does_not_load_is_told_by_whoever_needs_it(
+    python_sandbox, opened, monkeypatch
+):
+    monkeypatch.setitem(contenders._SOURCES, "torch", lambda *_: "raise ValueError('nothing here')")
+    with baselines_of(python_sandbox, "torch") as baselines:
+        baselines.expect(["torch"])
+        with pytest.raises(TimingFailed, match="ValueError: nothing here"):
+            baselines.begin("torch", CASES[0], opened)
+
+
 @pytest.mark.parametrize("name", ["copy", "torch"])
 def test_one_worker_serves_every_case(python_sandbox, opened, name):
     serves_every_case(python_sandbox, opened, name)
