@@ -1,11 +1,12 @@
 """Verdicts of the whole corpus as a file, and how two such files differ.
 
 Every submission under tests/submissions/{wrong,honest,attacks} is run the way the tests run it,
-without a GPU. OUT is JSON, one entry for each submission: the status of every part, the memory
-status, the first line of the first message, whether the tests' own check accepts it, and seconds.
-What OUT already holds is not run again, so an interrupted run goes on where it ended.
+without a GPU; with --gpu those of wrong and honest that a GPU's tests run, on one. OUT is JSON, one
+entry for each submission: the status of every part, the memory status, the first line of the first
+message, whether the tests' own check accepts it, and seconds. What OUT already holds is not run
+again, so an interrupted run goes on where it ended.
 
-    python tests/benchmarks/verdicts.py OUT [--only TEXT]... [--jobs N] [--checkout FOLDER]
+    python tests/benchmarks/verdicts.py OUT [--only TEXT]... [--jobs N] [--gpu] [--checkout FOLDER]
     python tests/benchmarks/verdicts.py --compare OLD NEW [--messages]
 
 `--checkout` names another working tree (of an older commit, say), whose grader, tests and corpus
@@ -58,6 +59,7 @@ def main() -> int:
     )
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--checkout", type=Path, default=ROOT)
+    parser.add_argument("--gpu", action="store_true", help="run them on a GPU")
     given = parser.parse_args()
     console = Console(width=None if sys.stdout.isatty() else 160)
     if given.compare:
@@ -66,10 +68,11 @@ def main() -> int:
     if given.out is None:
         parser.error("expected OUT, or --compare OLD NEW")
     use(given.checkout)
-    names = [name for name in submissions() if all(text in name for text in given.only)]
+    every = submissions_on_a_gpu() if given.gpu else submissions()
+    names = [name for name in every if all(text in name for text in given.only)]
     if not names:
         parser.error(f"no submission has {' and '.join(given.only)} in its name")
-    return collect(names, given.out, given.jobs, given.checkout, console)
+    return collect(names, given, console)
 
 
 def use(checkout: Path) -> None:
@@ -107,8 +110,25 @@ def submissions() -> dict[str, Callable[[], Record]]:
     return runs
 
 
-def collect(names: list[str], out: Path, jobs: int, checkout: Path, console: Console) -> int:
-    """Run what `out` lacks of `names`, and write each record when it comes. The exit status."""
+@functools.cache
+def submissions_on_a_gpu() -> dict[str, Callable[[], Record]]:
+    """The same for a GPU; without what a GPU that isn't watched may say anything of."""
+    from importlib.metadata import version
+
+    from grader.calibration import corpus
+
+    return {
+        f"{kind}/{entry.id}": functools.partial(_corpus_record, entry, gpu=True)
+        for kind in ("wrong", "honest")
+        for language in ("triton", "cuda")
+        for entry in corpus.load(kind, language)
+        if not entry.only_observed and not entry.unnoticed_by(version("triton"))
+    }
+
+
+def collect(names: list[str], given: argparse.Namespace, console: Console) -> int:
+    """Run what the file lacks of `names`, and write each record when it comes. The exit status."""
+    out, jobs, checkout = given.out, given.jobs, given.checkout
     records = _read(out) if out.exists() else {}
     missing = [name for name in names if name not in records]
     columns = (
@@ -124,7 +144,7 @@ def collect(names: list[str], out: Path, jobs: int, checkout: Path, console: Con
         ProcessPoolExecutor(jobs, context, initializer=use, initargs=(checkout,)) as pool,
     ):
         bar = progress.add_task("", total=len(names), completed=len(names) - len(missing), name="")
-        futures = {pool.submit(record_of, name): name for name in missing}
+        futures = {pool.submit(record_of, name, given.gpu): name for name in missing}
         for future in as_completed(futures):
             name = futures[future]
             records[name] = future.result()
@@ -140,47 +160,47 @@ def collect(names: list[str], out: Path, jobs: int, checkout: Path, console: Con
     return 0
 
 
-def record_of(name: str) -> Record:
+def record_of(name: str, gpu: bool = False) -> Record:
     """The record of one submission, in this process."""
     started = time.monotonic()
     texts = dict.fromkeys(("expected", "message", "where", "trouble", "error"), "")
     record: Record = {"parts": {}, "memory": None, "metrics": {}, "accepted": False, **texts}
     try:
         with _patience(PATIENCE_SECONDS):
-            record.update(submissions()[name]())
+            record.update((submissions_on_a_gpu() if gpu else submissions())[name]())
     except Exception as error:  # the others are to be run all the same
         record["error"] = f"{type(error).__name__}: {error}"
     record["seconds"] = round(time.monotonic() - started, 2)
     return record
 
 
-def _corpus_record(submission: Any) -> Record:
+def _corpus_record(submission: Any, gpu: bool = False) -> Record:
     """An entry of wrong/*.yaml or honest/*.yaml."""
     from grader.status import Status
     from tests.grader import test_cuda_submissions as cuda
     from tests.grader import test_submissions as triton
 
+    is_wrong = submission.kind == "wrong"
     with tempfile.TemporaryDirectory(prefix="warpgrade-verdicts-") as root:
         folder = Path(root) / "submission"
         if submission.language == "cuda":
-            observed = cuda.observe(submission, folder, "emulator")
+            observed = cuda.observe(submission, folder, "gpu" if gpu else "emulator")
             check = functools.partial(
-                cuda.check_wrong if submission.kind == "wrong" else cuda.check_honest,
-                *(submission, observed),
-                gpu=False,
+                cuda.check_wrong if is_wrong else cuda.check_honest, submission, observed, gpu=gpu
             )
         else:
+            device = "cuda" if gpu else "interpreter"
             observed = triton.observe(
-                submission, folder, "interpreter", sandbox=_sandbox(), every_dtype=False
+                submission, folder, device, sandbox=_sandbox(), every_dtype=False
             )
             check = functools.partial(triton.check_honest, observed)
-            if submission.kind == "wrong":
-                check = functools.partial(triton.check_wrong, submission, observed, gpu=False)
+            if is_wrong:
+                check = functools.partial(triton.check_wrong, submission, observed, gpu=gpu)
     if submission.status is Status.not_attempted:  # nothing of it runs, so no part can be checked
         check = functools.partial(_check_equal, observed.correctness.value, "not_attempted")
     return {
         **_described(observed.parts, observed.memory),
-        "expected": submission.status.value,
+        "expected": submission.status_on(gpu).value,
         **_checked(check),
     }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import argparse
 import io
 import sys
 from pathlib import Path
@@ -60,6 +61,13 @@ def test_a_wrong_submission_is_recorded_with_its_parts_and_message(verdicts):
     assert "of out, which has" in seen["message"]
 
 
+def test_on_a_gpu_what_it_may_say_anything_of_is_left_out(verdicts):
+    on_gpu = verdicts.submissions_on_a_gpu()
+    assert on_gpu.keys() < verdicts.submissions().keys()
+    assert "wrong/silu-no_mask" in on_gpu
+    assert not any(name.startswith(("attacks/", "honest/styles/")) for name in on_gpu)
+
+
 def test_what_cannot_be_run_is_an_error_and_not_accepted(verdicts, monkeypatch):
     def fails() -> None:
         raise TypeError("no such argument")
@@ -74,7 +82,8 @@ def test_what_the_file_holds_already_is_not_run_again(verdicts, tmp_path):
     out = tmp_path / "out.json"
     verdicts._write(out, {"wrong/one": record("not_written")})
     console = Console(file=io.StringIO())
-    assert verdicts.collect(["wrong/one"], out, 1, ROOT, console) == 0
+    given = argparse.Namespace(out=out, jobs=1, checkout=ROOT, gpu=False)
+    assert verdicts.collect(["wrong/one"], given, console) == 0
     assert verdicts._read(out) == {"wrong/one": record("not_written")}
     assert "0 of 1 accepted" in console.file.getvalue()
 
