@@ -223,7 +223,7 @@ class Runner:
         answer = self._ask(case, arguments)
         self.times.waiting += time.perf_counter() - asked
         if isinstance(answer, CaseResult):
-            return answer
+            return replace(answer, case=answer.case or case)
         if isinstance(answer, Death):
             self._worker = None
             return self._modified(case, placed, inputs_writable) or self._from_death(case, answer)

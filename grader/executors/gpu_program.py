@@ -51,7 +51,7 @@ def program() -> bytes:
     header = _cuda_header()
     if header is None:
         raise toolchain.ToolchainMissing(why_not())
-    folder = toolchain.cache_root() / f"gpu-executor-{_key(compiler, version, header)}"
+    folder = toolchain.cache_root() / f"gpu-program-{_key(compiler, version, header)}"
     toolchain.make_once(folder, lambda scratch: _build(compiler, header.parent, scratch))
     return (folder / "program").read_bytes()
 

@@ -32,13 +32,25 @@ using Places = std::map<int, Place>;
 constexpr std::size_t margin = 0;  // no device code reaches what is mapped on the host
 constexpr unsigned flushes = 4;  // times the L2 cache's size, that are written before a replay
 
+struct SharedBuffer {
+    Buffer described;
+    std::unique_ptr<Mapping> mapping;  // of host memory
+    CUdeviceptr address = 0;  // of memory of the GPU
+};
+
+std::vector<SharedBuffer> shared;
+CUstream work = nullptr;
+CUdevice device = 0;
+bool started = false;
+
 // Memory on the GPU for a tensor that the grader put into host memory, and the way back.
 class DeviceCopy {
 public:
     DeviceCopy(char* host, std::size_t bytes, bool writable)
         : host_(host), bytes_(bytes), writable_(writable) {
         CHECKED(cuMemAlloc, &memory_, bytes);
-        CHECKED(cuMemcpyHtoD, memory_, host, bytes);
+        // In the stream of the work, which waits for no other: cuMemcpyHtoD may end after it began.
+        CHECKED(cuMemcpyHtoDAsync, memory_, host, bytes, work);
     }
     DeviceCopy(const DeviceCopy&) = delete;
     DeviceCopy& operator=(const DeviceCopy&) = delete;
@@ -57,17 +69,6 @@ private:
 };
 
 using Copies = std::vector<std::unique_ptr<DeviceCopy>>;
-
-struct SharedBuffer {
-    Buffer described;
-    std::unique_ptr<Mapping> mapping;  // of host memory
-    CUdeviceptr address = 0;  // of memory of the GPU
-};
-
-std::vector<SharedBuffer> shared;
-CUstream work = nullptr;
-CUdevice device = 0;
-bool started = false;
 
 std::vector<Places> sets;
 std::unique_ptr<LoadedPlan> timed;

@@ -76,6 +76,10 @@ bool is_device_memory(CUdeviceptr start, std::size_t bytes);
 void add_device_memory(CUdeviceptr start, std::size_t bytes);
 void remove_device_memory(CUdeviceptr start);
 
+// The stream of copies that name none. They return once the host's memory has been read: others'
+// streams, which are made non-blocking here, don't wait for the rest.
+CUstream default_stream();
+
 // Give a stream some work.
 CUresult add(CUstream stream, std::function<CUresult()> work);
 CUresult finish_all();

@@ -149,12 +149,17 @@ CUresult cuMemSetAccess(CUdeviceptr place, std::size_t bytes, const CUmemAccessD
 CUresult cuMemcpyHtoD(CUdeviceptr to, const void* from, std::size_t bytes) {
     ENTER();
     if (!is_device_memory(to, bytes)) return CUDA_ERROR_INVALID_VALUE;
-    return guarded([&] { std::memcpy(at(to), from, bytes); });
+    const char* first = static_cast<const char*>(from);
+    const auto staged = std::make_shared<std::vector<char>>(first, first + bytes);
+    return add(default_stream(), [=] {
+        return guarded([&] { std::memcpy(at(to), staged->data(), bytes); });
+    });
 }
 
 CUresult cuMemcpyDtoH(void* to, CUdeviceptr from, std::size_t bytes) {
     ENTER();
     if (!is_device_memory(from, bytes)) return CUDA_ERROR_INVALID_VALUE;
+    if (const CUresult result = cuStreamSynchronize(default_stream())) return result;
     return guarded([&] { std::memcpy(to, at(from), bytes); });
 }
 

@@ -101,6 +101,11 @@ CUresult run(const Nodes& nodes) {
     return CUDA_SUCCESS;
 }
 
+CUstream default_stream() {
+    static const CUstream made = streams.add(new CUstream_st());
+    return made;
+}
+
 CUresult add(CUstream stream, std::function<CUresult()> work) {
     if (!streams.has(stream)) return CUDA_ERROR_INVALID_HANDLE;
     auto node = std::make_shared<Node>(Node{++made, std::move(work), stream->last});

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
 
 from grader import oracle
 from grader.cases import Case
+from grader.compare import Verdict
 from grader.executors.gpu import GpuRunner
 from grader.executors.gpu_document import DeviceKernel
 from grader.executors.native_plans import NativePlans
@@ -157,6 +158,15 @@ def test_what_no_gpu_does_by_plan_is_not_measured(sandbox: Sandbox, cubin: bytes
         assert result.status is Status.not_measured and words in result.verdict.what
     [result] = results(sandbox, Plans(cubin, launch("right", grid=(-1, 1, 1))))
     assert result.status is Status.not_measured
+
+
+def test_why_there_is_no_plan_at_all_is_told_of_the_case(sandbox: Sandbox, cubin: bytes) -> None:
+    """As where nvcc refuses the file, which is known before any case is."""
+    why = CaseResult(None, Verdict(Status.compile_error, "nvcc refuses it."))
+    plans = Plans(cubin, launch("right"))
+    plans.planned = lambda *_: why
+    [result] = results(sandbox, plans)
+    assert result == replace(why, case=CASE)
 
 
 class PlansOfALauncher(Plans):
