@@ -11,21 +11,21 @@ from grader.startup import importing
 
 def main() -> None:
     """Import the commands, and be the one that is named."""
-    from grader import bytecode
+    from grader.sandbox import bytecode
 
     bytecode.keep()
     early = _begun_early(sys.argv[1:])
     if early == "pool":
-        from grader import pool
+        from grader.grading import process_pool
 
-        pool.expect()
+        process_pool.expect()
     elif early == "sandbox":
-        from grader import head_start
+        from grader.sandbox import head_start
 
         head_start.begin()
     with importing():
-        from grader import cli
-    cli.main()
+        from grader.cli import app
+    app.main()
 
 
 def _begun_early(arguments: Sequence[str]) -> Literal["pool", "sandbox", ""]:

@@ -85,7 +85,7 @@ class Yardstick:
     name: str  # "torch", "copy", "roofline"
     microseconds: float  # median per call
     ratio: float  # median of paired (yardstick time / candidate time): above 1, the candidate wins
-    low: float | None = None  # where the ratio may lie (race.py says how surely);
+    low: float | None = None  # where the ratio may lie (sequential.py says how surely);
     high: float | None = None  # None in evidence from before intervals were taken
 
     @property

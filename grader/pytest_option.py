@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from grader import bytecode, head_start
+from grader.sandbox import bytecode, head_start
 from grader.startup import importing
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -10,10 +10,10 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from grader import machine, nvml
-from grader.gpu_state import GpuState, Observed, troubles
+from grader.gpu import machine, nvml
+from grader.gpu.roofline import Roofs, peaks
+from grader.gpu.state import GpuState, Observed, troubles
 from grader.instruments.plots import PlotsMissing
-from grader.roofline import Roofs, peaks
 from lecture import results
 from lecture.clock import REPETITIONS, Clock
 from lecture.comparisons import EVERY, Comparison, Sizes

@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 import torch
 
-from grader.estimate import Interval, interval
+from grader.timing.bootstrap import Interval, interval
 
 WARM_UP = 5  # calls: they compile, tune, load modules and allocate
 REPETITIONS = 40

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import torch
 
-from grader.estimate import Interval
+from grader.timing.bootstrap import Interval
 from lecture import operators
 from lecture.clock import Clock
 from lecture.operators import Ways

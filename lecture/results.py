@@ -9,11 +9,11 @@ from pathlib import Path
 
 from rich.table import Table
 
-from grader.estimate import Interval
+from grader.gpu.roofline import Roofs
 from grader.instruments import plots
 from grader.instruments.points import Point, Series
 from grader.report.performance import duration
-from grader.roofline import Roofs
+from grader.timing.bootstrap import Interval
 from lecture.comparisons import Comparison, Timing
 
 

@@ -16,7 +16,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Skip what needs a GPU where there is none."""
-    from grader.machine import gpu_name
+    from grader.gpu.machine import gpu_name
 
     if any(item.get_closest_marker("gpu") for item in items) and gpu_name() is None:
         for item in items:

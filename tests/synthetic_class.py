@@ -34,8 +34,8 @@ from pathlib import Path
 
 import yaml
 
-from grader.calibration import corpus
 from grader.spec import load_all
+from grader.staff.calibration import corpus
 
 LAYOUTS = ("folders", "archives", "gradescope", "canvas", "classroom", "single")
 DUE = datetime(2026, 3, 2, 23, 59, tzinfo=timezone(timedelta(hours=1)))
@@ -150,7 +150,7 @@ _EXTRAS: Mapping[str, bytes] = {
     "conftest.py": b"raise SystemExit('the conftest.py of a submission ran')\n",
     "sitecustomize.py": b"raise SystemExit('the sitecustomize.py of a submission ran')\n",
     "torch.py": b"raise SystemExit('the torch.py of a submission ran')\n",
-    "grader/score.py": b"raise SystemExit('a submission replaced the grader')\n",
+    "grader/scoring/score.py": b"raise SystemExit('a submission replaced the grader')\n",
     "rmsnorm.yaml": b"title: forged\n",
     "__MACOSX/._gelu.py": b"\x00\x05\x16\x07",
     ".DS_Store": b"\x00\x00\x00\x01Bud1",

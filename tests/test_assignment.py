@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from grader import memory
-from grader.grade import Session
+from grader.executors import cuda_metrics
+from grader.grading.grade import Session
 from grader.report import part_block
 from grader.spec import Exercise, SpecError, Variant, load_all
 from grader.status import Status
@@ -99,10 +99,10 @@ def test_memory(
     if seen.status.is_failure:
         message = f"{name}: {seen.status.headline} on the case whose accesses are counted: "
         pytest.fail(message + seen.reason, pytrace=False)
-    told = memory.sentences(seen, exercise, variant)
+    told = cuda_metrics.sentences(seen, exercise, variant)
     missed = [
-        memory.missed(each, run.lines, variant.file, run.run)
-        for run, each in memory.shortfalls(seen, variant)
+        cuda_metrics.missed(each, run.lines, variant.file, run.run)
+        for run, each in cuda_metrics.shortfalls(seen, variant)
     ]
     if missed:
         pytest.fail(f"{name}: short of the target: {'; '.join(missed)}.", pytrace=False)

@@ -23,10 +23,10 @@ from typing import Any
 
 import pytest
 
-from grader.confinement import Level
-from grader.grade import Session
+from grader.grading.grade import Session
 from grader.instruments import bench, rounds
 from grader.sandbox import Sandbox
+from grader.sandbox.confinement import Level
 from grader.spec import Exercise, SpecError, Variant, load_all
 from grader.status import Status
 from grader.timing.failures import TimingFailed

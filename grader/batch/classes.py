@@ -11,19 +11,19 @@ from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
 
-from grader.batch import course as course_files
 from grader.batch import gradebook
-from grader.batch import roster as roster_files
-from grader.batch import times as times_files
-from grader.batch.course import Course
-from grader.batch.decisions import time_order
-from grader.batch.keys import Conditions
+from grader.batch.collect import classroom_times as times_files
+from grader.batch.collect.classroom_times import Times
+from grader.batch.course import course as course_files
+from grader.batch.course import roster as roster_files
+from grader.batch.course.course import Course
+from grader.batch.course.decisions import time_order
+from grader.batch.course.records import Adjustment, AdjustmentKind, Attempt, Entry, Gradebook
+from grader.batch.course.roster import Roster
 from grader.batch.plan import Plans, attempts_of
-from grader.batch.records import Adjustment, AdjustmentKind, Attempt, Entry, Gradebook
-from grader.batch.roster import Roster
-from grader.batch.store import Store, StoredHandin
-from grader.batch.times import Times
-from grader.correctness import Effort
+from grader.batch.store.keys import Conditions
+from grader.batch.store.store import Store, StoredHandin
+from grader.grading.search import Effort
 from grader.mistakes import Mistake
 from grader.report import one_line
 from grader.spec import Exercise

@@ -28,11 +28,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from fractions import Fraction
 
-from grader.batch.course import INTERPRETER, Course, told_time
-from grader.batch.decisions import ON_EVIDENCE, decided, time_order, waits_for
-from grader.batch.lateness import after_penalty, has_time, judge
-from grader.batch.people import People, people_of
-from grader.batch.records import (
+from grader.batch.course.course import INTERPRETER, Course, told_time
+from grader.batch.course.decisions import ON_EVIDENCE, decided, time_order, waits_for
+from grader.batch.course.lateness import after_penalty, has_time, judge
+from grader.batch.course.people import People, people_of
+from grader.batch.course.records import (
     Adjustment,
     AdjustmentKind,
     Attempt,
@@ -42,10 +42,10 @@ from grader.batch.records import (
     Lateness,
     Student,
 )
-from grader.batch.roster import Roster
+from grader.batch.course.roster import Roster
 from grader.mistakes import Mistake
 from grader.report import one_line
-from grader.score import score
+from grader.scoring.score import score
 from grader.spec import Exercise
 
 NOTHING = "nothing handed in"

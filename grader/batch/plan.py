@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from grader.batch.keys import NO_FILE, Conditions, Keys
-from grader.batch.records import Attempt
-from grader.batch.store import Known, Store, StoredHandin, StoredResult
-from grader.batch.tasks import Wanted
+from grader.batch.course.records import Attempt
+from grader.batch.run.tasks import Wanted
+from grader.batch.store.keys import NO_FILE, Conditions, Keys
+from grader.batch.store.store import Known, Store, StoredHandin, StoredResult
 from grader.evidence import Evidence
-from grader.session import selected
+from grader.grading.session import selected
 from grader.spec import Exercise
 
 Lifted = Callable[[StoredHandin], Collection[str]]  # names of what may break the rules there

@@ -21,16 +21,17 @@ import pydantic
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grader import __version__, hostile
+from grader import __version__
 from grader.cases import Case
-from grader.compare import Verdict
+from grader.cases.compare import Verdict
 from grader.executors.gpu import GpuRunner
+from grader.executors.runner import CaseResult
 from grader.mistakes import Mistake
-from grader.runner import CaseResult
 from grader.sandbox import Sandbox
+from grader.sandbox import untrusted as hostile
 from grader.spec import Exercise
+from grader.spec.task import Task
 from grader.status import Status
-from grader.task import Task
 from grader.worker.protocol import Argument
 
 VERSION = 1

@@ -13,9 +13,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Sequence
 
-from grader import hostile
 from grader.cases import Case
 from grader.plan import Launch, Plan, Specialisation, Step
+from grader.sandbox import untrusted
 from grader.worker.compile import tuned
 
 MAX_TRIED = 64  # configurations that one case is run with
@@ -134,4 +134,4 @@ def words_of(kernels: Sequence[Specialisation]) -> list[str]:
     keys = dict.fromkeys(key for each in values for key in each)
     differing = [key for key in keys if any(each.get(key) != values[0].get(key) for each in values)]
     words = [" ".join(f"{key}={each[key]}" for key in differing if key in each) for each in values]
-    return [hostile.one_line(hostile.clean(each), _MAX_WORDS) for each in words]
+    return [untrusted.one_line(untrusted.clean(each), _MAX_WORDS) for each in words]

@@ -12,11 +12,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from grader import hostile, machine
 from grader.executors import views
 from grader.executors.gpu_document import DeviceKernel
 from grader.executors.kept import KeptBuilds
-from grader.supervision import Death, Limits, Worker
+from grader.gpu import machine
+from grader.sandbox import untrusted
+from grader.sandbox.worker_process import Death, Limits, Worker
 from grader.worker.protocol import Code, Operation, Reply
 
 LIMITS = Limits(cpu_seconds=120.0, memory_bytes=4 << 30)
@@ -73,7 +74,7 @@ class Cubins:
         self, key: str, ttir: str, options: Mapping[str, Any], limits: Limits
     ) -> DeviceKernel | NoCubin:
         text = self.kept.get(key) if self.kept is not None else None
-        if text and (known := read(hostile.fields(Reply(0, Code.ok, text)))) is not None:
+        if text and (known := read(untrusted.fields(Reply(0, Code.ok, text)))) is not None:
             return known
         told = self._asked(ttir, options, limits)
         if isinstance(told, NoCubin):
@@ -99,9 +100,9 @@ class Cubins:
             return NoCubin("the compiler's process ended.", answer=answer)
         if answer.code is not Code.ok:
             return NoCubin("the compiler could not serve a request.", answer=answer)
-        told = next(iter(hostile.dicts(hostile.fields(answer).get("kernels"))), {})
+        told = next(iter(untrusted.dicts(untrusted.fields(answer).get("kernels"))), {})
         if isinstance(error := told.get("error"), dict):
-            return NoCubin(hostile.one_line(hostile.text(error, "message")), error)
+            return NoCubin(untrusted.one_line(untrusted.text(error, "message")), error)
         return {name: told.get(name) for name in _FIELDS}
 
 

@@ -12,20 +12,20 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
-from grader import native_plan, plan
+from grader import plan
 from grader.cases import Case
-from grader.compare import Verdict
+from grader.cases.compare import Verdict
 from grader.emulator import report
-from grader.executors import orders, refusals
+from grader.executors import emulator_plan, orders, refusals
 from grader.executors.native_plans import NativePlans, is_on_host
+from grader.executors.native_runner import UNSUPPORTED
 from grader.executors.planners import REORDERED, SECOND_CALL
-from grader.native_runner import UNSUPPORTED
+from grader.executors.runner import CaseResult
 from grader.plan import Plan
 from grader.plan.model import Launch, Readback
-from grader.runner import CaseResult
+from grader.sandbox.worker_process import Death
 from grader.spec import Tensor
 from grader.status import Status
-from grader.supervision import Death
 from grader.worker.protocol import Argument, Code, DType, Operation, Reply
 
 # What is left of its addresses behind those of cudaMalloc (emulator/runtime/device_memory.h).
@@ -191,7 +191,7 @@ class PlannedNativeRunner(NativePlans):
             if self._way is _AS_ASKED:
                 inout = any(each.role == "inout" for each in tensors.values())
                 self._other_ways = list(_ways(made, inout))
-            document = native_plan.document(
+            document = emulator_plan.document(
                 made,
                 counters=self._counts,
                 # Whoever keeps results in the device's variables is to be seen giving old ones.
@@ -201,11 +201,13 @@ class PlannedNativeRunner(NativePlans):
                 without=self._without,
                 **self._way,
             )
-        except native_plan.NotExecutable as error:
+        except emulator_plan.NotExecutable as error:
             what = f"the emulator doesn't support {error}; {UNSUPPORTED}"
             return CaseResult(case, Verdict(Status.not_measured, what), observed_by="worker")
         if self._order is not None:
-            document = native_plan.in_block_order(document, self._order.seed, self._order.backwards)
+            document = emulator_plan.in_block_order(
+                document, self._order.seed, self._order.backwards
+            )
         answer = self._worker.ask(Operation.execute, arguments, document=document)
         answer = self._combined(answer, made, arguments)
         is_sound = isinstance(answer, Reply) and answer.code is Code.ok
@@ -236,8 +238,8 @@ class PlannedNativeRunner(NativePlans):
             line = self.program.line_of(seen.atomic_pc) or 0
             self._atomics = [orders.Seen(line=line, programs=seen.atomic_blocks)]
         on_host = {i for i, each in enumerate(arguments) if is_on_host(each)}
-        whole = native_plan.combined(
-            self._planned_report, seen, native_plan.copies(made, 0, on_host)
+        whole = emulator_plan.combined(
+            self._planned_report, seen, emulator_plan.copies(made, 0, on_host)
         )
         code = Code.found if whole.findings else Code.ok
         return Reply(answer.sequence, code, report.to_json(whole))
@@ -248,10 +250,10 @@ def _ways(made: Plan, inout: bool) -> Iterator[tuple[Status, str, Mapping[str, A
 
     `inout`: a call changes what it is given, so that a second one can't be given the same.
     """
-    if not inout and not native_plan.repeats(made):
+    if not inout and not emulator_plan.repeats(made):
         yield Status.nondeterministic, SECOND_CALL, {"calls": (0, 1)}
     streams = {step.stream for step in made.calls[0] if isinstance(step, Launch)}
-    if len(streams) > 1 and native_plan.document(made) != native_plan.document(
+    if len(streams) > 1 and emulator_plan.document(made) != emulator_plan.document(
         made, reordered=True
     ):
         yield Status.data_race, REORDERED, {"calls": (0,), "reordered": True}

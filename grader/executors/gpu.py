@@ -11,19 +11,19 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from grader import hostile, plan
+from grader import plan
 from grader.cases import Case
-from grader.compare import Verdict
+from grader.cases.compare import Verdict
 from grader.executors import gpu_document, gpu_program, views
 from grader.executors.gpu_document import DeviceKernel
 from grader.executors.planners import notes_of
+from grader.executors.runner import CaseResult, Runner
 from grader.plan import Buffer, Plan, Step
 from grader.plan.model import Copy, View
-from grader.runner import CaseResult, Runner
-from grader.sandbox import Sandbox
+from grader.sandbox import Sandbox, untrusted
+from grader.sandbox.worker_process import Death, Worker
+from grader.spec.task import Task
 from grader.status import Status
-from grader.supervision import Death, Worker
-from grader.task import Task
 from grader.worker.compile.cubin import variables
 from grader.worker.protocol import Argument, Code, Operation, Reply
 
@@ -135,7 +135,7 @@ class GpuRunner(Runner):
     def _judged(self, case: Case, fields: dict[str, Any], verdict: Verdict) -> CaseResult:
         if self._plan is None:
             return CaseResult(case, verdict)
-        returned = hostile.clean(self._plan.returned)
+        returned = untrusted.clean(self._plan.returned)
         if verdict.status is Status.not_written and returned:
             return self._returned_instead(case, returned)
         return CaseResult(case, verdict, notes=notes_of(self._plan))
@@ -143,9 +143,9 @@ class GpuRunner(Runner):
     def _from_refusal(self, case: Case | None, reply: Reply) -> CaseResult:
         if reply.code is not Code.raised:
             return super()._from_refusal(case, reply)
-        fields = hostile.fields(reply)
-        message = hostile.one_line(hostile.text(fields, "message"))
-        kind = hostile.one_line(hostile.text(fields, "type"), 80)
+        fields = untrusted.fields(reply)
+        message = untrusted.one_line(untrusted.text(fields, "message"))
+        kind = untrusted.one_line(untrusted.text(fields, "type"), 80)
         what = f"the GPU's driver refuses what the launcher asks for: {message}, {kind}."
         return CaseResult(case, Verdict(Status.launch_error, what), observed_by="worker")
 

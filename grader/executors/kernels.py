@@ -17,14 +17,14 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from grader import hostile
 from grader.executors import configurations, kept
 from grader.executors.cubins import Cubins, NoCubin
 from grader.executors.gpu_document import DeviceKernel
 from grader.executors.kept import KeptBuilds
 from grader.executors.layouts import LayoutCompiler, Layouts
 from grader.plan import Specialisation
-from grader.supervision import Death, Limits, Worker
+from grader.sandbox import untrusted
+from grader.sandbox.worker_process import Death, Limits, Worker
 from grader.worker.protocol import Code, Operation, Reply
 
 FRONTEND_LIMITS = Limits(cpu_seconds=60.0, memory_bytes=2 << 30)
@@ -263,14 +263,14 @@ class Kernels:
         That others have become cubins is kept, for runs to come, and what was told of each.
         """
         answer = pending.wait()
-        told = {} if isinstance(answer, Death) else hostile.fields(answer)
-        answers = hostile.dicts(told.get("kernels"))
+        told = {} if isinstance(answer, Death) else untrusted.fields(answer)
+        answers = untrusted.dicts(told.get("kernels"))
         if len(answers) != len(pending.kernels):
             return None
         refused = []
         for each, (wanted, kernel), key in zip(answers, pending.kernels, pending.keys, strict=True):
             if isinstance(error := each.get("error"), dict):
-                failure = Failure(None, hostile.one_line(hostile.text(error, "message")), error)
+                failure = Failure(None, untrusted.one_line(untrusted.text(error, "message")), error)
                 self._note_refusal(wanted, failure)
                 refused.append((wanted, kernel, failure))
             else:
@@ -361,9 +361,9 @@ class Kernels:
             return Failure(answer)
         if answer.code is not Code.ok:
             return Failure(answer)
-        fields = hostile.fields(answer)
+        fields = untrusted.fields(answer)
         if isinstance(refused := fields.get("error"), dict):
-            return Failure(answer, hostile.one_line(hostile.text(refused, "message")), refused)
+            return Failure(answer, untrusted.one_line(untrusted.text(refused, "message")), refused)
         ttir = fields.get("ttir")
         if not isinstance(ttir, str) or not 0 < len(ttir) <= MAX_TTIR_BYTES:
             return Failure(answer, "the compiler's frontend gave no code that can be used.")

@@ -19,7 +19,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from grader.executors.kept import KeptBuilds
-from grader.supervision import Death, Limits, Worker
+from grader.sandbox.worker_process import Death, Limits, Worker
 from grader.worker.protocol import Code, Operation
 
 LIMITS = Limits(cpu_seconds=20.0, memory_bytes=4 << 30)  # of one kernel

@@ -13,21 +13,22 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
-from grader import hostile, plan
-from grader.arena import INPUTS
+from grader import plan
 from grader.cases import Case
-from grader.compare import Verdict
+from grader.cases.arena import INPUTS
+from grader.cases.compare import Verdict
 from grader.emulator import report
 from grader.executors.execution import launched
 from grader.executors.gpu_document import DeviceKernel
+from grader.executors.native_runner import NativeRunner
 from grader.executors.planners import relies_on_others
+from grader.executors.runner import CaseResult
 from grader.executors.views import NotExecutable
-from grader.native_runner import NativeRunner
 from grader.plan import Plan, Step
 from grader.policy.cuda.findings import instead_of
-from grader.runner import CaseResult
+from grader.sandbox import untrusted
+from grader.sandbox.worker_process import Death, SandboxError, Worker
 from grader.status import Status
-from grader.supervision import Death, SandboxError, Worker
 from grader.worker.protocol import Argument, Code, DType, Kind, Operation, Reply, Space
 
 
@@ -84,8 +85,8 @@ class NativePlans(NativeRunner):
         if isinstance(answer, Death):
             self._planner = None
             return self._from_death(case, answer)
-        if answer.code is Code.raised and hostile.fields(answer).get("type") == "Plan":
-            return self._unplannable(case, hostile.text(hostile.fields(answer), "message"))
+        if answer.code is Code.raised and untrusted.fields(answer).get("type") == "Plan":
+            return self._unplannable(case, untrusted.text(untrusted.fields(answer), "message"))
         if answer.code is not Code.ok:
             return answer
         try:
@@ -96,7 +97,7 @@ class NativePlans(NativeRunner):
 
     def _unplannable(self, case: Case, why: str, instead: str = "") -> CaseResult:
         """For a launcher that asks for too much, or for what makes no sense."""
-        why = hostile.one_line(hostile.clean(why))
+        why = untrusted.one_line(untrusted.clean(why))
         if self._watched and why.endswith("copies results to the host"):
             verdict = Verdict(Status.policy_violation, f"{why}.", "computed")
             return CaseResult(case, verdict, None, "", "worker", instead_of("library"))

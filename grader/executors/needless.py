@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 
-from grader import hostile
 from grader.cases import Case
 from grader.plan import Launch, Plan
 from grader.plan.model import Copy, HostOp, Upload
+from grader.sandbox import untrusted
 
 MOST_TRIED = 16  # groups of launches that are left out, one after the other
 _MAX_NAME = 60  # characters of a kernel's name
@@ -69,4 +69,4 @@ def _groups(plan: Plan, launches: Collection[int]) -> list[frozenset[int]]:
 def _name_of(plan: Plan, launch: Launch) -> str:
     kernel = plan.specialisations[launch.specialisation]
     name = getattr(kernel, "function", None) or getattr(kernel, "kernel", "")
-    return hostile.one_line(hostile.clean(name), _MAX_NAME)
+    return untrusted.one_line(untrusted.clean(name), _MAX_NAME)

@@ -16,10 +16,10 @@ import pydantic
 from pydantic import Field
 from pydantic.dataclasses import dataclass as checked
 
-from grader import hostile
 from grader.cases import Case
-from grader.compare import Verdict
-from grader.runner import CaseResult
+from grader.cases.compare import Verdict
+from grader.executors.runner import CaseResult
+from grader.sandbox import untrusted
 from grader.status import Status
 
 DEPENDS = (
@@ -49,7 +49,7 @@ class Seen:
     `group_steps` those of one group of programs.
     """
 
-    line: Annotated[int, Field(ge=0, lt=hostile.MAX_LINE)]
+    line: Annotated[int, Field(ge=0, lt=untrusted.MAX_LINE)]
     programs: _Count
     kernel: Annotated[int, Field(ge=0, lt=MOST_KERNELS)] = 0
     steps: _Count = 0

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from grader import hostile
 from grader.plan import ITEM_BYTES, Layout, Plan
-from grader.supervision import Death
+from grader.sandbox import untrusted
+from grader.sandbox.worker_process import Death
 from grader.worker.protocol import Argument, Code, Kind, Reply
 
 # Before what is wrong with a second call; the first one passed.
@@ -51,4 +51,4 @@ def relies_on_others(answer: Reply | Death) -> bool:
     """Whether a plan depends on what an earlier one left in the planner's process."""
     if isinstance(answer, Death) or answer.code is not Code.raised:
         return False
-    return hostile.text(hostile.fields(answer), "type") == _KEPT_STATE
+    return untrusted.text(untrusted.fields(answer), "type") == _KEPT_STATE

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from grader import hostile
 from grader.cases import Case
-from grader.compare import Verdict
+from grader.cases.compare import Verdict
 from grader.executors.kernels import Failure
+from grader.executors.runner import MAX_DETAIL, CaseResult, hint_of_compiler
 from grader.plan import Specialisation, Violation
-from grader.runner import MAX_DETAIL, CaseResult, hint_of_compiler
+from grader.sandbox import untrusted
 from grader.status import Status
 
 MOST_NAMED = 16  # configurations, in one message
@@ -18,13 +18,13 @@ MOST_NAMED = 16  # configurations, in one message
 
 def from_executor(case: Case, fields: Mapping[str, Any]) -> CaseResult:
     """Why the executor ended a plan that was read and held to the rules."""
-    message = hostile.one_line(hostile.text(fields, "message"))
-    if hostile.text(fields, "kind") == "limit":
+    message = untrusted.one_line(untrusted.text(fields, "message"))
+    if untrusted.text(fields, "kind") == "limit":
         what = f"its kernels ask for more than is executed without a GPU: {message}."
         status = Status.timed_out
     else:
         status, what = Status.crashed, f"its plan can't be executed: {message}."
-    return CaseResult(case, Verdict(status, what), hostile.line(fields), "", "worker")
+    return CaseResult(case, Verdict(status, what), untrusted.line(fields), "", "worker")
 
 
 def from_violation(case: Case, broken: Violation) -> CaseResult:
@@ -54,6 +54,6 @@ def of_compiler(case: Case | None, what: str, fields: Mapping[str, Any]) -> Case
     """A compile error, or what the executor has no model of; `fields` are the compiler's words."""
     lacking = fields.get("kind") == "not_modelled"
     status = Status.not_measured if lacking else Status.compile_error
-    detail = hostile.text(fields, "excerpt")[:MAX_DETAIL]
+    detail = untrusted.text(fields, "excerpt")[:MAX_DETAIL]
     hint = "" if lacking else hint_of_compiler(what)
-    return CaseResult(case, Verdict(status, what), hostile.line(fields), detail, "worker", hint)
+    return CaseResult(case, Verdict(status, what), untrusted.line(fields), detail, "worker", hint)

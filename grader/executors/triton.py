@@ -13,24 +13,24 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from grader import hostile, plan, triton_memory, triton_report
-from grader.arena import Placed
+from grader import plan
 from grader.cases import Case
-from grader.compare import Verdict
-from grader.executors import configurations, orders, refusals
+from grader.cases.arena import Placed
+from grader.cases.compare import Verdict
+from grader.executors import configurations, orders, refusals, triton_metrics, triton_report
 from grader.executors.cubins import NoCubin
 from grader.executors.execution import Execution, Manner, launched
 from grader.executors.gpu_document import DeviceKernel
 from grader.executors.kept import KeptBuilds
 from grader.executors.kernels import Failure, Kernel, Kernels, PendingAssembly, facts
 from grader.executors.planners import REORDERED, SECOND_CALL, notes_of
+from grader.executors.runner import CaseResult, Compiled, Runner
 from grader.executors.triton_planner import TritonPlanner
 from grader.plan import Plan, Specialisation, Step
-from grader.runner import CaseResult, Compiled, Runner
-from grader.sandbox import Sandbox
+from grader.sandbox import Sandbox, untrusted
+from grader.sandbox.worker_process import Cause, Death, Limits, Worker
+from grader.spec.task import Task
 from grader.status import Status
-from grader.supervision import Cause, Death, Limits, Worker
-from grader.task import Task
 from grader.worker.protocol import Argument, Code, Operation, Reply
 
 MAX_PRINTED = 2000  # characters of what kernels print in one case
@@ -459,11 +459,11 @@ class PlannedTritonRunner(Runner):
 
     def _answered(self, case: Case, answer: Reply) -> CaseResult | None:
         if answer.code is Code.raised:
-            return refusals.from_executor(case, hostile.fields(answer))
+            return refusals.from_executor(case, untrusted.fields(answer))
         told = super()._answered(case, answer)
         if told is not None:
             return told
-        fields = hostile.fields(answer)
+        fields = untrusted.fields(answer)
         try:
             self._atomics = orders.read(fields)
             if self._on_report is not None:
@@ -474,9 +474,9 @@ class PlannedTritonRunner(Runner):
 
     def _judged(self, case: Case, fields: dict[str, Any], verdict: Verdict) -> CaseResult:
         """The verdict on the outputs, or what the executor found; and what kernels printed."""
-        printed = hostile.text(fields, "printed")[:MAX_PRINTED]
+        printed = untrusted.text(fields, "printed")[:MAX_PRINTED]
         result = self._explained(case, fields, verdict)
-        returned = hostile.clean(self.plan.returned)
+        returned = untrusted.clean(self.plan.returned)
         if result.status is Status.not_written and returned:
             result = self._returned_instead(case, returned)
         return replace(result, printed=printed, notes=notes_of(self.plan))
@@ -486,16 +486,16 @@ class PlannedTritonRunner(Runner):
         if "findings" not in fields:
             return CaseResult(case, verdict)
         try:
-            worst = triton_memory.worst_of(triton_report.parse_findings(fields["findings"]))
+            worst = triton_metrics.worst_of(triton_report.parse_findings(fields["findings"]))
         except triton_report.ReportError:
             return self._nonsense(case)
-        status = triton_memory.status_of(worst)
+        status = triton_metrics.status_of(worst)
         if _RANK[verdict.status] < _RANK[status]:
             return CaseResult(case, verdict)
         source = self.path.read_bytes().decode("utf-8", "replace").splitlines()
-        names = triton_memory.arguments(self.exercise, self.variant, case)
+        names = triton_metrics.arguments(self.exercise, self.variant, case)
         what, hint = triton_report.message_of(worst, names, self.variant.file, source)
-        explained = Verdict(status, hostile.clean(what), worst.kind)
+        explained = Verdict(status, untrusted.clean(what), worst.kind)
         return CaseResult(case, explained, worst.line or None, "", "worker", hint)
 
     def _modified(

@@ -15,17 +15,18 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from grader import hostile, inputs, plan
-from grader.arena import described
-from grader.cases import Case
-from grader.compare import Verdict
+from grader import plan
+from grader.cases import Case, inputs
+from grader.cases.arena import described
+from grader.cases.compare import Verdict
 from grader.executors import refusals
 from grader.executors.planners import layouts, relies_on_others
+from grader.executors.runner import CaseResult
 from grader.plan import Allowed, Plan, PlanError
-from grader.runner import CaseResult
+from grader.sandbox import untrusted as hostile
+from grader.sandbox.worker_process import Death, Worker
+from grader.spec.task import Task
 from grader.status import Status
-from grader.supervision import Death, Worker
-from grader.task import Task
 from grader.worker.protocol import Argument, Code, Kind, Operation, Reply
 
 _LACKS_DATA = "NeedsData"

@@ -9,16 +9,18 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from grader import breaches, machine, nvml, race, roofs
 from grader.cases import Case, fixed_case
 from grader.evidence import PerformanceEvidence
+from grader.gpu import machine, measured_roofs, nvml
+from grader.gpu.roofline import Roofs
+from grader.grading import rules
+from grader.grading.session import Session
 from grader.instruments.bench_sizes import plan, scaled_names
 from grader.report import one_line
-from grader.roofline import Roofs
 from grader.sandbox import Sandbox
-from grader.session import Session
 from grader.spec import Exercise, Variant
 from grader.status import Status
+from grader.timing import sequential
 from grader.timing.baselines import Baselines
 from grader.timing.contenders import Planned
 from grader.timing.failures import TimingFailed
@@ -28,7 +30,7 @@ NO_GPU = (
     "No NVIDIA GPU that torch can use: there is nothing to time. `grader check` says on any "
     "machine whether a kernel is right, `grader doctor` what this one can grade."
 )
-AROUND = race.Budget(pairs=16)  # of a case that isn't scored: enough for a curve
+AROUND = sequential.Budget(pairs=16)  # of a case that isn't scored: enough for a curve
 YARDSTICKS = ("copy", "torch", "compile", "reference")
 SHORT_MICROSECONDS = 50.0  # below which launches are timed as much as the kernel
 
@@ -83,7 +85,7 @@ def why_not(session: Session, exercise: Exercise, variant: Variant) -> tuple[Sta
         return Status.not_attempted, reason
     if reason := session.stopwatch.why_not(variant):
         return Status.not_measured, reason
-    if found := breaches.find(exercise, variant, session.files[variant.file]):
+    if found := rules.find(exercise, variant, session.files[variant.file]):
         [breach] = found
         return breach.status, f"{breach.where}: {breach.what} {breach.hint}".strip()
     return None
@@ -95,7 +97,7 @@ def run(
     chosen: Sequence[Pair],
     sizes: Sequence[int] | None = None,
     known: Roofs | None = None,
-    budget: race.Budget | None = None,
+    budget: sequential.Budget | None = None,
     on_step: Callable[[Step], None] = lambda step: None,
 ) -> Iterator[Timed]:
     """Time each variant on its performance cases and on sizes around the first of them.
@@ -136,7 +138,7 @@ def _timed(
     trusted: Sandbox,
     case: Case,
     known: Roofs | None,
-    budget: race.Budget | None,
+    budget: sequential.Budget | None,
     *,
     held_to_calm: bool,
 ) -> PerformanceEvidence:
@@ -163,9 +165,9 @@ def roofs_here() -> Roofs | None:
     if gpu is None:
         return None
     state = nvml.observe(gpu.uuid or None, None)
-    if kept := roofs.load(roofs.identity_of(gpu, state)):
+    if kept := measured_roofs.load(measured_roofs.identity_of(gpu, state)):
         return kept.roofs()
-    peaks = roofs.peaks_of(gpu, state)
+    peaks = measured_roofs.peaks_of(gpu, state)
     return peaks.roofs() if peaks else None
 
 

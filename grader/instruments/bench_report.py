@@ -13,12 +13,12 @@ from rich.table import Table
 from rich.text import Text
 
 from grader.evidence import PerformanceEvidence
+from grader.gpu.roofline import Roofs
 from grader.instruments import bench_table, plots
 from grader.instruments.bench import SHORT_MICROSECONDS, YARDSTICKS, Timed, axis
 from grader.instruments.points import Point, Series, series_of
 from grader.report import one_line
 from grader.report.performance import dtype_of, sentences
-from grader.roofline import Roofs
 from grader.spec import Exercise
 from grader.status import Status
 

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from grader.formula import FormulaError
 from grader.spec import Exercise, Tensor, Variant
+from grader.spec.formula import FormulaError
 
 EIGHTHS = (1, 2, 4, 16)  # of the size in the spec, which is timed as it is
 MOST = 1 << 31  # what an index of 32 bits holds

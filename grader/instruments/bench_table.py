@@ -9,9 +9,9 @@ from rich.table import Table
 from rich.text import Text
 
 from grader.evidence import PerformanceEvidence, Yardstick
+from grader.gpu.roofline import Roofs
 from grader.report import one_line
 from grader.report.performance import duration, placed, sentences, speed
-from grader.roofline import Roofs
 from grader.status import Status
 
 Timings = Sequence[tuple[str, PerformanceEvidence]]  # by the kernel's name, in the rows' order

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from grader.gpu.roofline import Place, Roofs, place
 from grader.instruments.figures import MISSING, PlotsMissing
 from grader.instruments.figures import figure as _figure
 from grader.instruments.figures import save as _save
 from grader.instruments.points import Point, Series
-from grader.roofline import Place, Roofs, place
 
 __all__ = ["MISSING", "UNCOUNTED", "PlotsMissing", "below_roofline", "over_sizes", "times"]
 

@@ -11,15 +11,15 @@ from functools import partial
 
 import torch
 
-from grader import estimate, machine
 from grader.cases import Case, fixed_case
-from grader.estimate import Interval
+from grader.gpu import machine
+from grader.grading.session import Session
 from grader.sandbox import Sandbox
-from grader.session import Session
 from grader.spec import Exercise, Variant
 from grader.status import Status
-from grader.timing import contenders
+from grader.timing import bootstrap, contenders
 from grader.timing.baselines import Baselines
+from grader.timing.bootstrap import Interval
 from grader.timing.failures import TimingFailed, TooLittleMemory
 from grader.timing.replays import Replays
 
@@ -72,7 +72,7 @@ class Rounds:
 
     def seconds_per_call(self) -> Interval:
         """What a call takes by the device's clock, from all rounds."""
-        return estimate.interval(self._took)
+        return bootstrap.interval(self._took)
 
 
 def stand_by(

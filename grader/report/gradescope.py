@@ -18,7 +18,7 @@ from grader.evidence import Evidence, VariantEvidence
 from grader.report import summary
 from grader.report.message import DETAIL_LIMIT, clean, merged_messages, shorten_middle
 from grader.report.summary import Header
-from grader.score import SKIPPED_AS_WRONG, CheckScore, GradeScore, VariantScore
+from grader.scoring.score import SKIPPED_AS_WRONG, CheckScore, GradeScore, VariantScore
 from grader.status import Status
 
 SCHEMA = 1  # of what stands in extra_data

@@ -12,7 +12,7 @@ from grader.evidence import Evidence, PerformanceEvidence, Yardstick
 from grader.report import performance, summary
 from grader.report.message import clean, merged_messages, one_line
 from grader.report.summary import Header
-from grader.score import ExerciseScore, GradeScore
+from grader.scoring.score import ExerciseScore, GradeScore
 from grader.status import Status
 
 

@@ -25,7 +25,14 @@ from typing import Any
 from grader.evidence import Evidence, PerformanceEvidence, VariantEvidence
 from grader.report.message import clean
 from grader.report.summary import check_text, find_part
-from grader.score import MEMORY, PERFORMANCE, CheckScore, ExerciseScore, GradeScore, VariantScore
+from grader.scoring.score import (
+    MEMORY,
+    PERFORMANCE,
+    CheckScore,
+    ExerciseScore,
+    GradeScore,
+    VariantScore,
+)
 from grader.status import Status
 
 SCHEMA = 1

@@ -12,7 +12,7 @@ from xml.etree import ElementTree as ET
 from grader.evidence import Evidence, VariantEvidence
 from grader.report.message import DETAIL_LIMIT, clean, one_line, part_text, sentence, shorten
 from grader.report.summary import find_part
-from grader.score import INTERRUPTED, SKIPPED_AS_WRONG, CheckScore, GradeScore, VariantScore
+from grader.scoring.score import INTERRUPTED, SKIPPED_AS_WRONG, CheckScore, GradeScore, VariantScore
 from grader.status import Status
 
 

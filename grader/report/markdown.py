@@ -15,7 +15,7 @@ from grader.evidence import Evidence, VariantEvidence
 from grader.report import summary
 from grader.report.message import Message, clean, merged_messages, one_line
 from grader.report.summary import Header
-from grader.score import SKIPPED_AS_WRONG, CheckScore, GradeScore, VariantScore
+from grader.scoring.score import SKIPPED_AS_WRONG, CheckScore, GradeScore, VariantScore
 from grader.status import Status
 
 WIDTH = 88  # of a paragraph in a block, where platforms don't wrap lines

@@ -7,8 +7,8 @@ import re
 from dataclasses import replace
 
 from grader.evidence import PerformanceEvidence
+from grader.gpu.roofline import Place, Roofs, advice, peaks, place
 from grader.report.message import one_line
-from grader.roofline import Place, Roofs, advice, peaks, place
 
 
 def sentences(timed: PerformanceEvidence, roofs: Roofs | None = None) -> list[str]:

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 
-from grader import memory
 from grader.evidence import Evidence, LineCounters, PartEvidence, VariantEvidence
+from grader.executors import cuda_metrics
 from grader.report.message import (
     DETAIL_LIMIT,
     case_in_words,
@@ -20,7 +20,7 @@ from grader.report.message import (
     sentence,
     shorten_middle,
 )
-from grader.score import (
+from grader.scoring.score import (
     INTERRUPTED,
     MEMORY,
     PERFORMANCE,
@@ -284,7 +284,7 @@ def _counted(row: LineCounters) -> str:
     if row.space == "shared":
         many = f"{row.ways} ways: {row.conflicts:,} extra wavefronts"
         return f"{many if row.conflicts else 'no bank conflicts'}, {requests}"
-    useful = memory.number(row.useful_bytes / row.sectors) if row.sectors else "0"
+    useful = cuda_metrics.number(row.useful_bytes / row.sectors) if row.sectors else "0"
     if row.rule == "elements":
         requests += " of 32 elements"
     return f"{useful} of 32 bytes per sector, {row.sectors:,} sectors, {requests}"

@@ -26,7 +26,7 @@ from grader.report.message import (
     shorten_middle,
     undecided_messages,
 )
-from grader.score import MEMORY, ExerciseScore, GradeScore
+from grader.scoring.score import MEMORY, ExerciseScore, GradeScore
 from grader.status import Status, worst
 
 WIDEST = 96  # columns; longer lines are hard to read

@@ -6,10 +6,10 @@ import contextlib
 from collections.abc import Callable, Collection, Sequence
 
 from grader.cases import Case
-from grader.gpu_memory import GpuMemoryError
+from grader.cases.gpu_memory import GpuMemoryError
 from grader.sandbox import Sandbox
+from grader.sandbox.worker_process import SandboxError
 from grader.spec import Exercise, Variant
-from grader.supervision import SandboxError
 from grader.timing import contenders
 from grader.timing.contenders import Planned, Standing
 from grader.timing.failures import TimingFailed, TooLittleMemory

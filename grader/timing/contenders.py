@@ -20,18 +20,17 @@ from typing import Protocol
 
 import torch
 
-from grader import oracle
-from grader.allowed_paths import WORKER_FOLDER
-from grader.arena import Arena, Slot
-from grader.cases import Case
+from grader.cases import Case, oracle
+from grader.cases.arena import Arena, Slot
+from grader.cases.gpu_memory import GpuMemory
+from grader.cases.inputs import Inputs, blank_argument
 from grader.executors import gpu
-from grader.gpu_memory import GpuMemory
-from grader.inputs import Inputs, blank_argument
-from grader.runner import CaseResult
+from grader.executors.runner import CaseResult
 from grader.sandbox import Sandbox
+from grader.sandbox.paths import WORKER_FOLDER
+from grader.sandbox.worker_process import Worker
 from grader.spec import ITEMSIZE, Exercise, Scalar, Tensor, Variant
-from grader.supervision import Worker
-from grader.task import Task
+from grader.spec.task import Task
 from grader.timing.failures import TimingFailed, TooLittleMemory, expect_ok
 from grader.timing.graded_sets import GradedSets
 from grader.timing.replays import FIRST_LIMITS, Replays

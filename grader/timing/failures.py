@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from grader import hostile
+from grader.sandbox import untrusted
+from grader.sandbox.worker_process import Cause, Death
 from grader.status import Status
-from grader.supervision import Cause, Death
 from grader.worker.protocol import Code, Reply
 
 
@@ -32,7 +32,7 @@ def expect_ok(answer: Reply | Death) -> Reply:
         return answer
     if answer.code is Code.out_of_memory:
         raise TimingFailed("the GPU has too little memory for it", Status.not_measured)
-    fields = hostile.fields(answer)
-    told = [hostile.text(fields, name) for name in ("type", "message")]
-    words = hostile.one_line(": ".join(filter(None, told)) or hostile.clean(answer.text))
+    fields = untrusted.fields(answer)
+    told = [untrusted.text(fields, name) for name in ("type", "message")]
+    words = untrusted.one_line(": ".join(filter(None, told)) or untrusted.clean(answer.text))
     raise TimingFailed(f"the timed run failed: {words}", Status.crashed)

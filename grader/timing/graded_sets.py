@@ -13,10 +13,9 @@ from dataclasses import replace
 
 import torch
 
-from grader import inputs, oracle
-from grader.arena import Outcome, Slot
-from grader.cases import Case
-from grader.compare import Verdict, judge
+from grader.cases import Case, inputs, oracle
+from grader.cases.arena import Outcome, Slot
+from grader.cases.compare import Verdict, judge
 from grader.spec import Exercise, Variant
 from grader.status import Status
 from grader.timing.screen import Screen

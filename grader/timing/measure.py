@@ -7,7 +7,7 @@ disagrees with the grader's clock, or the calm is none, it all begins anew, in f
 was noise that may have passed, and if it was the candidate's doing, it comes again.
 
 A load that is there all the time makes no baseline slower than before. So before the calm and after
-the last replay a kernel sees whether somebody else has the GPU (onlooker.py). It can't see
+the last replay a kernel sees whether somebody else has the GPU (contention.py). It can't see
 everywhere, so the calm is looked at by itself as well: a load makes the control's times differ, and
 slower than this GPU is known to copy.
 
@@ -26,20 +26,20 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from grader import gpu_turns, machine, race
-from grader.allowed_paths import DeviceName
-from grader.beside import case_beside
 from grader.cases import Case, fixed_case
-from grader.confinement import Level
-from grader.estimate import Interval
+from grader.cases.beside import case_beside
 from grader.evidence import PerformanceEvidence, Yardstick
-from grader.gpu_state import Observed
-from grader.roofline import Roofs
+from grader.gpu import locks, machine
+from grader.gpu.devices import DeviceName
+from grader.gpu.roofline import Roofs
+from grader.gpu.state import Observed
 from grader.sandbox import Sandbox
+from grader.sandbox.confinement import Level
+from grader.spec.task import Task
 from grader.status import Status
-from grader.task import Task
-from grader.timing import contenders
+from grader.timing import contenders, sequential
 from grader.timing.baselines import CONTROL, CONTROL_BYTES, Baselines
+from grader.timing.bootstrap import Interval
 from grader.timing.contenders import Planned
 from grader.timing.failures import TimingFailed, TooLittleMemory
 from grader.timing.replays import Replays
@@ -110,7 +110,7 @@ def measure(
     reference: Callable[[], Planned] | None = None,
     roofs: Roofs | None = None,
     usual_sm_mhz: float | None = None,
-    budget: race.Budget | None = None,
+    budget: sequential.Budget | None = None,
 ) -> PerformanceEvidence:
     """Time a variant on each of its performance cases, against what its thresholds name.
 
@@ -125,7 +125,7 @@ def measure(
     timed: list[PerformanceEvidence] = []
     # Nobody checks or times anything else on this GPU meanwhile.
     with contextlib.ExitStack() as opened:
-        opened.enter_context(gpu_turns.alone_on(candidate.sandbox.device))
+        opened.enter_context(locks.alone_on(candidate.sandbox.device))
         if not trusted.is_started:
             trusted.start()
         every = cases_of(candidate.task, seed)
@@ -165,7 +165,7 @@ def measure_case(
     also: Collection[str] = (),
     roofs: Roofs | None = None,
     usual_sm_mhz: float | None = None,
-    budget: race.Budget | None = None,
+    budget: sequential.Budget | None = None,
     held_to_calm: bool = True,
     baselines: Baselines | None = None,
 ) -> PerformanceEvidence:
@@ -204,7 +204,7 @@ class _Measurement:
     also: frozenset[str] = frozenset()
     roofs: Roofs | None = None
     usual_sm_mhz: float | None = None
-    budget: race.Budget | None = None
+    budget: sequential.Budget | None = None
     held_to_calm: bool = True
 
     def __post_init__(self) -> None:
@@ -313,8 +313,8 @@ class _Measurement:
         return _told(base, outcome)
 
     def _fairly_raced(
-        self, candidate: _Candidate, lanes: Sequence[_Baseline], calm: dict[str, race.Calm]
-    ) -> tuple[race.Outcome, bool]:
+        self, candidate: _Candidate, lanes: Sequence[_Baseline], calm: dict[str, sequential.Calm]
+    ) -> tuple[sequential.Outcome, bool]:
         """Race until what counts as the candidate's time is what the grader's clock says, too.
 
         Of each race anew: a process could tell the truth in one of them only. What a request costs
@@ -335,9 +335,9 @@ class _Measurement:
         return outcome, False
 
     def _raced(
-        self, candidate: _Candidate, lanes: Sequence[_Baseline], calm: dict[str, race.Calm]
-    ) -> race.Outcome:
-        return race.run(
+        self, candidate: _Candidate, lanes: Sequence[_Baseline], calm: dict[str, sequential.Calm]
+    ) -> sequential.Outcome:
+        return sequential.run(
             candidate,
             [*map(_Ours, lanes), *self._constants],
             self._lines,
@@ -353,7 +353,7 @@ class _Measurement:
         return lane.replays.apart
 
     def _too_slow(
-        self, base: PerformanceEvidence, took: float, calm: dict[str, race.Calm]
+        self, base: PerformanceEvidence, took: float, calm: dict[str, sequential.Calm]
     ) -> PerformanceEvidence | None:
         """What is said of a kernel that has missed every threshold, and by far; else None.
 
@@ -373,7 +373,7 @@ class _Measurement:
         )
         return replace(base, samples=1, microseconds=_microseconds(took), yardsticks=compared)
 
-    def _calm(self, lanes: list[_Baseline], left_out: list[str]) -> dict[str, race.Calm]:
+    def _calm(self, lanes: list[_Baseline], left_out: list[str]) -> dict[str, sequential.Calm]:
         """How long a call of each takes before the candidate exists; who fails is taken out."""
         times: dict[str, list[float]] = {each.name: [] for each in lanes}
         for done in range(CALM_PAIRS):
@@ -382,9 +382,9 @@ class _Measurement:
                     times[each.name].append(each.seconds())
                 if len(times[each.name]) == done:
                     lanes.remove(each)
-        return {each.name: race.Calm.of(times[each.name]) for each in lanes}
+        return {each.name: sequential.Calm.of(times[each.name]) for each in lanes}
 
-    def _load_before(self, control: race.Calm) -> str:
+    def _load_before(self, control: sequential.Calm) -> str:
         """How the control's times show that there is a load already, or ""."""
         if control.seconds <= 0:  # not a time: in the race, each such round is void
             return ""
@@ -431,17 +431,19 @@ class _Measurement:
         return sorted((self.baselines.needed | self.also | {CONTROL}) & known)
 
     @property
-    def _constants(self) -> list[race.Constant]:
+    def _constants(self) -> list[sequential.Constant]:
         """What takes the same time always: the roof, and limits in milliseconds."""
         steps = self.variant.performance.steps
         found = [
-            race.Constant(f"{each.milliseconds.at_most:g} ms", each.milliseconds.at_most / 1000)
+            sequential.Constant(
+                f"{each.milliseconds.at_most:g} ms", each.milliseconds.at_most / 1000
+            )
             for each in steps
             if each.milliseconds is not None
         ]
         roof = self._roof_seconds
         if roof is not None and any(each.speed_vs == ROOFLINE for each in steps):
-            found.append(race.Constant(ROOFLINE, roof))
+            found.append(sequential.Constant(ROOFLINE, roof))
         return found
 
     @property
@@ -474,7 +476,7 @@ def _not_theirs(name: str, error: Exception) -> TimingFailed:
 
 
 def _not_measured(
-    base: PerformanceEvidence, reason: str, outcome: race.Outcome
+    base: PerformanceEvidence, reason: str, outcome: sequential.Outcome
 ) -> PerformanceEvidence:
     status = Status.not_measured
     return replace(
@@ -482,7 +484,7 @@ def _not_measured(
     )
 
 
-def _told(base: PerformanceEvidence, outcome: race.Outcome) -> PerformanceEvidence:
+def _told(base: PerformanceEvidence, outcome: sequential.Outcome) -> PerformanceEvidence:
     seen = replace(
         base,
         samples=outcome.pairs,

@@ -25,9 +25,9 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
-from grader import hostile
+from grader.sandbox import untrusted
+from grader.sandbox.worker_process import Limits, Worker
 from grader.status import Status
-from grader.supervision import Limits, Worker
 from grader.timing.failures import TimingFailed, expect_ok
 from grader.timing.sets import Sets
 from grader.worker.protocol import Operation, Reply
@@ -163,7 +163,7 @@ class Replays:
         started = time.perf_counter()
         answer = self._worker.ask(Operation.replay, repeat=calls, limits=self._limits)
         own = time.perf_counter() - started
-        told = hostile.fields(_without_head(expect_ok(answer))).get("nanoseconds")
+        told = untrusted.fields(_without_head(expect_ok(answer))).get("nanoseconds")
         if type(told) is not int or not 0 <= told < 1 << 62:
             raise TimingFailed("its process tells of no time", Status.crashed)
         return own, told * 1e-9

@@ -22,8 +22,8 @@ from typing import Any
 
 import torch
 
-from grader.compare import MAX_OWN_ERROR, allowed_error
-from grader.oracle import Oracle, Truth
+from grader.cases.compare import MAX_OWN_ERROR, allowed_error
+from grader.cases.oracle import Oracle, Truth
 from grader.spec import Tolerance
 
 # Of what an element may be off by, as the first set has shown; other sets differ. Of 48 small sets

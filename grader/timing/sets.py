@@ -15,11 +15,10 @@ from typing import Protocol
 
 import torch
 
-from grader import inputs
-from grader.arena import Slot
-from grader.cases import Case
-from grader.compare import Verdict
-from grader.inputs import Inputs
+from grader.cases import Case, inputs
+from grader.cases.arena import Slot
+from grader.cases.compare import Verdict
+from grader.cases.inputs import Inputs
 from grader.spec import Exercise, Variant
 from grader.status import Status
 from grader.worker.protocol import Argument, DType, Kind, Space

@@ -8,9 +8,9 @@ import os
 
 import psutil
 
-from grader import machine, nvml
-from grader.gpu_state import GpuState, Observed, at_work, setting_troubles, troubles
-from grader.timing.onlooker import glance, too_much
+from grader.gpu import machine, nvml
+from grader.gpu.contention import glance, too_much
+from grader.gpu.state import GpuState, Observed, at_work, setting_troubles, troubles
 
 
 class Watch:

@@ -1,8 +1,9 @@
 """What the forking parent and its workers give up before a submission runs.
 
-The grader says what in a plan (JSON, made by grader/confinement.py); every step is irreversible
-and inherited. The parent takes on the system call filter, so that all workers have it; each worker
-takes on Landlock itself, which puts its parent and the other workers out of its reach too.
+The grader says what in a plan (JSON, made by grader/sandbox/confinement.py); every step is
+irreversible and inherited. The parent takes on the system call filter, so that all workers have it;
+each worker takes on Landlock itself, which puts its parent and the other workers out of its reach
+too.
 
     {"filter": base64 of a seccomp program, or "",
      "separate": {"devices": [path, ...]}, the files that a worker with a folder of its own may

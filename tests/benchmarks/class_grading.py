@@ -38,10 +38,10 @@ from rich.console import Console  # noqa: E402
 from rich.table import Table  # noqa: E402
 
 from grader.batch.collect import collect  # noqa: E402
-from grader.batch.records import Handin  # noqa: E402
-from grader.grade import grade  # noqa: E402
-from grader.score import score  # noqa: E402
-from grader.session import Session, selected  # noqa: E402
+from grader.batch.course.records import Handin  # noqa: E402
+from grader.grading.grade import grade  # noqa: E402
+from grader.grading.session import Session, selected  # noqa: E402
+from grader.scoring.score import score  # noqa: E402
 from grader.spec import load_all  # noqa: E402
 from tests import synthetic_class  # noqa: E402
 

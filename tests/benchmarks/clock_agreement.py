@@ -22,9 +22,9 @@ import sys
 from rich.console import Console
 from rich.table import Table
 
-from grader import machine, oracle
-from grader.cases import fixed_case
-from grader.session import Session
+from grader.cases import fixed_case, oracle
+from grader.gpu import machine
+from grader.grading.session import Session
 from grader.spec import load_all
 from grader.timing import contenders
 from grader.timing.replays import Replays

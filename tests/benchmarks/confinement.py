@@ -24,14 +24,14 @@ import torch  # noqa: E402
 from rich.console import Console  # noqa: E402
 from rich.table import Table  # noqa: E402
 
-from grader import confinement, machine  # noqa: E402
 from grader.cases import Case, Space  # noqa: E402
-from grader.confinement import Level  # noqa: E402
-from grader.grade import PUBLIC_SEED, selected  # noqa: E402
-from grader.runner import Runner  # noqa: E402
-from grader.sandbox import Sandbox  # noqa: E402
+from grader.executors.runner import Runner  # noqa: E402
+from grader.gpu import machine  # noqa: E402
+from grader.grading.grade import PUBLIC_SEED, selected  # noqa: E402
+from grader.sandbox import Sandbox, confinement  # noqa: E402
+from grader.sandbox.confinement import Level  # noqa: E402
 from grader.spec import load_all  # noqa: E402
-from grader.task import Task  # noqa: E402
+from grader.spec.task import Task  # noqa: E402
 
 CASES = 40
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from grader import machine
+from grader.gpu import machine
 
 ROOT = Path(__file__).resolve().parents[2]
 PYTHON = sys.executable

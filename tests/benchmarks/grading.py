@@ -28,11 +28,11 @@ from rich.table import Table  # noqa: E402
 
 from grader.cases import Space  # noqa: E402
 from grader.executors import PlannedTritonRunner  # noqa: E402
-from grader.grade import Session, selected  # noqa: E402
-from grader.runner import Times  # noqa: E402
+from grader.executors.runner import Times  # noqa: E402
+from grader.grading.grade import Session, selected  # noqa: E402
 from grader.sandbox import Sandbox  # noqa: E402
 from grader.spec import Exercise, Variant, load_all  # noqa: E402
-from grader.task import Task  # noqa: E402
+from grader.spec.task import Task  # noqa: E402
 
 IMPORTED = time.perf_counter()
 

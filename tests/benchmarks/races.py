@@ -15,7 +15,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from grader import race
+from grader.timing import sequential
 
 DISTANCES = (-0.02, -0.01, -0.008, -0.006, -0.005, -0.004, -0.003, -0.002, 0.0, 0.004, 0.01)
 AT = 0.9
@@ -36,10 +36,10 @@ def simulate(ratio: float, noise: float, offset: float, races: int, draws) -> tu
     """The share of races that hold the threshold, and pairs per race."""
     held = pairs = 0
     for _ in range(races):
-        own, other = np.exp(draws.normal(0, noise / math.sqrt(2), (2, race.MAX_PAIRS)))
+        own, other = np.exp(draws.normal(0, noise / math.sqrt(2), (2, sequential.MAX_PAIRS)))
         other *= ratio * (1 + draws.uniform(-offset, offset))
         lanes = Series("candidate", own.tolist()), [Series("copy", other.tolist())]
-        outcome = race.run(*lanes, {"copy": [AT]}, lambda: 0.0)
+        outcome = sequential.run(*lanes, {"copy": [AT]}, lambda: 0.0)
         held += outcome.yardsticks[0].ratio.high >= AT
         pairs += outcome.pairs
     return held / races, pairs / races

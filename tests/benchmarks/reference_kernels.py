@@ -32,8 +32,8 @@ import torch  # noqa: E402
 from rich.console import Console  # noqa: E402
 from rich.text import Text  # noqa: E402
 
-from grader import gpu_state, machine, nvml  # noqa: E402
-from grader.roofline import peaks  # noqa: E402
+from grader.gpu import machine, nvml, state  # noqa: E402
+from grader.gpu.roofline import peaks  # noqa: E402
 from tests.benchmarks.kernels import table, versions  # noqa: E402
 from tests.benchmarks.kernels.course import outcome  # noqa: E402
 from tests.benchmarks.kernels.goals import Case, every_case  # noqa: E402
@@ -68,7 +68,7 @@ def main() -> None:
         "seed": given.seed,
         "gpu_before": before.as_dict(),
         "gpu_after": after.as_dict(),
-        "troubles": gpu_state.troubles(before, after, {os.getpid()}),
+        "troubles": state.troubles(before, after, {os.getpid()}),
     }
     text = report(found, about, Console(width=table.WIDTH))
     if given.out:

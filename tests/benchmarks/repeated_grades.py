@@ -29,10 +29,11 @@ from dataclasses import dataclass, field
 from rich.console import Console
 from rich.table import Table
 
-from grader import machine, speed
-from grader.calibration import command, corpus
 from grader.evidence import PerformanceEvidence
+from grader.gpu import machine
+from grader.scoring import speed
 from grader.spec import Exercise, Variant, load_all
+from grader.staff.calibration import corpus, timings
 from grader.status import Status
 
 NOISY = "too noisy"  # in the place of points
@@ -177,7 +178,7 @@ def main() -> None:
     exercise = load_all()["rmsnorm"]
     started = time.monotonic()
     console = Console()
-    with command.clock() as clock:
+    with timings.clock() as clock:
 
         def timed(variant: Variant, source: str) -> PerformanceEvidence:
             return clock(exercise, variant, source)

@@ -20,11 +20,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from grader.calibration import corpus  # noqa: E402
-from grader.correctness import Effort  # noqa: E402
-from grader.grade import Session  # noqa: E402
-from grader.machine import gpu_name  # noqa: E402
+from grader.gpu.machine import gpu_name  # noqa: E402
+from grader.grading.grade import Session  # noqa: E402
+from grader.grading.search import Effort  # noqa: E402
 from grader.spec import load_all  # noqa: E402
+from grader.staff.calibration import corpus  # noqa: E402
 from grader.status import Status  # noqa: E402
 from tests.grader.test_submissions import check_honest, check_wrong, observe  # noqa: E402
 

@@ -19,9 +19,9 @@ from collections.abc import Callable, Iterator, Sequence
 from rich.console import Console
 from rich.table import Table
 
-from grader import machine, oracle
-from grader.cases import Case, fixed_case
-from grader.session import PUBLIC_SEED, Session
+from grader.cases import Case, fixed_case, oracle
+from grader.gpu import machine
+from grader.grading.session import PUBLIC_SEED, Session
 from grader.spec import Exercise, Variant, load_all
 
 COLUMNS = ("prepare", "fill", "replay", "finish")

@@ -95,7 +95,7 @@ def use(checkout: Path) -> None:
 @functools.cache
 def submissions() -> dict[str, Callable[[], Record]]:
     """What runs each submission, by name."""
-    from grader.calibration import corpus
+    from grader.staff.calibration import corpus
     from tests.grader import attacks
 
     runs: dict[str, Callable[[], Record]] = {}
@@ -115,7 +115,7 @@ def submissions_on_a_gpu() -> dict[str, Callable[[], Record]]:
     """The same for a GPU; without what a GPU that isn't watched may say anything of."""
     from importlib.metadata import version
 
-    from grader.calibration import corpus
+    from grader.staff.calibration import corpus
 
     return {
         f"{kind}/{entry.id}": functools.partial(_corpus_record, entry, gpu=True)
@@ -207,7 +207,7 @@ def _corpus_record(submission: Any, gpu: bool = False) -> Record:
 
 def _style_record(path: Path) -> Record:
     """A file of honest/styles: every part of its exercise's Triton variant."""
-    from grader.grade import Session
+    from grader.grading.grade import Session
     from tests.grader import attacking
 
     exercise = attacking.EXERCISES[path.stem.split("_")[0]]

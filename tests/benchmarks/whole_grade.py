@@ -15,10 +15,10 @@ import time
 
 STARTED = time.monotonic()  # what is imported below counts
 
-from grader import pool  # noqa: E402
+from grader.grading import process_pool  # noqa: E402
 
 if __name__ == "__main__":
-    pool.expect()  # as `grader grade` does
+    process_pool.expect()  # as `grader grade` does
 
 import argparse  # noqa: E402
 from pathlib import Path  # noqa: E402
@@ -26,10 +26,10 @@ from pathlib import Path  # noqa: E402
 from rich.console import Console  # noqa: E402
 from rich.table import Table  # noqa: E402
 
-from grader import machine  # noqa: E402
 from grader.evidence import Evidence, VariantEvidence, to_json  # noqa: E402
-from grader.grade import grade  # noqa: E402
-from grader.session import Step  # noqa: E402
+from grader.gpu import machine  # noqa: E402
+from grader.grading.grade import grade  # noqa: E402
+from grader.grading.session import Step  # noqa: E402
 from grader.spec import load_all  # noqa: E402
 from grader.status import Status  # noqa: E402
 
@@ -78,7 +78,7 @@ def main() -> None:
     parser.add_argument("--evidence", type=Path, help="write what was seen to this file, as JSON")
     given = parser.parse_args()
     on_gpu = machine.device() == "cuda"
-    jobs = given.jobs or pool.default_jobs(machine.gpu_bytes())
+    jobs = given.jobs or process_pool.default_jobs(machine.gpu_bytes())
     watch = Watch()
     seen = grade(given.submission, load_all(), only=given.only, jobs=jobs, on_step=watch)
     ended = time.monotonic()

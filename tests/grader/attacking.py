@@ -15,19 +15,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from unittest import mock
 
-from grader import breaches, confinement, memory, native, native_runner, supervision
-from grader.allowed_paths import DeviceName
 from grader.cases import Space
-from grader.confinement import Level
-from grader.correctness import Effort
 from grader.evidence import Evidence, PartEvidence, VariantEvidence, to_json
-from grader.executors import kernels
-from grader.grade import Session
-from grader.sandbox import Sandbox
+from grader.executors import cuda_build, cuda_metrics, kernels, native_runner
+from grader.gpu.devices import DeviceName
+from grader.grading import rules
+from grader.grading.grade import Session
+from grader.grading.search import Effort
+from grader.sandbox import Sandbox, confinement, worker_process
+from grader.sandbox.confinement import Level
+from grader.sandbox.seccomp import FilterError
 from grader.spec import Exercise
-from grader.spec_blocks import Limits
+from grader.spec.blocks import Limits
 from grader.status import Status
-from grader.syscall_filter import FilterError
 from tests.grader.attacks import (
     EXERCISES,
     ROOT,
@@ -62,7 +62,7 @@ SMALL = Limits(memory_mb=256)
 COMPILE_SECONDS = 2.0  # where an attack is to run out of time
 # The same for CUDA C++: it runs sooner and knows fewer of these ways.
 BRIEF_CUDA = replace(BRIEF, edges=3, drawn=2, shrink_runs=0, probe_seconds=0.0, enough=None)
-SHORT_COMPILE = supervision.Limits(1.0, 1 << 30)
+SHORT_COMPILE = worker_process.Limits(1.0, 1 << 30)
 
 _Kind = tuple[DeviceName, str]  # a language
 PEACEFUL = {Layer.policy, Layer.comparison, Layer.plan, Layer.boundary}
@@ -200,7 +200,7 @@ def _troubles(attack: Attack, layer: Layer, seen: _Seen, device: DeviceName) -> 
 
 def _source_read(attack: Attack) -> _Seen:
     data = attack.source.encode("utf-8", "surrogateescape")
-    found = breaches.find(attack.exercise, attack.variant, data)
+    found = rules.find(attack.exercise, attack.variant, data)
     return _Seen(Status.policy_violation if found else Status.passed)
 
 
@@ -266,12 +266,12 @@ def _grade(
         root = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="warpgrade-attack-")))
         attack.write(root / "submission", canaries.known)
         if exercise.limits == SHORT or attack.name in COMPILING_ON:
-            brief = supervision.Limits(COMPILE_SECONDS, 2 << 30)
+            brief = worker_process.Limits(COMPILE_SECONDS, 2 << 30)
             for name in ("FRONTEND_LIMITS", "BACKEND_LIMITS"):
                 stack.enter_context(mock.patch.object(kernels, name, brief))
             stack.enter_context(mock.patch.object(kernels, "COMPILE_SECONDS", 2 * COMPILE_SECONDS))
         if watched:
-            stack.enter_context(mock.patch.object(breaches, "find", return_value=()))
+            stack.enter_context(mock.patch.object(rules, "find", return_value=()))
         session = stack.enter_context(
             Session(
                 root / "submission",
@@ -327,16 +327,16 @@ def _grade_cuda(
         root = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="warpgrade-attack-")))
         attack.write(root / "submission", canaries.known)
         if Status.compile_error in {attack.status, *attack.layers.values()}:
-            patch = mock.patch.object(native, "COMPILE_LIMITS", SHORT_COMPILE)
+            patch = mock.patch.object(cuda_build, "COMPILE_LIMITS", SHORT_COMPILE)
             stack.enter_context(patch)
         if watched:
-            stack.enter_context(mock.patch.object(breaches, "find", return_value=()))
+            stack.enter_context(mock.patch.object(rules, "find", return_value=()))
         if level is Level.limits:  # the filter is of the sandbox, though the program puts it on
             none = mock.patch.object(
                 native_runner, "compile_emulator_filter", side_effect=FilterError
             )
             stack.enter_context(none)
-        stack.enter_context(mock.patch.object(supervision, "FORK_SECONDS", SHORT.seconds))
+        stack.enter_context(mock.patch.object(worker_process, "FORK_SECONDS", SHORT.seconds))
         session = stack.enter_context(
             Session(
                 root / "submission",
@@ -355,7 +355,7 @@ def _grade_cuda(
         if part.status is Status.passed and variant.memory is not None:
             seen = session.memory(exercise, variant)
             status = seen.status
-            if status is Status.passed and memory.shortfalls(seen, variant):
+            if status is Status.passed and cuda_metrics.shortfalls(seen, variant):
                 status = Status.target_missed
             part = replace(part, status=status, reason=seen.reason)
         return part

@@ -47,7 +47,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Literal
 
-from grader.confinement import Level
+from grader.sandbox.confinement import Level
 from grader.spec import Exercise, Variant, load_all
 from grader.status import Status
 

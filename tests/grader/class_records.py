@@ -7,8 +7,8 @@ from datetime import datetime, timedelta, timezone
 from functools import lru_cache
 from pathlib import Path
 
+from grader.batch.course.records import Attempt, Entry, Gradebook, Handin, Member
 from grader.batch.gradebook import make
-from grader.batch.records import Attempt, Entry, Gradebook, Handin, Member
 from grader.evidence import (
     Evidence,
     Failure,
@@ -17,7 +17,7 @@ from grader.evidence import (
     VariantEvidence,
     Yardstick,
 )
-from grader.score import score
+from grader.scoring.score import score
 from grader.spec import Exercise, load_all
 from grader.status import Status
 

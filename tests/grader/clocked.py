@@ -18,13 +18,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from grader import race
 from grader.cases import Case
 from grader.sandbox import Sandbox
+from grader.sandbox.worker_process import Death
 from grader.spec import Exercise, Variant
-from grader.supervision import Death
-from grader.task import Task
-from grader.timing import contenders, measure, replays
+from grader.spec.task import Task
+from grader.timing import contenders, measure, replays, sequential
 from grader.timing.graded_sets import GradedSets
 from grader.timing.replays import Replays
 from grader.timing.sets import Layout, Memory, Sets
@@ -142,9 +141,9 @@ def without_doubts(monkeypatch: pytest.MonkeyPatch, rounds: int) -> None:
     monkeypatch.setattr(measure, "MOST_APART", 1e9)
     monkeypatch.setattr(measure, "LEAST_COPY", 0.0)
     monkeypatch.setattr(measure, "TOO_SLOW", 0.0)
-    monkeypatch.setattr(race, "MOST_VOID", 1.0)
-    monkeypatch.setattr(race, "CALM", 1e9)
-    monkeypatch.setattr(race, "MIN_PAIRS", rounds)
+    monkeypatch.setattr(sequential, "MOST_VOID", 1.0)
+    monkeypatch.setattr(sequential, "CALM", 1e9)
+    monkeypatch.setattr(sequential, "MIN_PAIRS", rounds)
 
 
 def sandbox(device: str = "interpreter") -> SimpleNamespace:

@@ -7,14 +7,15 @@ from types import SimpleNamespace
 
 import pytest
 
-from grader import cli, confinement
+from grader.cli import app
+from grader.sandbox import confinement
 
 
 def call(capsys: pytest.CaptureFixture[str], *words: object) -> SimpleNamespace:
     """Run `grader WORDS`; its exit status, output and error output: `code`, `out`, `err`."""
     argv, sys.argv = sys.argv, ["grader", *map(str, words)]
     try:
-        cli.main()
+        app.main()
         code = 0
     except SystemExit as ended:
         code = ended.code or 0

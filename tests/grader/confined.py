@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from grader import confinement
-from grader.allowed_paths import DeviceName
-from grader.confinement import Level
+from grader.gpu.devices import DeviceName
+from grader.sandbox import confinement
+from grader.sandbox.confinement import Level
 
 LEVELS = [Level.bubblewrap, Level.landlock]
 

@@ -14,10 +14,11 @@ from typing import Any
 import pytest
 import torch
 
-from grader import native_plan, plan
-from grader.arena import Slot
+from grader import plan
+from grader.cases.arena import Slot
 from grader.emulator import report, toolchain
 from grader.emulator.build import Build, Entry, build
+from grader.executors import emulator_plan
 from grader.plan import Plan
 from grader.worker.protocol import Argument, Code, Kind, Operation, Reply
 from tests.grader.native import NativeWorker, Placement, vector
@@ -85,7 +86,7 @@ class Call:
         planned = self._planned()
         if self.plan is None:
             return planned
-        document = native_plan.document(self.plan, counters=measure)
+        document = emulator_plan.document(self.plan, counters=measure)
         with PlanWorker(self.built.executor, "execute", self.buffers, self.options) as worker:
             assert worker.receive().code is Code.ok
             for _ in range(times):
@@ -96,8 +97,8 @@ class Call:
             return Outcome(None, None, str(ended))
         if reply.code not in (Code.ok, Code.found):
             return Outcome(reply.code, None, reply.text)
-        copies = native_plan.copies(self.plan, 0, ())
-        seen = native_plan.combined(planned.report, report.parse(reply.text), copies)
+        copies = emulator_plan.copies(self.plan, 0, ())
+        seen = emulator_plan.combined(planned.report, report.parse(reply.text), copies)
         code = Code.found if seen.findings else reply.code
         return Outcome(code, seen, reply.text if measure else report.to_json(seen))
 

@@ -21,12 +21,11 @@ from pathlib import Path
 
 import pytest
 
-from grader import runner
-from grader.confinement import Level
-from grader.executors import gpu_program
-from grader.memfds import Memfds
+from grader.executors import gpu_program, runner
 from grader.plan.model import View
 from grader.sandbox import Sandbox
+from grader.sandbox.confinement import Level
+from grader.sandbox.memfd import Memfds
 from grader.timing import contenders
 from grader.worker.protocol import Argument, Operation, Reply
 from tests.grader.native import NativeWorker, Placement

@@ -11,8 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 
-from grader import memory
-from grader.batch.records import (
+from grader.batch.course.records import (
     Adjustment,
     AdjustmentKind,
     Attempt,
@@ -34,7 +33,8 @@ from grader.evidence import (
     VariantEvidence,
     Yardstick,
 )
-from grader.score import score
+from grader.executors import cuda_metrics
+from grader.scoring.score import score
 from grader.spec import Exercise, Variant, load_all
 from grader.status import Status
 
@@ -408,7 +408,7 @@ def _timed(
 
 def _counted(exercise: Exercise, variant: Variant) -> MemoryEvidence:
     """Memory used just as well as the spec asks for."""
-    sizes = memory.sizes_of(variant)
+    sizes = cuda_metrics.sizes_of(variant)
     metrics = [
         Metric(".".join(path), float((bound.at_least or bound.at_most).evaluate(sizes)))
         for path, bound in variant.memory.bounds()

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from grader.calibration import corpus
+from grader.staff.calibration import corpus
 
 # Characters without white space. The core of SiLU is 20 long; edits are often of plain C or Python.
 OF_A_SOLUTION, OF_THE_CORPUS = 16, 21

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 import torch
 
-from grader import memfds
-from grader.arena import Arena, Memory, Placed, Slot, required_bytes
+from grader.cases.arena import Arena, Memory, Placed, Slot, required_bytes
+from grader.sandbox import memfd
 from grader.worker import protocol
 from grader.worker.protocol import Argument, Kind, Operation, Reply, Request
 
@@ -110,7 +110,7 @@ class NativeWorker:
         if document is None:
             self.socket.send(message)
             return
-        with memfds.sealed(document) as descriptor:
+        with memfd.sealed(document) as descriptor:
             socket.send_fds(self.socket, [message], [descriptor])
 
     def load(self, count: int) -> Reply | None:
@@ -137,7 +137,7 @@ class Placement:
         self,
         slots: Sequence[Slot],
         inputs_writable: bool = False,
-        memory: Callable[[int, int], Memory] = memfds.Memfds,
+        memory: Callable[[int, int], Memory] = memfd.Memfds,
     ) -> None:
         size = required_bytes(slots)
         self.arena = Arena(size, size, memory)

@@ -14,9 +14,10 @@ from typing import Any
 
 import pytest
 
-from grader import native, plan
+from grader import plan
 from grader.emulator import report, toolchain
 from grader.emulator.elf import Elf
+from grader.executors import cuda_build
 from grader.plan import Plan
 from grader.plan.model import Launch, Readback, Step
 from grader.worker import builder
@@ -39,13 +40,15 @@ class Planned:
     report: report.Report | None = None
 
 
-def build(backend: native.Backend, source: Path, entries: Entries, folder: Path) -> builder.Made:
+def build(
+    backend: cuda_build.Backend, source: Path, entries: Entries, folder: Path
+) -> builder.Made:
     """Compile a file as the sandbox would, but here."""
     builder.load_emulator()
     folder.mkdir(parents=True, exist_ok=True)
     listed = tuple({"name": name, "arguments": list(kinds)} for name, kinds in entries.items())
-    ours = native.prepare_planner() if backend == "gpu" else None
-    wanted = builder.Wanted(backend, listed, toolchain=native.prepare(), gpu_planner=ours)
+    ours = cuda_build.prepare_planner() if backend == "gpu" else None
+    wanted = builder.Wanted(backend, listed, toolchain=cuda_build.prepare(), gpu_planner=ours)
     return builder.build(source, wanted, folder)
 
 

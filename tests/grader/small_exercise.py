@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from grader.correctness import Effort
+from grader.grading.search import Effort
 from grader.spec import Exercise, load_all
 
 ROOT = Path(__file__).resolve().parents[2]

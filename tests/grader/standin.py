@@ -12,16 +12,17 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from grader.batch import run, tasks, views
 from grader.batch.classes import Class
 from grader.batch.collect import collect
-from grader.batch.records import Gradebook
-from grader.batch.run import Machines, Options, Outcome
-from grader.batch.schedule import InThisProcess
-from grader.batch.store import Store
-from grader.batch.tasks import Graded, Result, Task, grade_files
-from grader.correctness import Effort
+from grader.batch.course.records import Gradebook
+from grader.batch.pages import views
+from grader.batch.run import run, tasks
+from grader.batch.run.run import Machines, Options, Outcome
+from grader.batch.run.schedule import InThisProcess
+from grader.batch.run.tasks import Graded, Result, Task, grade_files
+from grader.batch.store.store import Store
 from grader.evidence import PartEvidence, VariantEvidence, variant_to_json
+from grader.grading.search import Effort
 from grader.spec import Exercise
 from grader.status import Status
 from tests.grader.small_exercise import BRIEF, SPEC, write_spec

@@ -19,7 +19,7 @@ from grader.batch.collect.archives import MAX_RATIO, Refused, is_archive, open_a
 from grader.batch.collect.choosing import Taken, take
 from grader.batch.collect.files import MAX_DEPTH, MAX_FILES, Item, Listing, Unreadable
 from grader.batch.collect.names import Wanted
-from grader.submitted import MAX_FILE_BYTES
+from grader.grading.submitted import MAX_FILE_BYTES
 from tests.grader.raw_zip import ENCRYPTED, UTF8, Raw, raw_zip
 from tests.synthetic_class import tarred, zipped
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from grader import arena as arena_module
-from grader.arena import (
+from grader.cases import arena as arena_module
+from grader.cases.arena import (
     GUARD_BYTES,
     INPUTS,
     OUTPUTS,

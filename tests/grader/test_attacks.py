@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from grader import score
-from grader.calibration import corpus
-from grader.confinement import Level
 from grader.evidence import Evidence, PartEvidence, VariantEvidence
-from grader.grade import Session
+from grader.grading.grade import Session
 from grader.sandbox import Sandbox
+from grader.sandbox.confinement import Level
+from grader.scoring import score
+from grader.staff.calibration import corpus
 from grader.status import Status
 from tests.grader import attacking, attacks
 from tests.grader.attacks import EXERCISES, Attack, AttackError, Layer

@@ -17,18 +17,21 @@ from pathlib import Path
 
 import pytest
 
-from grader import confinement, executors, pool
-from grader.batch import progress, run, schedule, tasks, views
+from grader import executors
 from grader.batch.classes import ClassError
 from grader.batch.collect import CollectError
+from grader.batch.pages import views
 from grader.batch.plan import Job
-from grader.batch.run import Machines
-from grader.batch.schedule import InPool, InThisProcess, Lane, Stopped
-from grader.batch.store import NAME, Store, StoreError
-from grader.batch.tasks import Graded, Task, TaskError, Wanted, grade_files
-from grader.correctness import Effort
+from grader.batch.run import progress, run, schedule, tasks
+from grader.batch.run.run import Machines
+from grader.batch.run.schedule import InPool, InThisProcess, Lane, Stopped
+from grader.batch.run.tasks import Graded, Task, TaskError, Wanted, grade_files
+from grader.batch.store.store import NAME, Store, StoreError
 from grader.evidence import PartEvidence
-from grader.session import Session
+from grader.grading import process_pool
+from grader.grading.search import Effort
+from grader.grading.session import Session
+from grader.sandbox import confinement
 from grader.spec import Exercise
 from grader.status import Status
 from tests.grader import standin
@@ -141,8 +144,8 @@ def test_a_class_becomes_a_gradebook_with_a_page_for_everyone(source, out, exerc
 
 
 def test_every_score_is_what_grading_that_submission_alone_gives(source, out, exercises, ran):
-    from grader.grade import grade
-    from grader.score import score
+    from grader.grading.grade import grade
+    from grader.scoring.score import score
 
     _, book = grade_class(source, out, exercises)
     for entry in book.entries:
@@ -319,7 +322,7 @@ def test_a_submission_the_grader_breaks_on_is_a_row_and_not_a_stop(source, out, 
 def test_a_killed_grading_process_is_tried_once_more_then_given_up(tmp_path, out, exercises):
     source = make_class(tmp_path / "in", 6)
     (source / "student004" / "silu.py").write_text("x = 'deadly'\n")
-    with pool.Pool(2) as processes:
+    with process_pool.Pool(2) as processes:
         machines = Machines("interpreter", InPool(processes, 2, standin.deadly))
         outcome, book = grade_class(source, out, two_variants(tmp_path / "s"), machines=machines)
     assert outcome.complete
@@ -336,7 +339,7 @@ class _Lossy:
     """An executor that loses the first process of every task."""
 
     width = 1
-    lost = (pool.Lost,)
+    lost = (process_pool.Lost,)
 
     def __init__(self, times: int) -> None:
         self._times = times
@@ -347,7 +350,7 @@ class _Lossy:
         key = tuple(sorted(task.files.values()))
         self._seen[key] = self._seen.get(key, 0) + 1
         if self._seen[key] <= self._times:
-            future.set_exception(pool.Lost("killed"))
+            future.set_exception(process_pool.Lost("killed"))
         else:
             future.set_result(quick(task))
         return future
@@ -516,16 +519,16 @@ KILLED = """
     from pathlib import Path
     from grader.startup import importing
     with importing():
-        from grader import cli
-        from grader.batch import commands, run
+        from grader.cli import app, batch
+        from grader.batch.run import run
         from tests.grader import standin
 
     source, out, specs, seed = Path(sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[3]), sys.argv[4]
     exercises = standin.two_variants(specs)
-    commands.load_all = lambda: exercises
+    batch.load_all = lambda: exercises
     run.grade_in_pool = standin.quick
     # One fork server for all commands: each of its own would take two seconds to import torch.
-    forkserver.set_forkserver_preload(["grader.preloaded", "tests.grader.standin"])
+    forkserver.set_forkserver_preload(["grader.grading.preloaded", "tests.grader.standin"])
     forkserver.ensure_running()
     forkserver._forkserver.ensure_running = lambda: None  # not a child of theirs
     words = ["batch", str(source), "--out", str(out), "--seed", "7", "--jobs", "2", "--plain"]
@@ -538,7 +541,7 @@ KILLED = """
             log = os.open(str(out) + ".log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
             os.dup2(log, 1)
             os.dup2(log, 2)
-            cli.main()
+            app.main()
             os._exit(0)
         return child
 

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from grader import confinement
-from grader.batch.records import Entry
-from grader.batch.store import NAME
-from grader.confinement import Level
+from grader.batch.course.records import Entry
+from grader.batch.store.store import NAME
+from grader.sandbox import confinement
+from grader.sandbox.confinement import Level
 from grader.status import Status
 from tests.grader import attacks
 from tests.grader.attacking import BREACH

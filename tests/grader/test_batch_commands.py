@@ -16,14 +16,14 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from grader import cli, confinement
-from grader.batch import commands, progress, run
+from grader.batch.course.records import Handin
 from grader.batch.plan import Job
-from grader.batch.records import Handin
-from grader.batch.run import Machines
-from grader.batch.schedule import Finished, InThisProcess
-from grader.batch.store import NAME, StoredHandin
-from grader.batch.tasks import Graded, Task
+from grader.batch.run import progress, run
+from grader.batch.run.run import Machines
+from grader.batch.run.schedule import Finished, InThisProcess
+from grader.batch.run.tasks import Graded, Task
+from grader.batch.store.store import NAME, StoredHandin
+from grader.cli import app, batch
 from grader.evidence import (
     PartEvidence,
     PerformanceEvidence,
@@ -31,7 +31,8 @@ from grader.evidence import (
     variant_from_json,
     variant_to_json,
 )
-from grader.session import Step
+from grader.grading.session import Step
+from grader.sandbox import confinement
 from grader.status import Status
 from tests.grader import standin
 from tests.grader.commandline import any_sandbox_will_do, call, one_line
@@ -59,8 +60,8 @@ def surroundings(monkeypatch, tmp_path):
     exercises = two_variants(tmp_path / "specs")
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.setenv("NO_COLOR", "1")
-    monkeypatch.setattr(cli, "load_all", lambda: exercises)
-    monkeypatch.setattr(commands, "load_all", lambda: exercises)
+    monkeypatch.setattr(app, "load_all", lambda: exercises)
+    monkeypatch.setattr(batch, "load_all", lambda: exercises)
     monkeypatch.setattr(standin, "SECONDS", 0)
     any_sandbox_will_do(monkeypatch)
     grade_with(monkeypatch, quick)
@@ -360,8 +361,8 @@ def dearer(monkeypatch, tmp_path):
     specs = write_spec(tmp_path / "dearer", TWO.replace("{ragged: 3}", "{ragged: 6}"))
 
     def take() -> None:
-        monkeypatch.setattr(cli, "load_all", lambda: specs)
-        monkeypatch.setattr(commands, "load_all", lambda: specs)
+        monkeypatch.setattr(app, "load_all", lambda: specs)
+        monkeypatch.setattr(batch, "load_all", lambda: specs)
 
     return take
 
@@ -397,7 +398,7 @@ def test_rescoring_asks_where_somebody_is_there(capsys, graded, dearer, monkeypa
 
 def test_rescoring_says_what_has_to_be_run_again(capsys, graded, monkeypatch, tmp_path):
     specs = write_spec(tmp_path / "wider", TWO.replace("[1, 20]", "[1, 30]"))
-    monkeypatch.setattr(commands, "load_all", lambda: specs)
+    monkeypatch.setattr(batch, "load_all", lambda: specs)
     ran = call(capsys, "rescore", graded)
     assert "ada: 4 -> none" in ran.out
     assert "3 students with no results under the specs as they are" in ran.out
@@ -575,7 +576,7 @@ def test_all_pages_are_written_again(capsys, graded):
     ],
 )
 def test_a_mistake_gets_one_line(capsys, source, graded, tmp_path, words, said, monkeypatch):
-    monkeypatch.setattr("grader.batch.cluster.CONNECT_SECONDS", 0.2)
+    monkeypatch.setattr("grader.batch.run.cluster.CONNECT_SECONDS", 0.2)
     before = scores(graded)
     names = {"none": tmp_path / "none", "out": graded, "in": source}
     ran = call(capsys, *(word.format(**names) for word in words))
@@ -643,7 +644,7 @@ def test_an_implausible_time_is_decided_by_a_person(capsys, source, results, mon
         "bytes: n, thresholds: [{speed_vs: copy, at_least: 0.5, points: 2}]}}",
     )
     specs = write_spec(tmp_path / "timed", text)
-    monkeypatch.setattr(commands, "load_all", lambda: specs)
+    monkeypatch.setattr(batch, "load_all", lambda: specs)
     monkeypatch.setattr(standin.tasks, "_check_is_the_same_grader", lambda task: None)
 
     def timed(task: Task) -> Graded:

@@ -11,12 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from grader import gpu_turns as gpus
-from grader import machine
-from grader.batch.records import Gradebook
-from grader.batch.run import Machines
-from grader.batch.schedule import InThisProcess
-from grader.batch.tasks import Graded, Task, _wants_the_gpu_alone, grade_in_pool
+from grader.batch.course.records import Gradebook
+from grader.batch.run.run import Machines
+from grader.batch.run.schedule import InThisProcess
+from grader.batch.run.tasks import Graded, Task, _wants_the_gpu_alone, grade_in_pool
 from grader.evidence import (
     PartEvidence,
     PerformanceEvidence,
@@ -24,6 +22,8 @@ from grader.evidence import (
     variant_from_json,
     variant_to_json,
 )
+from grader.gpu import locks as gpus
+from grader.gpu import machine
 from grader.spec import load_all
 from grader.status import Status
 from tests.grader import standin

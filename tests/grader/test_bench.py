@@ -15,18 +15,20 @@ import torch
 import typer
 from rich.console import Console
 
-from grader import cli, race
+from grader.cli import app
+from grader.cli import bench as bench_command
 from grader.evidence import PerformanceEvidence, Yardstick
-from grader.grade import Session
-from grader.instruments import bench, bench_command, bench_report, plots
+from grader.gpu.roofline import Roofs, peaks
+from grader.grading.grade import Session
+from grader.grading.session import selected
+from grader.instruments import bench, bench_report, plots
 from grader.instruments.bench import NO_GPU, NothingToTime, Timed, with_a_case
 from grader.instruments.bench_sizes import SizesError, parse, plan, scaled_names
-from grader.roofline import Roofs, peaks
-from grader.session import selected
 from grader.spec import Exercise, load_all
 from grader.status import Status
-from grader.stopwatch import Stopwatch
+from grader.timing import sequential
 from grader.timing.failures import TimingFailed
+from grader.timing.submission import Stopwatch
 from tests.grader.clocked import RMSNORM, InPython, without_doubts
 from tests.grader.small_exercise import ROOT
 
@@ -92,7 +94,7 @@ def run(capsys, *words: object) -> SimpleNamespace:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "argv", ["grader", *map(str, words)])
         try:
-            cli.main()
+            app.main()
             code = 0
         except SystemExit as ended:
             code = ended.code or 0
@@ -203,7 +205,7 @@ def small(monkeypatch, planned) -> Iterator[dict[str, Exercise]]:
     yield {"rmsnorm": exercise.model_copy(update={"variants": {"triton": changed}})}
 
 
-BUDGET = race.Budget(seconds=60.0, pairs=2)
+BUDGET = sequential.Budget(seconds=60.0, pairs=2)
 
 
 def benched(exercises, folder: Path, python_sandbox, tmp_path: Path, **options) -> Path:
@@ -228,7 +230,7 @@ def printed(monkeypatch) -> io.StringIO:
     """What is printed, in a window of 100 columns."""
     text = io.StringIO()
     window = Console(file=text, width=100, color_system=None)
-    monkeypatch.setattr("grader.console.console", window)
+    monkeypatch.setattr("grader.cli.console.console", window)
     monkeypatch.setattr(bench_command, "console", window)
     return text
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from rich.console import Console
 
 from grader.evidence import PerformanceEvidence, Yardstick
+from grader.gpu.roofline import Roofs
 from grader.instruments.bench_table import render, table
-from grader.roofline import Roofs
 from grader.status import Status
 
 

@@ -10,14 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from grader import allowed_paths, bytecode
-from grader.sandbox import Sandbox
+from grader.sandbox import Sandbox, bytecode, paths
 
 ROOT = Path(__file__).resolve().parents[2]
 KEEP = """
 import sys
 sys.path[:0] = [{packages!r}, {root!r}]
-from grader import bytecode
+from grader.sandbox import bytecode
 bytecode._fill = lambda folder: print("fills", folder)
 bytecode.keep()
 print(sys.pycache_prefix)
@@ -86,7 +85,7 @@ def test_what_sandboxes_import_is_put_there_and_found_by_them(tmp_path: Path, mo
     while not (tmp_path / bytecode._COMPLETE).exists() and time.monotonic() < deadline:
         time.sleep(0.05)
     [zygote] = tmp_path.rglob("zygote.*.pyc")
-    shown = allowed_paths.readable("interpreter")
+    shown = paths.readable("interpreter")
     assert any(zygote.is_relative_to(each) for each in shown)
     written = zygote.stat().st_mtime_ns
     with Sandbox("interpreter", plans=True) as sandbox:
@@ -100,9 +99,11 @@ def test_of_the_grader_sandboxes_see_none(tmp_path: Path, monkeypatch) -> None:
     """Byte code of the solutions says as much as their source."""
     monkeypatch.setattr(sys, "pycache_prefix", str(tmp_path))
     for device in ("interpreter", "emulator", "cuda"):
-        hidden = bytecode.of([ROOT / "grader" / "oracle.py", ROOT / "reference" / "silu.py"])
+        hidden = bytecode.of(
+            [ROOT / "grader" / "cases" / "oracle.py", ROOT / "reference" / "silu.py"]
+        )
         for path in hidden:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.touch()
-        shown = allowed_paths.readable(device)
+        shown = paths.readable(device)
         assert not [p for p in hidden for s in shown if p.is_relative_to(s.resolve())]

@@ -9,16 +9,22 @@ from types import SimpleNamespace
 
 import pytest
 
-from grader import cli
-from grader.calibration import command, corpus, readings
-from grader.calibration.lint import lint
-from grader.calibration.proposals import FULL, MARGIN, down, propose, up
-from grader.calibration.readings import CalibrationError, LadderReadings, Readings, VariantReadings
-from grader.calibration.spec_edit import changed
+from grader.cli import app
 from grader.evidence import PerformanceEvidence, Yardstick
 from grader.spec import EXERCISES as FOLDER
 from grader.spec import Exercise, Variant, load, load_all
-from grader.spec_blocks import Threshold
+from grader.spec.blocks import Threshold
+from grader.cli import calibrate
+from grader.staff.calibration import corpus, readings, timings
+from grader.staff.calibration.lint import lint
+from grader.staff.calibration.proposals import FULL, MARGIN, down, propose, up
+from grader.staff.calibration.readings import (
+    CalibrationError,
+    LadderReadings,
+    Readings,
+    VariantReadings,
+)
+from grader.staff.calibration.spec_edit import changed
 from grader.status import Status
 
 EXERCISES = load_all()
@@ -379,7 +385,7 @@ def copied(folder) -> Mapping[str, Exercise]:
 
 def test_proposals_are_written_with_the_gpu_and_the_specs_stay_valid(tmp_path, everything):
     exercises = copied(tmp_path)
-    written = command.written(exercises, everything.found, tmp_path)
+    written = timings.written(exercises, everything.found, tmp_path)
     assert {path.stem for path in written} == {exercise.name for exercise, _ in TIMED}
     for exercise, variant in TIMED:
         after = load(tmp_path / f"{exercise.name}.yaml").variants[variant.name].performance
@@ -390,7 +396,7 @@ def test_proposals_are_written_with_the_gpu_and_the_specs_stay_valid(tmp_path, e
         text = (tmp_path / f"{exercise.name}.yaml").read_text(encoding="utf-8")
         comments = [line.partition("#")[2] for line in before.splitlines()]
         assert [line.partition("#")[2] for line in text.splitlines()] == comments
-    assert command.written(load_all(tmp_path), everything.found, tmp_path) == []
+    assert timings.written(load_all(tmp_path), everything.found, tmp_path) == []
 
 
 def test_what_a_spec_would_not_allow_is_not_written(tmp_path, monkeypatch, everything):
@@ -398,7 +404,7 @@ def test_what_a_spec_would_not_allow_is_not_written(tmp_path, monkeypatch, every
     before = {path: path.read_text() for path in tmp_path.glob("*.yaml")}
     monkeypatch.setattr(command, "_numbers", lambda place, proposal: {(*place, "at_least"): -1.0})
     with pytest.raises(CalibrationError, match="not written, the spec would be refused"):
-        command.written(exercises, everything.found, tmp_path)
+        timings.written(exercises, everything.found, tmp_path)
     assert {path: path.read_text() for path in tmp_path.glob("*.yaml")} == before
 
 
@@ -407,9 +413,9 @@ def test_what_a_spec_would_not_allow_is_not_written(tmp_path, monkeypatch, every
 
 def run(capsys, monkeypatch, *words: object) -> SimpleNamespace:
     monkeypatch.setattr("sys.argv", ["grader", "calibrate", *map(str, words)])
-    monkeypatch.setattr(command.console, "_width", 160)
+    monkeypatch.setattr(calibrate.console, "_width", 160)
     with pytest.raises(SystemExit) as caught:
-        cli.main()
+        app.main()
     out, err = capsys.readouterr()
     return SimpleNamespace(status=caught.value.code, out=out, err=err)
 
@@ -431,7 +437,7 @@ def test_readings_kept_are_told_without_a_gpu(capsys, monkeypatch, tmp_path, eve
 
 
 def test_without_a_gpu_there_is_nothing_to_calibrate_on(capsys, monkeypatch):
-    monkeypatch.setattr(command.machine, "gpu_name", lambda: None)
+    monkeypatch.setattr(calibrate.machine, "gpu_name", lambda: None)
     seen = run(capsys, monkeypatch)
     assert (seen.status, seen.out) == (2, "")
     assert seen.err.strip() == "expected an NVIDIA GPU to calibrate on, found none"
@@ -441,7 +447,7 @@ def test_without_a_gpu_there_is_nothing_to_calibrate_on(capsys, monkeypatch):
 def made_up(monkeypatch) -> Clock:
     """A GPU that isn't here, and its clock."""
     made = Clock()
-    monkeypatch.setattr(command.machine, "gpu_name", lambda: GPU)
+    monkeypatch.setattr(calibrate.machine, "gpu_name", lambda: GPU)
     monkeypatch.setattr(command, "clock", lambda: contextlib.nullcontext(made))
     return made
 
@@ -474,7 +480,7 @@ def test_going_on_needs_a_file_and_something_to_time(capsys, monkeypatch, tmp_pa
 
 @pytest.mark.gpu
 def test_on_a_gpu_one_variant_is_calibrated():
-    with command.clock() as clock:
+    with timings.clock() as clock:
         found = readings.take(GPU, [(RMSNORM, RMSNORM.variants["triton"])], clock)
     [seen] = found.variants
     assert seen.reference.status is Status.passed, seen.reference

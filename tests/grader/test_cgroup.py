@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from grader import cgroup
-from grader.cgroup import ProcessGroup
+from grader.sandbox import cgroup
+from grader.sandbox.cgroup import ProcessGroup
 
 MIB = 1 << 20
 

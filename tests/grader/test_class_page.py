@@ -14,9 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grader.batch import charts, overview, page
-from grader.batch.overview import submissions
-from grader.batch.records import (
+from grader.batch.course.records import (
     Adjustment,
     AdjustmentKind,
     Attempt,
@@ -27,8 +25,10 @@ from grader.batch.records import (
     Member,
     Student,
 )
+from grader.batch.pages import charts, overview, page
+from grader.batch.pages.overview import submissions
 from grader.evidence import PerformanceEvidence, Yardstick
-from grader.score import score
+from grader.scoring.score import score
 from grader.spec import Milliseconds, Threshold
 from grader.status import Status
 from tests.grader.gradebooks import (

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from grader.batch import overview, page
-from grader.batch.overview import Strip, submissions
-from grader.batch.records import Gradebook
+from grader.batch.course.records import Gradebook
+from grader.batch.pages import overview, page
+from grader.batch.pages.overview import Strip, submissions
 from tests.grader.gradebooks import EXERCISES, make
 
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]

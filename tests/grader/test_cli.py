@@ -15,11 +15,11 @@ from xml.etree import ElementTree as ET
 import pytest
 from rich.console import Console
 
-from grader import __version__, cli, console
+from grader import __version__
 from grader import evidence as evidence_files
-from grader.batch import commands
+from grader.cli import app, batch, console
 from grader.evidence import Evidence, Failure, PartEvidence, PerformanceEvidence, VariantEvidence
-from grader.grade import grade
+from grader.grading.grade import grade
 from grader.spec import load_all
 from grader.status import Status
 from tests.grader.commandline import any_sandbox_will_do, call, one_line
@@ -65,14 +65,14 @@ def surroundings(monkeypatch, exercises):
     any_sandbox_will_do(monkeypatch)
     monkeypatch.setenv("COLUMNS", str(WIDTH))
     monkeypatch.setenv("NO_COLOR", "1")
-    for module in (cli, commands):
+    for module in (app, batch):
         monkeypatch.setattr(module, "load_all", lambda: exercises)
 
 
 @pytest.fixture
 def graded(monkeypatch, observed):
     """`grader grade` gets this evidence instead of running anything."""
-    monkeypatch.setattr(cli, "grade_submission", lambda *args, **options: observed)
+    monkeypatch.setattr(app, "grade_submission", lambda *args, **options: observed)
     return observed
 
 
@@ -118,8 +118,8 @@ def test_stored_evidence_is_scored_again_without_running_anything(
     def fail(*args, **options):
         raise AssertionError("rescore started something")
 
-    monkeypatch.setattr("grader.grade.Session.__init__", fail)
-    monkeypatch.setattr("grader.sandbox.Sandbox.start", fail)
+    monkeypatch.setattr("grader.grading.grade.Session.__init__", fail)
+    monkeypatch.setattr("grader.sandbox.sandbox.Sandbox.start", fail)
     monkeypatch.setattr(subprocess, "Popen", fail)
     ran = call(capsys, "rescore", stored, "--json", again)
     assert ran.code == 0, ran.err
@@ -131,7 +131,7 @@ def test_rescoring_goes_by_the_spec_of_now(capsys, graded, wrong, tmp_path, monk
     stored, again = tmp_path / "evidence.json", tmp_path / "grade.json"
     stored.write_text(evidence_files.to_json(graded), encoding="utf-8")
     dearer = write_spec(tmp_path / "specs", SPEC.replace("ragged: 3}", "ragged: 5}"))
-    monkeypatch.setattr(cli, "load_all", lambda: dearer)
+    monkeypatch.setattr(app, "load_all", lambda: dearer)
     assert call(capsys, "rescore", stored, "--json", again).code == 0
     assert json.loads(again.read_text(encoding="utf-8"))["max_score"] == 5.0
 
@@ -169,7 +169,7 @@ def test_an_interrupted_run_shows_what_there_is_and_does_not_pass_for_a_finished
     capsys, graded, wrong, tmp_path, monkeypatch
 ):
     partial_evidence = Evidence("sub", 7, (), {}, complete=False)
-    monkeypatch.setattr(cli, "grade_submission", lambda *args, **options: partial_evidence)
+    monkeypatch.setattr(app, "grade_submission", lambda *args, **options: partial_evidence)
     stored = tmp_path / "evidence.json"
     ran = call(capsys, "grade", wrong, "--evidence", stored)
     assert ran.code == 130
@@ -237,7 +237,7 @@ def test_a_report_that_cannot_be_written_is_said_before_grading(
     def fail(*args, **options):
         raise AssertionError("graded before it looked")
 
-    monkeypatch.setattr(cli, "grade_submission", fail)
+    monkeypatch.setattr(app, "grade_submission", fail)
     monkeypatch.setattr(evidence_files, "read", fail)
     for option in ("--json", "--html", "--junit", "--gradescope"):
         ran = call(capsys, command, wrong, option, tmp_path / "none" / "report")
@@ -264,7 +264,7 @@ def test_a_broken_spec_gets_one_line(capsys, wrong, tmp_path, monkeypatch):
     folder.mkdir()
     text = SPEC.replace("points: {ragged: 3}", "points: {ragged: -3}")
     (folder / "silu.yaml").write_text(text, encoding="utf-8")
-    for module in (cli, commands):
+    for module in (app, batch):
         monkeypatch.setattr(module, "load_all", lambda: load_all(folder))
     for words in (("grade", wrong), ("check", "silu"), ("batch", wrong, "--out", tmp_path / "o")):
         ran = call(capsys, *words)
@@ -277,7 +277,7 @@ def test_a_broken_spec_gets_one_line(capsys, wrong, tmp_path, monkeypatch):
 def test_an_exercise_without_an_oracle_gets_one_line(capsys, wrong, tmp_path, monkeypatch):
     text = SPEC.replace("title: SiLU", "title: SiLU\noracle: no_such_function")
     without = write_spec(tmp_path / "specs", text)
-    for module in (cli, commands):
+    for module in (app, batch):
         monkeypatch.setattr(module, "load_all", lambda: without)
     for words in (("grade", wrong), ("check", "silu"), ("batch", wrong, "--out", tmp_path / "o")):
         ran = call(capsys, *words)
@@ -317,7 +317,7 @@ def test_a_wrong_command_line_is_exit_status_2(capsys, words, said):
     ids=["part", "performance"],
 )
 def test_a_failing_grader_is_loud_and_exit_status_3(capsys, wrong, monkeypatch, evidence):
-    monkeypatch.setattr(cli, "grade_submission", lambda *args, **options: evidence)
+    monkeypatch.setattr(app, "grade_submission", lambda *args, **options: evidence)
     ran = call(capsys, "grade", wrong)
     assert ran.code == 3
     assert "THE GRADER FAILED" in ran.out
@@ -326,7 +326,7 @@ def test_a_failing_grader_is_loud_and_exit_status_3(capsys, wrong, monkeypatch, 
 
 def test_a_check_the_grader_failed_on_is_loud_and_exit_status_3(capsys, wrong, monkeypatch):
     part = PartEvidence("float32", "ragged", Status.grader_error, reason="Boom: line 3")
-    monkeypatch.setattr(cli.Session, "variant", lambda *args: broken([part]).variants[0])
+    monkeypatch.setattr(app.Session, "variant", lambda *args: broken([part]).variants[0])
     ran = call(capsys, "check", "silu", "--submission", wrong)
     assert ran.code == 3
     assert "THE GRADER FAILED" in ran.out
@@ -337,7 +337,7 @@ def test_a_bug_of_ours_is_exit_status_3_and_asks_for_a_report(capsys, wrong, mon
     def fail(*args, **options):
         raise RuntimeError("Boom")
 
-    monkeypatch.setattr(cli, "grade_submission", fail)
+    monkeypatch.setattr(app, "grade_submission", fail)
     ran = call(capsys, "grade", wrong)
     assert ran.code == 3
     assert "The grader itself failed" in ran.err
@@ -348,9 +348,9 @@ def test_a_bug_of_ours_is_exit_status_3_and_asks_for_a_report(capsys, wrong, mon
 
 
 def test_a_check_tells_what_is_wrong_in_four_parts(capsys, wrong, monkeypatch):
-    monkeypatch.setattr(cli, "Session", partial(cli.Session, device="interpreter", effort=BRIEF))
+    monkeypatch.setattr(app, "Session", partial(app.Session, device="interpreter", effort=BRIEF))
     # The console took its width from COLUMNS when it was made, where that was set (as by xdist).
-    monkeypatch.setattr(cli.console, "_width", 60)
+    monkeypatch.setattr(app.console, "_width", 60)
     ran = call(capsys, "check", "silu", "--submission", wrong, "--seed", "7")
     assert ran.code == 0, ran.err
     assert "silu/triton (silu.py)" in ran.out
@@ -373,7 +373,7 @@ def test_a_check_shows_dtypes_cases_and_reasons_per_size_class(capsys, wrong, mo
         PartEvidence("float32", "aligned", Status.not_measured, reason="needs a GPU"),
     )
     seen = VariantEvidence("silu", "triton", "silu.py", "00", "", parts)
-    monkeypatch.setattr(cli.Session, "variant", lambda *args: seen)
+    monkeypatch.setattr(app.Session, "variant", lambda *args: seen)
     out = call(capsys, "check", "silu", "--submission", wrong).out
     rows = {line.split()[0]: spaced(line) for line in out.splitlines() if line.startswith("  ")}
     assert rows["ragged"] == "ragged wrong values: float16; passed: float32 30 cases"
@@ -391,7 +391,7 @@ def test_a_check_says_once_why_parts_were_not_measured(capsys, wrong, monkeypatc
     reasons = ["a graph can't be judged", "a graph can't be judged", "Gluon can't be judged"]
     parts = tuple(map(part, ("float32", "float16", "bfloat16"), reasons))
     seen = VariantEvidence("silu", "triton", "silu.py", "00", "", parts)
-    monkeypatch.setattr(cli.Session, "variant", lambda *args: seen)
+    monkeypatch.setattr(app.Session, "variant", lambda *args: seen)
     out = spaced(call(capsys, "check", "silu", "--submission", wrong).out)
     assert out.count("A graph can't be judged.") == out.count("Gluon can't be judged.") == 1
     assert "not measured here at silu.py:4 for n=1, float32." in out
@@ -405,7 +405,7 @@ def test_a_check_shows_the_graders_notes_once(capsys, wrong, monkeypatch):
         for dtype in ("float32", "float16")
     )
     seen = VariantEvidence("silu", "triton", "silu.py", "00", "", parts)
-    monkeypatch.setattr(cli.Session, "variant", lambda *args: seen)
+    monkeypatch.setattr(app.Session, "variant", lambda *args: seen)
     out = call(capsys, "check", "silu", "--submission", wrong).out
     assert out.count(f"silu/triton: {note}") == 1
 
@@ -413,7 +413,7 @@ def test_a_check_shows_the_graders_notes_once(capsys, wrong, monkeypatch):
 def test_a_case_that_passes_says_so(capsys, wrong, monkeypatch):
     part = PartEvidence("float32", "case", Status.passed, 1)
     asked = []
-    monkeypatch.setattr(cli.Session, "case", lambda *args: asked.append(args[-1]) or part)
+    monkeypatch.setattr(app.Session, "case", lambda *args: asked.append(args[-1]) or part)
     ran = call(capsys, "check", "silu", "--submission", wrong, "--case", "n=5 seed=9")
     assert ran.code == 0
     assert ran.out == "silu/triton: passed for n=5, float32.\n"
@@ -457,7 +457,7 @@ def test_the_line_a_failing_grade_prints_shows_the_same_failure_when_pasted(
 
 
 def test_stubs_are_written_and_work_is_not_overwritten(capsys, tmp_path, monkeypatch):
-    monkeypatch.setattr(cli, "ROOT", tmp_path)
+    monkeypatch.setattr(app, "ROOT", tmp_path)
     reference = tmp_path / "reference"
     reference.mkdir()
     (reference / "silu.py").write_bytes((ROOT / "reference" / "silu.py").read_bytes())
@@ -501,8 +501,8 @@ def test_the_progress_line_fits_however_narrow_the_window(columns, monkeypatch, 
     stream = io.StringIO()
     terminal = Console(file=stream, force_terminal=True, width=columns, color_system=None)
     monkeypatch.setattr(console, "errors", terminal)
-    with cli._progress() as on_step:
-        on_step(cli.Step("silu", "triton", "\x1b[2J" + "n=5 " * 40, 12))
+    with app._progress() as on_step:
+        on_step(app.Step("silu", "triton", "\x1b[2J" + "n=5 " * 40, 12))
     drawn = stream.getvalue()
     assert "n=5" in drawn
     assert "\x1b[2J" not in drawn

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from grader import native, race
 from grader.cases import Case, fixed_case
-from grader.correctness import Effort
-from grader.executors import gpu_document
+from grader.executors import cuda_build, gpu_document
+from grader.grading.search import Effort
+from grader.grading.session import Session
 from grader.sandbox import Sandbox
-from grader.session import Session
 from grader.status import Status
+from grader.timing import sequential
 from grader.timing.contenders import REFERENCE, Planned
 from grader.timing.failures import TimingFailed
 from grader.timing.measure import MOST_APART, measure_case
@@ -43,9 +43,9 @@ BRIEF = Effort(
 PART = "float32", "ragged"
 
 needs_emulator = pytest.mark.skipif(
-    bool(native.why_not("emulator")), reason=native.why_not("emulator")
+    bool(cuda_build.why_not("emulator")), reason=cuda_build.why_not("emulator")
 )
-needs_nvcc = pytest.mark.skipif(bool(native.why_not("gpu")), reason=native.why_not("gpu"))
+needs_nvcc = pytest.mark.skipif(bool(cuda_build.why_not("gpu")), reason=cuda_build.why_not("gpu"))
 
 Open = Callable[..., Session]
 
@@ -232,7 +232,7 @@ def test_on_a_gpu_what_is_slow_has_missed_its_thresholds(cheat: Cheat, opened: O
     case = timed_case(cheat.exercise, cheat.variant, FEW)
     trusted = on_gpu.stopwatch.trusted
     trusted.start()
-    budget = race.Budget(seconds=1.0)
+    budget = sequential.Budget(seconds=1.0)
     seen = measure_case(planned_by(on_gpu, cheat), trusted, case, budget=budget)
     assert seen.status is Status.passed, seen
     assert all(each.ratio < 0.1 for each in seen.yardsticks)

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from grader.batch.clusters import Cluster, clusters
-from grader.batch.overview import submissions
-from grader.batch.records import Attempt, Entry, Handin
+from grader.batch.course.records import Attempt, Entry, Handin
+from grader.batch.pages.clusters import Cluster, clusters
+from grader.batch.pages.overview import submissions
 from grader.evidence import Failure
-from grader.score import score
+from grader.scoring.score import score
 from grader.status import Status
 from tests.grader.gradebooks import (
     EXERCISES,

@@ -22,9 +22,9 @@ from grader.batch.collect.classroom import assignment_prefix
 from grader.batch.collect.files import Item, Listing, Unreadable, read_file
 from grader.batch.collect.git_time import _applied, commit_time
 from grader.batch.collect.names import Quality, Wanted, identifier
-from grader.batch.records import Handin
+from grader.batch.course.records import Handin
+from grader.grading.submitted import MAX_FILE_BYTES
 from grader.spec import Exercise, load_all
-from grader.submitted import MAX_FILE_BYTES
 from tests.synthetic_class import tarred, zipped
 
 EXERCISES: Mapping[str, Exercise] = {
@@ -178,7 +178,7 @@ def test_files_that_are_spread_over_folders_are_all_found():
 def test_nothing_but_the_files_that_exercises_name_is_taken_and_the_rest_is_noted():
     tree = {
         "silu.py": A, "conftest.py": b"1", "sitecustomize.py": b"2", "torch.py": b"3",
-        "grader/score.py": b"4", "silu.yaml": b"5", "notes.txt": b"6", "x.pth": b"7",
+        "grader/scoring/score.py": b"4", "silu.yaml": b"5", "notes.txt": b"6", "x.pth": b"7",
     }  # fmt: skip
     found = taken(tree)
     assert found.files == {"silu.py": A}

@@ -4,14 +4,14 @@ import pytest
 import torch
 from hypothesis import HealthCheck, Phase, given, settings
 
-from grader import inputs, oracle, spec
-from grader.arena import Outcome, Slot
-from grader.cases import Space, parse
-from grader.compare import MAX_OWN_ERROR, allowed_error, describe_index, judge, wrong_pattern
-from grader.correctness import _only_what_is_drawn
-from grader.inputs import strides_of
-from grader.oracle import Oracle, OracleError, Truth
+from grader.cases import Space, inputs, oracle, parse
+from grader.cases.arena import Outcome, Slot
+from grader.cases.compare import MAX_OWN_ERROR, allowed_error, describe_index, judge, wrong_pattern
+from grader.cases.inputs import strides_of
+from grader.cases.oracle import Oracle, OracleError, Truth
+from grader.grading.search import _only_what_is_drawn
 from grader.spec import Tolerance
+from grader.spec import exercise as spec
 from grader.status import Status
 
 # These in depth; test_tolerance.py has every exercise.

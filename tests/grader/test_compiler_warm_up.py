@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 import triton
 
-from grader.confinement import Level
 from grader.sandbox import Sandbox
+from grader.sandbox.confinement import Level
 
 ROOT = Path(__file__).parents[2]
 TOLD = """

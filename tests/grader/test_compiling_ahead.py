@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from grader import gpu_turns, side_by_side
 from grader.cases import Case, fixed_case
 from grader.evidence import PartEvidence, VariantEvidence
-from grader.session import Session
+from grader.gpu import locks
+from grader.grading import parallel
+from grader.grading.session import Session
 from grader.spec import Variant, load_all
+from grader.spec.task import Task
 from grader.status import Status
-from grader.task import Task
 from grader.timing.contenders import FromPlans
 from grader.timing.failures import TimingFailed
 from grader.timing.sets import Layout
@@ -30,9 +31,9 @@ REFERENCE = ROOT / "reference"
 @pytest.fixture(autouse=True)
 def own_locks(tmp_path, monkeypatch):
     """Locks of this test's own, on a GPU that isn't there."""
-    monkeypatch.setattr(gpu_turns.tempfile, "gettempdir", lambda: str(tmp_path))
-    monkeypatch.setattr(gpu_turns, "_held", {})
-    monkeypatch.setenv(gpu_turns.VISIBLE, "0")
+    monkeypatch.setattr(locks.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr(locks, "_held", {})
+    monkeypatch.setenv(locks.VISIBLE, "0")
 
 
 def on_cases(*cases: dict) -> Variant:
@@ -138,7 +139,7 @@ def session(monkeypatch) -> Session:
 def test_it_goes_on_beside_the_checks_and_the_clock_waits_for_its_end(session):
     pairs = [(e, v) for e in (RMSNORM, EXERCISES["gemm"]) for v in e.variants.values()]
     before = threading.active_count()
-    with side_by_side.compiling_ahead(session, pairs, {}):
+    with parallel.compiling_ahead(session, pairs, {}):
         assert threading.active_count() == before + 1
         session.going_on.set()
     assert threading.active_count() == before
@@ -149,14 +150,14 @@ def test_what_was_found_wrong_is_left_out(session):
     pairs = [(RMSNORM, variant) for variant in RMSNORM.variants.values()]
     session.going_on.set()
     wrong = {0: evidence(Status.wrong_values), 1: evidence(Status.passed)}
-    with side_by_side.compiling_ahead(session, pairs, wrong):
+    with parallel.compiling_ahead(session, pairs, wrong):
         pass
     assert "rmsnorm/triton" not in session.asked and len(session.asked) == len(pairs) - 1
 
 
 def test_who_interrupts_a_grade_does_not_wait(session):
     pairs = [(RMSNORM, RMSNORM.variants["triton"])]
-    with pytest.raises(KeyboardInterrupt), side_by_side.compiling_ahead(session, pairs, {}):
+    with pytest.raises(KeyboardInterrupt), parallel.compiling_ahead(session, pairs, {}):
         raise KeyboardInterrupt
     session.going_on.set()  # the end of its sandbox, in a grade
 
@@ -164,5 +165,5 @@ def test_who_interrupts_a_grade_does_not_wait(session):
 def test_without_a_gpu_nothing_is_compiled_ahead():
     with Session(REFERENCE, EXERCISES, device="interpreter") as session:
         before = threading.active_count()
-        with side_by_side.compiling_ahead(session, [(RMSNORM, RMSNORM.variants["triton"])], {}):
+        with parallel.compiling_ahead(session, [(RMSNORM, RMSNORM.variants["triton"])], {}):
             assert threading.active_count() == before

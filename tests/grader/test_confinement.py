@@ -16,8 +16,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from grader import allowed_paths, confinement
-from grader.confinement import Confinement, ConfinementError, Level
+from grader.sandbox import confinement
+from grader.sandbox import paths as allowed_paths
+from grader.sandbox.confinement import Confinement, ConfinementError, Level
 from tests.grader.confined import LEVELS, Room, alive, own_pid, skip_unless
 
 REPOSITORY = Path(__file__).parents[2]
@@ -58,7 +59,7 @@ def test_the_project_and_the_machine_can_not_be_read(room, tmp_path_factory):
     (room.root / "beside").write_text("secret")
     paths = [
         *(REPOSITORY / name for name in ("reference", "tests", "assignment", "pyproject.toml")),
-        *(REPOSITORY / "grader" / name for name in ("exercises", "sandbox.py", "__init__.py")),
+        *(REPOSITORY / "grader" / name for name in ("exercises", "sandbox", "__init__.py")),
         Path("/etc/shadow"),
         Path("/etc/passwd"),
         Path.home(),

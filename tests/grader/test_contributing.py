@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from grader.grade import Session, grade
-from grader.score import score
+from grader.grading.grade import Session, grade
+from grader.scoring.score import score
 from grader.spec import load_all
 from grader.status import Status
 from tests.grader.small_exercise import BRIEF, ROOT

@@ -5,8 +5,8 @@ from collections import Counter
 
 import pytest
 
-from grader import spec
-from grader.calibration import corpus
+from grader.spec import exercise as spec
+from grader.staff.calibration import corpus
 from grader.status import Status
 
 WRONG = corpus.load("wrong")

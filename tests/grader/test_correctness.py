@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from grader import correctness, spec
 from grader.cases import Space, parse
-from grader.compare import Verdict
-from grader.correctness import Effort, check, one_case, reproduce_line
-from grader.runner import CaseResult
+from grader.cases.compare import Verdict
+from grader.executors.runner import CaseResult
+from grader.grading import search
+from grader.grading.search import Effort, check, one_case, reproduce_line
 from grader.spec import SizeRule
+from grader.spec import exercise as spec
 from grader.status import Status
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -144,10 +145,10 @@ def test_progress_is_told_for_every_case_of_the_search():
 DRAWING = """
 import importlib, pathlib, sys
 from grader import spec
-from grader.cases import Space
-from grader.compare import Verdict
-from grader.correctness import Effort, check
-from grader.runner import CaseResult
+from grader.cases.case import Space
+from grader.cases.compare import Verdict
+from grader.grading.search import Effort, check
+from grader.executors.runner import CaseResult
 from grader.status import Status
 
 class Runner:
@@ -288,7 +289,7 @@ def test_shrinking_is_bounded():
 
 
 def test_smaller_sizes_stay_within_the_rule_and_reach_its_ends():
-    sizes = correctness._smaller_sizes
+    sizes = search._smaller_sizes
     steps = SizeRule(low=64, high=2048, multiple_of=64)
     candidates = [size for size in sizes([steps], 1984) if steps.contains(size)]
     assert {64, 128, 192, 1984 - 64, 1984 - 15 * 64} <= {*candidates}
@@ -305,7 +306,7 @@ class Clock:
     def __init__(self, monkeypatch, seconds_per_case):
         self.now = 100.0
         self.step = seconds_per_case
-        monkeypatch.setattr(correctness.time, "monotonic", lambda: self.now)
+        monkeypatch.setattr(search.time, "monotonic", lambda: self.now)
 
     def tick(self, verdict):
         self.now += self.step
@@ -377,12 +378,12 @@ def test_a_kernel_that_never_ends_costs_four_timeouts():
     assert part.status is Status.timed_out and len(runner.asked) <= 4
 
 
-@pytest.mark.parametrize("status", sorted(correctness.COSTLY))
+@pytest.mark.parametrize("status", sorted(search.COSTLY))
 def test_a_few_of_what_costs_a_worker_each_are_enough(status):
     runner = failing(lambda c: True, status)
     part = check(space_of(), runner, Effort(shrink_runs=0, probe_seconds=-1))
     assert part.status is status
-    assert len(set(runner.asked)) == correctness.ENOUGH_COSTLY
+    assert len(set(runner.asked)) == search.ENOUGH_COSTLY
 
 
 def test_exhausted_memory_ends_the_search_and_shrinks():

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from grader.batch.course import Course, CourseError, Late, duration_of, load, told_duration
+from grader.batch.course.course import Course, CourseError, Late, duration_of, load, told_duration
 from grader.spec import SpecError
 from tests.grader.class_records import exercises
 

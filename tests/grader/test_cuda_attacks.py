@@ -8,18 +8,20 @@ from pathlib import Path
 
 import pytest
 
-from grader import native
-from grader.confinement import Level
 from grader.evidence import PartEvidence
-from grader.grade import Session
+from grader.executors import cuda_build
+from grader.grading.grade import Session
 from grader.sandbox import Sandbox
+from grader.sandbox.confinement import Level
 from grader.status import Status
 from tests.grader import attacking, attacks
 from tests.grader.attacks import Attack, AttackError, Layer
 from tests.grader.canaries import Machine
 from tests.grader.test_attacks import earned
 
-pytestmark = pytest.mark.skipif(bool(native.why_not("emulator")), reason=native.why_not("emulator"))
+pytestmark = pytest.mark.skipif(
+    bool(cuda_build.why_not("emulator")), reason=cuda_build.why_not("emulator")
+)
 
 CORPUS = attacks.load("cuda")
 ALONE = [
@@ -197,10 +199,10 @@ def sandbox() -> Iterator[Sandbox]:
         yield made
 
 
-def built(sandbox: Sandbox, text: str) -> native.Program:
+def built(sandbox: Sandbox, text: str) -> cuda_build.Program:
     """The program of a file with this text and an entry that does little."""
     kinds = ["pointer:float32", "pointer:float32", "int"]
-    return native.build(sandbox, "silu.cu", (HEAD + text + ENTRY).encode(), [("silu", kinds)])
+    return cuda_build.build(sandbox, "silu.cu", (HEAD + text + ENTRY).encode(), [("silu", kinds)])
 
 
 @pytest.mark.parametrize(("text", "told"), REFUSED.values(), ids=REFUSED)

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from grader import memory, native
-from grader.calibration import corpus
-from grader.correctness import Effort
 from grader.evidence import VariantEvidence
-from grader.grade import Session
-from grader.native import Backend
+from grader.executors import cuda_build, cuda_metrics
+from grader.executors.cuda_build import Backend
+from grader.grading.grade import Session
+from grader.grading.search import Effort
 from grader.spec import load_all
-from grader.spec_blocks import Limits
+from grader.spec.blocks import Limits
+from grader.staff.calibration import corpus
 from grader.status import Status
 
 EXERCISES = load_all()
@@ -35,7 +35,7 @@ FOR_THE_RARE = replace(BRIEF, shrink_runs=6, reruns=10, enough=None)
 LIMITS_OF_A_HANG = Limits(seconds=1.0)
 
 needs_emulator = pytest.mark.skipif(
-    bool(native.why_not("emulator")), reason=native.why_not("emulator")
+    bool(cuda_build.why_not("emulator")), reason=cuda_build.why_not("emulator")
 )
 
 
@@ -74,7 +74,7 @@ def told(seen: VariantEvidence) -> str:
 def memory_holds(seen: VariantEvidence) -> bool:
     """Whether everything the spec asks of memory holds."""
     variant = EXERCISES[seen.exercise].variants[seen.variant]
-    return not memory.shortfalls(seen.memory, variant)
+    return not cuda_metrics.shortfalls(seen.memory, variant)
 
 
 def check_wrong(submission: corpus.Submission, seen: VariantEvidence, gpu: bool) -> None:

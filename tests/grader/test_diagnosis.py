@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from grader import spec
 from grader.cases import Space, parse
-from grader.compare import Verdict
-from grader.diagnosis import (
+from grader.cases.compare import Verdict
+from grader.executors.runner import hint_of_compiler
+from grader.grading.diagnosis import (
     MAX_PROBES_IN_ALL,
     Condition,
     Separation,
@@ -15,7 +15,7 @@ from grader.diagnosis import (
     hint,
     separate,
 )
-from grader.runner import hint_of_compiler
+from grader.spec import exercise as spec
 from grader.status import Status
 
 EXERCISES = spec.load_all()

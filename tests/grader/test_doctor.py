@@ -8,11 +8,12 @@ from types import SimpleNamespace
 import pytest
 from rich.console import Console
 
-from grader import doctor, machine
-from grader.confinement import Level, Offer
-from grader.doctor import Finding
+from grader.cli import doctor
+from grader.cli.doctor import Finding
+from grader.gpu import machine
 from grader.sandbox import Sandbox
-from grader.supervision import SandboxError
+from grader.sandbox.confinement import Level, Offer
+from grader.sandbox.worker_process import SandboxError
 
 
 def told(monkeypatch, *findings: Finding, width: int = 60) -> str:
@@ -189,7 +190,7 @@ def test_without_confinement_the_doctor_says_why_and_what_to_install(monkeypatch
     def offer(level, device):
         return Offer(level, level is Level.limits, *refusal)
 
-    monkeypatch.setattr("grader.confinement._try", offer)
+    monkeypatch.setattr("grader.sandbox.confinement._try", offer)
     finding = doctor.look_confinement()
     assert finding.state == "part"
     assert "bubblewrap isn't installed. apt install bubblewrap" in finding.advice

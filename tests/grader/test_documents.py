@@ -28,7 +28,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from grader import cli
+from grader.cli import app
 from grader.emulator.report import SiteCounters
 from grader.spec import load_all
 from tests.grader import documents
@@ -410,7 +410,7 @@ def grader(words: list[str], capsys: pytest.CaptureFixture[str]) -> int:
         patch.setattr(sys, "argv", ["grader", *words])
         patch.chdir(ROOT)
         try:
-            cli.main()
+            app.main()
         except SystemExit as ended:
             print(capsys.readouterr().err)
             return int(ended.code or 0)

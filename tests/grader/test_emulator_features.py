@@ -9,17 +9,16 @@ from pathlib import Path
 import pytest
 import torch
 
-from grader import native, supervision
 from grader.cases import Case
 from grader.emulator import toolchain
 from grader.emulator.build import Entry, build
-from grader.executors import NativePlans
+from grader.executors import NativePlans, cuda_build
 from grader.executors import gpu as gpu_runner
 from grader.executors.gpu import held_program
 from grader.plan import Plan
-from grader.sandbox import Sandbox
+from grader.sandbox import Sandbox, worker_process
 from grader.spec import load_all
-from grader.task import Task
+from grader.spec.task import Task
 from grader.worker.protocol import Argument, Code, Kind, Operation, Reply
 from tests.grader import emulator_features
 from tests.grader.emulated import Call
@@ -63,10 +62,10 @@ def in_the_emulator(source: Path, folder: Path) -> list[int]:
 @pytest.fixture(scope="module")
 def gpu() -> Iterator[tuple[Sandbox, Sandbox]]:
     """Where features are compiled and planned, and where plans are executed."""
-    if reason := native.why_not("gpu"):
+    if reason := cuda_build.why_not("gpu"):
         pytest.skip(reason)
-    native.prepare()
-    native.prepare_planner()
+    cuda_build.prepare()
+    cuda_build.prepare_planner()
     with Sandbox("emulator", native=True) as planning, Sandbox("cuda", native=True) as executing:
         yield planning, executing
 
@@ -75,7 +74,7 @@ def on_the_gpu(source: Path, gpu: tuple[Sandbox, Sandbox]) -> list[int]:
     """What the entry leaves in its output; fails where something was found."""
     planning, executing = gpu
     entries = [(ENTRY.name, ENTRY.arguments)]
-    program = native.build(planning, source.name, source.read_bytes(), entries, "gpu")
+    program = cuda_build.build(planning, source.name, source.read_bytes(), entries, "gpu")
     assert program.path is not None, program.problems
     slot = vector("output", torch.zeros(N, dtype=torch.int32), role="inout")
     with Placement([slot]) as placed, NativePlans(planning, as_a_task(), source, program) as plans:
@@ -85,7 +84,7 @@ def on_the_gpu(source: Path, gpu: tuple[Sandbox, Sandbox]) -> list[int]:
         document = gpu_runner.document(plans, CASE, planned)
         assert isinstance(document, bytes), document
         executor = executing.worker(
-            held_program(executing), "", placed.arena.buffers, supervision.Limits()
+            held_program(executing), "", placed.arena.buffers, worker_process.Limits()
         )
         answer = executor.ask(Operation.execute, arguments, document=document)
         assert isinstance(answer, Reply) and answer.code is Code.ok, (answer, executor.log)

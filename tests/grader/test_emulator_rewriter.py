@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grader.calibration import corpus
 from grader.emulator import rewriter, tokens, unsupported
+from grader.staff.calibration import corpus
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = sorted([*ROOT.glob("reference/*.cu"), *ROOT.glob("tests/grader/emulator/**/*.cu")])

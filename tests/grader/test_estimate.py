@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grader.estimate import FEWEST, Interval, interval, paired_ratios
+from grader.timing.bootstrap import FEWEST, Interval, interval, paired_ratios
 
 TIMES = st.lists(st.floats(0.5, 2.0), min_size=1, max_size=40)
 

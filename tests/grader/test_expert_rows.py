@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grader.oracle import load
+from grader.cases.oracle import load
 from tests.grader.planned import case, results
 from tests.grader.small_exercise import ROOT
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from grader import native
-from grader.correctness import Effort
-from grader.grade import Session
+from grader.executors import cuda_build
+from grader.grading.grade import Session
+from grader.grading.search import Effort
 from grader.spec import load_all
 from grader.status import Status
 
@@ -57,7 +57,7 @@ def test_every_file_of_theirs_is_of_a_variant():
 
 @pytest.mark.parametrize(("exercise", "variant"), WITHOUT_A_GPU, ids=ids(WITHOUT_A_GPU))
 def test_without_a_gpu_all_cases_are_right(exercise: str, variant: str) -> None:
-    if variant.startswith("cuda") and (reason := native.why_not("emulator")):
+    if variant.startswith("cuda") and (reason := cuda_build.why_not("emulator")):
         pytest.skip(reason)
     # In the interpreter all dtypes of the expert's gemm go the same way, slowly.
     assert {*statuses(exercise, variant, "interpreter", BRIEF, dtypes=1)} == {Status.passed}

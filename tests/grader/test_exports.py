@@ -12,12 +12,20 @@ from typing import NamedTuple
 
 import pytest
 
-from grader.batch import exports, roster
-from grader.batch.course import Course, Late
+from grader.batch import exports
+from grader.batch.course import roster
+from grader.batch.course.course import Course, Late
+from grader.batch.course.records import (
+    Adjustment,
+    AdjustmentKind,
+    Attempt,
+    Gradebook,
+    Member,
+    Student,
+)
+from grader.batch.course.roster import Roster
 from grader.batch.exports.cells import identifier, text
 from grader.batch.gradebook import GradebookError
-from grader.batch.records import Adjustment, AdjustmentKind, Attempt, Gradebook, Member, Student
-from grader.batch.roster import Roster
 from grader.status import Status
 from tests.grader.class_records import (
     DUE,

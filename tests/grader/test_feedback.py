@@ -14,12 +14,19 @@ from markdown_it import MarkdownIt
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from grader import report
-from grader.batch import feedback
-from grader.batch.course import Course, Late
-from grader.batch.records import Adjustment, AdjustmentKind, Attempt, Entry, Gradebook, Member
+from grader.batch.course.course import Course, Late
+from grader.batch.course.records import (
+    Adjustment,
+    AdjustmentKind,
+    Attempt,
+    Entry,
+    Gradebook,
+    Member,
+)
+from grader.batch.pages import feedback
 from grader.evidence import Evidence
 from grader.report.markdown import block, code
-from grader.score import score
+from grader.scoring.score import score
 from grader.status import Status
 from tests.grader.class_records import (
     DUE,

@@ -9,7 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grader.formula import MAX_DEPTH, MAX_EXPONENT, MAX_LENGTH, MAX_VALUE, Formula, FormulaError
+from grader.spec.formula import (
+    MAX_DEPTH,
+    MAX_EXPONENT,
+    MAX_LENGTH,
+    MAX_VALUE,
+    Formula,
+    FormulaError,
+)
 
 
 def value(text: str, **env: int | float) -> int | float:

@@ -15,21 +15,21 @@ from pathlib import Path
 import pytest
 import torch
 
-from grader import gpu_memory, grade, native, runner
-from grader import inputs as inputs_of_case
-from grader.arena import GAP_BYTES, INPUTS, OUTPUTS, Arena, Slot, required_bytes
-from grader.cases import Case
-from grader.executors import gpu
+from grader.cases import Case, gpu_memory
+from grader.cases import inputs as inputs_of_case
+from grader.cases.arena import GAP_BYTES, INPUTS, OUTPUTS, Arena, Slot, required_bytes
+from grader.cases.gpu_memory import GpuMemory
+from grader.executors import cuda_build, gpu, runner
 from grader.executors.gpu import GpuRunner
-from grader.gpu_memory import GpuMemory
-from grader.memfds import Memfds
+from grader.executors.registry import Runners
+from grader.executors.runner import Runner
+from grader.grading import grade
 from grader.plan import Plan
-from grader.runner import Runner
-from grader.runners import Runners
 from grader.sandbox import Sandbox
+from grader.sandbox.memfd import Memfds
 from grader.spec import EXERCISES, Variant, load
+from grader.spec.task import Task
 from grader.status import Status
-from grader.task import Task
 from grader.worker.gpu_mapping import GpuMemoryError
 from grader.worker.protocol import Argument, Code, Operation, Reply
 from tests.grader.test_runner import KERNEL
@@ -546,7 +546,7 @@ extern "C" void stores_nowhere(const float* input, float* output, int n) {
     ],
 )
 def test_on_a_gpu_a_program_works_in_place(name: str, status: Status) -> None:
-    if reason := native.why_not("gpu"):
+    if reason := cuda_build.why_not("gpu"):
         pytest.skip(reason)
     variant = SILU.variants["cuda"].model_copy(update={"entry": name})
     source = (REFERENCE / "silu.cu").read_bytes() + CUDA.encode()

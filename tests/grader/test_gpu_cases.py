@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from grader import gpu_turns
 from grader.cases import Case, Space
-from grader.compare import Verdict
-from grader.correctness import Effort, spread
+from grader.cases.compare import Verdict
 from grader.evidence import PartEvidence
-from grader.runner import CaseResult
-from grader.runners import Runners
-from grader.session import Session
+from grader.executors.registry import Runners
+from grader.executors.runner import CaseResult
+from grader.gpu import locks
+from grader.grading.search import Effort, spread
+from grader.grading.session import Session
 from grader.spec import load_all
 from grader.status import Status
 
@@ -60,7 +60,7 @@ def observe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Observe
     def nobody_else(device: str) -> Iterator[Callable[[], None]]:
         yield lambda: None
 
-    monkeypatch.setattr(gpu_turns, "beside_on", nobody_else)
+    monkeypatch.setattr(locks, "beside_on", nobody_else)
 
     def observed(source: str) -> tuple[PartEvidence, list[Case]]:
         (tmp_path / "softmax.py").write_text(source)

@@ -10,13 +10,13 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from grader import machine, roofs
-from grader.cli import app
-from grader.gpu_doctor import NO_GPU, examine_gpu
-from grader.gpu_state import GpuState, Process, Unobserved
-from grader.machine import GpuProperties
-from grader.nvml import MISSING
-from grader.roofs import Identity, WorkloadFailed, load
+from grader.cli.app import app
+from grader.cli.gpu_doctor import NO_GPU, examine_gpu
+from grader.gpu import machine, measured_roofs
+from grader.gpu.machine import GpuProperties
+from grader.gpu.measured_roofs import Identity, WorkloadFailed, load
+from grader.gpu.nvml import MISSING
+from grader.gpu.state import GpuState, Process, Unobserved
 
 GPU = GpuProperties(
     "NVIDIA H100 80GB HBM3", "GPU-1234", 132, (9, 0), 80 << 30, 1.98e9, 2.619e9, 5120
@@ -137,8 +137,8 @@ def test_a_gpu_of_no_data_sheet_is_held_against_its_properties(tmp_path):
     told = examined(tmp_path, Clock(), gpu=gpu)
     assert "worked out from 132 SMs at 1980 MHz" in told
     bare = replace(gpu, clock_hz=0.0, memory_clock_hz=0.0, bus_bits=0)
-    assert roofs.peaks_of(bare) is None
-    assert roofs.peaks_of(bare, CALM).flops["float32"] == 132 * 256 * 1.98e9
+    assert measured_roofs.peaks_of(bare) is None
+    assert measured_roofs.peaks_of(bare, CALM).flops["float32"] == 132 * 256 * 1.98e9
     blind = Unobserved(MISSING)
     told = examined(tmp_path, Clock(), again=True, gpu=bare, states=(blind, blind))
     assert "No data sheet is known" in told
@@ -167,6 +167,6 @@ def test_the_roofs_of_this_gpu_are_measured_and_possible(tmp_path):
     text = io.StringIO()
     found = examine_gpu(Console(file=text, width=100), folder=tmp_path)
     assert found is not None, text.getvalue()
-    peaks = roofs.peaks_of(machine.gpu_properties())
+    peaks = measured_roofs.peaks_of(machine.gpu_properties())
     assert 0.5 < found.bandwidth / peaks.bandwidth < 1.1
     assert 0.3 < found.flops["float16"] / peaks.flops["float16"] < 1.1

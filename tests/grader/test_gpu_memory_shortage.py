@@ -9,15 +9,16 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from grader import gpu_turns, runner
 from grader.cases import Case
-from grader.compare import Verdict
-from grader.runner import CaseResult, Runner
+from grader.cases.compare import Verdict
+from grader.executors import runner
+from grader.executors.runner import CaseResult, Runner
+from grader.gpu import locks
+from grader.grading.session import Session
 from grader.sandbox import Sandbox
-from grader.session import Session
 from grader.spec import EXERCISES, load
+from grader.spec.task import Task
 from grader.status import Status
-from grader.task import Task
 from tests.grader.small_exercise import ROOT
 
 SILU = load(EXERCISES / "silu.yaml")
@@ -32,14 +33,14 @@ Scripted = Callable[..., tuple[Runner, list[bool]]]
 @pytest.fixture(autouse=True)
 def own_locks(tmp_path, monkeypatch):
     """Locks of this test's own."""
-    monkeypatch.setattr(gpu_turns.tempfile, "gettempdir", lambda: str(tmp_path))
-    monkeypatch.setattr(gpu_turns, "_held", {})
+    monkeypatch.setattr(locks.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr(locks, "_held", {})
 
 
 @pytest.fixture
 def scripted(monkeypatch) -> Scripted:
     """A runner on a GPU that isn't there; what its runs show, and which of them were alone."""
-    monkeypatch.setenv(gpu_turns.VISIBLE, "0")
+    monkeypatch.setenv(locks.VISIBLE, "0")
 
     def make(*results: CaseResult, free: int = 1 << 40) -> tuple[Runner, list[bool]]:
         made = Runner(Sandbox("cuda"), Task(SILU, SILU.variants["triton"]), SOLUTION)
@@ -48,7 +49,7 @@ def scripted(monkeypatch) -> Scripted:
 
         def run(*_: object) -> CaseResult:
             assert made._load_failure is None
-            alone.append(gpu_turns.is_alone_on("cuda"))
+            alone.append(locks.is_alone_on("cuda"))
             result = next(left)
             made._load_failure = None if result is RIGHT else result  # as where it can't even load
             return result
@@ -62,9 +63,9 @@ def scripted(monkeypatch) -> Scripted:
 
 def test_what_passes_alone_was_short_of_memory_that_others_had(scripted: Scripted) -> None:
     one, alone = scripted(FULL, RIGHT)
-    with gpu_turns.beside("0"):
+    with locks.beside("0"):
         assert one.run(CASE).verdict.passed
-        assert not gpu_turns.is_alone_on("cuda")
+        assert not locks.is_alone_on("cuda")
     assert alone == [False, True]
 
 
@@ -86,7 +87,7 @@ def test_where_programs_that_take_no_turns_have_the_memory_nothing_is_known(
 
 def test_who_is_alone_already_is_believed(scripted: Scripted) -> None:
     one, alone = scripted(FULL)
-    with gpu_turns.alone("0"):
+    with locks.alone("0"):
         assert one.run(CASE) is FULL
     assert alone == [True]
 
@@ -100,10 +101,10 @@ def test_without_a_gpu_memory_is_each_workers_own(scripted: Scripted, monkeypatc
 
 HOARD = """
 import fcntl, time, torch
-from grader import gpu_turns
+from grader.gpu import locks
 
-name = gpu_turns.here()
-with gpu_turns.beside(name) as make_way, gpu_turns._open(name, "turn") as turn:
+name = locks.here()
+with locks.beside(name) as make_way, locks._open(name, "turn") as turn:
     kept = torch.empty(torch.cuda.mem_get_info()[0] - (16 << 20), dtype=torch.uint8, device="cuda")
     print("ready", flush=True)
     while True:
@@ -135,7 +136,7 @@ def hoarding(tmp_path) -> Iterator[subprocess.Popen]:
 def test_on_a_gpu_another_kernels_hoard_is_nobody_elses_failure(hoarding) -> None:
     with Session(SOLUTION.parent, {"silu": SILU}, device="cuda") as session:
         one = session.runners.triton(Task(SILU, SILU.variants["triton"]))
-        with gpu_turns.beside_on("cuda"):
+        with locks.beside_on("cuda"):
             assert one.run(CASE).verdict.passed
             assert one.times.workers >= 2  # the first found no memory
     assert hoarding.stdout.readline() == "made way\n"

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from grader.gpu_state import GpuState, Process, Unobserved, at_work, remarks, troubles
-from grader.nvml import MISSING, observe
+from grader.gpu.nvml import MISSING, observe
+from grader.gpu.state import GpuState, Process, Unobserved, at_work, remarks, troubles
 from tests.grader import fake_nvml
 from tests.grader.fake_nvml import NVMLError, NVMLError_NotFound, process, sample
 

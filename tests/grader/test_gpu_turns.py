@@ -11,15 +11,17 @@ import time
 
 import pytest
 
-from grader import cli, gpu_turns, machine, pool, side_by_side
-from grader.confinement import Level
+from grader.cli import app
 from grader.evidence import PartEvidence, PerformanceEvidence, VariantEvidence
-from grader.gpu_turns import GpuError
+from grader.gpu import locks, machine
+from grader.gpu.locks import GpuError
+from grader.grading import parallel, process_pool
+from grader.grading.session import PUBLIC_SEED, Session, Step
 from grader.sandbox import Sandbox
-from grader.session import PUBLIC_SEED, Session, Step
+from grader.sandbox.confinement import Level
 from grader.spec import load_all
+from grader.spec.task import Task
 from grader.status import Status
-from grader.task import Task
 from grader.timing import measure
 from grader.timing.contenders import Planned
 from tests.grader.children import child, wait_until
@@ -37,15 +39,15 @@ SECONDS = 30.0
 @pytest.fixture(autouse=True)
 def own_locks(tmp_path, monkeypatch):
     """Locks of this test's own, and GPUs that aren't there."""
-    monkeypatch.setattr(gpu_turns.tempfile, "gettempdir", lambda: str(tmp_path))
-    monkeypatch.setattr(gpu_turns, "_mine", None)
-    monkeypatch.setattr(gpu_turns, "_held", {})
-    monkeypatch.setenv(gpu_turns.VISIBLE, "0")
+    monkeypatch.setattr(locks.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr(locks, "_mine", None)
+    monkeypatch.setattr(locks, "_held", {})
+    monkeypatch.setenv(locks.VISIBLE, "0")
 
 
 def is_free(name: str = "0", how: int = fcntl.LOCK_EX) -> bool:
     """Whether another command could have the GPU now."""
-    with gpu_turns._open(name, "use") as use:
+    with locks._open(name, "use") as use:
         try:
             fcntl.flock(use, how | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -63,8 +65,8 @@ def end(pid: int) -> None:
 
 def test_who_is_alone_is_so_within_itself_too():
     waited = []
-    with gpu_turns.alone("0"):
-        with gpu_turns.alone("0", lambda: waited.append(1)), gpu_turns.beside("0") as make_way:
+    with locks.alone("0"):
+        with locks.alone("0", lambda: waited.append(1)), locks.beside("0") as make_way:
             make_way()
             assert not is_free() and not is_free(how=fcntl.LOCK_SH)
         assert not is_free(how=fcntl.LOCK_SH)
@@ -73,9 +75,9 @@ def test_who_is_alone_is_so_within_itself_too():
 
 
 def test_a_share_is_given_back_while_the_same_command_is_alone():
-    with gpu_turns.beside("0") as make_way:
+    with locks.beside("0") as make_way:
         assert is_free(how=fcntl.LOCK_SH) and not is_free()
-        with gpu_turns.alone("0"):
+        with locks.alone("0"):
             assert not is_free(how=fcntl.LOCK_SH)
         make_way()
         assert is_free(how=fcntl.LOCK_SH) and not is_free()
@@ -83,32 +85,32 @@ def test_a_share_is_given_back_while_the_same_command_is_alone():
 
 
 def test_what_fails_under_a_turn_gives_it_back():
-    with pytest.raises(ZeroDivisionError), gpu_turns.alone("0"):
+    with pytest.raises(ZeroDivisionError), locks.alone("0"):
         _ = 1 / 0
-    assert is_free() and not gpu_turns._held["0"].times_alone
+    assert is_free() and not locks._held["0"].times_alone
 
 
 def test_who_has_to_wait_is_told_once_and_then_has_its_turn(tmp_path):
     ready, waiting = tmp_path / "ready", []
 
     def hold() -> None:
-        with gpu_turns.alone("0"):
+        with locks.alone("0"):
             ready.touch()
             time.sleep(0.2)
 
     holding = child(hold)
     wait_until(ready.exists)
-    with gpu_turns.alone("0", lambda: waiting.append(1)):
+    with locks.alone("0", lambda: waiting.append(1)):
         assert not is_free()
     os.waitpid(holding, 0)
     assert waiting == [1]
 
 
 def test_where_kernels_run_on_no_gpu_there_are_no_turns(monkeypatch):
-    monkeypatch.setenv(gpu_turns.VISIBLE, "")
-    with gpu_turns.alone_on("interpreter"), gpu_turns.beside_on("interpreter") as make_way:
+    monkeypatch.setenv(locks.VISIBLE, "")
+    with locks.alone_on("interpreter"), locks.beside_on("interpreter") as make_way:
         make_way()
-    with pytest.raises(GpuError, match="there is no GPU here"), gpu_turns.alone_on("cuda"):
+    with pytest.raises(GpuError, match="there is no GPU here"), locks.alone_on("cuda"):
         pass
 
 
@@ -128,7 +130,7 @@ def test_a_variant_is_timed_by_a_grader_that_is_alone_on_the_gpu(session, monkey
         free.append(is_free(how=fcntl.LOCK_SH))
         return PerformanceEvidence(Status.passed)
 
-    monkeypatch.setattr("grader.stopwatch.measure", timed)
+    monkeypatch.setattr("grader.timing.submission.measure", timed)
     seen = session.alone(SILU, TRITON, RIGHT)
     assert seen.performance.status is Status.passed
     assert free == [False] and is_free()
@@ -136,12 +138,12 @@ def test_a_variant_is_timed_by_a_grader_that_is_alone_on_the_gpu(session, monkey
 
 def test_a_grader_that_waits_for_the_gpu_says_so(session, monkeypatch, tmp_path):
     monkeypatch.setattr(
-        "grader.stopwatch.measure", lambda *_, **__: PerformanceEvidence(Status.passed)
+        "grader.timing.submission.measure", lambda *_, **__: PerformanceEvidence(Status.passed)
     )
     ready, steps = tmp_path / "ready", []
 
     def hold() -> None:
-        with gpu_turns.alone("0"):
+        with locks.alone("0"):
             ready.touch()
             time.sleep(60)
 
@@ -163,7 +165,7 @@ def test_what_is_checked_makes_way_between_two_cases(session, monkeypatch, tmp_p
 
     def measure_once() -> None:
         wait_until(begun.exists)
-        with gpu_turns.alone("0"):
+        with locks.alone("0"):
             been.touch()
 
     def parts(exercise, variant, keys, on_step) -> tuple[PartEvidence, ...]:
@@ -177,7 +179,7 @@ def test_what_is_checked_makes_way_between_two_cases(session, monkeypatch, tmp_p
 
     monkeypatch.setattr(session, "_checked", parts)
     measuring = child(measure_once)
-    with gpu_turns.beside("0") if within else contextlib.nullcontext(lambda: None) as make_way:
+    with locks.beside("0") if within else contextlib.nullcontext(lambda: None) as make_way:
         # Within a share, as in a class, it is that one which makes way.
         seen = session.beside(SILU, TRITON, lambda step: make_way())
     os.waitpid(measuring, 0)
@@ -202,7 +204,7 @@ def test_the_clock_takes_the_gpu_for_all_of_a_measurement(monkeypatch):
 
 
 def test_where_there_is_one_gpu_or_one_variant_nothing_is_timed_elsewhere(session, monkeypatch):
-    options = side_by_side.Options(EXERCISES, PUBLIC_SEED, "cuda", None, False, ())
+    options = parallel.Options(EXERCISES, PUBLIC_SEED, "cuda", None, False, ())
     both = [(SILU, TRITON), (EXERCISES["rmsnorm"], EXERCISES["rmsnorm"].variants["triton"])]
     asked: list[tuple] = []
 
@@ -211,11 +213,11 @@ def test_where_there_is_one_gpu_or_one_variant_nothing_is_timed_elsewhere(sessio
         return iter(())
 
     def told(gpus: str, checked: dict[int, VariantEvidence]) -> list[int]:
-        monkeypatch.setenv(gpu_turns.VISIBLE, gpus)
-        list(side_by_side.timed_on_each_gpu(session, options, both, checked, lambda step: None))
+        monkeypatch.setenv(locks.VISIBLE, gpus)
+        list(parallel.timed_on_each_gpu(session, options, both, checked, lambda step: None))
         return [index for call in asked for index in call[4]]
 
-    monkeypatch.setattr(side_by_side, "_timed_in_pool", in_pool)
+    monkeypatch.setattr(parallel, "_timed_in_pool", in_pool)
     wrong = VariantEvidence(
         "silu", "triton", "silu.py", parts=(PartEvidence("float32", "ragged", Status.crashed),)
     )
@@ -228,7 +230,7 @@ def test_where_there_is_one_gpu_or_one_variant_nothing_is_timed_elsewhere(sessio
 
 def test_variants_are_timed_in_processes_of_their_own():
     """Over the interpreter, where each says that it needs a GPU."""
-    options = side_by_side.Options(EXERCISES, PUBLIC_SEED, "interpreter", None, False, ())
+    options = parallel.Options(EXERCISES, PUBLIC_SEED, "interpreter", None, False, ())
     pairs = [(SILU, TRITON), (EXERCISES["rmsnorm"], EXERCISES["rmsnorm"].variants["triton"])]
     checked = {
         index: VariantEvidence(exercise.name, variant.name, variant.file, parts=RIGHT.parts)
@@ -236,9 +238,7 @@ def test_variants_are_timed_in_processes_of_their_own():
     }
     with Session(ROOT / "reference", EXERCISES, device="interpreter") as session:
         found = dict(
-            side_by_side._timed_in_pool(
-                session, options, pairs, checked, [0, 1], 2, lambda step: None
-            )
+            parallel._timed_in_pool(session, options, pairs, checked, [0, 1], 2, lambda step: None)
         )
     for index, (exercise, variant) in enumerate(pairs):
         seen = found[index]
@@ -254,14 +254,14 @@ def test_variants_are_timed_in_processes_of_their_own():
     ("text", "there", "left"), [("0,1", None, "0,1"), ("1", None, "1"), (" 3 , 5", "5,3,7", "3,5")]
 )
 def test_a_command_uses_the_gpus_it_is_told_to(monkeypatch, text, there, left):
-    monkeypatch.setattr(gpu_turns, "_usable", lambda: 4)
+    monkeypatch.setattr(locks, "_usable", lambda: 4)
     if there is None:
-        monkeypatch.delenv(gpu_turns.VISIBLE)
+        monkeypatch.delenv(locks.VISIBLE)
     else:
-        monkeypatch.setenv(gpu_turns.VISIBLE, there)
-    assert gpu_turns.choose(text) == left.split(",")
-    assert os.environ[gpu_turns.VISIBLE] == left
-    assert gpu_turns.here() == left.split(",")[0]
+        monkeypatch.setenv(locks.VISIBLE, there)
+    assert locks.choose(text) == left.split(",")
+    assert os.environ[locks.VISIBLE] == left
+    assert locks.here() == left.split(",")[0]
 
 
 @pytest.mark.parametrize(
@@ -278,13 +278,13 @@ def test_a_command_uses_the_gpus_it_is_told_to(monkeypatch, text, there, left):
     ],
 )
 def test_gpus_that_are_none_are_refused(monkeypatch, text, there, said):
-    monkeypatch.setattr(gpu_turns, "_usable", lambda: 2)
+    monkeypatch.setattr(locks, "_usable", lambda: 2)
     if there is None:
-        monkeypatch.delenv(gpu_turns.VISIBLE)
+        monkeypatch.delenv(locks.VISIBLE)
     else:
-        monkeypatch.setenv(gpu_turns.VISIBLE, there)
+        monkeypatch.setenv(locks.VISIBLE, there)
     with pytest.raises(GpuError) as caught:
-        gpu_turns.choose(text)
+        locks.choose(text)
     assert said in str(caught.value) and "\n" not in str(caught.value)
 
 
@@ -293,22 +293,22 @@ def test_the_command_line_refuses_gpus_that_are_not_there(capsys, monkeypatch, w
     monkeypatch.setattr(sys, "argv", ["grader", *words, "--gpus", "7"])
     monkeypatch.setattr(machine, "gpu_name", lambda: None)
     with pytest.raises(SystemExit) as caught:
-        cli.main()
+        app.main()
     assert caught.value.code == 2
     said = "--gpus 7: expected some of the GPUs here, 0, got 7"
     assert capsys.readouterr().err.strip() == said
 
 
 def test_a_sandbox_on_a_gpu_sees_the_gpus_that_were_chosen(session, monkeypatch):
-    monkeypatch.setenv(gpu_turns.VISIBLE, "0,1")
-    gpu_turns.choose("1")
+    monkeypatch.setenv(locks.VISIBLE, "0,1")
+    locks.choose("1")
     sandbox = session.runners.sandbox_of("cuda")
-    assert sandbox._environment()[gpu_turns.VISIBLE] == "1"
+    assert sandbox._environment()[locks.VISIBLE] == "1"
 
 
 @pytest.mark.parametrize("native", [False, True])
 def test_workers_have_as_many_queues_to_a_gpu_as_students_do(native, monkeypatch):
-    for name, value in pool.ONE_QUEUE.items():
+    for name, value in process_pool.ONE_QUEUE.items():
         monkeypatch.setenv(name, value)  # as in a process of a pool, which starts them
     environment = Sandbox("cuda", Level.limits, native=native)._environment()
-    assert not environment.keys() & pool.ONE_QUEUE
+    assert not environment.keys() & process_pool.ONE_QUEUE

@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grader.batch.course import Course, Late, duration_of, load
-from grader.batch.decisions import TO_RUN, decided
+from grader.batch.course.course import Course, Late, duration_of, load
+from grader.batch.course.decisions import TO_RUN, decided
+from grader.batch.course.lateness import days_late
+from grader.batch.course.records import Adjustment, AdjustmentKind, Attempt, Entry, Member, Student
+from grader.batch.course.roster import Roster
 from grader.batch.gradebook import GradebookError, incomplete, page_stem
-from grader.batch.lateness import days_late
-from grader.batch.records import Adjustment, AdjustmentKind, Attempt, Entry, Member, Student
-from grader.batch.roster import Roster
-from grader.score import score
+from grader.scoring.score import score
 from grader.status import Status
 from tests.grader import documents
 from tests.grader.class_records import (

@@ -15,13 +15,15 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from grader import cli, confinement, release
-from grader.batch import gradescope_zip, in_gradescope
-from grader.batch.in_gradescope import CONFIG, Config
-from grader.confinement import Confinement, Level
+from grader.batch.gradescope import autograder, upload
+from grader.batch.gradescope.autograder import CONFIG, Config
+from grader.cli import app
 from grader.evidence import Evidence
-from grader.grade import PUBLIC_SEED
-from grader.release import ReleaseError
+from grader.grading.grade import PUBLIC_SEED
+from grader.sandbox import confinement
+from grader.sandbox.confinement import Confinement, Level
+from grader.staff import release
+from grader.staff.release import ReleaseError
 from tests.grader.gradebooks import EXERCISES, variant_evidence
 from tests.grader.leaks import leaks, solution_lines
 from tests.grader.small_exercise import ROOT
@@ -35,10 +37,8 @@ CLASS_SEED = 987654321
 def packed(tmp_path_factory) -> Path:
     """The zip of silu, with its CUDA part hidden, under a class's seed."""
     out = tmp_path_factory.mktemp("zip") / "autograder.zip"
-    made = gradescope_zip.make(
-        ROOT, EXERCISES, only=["silu"], hidden=["silu/cuda"], seed=CLASS_SEED
-    )
-    gradescope_zip.write(made, out)
+    made = upload.make(ROOT, EXERCISES, only=["silu"], hidden=["silu/cuda"], seed=CLASS_SEED)
+    upload.write(made, out)
     return out
 
 
@@ -108,11 +108,11 @@ def test_no_line_of_a_solution_is_in_it(packed):
 
 def test_the_same_checkout_gives_the_same_bytes(tmp_path, packed):
     again = tmp_path / "again.zip"
-    made = gradescope_zip.make(
+    made = upload.make(
         ROOT, dict(reversed(EXERCISES.items())), only=["silu"], hidden=["silu/cuda"],
         seed=CLASS_SEED,
     )  # fmt: skip
-    gradescope_zip.write(made, again)
+    upload.write(made, again)
     assert again.read_bytes() == packed.read_bytes()
 
 
@@ -126,7 +126,7 @@ def test_the_same_checkout_gives_the_same_bytes(tmp_path, packed):
     ],
 )
 def test_the_classs_seed_is_in_it_only_for_what_stays_hidden(settings, seed):
-    made = gradescope_zip.make(ROOT, EXERCISES, seed=CLASS_SEED, **settings)
+    made = upload.make(ROOT, EXERCISES, seed=CLASS_SEED, **settings)
     assert json.loads(made.files[CONFIG])["seed"] == seed
     others = {name: data for name, data in made.files.items() if name != CONFIG}
     assert not [name for name, data in others.items() if str(CLASS_SEED).encode() in data]
@@ -203,7 +203,7 @@ def test_the_image_gets_the_newest_python_and_3_10_only_where_there_is_no_other(
 )
 def test_settings_that_cannot_be_are_one_line(settings, told):
     with pytest.raises(ReleaseError, match=told):
-        gradescope_zip.make(ROOT, EXERCISES, **settings)
+        upload.make(ROOT, EXERCISES, **settings)
 
 
 def test_the_command_packs_a_courses_seed_and_what_it_lifts(tmp_path):
@@ -211,7 +211,7 @@ def test_the_command_packs_a_courses_seed_and_what_it_lifts(tmp_path):
     course.write_text("seed: 4711\nlifted: [silu/triton, gemm]\n")
     out = tmp_path / "a.zip"
     words = ["gradescope-zip", "--out", out, "--course", course, "--only", "silu", "--hidden"]
-    ran = CliRunner().invoke(cli.app, [*map(str, words), "silu/cuda", "--thorough"])
+    ran = CliRunner().invoke(app.app, [*map(str, words), "silu/cuda", "--thorough"])
     assert ran.exit_code == 0, ran.output
     assert "1.5 GB" in ran.output
     with zipfile.ZipFile(out) as archive:
@@ -221,9 +221,9 @@ def test_the_command_packs_a_courses_seed_and_what_it_lifts(tmp_path):
 
 
 def test_only_a_zip_is_written(tmp_path):
-    made = gradescope_zip.make(ROOT, EXERCISES, only=["silu"])
+    made = upload.make(ROOT, EXERCISES, only=["silu"])
     with pytest.raises(ReleaseError, match=r"expected a name ending in \.zip"):
-        gradescope_zip.write(made, tmp_path / "folder")
+        upload.write(made, tmp_path / "folder")
 
 
 # --- in the container -----------------------------------------------------------------------------
@@ -312,7 +312,7 @@ def graded(monkeypatch) -> list[dict]:
         variants = [variant_evidence(exercises[e], exercises[e].variants[v]) for e, v in pairs]
         return Evidence("assignment", options["seed"], tuple(variants), {"sandbox": "bubblewrap"})
 
-    monkeypatch.setattr(in_gradescope, "grade", grade)
+    monkeypatch.setattr(autograder, "grade", grade)
     return calls
 
 
@@ -321,7 +321,7 @@ SILU_ONLY = {"silu": EXERCISES["silu"]}
 
 def test_what_students_see_is_drawn_by_the_public_seed(graded, tmp_path):
     config = Config(100.0, hidden=("silu/cuda",), seed=CLASS_SEED, lifted=("silu",))
-    results = json.loads(in_gradescope.run(tmp_path, SILU_ONLY, config))
+    results = json.loads(autograder.run(tmp_path, SILU_ONLY, config))
     assert [(call["only"], call["seed"]) for call in graded] == [
         (["silu/triton"], PUBLIC_SEED),
         (["silu/cuda"], CLASS_SEED),
@@ -336,10 +336,10 @@ def test_what_students_see_is_drawn_by_the_public_seed(graded, tmp_path):
 def test_without_a_sandbox_the_seed_is_gone_before_anything_runs(graded, root, monkeypatch):
     loose = Confinement(Level.limits, "interpreter", (), ())
     monkeypatch.setattr(confinement, "choose", lambda *_: loose)
-    monkeypatch.setattr(in_gradescope, "load_all", lambda: SILU_ONLY)
+    monkeypatch.setattr(autograder, "load_all", lambda: SILU_ONLY)
     monkeypatch.setenv("AUTOGRADER", str(root))
     (root / "results").mkdir()
-    in_gradescope.main()
+    autograder.main()
     results = json.loads((root / "results" / "results.json").read_text())
     assert results["output"].startswith("This container offers no sandbox")
     assert {call["seed"] for call in graded} == {PUBLIC_SEED}
@@ -350,7 +350,7 @@ def test_without_a_sandbox_the_seed_is_gone_before_anything_runs(graded, root, m
 def test_when_time_is_over_before_anything_was_tried_there_is_no_score(tmp_path):
     (tmp_path / "silu.py").write_text(RIGHT)
     (tmp_path / "silu.cu").write_text(WRONG)
-    results = json.loads(in_gradescope.run(tmp_path, SILU_ONLY, Config(-1.0)))
+    results = json.loads(autograder.run(tmp_path, SILU_ONLY, Config(-1.0)))
     assert is_no_score(results)
     assert results["output"].startswith("Time was over")
     assert results["extra_data"]["warpgrade"]["complete"] is False
@@ -359,7 +359,7 @@ def test_when_time_is_over_before_anything_was_tried_there_is_no_score(tmp_path)
 def test_when_time_is_over_what_was_tried_stands_and_no_total_is_shown(
     graded, tmp_path, monkeypatch
 ):
-    whole = in_gradescope.grade
+    whole = autograder.grade
 
     def cut_short(submission, exercises, **options):
         seen = whole(submission, exercises, **options)
@@ -367,8 +367,8 @@ def test_when_time_is_over_what_was_tried_stands_and_no_total_is_shown(
             seen = replace(seen, variants=(replace(seen.variants[0], parts=()),), complete=False)
         return seen
 
-    monkeypatch.setattr(in_gradescope, "grade", cut_short)
-    results = json.loads(in_gradescope.run(tmp_path, SILU_ONLY, Config(100.0, ("silu/cuda",))))
+    monkeypatch.setattr(autograder, "grade", cut_short)
+    results = json.loads(autograder.run(tmp_path, SILU_ONLY, Config(100.0, ("silu/cuda",))))
     scored = [each for each in results["tests"] if "score" in each]
     assert {each["name"].partition(":")[0] for each in scored} == {"silu/triton"}
     assert [each["visibility"] for each in results["tests"][len(scored) :]] == ["visible", "hidden"]

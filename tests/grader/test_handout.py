@@ -8,9 +8,10 @@ import sys
 
 import pytest
 
-from grader import cli, handout
-from grader.handout import HandoutError
+from grader.cli import app
 from grader.spec import Exercise, load, load_all
+from grader.staff import handout
+from grader.staff.handout import HandoutError
 from tests.grader import documents
 from tests.grader.small_exercise import ROOT
 
@@ -196,7 +197,7 @@ def test_the_command_writes_the_handout_and_check_only_asks(tmp_path, monkeypatc
     assert stale != text
     path = tmp_path / "handout.md"
     path.write_text(stale, encoding="utf-8")
-    monkeypatch.setattr(cli, "ROOT", tmp_path)
+    monkeypatch.setattr(app, "ROOT", tmp_path)
 
     assert run(monkeypatch, "--check") == 2
     assert "`make handout` mends it" in capsys.readouterr().err
@@ -220,7 +221,7 @@ def run(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
     """The exit status of `grader handout`."""
     monkeypatch.setattr(sys, "argv", ["grader", "handout", *words])
     try:
-        cli.main()
+        app.main()
     except SystemExit as ended:
         return int(ended.code or 0)
     return 0

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from grader.sandbox import Sandbox
-from grader.supervision import Limits
+from grader.sandbox.worker_process import Limits
 from grader.worker import huge_pages
 
 HUGE = "AnonHugePages"

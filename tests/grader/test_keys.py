@@ -9,11 +9,19 @@ from pathlib import Path
 
 import pytest
 
-from grader import oracle
-from grader.batch.keys import NO_FILE, USES, Conditions, Keys, Use, measured_part, oracle_source
-from grader.correctness import Effort
+from grader.batch.store.keys import (
+    NO_FILE,
+    USES,
+    Conditions,
+    Keys,
+    Use,
+    measured_part,
+    oracle_source,
+)
+from grader.cases import oracle
+from grader.grading.search import Effort
 from grader.spec import Exercise, load_all
-from grader.spec_values import Block
+from grader.spec.values import Block
 from tests.grader.small_exercise import write_spec
 
 SPEC = """\

@@ -11,10 +11,10 @@ import pytest
 import torch
 from rich.console import Console
 
-from grader.estimate import Interval
+from grader.cases.oracle import load
+from grader.gpu.roofline import peaks
 from grader.instruments import plots
-from grader.oracle import load
-from grader.roofline import peaks
+from grader.timing.bootstrap import Interval
 from lecture import __main__ as program
 from lecture import comparisons, handout, kernels, operators, results
 from lecture.clock import WARM_UP, Clock

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grader import memory, spec
 from grader.cases import fixed_case
 from grader.emulator.report import (
     BufferCounters,
@@ -20,6 +19,8 @@ from grader.emulator.report import (
     SiteCounters,
 )
 from grader.evidence import LineCounters, Metric
+from grader.executors import cuda_metrics
+from grader.spec import exercise as spec
 from grader.status import Status
 
 EXERCISES = spec.load_all()
@@ -75,7 +76,7 @@ RUNGS = {
 def measured(report, name="cuda_v4", exercise=TRANSPOSE):
     variant = exercise.variants[name]
     case = fixed_case(exercise, variant, variant.memory.case, 7)
-    return memory.measure(report, LINES, exercise, variant, case)
+    return cuda_metrics.measure(report, LINES, exercise, variant, case)
 
 
 def report_of(*sites, **changes):
@@ -88,8 +89,8 @@ def values(evidence):
 
 def judged(evidence, name):
     variant = TRANSPOSE.variants[name]
-    sizes = memory.sizes_of(variant)
-    return {j.name: j for j in memory.judge(variant.memory, evidence.metrics, sizes)}
+    sizes = cuda_metrics.sizes_of(variant)
+    return {j.name: j for j in cuda_metrics.judge(variant.memory, evidence.metrics, sizes)}
 
 
 # --- measuring ------------------------------------------------------------------------------------
@@ -151,9 +152,9 @@ def test_counters_are_summed_by_line() -> None:
 
 def test_a_long_list_of_lines_keeps_the_heaviest() -> None:
     many = [site(pc, "global", "load", 1, 1 + pc, 4) for pc in range(1000)]
-    rows = memory.lines_of(report_of(*many), {pc: pc for pc in range(1000)})
-    assert len(rows) == memory.MAX_LINES
-    assert min(row.line for row in rows) == 1000 - memory.MAX_LINES
+    rows = cuda_metrics.lines_of(report_of(*many), {pc: pc for pc in range(1000)})
+    assert len(rows) == cuda_metrics.MAX_LINES
+    assert min(row.line for row in rows) == 1000 - cuda_metrics.MAX_LINES
 
 
 def test_reads_are_counted_per_element_of_an_argument() -> None:
@@ -216,7 +217,7 @@ def test_copies_may_do_what_kernels_do_not() -> None:
     case = fixed_case(TRANSPOSE, variant, variant.memory.case, 7)
     for copies in (Copies(1, BYTES, host_to_device=1), Copies(1, 0, device_to_device=1)):
         report = report_of(LOAD, buffers=BUFFERS[:1], copies=copies)
-        assert memory.implausible(report, TRANSPOSE, variant, case) == ""
+        assert cuda_metrics.implausible(report, TRANSPOSE, variant, case) == ""
 
 
 ATOMIC_STORE = site(4, "global", "atomic", REQUESTS, ELEMENTS, BYTES)
@@ -278,30 +279,32 @@ def test_a_bound_holds_at_its_own_value() -> None:
         Metric("useful_bytes_per_sector.store", 29.999),
         Metric("shared_bank_conflicts", 0),
     ]
-    found = memory.judge(block, exact, {"rows": 1, "cols": 1, "itemsize": 4})
+    found = cuda_metrics.judge(block, exact, {"rows": 1, "cols": 1, "itemsize": 4})
     assert [each.holds for each in found] == [True, False, True]
 
 
 def test_bounds_are_formulas_over_the_cases_sizes() -> None:
     variant = COLUMN.variants["cuda"]
-    assert memory.sizes_of(variant) == {"rows": 1024, "cols": 48, "itemsize": 4}
+    assert cuda_metrics.sizes_of(variant) == {"rows": 1024, "cols": 48, "itemsize": 4}
     metrics = [Metric("copies", 4), Metric("bytes_copied", 8193)]
-    copies, bytes_copied = memory.judge(variant.memory, metrics, memory.sizes_of(variant))
+    copies, bytes_copied = cuda_metrics.judge(
+        variant.memory, metrics, cuda_metrics.sizes_of(variant)
+    )
     assert copies.holds and not bytes_copied.holds
     assert (bytes_copied.measured, bytes_copied.wanted) == (8193, 8192)
 
 
 def test_a_metric_that_was_not_measured_holds_no_bound() -> None:
-    found = memory.judge(TRANSPOSE.variants["cuda_v4"].memory, [], {"rows": 1, "cols": 1})
+    found = cuda_metrics.judge(TRANSPOSE.variants["cuda_v4"].memory, [], {"rows": 1, "cols": 1})
     assert [(each.measured, each.holds) for each in found] == [(None, False)] * 3
 
 
 def test_evidence_of_another_case_is_told_apart() -> None:
     variant = TRANSPOSE.variants["cuda_v4"]
-    assert memory.is_case_of(variant, "rows=256 cols=512 dtype=float32 seed=9")
-    assert not memory.is_case_of(variant, "rows=256 cols=256 dtype=float32 seed=7")
-    assert not memory.is_case_of(variant, "rows=256 cols=512 dtype=float16 seed=7")
-    assert not memory.is_case_of(variant, "")
+    assert cuda_metrics.is_case_of(variant, "rows=256 cols=512 dtype=float32 seed=9")
+    assert not cuda_metrics.is_case_of(variant, "rows=256 cols=256 dtype=float32 seed=7")
+    assert not cuda_metrics.is_case_of(variant, "rows=256 cols=512 dtype=float16 seed=7")
+    assert not cuda_metrics.is_case_of(variant, "")
 
 
 # --- in words -------------------------------------------------------------------------------------
@@ -309,14 +312,14 @@ def test_evidence_of_another_case_is_told_apart() -> None:
 
 def test_what_was_measured_is_told_with_what_the_next_rung_asks() -> None:
     evidence = measured(report_of(*RUNGS["cuda_v3"]), "cuda_v3")
-    assert memory.sentences(evidence, TRANSPOSE, TRANSPOSE.variants["cuda_v3"]) == [
+    assert cuda_metrics.sentences(evidence, TRANSPOSE, TRANSPOSE.variants["cuda_v3"]) == [
         "Loads use 32 of 32 bytes per sector.",
         "Stores use 32 of 32 bytes per sector.",
         "Shared loads conflict 32 ways at transpose.cu:63: 126,976 extra wavefronts; "
         "cuda_v4 asks for none.",
     ]
     evidence = measured(report_of(*RUNGS["cuda_v4"]), "cuda_v4")
-    assert memory.sentences(evidence, TRANSPOSE, TRANSPOSE.variants["cuda_v4"])[-1] == (
+    assert cuda_metrics.sentences(evidence, TRANSPOSE, TRANSPOSE.variants["cuda_v4"])[-1] == (
         "Shared memory has no bank conflicts."
     )
 
@@ -327,19 +330,19 @@ def test_a_variant_is_told_nothing_of_what_another_language_asks() -> None:
         ("cuda_v2", {"cuda_v3", "cuda_v4"}),
         ("triton_v2", {"triton_v3", "triton_v4"}),
     ):
-        sentences = " ".join(memory.sentences(evidence, TRANSPOSE, TRANSPOSE.variants[name]))
+        sentences = " ".join(cuda_metrics.sentences(evidence, TRANSPOSE, TRANSPOSE.variants[name]))
         assert set(re.findall(r"(\w+) asks", sentences)) == told
 
 
 def test_what_was_missed_is_told_beside_what_was_wanted() -> None:
     evidence = measured(report_of(*RUNGS["cuda_v2"]), "cuda_v3")
     missed = judged(evidence, "cuda_v3")["useful_bytes_per_sector.store"]
-    assert memory.missed(missed, evidence.lines, "transpose.cu") == (
+    assert cuda_metrics.missed(missed, evidence.lines, "transpose.cu") == (
         "stores use 4 of 32 bytes per sector (transpose.cu:67 the fewest), asked for: at least 30"
     )
     evidence = measured(report_of(*RUNGS["cuda_v3"]), "cuda_v4")
     missed = judged(evidence, "cuda_v4")["shared_bank_conflicts"]
-    assert memory.missed(missed, evidence.lines, "transpose.cu") == (
+    assert cuda_metrics.missed(missed, evidence.lines, "transpose.cu") == (
         "shared loads conflict 32 ways at transpose.cu:63: 126,976 extra wavefronts, "
         "asked for: at most 0"
     )
@@ -349,18 +352,20 @@ def test_what_never_happened_is_told_as_such() -> None:
     copies = Copies(1, 2 * BYTES, host_to_device=1)
     evidence = measured(report_of(copies=copies, buffers=()), "cuda_v2")
     missed = judged(evidence, "cuda_v2")["useful_bytes_per_sector.load"]
-    assert memory.missed(missed, (), "t.cu").startswith("no kernel loads anything from global")
+    assert cuda_metrics.missed(missed, (), "t.cu").startswith(
+        "no kernel loads anything from global"
+    )
 
 
 def test_copies_are_told_in_words() -> None:
     rows = [
-        memory.Judged(("copies",), 1024, 4, False, False),
-        memory.Judged(("bytes_copied",), 196608, 8192, False, False),
-        memory.Judged(("scratch_stores",), 8704, 4096, False, False),
-        memory.Judged(("scratch_stores",), 0, 0, False, True),
-        memory.Judged(("reads", "weight"), 2.5, 1, False, False),
+        cuda_metrics.Judged(("copies",), 1024, 4, False, False),
+        cuda_metrics.Judged(("bytes_copied",), 196608, 8192, False, False),
+        cuda_metrics.Judged(("scratch_stores",), 8704, 4096, False, False),
+        cuda_metrics.Judged(("scratch_stores",), 0, 0, False, True),
+        cuda_metrics.Judged(("reads", "weight"), 2.5, 1, False, False),
     ]
-    assert [memory.missed(row, (), "t.cu") for row in rows] == [
+    assert [cuda_metrics.missed(row, (), "t.cu") for row in rows] == [
         "1,024 copies between host and device, asked for: at most 4",
         "196,608 bytes copied between host and device, asked for: at most 8,192",
         "kernels store 8,704 bytes beside the arguments, asked for: at most 4,096",
@@ -374,12 +379,12 @@ def test_conflicts_in_several_lines_are_told_with_their_sum() -> None:
         LineCounters(63, "k", "shared", "load", 32, conflicts=900, ways=32),
         LineCounters(70, "k", "shared", "store", 32, conflicts=100, ways=2),
     ]
-    missed = memory.Judged(("shared_bank_conflicts",), 1000, 0, False, False)
-    assert "63: 900 extra wavefronts, 1,000 in all," in memory.missed(missed, rows, "t.cu")
+    missed = cuda_metrics.Judged(("shared_bank_conflicts",), 1000, 0, False, False)
+    assert "63: 900 extra wavefronts, 1,000 in all," in cuda_metrics.missed(missed, rows, "t.cu")
 
 
 @given(st.floats(0, 1e12), st.booleans())
 def test_a_number_is_never_shown_on_the_other_side_of_a_bound(value, up) -> None:
-    shown = float(memory.number(value, up).replace(",", ""))
+    shown = float(cuda_metrics.number(value, up).replace(",", ""))
     assert shown >= value if up else shown <= value
     assert abs(shown - value) <= 0.0101 + 1e-12 * value

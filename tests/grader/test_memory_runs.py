@@ -10,14 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from grader import evidence, memory, memory_runs, native, score, spec
+from grader import evidence
 from grader.cases import fixed_case
 from grader.evidence import MemoryEvidence, Metric
+from grader.executors import cuda_build, cuda_metrics
+from grader.grading import memory_use
+from grader.grading.session import Session
 from grader.sandbox import Sandbox
-from grader.session import Session
+from grader.scoring import score
 from grader.spec import Memory, Variant
+from grader.spec import exercise as spec
+from grader.spec.task import Task
 from grader.status import Status
-from grader.task import Task
 
 SPECS = spec.load_all()
 TRANSPOSE = SPECS["transpose"]
@@ -153,8 +157,8 @@ def measured(tmp_path_factory, variant) -> Iterator[Callable[[str], MemoryEviden
 
 def missed(seen: MemoryEvidence, variant: Variant) -> list[str]:
     return [
-        memory.missed(each, run.lines, variant.file, run.run)
-        for run, each in memory.shortfalls(seen, variant)
+        cuda_metrics.missed(each, run.lines, variant.file, run.run)
+        for run, each in cuda_metrics.shortfalls(seen, variant)
     ]
 
 
@@ -169,7 +173,7 @@ def test_honest_tiles_hold_at_the_case_and_beside_it(measured, variant):
     seen = measured(BY_TILES)
     assert seen.status is Status.passed and missed(seen, variant) == []
     [beside] = seen.further
-    assert beside.case != seen.case and memory_runs.BESIDE in beside.run
+    assert beside.case != seen.case and memory_use.BESIDE in beside.run
     assert values(beside)["useful_bytes_per_sector.store"] == 32
     assert any("It is the same with" in note for note in seen.notes)
 
@@ -270,7 +274,9 @@ extern "C" void transpose_v4(const float* input, float* output, int rows, int co
 """
 
 
-@pytest.mark.skipif(bool(native.why_not("emulator")), reason="there is no compiler for CUDA C++")
+@pytest.mark.skipif(
+    bool(cuda_build.why_not("emulator")), reason="there is no compiler for CUDA C++"
+)
 def test_in_cuda_too_a_launch_that_changes_nothing_is_left_out(tmp_path):
     variant = TRANSPOSE.variants["cuda_v4"]
     (tmp_path / "transpose.cu").write_text(PADDED_IN_CUDA)
@@ -294,7 +300,7 @@ def test_sizes_beside_divide_as_the_graded_ones_do(exercise, name):
     drawn = set()
     for seed in range(30):
         case = fixed_case(SPECS[exercise], variant, variant.memory.case, seed)
-        beside = memory_runs.case_beside(Task(SPECS[exercise], variant), case)
+        beside = memory_use.case_beside(Task(SPECS[exercise], variant), case)
         assert beside is not None and beside != case
         for (_, before), (_, after) in zip(case.sizes, beside.sizes, strict=True):
             assert before <= after <= before * 4 / 3
@@ -307,19 +313,19 @@ def test_sizes_beside_divide_as_the_graded_ones_do(exercise, name):
 
 def test_the_size_beside_depends_on_the_seed(variant):
     cases = [fixed_case(TRANSPOSE, variant, variant.memory.case, seed) for seed in range(20)]
-    besides = {memory_runs.case_beside(Task(TRANSPOSE, variant), case).sizes for case in cases}
+    besides = {memory_use.case_beside(Task(TRANSPOSE, variant), case).sizes for case in cases}
     assert len(besides) > 1
 
 
 def test_bounds_are_those_of_the_sizes_that_ran(variant):
-    sizes = memory.sizes_in(variant, "rows=320 cols=576 dtype=float32 seed=1")
+    sizes = cuda_metrics.sizes_in(variant, "rows=320 cols=576 dtype=float32 seed=1")
     assert (sizes["rows"], sizes["cols"], sizes["itemsize"]) == (320, 576, 4)
 
 
 def test_a_spec_may_allow_more_traffic(variant):
     case = fixed_case(TRANSPOSE, variant, variant.memory.case, 1)
-    traffic = memory.Traffic(load=3 * 4 * 256 * 512, store=4 * 256 * 512, atomic=0, copied=0)
-    assert "kernels load" in memory.unearned(traffic, TRANSPOSE, variant, case)
+    traffic = cuda_metrics.Traffic(load=3 * 4 * 256 * 512, store=4 * 256 * 512, atomic=0, copied=0)
+    assert "kernels load" in cuda_metrics.unearned(traffic, TRANSPOSE, variant, case)
     block: Memory = variant.memory.model_copy(update={"most_traffic": 4.0})
     lenient = variant.model_copy(update={"memory": block})
-    assert memory.unearned(traffic, TRANSPOSE, lenient, case) == ""
+    assert cuda_metrics.unearned(traffic, TRANSPOSE, lenient, case) == ""

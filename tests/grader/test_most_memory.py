@@ -10,19 +10,21 @@ from pathlib import Path
 
 import pytest
 
-from grader import memory, memory_runs, score
-from grader.calibration import corpus
 from grader.cases import Case, fixed_case
-from grader.compare import Verdict
+from grader.cases.compare import Verdict
 from grader.evidence import MemoryEvidence, Metric
+from grader.executors import cuda_metrics
+from grader.executors.runner import CaseResult
+from grader.grading import memory_use
+from grader.grading.session import Session
 from grader.plan import Buffer, Plan
 from grader.plan.model import Alloc, Free
-from grader.runner import CaseResult
 from grader.sandbox import Sandbox
-from grader.session import Session
+from grader.scoring import score
 from grader.spec import load_all
+from grader.spec.task import Task
+from grader.staff.calibration import corpus
 from grader.status import Status
-from grader.task import Task
 
 FLASH = load_all()["flash_attention"]
 VARIANT = FLASH.variants["triton"]
@@ -48,7 +50,7 @@ class Runs:
 
 
 def looked_at(runs: Runs, seen: MemoryEvidence = SEEN) -> MemoryEvidence:
-    return memory_runs._with_most_memory(runs, seen, 7)
+    return memory_use._with_most_memory(runs, seen, 7)
 
 
 ARGUMENT = Buffer(1 << 30, "argument", 0)
@@ -93,9 +95,9 @@ def test_what_is_given_back_before_the_next_counts_once():
     half = [Buffer(LEAVES // 2 + 1, "device", None) for _ in range(4)]
     steps = [(Alloc("alloc", n), Free("free", n)) for n in range(4)]
     calls = ((*steps[0], *steps[1]), (*steps[2], *steps[3]))
-    assert memory_runs.most_allocated(Plan(1, "triton", tuple(half), (), calls)) == half[0].bytes
+    assert memory_use.most_allocated(Plan(1, "triton", tuple(half), (), calls)) == half[0].bytes
     kept = ((steps[0][0], *steps[1]), steps[2])  # the first one stays
-    assert memory_runs.most_allocated(Plan(1, "triton", tuple(half), (), kept)) == LEAVES + 2
+    assert memory_use.most_allocated(Plan(1, "triton", tuple(half), (), kept)) == LEAVES + 2
 
 
 def test_arguments_are_not_the_entrys():
@@ -140,7 +142,7 @@ def test_the_solution_allocates_next_to_nothing(measured):
     found = measured(corpus.REFERENCE)
     assert found.status is Status.passed, found
     assert {each.name: each.value for each in found.metrics}["ballast"] < LEAVES / 8
-    assert not memory.shortfalls(found, VARIANT)
+    assert not cuda_metrics.shortfalls(found, VARIANT)
 
 
 def test_what_keeps_the_scores_misses_the_target_without_a_gpu(measured, tmp_path):

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from grader import native
-from grader.grade import Session, grade
-from grader.native import BuildError, Problem, Program
-from grader.native_runner import _STATUS_OF_PROBLEM
-from grader.score import score
+from grader.executors import cuda_build
+from grader.executors.cuda_build import BuildError, Problem, Program
+from grader.executors.native_runner import _STATUS_OF_PROBLEM
+from grader.grading.grade import Session, grade
+from grader.scoring.score import score
 from grader.spec import load_all
 from grader.status import Status
 
@@ -23,7 +23,7 @@ REASON = "the CUDA emulator needs g++; install it: apt install g++"
 
 @pytest.fixture
 def no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(native, "why_not", lambda backend: REASON)
+    monkeypatch.setattr(cuda_build, "why_not", lambda backend: REASON)
 
 
 def test_without_a_compiler_cuda_is_not_measured_and_costs_nothing(no_compiler) -> None:
@@ -44,8 +44,8 @@ def test_without_a_compiler_memory_is_not_measured_either(no_compiler) -> None:
 
 def test_what_is_expected_is_compiled_once_while_something_else_runs(monkeypatch) -> None:
     begun, silu = [], EXERCISES["silu"]
-    begin = native.begin
-    monkeypatch.setattr(native, "begin", lambda *args: begun.append(args[1]) or begin(*args))
+    begin = cuda_build.begin
+    monkeypatch.setattr(cuda_build, "begin", lambda *args: begun.append(args[1]) or begin(*args))
     with Session(ROOT / "reference", EXERCISES, device="interpreter") as session:
         session.expect((silu, variant) for variant in silu.variants.values())
         session.expect([(silu, silu.variants["cuda"])])
@@ -79,7 +79,7 @@ def test_what_breaks_the_rules_is_not_compiled_ahead(tmp_path, source) -> None:
 
 def test_a_signature_is_told_to_the_compiler_as_c_has_it() -> None:
     rmsnorm = EXERCISES["rmsnorm"]
-    kinds = native.signature(rmsnorm, rmsnorm.variants["cuda_matrix"])
+    kinds = cuda_build.signature(rmsnorm, rmsnorm.variants["cuda_matrix"])
     assert kinds == ["pointer:float32"] * 3 + ["int", "int", "float"]
 
 
@@ -101,7 +101,7 @@ def test_a_signature_is_told_to_the_compiler_as_c_has_it() -> None:
 )
 def test_an_answer_that_no_builder_gives_is_refused(text: str) -> None:
     with pytest.raises(BuildError, match="makes no sense"):
-        native._read_answer(text)
+        cuda_build._read_answer(text)
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_an_answer_that_no_builder_gives_is_refused(text: str) -> None:
 )
 def test_a_table_of_lines_that_no_builder_makes_is_refused(data: bytes) -> None:
     with pytest.raises(BuildError, match="makes no sense"):
-        native._read_sites(data)
+        cuda_build._read_sites(data)
 
 
 def test_an_entrys_own_problem_goes_before_the_files() -> None:

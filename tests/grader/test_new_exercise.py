@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from grader import handout
 from grader.spec import load_all
+from grader.staff import handout
 from tests.grader.small_exercise import ROOT
 
 PARTS = ("grader", "reference", "assignment", "tests", "pyproject.toml")

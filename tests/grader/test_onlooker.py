@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 import triton
 
-from grader.session import Session
+from grader.gpu import contention
+from grader.gpu.contention import COARSEST_MICROSECONDS, MOST_TAKEN, Seen, too_much
+from grader.grading.session import Session
 from grader.spec import load_all
 from grader.status import Status
-from grader.timing import onlooker
-from grader.timing.onlooker import COARSEST_MICROSECONDS, MOST_TAKEN, Seen, too_much
 from grader.worker.gpu_mapping import GpuMemoryError
 from tests.benchmarks.repeated_grades import loaded_gpu
 
@@ -44,15 +44,15 @@ def test_what_is_too_much_is_told_in_percent():
 
 @pytest.fixture
 def no_kernel_yet():
-    onlooker._kernel.cache_clear()
+    contention._kernel.cache_clear()
     yield
-    onlooker._kernel.cache_clear()
+    contention._kernel.cache_clear()
 
 
 def test_where_the_kernel_cannot_be_loaded_nothing_is_seen(monkeypatch, no_kernel_yet):
     for module in ("cuda", "cuda.bindings"):
         monkeypatch.setitem(sys.modules, module, None)
-    assert onlooker.glance() is None
+    assert contention.glance() is None
 
 
 def refused(*_: object) -> None:
@@ -73,18 +73,18 @@ def test_where_the_driver_refuses_nothing_is_seen_and_the_kernel_is_loaded_once(
         def watch(self, seconds: float) -> Seen:
             return Seen(seconds, seconds / 4, 1_000_000)
 
-    monkeypatch.setattr(onlooker, "_kernel", functools.cache(Kernel))
-    assert onlooker.glance() is None
-    assert [onlooker.glance() for _ in range(3)] == [pytest.approx(0.25)] * 3
+    monkeypatch.setattr(contention, "_kernel", functools.cache(Kernel))
+    assert contention.glance() is None
+    assert [contention.glance() for _ in range(3)] == [pytest.approx(0.25)] * 3
     assert len(made) == 2
     monkeypatch.setattr(Kernel, "watch", refused)
-    assert onlooker.glance() is None
+    assert contention.glance() is None
 
 
 @pytest.mark.skipif(not PTXAS.is_file(), reason="this Triton brings no ptxas")
 @pytest.mark.parametrize("architecture", ["sm_75", "sm_80", "sm_90"])
 def test_it_is_valid_for_what_the_grader_runs_on(tmp_path, architecture):
-    (tmp_path / "watch.ptx").write_text(onlooker.PTX)
+    (tmp_path / "watch.ptx").write_text(contention.PTX)
     command = [PTXAS, "-arch", architecture, "watch.ptx", "-o", "watch.cubin"]
     assembled = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert assembled.returncode == 0, assembled.stderr
@@ -93,9 +93,9 @@ def test_it_is_valid_for_what_the_grader_runs_on(tmp_path, architecture):
 
 @pytest.mark.gpu
 def test_alone_nobody_has_the_gpu_and_beside_a_load_somebody_does():
-    assert onlooker.glance() == pytest.approx(0.0, abs=MOST_TAKEN / 3)
+    assert contention.glance() == pytest.approx(0.0, abs=MOST_TAKEN / 3)
     with loaded_gpu():
-        beside = onlooker.glance()
+        beside = contention.glance()
     assert 0.2 < beside < 0.8
 
 

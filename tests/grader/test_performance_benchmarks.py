@@ -14,13 +14,13 @@ import pytest
 
 import tests.test_performance as target
 from grader.cases import fixed_case
-from grader.grade import Session
+from grader.grading.grade import Session
 from grader.instruments import rounds
 from grader.spec import load_all
 from grader.status import Status
-from grader.stopwatch import Stopwatch
 from grader.timing import contenders
 from grader.timing.failures import TimingFailed
+from grader.timing.submission import Stopwatch
 from tests.grader.clocked import RMSNORM, InPython
 from tests.grader.small_exercise import ROOT
 

@@ -9,10 +9,10 @@ import pytest
 from rich.console import Console
 
 from grader.evidence import PerformanceEvidence, VariantEvidence, Yardstick
+from grader.gpu.roofline import Roofs
 from grader.report import performance
 from grader.report.performance import duration, sentences
 from grader.report.terminal import _timing
-from grader.roofline import Roofs
 from grader.status import Status
 
 

@@ -9,8 +9,9 @@ from collections.abc import Callable
 import pytest
 from typer.testing import CliRunner
 
-from grader import cli, native
-from grader.console import console
+from grader.cli import app
+from grader.cli.console import console
+from grader.executors import cuda_build
 from grader.spec import load_all
 from tests.grader.small_exercise import ROOT
 
@@ -27,7 +28,7 @@ def shown(monkeypatch: pytest.MonkeyPatch) -> Show:
     def show(*words: str, columns: int = 100) -> str:
         monkeypatch.setattr(console, "_width", columns)
         line = ["plan", *words, "--submission", str(ROOT / "reference")]
-        result = CliRunner().invoke(cli.app, line)
+        result = CliRunner().invoke(app.app, line)
         assert result.exit_code == 0, result.output
         return result.output
 
@@ -36,7 +37,7 @@ def shown(monkeypatch: pytest.MonkeyPatch) -> Show:
 
 @pytest.mark.parametrize("name", ["silu", "copy_first_column", "flash_attention"])
 def test_each_variant_of_an_exercise_is_planned(name: str, shown: Show):
-    if reason := native.why_not("emulator"):
+    if reason := cuda_build.why_not("emulator"):
         pytest.skip(reason)
     told = shown(name)
     for variant in EXERCISES[name].variants.values():
@@ -70,5 +71,5 @@ def test_a_case_of_any_size_is_planned(shown: Show, size: int):
 
 def test_a_mistake_is_told_in_a_line():
     line = ["plan", "silu/triton", "--case", "n=0", "--submission", str(ROOT / "reference")]
-    result = CliRunner().invoke(cli.app, line)
+    result = CliRunner().invoke(app.app, line)
     assert result.exit_code == 2 and "--case" in result.output + (result.stderr or "")

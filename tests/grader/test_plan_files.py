@@ -15,23 +15,25 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from grader import arena, cli, gpu_turns, inputs, machine, native, plan_files
 from grader import evidence as evidence_files
-from grader.batch import tasks
-from grader.cases import Space, fixed_case
+from grader.batch.run import tasks
+from grader.cases import Space, arena, fixed_case, inputs
+from grader.cli import app
 from grader.evidence import PartEvidence, PerformanceEvidence
 from grader.executors import bundle as bundles
-from grader.executors import gpu
+from grader.executors import cuda_build, gpu
 from grader.executors.bundle import Bundle, BundleError, BundleRunner, PlannedCase
-from grader.session import Session, selected
+from grader.gpu import locks, machine
+from grader.grading import plan_files
+from grader.grading.session import Session, selected
 from grader.spec import load_all
+from grader.spec.task import Task
 from grader.status import Status
-from grader.stopwatch import Stopwatch
-from grader.task import Task
 from grader.timing.contenders import FromPlans
 from grader.timing.failures import TimingFailed
 from grader.timing.measure import cases_of
 from grader.timing.sets import Layout
+from grader.timing.submission import Stopwatch
 from grader.worker.protocol import Argument, Code, Reply
 from tests.grader.small_exercise import ROOT
 
@@ -63,7 +65,7 @@ def _small(*cases: PlannedCase, documents: tuple[bytes, ...] = (b"\0document\xff
 
 
 def _run(*words: str | Path):
-    return CliRunner().invoke(cli.app, [str(word) for word in words])
+    return CliRunner().invoke(app.app, [str(word) for word in words])
 
 
 # --- what is planned ------------------------------------------------------------------------------
@@ -83,7 +85,7 @@ def _run(*words: str | Path):
 )
 def test_the_file_has_the_documents_that_a_session_would_make(name: str):
     [(exercise, variant)] = selected(EXERCISES, [name])
-    if variant.language == "cuda" and (reason := native.why_not("gpu")):
+    if variant.language == "cuda" and (reason := cuda_build.why_not("gpu")):
         pytest.skip(reason)
     task = Task(exercise, variant)
     made = _made(name)
@@ -367,7 +369,7 @@ def without_a_gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict]:
         BundleRunner, "_spawn", lambda self: _Silu(self, what["is_right"], what["documents"])
     )
     monkeypatch.setattr(Stopwatch, "time", time)
-    monkeypatch.setattr(gpu_turns, "beside_on", lambda _: contextlib.nullcontext(lambda: None))
+    monkeypatch.setattr(locks, "beside_on", lambda _: contextlib.nullcontext(lambda: None))
     yield what
 
 

@@ -8,10 +8,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from grader import breaches, spec
+from grader.grading import rules
 from grader.policy import Rules
 from grader.policy.cuda import CUDA_RULES, check
 from grader.policy.cuda.lexer import lex
+from grader.spec import exercise as spec
 from grader.status import Status
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -430,20 +431,20 @@ def test_a_rule_can_be_lifted() -> None:
 def test_a_file_in_any_encoding_is_read() -> None:
     exercise = spec.load_all()["silu"]
     variant = exercise.variants["cuda"]
-    assert breaches.find(exercise, variant, KERNEL.encode() + b"// caf\xe9 \xff\n") == ()
-    assert breaches.find(exercise, variant, "\ufeff".encode() + KERNEL.encode()) == ()
-    [failure] = breaches.find(exercise, variant, KERNEL.encode() + b'void f() { system("\xff"); }')
+    assert rules.find(exercise, variant, KERNEL.encode() + b"// caf\xe9 \xff\n") == ()
+    assert rules.find(exercise, variant, "\ufeff".encode() + KERNEL.encode()) == ()
+    [failure] = rules.find(exercise, variant, KERNEL.encode() + b'void f() { system("\xff"); }')
     assert failure.status is Status.policy_violation
     assert failure.where == "silu.cu:11"
     assert failure.what == "system is a service of the system (rule: system)."
     # Text in 16 bits is another text to who reads bytes.
-    assert breaches.find(exercise, variant, KERNEL.encode("utf-16"))
+    assert rules.find(exercise, variant, KERNEL.encode("utf-16"))
 
 
 def test_every_breach_of_a_file_is_told() -> None:
     exercise = spec.load_all()["silu"]
     data = (KERNEL + "#include <torch/all.h>\nint a = fork();\n").encode()
-    [failure] = breaches.find(exercise, exercise.variants["cuda"], data)
+    [failure] = rules.find(exercise, exercise.variants["cuda"], data)
     assert "silu.cu:12: fork is a service of the system" in failure.detail
 
 

@@ -15,13 +15,13 @@ import psutil
 import pytest
 
 from grader import __main__ as command
-from grader import pool, side_by_side
-from grader.correctness import Effort
 from grader.evidence import MemoryEvidence, PartEvidence, VariantEvidence
-from grader.grade import grade
-from grader.native import why_not
-from grader.pool import Lost, Pool
-from grader.session import Session, Step, selected
+from grader.executors.cuda_build import why_not
+from grader.grading import parallel, process_pool
+from grader.grading.grade import grade
+from grader.grading.process_pool import Lost, Pool
+from grader.grading.search import Effort
+from grader.grading.session import Session, Step, selected
 from grader.spec import load_all
 from grader.status import Status
 
@@ -45,13 +45,13 @@ def kill_itself() -> None:
 
 
 def tell_twice() -> None:
-    pool.tell(Step("silu", "triton"))
-    pool.tell("x" * 5000)  # too long to be told
-    pool.tell(Step("silu", "cuda"))
+    process_pool.tell(Step("silu", "triton"))
+    process_pool.tell("x" * 5000)  # too long to be told
+    process_pool.tell(Step("silu", "cuda"))
 
 
 def wait_for_ever(began: str, ended: str) -> None:
-    pool.at_end(lambda: Path(ended).touch())
+    process_pool.at_end(lambda: Path(ended).touch())
     Path(began).write_text(str(os.getpid()))
     time.sleep(600)
 
@@ -80,7 +80,7 @@ def test_tasks_run_side_by_side(two, tmp_path):
 
 
 def test_each_has_one_queue_to_a_gpu(two):
-    [(name, value)] = pool.ONE_QUEUE.items()
+    [(name, value)] = process_pool.ONE_QUEUE.items()
     assert two.submit(os.getenv, name).result(SECONDS) == value
 
 
@@ -121,7 +121,7 @@ def test_the_processes_end_with_the_one_that_made_them(tmp_path, how):
     began, ended = tmp_path / "began", tmp_path / "ended"
     program = f"""
 import signal
-from grader.pool import Pool
+from grader.grading.process_pool import Pool
 from tests.grader.test_pool import wait_for_ever
 if __name__ == "__main__":
     # A shell starts what runs in the background with this signal ignored.
@@ -202,7 +202,7 @@ class Scripted:
 
 def graded(monkeypatch, **ends):
     monkeypatch.setattr(Scripted, "ends", ends, raising=False)
-    monkeypatch.setattr(side_by_side.pool, "Pool", Scripted)
+    monkeypatch.setattr(parallel.pool, "Pool", Scripted)
     return grade(ROOT / "reference", EXERCISES, jobs=2, **OPTIONS)
 
 
@@ -234,20 +234,20 @@ class Shares:
 
     def submit(self, function, *arguments, told):
         self.done.append(function)
-        if function is side_by_side._check_all:
+        if function is parallel._check_all:
             self.together.append([each.variant for each in arguments[0]])
         future: Future = Future()
-        if function is side_by_side._check:
+        if function is parallel._check:
             statuses = {self._wrong: Status.wrong_values}
             found = [PartEvidence(*k, statuses.get(k[1], Status.passed)) for k in arguments[-1]]
             future.set_result(found)
         elif self._lost:
             self._lost -= 1
             future.set_exception(Lost("killed"))
-        elif function is side_by_side._count:
+        elif function is parallel._count:
             future.set_result(MemoryEvidence(Status.passed))
         else:
-            assert function is side_by_side._check_all
+            assert function is parallel._check_all
             part = PartEvidence("float32", "aligned", Status.passed)
             [tasks] = arguments
             made = [VariantEvidence(t.exercise, t.variant, "", parts=(part,)) for t in tasks]
@@ -260,10 +260,10 @@ def shared_out_among(processes: Shares, device: str, *names: str):
     exercises = load_all()
     pairs = selected(exercises, names)
     assert len(pairs) == len(names)
-    options = side_by_side.Options(exercises, 7, device, None, False, ())
+    options = parallel.Options(exercises, 7, device, None, False, ())
     with Session(ROOT / "reference", exercises, device="interpreter") as session:
-        checking = side_by_side._Checking(session, options, pairs, processes, lambda step: None)
-        shares = side_by_side._shares(pairs, device)
+        checking = parallel._Checking(session, options, pairs, processes, lambda step: None)
+        shares = parallel._shares(pairs, device)
         for share in shares:
             checking.submit(share)
         seen = []
@@ -295,7 +295,7 @@ def test_on_a_gpu_the_dtypes_of_a_triton_variant_are_shared_out_and_put_together
     assert len(variant.dtypes) > 1
     assert [(part.dtype, part.size_class) for part in evidence.parts] == keys
     assert evidence.memory.status is Status.passed
-    assert processes.done == [side_by_side._check] * len(of_parts) + [side_by_side._count]
+    assert processes.done == [parallel._check] * len(of_parts) + [parallel._count]
 
 
 def test_what_was_counted_of_a_variant_that_is_wrong_is_forgotten():
@@ -310,7 +310,7 @@ def test_what_was_counted_of_a_variant_that_is_wrong_is_forgotten():
 def test_what_is_compiled_once_or_not_at_all_is_one_share(name, device):
     processes = Shares()
     shares, evidence = shared_out(name, device, processes)
-    assert len(shares) == 1 and processes.done == [side_by_side._check_all]
+    assert len(shares) == 1 and processes.done == [parallel._check_all]
     assert evidence.correctness is Status.passed
 
 
@@ -361,10 +361,10 @@ def test_interrupted_side_by_side_it_keeps_what_is_done(monkeypatch):
 def test_more_processes_than_cores_are_not_started_by_default(monkeypatch):
     for cores, jobs in ((1, 1), (2, 2), (64, 4)):
         monkeypatch.setattr(os, "sched_getaffinity", lambda _, cores=cores: set(range(cores)))
-        assert pool.default_jobs() == jobs
-        assert pool.default_jobs(gpu_bytes=80 << 30) == min(cores, 16)
-        assert pool.default_jobs(gpu_bytes=8 << 30) == min(cores, 2)
-        assert pool.default_jobs(gpu_bytes=2 << 30) == 1
+        assert process_pool.default_jobs() == jobs
+        assert process_pool.default_jobs(gpu_bytes=80 << 30) == min(cores, 16)
+        assert process_pool.default_jobs(gpu_bytes=8 << 30) == min(cores, 2)
+        assert process_pool.default_jobs(gpu_bytes=2 << 30) == 1
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,9 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from grader import race
-from grader.estimate import Interval
-from grader.race import (
+from grader.timing import sequential
+from grader.timing.bootstrap import Interval
+from grader.timing.sequential import (
     MIN_PAIRS,
     REPEATS,
     Budget,
@@ -53,7 +53,7 @@ class Clock:
 def raced(own, other, thresholds=(AT,), **options):
     """A candidate's answers against a yardstick's, both in seconds."""
     lanes = Made("candidate", own), [Made("copy", other)]
-    return race.run(*lanes, {"copy": thresholds}, options.pop("now", Clock()), **options)
+    return sequential.run(*lanes, {"copy": thresholds}, options.pop("now", Clock()), **options)
 
 
 def verdict(outcome: Outcome, at_least: float = AT) -> str:
@@ -74,10 +74,10 @@ def simulated(ratio, races, noise=0.003, runs=0.0, seed=5, tails=0.0):
     counts: Counter[str] = Counter()
     pairs = 0
     for _ in range(races):
-        lanes = np.exp(draws.normal(0, noise / math.sqrt(2), (2, race.MAX_PAIRS)))
+        lanes = np.exp(draws.normal(0, noise / math.sqrt(2), (2, sequential.MAX_PAIRS)))
         if tails:
-            slow = draws.random(race.MAX_PAIRS) < tails
-            lanes[0] *= 1 + slow * draws.random(race.MAX_PAIRS) / 3
+            slow = draws.random(sequential.MAX_PAIRS) < tails
+            lanes[0] *= 1 + slow * draws.random(sequential.MAX_PAIRS) / 3
         own = (lanes[0] * 1e-4 / (ratio * (1 + draws.uniform(-runs, runs)))).tolist()
         outcome = raced(own, (lanes[1] * 1e-4).tolist())
         counts[verdict(outcome)] += 1
@@ -98,7 +98,7 @@ def test_one_percent_from_a_threshold_every_grade_is_the_same_after_few_replays(
 def test_exactly_at_a_threshold_the_doubt_is_always_the_students():
     at, pairs = simulated(AT, 1000)
     assert at["missed"] == 0
-    assert pairs < race.MAX_PAIRS / 5  # no need to look for what can't be found
+    assert pairs < sequential.MAX_PAIRS / 5  # no need to look for what can't be found
 
 
 def test_an_offset_of_a_whole_run_changes_no_points():
@@ -127,7 +127,9 @@ def test_the_zone_where_grades_may_differ_is_a_quarter_of_a_percent_wide():
 def test_a_ratio_with_a_third_of_a_percent_of_noise_is_known_to_a_percent_after_few_replays():
     draws, pairs = np.random.default_rng(3), 0
     for _ in range(200):
-        own, other = np.exp(draws.normal(0, 0.003 / math.sqrt(2), (2, race.MAX_PAIRS))).tolist()
+        own, other = np.exp(
+            draws.normal(0, 0.003 / math.sqrt(2), (2, sequential.MAX_PAIRS))
+        ).tolist()
         outcome = raced(own, other, ())
         [found] = outcome.yardsticks
         assert found.ratio.high - found.ratio.low <= 0.01 * found.ratio.median
@@ -162,27 +164,27 @@ def test_the_race_goes_on_while_any_threshold_is_open():
     noisy = [1.0, 1.03, 0.97, 1.02, 0.98]
     assert raced(noisy, [0.70]).pairs < 60
     outcome = raced(noisy, [0.70], [0.70 * (1 + REPEATS)])
-    assert (outcome.pairs, outcome.budget_ended) == (race.MAX_PAIRS, True)
-    assert raced(noisy, [0.70 / (1 + REPEATS)], rungs).pairs == race.MAX_PAIRS
+    assert (outcome.pairs, outcome.budget_ended) == (sequential.MAX_PAIRS, True)
+    assert raced(noisy, [0.70 / (1 + REPEATS)], rungs).pairs == sequential.MAX_PAIRS
 
 
 def test_every_yardstick_has_to_be_decided():
     noisy = Made("candidate", [1.0, 1.03, 0.97, 1.02, 0.98])
     yardsticks = [Made("copy", [1.0]), Made("torch", [0.9 / (1 + REPEATS)])]
-    outcome = race.run(noisy, yardsticks, {"copy": [0.8], "torch": [0.9]}, Clock())
+    outcome = sequential.run(noisy, yardsticks, {"copy": [0.8], "torch": [0.9]}, Clock())
     assert outcome.budget_ended
-    outcome = race.run(noisy, yardsticks, {"copy": [0.8]}, Clock())
+    outcome = sequential.run(noisy, yardsticks, {"copy": [0.8]}, Clock())
     assert not outcome.budget_ended
 
 
 def test_without_thresholds_it_ends_when_every_interval_is_narrow():
     draws = np.random.default_rng(2)
-    own, other = np.exp(draws.normal(0, 0.004, (2, race.MAX_PAIRS))).tolist()
+    own, other = np.exp(draws.normal(0, 0.004, (2, sequential.MAX_PAIRS))).tolist()
     outcome = raced(own, other, ())
-    assert MIN_PAIRS < outcome.pairs < race.MAX_PAIRS
+    assert MIN_PAIRS < outcome.pairs < sequential.MAX_PAIRS
     assert not outcome.budget_ended
     [found] = outcome.yardsticks
-    assert found.ratio.half_width <= 1.05 * race.NARROW  # widened where one side is narrower
+    assert found.ratio.half_width <= 1.05 * sequential.NARROW  # widened where one side is narrower
 
 
 def test_what_has_no_noise_is_decided_even_at_the_line():
@@ -214,11 +216,11 @@ def test_a_budget_too_short_for_the_least_is_no_measurement():
 
 
 def test_looks_share_what_a_race_may_err_by():
-    racing = race._Race(Made("c", [1]), [], {}, Budget(), Clock(), {"c": []})
+    racing = sequential._Race(Made("c", [1]), [], {}, Budget(), Clock(), {"c": []})
     doubts = []
     for racing.looks in range(1, 5000):
         doubts.append(1 - racing.confidence)
-    assert sum(doubts) <= 1 - race.CONFIDENCE + 1e-12
+    assert sum(doubts) <= 1 - sequential.CONFIDENCE + 1e-12
     assert sorted(doubts, reverse=True) == doubts
 
 
@@ -247,7 +249,7 @@ def test_drift_of_the_machine_cancels():
             return next(self.answers) * (1 + next(clock) / 100)
 
     lanes = Drifting("candidate", [1.0]), [Drifting("copy", [1.0])]
-    outcome = race.run(*lanes, {"copy": [0.5, 2.0]}, Clock())
+    outcome = sequential.run(*lanes, {"copy": [0.5, 2.0]}, Clock())
     assert outcome.yardsticks[0].ratio.median == pytest.approx(1, abs=0.002)
 
 
@@ -255,7 +257,7 @@ def test_drift_of_the_machine_cancels():
 def test_every_yardstick_stands_on_both_sides_of_the_candidate_equally_often(count):
     log: list[str] = []
     others = [Made(f"y{each}", [1.0], log) for each in range(count)]
-    racing = race._Race(Made("c", [1.0], log), others, {}, Budget(), Clock(), {})
+    racing = sequential._Race(Made("c", [1.0], log), others, {}, Budget(), Clock(), {})
     places = Counter()
     for racing.rounds in range(2 * count * 2):
         order = [lane.name for lane in racing._order()]
@@ -358,7 +360,7 @@ def test_a_race_is_disturbed_where_yardsticks_void_most_rounds_and_more_than_oth
     asleep = Void("slept in the short run")
     assert not raced([asleep], [1.0e-4], calm=calm).is_disturbed
     # Too slow for the budget, and one round in eight disturbed: trying again would be no better.
-    slow = Clock(step=race.PATIENCE * race.MAX_SECONDS / 10)
+    slow = Clock(step=sequential.PATIENCE * sequential.MAX_SECONDS / 10)
     few = raced([1e-4], [1e-4] * 7 + [1.5e-4], calm=calm, now=slow)
     assert few.reason.startswith("only") and few.voids and not few.is_disturbed
 
@@ -374,19 +376,19 @@ def test_what_is_noise_in_the_calm_is_noise_afterwards():
 
 def test_a_limit_in_seconds_is_a_lane_of_its_own():
     candidate = Made("candidate", [1e-3])
-    outcome = race.run(candidate, [Constant("2 ms", 2e-3)], {"2 ms": [1.0]}, Clock())
+    outcome = sequential.run(candidate, [Constant("2 ms", 2e-3)], {"2 ms": [1.0]}, Clock())
     widened = Interval(2.0, 2.0, 2.0, MIN_PAIRS).at_least_as_wide(REPEATS)
     assert outcome.yardsticks == (Compared("2 ms", 2e-3, widened),)
 
 
 def test_a_candidate_alone_is_timed_until_its_time_is_known():
-    outcome = race.run(Made("candidate", [1.0]), [], {}, Clock())
+    outcome = sequential.run(Made("candidate", [1.0]), [], {}, Clock())
     assert (outcome.pairs, outcome.yardsticks) == (MIN_PAIRS, ())
     assert outcome.seconds.median == 1.0
 
 
 def test_lanes_that_can_not_be_told_apart_are_refused():
     with pytest.raises(ValueError, match="different names, got copy, copy"):
-        race.run(Made("copy", [1.0]), [Made("copy", [1.0])], {}, Clock())
+        sequential.run(Made("copy", [1.0]), [Made("copy", [1.0])], {}, Clock())
     with pytest.raises(ValueError, match="thresholds of copy, got torch"):
-        race.run(Made("candidate", [1.0]), [Made("copy", [1.0])], {"torch": [1.0]}, Clock())
+        sequential.run(Made("candidate", [1.0]), [Made("copy", [1.0])], {"torch": [1.0]}, Clock())

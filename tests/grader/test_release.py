@@ -16,13 +16,13 @@ from pathlib import Path
 
 import pytest
 
-from grader import release
-from grader.grade import grade
-from grader.handout import difference
-from grader.release import Release, ReleaseError
-from grader.score import score
+from grader.grading.grade import grade
+from grader.scoring.score import score
 from grader.spec import load, load_all
-from grader.stubs import make_stubs
+from grader.staff import release
+from grader.staff.handout import difference
+from grader.staff.release import Release, ReleaseError
+from grader.staff.stubs import make_stubs
 from tests.grader.leaks import (
     OF_A_SOLUTION,
     OF_THE_CORPUS,
@@ -108,7 +108,7 @@ def test_of_the_grader_there_is_all_that_is_under_version_control(made):
     if not listed:
         pytest.skip("this is no git checkout")
     missing = set(listed) - set(made.files)
-    assert missing == {name for name in listed if name.startswith("grader/calibration/")}
+    assert missing == {name for name in listed if name.startswith(release.STAFF_FILES)}
 
 
 def test_nothing_of_the_calibration_is_in_it_and_its_commands_are_gone(made, tmp_path):
@@ -116,7 +116,7 @@ def test_nothing_of_the_calibration_is_in_it_and_its_commands_are_gone(made, tmp
     release.write(made, folder)
     assert not [name for name in made.files if "calibrat" in name]
     for name, content in made.files.items():
-        if name.startswith("grader/exercises/") or name == "grader/cli.py":
+        if name.startswith("grader/exercises/") or name == "grader/cli/app.py":
             assert b"missed_by" not in content and b"calibrat" not in content, name
     for exercise in EXERCISES.values():
         shipped = load(folder / "grader" / "exercises" / f"{exercise.name}.yaml")
@@ -227,7 +227,7 @@ def test_pytest_is_green_in_a_new_folder(tmp_path, made):
 # Several commands in one process: what costs is importing torch.
 COMMANDS = """
 import json, sys
-from grader.cli import main
+from grader.cli.app import main
 for words in json.loads(sys.argv[1]):
     sys.argv[1:] = words
     try:
@@ -475,8 +475,8 @@ def test_a_file_that_is_missing_or_wrong_is_named(tmp_path, made, name, data, sa
 
 def test_a_link_is_not_followed(tmp_path, made):
     copy = project(tmp_path, {**made.files, **sources()})
-    (copy / "grader" / "formula.py").unlink()
-    (copy / "grader" / "formula.py").symlink_to(ROOT / "reference" / "silu.py")
+    (copy / "grader" / "spec" / "formula.py").unlink()
+    (copy / "grader" / "spec" / "formula.py").symlink_to(ROOT / "reference" / "silu.py")
     with pytest.raises(ReleaseError, match=r"formula\.py: .* got a symbolic link"):
         release.make(copy, EXERCISES)
 

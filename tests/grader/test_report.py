@@ -28,7 +28,7 @@ from grader.evidence import (
     Yardstick,
 )
 from grader.report.message import clean, compose, merge_failures, shorten_middle
-from grader.score import RIGHT_BEFORE_MEMORY, score
+from grader.scoring.score import RIGHT_BEFORE_MEMORY, score
 from grader.spec import load_all
 from grader.status import Status
 

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from grader import gpu_memory, roof_timing
-from grader.arena import Arena
-from grader.machine import gpu_properties
-from grader.roofs import (
+from grader.cases import gpu_memory
+from grader.cases.arena import Arena
+from grader.gpu.machine import gpu_properties
+from grader.gpu.measured_roofs import (
     DTYPES,
     SecondsOf,
     Workload,
@@ -22,7 +22,7 @@ from grader.roofs import (
     matrix_workload,
     peaks_of,
 )
-from grader.timing import contenders
+from grader.timing import contenders, roofs
 from grader.timing.sets import Layout, Sets
 from grader.worker import yardsticks
 from grader.worker.gpu_mapping import GpuMemoryError
@@ -41,12 +41,12 @@ def few_sets(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def seconds_of(python_sandbox) -> Iterator[SecondsOf]:
     """As `timer` gives it, in a sandbox that is there already."""
-    with roof_timing._Lane(python_sandbox) as lane:
+    with roofs._Lane(python_sandbox) as lane:
         yield lane.seconds_of
 
 
 def test_the_timer_brings_a_sandbox_of_its_own():
-    with roof_timing.timer("interpreter") as seconds_of:
+    with roofs.timer("interpreter") as seconds_of:
         assert seconds_of(matrix_workload("float32", 320)) > 0
 
 
@@ -104,7 +104,7 @@ def test_the_vendors_product_takes_views_of_shared_memory():
     for dtype, entry in itertools.product(
         ("float32", "bfloat16"), (yardsticks.matmul, yardsticks.matmul_tf32)
     ):
-        layout = Layout.of_inputs(roof_timing._inputs(matrix_workload(dtype, 24)))
+        layout = Layout.of_inputs(roofs._inputs(matrix_workload(dtype, 24)))
         with Arena(*layout.bytes(2)) as memory:
             sets = Sets(memory, layout, 2)
             sets.fill([0, 1])
@@ -127,7 +127,7 @@ RAISES = "def copy(source, destination):\n    raise RuntimeError('first\\nsecond
 def test_a_worker_that_fails_is_one_line(python_sandbox, seconds_of, monkeypatch, source, why):
     path = python_sandbox.hold("failing_yardsticks.py", source.encode())
     with monkeypatch.context() as changed:
-        changed.setattr(roof_timing.contenders, "YARDSTICKS", path)
+        changed.setattr(roofs.contenders, "YARDSTICKS", path)
         assert why in failure(seconds_of, COPY)
     assert seconds_of(LARGER) > 0  # the next is none the worse for it
 
@@ -169,7 +169,7 @@ def failure(seconds_of: SecondsOf, workload: Workload) -> str:
 
 @pytest.mark.parametrize("gib", [8, 16, 24, 80])
 def test_enough_sets_of_a_copy_fit_a_gpu_of_which_most_is_free(gib):
-    layout = Layout.of_inputs(roof_timing._inputs(copy_workload(gib << 30)))
+    layout = Layout.of_inputs(roofs._inputs(copy_workload(gib << 30)))
     free = int(0.9 * (gib << 30) * contenders.MEMORY_SHARE)
     assert contenders._count(layout, free) >= contenders.FEWEST_SETS
 
@@ -181,7 +181,7 @@ def test_enough_sets_of_a_copy_fit_a_gpu_of_which_most_is_free(gib):
 def test_on_a_gpu_repeats_agree_and_no_roof_is_above_the_data_sheets():
     gpu = gpu_properties()
     limits = peaks_of(gpu)
-    with roof_timing.timer() as seconds_of:
+    with roofs.timer() as seconds_of:
         copied = copy_workload(gpu.memory_bytes)
         repeats = [seconds_of(copied) for _ in range(3)]
         assert max(repeats) < 1.05 * min(repeats)

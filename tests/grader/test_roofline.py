@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from grader import gpu_models
-from grader.roofline import (
+from grader.gpu import datasheets
+from grader.gpu.roofline import (
     Place,
     RooflineError,
     Roofs,
@@ -105,11 +105,11 @@ def test_a_board_that_is_not_known_is_not_taken_for_another(name):
 def test_no_name_matches_two_models():
     names = [*DATA_SHEETS, "NVIDIA GH200 480GB", "NVIDIA A100 80GB PCIe", "NVIDIA H100"]
     for name in names:
-        model = gpu_models.find(name)
-        others = [each for each in gpu_models.MODELS if each is not model]
+        model = datasheets.find(name)
+        others = [each for each in datasheets.MODELS if each is not model]
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(gpu_models, "MODELS", tuple(others))
-            assert gpu_models.find(name) is None
+            patch.setattr(datasheets, "MODELS", tuple(others))
+            assert datasheets.find(name) is None
 
 
 # --- floors ------------------------------------------------------------------------------------

@@ -7,9 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from grader import roofs
-from grader.roofline import peaks
-from grader.roofs import (
+from grader.gpu import measured_roofs
+from grader.gpu.measured_roofs import (
     Identity,
     MeasuredRoofs,
     RoofsError,
@@ -22,6 +21,7 @@ from grader.roofs import (
     path_of,
     store,
 )
+from grader.gpu.roofline import peaks
 
 H100 = Identity("GPU-1234", "580.159.04", "NVIDIA H100 80GB HBM3")
 LIMITS = peaks(H100.device)
@@ -159,7 +159,7 @@ def test_a_write_that_fails_leaves_what_was_there(tmp_path, monkeypatch):
     def fail(*_, **__):
         raise OSError("disk full")
 
-    monkeypatch.setattr(roofs.json, "dump", fail)
+    monkeypatch.setattr(measured_roofs.json, "dump", fail)
     with pytest.raises(OSError, match="disk full"):
         store(replace(KEPT, bandwidth=1.0), tmp_path)
     assert load(H100, tmp_path) == KEPT

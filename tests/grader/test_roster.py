@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from grader.batch import roster as rosters
-from grader.batch.matching import Matcher
-from grader.batch.records import Member
-from grader.batch.roster import Roster, RosterError
+from grader.batch.course import roster as rosters
+from grader.batch.course.matching import Matcher
+from grader.batch.course.records import Member
+from grader.batch.course.roster import Roster, RosterError
 
 CANVAS = """\
 Student,ID,SIS User ID,SIS Login ID,Section,HW 0 (77),Kernels 1 (78),Final Score

@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from grader import native
-from grader.cli import app
-from grader.confinement import Confinement, ConfinementError, Level, Offer
-from grader.correctness import Effort
+from grader.cli.app import app
 from grader.evidence import Evidence
-from grader.grade import Session, grade
-from grader.score import score
+from grader.executors import cuda_build
+from grader.grading.grade import Session, grade
+from grader.grading.search import Effort
+from grader.sandbox.confinement import Confinement, ConfinementError, Level, Offer
+from grader.scoring.score import score
 from grader.spec import load_all
-from grader.spec_blocks import Policy
+from grader.spec.blocks import Policy
 from grader.status import Status
 from tests.grader.small_exercise import ROOT
 from tests.grader.standin import grade_class
@@ -52,7 +52,7 @@ def test_what_breaks_a_rule_on_cuda_earns_nothing_and_nothing_of_it_is_compiled(
     def never(*_: object) -> None:
         raise AssertionError("it was compiled")
 
-    monkeypatch.setattr(native, "begin", never)
+    monkeypatch.setattr(cuda_build, "begin", never)
     (folder / "silu.cu").write_text(SNEAKY)
     with Session(folder, EXERCISES, device="interpreter") as session:
         variant = session.variant(SILU, SILU.variants["cuda"])
@@ -122,7 +122,7 @@ def unconfined(monkeypatch) -> None:
             return Offer(level, True)
         return Offer(level, False, f"there is no {level.value} here", "install it")
 
-    monkeypatch.setattr("grader.confinement._try", offer)
+    monkeypatch.setattr("grader.sandbox.confinement._try", offer)
 
 
 def test_a_required_sandbox_that_is_not_there_refuses_in_one_line(unconfined, handed_in) -> None:

@@ -17,13 +17,13 @@ import torch
 
 from grader.cases import Case
 from grader.executors import PlannedTritonRunner
-from grader.runner import CaseResult, Runner
+from grader.executors.runner import CaseResult, Runner
 from grader.sandbox import Sandbox
+from grader.sandbox.worker_process import Worker
 from grader.spec import EXERCISES, load
-from grader.spec_blocks import Limits
+from grader.spec.blocks import Limits
+from grader.spec.task import Task
 from grader.status import Status
-from grader.supervision import Worker
-from grader.task import Task
 from grader.worker.protocol import Code, Operation, Reply
 
 SILU = load(EXERCISES / "silu.yaml")
@@ -101,8 +101,8 @@ def test_a_right_kernel_passes_and_its_worker_serves_all_cases(runner) -> None:
 
 
 def test_a_large_case_gets_a_larger_arena(runner, monkeypatch) -> None:
-    monkeypatch.setattr("grader.runner.ARENA_BYTES", 4096)
-    monkeypatch.setattr("grader.arena.GAP_BYTES", 4096)
+    monkeypatch.setattr("grader.executors.runner.ARENA_BYTES", 4096)
+    monkeypatch.setattr("grader.cases.arena.GAP_BYTES", 4096)
     runner = runner(RIGHT.replace("16", "4096"))
     for n in (1, 30000, 2, 60000):
         assert runner.run(Case((("n", n),), "float32", seed=1)).status is Status.passed

@@ -21,10 +21,10 @@ from typing import Any
 import psutil
 import pytest
 
-from grader import cgroup, machine, processes
-from grader.confinement import Level
-from grader.sandbox import Sandbox
-from grader.supervision import Cause, Death, Limits, SandboxError, Worker
+from grader.gpu import machine
+from grader.sandbox import Sandbox, cgroup, processes
+from grader.sandbox.confinement import Level
+from grader.sandbox.worker_process import Cause, Death, Limits, SandboxError, Worker
 from grader.worker.protocol import Code, Operation, Reply
 
 SMALL = Limits(cpu_seconds=5.0, memory_bytes=512 << 20)
@@ -259,7 +259,7 @@ SPINNING = {
 
 @pytest.mark.parametrize("name", SPINNING)
 def test_computing_too_long_is_timed_out_by_cpu_time(start, monkeypatch, name: str) -> None:
-    monkeypatch.setattr("grader.supervision.WALL_PER_CPU", 200.0)  # out of the way
+    monkeypatch.setattr("grader.sandbox.worker_process.WALL_PER_CPU", 200.0)  # out of the way
     limits = Limits(cpu_seconds=0.2)
     death = call(start(SPINNING[name]), limits=limits)
     assert death.cause is Cause.timed_out
@@ -308,7 +308,7 @@ def test_allocating_within_the_limit_is_allowed(start) -> None:
 
 
 def test_memory_of_many_processes_together_is_limited(start, monkeypatch) -> None:
-    monkeypatch.setattr("grader.supervision.INHERITED_BYTES", 0)
+    monkeypatch.setattr("grader.sandbox.worker_process.INHERITED_BYTES", 0)
     worker = start("""
         import os, time
         def entry():
@@ -460,7 +460,7 @@ def test_reading_output_ends_though_more_is_always_there(start, monkeypatch) -> 
         assert len(reads) < 1000
         return b"x" * length
 
-    monkeypatch.setattr("grader.supervision.os.read", endless)
+    monkeypatch.setattr("grader.sandbox.worker_process.os.read", endless)
     worker._drain()
     monkeypatch.undo()
     assert reads
@@ -722,7 +722,7 @@ def test_a_scratch_folder_turned_into_a_link_is_not_followed(tmp_path) -> None:
 
 
 def test_a_worker_without_a_sandbox_is_our_error_not_the_submissions(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr("grader.sandbox.WORKER_PROGRAM", tmp_path / "missing.py")
+    monkeypatch.setattr("grader.sandbox.sandbox.WORKER_PROGRAM", tmp_path / "missing.py")
     with pytest.raises(SandboxError, match="did not start"):
         Sandbox(level=Level.limits).start()
 
@@ -741,7 +741,7 @@ def test_buffers_that_can_not_be_mapped_are_our_error(own_sandbox, tmp_path) -> 
 
 
 def test_too_many_processes_end_a_worker(start, monkeypatch) -> None:
-    monkeypatch.setattr("grader.supervision.MOST_PROCESSES", 5)
+    monkeypatch.setattr("grader.sandbox.worker_process.MOST_PROCESSES", 5)
     worker = start("""
         import os, time
         def entry():
@@ -755,7 +755,7 @@ def test_too_many_processes_end_a_worker(start, monkeypatch) -> None:
 
 
 def test_a_full_scratch_folder_ends_a_worker(start, monkeypatch) -> None:
-    monkeypatch.setattr("grader.confinement.SCRATCH_BYTES", 1 << 20)
+    monkeypatch.setattr("grader.sandbox.confinement.SCRATCH_BYTES", 1 << 20)
     worker = start("""
         import time
         def entry():
@@ -769,7 +769,7 @@ def test_a_full_scratch_folder_ends_a_worker(start, monkeypatch) -> None:
 
 @pytest.mark.skipif(bool(cgroup.why_not()), reason=cgroup.why_not() or "there is one")
 def test_a_control_group_bounds_all_of_a_submissions_processes(monkeypatch) -> None:
-    monkeypatch.setattr("grader.sandbox.GROUP_BYTES", 6 << 30)  # torch with CUDA needs some
+    monkeypatch.setattr("grader.sandbox.sandbox.GROUP_BYTES", 6 << 30)  # torch with CUDA needs some
     greedy = """
         import os, time
         def entry():

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from grader import scratch
-from grader.scratch import is_larger_than, remove_tree
+from grader.sandbox import scratch
+from grader.sandbox.scratch import is_larger_than, remove_tree
 
 
 def test_bytes_on_disk_count_through_folders(tmp_path: Path) -> None:

@@ -12,14 +12,14 @@ from datetime import datetime, timezone
 import pytest
 from typer.testing import CliRunner
 
-from grader import cli
-from grader.batch import similarity
 from grader.batch.classes import Class
-from grader.batch.records import Handin, Member
-from grader.batch.store import Store, StoreError
-from grader.calibration.corpus import FOLDER, REFERENCE
+from grader.batch.course.records import Handin, Member
+from grader.batch.pages import similarity
+from grader.batch.store.store import Store, StoreError
+from grader.cli import app
 from grader.spec import load_all
-from grader.stubs import make_stubs
+from grader.staff.calibration.corpus import FOLDER, REFERENCE
+from grader.staff.stubs import make_stubs
 
 EXERCISES = load_all()
 STUBS = make_stubs(REFERENCE, EXERCISES)
@@ -120,7 +120,7 @@ def test_nothing_is_written_and_no_browser_opened(tmp_path):
     script = (
         "import webbrowser, sys; webbrowser.open = lambda *a: sys.exit('browser')\n"
         "from pathlib import Path\n"
-        "from grader.batch import similarity\nfrom grader.batch.records import Handin\n"
+        "from grader.batch.pages import similarity\nfrom grader.batch.course.records import Handin\n"
         f"text = Path({str(REFERENCE / 'rmsnorm.py')!r}).read_bytes()\n"
         "found = similarity.pairs([Handin(n, files={'rmsnorm.py': text}) for n in 'ab'],"
         " {'rmsnorm.py': ''})\nassert len(found) == 1\nprint(similarity.to_text(found))\n"
@@ -164,7 +164,7 @@ def test_the_command_compares_what_a_class_handed_in(tmp_path):
         store.keep_handins(every, "here", store.begin_run("batch", "1", {}))
     page = tmp_path / "similar.html"
     words = ["similarity", str(tmp_path / "results"), "--html", str(page)]
-    ran = CliRunner().invoke(cli.app, words)
+    ran = CliRunner().invoke(app.app, words)
     assert ran.exit_code == 0, ran.output
     [line] = [each for each in ran.output.splitlines() if "rmsnorm.py" in each]
     assert "Ada" in line
@@ -191,7 +191,7 @@ def test_of_each_student_the_hand_in_that_counts_is_compared(tmp_path):
         every = [*ada, *bob, *cyd, *stranger]
         store.keep_handins(every, "here", store.begin_run("batch", "1", {}))
         Class.open(store, EXERCISES, roster=roster)
-    ran = CliRunner().invoke(cli.app, ["similarity", str(tmp_path / "results")])
+    ran = CliRunner().invoke(app.app, ["similarity", str(tmp_path / "results")])
     assert ran.exit_code == 0, ran.output
     found = [line for line in ran.output.splitlines() if "rmsnorm.py" in line]
     assert len(found) == 3, ran.output
@@ -212,7 +212,7 @@ def test_a_class_of_copies_is_a_page_that_opens(monkeypatch):
 
 
 def test_a_folder_without_results_is_one_line(tmp_path):
-    ran = CliRunner().invoke(cli.app, ["similarity", str(tmp_path)])
+    ran = CliRunner().invoke(app.app, ["similarity", str(tmp_path)])
     assert isinstance(ran.exception, StoreError)  # which main() tells in a line
 
 

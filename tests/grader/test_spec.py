@@ -13,7 +13,6 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grader.formula import FormulaError
 from grader.spec import (
     EXERCISES,
     ITEMSIZE,
@@ -29,6 +28,7 @@ from grader.spec import (
     load,
     load_all,
 )
+from grader.spec.formula import FormulaError
 
 # Every feature of the schema, in a form that the edits below can break one thing at a time.
 SPEC = """\

@@ -15,9 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from grader.batch import migrations
-from grader.batch import store as stores
-from grader.batch.records import (
+from grader.batch.course.records import (
     Adjustment,
     AdjustmentKind,
     Entry,
@@ -26,7 +24,9 @@ from grader.batch.records import (
     Member,
     Student,
 )
-from grader.batch.store import NAME, NewResult, Store, StoreError
+from grader.batch.store import migrations
+from grader.batch.store import store as stores
+from grader.batch.store.store import NAME, NewResult, Store, StoreError
 from grader.evidence import PartEvidence, VariantEvidence, variant_to_json
 from grader.status import Status
 from tests.grader.small_exercise import ROOT

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from grader import spec
-from grader.stubs import StubError, check_stubs, make_stub, write_stubs
+from grader.spec import exercise as spec
+from grader.staff.stubs import StubError, check_stubs, make_stub, write_stubs
 
 ROOT = Path(__file__).resolve().parents[2]
 EXERCISES = spec.load_all()

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from grader import memory
-from grader.calibration import corpus
-from grader.correctness import Effort
 from grader.evidence import VariantEvidence
-from grader.grade import Session
+from grader.executors import cuda_metrics
+from grader.grading.grade import Session
+from grader.grading.search import Effort
 from grader.sandbox import Sandbox
 from grader.spec import Exercise, Variant, load_all
-from grader.spec_blocks import Limits
+from grader.spec.blocks import Limits
+from grader.staff.calibration import corpus
 from grader.status import Status
 
 EXERCISES = load_all()
@@ -158,7 +158,7 @@ def test_every_dtype_is_tried_by_many_wrong_submissions() -> None:
 def memory_holds(seen: VariantEvidence) -> bool:
     """Whether everything the spec asks of memory holds."""
     variant = EXERCISES[seen.exercise].variants[seen.variant]
-    return not memory.shortfalls(seen.memory, variant)
+    return not cuda_metrics.shortfalls(seen.memory, variant)
 
 
 def check_wrong(submission: corpus.Submission, seen: VariantEvidence, gpu: bool) -> None:

@@ -14,9 +14,9 @@ import pytest
 import yaml
 
 from grader.batch.collect import Collection, collect
-from grader.batch.records import Handin
-from grader.calibration import corpus
+from grader.batch.course.records import Handin
 from grader.spec import load_all
+from grader.staff.calibration import corpus
 from tests import synthetic_class
 from tests.grader.small_exercise import ROOT
 from tests.synthetic_class import LAYOUTS, Truth, make

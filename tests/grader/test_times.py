@@ -7,20 +7,20 @@ from pathlib import Path
 
 import pytest
 
-from grader.batch import times
+from grader.batch.collect import classroom_times
 from grader.batch.collect.classroom import NO_CLONE
-from grader.batch.records import Handin, Member
-from grader.batch.roster import RosterError
+from grader.batch.course.records import Handin, Member
+from grader.batch.course.roster import RosterError
 
 COMMIT = datetime(2026, 3, 1, 12, tzinfo=timezone.utc)
 PLATFORM = datetime(2026, 3, 2, 21, 4, 5, tzinfo=timezone.utc)
 HEADER = "github_username,roster_identifier,student_repository_name,submission_timestamp\n"
 
 
-def read(tmp_path: Path, text: str) -> times.Times:
+def read(tmp_path: Path, text: str) -> classroom_times.Times:
     path = tmp_path / "grades.csv"
     path.write_text(text)
-    return times.load(path)
+    return classroom_times.load(path)
 
 
 def clone(name: str, at: datetime | None = COMMIT, notes: tuple[str, ...] = ()) -> Handin:
@@ -52,7 +52,7 @@ def test_a_clone_is_found_by_its_repository_and_then_by_its_login(tmp_path):
 def test_what_the_platform_does_not_tell_stays_the_commits_and_is_said(tmp_path):
     known = read(tmp_path, f"{HEADER}ada,1,lab-ada,2026-03-02T21:04:05Z\nbob,2,lab-bob,\n")
     every = [clone("lab-ada", None, (NO_CLONE, "x")), clone("lab-bob"), clone("lab-cyd", None)]
-    (ada, bob, cyd), line = times.judged_by(every, known)
+    (ada, bob, cyd), line = classroom_times.judged_by(every, known)
     assert (ada.submitted_at, ada.notes) == (PLATFORM, ("x",))
     assert (bob.submitted_at, cyd.submitted_at) == (COMMIT, None)
     assert bob.notes == ("its time is that of its last commit: grades.csv tells none",)
@@ -62,12 +62,12 @@ def test_what_the_platform_does_not_tell_stays_the_commits_and_is_said(tmp_path)
 
 def test_without_the_platforms_times_it_is_said_whose_they_are():
     every = [clone("lab-ada")]
-    assert times.judged_by(every, None) == (tuple(every), times.COMMITS_ONLY)
+    assert classroom_times.judged_by(every, None) == (tuple(every), classroom_times.COMMITS_ONLY)
 
 
 def test_a_commit_dated_back_gains_nothing(tmp_path):
     known = read(tmp_path, f"{HEADER}ada,1,lab-ada,2026-03-02T21:04:05Z\n")
-    (ada,), _ = times.judged_by([clone("lab-ada", COMMIT - timedelta(days=300))], known)
+    (ada,), _ = classroom_times.judged_by([clone("lab-ada", COMMIT - timedelta(days=300))], known)
     assert ada.submitted_at == PLATFORM
 
 

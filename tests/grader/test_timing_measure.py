@@ -11,15 +11,15 @@ from dataclasses import replace
 
 import pytest
 
-from grader import race, speed
 from grader.cases import Case, fixed_case
 from grader.evidence import PerformanceEvidence
-from grader.gpu_state import GpuState, Process
-from grader.roofline import Roofs
+from grader.gpu.roofline import Roofs
+from grader.gpu.state import GpuState, Process
+from grader.scoring import speed
 from grader.spec import Exercise, Variant, load_all
+from grader.spec.task import Task
 from grader.status import Status
-from grader.task import Task
-from grader.timing import contenders, measure, watch
+from grader.timing import contenders, measure, sequential, watch
 from grader.timing.baselines import CONTROL_BYTES, Baselines
 from grader.timing.failures import TimingFailed, TooLittleMemory
 from grader.timing.replays import Replays
@@ -116,7 +116,7 @@ def test_a_time_comes_with_its_ratio_to_what_the_spec_names(measured):
         Lane(100.0),
         {"copy": Lane(95.0), "torch": Lane(150.0)},
     )
-    assert seen.status is Status.passed and seen.samples >= race.MIN_PAIRS
+    assert seen.status is Status.passed and seen.samples >= sequential.MIN_PAIRS
     assert seen.microseconds == pytest.approx(100.0, rel=1e-6)
     ratios = {each.name: each.ratio for each in seen.yardsticks}
     assert ratios == {"copy": pytest.approx(0.95), "torch": pytest.approx(1.5)}
@@ -548,14 +548,14 @@ def test_a_worker_that_is_honest_first_gains_nothing_by_lying_later(lying):
 
 def test_each_race_has_to_agree_with_the_graders_clock_by_itself(lying):
     """What was told of earlier replays, which don't count, must not outweigh those that do."""
-    begins = 2 + race.MIN_PAIRS  # of the second race; the worker is warmed up by two replays
+    begins = 2 + sequential.MIN_PAIRS  # of the second race; the worker is warmed up by two replays
     seen = lying(lambda done: 0.9 if done <= begins else 0.6)
     assert seen.status is Status.passed
     assert seen.yardsticks[0].ratio == pytest.approx(1.0, abs=0.012)
 
 
 def test_a_worker_that_tells_other_times_in_each_race_is_not_believed(lying):
-    rounds = race.MIN_PAIRS
+    rounds = sequential.MIN_PAIRS
     seen = lying(lambda done: (0.9, 0.7, 0.5, 0.3)[min(3, max(0, done - 2) // rounds)])
     assert seen.status is Status.not_measured and seen.microseconds is None
     assert "how much longer the kernel took than is told differs" in seen.reason

@@ -8,22 +8,21 @@ from types import SimpleNamespace
 
 import pytest
 
-from grader import native, stopwatch
 from grader.cases import Case, fixed_case
-from grader.compare import Verdict
+from grader.cases.compare import Verdict
 from grader.evidence import PerformanceEvidence
-from grader.executors import gpu
+from grader.executors import cuda_build, gpu
+from grader.executors.runner import CaseResult
+from grader.grading.session import Session
 from grader.instruments import bench
-from grader.runner import CaseResult
-from grader.session import Session
 from grader.spec import Exercise, Variant, load_all
+from grader.spec.task import Task
 from grader.status import Status
-from grader.stopwatch import Stopwatch
-from grader.task import Task
-from grader.timing import contenders
+from grader.timing import contenders, submission
 from grader.timing.contenders import MOST_CONFIGURATIONS, FromPlans, Planned
 from grader.timing.failures import TimingFailed, TooLittleMemory
 from grader.timing.sets import Layout
+from grader.timing.submission import Stopwatch
 from tests.grader.clocked import sandbox
 from tests.grader.small_exercise import ROOT
 
@@ -201,7 +200,7 @@ def test_how_a_timing_fails_is_its_evidence(watch, monkeypatch, error, status, t
     def fails(*_: object, **__: object) -> None:
         raise error
 
-    monkeypatch.setattr(stopwatch, "measure", fails)
+    monkeypatch.setattr(submission, "measure", fails)
     seen = watch.time(SILU, with_a_case("triton"), contextlib.nullcontext)
     assert seen.status is status and told in seen.reason
 
@@ -209,7 +208,7 @@ def test_how_a_timing_fails_is_its_evidence(watch, monkeypatch, error, status, t
 def test_plans_are_made_before_the_gpu_is_taken(watch, monkeypatch):
     order: list[str] = []
     monkeypatch.setattr(gpu, "document", lambda *_: order.append("planned") or b"one")
-    monkeypatch.setattr(stopwatch, "measure", lambda *_, **__: order.append("measured"))
+    monkeypatch.setattr(submission, "measure", lambda *_, **__: order.append("measured"))
 
     @contextlib.contextmanager
     def turn() -> Iterator[None]:
@@ -231,7 +230,7 @@ def test_what_has_no_plan_takes_no_gpu(watch, monkeypatch):
 
 def test_the_staffs_solution_is_no_candidate_unless_it_is_asked_for(watch, monkeypatch):
     asked: list[dict] = []
-    monkeypatch.setattr(stopwatch, "measure", lambda *_, **more: asked.append(more))
+    monkeypatch.setattr(submission, "measure", lambda *_, **more: asked.append(more))
     variant = with_a_case("triton")
     watch.time(SILU, variant, contextlib.nullcontext)
     [given] = asked
@@ -243,7 +242,7 @@ def test_the_staffs_solution_is_no_candidate_unless_it_is_asked_for(watch, monke
 
 
 def test_without_a_compiler_for_the_gpu_it_is_not_measured(monkeypatch):
-    monkeypatch.setattr(native, "why_not", lambda backend: f"no compiler for the {backend}")
+    monkeypatch.setattr(cuda_build, "why_not", lambda backend: f"no compiler for the {backend}")
     variant = with_a_case("cuda", "torch")
     exercises = of_silu(variant)
     with Session(REFERENCE, exercises, device="cuda") as session:
@@ -266,8 +265,8 @@ def timed_on_the_gpu(folder, variant: Variant) -> PerformanceEvidence:
 @pytest.mark.gpu
 @pytest.mark.parametrize("name", ["triton", "cuda"])
 def test_on_a_gpu_the_solution_is_as_fast_as_itself(name):
-    if name == "cuda" and native.why_not("gpu"):
-        pytest.skip(native.why_not("gpu"))
+    if name == "cuda" and cuda_build.why_not("gpu"):
+        pytest.skip(cuda_build.why_not("gpu"))
     variant = with_a_case(name, "torch", "reference", n=2**26)
     seen = timed_on_the_gpu(REFERENCE, variant)
     assert seen.status is Status.passed, seen

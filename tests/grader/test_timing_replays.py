@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from grader.sandbox.worker_process import Cause, Death
 from grader.status import Status
-from grader.supervision import Cause, Death
 from grader.timing import contenders, replays
 from grader.timing.failures import TimingFailed
 from grader.timing.replays import DECOYS, FEWEST_CALLS, SLACK_SECONDS, TARGET_SECONDS, Replays

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from grader import oracle as oracles
-from grader.compare import allowed_error
-from grader.oracle import Oracle
+from grader.cases import oracle as oracles
+from grader.cases.compare import allowed_error
+from grader.cases.oracle import Oracle
 from grader.spec import Tolerance
 from grader.status import Status
 from grader.timing.screen import Screen

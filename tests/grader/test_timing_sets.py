@@ -7,9 +7,8 @@ from collections.abc import Iterator, Sequence
 import pytest
 import torch
 
-from grader import oracle
-from grader.arena import Arena
-from grader.cases import Case
+from grader.cases import Case, oracle
+from grader.cases.arena import Arena
 from grader.spec import Scalar, load_all
 from grader.status import Status
 from grader.timing.graded_sets import GradedSets

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from grader import memory, native
-from grader.grade import Session
+from grader.executors import cuda_build, cuda_metrics
+from grader.grading.grade import Session
 from grader.spec import load_all
 from grader.status import Status
 
@@ -16,7 +16,9 @@ ROOT = Path(__file__).resolve().parents[2]
 EXERCISE = load_all()["transpose"]
 RUNGS = (1, 2, 3, 4)
 
-pytestmark = pytest.mark.skipif(bool(native.why_not("emulator")), reason=native.why_not("emulator"))
+pytestmark = pytest.mark.skipif(
+    bool(cuda_build.why_not("emulator")), reason=cuda_build.why_not("emulator")
+)
 
 
 @pytest.fixture(scope="module", params=RUNGS, ids=lambda rung: f"solution_of_v{rung}")
@@ -48,5 +50,5 @@ def test_a_solution_earns_the_memory_points_of_its_rung_and_below(solution, rung
         return
     seen = session.memory(EXERCISE, variant)
     assert seen.status is Status.passed, seen
-    missed = memory.shortfalls(seen, variant)
+    missed = cuda_metrics.shortfalls(seen, variant)
     assert (not missed) == (rung <= which), missed

@@ -7,14 +7,14 @@ import re
 
 import pytest
 
-from grader import memory, triton_memory
 from grader.cases import Case
 from grader.emulator.report import ReportError
 from grader.evidence import MemoryEvidence
-from grader.grade import Session
+from grader.executors import cuda_metrics, triton_metrics
+from grader.executors.triton_report import message_of, parse, parse_findings
+from grader.grading.grade import Session
 from grader.spec import Exercise, SpecError
 from grader.status import Status
-from grader.triton_report import message_of, parse, parse_findings
 from tests.grader.small_exercise import BRIEF, RIGHT, SPEC, submission, write_spec
 
 WITH_MEMORY = SPEC.replace("points: {ragged: 3}}", "points: {ragged: 1, memory: 2},").rstrip()
@@ -101,7 +101,7 @@ def told(**changes) -> dict:
 def measured(silu: Exercise, **changes) -> MemoryEvidence:
     report = parse(told(**changes))
     source = ["", "x = tl.load(x_ptr + offsets)"]
-    return triton_memory.measure(report, silu, silu.variants["triton"], CASE, source)
+    return triton_metrics.measure(report, silu, silu.variants["triton"], CASE, source)
 
 
 def metrics(evidence: MemoryEvidence) -> dict[str, float]:
@@ -251,7 +251,7 @@ def test_a_race_names_both_accesses(changes, words):
     what, hint = message_of(finding, [("x", SIZE)], "silu.py", ["a", "b"])
     assert words in what
     assert "atomic" in hint
-    assert triton_memory.status_of(finding) is Status.data_race
+    assert triton_metrics.status_of(finding) is Status.data_race
 
 
 def test_an_uninitialised_read_names_the_load_and_the_store():
@@ -261,7 +261,7 @@ def test_an_uninitialised_read_names_the_load_and_the_store():
     assert "uses what a mask kept from being loaded at silu.py:2 (`b`): it reaches 4 bytes" in what
     assert f"at offset 8 of x, which has {SIZE:,} bytes, at silu.py:1 (`a`)." in what
     assert "`other=`" in hint
-    assert triton_memory.status_of(finding) is Status.uninitialised_read
+    assert triton_metrics.status_of(finding) is Status.uninitialised_read
     own = parse(told(findings=[{**FINDING, **changes, **ALLOCATED, "offset": 8}])).findings[0]
     what, _ = message_of(own, [("x", SIZE)], "silu.py", ["a", "b"])
     assert "reaches 4 bytes at offset 8 of the 512 bytes that silu.py:16 allocated, at" in what
@@ -298,7 +298,7 @@ def test_growth_is_the_ratio_of_two_runs(silu):
         parse(told(scratch_bytes=100)),
         parse(told(scratch_bytes=1600, largest_tile=8192)),
     )
-    evidence = triton_memory.measure(
+    evidence = triton_metrics.measure(
         small, silu, silu.variants["triton"], CASE, grown=(CASE, large)
     )
     found = metrics(evidence)
@@ -308,8 +308,8 @@ def test_growth_is_the_ratio_of_two_runs(silu):
 def test_scratch_out_of_nothing_is_growth(silu):
     nothing, something = parse(TOLD), parse(told(scratch_bytes=1600))
     variant = silu.variants["triton"]
-    grown = triton_memory.measure(nothing, silu, variant, CASE, grown=(CASE, something))
-    same = triton_memory.measure(nothing, silu, variant, CASE, grown=(CASE, nothing))
+    grown = triton_metrics.measure(nothing, silu, variant, CASE, grown=(CASE, something))
+    same = triton_metrics.measure(nothing, silu, variant, CASE, grown=(CASE, nothing))
     assert metrics(grown)["growth.scratch"] == 1600
     assert metrics(same)["growth.scratch"] == 0
 
@@ -352,8 +352,10 @@ def test_an_access_outside_every_tensor_is_the_verdict(silu):
 
 def missed(silu: Exercise, evidence: MemoryEvidence) -> list[str]:
     variant = silu.variants["triton"]
-    judged = memory.judge(variant.memory, evidence.metrics, memory.sizes_of(variant))
-    return [memory.missed(each, evidence.lines, "silu.py") for each in judged if not each.holds]
+    judged = cuda_metrics.judge(variant.memory, evidence.metrics, cuda_metrics.sizes_of(variant))
+    return [
+        cuda_metrics.missed(each, evidence.lines, "silu.py") for each in judged if not each.holds
+    ]
 
 
 def test_the_words_for_what_is_missed(silu):
@@ -363,7 +365,7 @@ def test_the_words_for_what_is_missed(silu):
             scratch_bytes=1000, waves=[{**TOLD["waves"][0], "bytes": 2 * SIZE}], load__sectors=1024
         )
     )
-    evidence = triton_memory.measure(
+    evidence = triton_metrics.measure(
         report, silu, silu.variants["triton"], CASE, grown=(CASE, grown)
     )
     assert missed(silu, evidence) == [
@@ -433,7 +435,7 @@ def test_a_right_kernel_is_measured(run, silu):
     assert found["useful_bytes_per_sector.load"] == found["useful_bytes_per_sector.store"] == 32
     assert missed(silu, evidence) == []
     assert evidence.observed_by == "worker"
-    *told, beside = memory.sentences(evidence, silu, silu.variants["triton"])
+    *told, beside = cuda_metrics.sentences(evidence, silu, silu.variants["triton"])
     assert len(told) == 7
     assert beside.startswith("It is the same with a size drawn beside the case (n=")
 

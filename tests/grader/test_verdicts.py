@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from grader.calibration import corpus
+from grader.staff.calibration import corpus
 from tests.grader import attacks
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from grader.evidence import Evidence, PerformanceEvidence
-from grader.session import Step
+from grader.grading.session import Step
 from grader.spec import load_all
 from grader.status import Status
 from tests.benchmarks.whole_grade import Watch, is_right, untimed

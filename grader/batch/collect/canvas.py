@@ -18,7 +18,7 @@ from grader.batch.collect.files import Item, Listing, Unreadable
 from grader.batch.collect.names import Wanted, identifier
 from grader.batch.collect.reading import Reader
 from grader.batch.collect.sources import Part, Source
-from grader.batch.records import Handin, Member
+from grader.batch.course.records import Handin, Member
 
 _DISPLAYED = r"(?:(?P<attachment>[0-9]+)_(?P<display>.+)|(?P<online>text|link)\.html)"
 _ANONYMOUS = re.compile(

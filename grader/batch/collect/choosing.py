@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from grader.batch.collect.archives import Refused, is_archive, open_archive
 from grader.batch.collect.files import MAX_DEPTH, Item, Listing, Unreadable
 from grader.batch.collect.names import Match, Quality, Wanted, readable
-from grader.submitted import MAX_FILE_BYTES
+from grader.grading.submitted import MAX_FILE_BYTES
 
 MAX_ARCHIVES = 8  # in one hand-in
 _MOST_SHOWN = 8  # names in one note

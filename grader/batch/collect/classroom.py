@@ -1,8 +1,8 @@
 """GitHub Classroom: a clone per student, each a folder named `assignment-login`.
 
-The time is the last commit's own (git_time.py); times.py knows the platform's. `gh classroom clone`
-puts the clones of an assignment into a folder `assignment-submissions`; where it has another name,
-what the names of all clones begin with, up to a hyphen, is the assignment's.
+The time is the last commit's own (git_time.py); classroom_times.py knows the platform's. `gh
+classroom clone` puts the clones of an assignment into a folder `assignment-submissions`; where it
+has another name, what the names of all clones begin with, up to a hyphen, is the assignment's.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from grader.batch.collect.git_time import commit_time
 from grader.batch.collect.names import identifier
 from grader.batch.collect.reading import Reader
 from grader.batch.collect.sources import Part, Source
-from grader.batch.records import Handin, Member
+from grader.batch.course.records import Handin, Member
 
 NO_CLONE = "no clone (it has no .git): its time isn't known"
 NO_TIME = "the time of its commit can't be read"

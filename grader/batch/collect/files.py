@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from grader.submitted import Unreadable, read_file, reason
+from grader.grading.submitted import Unreadable, read_file, reason
 
 MAX_FILES = 10_000  # of one hand-in
 MAX_DEPTH = 10  # folders in folders

@@ -18,7 +18,7 @@ from grader.batch.collect.files import Unreadable
 from grader.batch.collect.names import identifier, readable
 from grader.batch.collect.reading import Reader, listing_of
 from grader.batch.collect.sources import CollectError, Part, Source
-from grader.batch.records import Handin, Member
+from grader.batch.course.records import Handin, Member
 
 METADATA = "submission_metadata.yml"
 _LARGEST = 256 << 20  # bytes; it has the history of every submission

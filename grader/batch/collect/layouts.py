@@ -22,7 +22,7 @@ from grader.batch.collect.merging import with_earlier
 from grader.batch.collect.names import Quality, Wanted, identifier, readable
 from grader.batch.collect.reading import Reader
 from grader.batch.collect.sources import CollectError, Part, Source, opened
-from grader.batch.records import Handin, Member
+from grader.batch.course.records import Handin, Member
 from grader.spec import Exercise
 
 LAYOUTS = ("folders", "archives", "gradescope", "canvas", "classroom", "single")

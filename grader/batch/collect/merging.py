@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from grader.batch.records import Handin
+from grader.batch.course.records import Handin
 
 
 def with_earlier(handins: Iterable[Handin], merge: bool) -> list[Handin]:

@@ -12,7 +12,7 @@ from grader.batch.collect.choosing import take
 from grader.batch.collect.files import Item, Listing, Unreadable
 from grader.batch.collect.names import Wanted, identifier, readable
 from grader.batch.collect.sources import Part
-from grader.batch.records import Handin, Member
+from grader.batch.course.records import Handin, Member
 
 
 @dataclass

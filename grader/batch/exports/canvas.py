@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from grader.batch.course.records import Entry, Gradebook, Student
 from grader.batch.exports.cells import (
     expect_complete,
     final_score,
@@ -22,7 +23,6 @@ from grader.batch.exports.cells import (
     text,
 )
 from grader.batch.gradebook import GradebookError
-from grader.batch.records import Entry, Gradebook, Student
 from grader.report import one_line
 
 UNTITLED = "warpgrade"

@@ -15,8 +15,8 @@ import io
 import re
 from collections.abc import Iterable, Sequence
 
+from grader.batch.course.records import Entry, Gradebook
 from grader.batch.gradebook import GradebookError, incomplete
-from grader.batch.records import Entry, Gradebook
 from grader.report import one_line
 from grader.report.summary import number
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from grader.batch.course.lateness import has_time
+from grader.batch.course.records import Entry, Gradebook
 from grader.batch.exports.cells import (
     expect_complete,
     final_score,
@@ -10,8 +12,6 @@ from grader.batch.exports.cells import (
     table,
     text,
 )
-from grader.batch.lateness import has_time
-from grader.batch.records import Entry, Gradebook
 
 HEADER = (
     "assignment_name",

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from datetime import timezone
 
+from grader.batch.course.lateness import has_time
+from grader.batch.course.records import Entry, Gradebook, Student
 from grader.batch.exports.cells import (
     expect_complete,
     final_score,
@@ -15,8 +17,6 @@ from grader.batch.exports.cells import (
     table,
     text,
 )
-from grader.batch.lateness import has_time
-from grader.batch.records import Entry, Gradebook, Student
 
 HEADER = (
     "First Name",

@@ -23,6 +23,7 @@ import json
 from datetime import datetime
 from typing import Any
 
+from grader.batch.course.records import AdjustmentKind, Attempt, Entry, Gradebook, Handin
 from grader.batch.exports.cells import (
     expect_complete,
     final_score,
@@ -32,9 +33,8 @@ from grader.batch.exports.cells import (
     text,
 )
 from grader.batch.gradebook import incomplete
-from grader.batch.records import AdjustmentKind, Attempt, Entry, Gradebook, Handin
 from grader.report.message import clean
-from grader.score import VariantScore
+from grader.scoring.score import VariantScore
 
 SCHEMA = 1
 STATES = {

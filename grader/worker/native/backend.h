@@ -71,7 +71,7 @@ Answer load();
 Answer make_plan(Call& call);
 Answer more_of_plan(std::size_t from);
 
-// Executors only: carries out the steps of a document on the tensors (grader/native_plan.py, or for a
+// Executors only: carries out the steps of a document on the tensors (grader/executors/emulator_plan.py, or for a
 // GPU grader/executors/gpu_document.py).
 Answer execute(Call& call, const std::string& document);
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from grader.estimate import paired_ratios
+from grader.timing.bootstrap import paired_ratios
 from tests.benchmarks.kernels.goals import Aim, Case, Goal, MeanGoal
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from grader.roofline import Roofs
+from grader.gpu.roofline import Roofs
 from tests.benchmarks.kernels.goals import MEANS, VERSIONS, Aim, Goal
 from tests.benchmarks.kernels.judging import (
     Outcome,

@@ -17,10 +17,10 @@ import pytest
 from grader import plan
 from grader.cases import Case
 from grader.executors import PlannedTritonRunner, kernels
-from grader.runner import CaseResult
+from grader.executors.runner import CaseResult
 from grader.sandbox import Sandbox
+from grader.spec.task import Task
 from grader.status import Status
-from grader.task import Task
 from tests.grader.planned import SPECS, case, results
 
 KERNEL = """

@@ -11,16 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from grader import spec
 from grader.executors import orders
-from grader.session import Session
+from grader.grading.session import Session
+from grader.spec import exercise
 from grader.status import Status
 from tests.grader.emulated import NEEDS_COMPILER
 
 from .test_cuda import LITTLE
 
 pytestmark = NEEDS_COMPILER
-SPECS = spec.load_all()
+SPECS = exercise.load_all()
 HEAD = """
 #include <cuda_runtime.h>
 __device__ float silu_of(float x) { return x / (1.0f + expf(-x)); }

@@ -10,11 +10,11 @@ import pytest
 
 from grader.cases import Case
 from grader.executors import PlannedTritonRunner, configurations, kernels
-from grader.runner import CaseResult
+from grader.executors.runner import CaseResult
 from grader.sandbox import Sandbox
+from grader.sandbox.worker_process import Worker
+from grader.spec.task import Task
 from grader.status import Status
-from grader.supervision import Worker
-from grader.task import Task
 from grader.worker.protocol import Operation
 from tests.grader.planned import SPECS, case, results
 

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from grader import spec
 from grader.cases import Space, fixed_case
-from grader.correctness import Effort
 from grader.evidence import PartEvidence
-from grader.session import Session
+from grader.grading.search import Effort
+from grader.grading.session import Session
+from grader.spec import exercise as spec
+from grader.spec.task import Task
 from grader.status import Status
-from grader.task import Task
 from tests.grader.emulated import NEEDS_COMPILER
 
 pytestmark = NEEDS_COMPILER

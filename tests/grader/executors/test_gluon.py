@@ -7,19 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from grader import inputs, spec
-from grader.arena import described
-from grader.cases import Case, fixed_case
-from grader.correctness import Effort
+from grader.cases import Case, fixed_case, inputs
+from grader.cases.arena import described
 from grader.executors import gpu
+from grader.executors.runner import CaseResult
+from grader.grading.search import Effort
+from grader.grading.session import Session
 from grader.plan import Plan
 from grader.plan.model import DescriptorArgument
 from grader.plan.text import literal
-from grader.runner import CaseResult
 from grader.sandbox import Sandbox
-from grader.session import Session
+from grader.spec import exercise as spec
+from grader.spec.task import Task
 from grader.status import Status
-from grader.task import Task
 from tests.grader.planned import case, results
 
 SPECS = spec.load_all()

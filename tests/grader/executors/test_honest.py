@@ -11,16 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from grader import spec
 from grader.evidence import PartEvidence
+from grader.grading.session import Session
 from grader.sandbox import Sandbox
-from grader.session import Session
+from grader.spec import exercise
 from grader.status import Status
 from tests.grader.emulated import NEEDS_COMPILER
 
 from .test_triton import KERNEL, LITTLE
 
-SILU = spec.load_all()["silu"]
+SILU = exercise.load_all()["silu"]
 TRITON = {
     "tests itself while it is imported": """
 def silu(x, out):

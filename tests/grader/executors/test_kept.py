@@ -10,11 +10,11 @@ import pytest
 from grader.executors import PlannedTritonRunner, kept, kernels
 from grader.executors.kept import KeptBuilds
 from grader.executors.kernels import Kernels
+from grader.grading.session import Session
 from grader.plan import Specialisation
 from grader.sandbox import Sandbox
-from grader.session import Session
+from grader.spec.task import Task
 from grader.status import Status
-from grader.task import Task
 from tests.grader.planned import SPECS, case
 
 KERNEL = """

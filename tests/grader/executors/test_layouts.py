@@ -11,15 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from grader import triton_memory
 from grader.cases import Case
 from grader.evidence import LineCounters
-from grader.executors import PlannedTritonRunner, layouts
+from grader.executors import PlannedTritonRunner, layouts, triton_metrics
 from grader.executors.kept import KeptBuilds
 from grader.executors.layouts import LayoutCompiler, parse
+from grader.executors.triton_report import Report
 from grader.sandbox import Sandbox
-from grader.task import Task
-from grader.triton_report import Report
+from grader.spec.task import Task
 from grader.worker import plan_processes
 from grader.worker.protocol import MAX_LONG_TEXT
 from tests.grader.planned import SPECS, case
@@ -73,7 +72,7 @@ class Counting:
 
     def lines(self, *cases: Case) -> dict[str, LineCounters]:
         """The counters of lines by kind of access."""
-        return {each.access: each for each in triton_memory.lines_of(self.report(*cases))}
+        return {each.access: each for each in triton_metrics.lines_of(self.report(*cases))}
 
 
 @pytest.fixture

@@ -238,8 +238,8 @@ def test_nonsense_about_atomics_is_told(told) -> None:
 
 
 def test_an_executor_that_was_ended_by_the_clock_shows_nothing() -> None:
-    from grader.compare import Verdict
-    from grader.runner import CaseResult
+    from grader.cases.compare import Verdict
+    from grader.executors.runner import CaseResult
 
     late = Verdict(Status.timed_out, "no answer")
     assert orders.shows_nothing(CaseResult(None, late))

@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from grader import report, score
-from grader.correctness import Effort
+from grader import report
 from grader.evidence import Evidence, PartEvidence, Printed, VariantEvidence
 from grader.executors.triton import MAX_PRINTED
+from grader.grading.search import Effort
+from grader.grading.session import Session
 from grader.report import terminal
 from grader.sandbox import Sandbox
-from grader.session import Session
+from grader.scoring import score
 from grader.status import Status
 from tests.grader.planned import SPECS, case
 

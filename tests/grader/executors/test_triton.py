@@ -12,18 +12,18 @@ from unittest import mock
 
 import pytest
 
-from grader import spec
-from grader.correctness import Effort
 from grader.evidence import PartEvidence
 from grader.executors import PlannedTritonRunner
+from grader.grading.search import Effort
+from grader.grading.session import Session
 from grader.sandbox import Sandbox
-from grader.session import Session
+from grader.sandbox.worker_process import Worker
+from grader.spec import exercise
+from grader.spec.task import Task
 from grader.status import Status
-from grader.supervision import Worker
-from grader.task import Task
 from tests.grader.planned import case
 
-SPECS = spec.load_all()
+SPECS = exercise.load_all()
 LITTLE = Effort(edges=3, drawn=2, shrink_runs=3, shrink_seconds=2, probe_seconds=1, reruns=2)
 KERNEL = """
 import torch

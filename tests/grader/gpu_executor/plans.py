@@ -9,12 +9,12 @@ from typing import Any, Literal
 
 import torch
 
-from grader.arena import Slot
+from grader.cases.arena import Slot
 from grader.executors import gpu_document
 from grader.executors.gpu_document import DeviceKernel
-from grader.memfds import Memfds
 from grader.plan import Buffer, Plan
 from grader.plan.model import Fill, Launch, PointerArgument, ScalarArgument, Step, View
+from grader.sandbox.memfd import Memfds
 from grader.worker.protocol import Argument
 from tests.grader.fake_gpu import GpuMemory, view_of
 from tests.grader.native import Placement

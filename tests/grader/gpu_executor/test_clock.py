@@ -18,8 +18,8 @@ from grader.plan import Buffer, Plan
 from grader.plan.model import Launch, PointerArgument, ScalarArgument
 from grader.sandbox import Sandbox
 from grader.spec import load_all
+from grader.spec.task import Task
 from grader.status import Status
-from grader.task import Task
 from grader.timing import contenders
 from grader.timing.failures import TimingFailed
 from grader.timing.sets import Layout

@@ -17,7 +17,7 @@ from grader.executors import cubins, gpu_document
 from grader.executors.views import NotExecutable
 from grader.plan import Buffer, Plan
 from grader.plan.model import Launch
-from grader.supervision import Cause, Death
+from grader.sandbox.worker_process import Cause, Death
 from grader.worker.compile.cubin import resources, variables
 from grader.worker.protocol import Code, Operation, Reply
 from tests.grader.fake_gpu import NEEDS_COMPILER

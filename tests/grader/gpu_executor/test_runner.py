@@ -8,21 +8,20 @@ from typing import Any
 
 import pytest
 
-from grader import oracle
-from grader.cases import Case
-from grader.compare import Verdict
+from grader.cases import Case, oracle
+from grader.cases.compare import Verdict
 from grader.executors.gpu import GpuRunner
 from grader.executors.gpu_document import DeviceKernel
 from grader.executors.native_plans import NativePlans
+from grader.executors.runner import CaseResult
 from grader.executors.views import NotExecutable
+from grader.grading.session import Session
 from grader.plan import Buffer, Plan
 from grader.plan.model import Copy, HostOp, Launch, PointerArgument, ScalarArgument, Step, View
-from grader.runner import CaseResult
 from grader.sandbox import Sandbox
-from grader.session import Session
 from grader.spec import load_all
+from grader.spec.task import Task
 from grader.status import Status
-from grader.task import Task
 from grader.worker.protocol import Argument
 from tests.grader import fake_gpu
 from tests.grader.fake_gpu import NEEDS_COMPILER, FakeGpu, view_of

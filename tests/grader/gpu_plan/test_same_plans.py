@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from grader import arena, inputs, native, spec
-from grader.cases import Space
-from grader.executors import NativePlans, PlannedNativeRunner
+from grader.cases import Space, arena, inputs
+from grader.executors import NativePlans, PlannedNativeRunner, cuda_build
 from grader.plan import Plan
 from grader.sandbox import Sandbox
 from grader.spec import Exercise, Variant
-from grader.task import Task
+from grader.spec import exercise as spec
+from grader.spec.task import Task
 from grader.worker.protocol import Argument, DType, Kind
 from tests.grader import emulator_features
 from tests.grader.nvcc_plans import (
@@ -124,8 +124,8 @@ def solutions() -> Iterator[tuple[Exercise, Variant, Path]]:
 
 @pytest.fixture(scope="module")
 def sandbox() -> Iterator[Sandbox]:
-    native.prepare()
-    native.prepare_planner()
+    cuda_build.prepare()
+    cuda_build.prepare_planner()
     with Sandbox("emulator", native=True) as opened:
         opened.start()
         yield opened
@@ -140,14 +140,14 @@ def test_a_solution_is_planned_the_same(
     sandbox: Sandbox, exercise: Exercise, variant: Variant, path: Path
 ) -> None:
     data = path.read_bytes()
-    entries = [(variant.entry, native.signature(exercise, variant))]
+    entries = [(variant.entry, cuda_build.signature(exercise, variant))]
     size = next(iter(exercise.sizes))
     case = Space(exercise, variant, variant.dtypes[0], size, seed=5).edges()[-1]
     made = inputs.blank(exercise, variant, case)
     arguments = made.arguments(arena.described(made.slots))
     found = []
     for kind, backend in ((PlannedNativeRunner, "emulator"), (NativePlans, "gpu")):
-        program = native.build(sandbox, variant.file, data, entries, backend)
+        program = cuda_build.build(sandbox, variant.file, data, entries, backend)
         held = sandbox.hold(variant.file, data)
         with kind(sandbox, Task(exercise, variant), held, program) as runner:
             found.append(runner.plan_of(case, arguments))

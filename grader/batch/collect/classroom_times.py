@@ -1,0 +1,120 @@
+"""When GitHub Classroom received a hand-in, by its grades CSV.
+
+A commit's time is what the computer of whoever made it said. The platform's own stands in the
+column `submission_timestamp` of the grades that a teacher downloads, which is a roster too:
+
+    assignment_name, ..., github_username, roster_identifier, student_repository_name, ...,
+    submission_timestamp, points_awarded, points_available
+
+A hand-in is found there by its repository's name, then by its login.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timezone
+from pathlib import Path
+
+from grader.batch.collect.classroom import UNTIMED
+from grader.batch.course import roster as roster_files
+from grader.batch.course.records import Handin
+from grader.batch.course.roster import Roster, RosterError
+from grader.report import one_line
+
+COLUMN = "submission_timestamp"
+LAYOUT = "classroom"
+COMMITS_ONLY = (
+    "lateness is judged by the times of commits, which whoever commits can set; GitHub Classroom's "
+    "own are in its grades CSV: --times FILE, or that file as --roster"
+)
+
+
+@dataclass(frozen=True)
+class Times:
+    """The platform's times. `known` is by repository and by login, in lower case."""
+
+    file: str
+    known: Mapping[str, datetime]
+
+    def find(self, handin: Handin) -> datetime | None:
+        """When the platform received it."""
+        names = [handin.id, *(member.login for member in handin.members)]
+        return next((self.known[n.casefold()] for n in names if n.casefold() in self.known), None)
+
+
+def load(path: Path) -> Times:
+    """Read a file of grades. Raises RosterError."""
+    roster = roster_files.load(path)
+    found = of(roster)
+    if found is None:
+        raise RosterError(
+            [
+                f"{roster.file}: row 1: expected the column {COLUMN!r} of GitHub Classroom's "
+                f"grades; got a {roster.kind} roster"
+            ]
+        )
+    return found
+
+
+def of(roster: Roster) -> Times | None:
+    """The times in a roster; None where it is another one. Raises RosterError."""
+    if roster.kind != roster_files.GRADES:
+        return None
+    known: dict[str, datetime] = {}
+    mistakes = []
+    for student in roster.students:
+        cells = {roster_files.key_of(name): cell for name, cell in student.columns.items()}
+        told = cells.get(COLUMN, "").strip()
+        at = _time(told)
+        if told and at is None:
+            mistakes.append(
+                f"{roster.place(student)}: {COLUMN}: expected a time such as "
+                f"2026-03-02T21:04:05Z, got {one_line(told)[:60]!r}"
+            )
+        repository = cells.get("student_repository_name", "")
+        for name in filter(None, (repository, student.platform_id)):
+            if at is not None:
+                known[name.strip().casefold()] = at
+    if mistakes:
+        raise RosterError(mistakes)
+    return Times(roster.file, known)
+
+
+def judged_by(handins: Sequence[Handin], times: Times | None) -> tuple[tuple[Handin, ...], str]:
+    """Clones with the platform's times, and a line on whose times they have now.
+
+    Where the platform tells none, a hand-in keeps its commit's, with a note.
+    """
+    if times is None:
+        return tuple(handins), COMMITS_ONLY
+    made = tuple(_timed(handin, times) for handin in handins)
+    of_platform = sum(times.find(handin) is not None for handin in handins)
+    of_commits = sum(
+        times.find(handin) is None and handin.submitted_at is not None for handin in handins
+    )
+    line = f"lateness is judged by {times.file} for {of_platform} of {len(handins)} hand-ins"
+    return made, line + (f", by their commits' times for {of_commits}" if of_commits else "")
+
+
+def _timed(handin: Handin, times: Times) -> Handin:
+    at = times.find(handin)
+    if at is not None:
+        notes = tuple(note for note in handin.notes if note not in UNTIMED)
+        return replace(handin, submitted_at=at, notes=notes)
+    if handin.submitted_at is None:
+        return handin
+    note = f"its time is that of its last commit: {times.file} tells none"
+    return replace(handin, notes=(*handin.notes, note))
+
+
+def _time(text: str) -> datetime | None:
+    """A time of ISO 8601, or as GitHub shows it: in UTC where it names no offset."""
+    plain = re.sub(r"\s*(?:[zZ]|UTC)$", "+00:00", text)
+    plain = re.sub(r"\s+([+-]\d\d):?(\d\d)$", r"\1:\2", plain)
+    try:
+        found = datetime.fromisoformat(plain)
+    except ValueError:
+        return None
+    return found if found.tzinfo is not None else found.replace(tzinfo=timezone.utc)

@@ -1,0 +1,344 @@
+"""The course file: course.yaml in, a frozen Course out.
+
+    title: Kernels 1
+    due: 2026-12-01T23:59              # with an offset (+01:00), or with `timezone` beside it
+    timezone: Europe/Berlin
+    late: {grace: 15m, slip_days: 5, penalty_per_day: 10, cap: 50, refuse_after: 7d}
+    extensions: {ada: 2026-12-03T23:59, "30123": 2d}
+    counts: last                       # or best, or last_on_time
+    device: NVIDIA H100                # or cpu: where the class is graded in the end
+    seed: 7
+    lifted: [rmsnorm/triton]
+
+Every key may be left out: without a due date nothing is late. Whatever is wrong becomes one line
+each in a CourseError:
+
+    course.yaml:4: late.cap: expected a number from 0 to 100 (percent), got 150
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from datetime import date, datetime, timedelta, timezone
+from fractions import Fraction
+from pathlib import Path
+from typing import Annotated, Literal, get_args
+from zoneinfo import ZoneInfo
+
+import pydantic
+from pydantic import BeforeValidator
+
+from grader.report import one_line
+from grader.spec import Exercise
+from grader.spec.document import mistakes_of, read_document
+from grader.spec.values import (
+    Block,
+    Mistake,
+    SpecError,
+    as_written,
+    hint,
+    one_of,
+    refusals,
+    unexpected,
+)
+
+Counts = Literal["last", "best", "last_on_time"]
+
+CPU = "cpu"
+INTERPRETER = "interpreter"  # what evidence that no GPU was there for is called in a gradebook
+DAY = timedelta(days=1)
+LONGEST = timedelta(days=3650)
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+_A_DURATION = "a duration such as 15m, 36h or 2d"
+_A_TIME = "a date and a time such as 2026-12-01T23:59"
+_MISSING_DUE = "expected the key 'due' beside it: without a due date nothing is late"
+
+
+class CourseError(SpecError):
+    """A course file is wrong. One line each: file, line, key, what was expected, what came."""
+
+
+def duration_of(text: str) -> timedelta | None:
+    """'15m', '36h', '2d', also '1d 12h' as a duration; None for anything else."""
+    if not re.fullmatch(r"(\d{1,7}[smhd]\s*)+", text, re.ASCII):
+        return None
+    found = re.findall(r"(\d+)([smhd])", text, re.ASCII)
+    total = sum((timedelta(**{_UNITS[unit]: int(count)}) for count, unit in found), timedelta())
+    return total if total <= LONGEST else None
+
+
+def time_of(value: object) -> datetime | None:
+    """What YAML made of a date and a time, with or without an offset; None for anything else."""
+    if isinstance(value, datetime):
+        return value
+    if not isinstance(value, str) or not re.search(r"\d[T ]\d", value):
+        return None
+    try:
+        return datetime.fromisoformat(re.sub("[zZ]$", "+00:00", value.strip()))
+    except ValueError:
+        return None
+
+
+def _duration(value: object) -> timedelta:
+    if isinstance(value, timedelta):
+        return value
+    found = duration_of(value.strip()) if isinstance(value, str) else None
+    if found is None:
+        raise unexpected(_A_DURATION, value)
+    return found
+
+
+def _time(value: object) -> datetime:
+    found = time_of(value)
+    if found is None:
+        raise unexpected(_A_TIME, _shown(value))
+    return found
+
+
+def _extension(value: object) -> datetime | timedelta:
+    found = time_of(value)
+    if found is None and isinstance(value, str):
+        found = duration_of(value.strip())
+    if found is None:
+        raise unexpected(f"{_A_TIME}, or {_A_DURATION}", _shown(value))
+    return found
+
+
+def _shown(value: object) -> object:
+    return value.isoformat() if isinstance(value, date) else value
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise unexpected("text", value)
+    return value.strip()
+
+
+def _percent(value: object) -> object:
+    wanted = "a number from 0 to 100 (percent)"
+    if isinstance(value, str):
+        advice = ": write it without %" if value.rstrip().endswith("%") else ""
+        raise unexpected(wanted, value, advice)
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 100:
+        raise unexpected(wanted, value)
+    return value
+
+
+def _whole(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 1 << 63:
+        raise unexpected("a whole number >= 0", value)
+    return value
+
+
+def _zone(value: object) -> str:
+    if isinstance(value, str):
+        try:
+            ZoneInfo(value)
+        except (KeyError, ValueError, OSError):
+            pass
+        else:
+            return value
+    raise unexpected("the name of a time zone such as Europe/Berlin", value)
+
+
+Duration = Annotated[timedelta, BeforeValidator(_duration)]
+Percent = Annotated[float, BeforeValidator(_percent)]
+Whole = Annotated[int, BeforeValidator(_whole)]
+
+
+class Late(Block):
+    """What lateness costs. Without a key, nothing: no grace, no slip days, no penalty.
+
+    Grace and days are counted from a student's own due date. `penalty_per_day` and `cap`, the most
+    that lateness takes, are percent of the score. What is later than the grace and `refuse_after`
+    scores 0.
+    """
+
+    grace: Duration = timedelta()
+    slip_days: Whole = 0
+    penalty_per_day: Percent = 0.0
+    cap: Percent = 100.0
+    refuse_after: Duration | None = None
+
+    def penalty(self, days: int) -> Fraction:
+        """The share of the score that `days` late take, slip days already taken off."""
+        taken = Fraction(repr(self.penalty_per_day)) * days
+        return min(taken, Fraction(repr(self.cap))) / 100
+
+
+class Course(Block):
+    """A class's rules. Times have an offset; `extensions` are due dates, by a student's id.
+
+    `device` is where the class is graded in the end: "cpu", or a part of a GPU's name. `seed`,
+    where it isn't given, is drawn once and stored with the results. `lifted` names what may break
+    the rules of the assignment, for everybody.
+    """
+
+    title: Annotated[str, BeforeValidator(_text)] = ""
+    due: Annotated[datetime, BeforeValidator(_time)] | None = None
+    timezone: Annotated[str, BeforeValidator(_zone)] | None = None
+    late: Late = Late()
+    extensions: dict[str, Annotated[datetime | timedelta, BeforeValidator(_extension)]] = (
+        pydantic.Field(default_factory=dict)
+    )
+    counts: Annotated[Counts, one_of(get_args(Counts))] = "last"
+    device: Annotated[str, BeforeValidator(_text)] | None = None
+    seed: Whole | None = None
+    lifted: tuple[Annotated[str, BeforeValidator(_text)], ...] = ()
+
+    @pydantic.model_validator(mode="after")
+    def _finish(self) -> Course:
+        if self.due is None:
+            given = [key for key in ("late", "extensions") if key in self.model_fields_set]
+            if given:
+                raise refusals([Mistake((key,), _MISSING_DUE) for key in given])
+            return self
+        due = self._placed(self.due)
+        if due is None:
+            message = (
+                "expected an offset from UTC, such as +01:00 at its end, or the key 'timezone' "
+                f"beside it; got {_shown(self.due)} without either"
+            )
+            raise refusals([Mistake(("due",), message)])
+        extensions, mistakes = {}, []
+        for student, given in self.extensions.items():
+            until = due + given if isinstance(given, timedelta) else self._placed(given, due)
+            if until.astimezone(timezone.utc) < due.astimezone(timezone.utc):
+                message = (
+                    f"expected a time after the due date, {told_time(due)}, got {_shown(given)}"
+                )
+                mistakes.append(Mistake(("extensions", student), message))
+            extensions[student] = until
+        if mistakes:
+            raise refusals(mistakes)
+        object.__setattr__(self, "due", due)
+        object.__setattr__(self, "extensions", extensions)
+        return self
+
+    def _placed(self, time: datetime, like: datetime | None = None) -> datetime | None:
+        """A time with an offset: its own, the time zone's, or that of another time.
+
+        Where clocks are turned, an hour has two meanings; the later one is meant.
+        """
+        if time.tzinfo is not None:
+            return time
+        if self.timezone is None:
+            return time.replace(tzinfo=like.tzinfo) if like is not None else None
+        zone = ZoneInfo(self.timezone)
+        both = [time.replace(tzinfo=zone, fold=fold) for fold in (0, 1)]
+        return max(both, key=lambda each: each.astimezone(timezone.utc))
+
+    @property
+    def final_device(self) -> str | None:
+        """`device` as gradebooks name it: "interpreter" for cpu."""
+        return INTERPRETER if self.device and self.device.lower() == CPU else self.device
+
+    def why_not_final(self, device: str) -> str:
+        """Why results of a device aren't the class's final ones, in a line, or "" if they are."""
+        final = self.final_device
+        if final is None or final.lower() in device.lower():
+            return ""
+        return f"graded on {device}: the course's final device is {self.device}"
+
+    def lines(self) -> list[str]:
+        """The course in plain words, a line for each thing that its file decides."""
+        return list(_described(self))
+
+
+def load(path: Path, exercises: Mapping[str, Exercise] | None = None) -> Course:
+    """Read a course file. Raises CourseError, with a line for every mistake found.
+
+    With `exercises`, `lifted` must name one of them, or one of their variants.
+    """
+    try:
+        document = read_document(Path(path))
+        models: dict[int, type[Block]] = {}
+        try:
+            course = Course.model_validate(document.data, context=models)
+        except pydantic.ValidationError as error:
+            found = [
+                mistake
+                for detail in error.errors(include_url=False)
+                for mistake in mistakes_of(detail, document, models)
+            ]
+            raise document.report(found) from None
+        unknown = list(_unknown_names(course.lifted, exercises))
+        if unknown:
+            raise document.report(unknown)
+    except SpecError as error:
+        raise CourseError(error.mistakes) from None
+    return course
+
+
+def _unknown_names(
+    names: Iterable[str], exercises: Mapping[str, Exercise] | None
+) -> Iterable[Mistake]:
+    if exercises is None:
+        return
+    known = [*exercises, *(f"{e.name}/{v}" for e in exercises.values() for v in e.variants)]
+    for index, name in enumerate(names):
+        if name not in known:
+            wanted = "the name of an exercise or variant, such as rmsnorm or rmsnorm/triton"
+            message = f"expected {wanted}, got {as_written(name)}{hint(name, known)}"
+            yield Mistake(("lifted", index), message)
+
+
+# --- in words ------------------------------------------------------------------------------------
+
+
+def told_time(time: datetime) -> str:
+    """'2026-12-01 23:59 +01:00', with the time zone's name where it is known."""
+    seconds = ":%S" if time.second else ""
+    text = time.strftime(f"%Y-%m-%d %H:%M{seconds}")
+    if isinstance(time.tzinfo, ZoneInfo):
+        return f"{text} {time.tzinfo.key}"
+    offset = time.strftime("%z")
+    return f"{text} {offset[:3]}:{offset[3:]}" if offset else text
+
+
+def told_duration(length: timedelta) -> str:
+    """'2 days', '1 day 12 hours', '15 minutes'."""
+    seconds = round(length.total_seconds())
+    words = []
+    for name, size in (("day", 86400), ("hour", 3600), ("minute", 60), ("second", 1)):
+        count, seconds = divmod(seconds, size)
+        if count:
+            words.append(f"{count} {name}{'' if count == 1 else 's'}")
+    return " ".join(words) or "no time"
+
+
+def _described(course: Course) -> Iterable[str]:
+    if course.title:
+        yield one_line(course.title)
+    if course.due is None:
+        yield "no due date: nothing is late"
+    else:
+        grace = f", and {told_duration(course.late.grace)} of grace" if course.late.grace else ""
+        yield f"due {told_time(course.due)}{grace}"
+        yield from _late_lines(course.late)
+    for student, until in course.extensions.items():
+        yield f"extension for {one_line(student)}: until {told_time(until)}"
+    yield {
+        "last": "the last hand-in counts",
+        "best": "the hand-in with the best score counts, after what lateness takes",
+        "last_on_time": "the last hand-in in time counts",
+    }[course.counts]
+    if course.device:
+        yield f"final device: {one_line(course.device)}"
+    if course.seed is not None:
+        yield f"seed {course.seed}"
+    if course.lifted:
+        yield f"may break the rules: {one_line(', '.join(course.lifted))}"
+
+
+def _late_lines(late: Late) -> Iterable[str]:
+    if late.slip_days:
+        yield f"{late.slip_days} slip day{'' if late.slip_days == 1 else 's'} per student"
+    if late.penalty_per_day:
+        most = f", {late.cap:g} % at most" if late.cap < 100 else ""
+        yield f"{late.penalty_per_day:g} % of the score off per started day{most}"
+    else:
+        yield "lateness takes no points"
+    if late.refuse_after is not None:
+        yield f"0 points for what is more than {told_duration(late.refuse_after)} late"

@@ -1,0 +1,102 @@
+"""The zip that makes Gradescope grade by itself: on a CPU, in Gradescope's container.
+
+    setup.sh            once, when the image is built: Python packages, a compiler, bubblewrap
+    run_autograder      for each submission; whatever happens, results.json is valid
+    autograder.json     what to grade, what to hide, how long (autograder.py reads it)
+    pyproject.toml constraints.txt README.md LICENSE    to install by
+    grader/ reference/oracles.py
+
+It is made of the students' release: no solutions, no known-wrong submissions, no attacks. Formats
+and limits are those of Gradescope's autograder documentation: half a CPU, 768 MB and ten minutes
+unless the assignment's settings give more.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import get_args
+
+from grader.batch.gradescope.autograder import CONFIG, Config
+from grader.report.gradescope import Visibility
+from grader.spec import Exercise
+from grader.staff import release
+from grader.staff.release import Release, ReleaseError
+
+TIMEOUT = 600  # seconds that Gradescope gives, unless told otherwise
+SPARE = 90  # of these, for starting, for the case under way when time is over, and for the end
+# Of each part: somewhat less than `grader grade` spends, so that a class's nightly runs fit.
+EFFORT = {
+    "edges": 12, "drawn": 6, "seconds": 10.0, "shrink_seconds": 4.0, "probe_seconds": 3.0
+}  # fmt: skip
+
+_FOLDER = Path(__file__).parent
+_PROJECT_FILES = ("LICENSE", "README.md", "constraints.txt", "pyproject.toml")
+_SECRET_UNTIL = ("hidden", "after_published")
+
+
+def make(
+    project: Path,
+    exercises: Mapping[str, Exercise],
+    *,
+    only: Iterable[str] = (),
+    hidden: Sequence[str] = (),
+    visibility: Visibility = "after_published",
+    seed: int | None = None,
+    lifted: Sequence[str] = (),
+    timeout: float = TIMEOUT,
+    thorough: bool = False,
+) -> Release:
+    """The autograder of the checkout `project`, with the exercises `only` names, or all.
+
+    What `hidden` names (exercises or variants) is shown to students as `visibility` says. A
+    class's `seed` is packed only where what it is used for stays hidden until the grades are out;
+    everything else is drawn by the public seed. `timeout` is the assignment's, in seconds;
+    `thorough` looks as long as `grader grade` does. Raises ReleaseError as release.make does, and
+    for settings that can't be.
+    """
+    if timeout < 2 * SPARE:
+        raise ReleaseError(f"--timeout: expected at least {2 * SPARE} seconds, got {timeout:g}")
+    if visibility not in get_args(Visibility) or visibility == "visible":
+        wanted = ", ".join(each for each in get_args(Visibility) if each != "visible")
+        raise ReleaseError(f"--visibility: expected one of {wanted}, got {visibility!r}")
+    kept = release.make(project, exercises, only).files
+    files = {
+        name: data
+        for name, data in kept.items()
+        if name.startswith("grader/") or name in (*_PROJECT_FILES, "reference/oracles.py")
+    }
+    known = {name for name in exercises if f"grader/exercises/{name}.yaml" in files}
+    config = Config(
+        seconds=timeout - SPARE,
+        hidden=tuple(name for name in hidden if name.partition("/")[0] in known),
+        visibility=visibility,
+        seed=seed if visibility in _SECRET_UNTIL and hidden else None,
+        lifted=tuple(name for name in lifted if name.partition("/")[0] in known),
+        effort={} if thorough else EFFORT,
+    )
+    files[CONFIG] = config.to_json().encode()
+    files["run_autograder"] = (_FOLDER / "run_autograder.py").read_bytes()
+    setup = (_FOLDER / "setup.sh").read_text(encoding="utf-8")
+    for name in ("TRITON", "TRITON_310"):
+        setup = setup.replace(f"@{name}@", _version(project, name))
+    files["setup.sh"] = setup.encode()
+    programs = frozenset({"run_autograder", "setup.sh"})
+    return Release(dict(sorted(files.items())), folder="", programs=programs)
+
+
+def write(made: Release, out: Path) -> None:
+    """Write the zip. Raises ReleaseError as release.write does, and where `out` is no .zip."""
+    if out.suffix.lower() != ".zip":
+        raise ReleaseError(f"{out}: expected a name ending in .zip")
+    release.write(made, out)
+
+
+def _version(project: Path, name: str) -> str:
+    """Of the triton that the Makefile installs beside the CPU build of torch."""
+    text = (project / "Makefile").read_text(encoding="utf-8")
+    found = re.search(rf"^{name} := (\S+)$", text, re.MULTILINE)
+    if found is None:
+        raise ReleaseError(f"{project / 'Makefile'}: expected a line {name} := VERSION")
+    return found[1]

@@ -1,0 +1,1 @@
+"""Pages about a class in HTML, and what is computed for them."""

@@ -1,0 +1,177 @@
+"""Which mistakes a class shares: the same status under the same condition in the same variant.
+
+'23 submissions fail only where cols > 1024'. Numbers that belong to a condition tell mistakes
+apart (cols > 1024 is not cols > 512); numbers that belong to a single case don't.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from grader.batch.course.records import Entry
+from grader.batch.pages.overview import Submission
+from grader.evidence import VariantEvidence
+from grader.report.message import listing, merge_failures, one_line
+from grader.scoring.score import MEMORY, PERFORMANCE, SKIPPED_AS_WRONG, VariantScore
+from grader.spec import Exercise
+from grader.status import Status
+
+EVERY_CASE = "every case"
+
+_TRIED = re.compile(r" \(\d+ tried\)")
+_CONDITION = re.compile(r"every case with (?P<condition>.+?) fails\b", re.IGNORECASE)
+_ALWAYS = re.compile(r"every (?:\w+ )?case fails\b", re.IGNORECASE)
+_NUMBER = re.compile(r"[-+]?\d+(\.\d*)?(e[-+]?\d+)?", re.IGNORECASE)
+_DTYPE = re.compile(r"\bb?float\d+\b")
+_SOURCE = re.compile(r" \(`[^`]*`\)")  # a line of the submission, quoted
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What two failures have in common where they count as the same mistake."""
+
+    exercise: str
+    variant: str
+    status: Status
+    condition: str  # "cols > 1024", EVERY_CASE, or "" where nothing tells failing cases apart
+    check: str = ""  # "performance" or "memory" where it is no case that fails
+    dtypes: tuple[str, ...] = ()  # the ones that fail, where others don't and no condition is known
+    hint: str = ""
+    about: str = ""  # what happened, without numbers; "" where the condition says enough
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether the kernel is right, and only short of a speed target."""
+        return self.check == PERFORMANCE and self.status is Status.target_missed
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A mistake and everybody who made it."""
+
+    kind: Kind
+    what: str  # of one of them, with its numbers
+    submissions: tuple[Submission, ...]
+
+    @property
+    def count(self) -> int:
+        """How many submissions; a group's is one."""
+        return len(self.submissions)
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """Everybody whose counted attempt it is, in the order of the gradebook."""
+        return tuple(entry for each in self.submissions for entry in each.entries)
+
+    @property
+    def sentence(self) -> str:
+        """'23 submissions fail only where cols > 1024'."""
+        kind = self.kind
+        many = f"{self.count} submission{'s' if self.count != 1 else ''}"
+        fail = f"{many} fail{'' if self.count != 1 else 's'}"
+        if kind.is_slow:
+            return f"{many} right, but too slow for any points"
+        if kind.check and kind.status is Status.target_missed:
+            return f"{many} right, but short of the {kind.check} target"
+        if kind.check:
+            return f"{fail} when {'timed' if kind.check == PERFORMANCE else 'counted'}"
+        if kind.condition == EVERY_CASE:
+            where = " on every case"
+        else:
+            where = f" only where {kind.condition}" if kind.condition else ""
+        return fail + where + (f" for {listing(kind.dtypes)} only" if kind.dtypes else "")
+
+
+@dataclass
+class _Found:
+    what: str
+    submissions: list[Submission] = field(default_factory=list)
+
+
+def clusters(
+    everyone: Iterable[Submission], exercises: Mapping[str, Exercise], smallest: int = 1
+) -> tuple[Cluster, ...]:
+    """The mistakes that at least `smallest` submissions share, the most frequent first.
+
+    Those of right kernels that are only slow come last: the timings tell more about them.
+
+    A submission counts once for a mistake, in however many dtypes and size classes it shows, and
+    may have several mistakes. Not attempted, not measured and grader_error are none.
+    """
+    found: dict[Kind, _Found] = {}
+    for submission in everyone:
+        for kind, what in dict(_mistakes(submission, exercises)).items():
+            found.setdefault(kind, _Found(what)).submissions.append(submission)
+    order = {name: index for index, name in enumerate(exercises)}
+    rows = [Cluster(kind, each.what, tuple(each.submissions)) for kind, each in found.items()]
+    rows = [row for row in rows if row.count >= smallest]
+    return tuple(
+        sorted(
+            rows,
+            key=lambda row: (
+                row.kind.is_slow,
+                -row.count,
+                order[row.kind.exercise],
+                row.kind.variant,
+            ),
+        )
+    )
+
+
+def _mistakes(
+    submission: Submission, exercises: Mapping[str, Exercise]
+) -> Iterator[tuple[Kind, str]]:
+    for exercise in exercises.values():
+        for name in exercise.variants:
+            score = submission.variant(exercise.name, name)
+            seen = submission.seen(exercise.name, name)
+            if score is not None and seen is not None and not seen.not_attempted:
+                yield from _of_cases(seen)
+                yield from _of_targets(exercise.name, score)
+
+
+def _of_cases(seen: VariantEvidence) -> Iterator[tuple[Kind, str]]:
+    tried = {part.dtype for part in seen.parts}
+    for merged in merge_failures(seen.parts):
+        failure = merged.failure
+        condition = _condition(failure.pattern)
+        failing = dict.fromkeys(dtype for _, dtype in merged.places)
+        is_told = condition not in ("", EVERY_CASE)
+        yield (
+            Kind(
+                seen.exercise,
+                seen.variant,
+                failure.status,
+                condition,
+                dtypes=() if is_told or set(failing) == tried else tuple(failing),
+                hint=one_line(failure.hint),
+                about="" if is_told else _without_numbers(failure.what),
+            ),
+            one_line(failure.what),
+        )
+
+
+def _of_targets(exercise: str, score: VariantScore) -> Iterator[tuple[Kind, str]]:
+    """What is wrong with speed and memory where the kernel is right."""
+    for check in score.checks:
+        if check.name not in (PERFORMANCE, MEMORY) or check.message in SKIPPED_AS_WRONG:
+            continue
+        if check.status.is_failure:
+            is_slow = check.name == PERFORMANCE and check.status is Status.target_missed
+            about = "" if is_slow else _without_numbers(check.message)
+            kind = Kind(exercise, score.name, check.status, "", check.name, about=about)
+            yield kind, one_line(check.message)
+
+
+def _condition(pattern: str) -> str:
+    """'Every case with cols > 1024 fails (9 tried); …' -> 'cols > 1024'."""
+    text = _TRIED.sub("", one_line(pattern))
+    if found := _CONDITION.match(text):
+        return found["condition"]
+    return EVERY_CASE if _ALWAYS.match(text) else text
+
+
+def _without_numbers(what: str) -> str:
+    return _NUMBER.sub("#", _DTYPE.sub("dtype", _SOURCE.sub("", one_line(what))))

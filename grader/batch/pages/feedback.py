@@ -1,0 +1,96 @@
+"""What each student gets to read: their score, how it came about, and the hand-in that counts.
+
+An HTML page, the same as Markdown, and Gradescope's results.json. They name the other members of a
+group and the reasons of adjustments, and say nothing of any other student. Adjustments of the kind
+`note` are the staff's own, and aren't shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from grader.batch.course.course import told_time
+from grader.batch.course.lateness import has_time
+from grader.batch.course.records import Adjustment, AdjustmentKind, Entry, Gradebook
+from grader.report import gradescope, html, markdown
+from grader.report.gradescope import Visible, everything_visible
+from grader.report.summary import Header, number
+
+UNTITLED = "Score"
+
+
+def to_html(book: Gradebook, entry: Entry) -> str:
+    """One student's page: self-contained, no script, nothing fetched."""
+    counted = entry.counted
+    if counted is None or counted.evidence is None or counted.grade is None:
+        return html.render_header(header_of(book, entry))
+    return html.render(counted.evidence, counted.grade, header_of(book, entry))
+
+
+def to_markdown(book: Gradebook, entry: Entry) -> str:
+    """One student's page as Markdown."""
+    counted = entry.counted
+    if counted is None or counted.evidence is None or counted.grade is None:
+        return markdown.render_header(header_of(book, entry))
+    return markdown.render(counted.evidence, counted.grade, header_of(book, entry))
+
+
+def to_results(book: Gradebook, entry: Entry, visibility: Visible = everything_visible) -> str:
+    """Gradescope's results.json of the hand-in that counts, with the student's final score; ""
+    where there is none that was graded."""
+    counted = entry.counted
+    if counted is None or counted.evidence is None or counted.grade is None:
+        return ""
+    header = header_of(book, entry)
+    return gradescope.render(counted.evidence, counted.grade, header, visibility)
+
+
+def header_of(book: Gradebook, entry: Entry) -> Header:
+    """What stands above the grade: whose it is, and everything between it and the score."""
+    return Header(
+        title=book.title or UNTITLED,
+        name=entry.student.name or entry.student.id,
+        score=None if entry.waiting else entry.score,
+        max_score=book.max_score,
+        facts=tuple(_facts(entry)),
+        notes=(*(f"not final: {line}" for line in entry.waiting), *entry.notes),
+    )
+
+
+def _facts(entry: Entry) -> Iterator[tuple[str, str]]:
+    counted, late = entry.counted, entry.lateness
+    if counted is not None and has_time(counted.handin):
+        at = counted.handin.submitted_at
+        yield "Handed in", told_time(at.astimezone(late.due.tzinfo) if late.due else at)
+    if late.due is not None:
+        yield "Due", told_time(late.due)
+    if counted is not None and counted.grade is not None:
+        yield "Hand-in", f"{counted.handin.id}: {number(counted.grade.score, 4)} points"
+    if late.refused:
+        yield "Lateness", "too late to be accepted: 0 points"
+    elif late.days:
+        yield "Lateness", _late(late.days, late.slip_days, late.penalty)
+    for each in entry.adjustments:
+        if each.kind is not AdjustmentKind.note:
+            yield _told(each)
+
+
+def _late(days: int, slip_days: int, penalty: float) -> str:
+    """'3 started days late, 2 of them paid with slip days: 10 % off'."""
+    text = f"{days} started day{'' if days == 1 else 's'} late"
+    if slip_days:
+        text += f", {slip_days} of them paid with slip days"
+    return f"{text}: {number(100 * penalty)} % off" if penalty else f"{text}: nothing off"
+
+
+def _told(each: Adjustment) -> tuple[str, str]:
+    """('-2 points', 'the report was missing'), ('Rules lifted', 'gemm/triton: asked before')."""
+    sign = "+" if each.points > 0 else ""
+    label = {
+        AdjustmentKind.points: f"{sign}{number(each.points, 4)} points",
+        AdjustmentKind.lift: "Rules lifted",
+        AdjustmentKind.accept_time: "Time accepted",
+        AdjustmentKind.reject_time: "Time not accepted",
+    }[each.kind]
+    about = f"{each.only}: " if each.only else ""
+    return label, about + (each.reason or "no reason given")

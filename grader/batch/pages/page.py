@@ -1,0 +1,323 @@
+"""The class report: one self-contained HTML page, complete without its script.
+
+The script (class.js) adds sorting, filtering and the what-if. The page's content policy allows
+that text alone, by its hash, and nothing from outside, so that a name or a message which slipped
+through escaping could still run nothing.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import statistics
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from grader.batch.course.records import Adjustment, AdjustmentKind, Entry, Gradebook, Handin
+from grader.batch.pages import charts, overview
+from grader.batch.pages.clusters import Cluster, clusters
+from grader.batch.pages.overview import Strip, Submission
+from grader.report import summary
+from grader.report.message import clean, one_line
+from grader.spec import Exercise
+
+SHARED_BY = 2  # submissions that make a mistake worth a line of its own
+DOT = 4.6  # pixels between the dots of a strip
+
+LinkOf = Callable[[Entry], str]
+
+
+def render(
+    gradebook: Gradebook, exercises: Mapping[str, Exercise], link_of: LinkOf = lambda entry: ""
+) -> str:
+    """The class report as an HTML document. Everything in it is cleaned and escaped.
+
+    `link_of` says where an entry's own page lies: a path relative to this page, with slashes and
+    not quoted ("students/ada.html"), or "" where there is none.
+    """
+    everyone = overview.submissions(gradebook)
+    shared = clusters(everyone, exercises)
+    strips = overview.strips(everyone, exercises)
+    index = {id(entry): number for number, entry in enumerate(gradebook.entries)}
+    links = [href(link_of(entry)) for entry in gradebook.entries]
+    mistakes = [_mistake(each, index) for each in shared if each.count >= SHARED_BY]
+    failed = _grader_errors(everyone)
+    return (
+        _environment()
+        .get_template("class.html")
+        .render(
+            book=gradebook,
+            made_at=_time(gradebook.made_at),
+            links=links,
+            counts=_counts(gradebook, everyone),
+            errors=failed,
+            error_line=summary.GRADER_ERROR_LINE,
+            waiting=_waiting(everyone),
+            unfinished=_unfinished(everyone),
+            unconfined=sum(summary.is_unconfined(each.attempt.grade) for each in everyone),
+            scores=_scores(gradebook),
+            rows=[_row(entry, exercises) for entry in gradebook.entries],
+            columns=[name for name in exercises if exercises[name].max_points],
+            exercises=exercises,
+            tallies=overview.tally(everyone, exercises),
+            mistakes=mistakes,
+            alone=sum(each.count < SHARED_BY for each in shared),
+            strips=[_strip(each) for each in strips],
+            adjusted=[(entry, each) for entry in gradebook.entries for each in entry.adjustments],
+            unmatched=[_unmatched(handin) for handin in gradebook.unmatched_handins],
+            data={"strips": [_what_if(each) for each in strips]},
+            script=_script(),
+            script_hash=_script_hash(),
+        )
+    )
+
+
+def href(path: str) -> str:
+    """A relative path as a link that can be nothing else: no scheme, no host."""
+    return "./" + quote(path.lstrip("/"), safe="/", errors="replace") if path else ""
+
+
+# --- the whole class ------------------------------------------------------------------------------
+
+
+def _counts(gradebook: Gradebook, everyone: Sequence[Submission]) -> dict[str, int]:
+    entries = gradebook.entries
+    handed_in = [entry for entry in entries if entry.attempts]
+    return {
+        "students": len(entries),
+        "handed_in": len(handed_in),
+        "submissions": len(everyone),
+        "late": sum(entry.lateness.days > 0 for entry in entries),
+        "unscored": sum(entry.score is None for entry in handed_in),
+        "waiting": sum(bool(entry.waiting) for entry in entries),
+    }
+
+
+def _scores(gradebook: Gradebook) -> dict[str, Any] | None:
+    scores = [entry.score for entry in gradebook.entries if entry.score is not None]
+    if not scores:
+        return None
+    least, low, middle, high, most = charts.five_numbers(scores)
+    bars = charts.histogram(scores, gradebook.max_score)
+    top = bars[-1].high
+    return {
+        "count": len(scores),
+        "mean": statistics.fmean(scores),
+        "least": least,
+        "low": low,
+        "median": middle,
+        "high": high,
+        "most": most,
+        "bars": bars,
+        "at_median": 100 * min(max(middle / top, 0), 1),
+    }
+
+
+def _grader_errors(everyone: Iterable[Submission]) -> list[dict[str, Any]]:
+    """What the grader broke on, alike failures together, with everybody it concerns."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for each in everyone:
+        for where, detail in summary.grader_errors(each.attempt.evidence, each.attempt.grade):
+            found.setdefault((where, detail), []).extend(each.names)
+    return [{"where": w, "detail": d, "names": names} for (w, d), names in found.items()]
+
+
+def _unfinished(everyone: Iterable[Submission]) -> list[str]:
+    return [name for each in everyone if not each.attempt.grade.complete for name in each.names]
+
+
+def _waiting(everyone: Iterable[Submission]) -> list[tuple[str, list[str]]]:
+    """(exercise/variant, names) of the times that a person has to decide about."""
+    found: dict[str, list[str]] = {}
+    for each in everyone:
+        for exercise in each.attempt.grade.exercises:
+            for variant in exercise.variants:
+                if any(check.status.value == "implausible_time" for check in variant.checks):
+                    found.setdefault(f"{exercise.name}/{variant.name}", []).extend(each.names)
+    return list(found.items())
+
+
+def _unmatched(handin: Handin) -> dict[str, str]:
+    people = [", ".join(filter(None, (each.name, each.id, each.email))) for each in handin.members]
+    return {
+        "id": one_line(handin.id),
+        "people": one_line("; ".join(people)) or "nobody is named",
+        "at": _time(handin.submitted_at),
+        "problem": one_line(handin.problem),
+    }
+
+
+# --- mistakes and timings -------------------------------------------------------------------------
+
+
+def _mistake(cluster: Cluster, index: Mapping[int, int]) -> dict[str, Any]:
+    kind = cluster.kind
+    return {
+        "kind": kind,
+        "count": cluster.count,
+        "sentence": cluster.sentence,
+        "headline": kind.status.headline,
+        "tone": summary.tone(kind.status),
+        "what": cluster.what,
+        "rows": [index[id(entry)] for entry in cluster.entries],
+    }
+
+
+def _strip(strip: Strip) -> dict[str, Any]:
+    """One variant's timings, drawn once for each measure."""
+    drawings = []
+    for measure in strip.measures:
+        timings = [each for each in strip.timings if measure in each.values]
+        values = [each.values[measure] for each in timings]
+        limits = [
+            (number, each)
+            for number, each in enumerate(strip.thresholds)
+            if overview.measure_of(each) == measure
+        ]
+        scale = charts.axis(values, [overview.limit_of(each) for _, each in limits])
+        places = charts.swarm(values, scale)
+        drawings.append(
+            {
+                "measure": measure,
+                "is_ratio": measure != overview.MILLISECONDS,
+                "scale": scale,
+                "ticks": [(tick, scale.at(tick)) for tick in scale.ticks],
+                "dots": [
+                    (across, away * DOT, f"{', '.join(each.submission.names)}: {value:.3g}")
+                    for (across, away), each, value in zip(places, timings, values, strict=True)
+                ],
+                "limits": [
+                    (number, each, overview.limit_of(each), scale.at(overview.limit_of(each)))
+                    for number, each in limits
+                ],
+            }
+        )
+    return {
+        "strip": strip,
+        "drawings": drawings,
+        "thresholds": [
+            (each, overview.measure_of(each), overview.limit_of(each), _getting(strip, number))
+            for number, each in enumerate(strip.thresholds)
+        ],
+        "nothing": _getting(strip, -1),
+    }
+
+
+def _getting(strip: Strip, number: int) -> int:
+    """For how many submissions a threshold is the first that holds; -1: none does."""
+    return sum(overview.reached(each.at_best, strip.thresholds) == number for each in strip.timings)
+
+
+def _what_if(strip: Strip) -> dict[str, Any]:
+    """What the script needs to count again; numbers alone."""
+    return {
+        "offered": strip.points,
+        "thresholds": [
+            {
+                "measure": strip.measures.index(overview.measure_of(each)),
+                "limit": overview.limit_of(each),
+                "least": each.speed_vs is not None,
+                "points": each.points,
+            }
+            for each in strip.thresholds
+        ],
+        "timings": [
+            [each.at_best.get(measure) for measure in strip.measures] for each in strip.timings
+        ],
+    }
+
+
+# --- a student's row ------------------------------------------------------------------------------
+
+
+def _row(entry: Entry, exercises: Mapping[str, Exercise]) -> dict[str, Any]:
+    grade = entry.counted.grade if entry.counted is not None else None
+    scores = {row.name: row.score for row in grade.exercises} if grade is not None else {}
+    errors = bool(grade) and bool(summary.grader_errors(entry.counted.evidence, grade))
+    problems = [each.handin.problem for each in entry.attempts if each.handin.problem]
+    told = [*(["the grader failed on it"] if errors else []), *entry.waiting, *entry.notes]
+    notes = list(dict.fromkeys([*told, *(each for each in problems if each not in str(told))]))
+    tags = {
+        "unscored": entry.score is None,
+        "waiting": bool(entry.waiting),
+        "late": entry.lateness.days > 0,
+        "adjusted": bool(entry.adjustments),
+        "failed": errors,
+        "noted": bool(notes),
+    }
+    return {
+        "entry": entry,
+        "name": entry.student.name or entry.student.id,
+        "scores": {name: scores.get(name) for name in exercises},
+        "late": _lateness(entry),
+        "adjusted": "; ".join(map(adjustment_in_words, entry.adjustments)),
+        "notes": list(map(one_line, notes)),
+        "tags": " ".join(tag for tag, holds in tags.items() if holds),
+    }
+
+
+def _lateness(entry: Entry) -> str:
+    late = entry.lateness
+    if not late.days:
+        return ""
+    words = [f"{late.days} day{'s' * (late.days != 1)}"]
+    if late.refused:
+        return f"{words[0]}: too late to count"
+    if late.slip_days:
+        words.append(f"{late.slip_days} slip")
+    if late.penalty:
+        words.append(f"\N{MINUS SIGN}{100 * late.penalty:.3g} %")
+    return ", ".join(words)
+
+
+def adjustment_in_words(adjustment: Adjustment) -> str:
+    """'+1.5 (softmax/online)', 'rules lifted (silu/triton)'."""
+    words = {
+        AdjustmentKind.points: f"{adjustment.points:+g}".replace("-", "\N{MINUS SIGN}"),
+        AdjustmentKind.lift: "rules lifted",
+        AdjustmentKind.accept_time: "time accepted",
+        AdjustmentKind.reject_time: "time rejected",
+        AdjustmentKind.note: "note",
+    }
+    return words[adjustment.kind] + (f" ({one_line(adjustment.only)})" if adjustment.only else "")
+
+
+def _time(when: Any) -> str:
+    return when.strftime("%Y-%m-%d %H:%M %Z").strip() if when is not None else ""
+
+
+# --- the template ---------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=1)
+def _script() -> Markup:
+    text = (Path(__file__).parent / "class.js").read_text(encoding="utf-8")
+    assert "</" not in text  # it would end the script element
+    return Markup(text)
+
+
+@lru_cache(maxsize=1)
+def _script_hash() -> str:
+    return base64.b64encode(hashlib.sha256(_script().encode()).digest()).decode()
+
+
+@lru_cache(maxsize=1)
+def _environment() -> Environment:
+    here = Path(__file__).parent
+    environment = Environment(
+        loader=FileSystemLoader([here, here.parents[1] / "report"]),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=lambda value: clean(value) if type(value) is str else value,
+    )
+    environment.filters.update(number=summary.number, tone=summary.tone)
+    environment.globals.update(adjustment_in_words=adjustment_in_words)
+    return environment

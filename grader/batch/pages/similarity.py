@@ -1,0 +1,303 @@
+"""Which submissions are alike: a reason for a person to look, never a verdict.
+
+copydetect (extra `[similarity]`) turns a file into a text in which every name reads the same, so
+that renaming changes nothing, and compares the texts by their substrings of LENGTH tokens. What
+the stubs have is taken out first. Its command and its report, which write files, open a browser
+and draw, are not used.
+"""
+
+from __future__ import annotations
+
+import html
+import importlib
+import io
+import os
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from itertools import combinations
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from grader.batch.course.records import Handin
+from grader.mistakes import Mistake
+from grader.report.message import clean, one_line
+
+LENGTH = 25  # characters of the text with names made alike: a line or so
+LEAST = 150  # of them that a file must have beside the stub: shorter kernels are all alike
+THRESHOLD = 0.75
+LONGEST = 200_000  # characters of a file that are looked at
+MOST_SHOWN = 500  # pairs of which the page has both texts
+
+CAUTION = (
+    "Alike is not copied. Kernels of a few lines leave little room to differ, a textbook or an "
+    "assistant may have written both, and students may have been allowed to talk. It doesn't show "
+    "who had it first either. And what isn't listed may still be a copy: it compares text, not "
+    "ideas. Read both files before you speak to anybody."
+)
+
+
+Spans = tuple[tuple[int, int], ...]
+
+
+class SimilarityError(Mistake, RuntimeError):
+    """Files can't be compared here; the message says what to install."""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two hand-ins of different people with a file that is alike.
+
+    Shares are of a file's own code, the stub's taken out: 1.0 where all of it is in the other.
+    `spans` are the alike places in each file's text, as offsets of characters.
+    """
+
+    file: str
+    left: Handin
+    right: Handin
+    of_left: float
+    of_right: float
+    left_spans: Spans = ()
+    right_spans: Spans = ()
+
+    @property
+    def share(self) -> float:
+        """The larger of the two: a copy with much added to it is found as well."""
+        return max(self.of_left, self.of_right)
+
+
+def pairs(
+    handins: Sequence[Handin],
+    stubs: Mapping[str, str],
+    threshold: float = THRESHOLD,
+    located: int = MOST_SHOWN,
+) -> tuple[Pair, ...]:
+    """The pairs whose share is at least `threshold`, the most alike first.
+
+    Of the first `located` it is looked up where they are alike: in a class of copies that takes
+    longer than all the rest.
+
+    `stubs` maps a file's name to what students started from (stubs.make_stubs); other files aren't
+    looked at. Hand-ins with a person in common (a group's, resubmissions) are never a pair, and of
+    several pairs of the same people in a file the most alike stands. Raises SimilarityError where
+    copydetect isn't installed.
+    """
+    library = _copydetect()
+    found = [
+        each
+        for file, stub in stubs.items()
+        for each in _pairs_of(library, file, stub, handins, threshold)
+    ]
+    found.sort(key=lambda each: (-each[0].share, each[0].file, each[0].left.id))
+    first = [_located(library, *each) for each in found[:located]]
+    return (*first, *(pair for pair, _, _ in found[located:]))
+
+
+def _pairs_of(
+    library: ModuleType, file: str, stub: str, handins: Iterable[Handin], threshold: float
+) -> list[tuple[Pair, _Fingerprint, _Fingerprint]]:
+    """The pairs in one file, with what they were told by."""
+    started_from = _Fingerprint.of(library, file, stub).made.hashes
+    having = [each for each in handins if file in each.files]
+    texts = [_text(each.files[file]) for each in having]
+    prints = {text: _Fingerprint.of(library, file, text, started_from) for text in set(texts)}
+    # Of two texts once, however many people have them: half a class may have the same few.
+    shares: dict[tuple[str, str], tuple[float, float]] = {}
+    found: dict[frozenset[frozenset[str]], tuple[Pair, _Fingerprint, _Fingerprint]] = {}
+    for (left, one), (right, other) in combinations(zip(having, texts, strict=True), 2):
+        a, b = prints[one], prints[other]
+        if (one, other) not in shares:
+            shares[one, other] = a.share_in(b), b.share_in(a)
+        pair = Pair(file, left, right, *shares[one, other])
+        if pair.share < threshold or _people(left) & _people(right):
+            continue
+        people = frozenset({_people(left), _people(right)})
+        if people not in found or pair.share >= found[people][0].share:
+            found[people] = (pair, a, b)
+    return list(found.values())
+
+
+@dataclass(frozen=True)
+class _Fingerprint:
+    """A file's substrings of LENGTH characters, by their hashes, without the stub's."""
+
+    made: Any  # a copydetect.CodeFingerprint
+    hashes: np.ndarray  # sorted, one for each place
+    places: np.ndarray  # where each begins
+
+    @classmethod
+    def of(
+        cls, library: ModuleType, file: str, text: str, without: Iterable[int] = ()
+    ) -> _Fingerprint:
+        # A window of one substring: of a wider one copydetect keeps the substring with the least
+        # hash, and Python's hashes of text differ from run to run.
+        made = library.CodeFingerprint(file, LENGTH, 1, fp=io.StringIO(text))
+        # Its own way of taking boilerplate out also takes out what a file repeats.
+        for each in made.hashes & set(without):
+            made.hashes.discard(each)
+            del made.hash_idx[each]
+        found = sorted((h, place) for h, places in made.hash_idx.items() for place in places)
+        pairs = np.array(found, dtype=np.int64).reshape(-1, 2)
+        return cls(made, pairs[:, 0], pairs[:, 1])
+
+    @cached_property
+    def own(self) -> int:
+        """Characters that the substrings cover."""
+        return _covered(self.places)
+
+    def share_in(self, other: _Fingerprint) -> float:
+        """How much of this is in the other, from 0 to 1; 0 where either is too short to tell."""
+        if min(self.own, other.own) < LEAST:
+            return 0.0
+        at = np.searchsorted(other.hashes, self.hashes).clip(max=len(other.hashes) - 1)
+        return _covered(self.places[other.hashes[at] == self.hashes]) / self.own
+
+
+def _covered(places: np.ndarray) -> int:
+    """Characters that substrings at these places cover, overlaps counted once."""
+    gaps = np.diff(np.sort(places))
+    return int(np.minimum(gaps, LENGTH).sum()) + (LENGTH if len(places) else 0)
+
+
+def _located(library: ModuleType, pair: Pair, a: _Fingerprint, b: _Fingerprint) -> Pair:
+    _, _, (of_a, of_b) = library.compare_files(a.made, b.made)
+    left, right = _spans(of_a, a.made.raw_code), _spans(of_b, b.made.raw_code)
+    return replace(pair, left_spans=left, right_spans=right)
+
+
+def _spans(slices: Any, text: str) -> Spans:
+    """Sorted and without overlaps, whatever the library's offsets say."""
+    merged: list[tuple[int, int]] = []
+    if len(slices) != 2:
+        return ()
+    for start, end in sorted(zip(map(int, slices[0]), map(int, slices[1]), strict=True)):
+        start, end = max(0, start), min(end, len(text))
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        elif start < end:
+            merged.append((start, end))
+    return tuple(merged)
+
+
+def _people(handin: Handin) -> frozenset[str]:
+    return frozenset(member.id for member in handin.members) or frozenset({f"hand-in {handin.id}"})
+
+
+def _text(data: bytes) -> str:
+    text = data.decode("utf-8-sig", "replace")[:LONGEST]
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+@lru_cache(maxsize=1)
+def _copydetect() -> ModuleType:
+    """The library; importing it imports matplotlib, which would write a cache to one's home."""
+    try:
+        with _matplotlib_in_a_temporary_folder():
+            library = importlib.import_module("copydetect")
+            importlib.import_module("copydetect.utils")
+    except ImportError as error:
+        raise SimilarityError(
+            f"similarity needs copydetect, which can't be imported ({error}): "
+            "pip install 'warpgrade[similarity]'"
+        ) from None
+    return library
+
+
+@contextmanager
+def _matplotlib_in_a_temporary_folder() -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in ("MPLCONFIGDIR", "MPLBACKEND")}
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ.update(MPLCONFIGDIR=folder, MPLBACKEND="Agg")
+        try:
+            yield
+        finally:
+            for name, value in before.items():
+                os.environ.pop(name, None)
+                if value is not None:
+                    os.environ[name] = value
+
+
+# --- the command ----------------------------------------------------------------------------------
+
+
+# --- in words -------------------------------------------------------------------------------------
+
+
+def to_text(found: Sequence[Pair], threshold: float = THRESHOLD) -> str:
+    """A line for each pair, for the terminal, and what it doesn't prove."""
+    lines = [
+        f"{each.share:4.0%}  {one_line(each.file)}  {who(each.left)} ({each.of_left:.0%})  and  "
+        f"{who(each.right)} ({each.of_right:.0%})"
+        for each in found
+    ]
+    return "\n".join([_count(found, threshold), *lines, "", CAUTION]) + "\n"
+
+
+def to_html(found: Sequence[Pair], threshold: float = THRESHOLD) -> str:
+    """The pairs with both texts beside each other, the alike places marked; no script."""
+    parts = [_HEAD, f"<p>{_escape(_count(found, threshold))}</p><p class=note>{CAUTION}</p>"]
+    for each in found[:MOST_SHOWN]:
+        sides = (
+            (each.left, each.of_left, each.left_spans),
+            (each.right, each.of_right, each.right_spans),
+        )
+        columns = "".join(
+            f"<div><h3><bdi>{_escape(who(handin))}</bdi>: {share:.0%}</h3>"
+            f"<pre>{_marked(_text(handin.files[each.file]), spans)}</pre></div>"
+            for handin, share, spans in sides
+        )
+        parts.append(
+            f"<details><summary>{each.share:.0%} {_escape(each.file)}: "
+            f"<bdi>{_escape(who(each.left))}</bdi> and <bdi>{_escape(who(each.right))}</bdi>"
+            f"</summary><div class=sides>{columns}</div></details>"
+        )
+    if (more := len(found) - MOST_SHOWN) > 0:
+        parts.append(f"<p>And {more} less alike, which `grader similarity` lists.</p>")
+    return "\n".join([*parts, "</body></html>"]) + "\n"
+
+
+def who(handin: Handin) -> str:
+    """The people of a hand-in, or its id where none are known; one clean line."""
+    return one_line(", ".join(each.name or each.id for each in handin.members) or handin.id)
+
+
+def _count(found: Sequence[Pair], threshold: float) -> str:
+    many = f"{len(found)} pair{'s' * (len(found) != 1)}"
+    return f"{many} with {threshold:.0%} or more of a file's own code in common."
+
+
+def _marked(text: str, spans: Iterable[tuple[int, int]]) -> str:
+    parts, at = [], 0
+    for start, end in spans:
+        parts += [_escape(text[at:start]), "<mark>", _escape(text[start:end]), "</mark>"]
+        at = end
+    return "".join([*parts, _escape(text[at:])])
+
+
+def _escape(text: str) -> str:
+    return html.escape(clean(text))
+
+
+_HEAD = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<title>Similar submissions</title>
+<style>
+body { margin: 0 auto; max-width: 80rem; padding: 2rem 1.25rem;
+  font: 1rem/1.55 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif;
+  overflow-wrap: anywhere; }
+h1 { font-size: 1.3rem; } h3 { font-size: 1rem; margin: .5rem 0; }
+.note { border-left: .25rem solid #7a5800; padding-left: .9rem; max-width: 46rem; }
+summary { cursor: pointer; padding: .3rem 0; }
+.sides { display: grid; gap: 1rem;
+  grid-template-columns: repeat(auto-fit, minmax(min(26rem, 100%), 1fr)); }
+pre { font: .8rem/1.45 ui-monospace, Menlo, Consolas, monospace; white-space: pre-wrap; margin: 0; }
+mark { background: #e3b34155; color: inherit; }
+</style></head><body>
+<h1>Similar submissions</h1>"""

@@ -1,0 +1,70 @@
+"""RESULTS/ beside the store: what people open. All of it can be written again at any time.
+
+gradebook.csv gradebook.json    the class
+index.html                      the class's page
+students/NAME.html NAME.md      each student's
+results/NAME.json               Gradescope's results.json of the hand-in that counts
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from grader.batch import exports
+from grader.batch.course.records import Entry, Gradebook
+from grader.batch.gradebook import page_stem
+from grader.batch.pages import feedback, page
+from grader.spec import Exercise
+
+STUDENTS, RESULTS = "students", "results"
+PAGE = "index.html"
+
+
+def write(book: Gradebook, exercises: Mapping[str, Exercise], folder: Path) -> list[Path]:
+    """Write every view of a gradebook; files of students who aren't in it any more go.
+
+    Raises OSError where something can't be written: what was there before is still whole.
+    """
+    written = []
+    for name, text in _views(book, exercises):
+        _replace(folder / name, text)
+        written.append(folder / name)
+    for part in (STUDENTS, RESULTS):
+        kept = {path for path in written if path.parent.name == part}
+        for path in (folder / part).glob("*"):
+            if path not in kept and path.suffix in (".html", ".md", ".json", ".part"):
+                path.unlink()
+    return written
+
+
+def _views(book: Gradebook, exercises: Mapping[str, Exercise]) -> Iterator[tuple[str, str]]:
+    for entry in book.entries:
+        stem = page_stem(entry.student)
+        yield f"{STUDENTS}/{stem}.html", feedback.to_html(book, entry)
+        yield f"{STUDENTS}/{stem}.md", feedback.to_markdown(book, entry)
+        if results := feedback.to_results(book, entry):
+            yield f"{RESULTS}/{stem}.json", results
+    yield "gradebook.json", exports.to_json(book, allow_incomplete=True)
+    yield "gradebook.csv", exports.to_csv(book, allow_incomplete=True)
+    yield PAGE, page.render(book, exercises, _link_of)
+
+
+def _link_of(entry: Entry) -> str:
+    return f"{STUDENTS}/{page_stem(entry.student)}.html"
+
+
+def _replace(path: Path, text: str) -> None:
+    """All of the file or nothing: an interrupted command leaves none half-written."""
+    data = text.encode("utf-8", "replace")
+    with contextlib.suppress(OSError):
+        if path.read_bytes() == data:
+            return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(path.name + ".part")
+    try:
+        part.write_bytes(data)
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)

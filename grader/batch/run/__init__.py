@@ -1,0 +1,1 @@
+"""A class graded: what is to be done, where it is done, and how far it is."""

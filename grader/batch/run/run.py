@@ -1,0 +1,339 @@
+"""A class graded: what is missing is run, and each result is stored as it comes.
+
+    collect -> store -> what is missing -> processes -> store -> views
+
+Whatever ends it, the same command goes on from what is stored. One command at a time works on a
+class; its folder is locked meanwhile.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from grader import evidence as evidence_files
+from grader.batch.classes import Class, ClassError
+from grader.batch.plan import Job, Plan
+from grader.batch.run import schedule
+from grader.batch.run.progress import Silent, Watcher
+from grader.batch.run.schedule import Executor, Finished, InPool, Lane, Stopped
+from grader.batch.run.tasks import INTERPRETER, Result, Task, grade_in_pool
+from grader.batch.store.store import NAME, NewResult, Store, StoredHandin, StoreError
+from grader.gpu import locks, machine
+from grader.grading import process_pool
+from grader.grading.search import Effort
+from grader.sandbox import confinement
+
+MOST_SEEDS = 1 << 32
+LOCK = "class.lock"
+SECONDS_PER_TIMING = 15.0  # until some are stored
+INTERRUPTED = 130
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a class is graded; `anew`: whatever is stored."""
+
+    only: tuple[str, ...] = ()
+    require_sandbox: bool = True
+    anew: bool = False
+
+
+@dataclass
+class Outcome:
+    """What became of a run."""
+
+    handins: int = 0
+    graded: int = 0  # results of this run
+    shared: int = 0  # results that another hand-in with the same file gave
+    complete: bool = True
+    failed: list[str] = field(default_factory=list)  # ids of hand-ins that the grader failed on
+    trouble: str = ""  # the first failure of the grader's, in full
+
+
+@dataclass(frozen=True)
+class Machines:
+    """Where tasks run: `check` beside each other, `measure` one at a time on each GPU."""
+
+    device: str
+    check: Executor
+    measure: Executor | None = None
+
+
+Start = Callable[[Watcher], AbstractContextManager[Machines]]
+
+
+def device_here() -> str:
+    """This machine, as results name it: the GPU's name, or "interpreter"."""
+    return machine.gpu_name() or INTERPRETER
+
+
+def environment() -> dict[str, Any]:
+    """What is known of this machine, for the record."""
+    return machine.environment("interpreter" if device_here() == INTERPRETER else "cuda", "")
+
+
+@contextmanager
+def this_machine(watcher: Watcher, jobs: int | None = None) -> Iterator[Machines]:
+    """Processes of this machine: as many as cores, up to four, or `jobs`; one more for each GPU."""
+    device = device_here()
+    width = jobs or process_pool.default_jobs()
+    timing = nullcontext() if device == INTERPRETER else process_pool.Pool(len(locks.visible()))
+    with process_pool.Pool(width) as processes, timing as timers:
+        check = InPool(processes, width, grade_in_pool, watcher.step)
+        measure = timers and InPool(timers, len(locks.visible()), grade_in_pool, watcher.step)
+        yield Machines(device, check, measure)
+
+
+def grade(
+    klass: Class,
+    handins: Sequence[StoredHandin],
+    machines: Machines,
+    run: int,
+    options: Options,
+    watcher: Watcher | None = None,
+    stop: threading.Event | None = None,
+) -> Outcome:
+    """Run what is missing of the hand-ins. Setting `stop` ends it, with what is stored so far.
+
+    Raises StoreError where a result can't be stored, TaskError and ConfinementError where nothing
+    can be graded.
+    """
+    plan = klass.plans(machines.device).make(
+        handins,
+        only=options.only,
+        require_sandbox=options.require_sandbox,
+        anew=options.anew,
+    )
+    work = _Work(klass, plan, machines, run, options, watcher or Silent(), len(handins))
+    work.go(stop or threading.Event())
+    return work.outcome
+
+
+class _Work:
+    """One run over one plan."""
+
+    def __init__(
+        self,
+        klass: Class,
+        plan: Plan,
+        machines: Machines,
+        run: int,
+        options: Options,
+        watcher: Watcher,
+        total: int,
+    ) -> None:
+        self._class = klass
+        self._store = klass.store
+        self._plan = plan
+        self._machines = machines
+        self._run = run
+        self._options = options
+        self._watcher = watcher
+        self._total = total
+        self._waits = {number: set(keys) for number, keys in plan.open.items()}
+        self._check = Lane(machines.check)
+        self._measure = Lane(machines.measure or machines.check)
+        self.outcome = Outcome(total, shared=plan.shared)
+
+    def go(self, stop: threading.Event) -> None:
+        for job in self._plan.jobs:
+            for lane, is_checked in ((self._check, False), (self._measure, True)):
+                mine = tuple(each for each in job.wanted if bool(each.checked) is is_checked)
+                lane.add([replace(job, wanted=mine)] if mine else [])
+        self._watcher.begin(self._total - len(self._waits), self._total)
+        self._tell_outdated()
+        self._tell_estimate()
+        gpu = None if self._machines.device == INTERPRETER else self._machines.device
+        lost = {**environment(), "gpu": gpu}  # the environment of tasks that nobody finished
+        lanes = [self._check, self._measure]
+        try:
+            schedule.drive(lanes, self._task, self._finished, lost, stop)
+        except Stopped:
+            self.outcome.complete = False
+
+    def _finished(self, done: Finished) -> None:
+        is_measured = all(wanted.checked for wanted in done.job.wanted)
+        seen = {each.key: evidence_files.variant_from_json(each.evidence) for each in done.results}
+        results = [
+            NewResult(
+                each.key,
+                each.evidence,
+                self._machines.device,
+                to_measure=each.to_measure,
+                grader_failed=seen[each.key].has_grader_error,
+                seconds=each.seconds,
+                gpu_seconds=each.seconds if is_measured else 0.0,
+            )
+            for each in done.results
+        ]
+        self._store.keep_results(results, self._class.store.seed, done.environment, self._run)
+        self.outcome.graded += len(results)
+        if any(each.grader_failed for each in results):
+            self.outcome.failed.append(done.job.handin.handin.id)
+            self.outcome.trouble = self.outcome.trouble or done.trouble
+        self._measure_later(done.job, done.results)
+        self._is_done({each.key for each in done.results if not each.to_measure})
+        if is_measured:
+            self._watcher.measured(done, len(self._measure.queue))
+        else:
+            left = len(self._waits)
+            self._watcher.finished(done, list(seen.values()), self._total - left)
+
+    def _measure_later(self, job: Job, results: Sequence[Result]) -> None:
+        wanted = {each.key: each for each in job.wanted}
+        right = tuple(
+            replace(wanted[each.key], checked=each.evidence, planned=each.planned)
+            for each in results
+            if each.to_measure
+        )
+        self._measure.add([replace(job, wanted=right)] if right else [])
+
+    def _is_done(self, keys: set[str]) -> None:
+        for number in list(self._waits):
+            self._waits[number] -= keys
+            if not self._waits[number]:
+                del self._waits[number]
+
+    def _task(self, job: Job) -> Task:
+        return Task(
+            self._store.files(job.handin.number),
+            job.wanted,
+            self._class.exercises,
+            self._store.seed,
+            self._machines.device,
+            self._class.effort or Effort(),
+            self._options.require_sandbox,
+        )
+
+    def _tell_outdated(self) -> None:
+        """Which results are made once more though their files are what they were."""
+        outdated = self._plan.outdated
+        if outdated:
+            names = ", ".join(f"{count} of {name}" for name, count in outdated.items())
+            self._watcher.say(
+                f"Graded anew, since the grader or the specs have changed: {names}. "
+                "The old results stay in the store"
+            )
+
+    def _tell_estimate(self) -> None:
+        """How long the GPU will be needed for itself, at most: only what is right is timed."""
+        if self._machines.measure is None:
+            return
+        count = sum(self._may_be_timed(wanted) for job in self._plan.jobs for wanted in job.wanted)
+        if count:
+            seconds = self._store.seconds_per_timing(self._machines.device)
+            origin = "as measured so far" if seconds else "a guess before the first one"
+            hours = count * (seconds or SECONDS_PER_TIMING) / 3600
+            self._watcher.say(
+                f"Timing: at most {count} variants, some {hours:.2g} GPU hours ({origin})"
+            )
+
+    def _may_be_timed(self, wanted) -> bool:
+        variant = self._class.exercises[wanted.exercise].variants[wanted.variant]
+        return variant.performance is not None
+
+
+# --- what a command holds meanwhile ---------------------------------------------------------------
+
+
+def seed_of(store: Store, wanted: int | None, course: int | None = None) -> int:
+    """The class's seed: as wanted, the course's, or drawn, at the first run.
+
+    Raises ClassError for another one than the class has.
+    """
+    known = store.seed
+    if known is None:
+        given = course if wanted is None else wanted
+        return store.set_seed(secrets.randbelow(MOST_SEEDS) if given is None else given)
+    for seed, origin in ((wanted, f"--seed {wanted}"), (course, f"course.yaml: seed: {course}")):
+        if seed is not None and seed != known:
+            raise ClassError(
+                f"{origin}: expected {known}, with which {store.path.parent} is graded: a class "
+                "has one seed. Leave it out, or give another --out"
+            )
+    return known
+
+
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Hold a class's folder against a second command. Raises StoreError where one is at work."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = (folder / LOCK).open("a")
+    except OSError as error:
+        raise StoreError(f"{error.filename}: can't be written: {error.strerror}") from None
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise StoreError(
+                f"{folder}: another command is at work on this class: wait for it, or stop it"
+            ) from None
+        yield
+
+
+@contextmanager
+def begun(folder: Path) -> Iterator[Store]:
+    """A class's store, made where there is none yet. A command at a time: see `alone`.
+
+    Where it ends before anything has run (a mistake in course.yaml, no sandbox), what is new is
+    removed: a seed that nobody was graded with, and folders.
+    """
+    new = [each for each in (folder, *folder.parents) if not each.exists()]
+    is_new = not (folder / NAME).exists()
+    is_empty = False
+    try:
+        with alone(folder), Store(folder, create=True) as store:
+            try:
+                yield store
+            finally:
+                is_empty = not store.has_run
+    except BaseException:
+        if is_new and is_empty:
+            _remove(folder, new)
+        raise
+
+
+def _remove(folder: Path, new: Sequence[Path]) -> None:
+    """Remove a class's files, and those folders, the innermost first, that are empty then."""
+    with suppress(OSError):
+        for name in (NAME, f"{NAME}-wal", f"{NAME}-shm", LOCK):
+            (folder / name).unlink(missing_ok=True)
+        for each in new:
+            each.rmdir()
+
+
+@contextmanager
+def stopped_by_signals(say: Callable[[str], None]) -> Iterator[threading.Event]:
+    """An event that the first Ctrl-C (or SIGTERM) sets; the second one ends this process."""
+    stop = threading.Event()
+
+    def handle(number: int, frame: object) -> None:
+        if stop.is_set():
+            os._exit(INTERRUPTED)  # what is stored is safe, and the pool's processes notice
+        stop.set()
+        say("Stopping; what is graded is stored. Once more to stop at once")
+
+    if threading.current_thread() is not threading.main_thread():
+        yield stop
+        return
+    before = {each: signal.signal(each, handle) for each in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stop
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
+
+
+def expect_sandbox(device: str, required: bool) -> None:
+    """Say now that there is no sandbox. Raises ConfinementError."""
+    confinement.choose(None, "interpreter" if device == INTERPRETER else "cuda", required)

@@ -1,0 +1,321 @@
+"""Grading one hand-in somewhere else: plain data in, plain data out.
+
+`grade_files` is the one function that the local pool and a cluster's workers call. It works out
+the keys of its results itself: where the grader, the oracles or the device are not those of whoever
+asked, it says so instead of giving a result under a wrong name.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import math
+import os
+import platform
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from grader import evidence as evidence_files
+from grader.batch.store.keys import NO_FILE, Conditions, Keys
+from grader.evidence import MemoryEvidence, PartEvidence, PerformanceEvidence, VariantEvidence
+from grader.gpu import locks, machine
+from grader.gpu.devices import DeviceName
+from grader.grading import plan_files, process_pool
+from grader.grading.search import Effort
+from grader.grading.session import Progress, Session, Step
+from grader.grading.submitted import MAX_FILE_BYTES
+from grader.mistakes import Mistake
+from grader.sandbox import processes
+from grader.spec import Exercise, Variant
+from grader.status import Status
+
+INTERPRETER = "interpreter"
+STUCK_SECONDS = 3600.0  # without a case done: far beyond what limits of CPU time allow one
+STUCK_EXIT = 75
+MOST_PLANNED_BYTES = 16 << 20  # of one result: they are kept until a GPU is free
+
+
+class TaskError(Mistake, RuntimeError):
+    """The task can't be done here; the message says why and what to do."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """One result: of `exercise`/`variant`, to be stored under `key`.
+
+    `checked` is what is known where only what takes the whole GPU is left to be observed, as JSON;
+    `planned` are the plans for that, as plan_files.timed gives them, or nothing: they are made
+    then, on a GPU that waits.
+    """
+
+    exercise: str
+    variant: str
+    key: str
+    lifted: bool = False
+    checked: str = ""
+    planned: bytes = b""
+
+    @property
+    def name(self) -> str:
+        return f"{self.exercise}/{self.variant}"
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is wanted of the files of one hand-in. `device` is "interpreter" or a GPU's name."""
+
+    files: Mapping[str, bytes]
+    wanted: tuple[Wanted, ...]
+    exercises: Mapping[str, Exercise]
+    seed: int
+    device: str = INTERPRETER
+    effort: Effort | None = None
+    require_sandbox: bool = True
+
+    @property
+    def takes_the_gpu_alone(self) -> bool:
+        """Whether all that is left to be done wants the whole GPU."""
+        return all(wanted.checked for wanted in self.wanted)
+
+
+@dataclass(frozen=True)
+class Result:
+    """Evidence of one variant as JSON; `to_measure` where the GPU alone has more to show.
+
+    What it is to show it of is `planned` already, see Wanted.
+    """
+
+    key: str
+    evidence: str
+    to_measure: bool = False
+    seconds: float = 0.0
+    planned: bytes = b""
+
+
+@dataclass(frozen=True)
+class Graded:
+    """What came of a task, and of which machine."""
+
+    results: tuple[Result, ...]
+    environment: dict[str, Any]
+
+
+def grade_files(
+    task: Task,
+    on_step: Progress = lambda step: None,
+    opened: Callable[[Session], None] = lambda session: None,
+) -> Graded:
+    """Grade the wanted variants of a hand-in's files, in a session that is told to `opened`.
+
+    Raises TaskError where this machine's results would not be those that were asked for, and
+    ConfinementError where a sandbox is required and there is none.
+    """
+    _check_is_the_same_grader(task)
+    files = _files(task)
+    device: DeviceName = "interpreter" if task.device == INTERPRETER else "cuda"
+    results = []
+    with Session(
+        Path("assignment"),  # as a student repeats a failure, and never read: all files are given
+        task.exercises,
+        seed=task.seed,
+        device=device,
+        effort=task.effort,
+        require_sandbox=task.require_sandbox,
+        lifted=[wanted.name for wanted in task.wanted if wanted.lifted],
+        files=files,
+        keeps_builds=False,
+    ) as session:
+        opened(session)
+        for wanted in task.wanted:
+            results.append(_result(session, wanted, on_step))
+        environment = machine.environment(device, session.sandbox.description)
+        environment["confinement"] = session.sandbox.confinement.told
+        environment["host"] = platform.node()
+    return Graded(tuple(results), environment)
+
+
+def grade_in_pool(task: Task) -> Graded:
+    """`grade_files` in a process that does nothing else.
+
+    It tells each step to the pool's owner, takes its turns on the GPU, and ends itself where
+    nothing has moved for STUCK_SECONDS. Raises as `grade_files` does, and GpuError.
+    """
+    watch = _Watch(STUCK_SECONDS)
+    with contextlib.ExitStack() as held:
+        held.callback(watch.end)  # or this process ends: what it saw when stuck is no evidence
+        make_way = _take_turn(task, held, watch)
+
+        def on_step(step: Step) -> None:
+            make_way()
+            watch.moved()
+            process_pool.tell(step)
+
+        return grade_files(task, on_step, _remember)
+
+
+_open: list[Session] = []  # in a process of a pool: the session that it works in
+
+
+def _remember(session: Session) -> None:
+    """Have what the session started end with this process, however it is stopped."""
+    if not _open:
+        process_pool.at_end(lambda: _open[0].__exit__())
+    _open[:] = [session]
+
+
+def _take_turn(task: Task, held: contextlib.ExitStack, watch: _Watch) -> Callable[[], None]:
+    """Wait for the GPU, where one is used; returns what makes way between two cases."""
+    if task.device == INTERPRETER:
+        return lambda: None
+    is_alone = task.takes_the_gpu_alone
+    gpu = locks.settle(is_alone)
+    with watch.waiting():
+        if is_alone:
+            held.enter_context(locks.alone(gpu))
+            return lambda: None
+        give_way = held.enter_context(locks.beside(gpu))
+
+    def make_way() -> None:
+        with watch.waiting():
+            give_way()
+
+    return make_way
+
+
+def given_up(task: Task, reason: str) -> list[Result]:
+    """The results of a task whose process was lost: the grader failed, which costs no points."""
+    failed = Status.grader_error
+    results = []
+    files = _files(task)
+    session = Session(Path("assignment"), task.exercises, files=files, device="interpreter")
+    with session:
+        for wanted in task.wanted:
+            exercise = task.exercises[wanted.exercise]
+            variant = exercise.variants[wanted.variant]
+            seen = replace(session.unseen(exercise, variant), rules_lifted=wanted.lifted)
+            parts = tuple(
+                PartEvidence(dtype, name, failed, reason=reason)
+                for dtype in variant.dtypes
+                for name in variant.size_classes
+            )
+            timed = PerformanceEvidence(failed, reason) if variant.performance else None
+            counted = MemoryEvidence(failed, reason) if variant.memory else None
+            if wanted.checked:
+                seen = evidence_files.variant_from_json(wanted.checked)
+                parts, counted = seen.parts, seen.memory
+            seen = replace(seen, parts=parts, performance=timed, memory=counted)
+            results.append(Result(wanted.key, evidence_files.variant_to_json(seen)))
+    return results
+
+
+def _result(session: Session, wanted: Wanted, on_step: Progress) -> Result:
+    started = time.monotonic()
+    exercise = session.exercises[wanted.exercise]
+    variant = exercise.variants[wanted.variant]
+    planned = b""
+    if wanted.checked:
+        seen = evidence_files.variant_from_json(wanted.checked, wanted.name)
+        documents = plan_files.documents_of(wanted.planned) if wanted.planned else None
+        seen = session.alone(exercise, variant, seen, on_step, documents)
+        to_measure = False
+    elif session.device == "cuda":
+        seen = session.beside(exercise, variant, on_step)
+        to_measure = _wants_the_gpu_alone(variant, seen)
+        if to_measure:
+            planned = plan_files.timed(session, exercise, variant, on_step)
+            planned = planned if len(planned) <= MOST_PLANNED_BYTES else b""
+    else:
+        seen = session.variant(exercise, variant, on_step)
+        to_measure = False
+    seconds = round(time.monotonic() - started, 3)
+    told = evidence_files.variant_to_json(seen)
+    return Result(wanted.key, told, to_measure, seconds, planned)
+
+
+def _wants_the_gpu_alone(variant: Variant, seen: VariantEvidence) -> bool:
+    """Only what is right is timed."""
+    wants = variant.performance is not None
+    return wants and seen.correctness is Status.passed
+
+
+def _files(task: Task) -> dict[str, bytes | str]:
+    """Every file that a variant names; or, as text, why there is none to read."""
+    names = {v.file for each in task.exercises.values() for v in each.variants.values()}
+    files: dict[str, bytes | str] = {}
+    for name in sorted(names):
+        data = task.files.get(name, f"there is no {name}")
+        too_large = len(data) > MAX_FILE_BYTES
+        files[name] = f"{name} is larger than {MAX_FILE_BYTES >> 20} MiB" if too_large else data
+    return files
+
+
+def _check_is_the_same_grader(task: Task) -> None:
+    here = INTERPRETER if task.device == INTERPRETER else machine.gpu_name() or INTERPRETER
+    if here != task.device:
+        raise TaskError(
+            f"{platform.node()}: expected a machine with the GPU of the class's results, "
+            f"{task.device}; it has {'none' if here == INTERPRETER else here}"
+        )
+    conditions = Conditions(task.seed, task.device, task.effort or Effort())
+    keys = Keys(task.exercises, conditions)
+    hashes = {name: hash_of(data) for name, data in task.files.items()}
+    for wanted in task.wanted:
+        file = task.exercises[wanted.exercise].variants[wanted.variant].file
+        found = keys.of(
+            wanted.exercise, wanted.variant, hashes.get(file, NO_FILE), lifted=wanted.lifted
+        )
+        if found != wanted.key:
+            raise TaskError(
+                f"{platform.node()}: expected the grader and the oracles that the class is graded "
+                f"with (warpgrade {conditions.version} here): install the same on every worker"
+            )
+
+
+def hash_of(data: bytes) -> str:
+    """The SHA-256 of a file, as evidence has it."""
+    return hashlib.sha256(data).hexdigest()
+
+
+class _Watch:
+    """Ends this process, and all that it started, where nothing moves for too long."""
+
+    def __init__(self, seconds: float, end: Callable[[], None] | None = None) -> None:
+        self._seconds = seconds
+        self._end = end or _end_this_process
+        self._last = time.monotonic()
+        self._is_stuck = False
+        self._ended = threading.Event()
+        threading.Thread(target=self._look, daemon=True).start()
+
+    def moved(self) -> None:
+        self._last = time.monotonic()
+
+    @contextlib.contextmanager
+    def waiting(self) -> Iterator[None]:
+        """While this process waits for its turn, it isn't stuck."""
+        self._last = math.inf
+        try:
+            yield
+        finally:
+            self.moved()
+
+    def end(self) -> None:
+        if self._is_stuck:
+            self._end()
+        self._ended.set()
+
+    def _look(self) -> None:
+        while not self._ended.wait(min(self._seconds / 4, 30.0)):
+            if time.monotonic() - self._last > self._seconds:
+                self._is_stuck = True
+                self._end()
+                return
+
+
+def _end_this_process() -> None:
+    processes.end(lambda: processes.below(os.getpid()))
+    os._exit(STUCK_EXIT)

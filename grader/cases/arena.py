@@ -1,0 +1,329 @@
+"""Tensors in the memory that grader and worker share, with guard zones around every one.
+
+Two buffers per worker, one for inputs, which it can't write, one for outputs: sealed memfds
+(memfd.py), or memory of a GPU (gpu_memory.py). That has no seals: a worker has the inputs mapped
+for reading only, which the hardware keeps, but what was asked for otherwise could write; so inputs
+are judged there after a run as well. Each tensor is an allocation holding a strided view; what
+belongs to the allocation but not to the view (the guard zones on both sides, the gaps between
+padded rows) is filled with NaN around inputs and with random bits around outputs; the view of an
+output is filled with NaNs of random payload (or what a dtype has instead), so that what was never
+written is recognised bit by bit and can't pass for a result. Between allocations in memfds lies
+what the worker makes inaccessible: an access too far off for a guard zone faults instead of meeting
+another tensor. After a run the grader copies each allocation out, once, and judges that copy: what
+the worker's process does afterwards changes nothing.
+"""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import numpy as np
+import torch
+
+from grader.sandbox.memfd import Memfds
+from grader.worker.protocol import Argument, DType, Kind, Space
+
+GUARD_BYTES = 64 * 1024  # past a block of 16384 float32: an off-by-one grid stays inside
+GAP_BYTES = 8 << 20  # between allocations: never touched, so no memory
+NOISE_BYTES = 1 << 20  # at hand twice over, per dtype: drawing anew takes ten times a copy
+INPUTS, OUTPUTS = 0, 1  # buffer indices
+
+_BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}  # by bytes
+
+Role = Literal["input", "output", "inout"]
+
+
+@dataclass(frozen=True)
+class Slot:
+    """One tensor to place: its view, and the values it starts with.
+
+    `strides` and `first` (the element of the allocation the view starts at) count elements;
+    `values` is a contiguous tensor of `shape`, or None for an output.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    first: int = 0
+    role: Role = "input"
+    space: Literal["device", "host"] = "device"
+    values: torch.Tensor | None = None
+
+    @property
+    def extent(self) -> int:
+        """Elements from the view's first to its last, both included."""
+        return 1 + sum((n - 1) * s for n, s in zip(self.shape, self.strides, strict=True))
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A slot in the arena."""
+
+    slot: Slot
+    argument: Argument
+    before: torch.Tensor | None  # uint8: the allocation before the run, where it is judged after
+
+    @property
+    def is_output(self) -> bool:
+        """Whether the kernel is to write it."""
+        return self.slot.role != "input"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One tensor after a run, taken from the grader's copy.
+
+    `values` has the slot's shape and dtype; `unwritten` is bool of that shape, true where the bits
+    are still the poison's; `outside` are the element offsets, relative to the view's first
+    element, of what was written outside the view (sorted, the first 1024 of `outside_count`);
+    `changed` says whether anything inside it was.
+    """
+
+    slot: Slot
+    values: torch.Tensor
+    unwritten: torch.Tensor
+    outside: tuple[int, ...]
+    outside_count: int
+    changed: bool
+
+
+class Memory(Protocol):
+    """Two buffers that a worker has mapped too, at least as large as was asked for."""
+
+    on_gpu: bool
+
+    @property
+    def buffers(self) -> list[tuple[int, int, bool]]: ...  # descriptor, bytes, writable by it
+    @property
+    def inputs(self) -> torch.Tensor: ...  # uint8
+    @property
+    def outputs(self) -> torch.Tensor: ...  # uint8
+    def put(self, buffer: int, start: int, values: torch.Tensor) -> None: ...
+    def finish(self) -> None: ...  # wait until all that was put is there
+    def take(self, buffer: int, start: int, length: int) -> torch.Tensor: ...  # on the host, own
+    def close(self) -> None: ...
+
+
+class Arena:
+    """Tensors in shared memory, and what became of them. Close it, or use it as a context manager.
+
+    On a GPU (`GpuMemory`) creating it, `place` and `collect` raise GpuMemoryError where that fails.
+    """
+
+    def __init__(
+        self,
+        input_bytes: int,
+        output_bytes: int,
+        memory: Callable[[int, int], Memory] = Memfds,
+    ) -> None:
+        self._memory = memory(input_bytes, output_bytes)
+        self._noise = _Noise()
+
+    def __enter__(self) -> Arena:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def on_gpu(self) -> bool:
+        """Whether its memory is a GPU's, so that a worker is to be told."""
+        return self._memory.on_gpu
+
+    @property
+    def buffers(self) -> list[tuple[int, int, bool]]:
+        """For the worker: descriptor, length in bytes, whether it may write."""
+        return self._memory.buffers
+
+    @property
+    def inputs(self) -> torch.Tensor:
+        """uint8: what the worker can only read."""
+        return self._memory.inputs
+
+    @property
+    def outputs(self) -> torch.Tensor:
+        """uint8: what it can write."""
+        return self._memory.outputs
+
+    def close(self) -> None:
+        """Give the memory back (once the worker's mappings are gone too)."""
+        self._memory.close()
+
+    def place(self, slots: Sequence[Slot], inputs_writable: bool = False) -> list[Placed]:
+        """Lay the slots out and fill them.
+
+        `inputs_writable` puts inputs into the output buffer, so that a store to one shows as a
+        change instead of ending the worker; where a CUDA device works on copies it must be so.
+        Raises ValueError when they don't fit (`required_bytes` says what does).
+        """
+        ends = [0, 0]
+        placed = []
+        for slot in slots:
+            buffer = INPUTS if slot.role == "input" and not inputs_writable else OUTPUTS
+            placed.append(self._place(slot, buffer, ends[buffer]))
+            gap = _gap_bytes(self.on_gpu, inputs_writable)
+            ends[buffer] = sum(placed[-1].argument.allocation) + gap
+        self._memory.finish()
+        return placed
+
+    def collect(self, placed: Sequence[Placed]) -> list[Outcome]:
+        """What the tensors hold that the worker may have changed, from one copy of each."""
+        judged = [item for item in placed if item.before is not None]
+        return [
+            _outcome(item, self._memory.take(item.argument.buffer, *item.argument.allocation))
+            for item in judged
+        ]
+
+    def _place(self, slot: Slot, buffer: int, after: int) -> Placed:
+        memory = (self.inputs, self.outputs)[buffer]
+        start, length = after, _allocation_bytes(slot)
+        if start + length > len(memory):
+            raise ValueError(f"{slot.name}: {start + length} bytes needed, {len(memory)} there")
+        # What will be judged is made here and copied there: a worker that still runs could change
+        # the shared bytes before they were read back.
+        judged = buffer == OUTPUTS or self.on_gpu
+        allocation = (
+            torch.empty(length, dtype=torch.uint8) if judged else memory[start : start + length]
+        )
+        if slot.role == "input":
+            allocation.fill_(0xFF)  # NaN in every floating-point format, -1 in a signed integer
+        else:
+            elements = allocation.view(getattr(torch, slot.dtype))
+            self._noise.fill(elements, possible=True)
+            self._noise.fill(_view(allocation, slot), possible=False)
+        if slot.values is not None:
+            _view(allocation, slot).copy_(slot.values)
+        if judged:
+            self._memory.put(buffer, start, allocation)
+        argument = _argument(slot, buffer, start, length)
+        return Placed(slot, argument, allocation if judged else None)
+
+
+def described(slots: Sequence[Slot]) -> list[Argument]:
+    """The slots as arguments that lie nowhere: for a planner, which has no memory."""
+    arguments, start = [], 0
+    for slot in slots:
+        length = _allocation_bytes(slot)
+        arguments.append(_argument(slot, OUTPUTS, start, length))
+        start += length
+    return arguments
+
+
+def required_bytes(
+    slots: Sequence[Slot], on_gpu: bool = False, inputs_writable: bool = False
+) -> int:
+    """Bytes of a buffer that holds all the slots, placed so."""
+    gaps = _gap_bytes(on_gpu, inputs_writable) * max(len(slots) - 1, 0)
+    return sum(map(_allocation_bytes, slots)) + gaps
+
+
+class _Noise:
+    """Random bits, of two kinds per dtype, drawn once and used from a random place on.
+
+    The bits around an output are never what a stray store is likely to hold (zero, NaN, infinity);
+    those inside are what no kernel computes: NaNs with random sign and payload, booleans that are
+    neither 0 nor 1. Every integer can be a result and a stray value: those stay as drawn.
+    """
+
+    def __init__(self) -> None:
+        self._random = np.random.default_rng()  # seeded by the operating system: not guessable
+        self._drawn: dict[tuple[torch.dtype, bool], torch.Tensor] = {}
+
+    def fill(self, values: torch.Tensor, possible: bool) -> None:
+        """Fill a tensor, of any strides, in place."""
+        noise = self._bits(values.dtype, possible)
+        target = values.view(noise.dtype)
+        half = len(noise) // 2
+        first = int(self._random.integers(half))
+        if target.numel() > half:
+            noise = noise[first : first + half].repeat(-(-target.numel() // half))
+            first = 0
+        target.copy_(noise[first : first + target.numel()].view(target.shape))
+
+    def _bits(self, dtype: torch.dtype, possible: bool) -> torch.Tensor:
+        key = (dtype, possible)
+        if key not in self._drawn:
+            drawn = np.frombuffer(self._random.bytes(2 * NOISE_BYTES), dtype=np.uint8).copy()
+            bits = torch.from_numpy(drawn).view(_BITS[dtype.itemsize])
+            if dtype.is_floating_point:
+                infinity = int(torch.tensor(float("inf"), dtype=dtype).view(bits.dtype))
+                exponent = 1 << (infinity.bit_length() - 1)
+                bits = bits.bitwise_or_(1)
+                bits = bits.bitwise_and_(~exponent) if possible else bits.bitwise_or_(infinity)
+            elif dtype is torch.bool:
+                bits.bitwise_or_(2)
+            self._drawn[key] = bits
+        return self._drawn[key]
+
+
+def _outcome(item: Placed, after: torch.Tensor) -> Outcome:
+    """What `after`, the copy, shows beside the state before; what was inside it is overwritten."""
+    slot, before = item.slot, item.before
+    # Compared as integers of the element's size: poison may be NaN, which equals nothing.
+    bits = _BITS[getattr(torch, slot.dtype).itemsize]
+    values = _view(after, slot).clone(memory_format=torch.contiguous_format)
+    inside, poison = _strided(after.view(bits), slot), _strided(before.view(bits), slot)
+    unwritten = np.asarray(inside.numpy() == poison.numpy())  # an array for a scalar too
+    # With the inside as it was, what still differs lies outside: most often nothing, which eight
+    # bytes at a time is seen ten times sooner than element by element.
+    inside.copy_(poison)
+    outside: tuple[int, ...] = ()
+    outside_count = 0
+    if not np.array_equal(_words(after), _words(before)):
+        changed = after.view(bits) != before.view(bits)
+        outside_count = int(changed.count_nonzero())
+        first = GUARD_BYTES // bits.itemsize + slot.first
+        outside = tuple((changed.nonzero()[:1024, 0] - first).tolist())
+    any_change = not unwritten.all()
+    return Outcome(slot, values, torch.from_numpy(unwritten), outside, outside_count, any_change)
+
+
+def _words(allocation: torch.Tensor) -> np.ndarray:
+    """The bytes of whole pages, eight by eight."""
+    return allocation.numpy().view(np.int64)
+
+
+def _argument(slot: Slot, buffer: int, start: int, length: int) -> Argument:
+    """The slot in an allocation of so many bytes that begins at `start` of a buffer."""
+    return Argument(
+        kind=Kind.tensor,
+        dtype=DType[slot.dtype],
+        space=Space[slot.space],
+        buffer=buffer,
+        offset=start + GUARD_BYTES + slot.first * getattr(torch, slot.dtype).itemsize,
+        allocation=(start, length),
+        shape=slot.shape,
+        strides=slot.strides,
+    )
+
+
+def _gap_bytes(on_gpu: bool, inputs_writable: bool) -> int:
+    """What lies between two allocations.
+
+    On a GPU nothing: its pages are too coarse to be made inaccessible there, and a stray store is
+    seen where it meets another tensor's guard zone. Unless it could be taken for one to an input.
+    """
+    return 0 if on_gpu and not inputs_writable else GAP_BYTES
+
+
+def _allocation_bytes(slot: Slot) -> int:
+    """Whole pages, so that the worker can make what lies between inaccessible."""
+    itemsize = getattr(torch, slot.dtype).itemsize
+    return _round_up((slot.first + slot.extent) * itemsize + 2 * GUARD_BYTES, mmap.PAGESIZE)
+
+
+def _strided(elements: torch.Tensor, slot: Slot) -> torch.Tensor:
+    first = GUARD_BYTES // getattr(torch, slot.dtype).itemsize + slot.first
+    return elements.as_strided(slot.shape, slot.strides, elements.storage_offset() + first)
+
+
+def _view(allocation: torch.Tensor, slot: Slot) -> torch.Tensor:
+    return _strided(allocation.view(getattr(torch, slot.dtype)), slot)
+
+
+def _round_up(value: int, multiple: int) -> int:
+    return -(-value // multiple) * multiple

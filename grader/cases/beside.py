@@ -1,0 +1,45 @@
+"""A case beside another: of somewhat larger sizes, so that nothing is won by knowing the spec's."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+from grader.cases.case import Case
+from grader.spec import Exercise
+from grader.spec.task import Task
+
+_MOST_LARGER = (4, 3)  # a size beside another is at most this much larger
+_CLASS = 64  # how a size divides by powers of two matters up to here
+
+
+def case_beside(task: Task, case: Case) -> Case | None:
+    """A case of somewhat larger sizes that divide as the given ones do, drawn by its seed.
+
+    A size that a spec allows a few values only stays what it is, and so does one too small to have
+    a neighbour; None where that is so of each. Equal sizes stay equal.
+    """
+    drawn = random.Random(f"{case.seed} {task.exercise.name} {task.variant.name} {case}")
+    chosen: dict[int, int] = {}
+    for name, value in case.sizes:
+        if not _is_free(task.exercise, name):
+            chosen[value] = value
+    for _, value in case.sizes:
+        if value not in chosen:
+            chosen[value] = drawn.choice(_sizes_beside(value) or [value])
+    beside = replace(case, sizes=tuple((name, chosen[value]) for name, value in case.sizes))
+    return None if beside == case else beside
+
+
+def _is_free(exercise: Exercise, name: str) -> bool:
+    """Whether some size class lets a size be more than one of a few values."""
+    rules = [each[name] for classes in exercise.sizes.values() for each in classes]
+    return any(rule.choices is None and rule.low < rule.high for rule in rules)
+
+
+def _sizes_beside(value: int) -> list[int]:
+    """Sizes above one that divide by the same powers of two."""
+    step = min(value & -value, _CLASS)
+    times, parts = _MOST_LARGER
+    above = range(value + step, value * times // parts + 1, step)
+    return [size for size in above if min(size & -size, _CLASS) == step]

@@ -1,0 +1,369 @@
+"""From a spec to concrete cases: which sizes, layout, scalars and data a kernel is tried on.
+
+A size class is tried on its edge cases first (every size at 1, 2, 3 and at 2^k - 1, 2^k, 2^k + 1
+that the class allows: where masks and grids go wrong), then on what hypothesis draws. A case is
+a small value that fits on a command line and can be repeated from there.
+"""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+import math
+import shlex
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from hypothesis import strategies as st
+
+from grader.spec import Exercise, Scalar, SizeRule, Tensor, Variant
+from grader.spec.formula import FormulaError
+
+MAX_SIZE = 1 << 20  # of a case given by hand
+MAX_ELEMENTS = 1 << 26
+MAX_PLANNED_SIZE = 1 << 31  # where nothing is run: of a size, and of a tensor's elements
+
+
+class CaseError(ValueError):
+    """A case given as text doesn't fit its exercise: the message says which word and why."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """Concrete sizes, dtype, layouts, scalars and data pattern, and the seed of the data.
+
+    `layouts` and `scalars` hold what differs from the spec's first choice, so that two equal cases
+    are equal values; pairs are in the order of the spec.
+    """
+
+    sizes: tuple[tuple[str, int], ...]
+    dtype: str
+    seed: int
+    data: str = "normal"
+    layouts: tuple[tuple[str, str], ...] = ()
+    scalars: tuple[tuple[str, float | int | bool], ...] = ()
+
+    def __str__(self) -> str:
+        """As pasted behind --case: `rows=1 cols=1025 dtype=float16 seed=7`."""
+        words = [f"{name}={value}" for name, value in self.sizes]
+        words.append(f"dtype={self.dtype}")
+        if self.data != "normal":
+            words.append(f"data={self.data}")
+        words += [f"{name}.layout={layout}" for name, layout in self.layouts]
+        words += [f"{name}={value}" for name, value in self.scalars]
+        return " ".join([*words, f"seed={self.seed}"])
+
+    @property
+    def elements(self) -> int:
+        """The product of the sizes: how large the case is."""
+        return math.prod(value for _, value in self.sizes)
+
+    def size(self, name: str) -> int:
+        """One size by name."""
+        return dict(self.sizes)[name]
+
+    def with_size(self, name: str, value: int) -> Case:
+        """The same case but for one size."""
+        return replace(self, sizes=tuple((n, value if n == name else v) for n, v in self.sizes))
+
+    def layout_of(self, tensor: Tensor) -> str:
+        """How a tensor is laid out."""
+        return dict(self.layouts).get(tensor.name, tensor.layout[0])
+
+    def scalar(self, scalar: Scalar) -> float | int | bool:
+        """The value of a scalar argument."""
+        return dict(self.scalars).get(scalar.name, scalar.values[0])
+
+    @property
+    def complexity(self) -> tuple[int, int, int, int, int]:
+        """What 'smallest failing case' sorts by: size first, then plainness."""
+        return (
+            self.elements,
+            sum(value for _, value in self.sizes),
+            len(self.layouts),
+            int(self.data != "normal"),
+            len(self.scalars),
+        )
+
+
+def agrees(text: str, variant: Variant, named: Mapping[str, Any]) -> bool:
+    """Whether the text of a case is that of the fixed case which a spec's block names."""
+    words = dict(word.partition("=")[::2] for word in text.split())
+    wanted = {"dtype": variant.dtypes[0], **named}
+    # A case's text leaves out what is the spec's first choice; sizes and dtype are always in it.
+    return "dtype" in words and all(
+        words.get(name, str(value)) == str(value)
+        for name, value in wanted.items()
+        if type(value) is int or name == "dtype"
+    )
+
+
+def fixed_case(exercise: Exercise, variant: Variant, given: Mapping[str, Any], seed: int) -> Case:
+    """The one case that a variant's speed or use of memory is measured on, as its spec gives it."""
+    return Case(
+        sizes=tuple((name, int(given[name])) for name in exercise.sizes_names),
+        dtype=str(given.get("dtype", variant.dtypes[0])),
+        seed=seed,
+        data=str(given.get("data", "normal")),
+        scalars=tuple(
+            (argument.name, given[argument.name])
+            for argument in exercise.signature(variant)
+            if isinstance(argument, Scalar) and argument.name in given
+        ),
+    )
+
+
+@dataclass(frozen=True)
+class Space:
+    """All the cases of one dtype and size class of a variant."""
+
+    exercise: Exercise
+    variant: Variant
+    dtype: str
+    size_class: str
+    seed: int
+
+    @property
+    def tensors(self) -> list[Tensor]:
+        """The variant's tensor arguments."""
+        return [each for each in self.exercise.signature(self.variant) if isinstance(each, Tensor)]
+
+    @property
+    def scalars(self) -> list[Scalar]:
+        """The variant's scalar arguments."""
+        return [each for each in self.exercise.signature(self.variant) if isinstance(each, Scalar)]
+
+    @property
+    def alternatives(self) -> tuple[dict[str, SizeRule], ...]:
+        """The rules for sizes, of which one mapping must hold."""
+        return self.exercise.sizes[self.size_class]
+
+    @property
+    def plain_data(self) -> str:
+        """The plainest data pattern: normal, or the first where the spec has no normal."""
+        return "normal" if "normal" in self.exercise.data else self.exercise.data[0]
+
+    def allows(self, sizes: Mapping[str, int]) -> bool:
+        """Whether the class has a case of these sizes."""
+        return any(
+            all(rule.contains(sizes[name]) for name, rule in rules.items())
+            for rules in self.alternatives
+        )
+
+    def case(self, sizes: Mapping[str, int], data: str, layouts: Mapping, scalars: Mapping) -> Case:
+        """A case in the spec's order, with what is the first choice left out."""
+        return Case(
+            sizes=tuple((name, sizes[name]) for name in self.exercise.sizes_names),
+            dtype=self.dtype,
+            seed=self.seed,
+            data=data,
+            layouts=tuple(
+                (tensor.name, layouts[tensor.name])
+                for tensor in self.tensors
+                if layouts.get(tensor.name, tensor.layout[0]) != tensor.layout[0]
+            ),
+            scalars=tuple(
+                (scalar.name, scalars[scalar.name])
+                for scalar in self.scalars
+                if scalars.get(scalar.name, scalar.values[0]) != scalar.values[0]
+            ),
+        )
+
+    def edges(self) -> list[Case]:
+        """The cases that are always tried, smallest first.
+
+        Sizes go through their edges together rather than in every combination; data patterns,
+        layouts and scalars take turns. Each of them occurs, however few the sizes.
+        """
+        cases: dict[Case, None] = {}
+        turn = itertools.count()
+        for rules in self.alternatives:
+            edges = {name: edge_sizes(rule) for name, rule in rules.items()}
+            for index in range(max(self._enough_turns, *map(len, edges.values()))):
+                sizes = {
+                    name: values[(index + place) % len(values)]
+                    for place, (name, values) in enumerate(edges.items())
+                }
+                cases[self._turn(sizes, next(turn))] = None
+        return sorted(cases, key=lambda case: case.complexity)
+
+    def strategy(self) -> st.SearchStrategy[Case]:
+        """Cases of the class, as hypothesis draws them."""
+        sizes = st.one_of(
+            *(
+                st.fixed_dictionaries({name: _size_strategy(rule) for name, rule in rules.items()})
+                for rules in self.alternatives
+            )
+        )
+        layouts = st.fixed_dictionaries(
+            {tensor.name: st.sampled_from(tensor.layout) for tensor in self.tensors}
+        )
+        scalars = st.fixed_dictionaries(
+            {scalar.name: st.sampled_from(scalar.values) for scalar in self.scalars}
+        )
+        return st.builds(self.case, sizes, st.sampled_from(self.exercise.data), layouts, scalars)
+
+    @property
+    def _choices(self) -> dict[str, tuple]:
+        """What a turn chooses beside sizes, by name, where there is a choice at all."""
+        choices = {"data": self.exercise.data}
+        choices |= {f"{tensor.name}.layout": tensor.layout for tensor in self.tensors}
+        choices |= {scalar.name: scalar.values for scalar in self.scalars}
+        return {name: values for name, values in choices.items() if len(values) > 1}
+
+    @property
+    def _enough_turns(self) -> int:
+        """Turns after which everything there is to choose was chosen."""
+        return max((pace * len(v) for pace, v in enumerate(self._choices.values(), 1)), default=1)
+
+    def _turn(self, sizes: Mapping[str, int], turn: int) -> Case:
+        """The case of one turn: each choice changes at its own pace.
+
+        `turn` is read as a number whose digits count through the choices. A choice adds its digit
+        to what the digits below it make of it, so that each combination comes up in its time.
+        """
+        chosen: dict[str, Any] = {"data": self.plain_data}
+        below = 1  # the combinations of the choices so far
+        for pace, (name, values) in enumerate(self._choices.items(), 1):
+            digit, lower = divmod(turn, below)
+            # `lower` lets the later choices vary from the start, while their digit is still 0.
+            chosen[name] = values[(digit + lower // max(pace - 1, 1)) % len(values)]
+            below *= len(values)
+        layouts = {
+            tensor.name: chosen.get(f"{tensor.name}.layout", tensor.layout[0])
+            for tensor in self.tensors
+        }
+        scalars = {s.name: chosen.get(s.name, s.values[0]) for s in self.scalars}
+        return self.case(sizes, chosen["data"], layouts, scalars)
+
+
+def edge_sizes(rule: SizeRule) -> list[int]:
+    """The sizes of a rule where kernels go wrong: its ends, 1 to 3, and around powers of two."""
+    if rule.choices is not None:
+        return list(rule.choices)
+    candidates = {rule.low, rule.high, 1, 2, 3}
+    for k in range(1, rule.high.bit_length() + 1):
+        candidates |= {2**k - 1, 2**k, 2**k + 1}
+    candidates |= {rule.low + rule.multiple_of}
+    return sorted(size for size in candidates if rule.contains(size))
+
+
+def parse(text: str, exercise: Exercise, variant: Variant, seed: int, is_run: bool = True) -> Case:
+    """The case a `--case` text describes; what it leaves out has the spec's first choice.
+
+    `is_run`: its tensors are made; a case that is only planned may be as large as a plan.
+    Raises CaseError for a word that isn't `key=value`, a key that is unknown or given twice, or a
+    value that can't be.
+    """
+    space = Space(exercise, variant, variant.dtypes[0], next(iter(exercise.sizes)), seed)
+    readers = _readers(space)
+    found: dict[str, Any] = {}
+    if not is_run:
+        whole = partial(_whole, low=1, high=MAX_PLANNED_SIZE)
+        readers |= dict.fromkeys(exercise.sizes_names, whole)
+    for key, value in _words(text):
+        if key not in readers:
+            raise CaseError(_unknown_key(key, space))
+        if key in found:
+            raise CaseError(f"{key}: expected one value, got another one: {value!r}")
+        found[key] = readers[key](key, value)
+    missing = [name for name in exercise.sizes_names if name not in found]
+    if missing:
+        raise CaseError(f"expected a value for {' and '.join(missing)}, as in {missing[0]}=17")
+    space = replace(space, dtype=found.get("dtype", space.dtype), seed=found.get("seed", seed))
+    layouts = {
+        tensor.name: found[f"{tensor.name}.layout"]
+        for tensor in space.tensors
+        if f"{tensor.name}.layout" in found
+    }
+    scalars = {scalar.name: found[scalar.name] for scalar in space.scalars if scalar.name in found}
+    case = space.case(found, found.get("data", space.plain_data), layouts, scalars)
+    if is_run and case.elements > MAX_ELEMENTS:
+        raise CaseError(f"expected at most {MAX_ELEMENTS} elements in all, got {case.elements}")
+    for tensor in space.tensors:
+        try:
+            elements = math.prod(tensor.concrete_shape(dict(case.sizes)))
+        except FormulaError as error:
+            raise CaseError(f"the shape of {tensor.name}: {error}") from None
+        if elements > MAX_PLANNED_SIZE:
+            raise CaseError(
+                f"{tensor.name}: expected at most {MAX_PLANNED_SIZE} elements, got {elements}"
+            )
+    return case
+
+
+def _readers(space: Space) -> dict[str, Callable[[str, str], Any]]:
+    """For each key of a case's text what turns a value into what it means."""
+    exercise = space.exercise
+    readers: dict[str, Callable[[str, str], Any]] = {
+        name: partial(_whole, low=1, high=MAX_SIZE) for name in exercise.sizes_names
+    }
+    readers["dtype"] = partial(_choice, known=space.variant.dtypes)
+    readers["data"] = partial(_choice, known=exercise.data)
+    readers["seed"] = partial(_whole, low=0, high=2**63)
+    for scalar in space.scalars:
+        readers[scalar.name] = partial(_scalar, kind=scalar.scalar)
+    for tensor in space.tensors:
+        readers[f"{tensor.name}.layout"] = partial(_choice, known=tensor.layout)
+    return readers
+
+
+def _unknown_key(key: str, space: Space) -> str:
+    single = {f"{tensor.name}.layout" for tensor in space.tensors if len(tensor.layout) == 1}
+    known = [name for name in _readers(space) if name not in single]
+    close = difflib.get_close_matches(key, known, n=1)
+    hint = f"; did you mean {close[0]!r}?" if close else ""
+    return f"{key}: expected one of {', '.join(known)}{hint}"
+
+
+def _words(text: str) -> Iterator[tuple[str, str]]:
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise CaseError(f"can't be read: {error}") from None
+    for word in words:
+        key, equals, value = word.partition("=")
+        if not (key and equals and value):
+            raise CaseError(f"expected words like rows=17, got {word!r}")
+        yield key, value
+
+
+def _whole(key: str, value: str, *, low: int, high: int) -> int:
+    digits = value.removeprefix("-")
+    if not (digits.isascii() and digits.isdecimal() and len(digits) < 20):
+        raise CaseError(f"{key}: expected a whole number, got {value!r}")
+    if not low <= int(value) <= high:
+        raise CaseError(f"{key}: expected {low} to {high}, got {value}")
+    return int(value)
+
+
+def _choice(key: str, value: str, *, known: tuple[str, ...]) -> str:
+    if value not in known:
+        raise CaseError(f"{key}: expected one of {', '.join(known)}, got {value!r}")
+    return value
+
+
+def _scalar(key: str, value: str, *, kind: str) -> float | int | bool:
+    try:
+        if kind == "bool":
+            return {"true": True, "false": False}[value.lower()]
+        number = int(value) if kind == "int" else float(value)
+    except (KeyError, ValueError):
+        raise CaseError(f"{key}: expected {_KINDS[kind]}, got {value!r}") from None
+    if kind == "int" and not -(2**63) <= number < 2**63:
+        raise CaseError(f"{key}: expected a whole number of 64 bits, got {value}")
+    if not math.isfinite(number):
+        raise CaseError(f"{key}: expected a finite number, got {value}")
+    return number
+
+
+_KINDS = {"bool": "true or false", "int": "a whole number", "float": "a number"}
+
+
+def _size_strategy(rule: SizeRule) -> st.SearchStrategy[int]:
+    if rule.choices is not None:
+        return st.sampled_from(rule.choices)
+    step = rule.multiple_of
+    return st.integers(rule.low // step, rule.high // step).map(lambda n: n * step)

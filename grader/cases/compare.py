@@ -1,0 +1,312 @@
+"""Output against oracle: is it right, and if not, what is wrong and where.
+
+The rule (after the flash-attention project's tests, which allow a small factor of the error of
+the framework's own low-precision result): errors are counted in units of eps(dtype) * magnitude,
+element by element, where the magnitude is how large the numbers behind an element were. An element
+may be off by `factor` times the largest such error of torch's own result on the same case, plus
+a floor of a few units. So tiny elements are held to their own size, an honest order of summation
+passes, and the next lower precision doesn't.
+
+nan and infinities count by position, but for one thing: beside the largest number of the dtype lies
+infinity, and a result may round to either if both are near enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from grader.cases.arena import Outcome
+from grader.cases.oracle import OracleError, Truth
+from grader.spec import Tolerance
+from grader.status import Status
+
+# Of the magnitude: torch being this wrong says that its error is no measure of the kernel's.
+MAX_OWN_ERROR = 1 / 16
+RAISED = "raised"  # the pattern of a verdict on an exception of host code
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What one case shows. `what` is a sentence or two for the student; "" when it passed."""
+
+    status: Status
+    what: str = ""
+    pattern: str = ""  # "tail", "all", "row", ... : what diagnosis looks at
+
+    @property
+    def passed(self) -> bool:
+        """Whether the case is right."""
+        return self.status is Status.passed
+
+
+def judge(outcomes: Sequence[Outcome], truths: Sequence[Truth], tolerance: Tolerance) -> Verdict:
+    """The verdict on a run from the grader's copy of its tensors.
+
+    `outcomes` are every tensor that was in writable memory: all outputs, in order, and inputs
+    where they were writable too; `truths` belong to the outputs.
+    """
+    for outcome in outcomes:
+        if outcome.slot.role == "input" and (outcome.changed or outcome.outside_count):
+            return _modified(outcome)
+    for outcome in outcomes:
+        if outcome.outside_count:
+            return Verdict(Status.wrote_out_of_bounds, _describe_outside(outcome), "outside")
+    outputs = [outcome for outcome in outcomes if outcome.slot.role != "input"]
+    for outcome, truth in zip(outputs, truths, strict=True):
+        verdict = _judge_output(outcome, truth, tolerance)
+        if not verdict.passed:
+            return verdict
+    return Verdict(Status.passed)
+
+
+def allowed_error(truth: Truth, dtype: str, tolerance: Tolerance) -> torch.Tensor:
+    """How far each element of an output may be from `truth.expected`, float64 of its shape.
+
+    0 for integers.
+    """
+    kind = getattr(torch, dtype)
+    if not kind.is_floating_point:
+        return torch.zeros_like(truth.expected, dtype=torch.float64)
+    unit = _unit(truth, kind)
+    own = 0.0
+    if truth.own is not None:
+        error = (truth.own.double() - truth.expected).abs() / unit
+        finite = error.nan_to_num(nan=0.0, posinf=0.0)
+        own = float(finite.max()) if finite.numel() else 0.0
+        own = min(own, MAX_OWN_ERROR / torch.finfo(kind).eps)
+    return (tolerance.factor * own + tolerance.floor(dtype)) * unit
+
+
+def wrong_elements(outcome: Outcome, truth: Truth, allowed: torch.Tensor) -> torch.Tensor:
+    """Which elements of an output are wrong, bool of its shape; `allowed` is `allowed_error`'s."""
+    kind = outcome.values.dtype
+    wide, expected = outcome.values.double(), truth.expected.double()
+    right = (wide - expected).abs() <= allowed
+    if bool(right.all()):
+        return ~right
+    if kind.is_floating_point:
+        largest = torch.finfo(kind).max
+        right |= (wide.clamp(-largest, largest) - expected).abs() <= allowed
+    right |= _same(wide, truth.expected.to(kind).double())
+    if truth.own is not None:
+        # Where torch leaves the dtype's range on the way, a kernel may do the same.
+        left = ~truth.own.isfinite()
+        if bool(left.any()):
+            right |= left & _same(wide, truth.own.double())
+    return ~right
+
+
+def describe_index(shape: Sequence[int], flat: int) -> str:
+    """`[0, 1024]` for the flat index of a contiguous tensor."""
+    index = []
+    for length in reversed(shape):
+        index.append(flat % length)
+        flat //= length
+    return "[" + ", ".join(map(str, reversed(index))) + "]"
+
+
+def wrong_pattern(wrong: torch.Tensor) -> tuple[str, str]:
+    """How the wrong elements lie: a name for it and a phrase for the student.
+
+    Names: all, one, row, rows_tail, column, tail (of the last dimension, in every row), every_kth,
+    scattered; the phrase is "" for all, one and scattered. A tensor of one dimension is one row.
+    `wrong` is bool and has at least one true element.
+    """
+    count = int(wrong.count_nonzero())
+    if count == wrong.numel():
+        return "all", ""
+    if count == 1:
+        return "one", ""
+    rows = wrong.reshape(-1, wrong.shape[-1])
+    by_row, by_col = rows.any(dim=1), rows.any(dim=0)
+    whole_rows = bool((rows.all(dim=1) == by_row).all())
+    whole_cols = bool((rows.all(dim=0) == by_col).all())
+    found = _row_pattern(by_row, wrong.shape[:-1]) if whole_rows else None
+    if found is None and whole_cols:
+        found = _column_pattern(by_col, flat=len(rows) == 1)
+    return found or ("scattered", "")
+
+
+def _row_pattern(by_row: torch.Tensor, shape: Sequence[int]) -> tuple[str, str] | None:
+    """The pattern of whole wrong rows; `shape` is that of the dimensions before the last."""
+    places = by_row.nonzero()[:, 0]
+    first = describe_index(shape, int(places[0])) if len(shape) > 1 else str(int(places[0]))
+    if len(places) == 1:
+        return "row", f"all of row {first} and nothing else"
+    if int(places[0]) + len(places) == len(by_row):
+        return "rows_tail", f"every row from {first} on"
+    every = _every_kth(places, "row")
+    return ("every_kth", every) if every else None
+
+
+def _column_pattern(by_col: torch.Tensor, flat: bool) -> tuple[str, str] | None:
+    """The pattern of whole wrong columns, or of elements where there is one row only."""
+    places = by_col.nonzero()[:, 0]
+    first = int(places[0])
+    if first + len(places) == len(by_col):
+        return "tail", f"every {'element' if flat else 'column'} from {first} on"
+    if len(places) == 1:
+        return "column", f"all of column {first} and nothing else"
+    every = _every_kth(places, "element" if flat else "column")
+    return ("every_kth", every) if every else None
+
+
+def _judge_output(outcome: Outcome, truth: Truth, tolerance: Tolerance) -> Verdict:
+    slot, actual, expected = outcome.slot, outcome.values, truth.expected
+    if expected.shape != actual.shape:
+        raise OracleError(
+            f"{slot.name}: expected shape {list(actual.shape)}, got {list(expected.shape)}"
+        )
+    wrong = wrong_elements(outcome, truth, allowed_error(truth, slot.dtype, tolerance))
+    # An unwritten floating-point output is nan, an integer one may be right by chance.
+    if not outcome.changed and (actual.is_floating_point() or bool(wrong.any())):
+        return Verdict(Status.not_written, f"nothing was written to {slot.name}.", "nothing")
+    if not bool(wrong.any()):
+        return Verdict(Status.passed)
+    unwritten = wrong & outcome.unwritten
+    if _left_out(actual, wrong, unwritten):
+        return _not_written(outcome, unwritten, wrong)
+    finite = expected.to(actual.dtype).double().isfinite()
+    not_finite = wrong & ~actual.double().isfinite() & finite
+    if bool(not_finite.any()):
+        return _wrong(Status.not_finite, outcome, expected, not_finite)
+    return _wrong(Status.wrong_values, outcome, expected, wrong)
+
+
+def _left_out(actual: torch.Tensor, wrong: torch.Tensor, unwritten: torch.Tensor) -> bool:
+    """Whether elements were left out rather than written with what was there before.
+
+    What was there is random: a kernel that writes nan may hit the very bits of a float16 here and
+    there, and any value those of an integer.
+    """
+    suspects = wrong & actual.isnan() if actual.is_floating_point() else wrong
+    count = int(unwritten.count_nonzero())
+    return count > 0 and 2 * count > int(suspects.count_nonzero())
+
+
+def _same(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    """Where two tensors of floats are equal, nan to nan as well."""
+    return (one == other) | ((one != one) & (other != other))
+
+
+def _unit(truth: Truth, kind: torch.dtype) -> torch.Tensor:
+    limits = torch.finfo(kind)
+    smallest = limits.smallest_normal * limits.eps  # the spacing of subnormal numbers
+    magnitude = torch.where(truth.magnitude.isfinite(), truth.magnitude, limits.max)
+    return (magnitude.double() * limits.eps).clamp_min(smallest)
+
+
+def _wrong(
+    status: Status, outcome: Outcome, expected: torch.Tensor, wrong: torch.Tensor
+) -> Verdict:
+    name, phrase = wrong_pattern(wrong)
+    flat = int(wrong.flatten().nonzero()[0, 0])
+    count, total = int(wrong.count_nonzero()), wrong.numel()
+    actual, wanted = _apart(outcome.values.flatten()[flat], expected.flatten()[flat])
+    what = f"{_element(outcome, flat)} is {actual}, expected {wanted}"
+    others = total - count
+    if total > 1:
+        kind = "not finite" if status is Status.not_finite else "wrong"
+        if name == "all":
+            what += f"; all {total} elements are {kind}"
+        elif name == "one" and kind == "wrong":
+            what += f"; the other {others} {'agree' if others > 1 else 'agrees'}"
+        else:
+            what += f"; {count} of {total} elements {'is' if count == 1 else 'are'} {kind}"
+            what += f": {phrase}" if phrase else ""
+    return Verdict(status, what + ".", name)
+
+
+def _not_written(outcome: Outcome, unwritten: torch.Tensor, wrong: torch.Tensor) -> Verdict:
+    name, phrase = wrong_pattern(unwritten)
+    flat = int(unwritten.flatten().nonzero()[0, 0])
+    count, total = int(unwritten.count_nonzero()), unwritten.numel()
+    what = f"{_element(outcome, flat)} was never written"
+    if total > 1:
+        what += f"; {count} of {total} elements {'was' if count == 1 else 'were'} not"
+        what += f": {phrase}" if phrase else ""
+    others = int(wrong.count_nonzero()) - count
+    what += f"; {others} of the others {'is' if others == 1 else 'are'} wrong" if others else ""
+    return Verdict(Status.not_written, what + ".", name)
+
+
+def _modified(outcome: Outcome) -> Verdict:
+    slot = outcome.slot
+    if not outcome.changed:
+        return Verdict(
+            Status.modified_input,
+            f"the kernel wrote beside the input {slot.name}: {_describe_outside(outcome)}",
+            "input",
+        )
+    changed = ~outcome.unwritten
+    flat = int(changed.flatten().nonzero()[0, 0])
+    count = int(changed.count_nonzero())
+    return Verdict(
+        Status.modified_input,
+        f"{_element(outcome, flat)} was overwritten ({count} of {changed.numel()} elements of the "
+        f"input {slot.name} changed).",
+        "input",
+    )
+
+
+def _describe_outside(outcome: Outcome) -> str:
+    """What was written where nothing should be, by the nearest thing a student can name."""
+    slot, count = outcome.slot, outcome.outside_count
+    extent = slot.extent
+    between = [offset for offset in outcome.outside if 0 <= offset < extent]
+    after = [offset for offset in outcome.outside if offset >= extent]
+    were = f"{count} element was" if count == 1 else f"{count} elements were"
+    name = f"{slot.name} {list(slot.shape)}"
+    if between:
+        apart = slot.strides[-2]
+        row, column = divmod(between[0], apart)
+        place = f"one at row {row}, column {column}"
+        if len(slot.shape) > 2:
+            place = f"one {column - slot.shape[-1] + 1} past the end of a row"
+        return (
+            f"{were} overwritten between the rows of {name}, whose rows are {apart} elements "
+            f"apart: the first {place}."
+        )
+    if after and after[0] == outcome.outside[0]:
+        steps = after[0] - extent + 1
+        place = (
+            "right behind its last element" if steps == 1 else f"{steps} elements behind its last"
+        )
+        return f"{were} overwritten past the end of {name}: the first one {place}."
+    if after:
+        return f"{were} overwritten before the start and past the end of {name}."
+    return f"{were} overwritten before the start of {name}."
+
+
+def _element(outcome: Outcome, flat: int) -> str:
+    return f"{outcome.slot.name}{describe_index(outcome.slot.shape, flat)}"
+
+
+def _apart(actual: torch.Tensor, expected: torch.Tensor) -> tuple[str, str]:
+    """Both numbers as text, with as many digits as it takes to tell them apart."""
+    one, other = actual.item(), expected.item()
+    if not isinstance(one, float):
+        return str(one), str(other)
+    for digits in (5, 7, 9):
+        texts = f"{one:.{digits}g}", f"{other:.{digits}g}"
+        if texts[0] != texts[1]:
+            break
+    return texts
+
+
+def _every_kth(places: torch.Tensor, what: str) -> str:
+    """`every 4th column, from 3 on` for places at equal distances, else ""."""
+    steps = places.diff()
+    if len(steps) < 2 or int(steps[0]) < 2 or not bool((steps == steps[0]).all()):
+        return ""
+    return f"every {_ordinal(int(steps[0]))} {what}, from {int(places[0])} on"
+
+
+def _ordinal(number: int) -> str:
+    """`2nd`, `3rd`, `4th`, `11th`, `21st`."""
+    teens = 10 < number % 100 < 20
+    ending = "th" if teens else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{ending}"

@@ -1,0 +1,418 @@
+"""The command line. Exit status: 0 grading finished, whatever the score; 2 the command line or a
+spec is wrong; 3 the grader itself failed; 130 it was interrupted."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import traceback
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import click
+import typer
+import typer.main
+from typer.core import TyperGroup
+
+from grader import __version__, report
+from grader import evidence as evidence_files
+from grader.cases import Case, CaseError, parse
+from grader.cli.console import (
+    FAILED,
+    INTERRUPTED,
+    USAGE,
+    CourseOption,
+    GpusOption,
+    JobsOption,
+    OnlyOption,
+    RosterOption,
+    bar,
+    console,
+    errors,
+    have_oracles,
+    known_names,
+    refuse,
+    tell,
+    writable,
+    write,
+)
+from grader.evidence import Evidence, VariantEvidence
+from grader.gpu import machine
+from grader.gpu.locks import choose
+from grader.grading import process_pool
+from grader.grading.grade import PUBLIC_SEED, Progress, Session, Step, expect_files, selected
+from grader.grading.grade import grade as grade_submission
+from grader.mistakes import Mistake
+from grader.scoring.score import score
+from grader.spec import Exercise, Variant, load_all
+
+ROOT = Path(__file__).resolve().parents[2]
+# Commands that other modules hold, imported when one of them is asked for or help is.
+_ELSEWHERE = {
+    "bench": "grader.cli.bench:command",
+    "plan": "grader.cli.plan:command",
+    "batch": "grader.cli.batch:grade_class",
+    "regrade": "grader.cli.batch:regrade",
+    "adjust": "grader.cli.batch:adjust",
+    "export": "grader.cli.batch:export",
+    "similarity": "grader.cli.similarity:command",
+    "gradescope-zip": "grader.cli.gradescope:command",
+    # BEGIN STAFF
+    "calibrate": "grader.cli.calibrate:command",
+    # END STAFF
+}
+
+
+class _Commands(TyperGroup):
+    """The commands of this file, and those of others by their names."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """In the order in which they are told."""
+        own = super().list_commands(ctx)
+        place = own.index("rescore") + 1
+        return [*own[:place], *_ELSEWHERE, *own[place:]]
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        """A command, imported now where it is another module's."""
+        if name not in _ELSEWHERE:
+            return super().get_command(ctx, name)
+        module, function = _ELSEWHERE[name].split(":")
+        alone = typer.Typer(add_completion=False, context_settings=_CONTEXT)
+        alone.command(name=name)(getattr(importlib.import_module(module), function))
+        return typer.main.get_command(alone)
+
+
+_CONTEXT = {"help_option_names": ["-h", "--help"]}
+app = typer.Typer(
+    cls=_Commands,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Grade GPU-kernel submissions: on a GPU, or on any laptop without one.",
+    context_settings=_CONTEXT,
+)
+
+SubmissionArgument = Annotated[Path, typer.Argument(help="A folder like assignment/.")]
+SeedOption = Annotated[
+    int, typer.Option("--seed", min=0, help="Seed of the drawn cases and their data.")
+]
+
+
+@app.command()
+def grade(
+    submission: SubmissionArgument = Path("assignment"),
+    only: OnlyOption = None,
+    seed: SeedOption = PUBLIC_SEED,
+    require_sandbox: Annotated[
+        bool, typer.Option(help="Refuse to run without bubblewrap or Landlock.")
+    ] = False,
+    jobs: JobsOption = None,
+    gpus: GpusOption = None,
+    lift: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Let an exercise or variant break the rules (staff)."),
+    ] = None,
+    evidence: Annotated[Path | None, typer.Option(help="Write what was observed here.")] = None,
+    json: Annotated[Path | None, typer.Option(help="Write the grade as JSON.")] = None,
+    html: Annotated[Path | None, typer.Option(help="Write a report page.")] = None,
+    junit: Annotated[Path | None, typer.Option(help="Write JUnit XML.")] = None,
+    gradescope: Annotated[
+        Path | None, typer.Option(help="Write Gradescope's results.json.")
+    ] = None,
+) -> None:
+    """Grade a submission and show the score."""
+    if gpus is not None:
+        choose(gpus)
+    exercises = load_all()
+    names = known_names(exercises, only or [])
+    have_oracles(exercises, names)
+    expect_files(submission, exercises)
+    lifted = known_names(exercises, lift or [])
+    writable(evidence, json, html, junit, gradescope)
+    with _progress() as on_step:
+        observed = grade_submission(
+            submission,
+            exercises,
+            seed=seed,
+            only=names,
+            require_sandbox=require_sandbox,
+            lifted=lifted,
+            jobs=jobs or process_pool.default_jobs(machine.gpu_bytes()),
+            on_step=on_step,
+        )
+    if evidence is not None:
+        write(evidence, evidence_files.to_json(observed))
+    _show(observed, exercises, json, html, junit, gradescope, called=str(submission))
+
+
+@app.command()
+def check(
+    name: Annotated[str, typer.Argument(help="An exercise or variant: rmsnorm, rmsnorm/triton.")],
+    case: Annotated[
+        str | None, typer.Option(help="One case, as in 'rows=1 cols=1025 dtype=float16 seed=7'.")
+    ] = None,
+    submission: Annotated[Path, typer.Option(help="The folder to check.")] = Path("assignment"),
+    seed: SeedOption = PUBLIC_SEED,
+) -> None:
+    """Check one exercise, or repeat one case of it."""
+    exercises = load_all()
+    variants = selected(exercises, known_names(exercises, [name]))
+    have_oracles(exercises, [name])
+    expect_files(submission, exercises)
+    cases = [
+        _case(case, exercise, variant, seed) if case is not None else None
+        for exercise, variant in variants
+    ]
+    seen: list[VariantEvidence] = []
+    with _progress() as on_step, Session(submission, exercises, seed=seed) as session:
+        session.expect(variants)
+        for (exercise, variant), wanted in zip(variants, cases, strict=True):
+            seen.append(_checked(session, exercise, variant, wanted, on_step))
+    for index, (observed, wanted) in enumerate(zip(seen, cases, strict=True)):
+        if index:
+            console.print()
+        report.check_to_terminal(observed, console, case=str(wanted) if wanted else "")
+    if any(each.has_grader_error for each in seen):
+        raise typer.Exit(FAILED)
+
+
+@app.command(name="run-plan")
+def run_plan(
+    file: Annotated[Path, typer.Argument(help="What `grader plan --out` wrote.")],
+    evidence: Annotated[Path | None, typer.Option(help="Write what was observed here.")] = None,
+    json: Annotated[Path | None, typer.Option(help="Write the grade as JSON.")] = None,
+) -> None:
+    """On a GPU, run and time what was planned elsewhere; the submission isn't needed."""
+    from grader.executors import bundle
+    from grader.grading import plan_files
+
+    exercises = load_all()
+    planned = bundle.read(file)
+    if machine.gpu_name() is None:
+        refuse(f"{file}: expected a machine with an NVIDIA GPU to run it on, there is none here")
+    bundle.expect_usable(planned, file, exercises, machine.capability())
+    have_oracles(exercises, list(dict.fromkeys(each.exercise for each in planned.variants)))
+    writable(evidence, json)
+    with _progress() as on_step:
+        observed = plan_files.run(planned, exercises, on_step)
+    if evidence is not None:
+        write(evidence, evidence_files.to_json(observed))
+    tell(plan_files.told(observed), "dim")
+    _show(observed, exercises, json, None, None, None)
+
+
+@app.command()
+def rescore(
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="RESULTS|EVIDENCE.json",
+            help="What `grader batch --out` wrote, or `grade --evidence`.",
+        ),
+    ],
+    course: CourseOption = None,
+    roster: RosterOption = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Of a class: write without asking.")] = False,
+    json: Annotated[Path | None, typer.Option(help="Write the grade as JSON.")] = None,
+    html: Annotated[Path | None, typer.Option(help="Write a report page.")] = None,
+    junit: Annotated[Path | None, typer.Option(help="Write JUnit XML.")] = None,
+    gradescope: Annotated[
+        Path | None, typer.Option(help="Write Gradescope's results.json.")
+    ] = None,
+) -> None:
+    """Score what is stored by the specs as they are now; runs nothing."""
+    from grader.cli import batch
+
+    writable(json, html, junit, gradescope)
+    if batch.is_class(file):
+        if json or html or junit or gradescope:
+            refuse(f"{file}: expected a file of evidence; of a class, `grader export` writes pages")
+        batch.rescore_class(file, course, roster, yes)
+        return
+    exercises = load_all()
+    _show(evidence_files.read(file), exercises, json, html, junit, gradescope)
+
+
+@app.command(name="doctor")
+def look_at_machine(
+    gpu: Annotated[
+        bool, typer.Option("--gpu", help="The GPU's state, and what it moves and computes at best.")
+    ] = False,
+    again: Annotated[
+        bool, typer.Option("--again", help="With --gpu: measure anew what was measured before.")
+    ] = False,
+) -> None:
+    """Say what this machine can grade, and what to install for the rest."""
+    from grader.cli import doctor, gpu_doctor
+
+    if again and not gpu:
+        refuse("--again: expected --gpu beside it")
+    if gpu:
+        gpu_doctor.examine_gpu(console, again)
+    else:
+        doctor.examine(console)
+
+
+@app.command(name="stubs")
+def write_stubs(
+    force: Annotated[bool, typer.Option(help="Overwrite files that hold somebody's work.")] = False,
+) -> None:
+    """Write assignment/ from reference/: what students start from."""
+    from grader.staff import stubs
+
+    written = stubs.write_stubs(
+        ROOT / "reference", ROOT / "assignment", load_all().values(), force=force
+    )
+    for path in written:
+        console.print(str(path.relative_to(ROOT)), markup=False, highlight=False, soft_wrap=True)
+    if not written:
+        console.print("assignment/ is up to date")
+
+
+@app.command(name="handout")
+def write_handout(
+    check: Annotated[
+        bool, typer.Option("--check", help="Write nothing; say what differs.")
+    ] = False,
+) -> None:
+    """Bring the tables of handout.md up to date with grader/exercises/*.yaml."""
+    from grader.staff import handout
+
+    path = ROOT / "handout.md"
+    exercises = load_all()
+    try:
+        text = path.read_text(encoding="utf-8")
+        difference = handout.difference(text, exercises, path.name)
+        if difference and check:
+            refuse(difference)
+        if difference:
+            path.write_text(handout.render(text, exercises, path.name), encoding="utf-8")
+    except handout.HandoutError as error:
+        refuse(str(error))
+    console.print(f"{path.name} {'written' if difference else 'is up to date'}")
+
+
+@app.command(name="release")
+def write_release(
+    out: Annotated[Path, typer.Option(metavar="DIR|ZIP", help="A new folder, or a .zip file.")],
+    only: Annotated[
+        list[str] | None,
+        typer.Option("--only", metavar="EXERCISE", help="Release this exercise; may be repeated."),
+    ] = None,
+) -> None:
+    """Write what students get: stubs, oracles, grader and handout; no solutions."""
+    from grader.staff import release
+
+    exercises = load_all()
+    made = release.make(ROOT, exercises, known_names(exercises, only or []))
+    release.write(made, out)
+    told = f"{out}: {len(made.files)} files, {made.size / 1e6:.1f} MB"
+    console.print(told, markup=False, highlight=False, soft_wrap=True)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        console.print(f"warpgrade {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _common(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+def main() -> None:
+    """The console script: no traceback for a mistake that is the user's."""
+    try:
+        app()
+    except Mistake as error:
+        errors.print(str(error), style="red", markup=False, highlight=False, soft_wrap=True)
+        sys.exit(USAGE)
+    except KeyboardInterrupt:
+        errors.print("interrupted")
+        sys.exit(INTERRUPTED)
+    except OSError as error:
+        if not error.filename:
+            _die()
+        text = f"{error.filename}: {error.strerror}"
+        errors.print(text, style="red", markup=False, highlight=False, soft_wrap=True)
+        sys.exit(USAGE)
+    except Exception:
+        _die()
+
+
+def _die() -> NoReturn:
+    errors.print("The grader itself failed. Please report this to the course staff:", style="red")
+    errors.print(traceback.format_exc(), markup=False, highlight=False, soft_wrap=True)
+    sys.exit(FAILED)
+
+
+# --- what the commands share ---------------------------------------------------------------------
+
+
+def _show(
+    observed: Evidence,
+    exercises: Mapping[str, Exercise],
+    json: Path | None,
+    html: Path | None,
+    junit: Path | None,
+    gradescope: Path | None,
+    called: str = "",
+) -> None:
+    """Write the reports asked for and print the terminal's, which names the folder as `called`."""
+    grade = score(observed, exercises)
+    reports = (
+        (json, report.to_json),
+        (html, report.to_html),
+        (junit, report.to_junit),
+        (gradescope, report.to_gradescope),
+    )
+    for path, make in reports:
+        if path is not None:
+            write(path, make(observed, grade))
+    report.to_terminal(observed, replace(grade, submission=called or grade.submission), console)
+    if any(each.has_grader_error for each in observed.variants):
+        raise typer.Exit(FAILED)
+    if not observed.complete:
+        raise typer.Exit(INTERRUPTED)
+
+
+def _case(text: str, exercise: Exercise, variant: Variant, seed: int) -> Case:
+    try:
+        return parse(text, exercise, variant, seed)
+    except CaseError as error:
+        refuse(f"--case: {error}")
+
+
+def _checked(
+    session: Session, exercise: Exercise, variant: Variant, case: Case | None, on_step: Progress
+) -> VariantEvidence:
+    """All of a variant but its timing, or one case of it."""
+    seen = session.unseen(exercise, variant)
+    if seen.not_attempted:
+        return seen
+    if case is None:
+        return session.variant(exercise, variant, on_step)
+    on_step(Step(exercise.name, variant.name, str(case)))
+    return replace(seen, parts=(session.case(exercise, variant, case),))
+
+
+@contextmanager
+def _progress() -> Iterator[Progress]:
+    """A line that says where grading is; nothing where nobody watches."""
+    with bar() as line:
+        task = line.add_task("starting", total=None)
+
+        def on_step(step: Step) -> None:
+            cases = f" {step.cases} cases" if step.cases else ""
+            text = f"{step.exercise}/{step.variant} {step.part}{cases}"
+            line.update(task, description=report.one_line(text))
+
+        yield on_step

@@ -1,0 +1,509 @@
+"""The commands on a class: batch, rescore, regrade, adjust, export.
+
+grade_class      collect, grade what is missing, write the views
+rescore_class    score what is stored by today's specs; runs nothing
+regrade          run chosen parts of one student's hand-ins again
+adjust           a person's decision, with its reason
+export           the views again, or a file for a platform
+"""
+
+from __future__ import annotations
+
+import getpass
+import math
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from enum import Enum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from grader import __version__
+from grader.batch import exports
+from grader.batch.classes import Class, ClassError, moves, to_run_again
+from grader.batch.collect import LAYOUTS, Collection, collect
+from grader.batch.collect.classroom_times import LAYOUT, judged_by
+from grader.batch.course.records import Adjustment, AdjustmentKind, Gradebook
+from grader.batch.gradebook import incomplete
+from grader.batch.pages import views
+from grader.batch.run import run
+from grader.batch.run.progress import watcher
+from grader.batch.run.run import Machines, Options, Outcome
+from grader.batch.store.store import NAME, Store, StoredHandin
+from grader.cli.console import (
+    FAILED,
+    INTERRUPTED,
+    CourseOption,
+    GpusOption,
+    JobsOption,
+    OnlyOption,
+    RosterOption,
+    errors,
+    have_oracles,
+    known_names,
+    refuse,
+    tell,
+    writable,
+    write,
+)
+from grader.gpu.locks import choose
+from grader.report import one_line
+from grader.report.message import clean
+from grader.report.summary import number
+from grader.spec import Exercise, load_all
+
+MOST_LINES = 10  # of one kind, on the terminal; the gradebook has them all
+
+ResultsArgument = Annotated[
+    Path, typer.Argument(metavar="RESULTS", help="The folder that `grader batch --out` wrote.")
+]
+TimesOption = Annotated[
+    Path | None,
+    typer.Option("--times", help="GitHub Classroom's grades CSV, for its times; kept, too."),
+]
+StudentOption = Annotated[str, typer.Option("--student", help="A student's id in the gradebook.")]
+PlainOption = Annotated[bool, typer.Option("--plain", help="A line per submission, for logs.")]
+SchedulerOption = Annotated[
+    str | None,
+    typer.Option("--scheduler", metavar="tcp://…", help="Run on a Dask cluster; see docs."),
+]
+SandboxOption = Annotated[
+    bool,
+    typer.Option(
+        "--require-sandbox/--no-sandbox-needed",
+        help="Strangers' files are run in bubblewrap or under Landlock, or not at all.",
+    ),
+]
+
+
+class Format(str, Enum):
+    """What `grader export` writes for others."""
+
+    canvas = "canvas"
+    gradescope = "gradescope"
+    classroom = "classroom"
+    csv = "csv"
+    json = "json"
+
+
+def grade_class(
+    source: Annotated[Path, typer.Argument(help="What the course's platform exports: see docs.")],
+    out: Annotated[Path, typer.Option(help="Where results go; what is there is kept.")],
+    course: CourseOption = None,
+    roster: RosterOption = None,
+    times: TimesOption = None,
+    layout: Annotated[
+        str | None, typer.Option(help=f"{', '.join(LAYOUTS)}; else recognised.")
+    ] = None,
+    merge: Annotated[
+        bool, typer.Option(help="Complete partial resubmissions by earlier ones.")
+    ] = False,
+    only: OnlyOption = None,
+    jobs: JobsOption = None,
+    gpus: GpusOption = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="The class's seed; drawn at the first run.")
+    ] = None,
+    plain: PlainOption = False,
+    scheduler: SchedulerOption = None,
+    require_sandbox: SandboxOption = True,
+) -> None:
+    """Grade a class; what is graded already isn't graded again."""
+    _choose_gpus(gpus, scheduler)
+    exercises = load_all()
+    options = Options(tuple(known_names(exercises, only or [])), require_sandbox)
+    have_oracles(exercises, options.only)
+    collection = collect(source, exercises, layout=layout, merge=merge, leave_out=[out])
+    with run.begun(out) as store:
+        klass = Class.open(store, exercises, course, roster)
+        collection = _timed(collection, klass, times)
+        run.seed_of(store, seed, klass.course.seed)
+        with _running(klass, jobs, plain, scheduler, options) as running:
+            store.keep_handins(collection.handins, str(source.resolve()), running.number)
+            for note in collection.notes[:MOST_LINES]:
+                tell(one_line(note), "yellow")
+            outcome = running.grade(klass.handins, options)
+        book = _publish(klass, out, running.device)
+    _tell_class(book, out)
+    _finish(outcome)
+
+
+def rescore_class(results: Path, course: Path | None, roster: Path | None, yes: bool) -> None:
+    """Score what is stored by the specs, the course and the roster as they are now."""
+    folder = _folder(results)
+    with run.alone(folder), Store(folder) as store:
+        klass = Class.open(store, load_all(), course, roster)
+        book = klass.gradebook()
+        again = to_run_again(book)
+        _tell_moves(klass, book)
+        if again:
+            tell(
+                f"{_count(len(again), 'student')} with no results under the specs as they are: "
+                "what is measured has changed, or they weren't graded; `grader batch` does",
+                "yellow",
+            )
+        if moves(store, book) and not yes:
+            if not sys.stdin.isatty():
+                refuse("Nothing is written: nobody is there to ask. Give --yes to write it")
+            if not typer.confirm("Write this gradebook?"):
+                tell("Nothing is written")
+                return
+        _publish(klass, folder, book.device, book)
+    _tell_class(book, folder)
+
+
+def regrade(
+    results: ResultsArgument,
+    student: StudentOption,
+    only: OnlyOption = None,
+    jobs: JobsOption = None,
+    gpus: GpusOption = None,
+    plain: PlainOption = False,
+    scheduler: SchedulerOption = None,
+    require_sandbox: SandboxOption = True,
+) -> None:
+    """Run a student's hand-ins again, from the files that are stored."""
+    _choose_gpus(gpus, scheduler)
+    exercises = load_all()
+    names = tuple(known_names(exercises, only or []))
+    options = Options(names, require_sandbox, anew=True)
+    have_oracles(exercises, options.only)
+    folder = _folder(results)
+    with run.alone(folder), Store(folder) as store:
+        klass = Class.open(store, exercises)
+        handins = klass.handins_of[klass.student(student)]
+        if not handins:
+            refuse(f"--student {one_line(student)}: there is nothing that they handed in")
+        with _running(klass, jobs, plain, scheduler, options) as running:
+            outcome = running.grade(handins, options)
+        book = klass.gradebook(running.device)
+        _tell_moves(klass, book)
+        _publish(klass, folder, running.device, book)
+    _finish(outcome)
+
+
+def adjust(
+    results: ResultsArgument,
+    student: Annotated[str | None, typer.Option(help="A student's id in the gradebook.")] = None,
+    reason: Annotated[str | None, typer.Option(help="Why; the student reads it.")] = None,
+    points: Annotated[
+        float | None, typer.Option(metavar="+2", help="Add points to the score, or take them.")
+    ] = None,
+    lift: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="It broke no rule: run it with the rules lifted."),
+    ] = None,
+    accept_time: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Believe an implausible time.")
+    ] = None,
+    reject_time: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Don't: it earns nothing.")
+    ] = None,
+    undo: Annotated[
+        int | None, typer.Option(metavar="NUMBER", help="Undo an adjustment; both stay listed.")
+    ] = None,
+) -> None:
+    """Decide about a score, with a reason; without a decision, list what was decided."""
+    exercises = load_all()
+    folder = _folder(results)
+    with run.alone(folder), Store(folder) as store:
+        klass = Class.open(store, exercises)
+        given = _decisions(exercises, points, lift, accept_time, reject_time)
+        if undo is None and not given:
+            if reason is not None:
+                refuse("adjust: expected one of --points, --lift, --accept-time, --reject-time")
+            _list_adjustments(store, klass.student(student) if student else None)
+            return
+        if not reason or not reason.strip():
+            refuse("adjust: expected --reason TEXT: whoever looks at the score later needs it")
+        if undo is not None:
+            if given or student:
+                refuse("--undo: expected the number of an adjustment and --reason, no more")
+            store.undo(undo, reason, _user())
+        elif student is None or len(given) > 1:
+            refuse("adjust: expected --student ID and one decision at a time")
+        else:
+            [(kind, name, value)] = given
+            found = klass.student(student)
+            store.adjust(Adjustment(found, kind, reason.strip(), name, value, _user()))
+        klass = Class.open(store, exercises)
+        book = klass.gradebook()
+        _tell_moves(klass, book)
+        _publish(klass, folder, book.device, book)
+    if lift is not None:
+        command = f"grader regrade {shlex.quote(str(results))} --student {shlex.quote(student)}"
+        tell(f"{lift} is to be run without its rules: {command} --only {lift}", "yellow")
+
+
+def export(
+    results: ResultsArgument,
+    format: Annotated[
+        Format | None, typer.Option(help="A file for a platform, in place of all pages.")
+    ] = None,
+    to: Annotated[Path | None, typer.Option(help="That file; else it is printed.")] = None,
+    assignment: Annotated[
+        str | None, typer.Option(help="Canvas: the assignment's column, by its title or id.")
+    ] = None,
+    allow_incomplete: Annotated[
+        bool, typer.Option(help="Write a file in which scores that aren't final are empty.")
+    ] = False,
+    course: CourseOption = None,
+    roster: RosterOption = None,
+) -> None:
+    """Write the class's pages again, or a gradebook to upload."""
+    folder = _folder(results)
+    if format is None and to is not None:
+        refuse(f"--to {to}: expected --format beside it: one of {', '.join(Format)}")
+    if format is not Format.canvas and assignment is not None:
+        refuse("--assignment: expected --format canvas beside it")
+    writable(to)
+    with Store(folder) as store:
+        klass = Class.open(store, load_all(), course, roster)
+        book = klass.gradebook()
+        for note in klass.notes:
+            told = one_line(note)
+            errors.print(told, style="yellow", markup=False, highlight=False, soft_wrap=True)
+        if format is None:
+            _publish(klass, folder, book.device, book)
+            _tell_class(book, folder)
+            return
+    text = _exported(book, format, assignment, allow_incomplete)
+    if to is None:
+        sys.stdout.write(text)
+    else:
+        write(to, text)
+        tell(f"{_count(len(book.entries), 'student')} in {to}")
+
+
+def is_class(path: Path) -> bool:
+    """Whether a path names a class's results rather than a file of evidence."""
+    return path.is_dir() or path.name == NAME
+
+
+# --- running --------------------------------------------------------------------------------------
+
+
+class _Running:
+    """A run that has begun."""
+
+    def __init__(self, klass: Class, number: int, machines: Machines, watching, stop) -> None:
+        self.number = number
+        self.device = machines.device
+        self._class = klass
+        self._machines = machines
+        self._watcher = watching
+        self._stop = stop
+
+    def grade(self, handins: Sequence[StoredHandin], options: Options) -> Outcome:
+        outcome = run.grade(
+            self._class, handins, self._machines, self.number, options, self._watcher, self._stop
+        )
+        if outcome.complete:
+            self._class.store.end_run(self.number)
+        return outcome
+
+
+@contextmanager
+def _running(klass: Class, jobs: int | None, plain: bool, scheduler: str | None, options: Options):
+    if scheduler is None:
+        run.expect_sandbox(run.device_here(), options.require_sandbox)
+    watching = watcher(errors, plain)
+    try:
+        with (
+            run.stopped_by_signals(watching.say) as stop,
+            _machines(scheduler, jobs, watching) as machines,
+        ):
+            if why := klass.course.why_not_final(machines.device):
+                watching.say(why)
+            command = shlex.join(sys.argv)
+            number = klass.store.begin_run(command, __version__, run.environment())
+            yield _Running(klass, number, machines, watching, stop)
+    finally:
+        watching.close()
+
+
+def _timed(collection: Collection, klass: Class, given: Path | None) -> Collection:
+    """GitHub Classroom's clones with the times of the platform, where those are known."""
+    if collection.layout != LAYOUT:
+        if given is not None:
+            refuse(
+                f"--times {given}: expected GitHub Classroom's clones, whose commits tell no "
+                f"trustworthy time; the layout is {collection.layout}"
+            )
+        return collection
+    handins, line = judged_by(collection.handins, klass.times(given))
+    return replace(collection, handins=handins, notes=(line, *collection.notes))
+
+
+def _choose_gpus(gpus: str | None, scheduler: str | None) -> None:
+    if gpus is not None and scheduler is not None:
+        refuse("--gpus: expected it where the work is done, got it beside --scheduler")
+    if gpus is not None:
+        choose(gpus)
+
+
+def _machines(scheduler: str | None, jobs: int | None, watching) -> AbstractContextManager:
+    if scheduler is None:
+        return run.this_machine(watching, jobs)
+    from grader.batch.run import cluster
+
+    return cluster.at(scheduler)
+
+
+def _finish(outcome: Outcome) -> None:
+    if outcome.shared:
+        tell(f"{_count(outcome.shared, 'result')} shared by hand-ins with the same file")
+    if not outcome.complete:
+        tell("Interrupted. The same command goes on from here.", "yellow")
+    if outcome.failed:
+        names = one_line(", ".join(dict.fromkeys(outcome.failed)))
+        tell(f"THE GRADER FAILED on {names}: the same command tries again", "red")
+        if outcome.trouble:
+            errors.print(clean(outcome.trouble), markup=False, highlight=False, soft_wrap=True)
+        raise typer.Exit(FAILED)
+    if not outcome.complete:
+        raise typer.Exit(INTERRUPTED)
+
+
+# --- what is told and written ---------------------------------------------------------------------
+
+
+def _publish(klass: Class, folder: Path, device: str, book: Gradebook | None = None) -> Gradebook:
+    """Write every view, and keep the scores that are in them."""
+    book = book or klass.gradebook(device)
+    for note in klass.notes:
+        tell(one_line(note), "yellow")
+    klass.notes.clear()
+    try:
+        views.write(book, klass.exercises, folder)
+    except OSError as error:
+        raise ClassError(
+            f"{error.filename or folder}: can't be written: {error.strerror}. All results are "
+            f"stored: `grader export {folder}` writes these files"
+        ) from None
+    klass.store.keep_standings(book)
+    return book
+
+
+def _tell_class(book: Gradebook, folder: Path) -> None:
+    handins = {id(attempt.handin): attempt for e in book.entries for attempt in e.attempts}
+    graded = sum(entry.score is not None and not entry.waiting for entry in book.entries)
+    tell(
+        f"{_count(len(handins), 'hand-in')} of {_count(len(book.entries), 'student')}, {graded} "
+        f"with a final score; {folder / 'gradebook.csv'}"
+    )
+    broken = [a.handin for a in handins.values() if a.handin.problem]
+    _tell_some("can't be read", [each.trouble for each in broken])
+    unmatched = [f"{each.id}: {'; '.join(each.notes[-1:])}" for each in book.unmatched_handins]
+    _tell_some("of nobody in the roster", unmatched)
+    _tell_some("to be looked at", list(book.unmatched_rows))
+    if problem := incomplete(book):
+        tell(f"Not final: {problem}", "yellow")
+
+
+def _tell_some(what: str, lines: Sequence[str]) -> None:
+    for line in lines[:MOST_LINES]:
+        tell(one_line(f"{what}: {line}"), "yellow")
+    if len(lines) > MOST_LINES:
+        tell(f"{what}: and {len(lines) - MOST_LINES} more, in gradebook.json", "yellow")
+
+
+def _tell_moves(klass: Class, book: Gradebook) -> None:
+    """Who moves by how much, the largest moves first."""
+    moved = moves(klass.store, book)
+    if not moved:
+        tell("Nobody's score changes")
+        return
+
+    def change(move) -> float:
+        return (move.after or 0.0) - (move.before or 0.0)
+
+    for move in sorted(moved, key=lambda each: (-abs(change(each)), each.student)):
+        name = one_line(f"{move.student} {move.name}".strip())
+        by = ""
+        if move.before is not None and move.after is not None:
+            by = f" ({'+' if change(move) > 0 else ''}{number(change(move), 4)})"
+        tell(f"{name}: {_points(move.before)} -> {_points(move.after)}{by}")
+    tell(f"{_count(len(moved), 'score')} of {len(book.entries)} change")
+
+
+def _points(score: float | None) -> str:
+    return "none" if score is None else number(score, 4)
+
+
+def _count(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
+def _exported(
+    book: Gradebook, format: Format, assignment: str | None, allow_incomplete: bool
+) -> str:
+    if format is Format.canvas:
+        return exports.to_canvas(book, assignment=assignment, allow_incomplete=allow_incomplete)
+    make = {
+        Format.gradescope: exports.to_gradescope,
+        Format.classroom: exports.to_classroom,
+        Format.csv: exports.to_csv,
+        Format.json: exports.to_json,
+    }[format]
+    return make(book, allow_incomplete=allow_incomplete)
+
+
+# --- adjustments ----------------------------------------------------------------------------------
+
+
+def _decisions(
+    exercises: Mapping[str, Exercise],
+    points: float | None,
+    lift: str | None,
+    accept_time: str | None,
+    reject_time: str | None,
+) -> list[tuple[AdjustmentKind, str, float]]:
+    found = []
+    if points is not None:
+        if not math.isfinite(points) or not points:
+            refuse(f"--points: expected a number such as +2 or -0.5, got {points:g}")
+        found.append((AdjustmentKind.points, "", points))
+    for kind, name in (
+        (AdjustmentKind.lift, lift),
+        (AdjustmentKind.accept_time, accept_time),
+        (AdjustmentKind.reject_time, reject_time),
+    ):
+        if name is not None:
+            known_names(exercises, [name])
+            found.append((kind, name, 0.0))
+    return found
+
+
+def _list_adjustments(store: Store, student: str | None) -> None:
+    found = [each for each in store.adjustments() if student in (None, each.adjustment.student)]
+    for each in found:
+        made = each.adjustment
+        what = f"{made.points:+g} points" if made.kind is AdjustmentKind.points else made.kind.value
+        undone = " (undone)" if each.undone_by is not None else ""
+        when = f"{made.at:%Y-%m-%d}" if made.at else ""
+        tell(
+            one_line(
+                f"{each.number}{undone}: {made.student}: {what} {made.only}: {made.reason} "
+                f"({made.by}, {when})"
+            )
+        )
+    if not found:
+        tell("No adjustments")
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):
+        return ""
+
+
+def _folder(results: Path) -> Path:
+    """The folder of a class's results, which its file may be given for. Raises StoreError."""
+    folder = results.parent if results.name == NAME else results
+    return Store.expect(folder)

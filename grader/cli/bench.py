@@ -1,0 +1,144 @@
+"""`grader bench`: how fast a kernel is, beside what it is held against, over sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from grader.cli.console import (
+    INTERRUPTED,
+    bar,
+    console,
+    have_oracles,
+    known_names,
+    refuse,
+    tell,
+    writable,
+    write,
+)
+from grader.gpu import machine
+from grader.gpu.roofline import Roofs
+from grader.grading.grade import Session, expect_files, selected
+from grader.instruments import bench, bench_report, plots
+from grader.instruments.bench import NothingToTime, Pair, Step, Timed
+from grader.instruments.bench_sizes import SizesError, parse, plan
+from grader.report import one_line
+from grader.sandbox import Sandbox
+from grader.spec import Exercise, load_all
+from grader.timing import contenders, sequential
+
+OUT = Path("results/bench")
+ROOFS_ADVICE = (
+    "The roof is the data sheet's. `grader doctor --gpu` measures this GPU's own, once; then its "
+    "share of that is shown."
+)
+
+
+def command(
+    name: Annotated[str, typer.Argument(help="An exercise or variant: rmsnorm, rmsnorm/triton.")],
+    submission: Annotated[Path, typer.Option(help="The folder to time.")] = Path("assignment"),
+    sizes: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N,N,...",
+            help="Values of the case's largest size, in the place of an eighth to twice of it; the "
+            "case itself is always timed.",
+        ),
+    ] = None,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where plots are written.")] = OUT,
+    json: Annotated[Path | None, typer.Option(help="Write the timings as JSON.")] = None,
+) -> None:
+    """Time a kernel on a GPU over sizes, beside a copy, torch, torch.compile and the solution."""
+    exercises = load_all()
+    chosen = _chosen(exercises, name, sizes)
+    wanted = parse(sizes) if sizes is not None else None
+    expect_files(submission, exercises)
+    writable(json)
+    with Session(submission, exercises) as session:
+        if machine.gpu_name() is None:
+            tell(bench.NO_GPU)
+            return
+        has_solutions = any(contenders.has_reference(variant) for _, variant in chosen)
+        session.stopwatch.begin(has_solutions)
+        trusted = session.stopwatch.trusted
+        run(session, trusted, chosen, wanted, bench.roofs_here(), out, json)
+
+
+def run(
+    session: Session,
+    trusted: Sandbox,
+    chosen: Sequence[Pair],
+    sizes: Sequence[int] | None,
+    roofs: Roofs | None,
+    out: Path,
+    json: Path | None,
+    budget: sequential.Budget | None = None,
+) -> None:
+    """Time, and show what was timed; after Ctrl-C what there is of it, with its exit status."""
+    timings: list[Timed] = []
+    interrupted = False
+    try:
+        with _progress() as on_step:
+            for timed in bench.run(session, trusted, chosen, sizes, roofs, budget, on_step):
+                timings.append(timed)
+    except KeyboardInterrupt:
+        interrupted = True
+    if timings:
+        _leave(timings, session.exercises, roofs, out, json)
+    if interrupted:
+        tell("interrupted" + (": this is what was timed until then" if timings else ""))
+        raise typer.Exit(INTERRUPTED)
+
+
+def _leave(
+    timings: Sequence[Timed],
+    exercises: Mapping[str, Exercise],
+    roofs: Roofs | None,
+    out: Path,
+    json: Path | None,
+) -> None:
+    bench_report.show(timings, roofs, console)
+    console.print()
+    if roofs is not None and not roofs.is_measured:
+        tell(ROOFS_ADVICE, "dim")
+    if json is not None:
+        write(json, bench_report.to_json(timings, roofs))
+    try:
+        for path in bench_report.write_plots(timings, exercises, roofs, out):
+            tell(str(path))
+    except plots.PlotsMissing as error:
+        tell(str(error), "yellow")
+
+
+def _chosen(exercises: Mapping[str, Exercise], name: str, sizes: str | None) -> list[Pair]:
+    """The variants to time; what can be known to be wrong before anything runs is refused."""
+    named = selected(exercises, known_names(exercises, [name]))
+    try:
+        chosen = bench.with_a_case(named, selected(exercises))
+    except NothingToTime as error:
+        refuse(str(error))
+    have_oracles(exercises, [name])
+    try:
+        wanted = parse(sizes) if sizes is not None else None
+        for exercise, variant in chosen:
+            plan(exercise, variant, wanted)
+    except SizesError as error:
+        refuse(f"--sizes: {error}")
+    return chosen
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[Step], None]]:
+    """A line that says what is timed; nothing where nobody watches."""
+    with bar() as line:
+        task = line.add_task("starting", total=None)
+
+        def on_step(step: Step) -> None:
+            text = f"{step.name} {step.number}/{step.count}: {step.case}"
+            line.update(task, description=one_line(text))
+
+        yield on_step

@@ -1,0 +1,110 @@
+"""`grader calibrate`: time solutions and slow submissions, propose thresholds, lint the specs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from grader.cli.console import (
+    OnlyOption,
+    bar,
+    console,
+    errors,
+    have_oracles,
+    known_names,
+    tell,
+    writable,
+    write,
+)
+from grader.gpu import machine
+from grader.grading.session import selected
+from grader.spec import EXERCISES, Exercise, load_all
+from grader.staff.calibration import readings, table
+from grader.staff.calibration.readings import CalibrationError, Readings
+from grader.staff.calibration.timings import clock, lint_lines, of_these, written
+
+
+def command(
+    only: OnlyOption = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write what was timed here, as JSON, after each timing."),
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with what --out has by now.")
+    ] = False,
+    taken: Annotated[
+        Path | None,
+        typer.Option("--readings", metavar="FILE", help="Time nothing: take what --out wrote."),
+    ] = None,
+    write_specs: Annotated[
+        bool, typer.Option("--write", help="Write the proposed numbers into the specs.")
+    ] = False,
+) -> None:
+    """Time solutions and slow submissions on this GPU, and propose thresholds (staff)."""
+    exercises = load_all()
+    names = known_names(exercises, only or [])
+    have_oracles(exercises, names)
+    writable(out)
+    if resume and out is None:
+        raise CalibrationError("--resume: expected --out too, the file to go on with")
+    if resume and taken is not None:
+        raise CalibrationError("--resume: expected to time something, and --readings times nothing")
+    if taken is None:
+        found = _timed(exercises, names, out, resume)
+    else:
+        found = readings.read(taken)
+        if out is not None:
+            write(out, readings.to_json(found))
+    found = of_these(found, exercises, names)
+    show(exercises, found)
+    if write_specs:
+        for path in written(exercises, found):
+            tell(f"{path} written; now bring the handout up to date: make handout")
+
+
+def show(exercises: Mapping[str, Exercise], found: Readings, folder: Path = EXERCISES) -> list[str]:
+    """Print the tables, and what is to be looked at; returns the latter's lines."""
+    console.print(table.of_thresholds(exercises, found))
+    if found.ladders:
+        console.print(table.of_ladders(found.ladders))
+    lines = lint_lines(exercises, found, folder)
+    for line in lines:
+        tell(line, "yellow")
+    if not lines:
+        tell("The specs say what was measured.", "green")
+    return lines
+
+
+def _timed(
+    exercises: Mapping[str, Exercise], names: list[str], out: Path | None, resume: bool
+) -> Readings:
+    device = machine.gpu_name()
+    if device is None:
+        raise CalibrationError("expected an NVIDIA GPU to calibrate on, found none")
+    known = readings.read(out) if resume and out is not None and out.exists() else None
+    with bar() as line, clock() as timer:
+        task = line.add_task("starting", total=None)
+
+        def told(text: str) -> None:
+            line.update(task, description=text)
+            if not errors.is_terminal:  # there is no bar, and this takes minutes
+                errors.print(text, markup=False, highlight=False)
+
+        def kept(so_far: Readings) -> None:
+            if out is not None:
+                _replace(out, readings.to_json(so_far))
+
+        return readings.take(
+            device, selected(exercises, names), timer, told, known=known, kept=kept
+        )
+
+
+def _replace(path: Path, text: str) -> None:
+    """Write a file so that at each moment there is either the old one or the new one."""
+    beside = path.with_name(f".{path.name}.new")
+    write(beside, text)
+    beside.replace(path)

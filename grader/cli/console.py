@@ -1,0 +1,115 @@
+"""What the commands of the command line have in common: the terminal, options, a user's mistakes.
+
+Exit status: 0 grading finished, whatever the score; 2 the command line or a file is wrong; 3 the
+grader itself failed; 130 it was interrupted.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import typer
+from rich import progress as bars
+from rich.console import Console
+from rich.table import Column
+
+from grader.cases import oracle
+from grader.grading.session import selected
+from grader.spec import Exercise
+
+OK, USAGE, FAILED, INTERRUPTED = 0, 2, 3, 130
+
+console = Console()
+errors = Console(stderr=True)
+
+OnlyOption = Annotated[
+    list[str] | None,
+    typer.Option("--only", metavar="NAME", help="An exercise or variant: rmsnorm, rmsnorm/triton."),
+]
+JobsOption = Annotated[
+    int | None,
+    typer.Option(
+        "--jobs", min=1, help="Processes side by side; as many as cores, up to 4, or 16 with a GPU."
+    ),
+]
+GpusOption = Annotated[
+    str | None,
+    typer.Option("--gpus", metavar="0,1", help="GPUs to use, as CUDA_VISIBLE_DEVICES has them."),
+]
+CourseOption = Annotated[
+    Path | None, typer.Option("--course", help="course.yaml; kept for later commands.")
+]
+RosterOption = Annotated[
+    Path | None, typer.Option("--roster", help="Who is in the class: a CSV; kept, too.")
+]
+
+
+def tell(text: str, style: str = "") -> None:
+    """Print a line as it is, and in one piece."""
+    console.print(text, style=style, markup=False, highlight=False, soft_wrap=True)
+
+
+def known_names(exercises: Mapping[str, Exercise], names: Iterable[str]) -> list[str]:
+    known = [*exercises, *(f"{e.name}/{v}" for e in exercises.values() for v in e.variants)]
+    for name in names:
+        if name not in known:
+            close = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.5)
+            hint = f" Did you mean {close[0]}?" if close else ""
+            there_are = ", ".join(exercises)
+            refuse(f"{name}: expected the name of an exercise, one of {there_are}.{hint}")
+    return list(names)
+
+
+def have_oracles(exercises: Mapping[str, Exercise], names: Sequence[str]) -> None:
+    """Say now that an exercise has no oracle, instead of in each of its parts."""
+    for exercise in dict.fromkeys(exercise.name for exercise, _ in selected(exercises, names)):
+        try:
+            oracle.load(exercises[exercise].oracle)
+        except oracle.OracleError as error:
+            refuse(f"{exercise}: {error}")
+
+
+def writable(*paths: Path | None) -> None:
+    """Say now that a report can't be written, instead of after grading."""
+    given = [path for path in paths if path is not None]
+    for path in given:
+        if path.is_dir():
+            refuse(f"{path}: expected the name of a file, got a folder")
+        if not path.absolute().parent.is_dir():
+            refuse(f"{path}: expected a folder that exists, there is no {path.absolute().parent}")
+        if not os.access(path if path.exists() else path.absolute().parent, os.W_OK):
+            refuse(f"{path}: can't be written: permission denied")
+        if given.count(path) > 1:
+            refuse(f"{path}: expected a file for each report, got the same one twice")
+
+
+def write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        refuse(f"{path}: can't be written: {error.strerror}")
+
+
+def refuse(message: str) -> NoReturn:
+    errors.print(message, style="red", markup=False, highlight=False, soft_wrap=True)
+    raise typer.Exit(USAGE)
+
+
+def bar(*columns: bars.ProgressColumn) -> bars.Progress:
+    # What doesn't fit is cut: a line that wraps would be drawn over and over.
+    fits = Column(no_wrap=True, overflow="ellipsis", ratio=1)
+    text = bars.TextColumn("{task.description}", markup=False, table_column=fits)
+    return bars.Progress(
+        bars.SpinnerColumn(),
+        text,
+        *columns,
+        bars.TimeElapsedColumn(),
+        console=errors,
+        transient=True,
+        expand=True,
+        disable=not errors.is_terminal,
+    )

@@ -1,0 +1,289 @@
+"""`grader doctor`: what this machine can grade, found by trying, and what to do about the rest."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from grader.emulator.toolchain import cache_root
+from grader.executors import cuda_build
+from grader.gpu import machine
+from grader.sandbox import Sandbox, confinement
+from grader.sandbox.worker_process import Limits, SandboxError
+
+State = Literal["yes", "no", "part"]
+
+_WORDS: dict[State, tuple[str, str]] = {
+    "yes": ("ok", "green"),
+    "part": ("partly", "yellow"),
+    "no": ("missing", "red"),
+}
+
+# A kernel that needs what every Triton exercise needs.
+_TRIAL = """
+import torch, triton, triton.language as tl
+
+@triton.jit
+def double_kernel(x_ptr, n, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(x_ptr + offs, 2 * tl.load(x_ptr + offs, mask=offs < n), mask=offs < n)
+
+if DEVICE:
+    x = torch.ones(100, device=DEVICE)
+    double_kernel[(2,)](x, 100, BLOCK=64)
+    assert x.sum().item() == 200.0, "the kernel ran, but its result is wrong"
+else:
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+
+    signature = {"x_ptr": "*fp32", "n": "i32", "BLOCK": "constexpr"}
+    source = ASTSource(double_kernel, signature, {"BLOCK": 64})
+    assert triton.compile(source, target=GPUTarget("cuda", 90, 32)).asm["ptx"]
+"""
+
+_CUDA_TRIAL = """
+__global__ void double_kernel(float* x) { x[threadIdx.x] *= 2.0f; }
+extern "C" void trial(float* x) { double_kernel<<<1, 1>>>(x); }
+"""
+
+_SET_UP_AGAIN = "To set up the tested versions again: `make clean`, then your command."
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing a machine can have."""
+
+    name: str
+    state: State
+    found: str
+    advice: str = ""
+
+
+def examine(console: Console) -> list[Finding]:
+    """Look at everything and print it, a line each as it is found."""
+    findings = []
+    for look in _LOOKS:
+        finding = look()
+        findings.append(finding)
+        _tell(finding, console)
+    console.print()
+    console.print(Text(summary(findings)))
+    return findings
+
+
+def summary(findings: list[Finding]) -> str:
+    """One sentence: what gets graded here."""
+    state = {finding.name: finding.state for finding in findings}
+    if state["gpu"] == "yes" and state["triton on the gpu"] == "yes":
+        return "This machine grades everything, timings included."
+    if state["triton by plan"] == "yes" and state["triton compiler"] == "yes":
+        return "This machine grades correctness; performance points need a GPU."
+    return "This machine can't grade yet: mend what is missing above."
+
+
+def _tell(finding: Finding, console: Console) -> None:
+    """The finding beside its word, every further line as far in as the first."""
+    word, style = _WORDS[finding.state]
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_header=False)
+    table.add_column(no_wrap=True, min_width=7)  # "missing", also where it is "ok"
+    table.add_column(overflow="fold")
+    table.add_row(Text(word, style), Text.assemble((finding.name, "bold"), ": ", finding.found))
+    if finding.advice:
+        table.add_row("", Text(finding.advice))
+    console.print(table)
+
+
+def look_python() -> Finding:
+    """The interpreter and the packages grading needs."""
+    names = ("torch", "triton", "numpy", "hypothesis", "pytest", "pydantic")
+    missing = [name for name in names if machine.version_of(name) is None]
+    versions = ", ".join(
+        f"{name} {machine.version_of(name)}" for name in names if name not in missing
+    )
+    found = f"Python {sys.version.split()[0]}, {versions}"
+    if missing:
+        return Finding("python", "no", found, f"{', '.join(missing)} missing. {_SET_UP_AGAIN}")
+    return Finding("python", "yes", found)
+
+
+def look_plans() -> Finding:
+    """The processes that plan and execute Triton kernels without a GPU, by starting each."""
+    try:
+        with Sandbox("interpreter", plans=True) as sandbox:
+            trial = sandbox.hold("trial.py", b"")
+            for role in ("planner", "compiler", "executor"):
+                sandbox.worker(trial, "trial", (), Limits(), role=role)
+    except SandboxError as error:
+        trouble = str(error).splitlines()[-1][:200]
+        return Finding("triton by plan", "no", trouble, _SET_UP_AGAIN)
+    return Finding("triton by plan", "yes", "plans and executes kernels on the CPU")
+
+
+def look_interpreter() -> Finding:
+    """Triton's interpreter, by running a kernel in it: grading needs none, looking inside does."""
+    trouble = _trial("interpreter")
+    if trouble:
+        return Finding("triton interpreter", "no", trouble, _SET_UP_AGAIN)
+    return Finding("triton interpreter", "yes", "runs kernels on the CPU, to look inside by hand")
+
+
+def look_compiler() -> Finding:
+    """Triton's compiler for the course's GPU, which needs none: by compiling a kernel."""
+    trouble = _trial("compiler")
+    if trouble:
+        return Finding("triton compiler", "no", trouble, _SET_UP_AGAIN)
+    return Finding("triton compiler", "yes", "compiles kernels for the course's GPU")
+
+
+def look_gpu() -> Finding:
+    """An NVIDIA GPU that torch can use."""
+    name = machine.gpu_name()
+    if name:
+        return Finding("gpu", "yes", name)
+    if shutil.which("nvidia-smi"):
+        advice = "There is a driver. Install torch with CUDA (not the +cpu build): pytorch.org."
+        return Finding("gpu", "no", "torch finds no CUDA device", advice)
+    advice = "Nothing to do on a laptop: all but the timings is graded without one."
+    return Finding("gpu", "no", "no NVIDIA GPU", advice)
+
+
+def look_triton_gpu() -> Finding:
+    """Compiled Triton kernels, by running one."""
+    if not machine.gpu_name():
+        return Finding("triton on the gpu", "no", "no GPU")
+    trouble = _trial("cuda")
+    if trouble:
+        advice = "Triton needs a C compiler and Python's headers: apt install gcc python3-dev."
+        return Finding("triton on the gpu", "no", trouble, advice)
+    return Finding("triton on the gpu", "yes", "compiles and runs kernels")
+
+
+def look_compilers() -> Finding:
+    """A C compiler (Triton's launchers), g++ and nvcc."""
+    there = [name for name in ("gcc", "cc", "clang") if shutil.which(name)]
+    if not there:
+        advice = "apt install gcc (Debian, Ubuntu) or your system's package for a C compiler."
+        return Finding("compilers", "no", "no C compiler", advice)
+    nvcc = shutil.which("nvcc")
+    found = f"{there[0]}, {'nvcc' if nvcc else 'no nvcc'}"
+    return Finding("compilers", "yes", found)
+
+
+def look_cuda() -> Finding:
+    """CUDA C++: by compiling a kernel in a sandbox, for the emulator or, with a GPU, for that."""
+    backends: tuple[cuda_build.Backend, ...] = (
+        ("emulator", "gpu") if machine.gpu_name() else ("emulator",)
+    )
+    works, troubles = [], []
+    for backend in backends:
+        trouble = cuda_build.why_not(backend) or _build_trial(backend)
+        if trouble:
+            troubles.append(trouble)
+        else:
+            works.append({"emulator": "runs in the emulator", "gpu": "runs on the GPU"}[backend])
+    state: State = "yes" if not troubles else "part" if works else "no"
+    found, _, advice = " ".join(troubles).partition(": ")
+    if works:
+        return Finding("CUDA C++", state, " and ".join(works), " ".join(troubles))
+    return Finding("CUDA C++", state, found, advice)
+
+
+def _build_trial(backend: cuda_build.Backend) -> str:
+    """Compile the trial file; "" or what went wrong, in a line."""
+    device = "emulator" if backend == "emulator" else "cuda"
+    try:
+        with Sandbox(device, native=True) as sandbox:
+            sandbox.start()
+            entries = [("trial", ["pointer:float32"])]
+            program = cuda_build.build(sandbox, "trial.cu", _CUDA_TRIAL.encode(), entries, backend)
+    except (SandboxError, cuda_build.BuildError) as error:
+        return str(error).splitlines()[-1][:200]
+    if program.died is not None:
+        return f"the compiler ended without an answer ({program.died.description})"
+    return "" if program.path else "; ".join(each.message for each in program.problems)[:200]
+
+
+def look_confinement() -> Finding:
+    """What shuts a worker in, by trying to get out; then a real one, to see that it starts."""
+    device = machine.device()
+    offers = confinement.probe(device)
+    chosen = confinement.choose(None, device)
+    try:
+        with Sandbox(device, plans=device == "interpreter") as sandbox:
+            sandbox.start()
+    except SandboxError as error:
+        return Finding("confinement", "no", str(error).splitlines()[-1][:200])
+    found = f"{chosen.level.value}: {', '.join(chosen.in_force) or 'limits on time and memory'}"
+    if chosen.missing:
+        found += f". Missing: {'; '.join(chosen.missing)}"
+    absent = [offer for offer in offers if not offer.works]
+    advice = " ".join(
+        f"No {offer.level.value}: {offer.reason}. {offer.advice}".strip() for offer in absent
+    )
+    if not chosen.is_enough:
+        advice += " Enough for your own code; grade strangers' code on another machine."
+    return Finding("confinement", "yes" if chosen.is_enough else "part", found, advice.strip())
+
+
+def look_cache() -> Finding:
+    """What is kept between runs, and where."""
+    root = cache_root()
+    sizes = []
+    for path in root.rglob("*"):
+        with contextlib.suppress(OSError):  # another process may be clearing it up
+            sizes.append(path.stat().st_size if path.is_file() else 0)
+    held = f"{sum(sizes) / 1e6:.0f} MB of compiled kernels and of the emulator in {root}"
+    return Finding("cache", "yes", f"{held}; delete it whenever you like")
+
+
+_LOOKS: tuple[Callable[[], Finding], ...] = (
+    look_python,
+    look_plans,
+    look_interpreter,
+    look_compiler,
+    look_gpu,
+    look_triton_gpu,
+    look_compilers,
+    look_cuda,
+    look_confinement,
+    look_cache,
+)
+
+
+def _trial(what: Literal["interpreter", "compiler", "cuda"]) -> str:
+    """Run or compile the trial kernel; "" or what went wrong, in a line."""
+    environment = dict(os.environ)
+    environment.pop("TRITON_INTERPRET", None)
+    if what == "interpreter":
+        environment["TRITON_INTERPRET"] = "1"
+    device = {"interpreter": "cpu", "compiler": "", "cuda": "cuda"}[what]
+    with tempfile.TemporaryDirectory(prefix="warpgrade-") as folder:
+        program = Path(folder) / "trial.py"  # a file: triton reads a kernel's source
+        program.write_text(f"DEVICE = {device!r}\n{_TRIAL}")
+        environment["TRITON_CACHE_DIR"] = folder
+        try:
+            done = subprocess.run(
+                [sys.executable, str(program)],
+                capture_output=True,
+                text=True,
+                timeout=180,
+                env=environment,
+            )
+        except subprocess.TimeoutExpired:
+            return "a small kernel did not finish in 180 s"
+    if done.returncode == 0:
+        return ""
+    lines = done.stderr.strip().splitlines()
+    return lines[-1][:200] if lines else f"exit status {done.returncode}"

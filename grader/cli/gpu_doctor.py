@@ -1,0 +1,187 @@
+"""`grader doctor --gpu`: the state the GPU is in, and what it moves and computes at best."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from datetime import datetime, timezone
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from grader.cases import gpu_memory
+from grader.gpu import machine, nvml
+from grader.gpu import measured_roofs as roofs
+from grader.gpu.contention import glance as glance_at_clock
+from grader.gpu.contention import too_much
+from grader.gpu.machine import GpuProperties
+from grader.gpu.measured_roofs import MeasuredRoofs, RoofsError, SecondsOf
+from grader.gpu.roofline import Peaks
+from grader.gpu.state import GpuState, Observed, remarks, troubles
+from grader.sandbox.worker_process import SandboxError
+from grader.timing import roofs as roof_timing
+
+NO_GPU = (
+    "No NVIDIA GPU that torch can use: there is nothing to measure. `grader doctor` says what "
+    "this machine can grade without one."
+)
+
+Look = Callable[[str | None, Observed | None], Observed]
+Timer = Callable[[], AbstractContextManager[SecondsOf]]
+Glance = Callable[[], float | None]
+
+
+def examine_gpu(
+    console: Console,
+    again: bool = False,
+    folder: Path | None = None,
+    gpu: Callable[[], GpuProperties | None] = machine.gpu_properties,
+    look: Look = nvml.observe,
+    timer: Timer = roof_timing.timer,
+    glance: Glance = glance_at_clock,
+) -> MeasuredRoofs | None:
+    """Print the GPU's state and its roofs; measure them if they aren't kept yet, or `again`.
+
+    None where they can't be had, for a reason that is printed. What was measured while something
+    was in the way is shown, but not kept.
+    """
+    found = gpu()
+    if found is None:
+        console.print(Text(NO_GPU))
+        return None
+    before = look(found.uuid or None, None)
+    _show_state(found, before, console)
+    identity = roofs.identity_of(found, before)
+    peaks = roofs.peaks_of(found, before)
+    kept = None if again else roofs.load(identity, folder)
+    if kept is not None:
+        _show_roofs(kept, peaks, console)
+        _say(f"Measured {kept.measured_at}; --again measures anew.", console)
+        return kept
+    try:
+        now = datetime.now(timezone.utc).isoformat(timespec="seconds")
+        with timer() as seconds_of:
+            taken = [glance()]
+            measured = roofs.measure(identity, seconds_of, found.memory_bytes, now, peaks)
+            taken.append(glance())
+    except (RoofsError, SandboxError) as error:
+        console.print(Text(f"The roofs can't be measured: {error}", "red"))
+        return None
+    after = look(found.uuid or None, before)
+    if isinstance(after, GpuState):
+        measured = replace(measured, sm_mhz=after.sm_mhz)
+    _show_roofs(measured, peaks, console)
+    noise = troubles(before, after, {os.getpid()}) if isinstance(after, GpuState) else []
+    noise += [f"{told[0].upper()}{told[1:]}." for told in map(too_much, taken) if told]
+    _keep(measured, noise, folder, console)
+    return measured
+
+
+def _keep(measured: MeasuredRoofs, noise: list[str], folder: Path | None, console: Console) -> None:
+    """Keep roofs that were measured in peace, and say where."""
+    if noise:
+        for sentence in dict.fromkeys(noise):
+            console.print(Text(sentence, "yellow"))
+        _say("Not kept: measure again when nothing is in the way.", console)
+        return
+    try:
+        _say(f"Kept in {roofs.store(measured, folder)}.", console)
+    except OSError as error:
+        console.print(Text(f"Not kept: {error.strerror or error}.", "yellow"))
+
+
+def _show_state(gpu: GpuProperties, state: Observed, console: Console) -> None:
+    version = ".".join(map(str, gpu.capability))
+    rows = [
+        (
+            "GPU",
+            f"{gpu.name}, compute capability {version}, {gpu.sm_count} SMs, "
+            f"{gpu.memory_bytes / 2**30:.0f} GiB",
+        )
+    ]
+    if isinstance(state, GpuState):
+        rows += [("driver", state.driver), ("clocks", _clocks(state)), ("drawn", _drawn(state))]
+    else:
+        rows.append(("state", f"unknown: {state.reason}"))
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_header=False)
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, value in rows:
+        if value:
+            table.add_row(Text(name, "bold"), Text(value))
+    console.print(table)
+    ours = {os.getpid()}
+    if isinstance(state, GpuState):
+        for sentence in troubles(state, state, ours):
+            console.print(Text(sentence, "yellow"))
+    for sentence in remarks(state, ours):
+        _say(sentence, console)
+    if gpu_memory.reaches_host_memory():
+        reach = gpu_memory.REACHES_HOST_MEMORY
+        console.print(Text(f"{reach[0].upper()}{reach[1:]}.", "yellow"))
+
+
+def _clocks(state: GpuState) -> str:
+    pairs = (
+        ("SM", state.sm_mhz, state.sm_most_mhz),
+        ("memory", state.memory_mhz, state.memory_most_mhz),
+    )
+    told = [f"{name} {now} of {most} MHz" for name, now, most in pairs if now and most]
+    held = f" ({', '.join(state.held_back_by)})" if state.held_back_by else ""
+    return ", ".join(told) + held if told else ""
+
+
+def _drawn(state: GpuState) -> str:
+    told = []
+    if state.watts is not None:
+        most = f" of {state.watts_most:.0f}" if state.watts_most else ""
+        told.append(f"{state.watts:.0f}{most} W")
+    if state.celsius is not None:
+        told.append(f"{state.celsius} degrees Celsius")
+    return ", ".join(told)
+
+
+def _show_roofs(found: MeasuredRoofs, peaks: Peaks | None, console: Console) -> None:
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    table.add_column("roof", no_wrap=True)
+    for title in ("measured", "data sheet", "reached"):
+        table.add_column(title, justify="right", no_wrap=True)
+    published = peaks.bandwidth if peaks else None
+    _row(table, "copy", found.bandwidth, published, "GB/s", 1e9, digits=0)
+    for dtype in (*found.flops, *found.missing):
+        published = peaks.flops.get(dtype) if peaks else None
+        rate = found.flops.get(dtype)
+        _row(table, f"matmul {dtype}", rate, published, "TFLOP/s", 1e12, digits=1)
+    console.print()
+    console.print(table)
+    for dtype, reason in found.missing.items():
+        _say(f"{dtype}: {reason}", console)
+    if peaks:
+        _say(f"Data sheet: {peaks.source}; dense, sums in float32.", console)
+    else:
+        _say("No data sheet is known of this GPU.", console)
+
+
+def _row(
+    table: Table,
+    name: str,
+    found: float | None,
+    published: float | None,
+    unit: str,
+    per_unit: float,
+    digits: int,
+) -> None:
+    cells = (
+        f"{found / per_unit:.{digits}f} {unit}" if found else "-",
+        f"{published / per_unit:.{digits}f} {unit}" if published else "-",
+        f"{100 * found / published:.0f} %" if found and published else "-",
+    )
+    table.add_row(Text(name), *map(Text, cells))
+
+
+def _say(text: str, console: Console) -> None:
+    console.print(Text(text, "dim"))

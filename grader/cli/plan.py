@@ -1,0 +1,165 @@
+"""`grader plan`: what an entry asks of the GPU, step by step, without running a kernel."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.padding import Padding
+from rich.table import Table
+
+from grader import plan
+from grader.cases import Case, CaseError, Space, arena, fixed_case, inputs, parse
+from grader.cli.console import bar, console, known_names, refuse, tell, writable, write
+from grader.evidence import Failure
+from grader.executors import bundle
+from grader.gpu import machine
+from grader.grading import plan_files
+from grader.grading.grade import PUBLIC_SEED, Session, Step, expect_files, selected
+from grader.report.message import one_line
+from grader.spec import Exercise, Variant, load_all
+
+
+def command(
+    name: Annotated[
+        str | None,
+        typer.Argument(help="An exercise or variant: rmsnorm, rmsnorm/triton; with --out, or all."),
+    ] = None,
+    case: Annotated[
+        str | None,
+        typer.Option(help="The case to plan, as in 'rows=1 cols=1025 dtype=float16'."),
+    ] = None,
+    submission: Annotated[Path, typer.Option(help="The folder to plan.")] = Path("assignment"),
+    json: Annotated[Path | None, typer.Option(help="Write the plan of one variant here.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write plans and cubins here, for `grader run-plan`."),
+    ] = None,
+    capability: Annotated[
+        int | None,
+        typer.Option(
+            "--gpu", min=70, max=200, help="With --out: for this compute capability, 90 for 9.0."
+        ),
+    ] = None,
+    seed: Annotated[
+        int, typer.Option(min=0, help="With --out: seed of the cases and their data.")
+    ] = PUBLIC_SEED,
+) -> None:
+    """Show what an entry asks of the GPU: memory, copies and launches, in their order."""
+    exercises = load_all()
+    chosen = selected(exercises, known_names(exercises, [name] if name else []))
+    if out is not None:
+        if case is not None or json is not None:
+            refuse("--out: expected neither --case nor --json beside it")
+        _write_file(submission, exercises, chosen, out, capability, seed)
+        return
+    if name is None or capability is not None:
+        refuse("expected the name of an exercise or variant, or --out FILE")
+    if json is not None and len(chosen) > 1:
+        refuse(f"--json: expected one variant, as in {chosen[0][0].name}/{chosen[0][1].name}")
+    expect_files(submission, exercises)
+    writable(json)
+    with Session(submission, exercises) as session:
+        for index, (exercise, variant) in enumerate(chosen):
+            if index:
+                console.print()
+            shown = _case(case, exercise, variant)
+            tell(f"{exercise.name}/{variant.name}: {shown}", "bold")
+            _show(session, exercise, variant, shown, json)
+
+
+def _write_file(
+    submission: Path,
+    exercises: Mapping[str, Exercise],
+    chosen: Sequence[tuple[Exercise, Variant]],
+    out: Path,
+    capability: int | None,
+    seed: int,
+) -> None:
+    """Plan for another machine, and say what goes along."""
+    expect_files(submission, exercises)
+    writable(out)
+    if capability is not None:
+        machine.compile_for(capability)
+    with Session(submission, exercises, seed=seed, device="interpreter") as session, bar() as line:
+        task = line.add_task("starting", total=None)
+
+        def on_step(step: Step) -> None:
+            text = f"{step.exercise}/{step.variant} {step.part}"
+            line.update(task, description=one_line(text))
+
+        made = plan_files.make(session, submission.name or str(submission), chosen, on_step)
+    bundle.write(out, made)
+    for variant in made.variants:
+        _tell_variant(variant)
+    size = f"{max(out.stat().st_size // 1000, 1):,} KB"
+    on = f"a GPU of compute capability {made.capability / 10}"
+    tell(f"{out}: {size}, for {on}. There: grader run-plan {shlex.quote(out.name)}")
+
+
+def _tell_variant(variant: bundle.PlannedVariant) -> None:
+    name = f"{variant.exercise}/{variant.variant}"
+    if variant.not_attempted:
+        tell(f"{name}: not attempted: {one_line(variant.not_attempted)}")
+        return
+    run = [case for part in variant.parts for case in part.cases]
+    counts = [sum(bool(each.documents) for each in cases) for cases in (run, variant.timed)]
+    tell(f"{name}: {counts[0]} cases to run, {counts[1]} to time")
+    refused = [each for each in (*run, *variant.timed) if not each.documents]
+    for what in dict.fromkeys((each.status, one_line(each.what)) for each in refused):
+        first = next(each for each in refused if (each.status, one_line(each.what)) == what)
+        tell(f"  {first.status.headline}: {what[1]} ({first.case})", "red")
+
+
+def _case(text: str | None, exercise: Exercise, variant: Variant) -> Case:
+    """The case that was asked for; else the one that is timed or counted, or a middling one."""
+    if text is not None:
+        try:
+            return parse(text, exercise, variant, PUBLIC_SEED, is_run=False)
+        except CaseError as error:
+            refuse(f"--case: {error}")
+    if variant.performance is not None:
+        return fixed_case(exercise, variant, variant.performance.every_case[-1], PUBLIC_SEED)
+    if variant.memory is not None:
+        return fixed_case(exercise, variant, variant.memory.case, PUBLIC_SEED)
+    edges = Space(
+        exercise, variant, variant.dtypes[0], next(iter(exercise.sizes)), PUBLIC_SEED
+    ).edges()
+    return replace(edges[-1], layouts=(), scalars=(), data="normal")
+
+
+def _show(
+    session: Session, exercise: Exercise, variant: Variant, case: Case, json: Path | None
+) -> None:
+    if reason := session.not_attempted(variant):
+        tell(f"  not attempted: {reason}")
+        return
+    made = inputs.blank(exercise, variant, case)
+    arguments = made.arguments(arena.described(made.slots))
+    planned = session.plan(exercise, variant, case, arguments)
+    if isinstance(planned, Failure):
+        tell(f"  {planned.status.headline}: {planned.what}", "red")
+        for line in filter(None, (planned.where, planned.hint)):
+            tell(f"  {line}")
+        return
+    if json is not None:
+        write(json, plan.to_json(planned))
+    names = [argument.name for argument in exercise.signature(variant)]
+    tell(f"  {variant.entry} {plan.summary(planned, names, variant.file)}.")
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    table.add_column(style="cyan", no_wrap=True)
+    table.add_column(overflow="fold", ratio=1)
+    table.add_column(style="dim", no_wrap=True)
+    in_triton = variant.language == "triton"  # a CUDA plan's buffers are without guard zones
+    starts = [each.offset - each.allocation[0] if in_triton else 0 for each in arguments]
+    for line in plan.lines(planned, names, variant.file, starts):
+        table.add_row(line.verb, one_line(line.what, 600), line.place)
+    console.print(Padding(table, (0, 0, 0, 2)), markup=False)
+    if planned.printed.strip():
+        tell("  It printed:")
+        for text in planned.printed.strip().splitlines()[:10]:
+            tell(f"    {one_line(text)}", "dim")

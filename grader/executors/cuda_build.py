@@ -1,0 +1,317 @@
+"""A submission's CUDA C++ file, compiled in its sandbox and held there as a program.
+
+The compiler reads a stranger's file, so it runs where the kernels will (worker/builder.py) and
+hands back two things on one descriptor: a program, and for each place in it that the emulator may
+speak of, the line it came from. What it says of them is the submission's word: it explains.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import pydantic
+
+from grader.emulator import nvcc_runtime, toolchain
+from grader.gpu import machine
+from grader.sandbox import Sandbox
+from grader.sandbox.worker_process import Cause, Death, Limits, Worker
+from grader.spec import Exercise, Scalar, Tensor, Variant
+from grader.worker.protocol import Code, Operation
+
+Backend = Literal["emulator", "gpu"]
+
+MAX_PROGRAM_BYTES = 64 << 20
+MAX_SITES_BYTES = 8 << 20
+_OUTPUT_BYTES = 2 * MAX_PROGRAM_BYTES + MAX_SITES_BYTES
+MAX_PROBLEMS = 32
+COMPILE_LIMITS = Limits(cpu_seconds=60.0, memory_bytes=3 << 30)
+
+Kind = Literal[
+    "compile",
+    "signature",
+    "entry_missing",
+    "no_extern_c",
+    "main",
+    "symbol",
+    "unsupported",
+    "nvcc",
+]
+_Line = Annotated[int, pydantic.Field(ge=1, le=10_000_000)]
+
+
+class Problem(pydantic.BaseModel):
+    """Something about the file that is wrong, or that the emulator can't do.
+
+    `line` is one of the file; `entry` names the one entry it is about, "" means all of them.
+    """
+
+    model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
+
+    kind: Kind
+    message: Annotated[str, pydantic.Field(max_length=4000)]
+    line: _Line | None = None
+    entry: Annotated[str, pydantic.Field(max_length=200)] = ""
+    detail: Annotated[str, pydantic.Field(max_length=20_000)] = ""
+
+
+class Site(pydantic.BaseModel):
+    """Where in the file an instruction comes from."""
+
+    model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
+
+    line: _Line
+    function: Annotated[str, pydantic.Field(max_length=1000)] = ""
+
+
+class Condition(pydantic.BaseModel):
+    """A macro that the file tests, and that nvcc may define otherwise than the emulator does."""
+
+    model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
+
+    line: _Line
+    macro: Annotated[str, pydantic.Field(max_length=1000)]
+
+
+@dataclass(frozen=True)
+class Program:
+    """What came of a file. `path` is None where there is nothing to run.
+
+    For the emulator `path` is the planner, and `executor` is there too; `sites` are of both. For
+    "gpu" `path` is a planner, too, and `executor` the cubin of its kernels.
+    """
+
+    path: Path | None
+    backend: Backend
+    entries: frozenset[str] = frozenset()
+    problems: tuple[Problem, ...] = ()
+    sites: dict[int, Site] | None = None
+    died: Death | None = None  # the compiler, instead of an answer
+    executor: Path | None = None
+    conditions: tuple[Condition, ...] = ()
+
+    def problem_of(self, entry: str) -> Problem | None:
+        """What keeps an entry from being run: its own trouble first, then the file's."""
+        mine = [each for each in self.problems if each.entry == entry]
+        general = [each for each in self.problems if not each.entry]
+        return next(iter([*mine, *general]), None)
+
+    def line_of(self, pc: int) -> int | None:
+        """The line of the file that the instruction before `pc` comes from."""
+        site = (self.sites or {}).get(pc)
+        return site.line if site else None
+
+
+class _Answer(pydantic.BaseModel):
+    """What the builder says: hostile until it is read as this."""
+
+    model_config = pydantic.ConfigDict(extra="forbid")
+
+    ok: bool
+    executable_bytes: Annotated[int, pydantic.Field(ge=0, le=MAX_PROGRAM_BYTES)] = 0
+    executor_bytes: Annotated[int, pydantic.Field(ge=0, le=MAX_PROGRAM_BYTES)] = 0
+    sites_bytes: Annotated[int, pydantic.Field(ge=0, le=MAX_SITES_BYTES)] = 0
+    problems: Annotated[tuple[Problem, ...], pydantic.Field(max_length=MAX_PROBLEMS)] = ()
+    entries: Annotated[tuple[str, ...], pydantic.Field(max_length=256)] = ()
+    conditions: Annotated[tuple[Condition, ...], pydantic.Field(max_length=MAX_PROBLEMS)] = ()
+
+
+_SITES = pydantic.TypeAdapter(dict[int, Site])
+
+
+class BuildError(RuntimeError):
+    """The compiler gave no answer that can be used, though its process lived: our own trouble."""
+
+
+def signature(exercise: Exercise, variant: Variant) -> list[str]:
+    """What the entry takes, as the builder reads it: `pointer:float32`, `int`, `float`, `bool`."""
+    kinds = []
+    for each in exercise.signature(variant):
+        if isinstance(each, Tensor):
+            dtype = variant.dtypes[0] if each.dtype == "$dtype" else each.dtype
+            kinds.append(f"pointer:{dtype}")
+        elif isinstance(each, Scalar):
+            kinds.append(each.scalar)
+        else:
+            kinds.append("int")
+    return kinds
+
+
+def build(*what: Any, **options: Any) -> Program:
+    """Compile a file and wait for what becomes of it. Takes and raises what `begin` does.
+
+    Raises BuildError, too, where the compiler's answer makes no sense.
+    """
+    return begin(*what, **options).finish()
+
+
+def begin(
+    sandbox: Sandbox,
+    name: str,
+    data: bytes,
+    entries: Sequence[tuple[str, Sequence[str]]],
+    backend: Backend = "emulator",
+    check_with_nvcc: bool = False,
+    guarded: bool = True,
+) -> Building:
+    """Have the file `name` of content `data` compiled, for all the entries that it should have.
+
+    `entries` pairs each entry with its `signature`. `check_with_nvcc`: ask NVIDIA's compiler, where
+    there is one, whether it takes the file too: it has the last word. `guarded`: see
+    emulator/build.py. Raises SandboxError where no worker can be had, BuildError where our own
+    sources don't build.
+    """
+    source = sandbox.hold(name, data)
+    wanted = {
+        "backend": backend,
+        "entries": [{"name": entry, "arguments": list(kinds)} for entry, kinds in entries],
+        "check_with_nvcc": check_with_nvcc and backend == "emulator",
+        "toolchain": prepare(),
+        "guarded": guarded,
+        "gpu_planner": prepare_planner() if backend == "gpu" else None,
+        "architecture": f"sm_{machine.capability()}",
+    }
+    output = os.memfd_create("program", os.MFD_CLOEXEC)
+    try:
+        os.ftruncate(output, _OUTPUT_BYTES)
+        worker = sandbox.builder(source, wanted, output, _OUTPUT_BYTES, COMPILE_LIMITS)
+    except BaseException:
+        os.close(output)
+        raise
+    return Building(sandbox, name, backend, worker, output, worker.post(Operation.build))
+
+
+@dataclass
+class Building:
+    """A file on its way through the compiler, in a process of the sandbox.
+
+    `output` is the descriptor of the memory that the compiler's files are written to. `died` is the
+    compiler's end before it could be asked.
+    """
+
+    sandbox: Sandbox
+    name: str
+    backend: Backend
+    worker: Worker
+    output: int
+    died: Death | None
+
+    def close(self) -> None:
+        """End the compiler; what it has made is lost."""
+        self.worker.close()
+        os.close(self.output)
+
+    def finish(self) -> Program:
+        """Wait for what becomes of it. Raises BuildError."""
+        try:
+            reply = self.died or self.worker.wait()
+            if isinstance(reply, Death):
+                return Program(None, self.backend, died=reply)
+            if reply.code is not Code.ok:
+                told = f"{reply.code.name} {reply.text}"
+                raise BuildError(f"the compiler could not be asked: {told}")
+            return self._program(_read_answer(reply.text))
+        finally:
+            self.close()
+
+    def _program(self, answer: _Answer) -> Program:
+        program = os.pread(self.output, answer.executable_bytes, 0)
+        executor = os.pread(self.output, answer.executor_bytes, answer.executable_bytes)
+        end = answer.executable_bytes + answer.executor_bytes
+        sites = _read_sites(os.pread(self.output, answer.sites_bytes, end))
+        stem = f"{Path(self.name).stem}-{self.backend}"
+        held = [
+            _held(self.sandbox, f"{stem}{kind}", data, runs) if answer.ok else None
+            for kind, data, runs in (
+                ("", program, True),
+                ("-executor", executor, self.backend == "emulator"),
+            )
+        ]
+        return Program(
+            held[0],
+            self.backend,
+            frozenset(answer.entries),
+            answer.problems,
+            sites,
+            executor=held[1],
+            conditions=answer.conditions,
+        )
+
+
+def _held(sandbox: Sandbox, name: str, program: bytes, runs: bool) -> Path | None:
+    """Where the sandbox can read a file, and start it where it `runs`; None without bytes."""
+    if not program:
+        return None
+    digest = hashlib.sha256(program).hexdigest()[:16]
+    return sandbox.hold(f"{name}-{digest}", program, program=runs)
+
+
+@lru_cache(maxsize=4)
+def why_not(backend: Backend) -> str:
+    """Why CUDA C++ can't be compiled on this machine, with what to do; "" where it can."""
+    if backend != "emulator" and toolchain.find_nvcc() is None:
+        return "nvcc isn't installed: it comes with NVIDIA's CUDA toolkit"
+    try:
+        toolchain.find_compiler()
+    except toolchain.ToolchainMissing as error:
+        return str(error)
+    return ""
+
+
+@lru_cache(maxsize=1)
+def prepare() -> tuple[str, str, str]:
+    """Compile what is ours, once for all submissions: some seconds the first time.
+
+    Returns the compiler, its version and the folder that holds what it made. It is done here,
+    since a sandbox may only read the cache. Raises BuildError where our own sources don't build.
+    """
+    try:
+        ready = toolchain.prepare()
+    except (toolchain.ToolchainMissing, toolchain.ToolchainError) as error:
+        raise BuildError(str(error)) from None
+    return ready.compiler, ready.version, str(ready.folder)
+
+
+@lru_cache(maxsize=1)
+def prepare_planner() -> str:
+    """As `prepare`, for our part of the planners of "gpu": the folder that it lies in."""
+    try:
+        ready = toolchain.prepare()
+        return str(nvcc_runtime.prepare(ready, toolchain.find_nvcc() or "nvcc").folder)
+    except (toolchain.ToolchainMissing, toolchain.ToolchainError) as error:
+        raise BuildError(str(error)) from None
+
+
+def _read_answer(text: str) -> _Answer:
+    try:
+        return _Answer.model_validate_json(text)
+    except pydantic.ValidationError as error:
+        raise BuildError(f"the compiler's answer makes no sense: {_first(error)}") from None
+
+
+def _read_sites(data: bytes) -> dict[int, Site]:
+    """Sites are written as {address: [line, function]}."""
+    if not data:
+        return {}
+    try:
+        raw: Any = json.loads(data)
+        listed = {key: {"line": line, "function": name} for key, (line, name) in raw.items()}
+        return _SITES.validate_python(listed)
+    except (ValueError, TypeError, AttributeError, RecursionError):
+        raise BuildError("the compiler's table of lines makes no sense") from None
+
+
+def _first(error: pydantic.ValidationError) -> str:
+    detail = error.errors(include_url=False, include_input=False)[0]
+    return f"{'.'.join(map(str, detail['loc']))}: {detail['msg']}"
+
+
+def timed_out(program: Program) -> bool:
+    """Whether compiling took too long."""
+    return program.died is not None and program.died.cause is Cause.timed_out

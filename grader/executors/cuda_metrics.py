@@ -1,0 +1,441 @@
+"""How a kernel uses memory: metrics from counters, held against the bounds of a spec.
+
+The counters come from the emulator's report or from ncu; a metric goes under the key that bounds it
+in a spec's memory block and names the counters of ncu's that it is made of:
+
+    useful_bytes_per_sector.load    distinct bytes asked for per 32-byte sector moved, global loads
+    useful_bytes_per_sector.store   the same of global stores
+    shared_bank_conflicts           wavefronts beyond those that an access without conflicts needs
+    copies, bytes_copied            between host and device
+    scratch_stores                  bytes that kernels store to global memory beside the arguments
+    reads.NAME                      bytes loaded from an argument, over the argument's size
+
+For Triton kernels they come from another executor: see triton_metrics.py, which adds
+
+    scratch_bytes                   of tensors that the entry brings beside its arguments
+    wave_bytes.distinct             distinct bytes loaded by programs that run at once
+    wave_bytes.to_row_major         the same, over those of tiles in row-major order
+    growth.tile, growth.scratch     largest block and scratch at four times the sizes, over before
+
+memory_use.py decides which runs are measured: beside the spec's case one of other sizes, and each
+configuration of a tuned kernel. The worst of them counts.
+
+The emulator's counters are the word of a process that ran student code, so `implausible` holds them
+against what the case's bytes require.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from grader.cases import Case, agrees
+from grader.emulator.report import SECTOR_BYTES, Report, SiteCounters, status_name_of
+from grader.evidence import LineCounters, MemoryEvidence, Metric
+from grader.spec import ITEMSIZE, Bound, Exercise, Memory, Tensor, Variant
+from grader.spec.blocks import GROWTH
+from grader.status import Status
+
+MAX_LINES = 200  # rows kept in evidence
+
+_USEFUL = "useful_bytes_per_sector"
+
+Lines = Mapping[int, int | None]  # source lines, by the pc of a site
+
+_SECTORS = {"load": "op_ld", "store": "op_st"}
+_CONFLICTS = {**_SECTORS, "atomic": "op_atom"}
+# Of what a case needs: up to here traffic beside that of the work leaves an average as it is. With
+# twice the bytes, the rest in whole sectors, only an average of 28.2 bytes is lifted to 30. A spec
+# whose kernels have to go over their data more often says so: `most_traffic`.
+MOST_TRAFFIC = 2
+MOST_ASIDE = Fraction(1, 8)  # that copies or atomics may move where sectors of kernels are judged
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """Bytes that one call moves in global memory, by how they are moved."""
+
+    load: int  # by loads of kernels
+    store: int
+    atomic: int
+    copied: float  # by copies; math.inf where nobody has counted them
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One bound of a spec, and what was measured: None where nothing of the kind happened."""
+
+    path: tuple[str, ...]  # ("useful_bytes_per_sector", "store")
+    measured: float | None
+    wanted: float
+    at_least: bool  # whether `wanted` is the least, else the most
+    holds: bool
+
+    @property
+    def name(self) -> str:
+        """As the metric is called: 'useful_bytes_per_sector.store'."""
+        return ".".join(self.path)
+
+
+# --- measuring ------------------------------------------------------------------------------------
+
+
+def measure(
+    report: Report, lines: Lines, exercise: Exercise, variant: Variant, case: Case
+) -> MemoryEvidence:
+    """What the report of one call says about memory; `lines` has source lines by the pc of a site.
+
+    Not measured, with the reason, where the report is incomplete or can't be true; a finding's
+    status where the run found something wrong.
+    """
+    told = str(case)
+    if report.findings:
+        first = report.findings[0]
+        status = Status(status_name_of(first.kind))
+        return MemoryEvidence(status, f"the counted run ended in: {status.headline}", told)
+    if report.error or report.lost:
+        reason = f"the counted run ended in CUDA error {report.error}"
+        return MemoryEvidence(Status.launch_error, reason, told)
+    if report.cut:
+        reason = "the run has more counters than fit into one answer"
+        return MemoryEvidence(Status.not_measured, reason, told)
+    reason = implausible(report, exercise, variant, case)
+    if reason:
+        return MemoryEvidence(Status.not_measured, reason, told)
+    metrics = tuple(_metrics(report, exercise, variant, case))
+    reason = unearned(_traffic(report), exercise, variant, case)
+    status = Status.target_missed if reason else Status.passed
+    return MemoryEvidence(status, reason, told, metrics, lines_of(report, lines))
+
+
+def _metrics(report: Report, exercise: Exercise, variant: Variant, case: Case) -> Iterator[Metric]:
+    sites = [site for launch in report.launches for site in launch.sites]
+    for kind, op in _SECTORS.items():
+        found = [site for site in sites if (site.space, site.kind) == ("global", kind)]
+        sectors = sum(site.sectors for site in found)
+        if sectors:
+            useful = sum(site.useful_bytes for site in found)
+            yield Metric(
+                f"useful_bytes_per_sector.{kind}",
+                useful / sectors,
+                f"{useful} bytes / l1tex__t_sectors_pipe_lsu_mem_global_{op}.sum = {sectors}",
+            )
+    shared = [site for site in sites if site.space == "shared"]
+    has_atomics = any(site.kind == "atomic" for site in shared)
+    by_kind = {
+        op: sum(site.conflicts for site in shared if site.kind == kind)
+        for kind, op in (_CONFLICTS if has_atomics else _SECTORS).items()
+    }
+    yield Metric(
+        "shared_bank_conflicts",
+        sum(by_kind.values()),
+        " + ".join(
+            f"l1tex__data_bank_conflicts_pipe_lsu_mem_shared_{op}.sum = {conflicts}"
+            for op, conflicts in by_kind.items()
+        ),
+    )
+    yield Metric("copies", report.copies.host_to_device + report.copies.device_to_host)
+    yield Metric("bytes_copied", report.copies.bytes)
+    stored, to_arguments = _moved(report, "store")
+    yield Metric("scratch_stores", stored - to_arguments, f"{stored} bytes - {to_arguments}")
+    loaded = {buffer.argument: buffer.load_bytes for buffer in report.buffers}
+    for index, tensor, size in tensors_of(exercise, variant, case):
+        if tensor.is_input and tensor.space == "device":
+            bytes_ = loaded.get(index, 0)
+            yield Metric(f"reads.{tensor.name}", bytes_ / size, f"{bytes_} bytes of {size}")
+
+
+def lines_of(report: Report, lines: Lines) -> tuple[LineCounters, ...]:
+    """Counters by source line, kernel, space and kind of access, in the order of the source."""
+    rows: dict[tuple[int, str, str, str], list[SiteCounters]] = defaultdict(list)
+    for launch in report.launches:
+        for site in launch.sites:
+            rows[lines.get(site.pc) or 0, launch.kernel, site.space, site.kind].append(site)
+    summed = [
+        LineCounters(
+            *key,
+            requests=sum(site.requests for site in sites),
+            sectors=sum(site.sectors for site in sites),
+            useful_bytes=sum(site.useful_bytes for site in sites),
+            wavefronts=sum(site.wavefronts for site in sites),
+            conflicts=sum(site.conflicts for site in sites),
+            ways=max(site.ways for site in sites),
+        )
+        for key, sites in rows.items()
+        if key[2] in ("global", "shared")
+    ]
+    heaviest = sorted(summed, key=lambda row: (-row.sectors - row.wavefronts, row.line))
+    return tuple(sorted(heaviest[:MAX_LINES], key=lambda row: (row.line, row.space, row.access)))
+
+
+def implausible(report: Report, exercise: Exercise, variant: Variant, case: Case) -> str:
+    """Why the counters can't be those of a run that did the work, or "".
+
+    Every byte of an input on the device must have been loaded, and every byte of an output stored,
+    unless it was copied. An input in host memory may be needed in part only, so its output
+    is what counts.
+    """
+    buffers = {buffer.argument: buffer for buffer in report.buffers}
+    # The bytes of copies within the device are not counted: then they may be anything.
+    copied = math.inf if report.copies.device_to_device else report.copies.bytes
+    for index, tensor, size in tensors_of(exercise, variant, case):
+        seen = buffers.get(index)
+        if tensor.is_input and tensor.space == "device":
+            loaded = seen.load_bytes if seen else 0
+            if loaded + copied < size:
+                return too_few(tensor.name, size, "loaded", loaded)
+        if tensor.is_output:
+            stored = seen.store_bytes if seen else 0
+            if stored + copied < size:
+                return too_few(tensor.name, size, "stored", stored)
+    for kind in ("load", "store"):
+        by_site, by_buffer = _moved(report, kind)
+        if by_buffer > by_site:
+            return (
+                f"the counters don't agree: kernels {kind} {by_site:,} bytes in all, "
+                f"but {by_buffer:,} of the arguments"
+            )
+    return ""
+
+
+def _moved(report: Report, kind: str) -> tuple[int, int]:
+    """Bytes that kernels load from or store to global memory: in all, and of the arguments."""
+    in_all = sum(
+        site.useful_bytes
+        for launch in report.launches
+        for site in launch.sites
+        if site.space == "global" and site.kind in (kind, "atomic")
+    )
+    return in_all, sum(getattr(buffer, f"{kind}_bytes") for buffer in report.buffers)
+
+
+def _traffic(report: Report) -> Traffic:
+    """What a call in the emulator moves. The bytes of copies within the device aren't counted."""
+    sites = [s for launch in report.launches for s in launch.sites if s.space == "global"]
+    moved = {
+        kind: sum(site.useful_bytes for site in sites if site.kind == kind)
+        for kind in ("load", "store", "atomic")
+    }
+    within = report.copies.device_to_device
+    return Traffic(**moved, copied=math.inf if within else report.copies.bytes)
+
+
+def unearned(traffic: Traffic, exercise: Exercise, variant: Variant, case: Case) -> str:
+    """Why the average over a run's sectors says nothing about the work, or "".
+
+    Where a spec bounds useful bytes per sector, they are to be those of kernels that do the work:
+    not those of a show beside copies or atomics, nor an average that other traffic has lifted.
+    """
+    kinds = {path[1] for path, _ in variant.memory.bounds() if path[0] == _USEFUL}
+    sizes = list(tensors_of(exercise, variant, case))
+    factor = variant.memory.most_traffic or MOST_TRAFFIC
+    for kind in sorted(kinds):
+        needed = sum(size for _, tensor, size in sizes if _is_side(tensor, kind))
+        if traffic.copied > MOST_ASIDE * needed:
+            return "copies moved a part of the data: what counts here is what kernels move"
+        if traffic.atomic > MOST_ASIDE * needed:
+            return "atomics moved a part of the data: what counts here are loads and stores"
+        moved = getattr(traffic, kind)
+        if moved > factor * needed:
+            return (
+                f"kernels {kind} {moved:,} bytes where {needed:,} are needed: the average over so "
+                "much else says nothing about the work"
+            )
+    return ""
+
+
+def _is_side(tensor: Tensor, kind: str) -> bool:
+    """Whether kernels have to load, or to store, all of a tensor."""
+    return tensor.space == "device" and (tensor.is_input if kind == "load" else tensor.is_output)
+
+
+def too_few(name: str, size: int, verb: str, seen: int) -> str:
+    """The sentence of counters that miss most of a tensor."""
+    return (
+        f"the counters can't be complete: {name} has {size:,} bytes and the result is right, but "
+        f"only {seen:,} were {verb}"
+    )
+
+
+def tensors_of(
+    exercise: Exercise, variant: Variant, case: Case
+) -> Iterator[tuple[int, Tensor, int]]:
+    """(place in the signature, tensor, bytes of its elements) for a case."""
+    for index, argument in enumerate(exercise.signature(variant)):
+        if isinstance(argument, Tensor):
+            shape = argument.concrete_shape(dict(case.sizes))
+            yield index, argument, math.prod(shape) * ITEMSIZE[argument.concrete_dtype(case.dtype)]
+
+
+# --- judging --------------------------------------------------------------------------------------
+
+
+def sizes_of(variant: Variant) -> dict[str, int]:
+    """What the formulas of a variant's memory block are evaluated with: sizes and itemsize."""
+    case = variant.memory.case
+    sizes = {name: value for name, value in case.items() if type(value) is int}
+    return {**sizes, "itemsize": ITEMSIZE[case.get("dtype", variant.dtypes[0])]}
+
+
+def sizes_in(variant: Variant, case: str) -> dict[str, int]:
+    """As `sizes_of`, of the case whose text is given: sizes that it doesn't name are the spec's."""
+    words = dict(word.partition("=")[::2] for word in case.split())
+    sizes = sizes_of(variant)
+    told = {name: int(words[name]) for name in sizes if words.get(name, "").isdecimal()}
+    return {**sizes, **told}
+
+
+def is_case_of(variant: Variant, case: str) -> bool:
+    """Whether the text of a case agrees with what the variant's memory block names."""
+    return agrees(case, variant, variant.memory.case)
+
+
+def shortfalls(evidence: MemoryEvidence, variant: Variant) -> list[tuple[MemoryEvidence, Judged]]:
+    """The bounds of a variant that don't hold, each with the run where it doesn't.
+
+    A bound that doesn't hold in the first run isn't named again for a further one.
+    """
+    missed: dict[str, tuple[MemoryEvidence, Judged]] = {}
+    for run in evidence.every:
+        for judged in judge(variant.memory, run.metrics, sizes_in(variant, run.case)):
+            if not judged.holds:
+                missed.setdefault(judged.name, (run, judged))
+    return list(missed.values())
+
+
+def judge(memory: Memory, metrics: Sequence[Metric], sizes: Mapping[str, int]) -> list[Judged]:
+    """Each bound of the block and whether it holds; a metric that is missing holds no bound.
+
+    `sizes` are the case's, and `itemsize`. Raises FormulaError for a bound without a value, which
+    reading the spec has ruled out.
+    """
+    values = {metric.name: metric.value for metric in metrics}
+    return [
+        _judged(path, bound, values.get(".".join(path)), sizes) for path, bound in memory.bounds()
+    ]
+
+
+def _judged(
+    path: tuple[str, ...], bound: Bound, measured: float | None, sizes: Mapping[str, int]
+) -> Judged:
+    at_least = bound.at_least is not None
+    wanted = (bound.at_least if at_least else bound.at_most).evaluate(sizes)
+    holds = measured is not None and (measured >= wanted if at_least else measured <= wanted)
+    return Judged(path, measured, wanted, at_least, holds)
+
+
+# --- in words -------------------------------------------------------------------------------------
+
+
+def missed(judged: Judged, lines: Sequence[LineCounters], file: str, run: str = "") -> str:
+    """'stores use 4 of 32 bytes per sector (t.cu:41 the fewest), asked for: at least 30'.
+
+    `run` is what tells a further run from the first one.
+    """
+    limit = "at least" if judged.at_least else "at most"
+    wanted = number(judged.wanted, up=judged.at_least)
+    where = f"with {run}: " if run else ""
+    return f"{where}{_measured(judged, lines, file)}, asked for: {limit} {wanted}"
+
+
+def sentences(evidence: MemoryEvidence, exercise: Exercise, variant: Variant) -> list[str]:
+    """What was measured, in sentences, of that which some variant of the exercise bounds.
+
+    Where another variant asks for more than this one has, its name follows: 'Shared loads conflict
+    32 ways at transpose.cu:63: 63,488 extra wavefronts; cuda_v4 asks for none.' Variants of another
+    language are no rungs of this one's ladder.
+    """
+    found: dict[str, tuple[Judged, list[str]]] = {}
+    for other in exercise.variants.values():
+        if other.language != variant.language or other.memory is None:
+            continue
+        if not is_case_of(other, evidence.case):
+            continue
+        for judged in judge(other.memory, evidence.metrics, sizes_of(other)):
+            if judged.measured is None:
+                continue
+            _, asking = found.setdefault(judged.name, (judged, []))
+            if not judged.holds and other.name != variant.name:
+                limit = "at least " if judged.at_least else "at most "
+                wanted = limit + number(judged.wanted, up=judged.at_least)
+                asking.append(f"{other.name} asks for {wanted if judged.wanted else 'none'}")
+    told = []
+    for judged, asking in found.values():
+        text = "; ".join([_measured(judged, evidence.lines, variant.file), *asking])
+        told.append(f"{text[:1].upper()}{text[1:]}.")
+    return [*told, *evidence.notes]
+
+
+def number(value: float, up: bool = False) -> str:
+    """'63,488' or '29.99': cut to 2 decimals, never rounded over a bound; `up` the other way."""
+    exact = Fraction(value) * 100
+    cut = (math.ceil(exact) if up else math.floor(exact)) / 100
+    return f"{cut:,.0f}" if cut == int(cut) else f"{cut:,.2f}".rstrip("0")
+
+
+def _measured(judged: Judged, lines: Sequence[LineCounters], file: str) -> str:
+    subject, *rest = judged.path
+    if subject == "useful_bytes_per_sector":
+        kind = rest[0]
+        if judged.measured is None:
+            return f"no kernel {kind}s anything {'from' if kind == 'load' else 'to'} global memory"
+        used = f"{kind}s use {number(judged.measured)} of {SECTOR_BYTES} bytes per sector"
+        worst = _least_useful(lines, kind)
+        return f"{used} ({file}:{worst.line} the fewest)" if worst and not judged.holds else used
+    amount = number(judged.measured or 0, up=not judged.at_least)
+    if subject == "shared_bank_conflicts":
+        return _conflicts(amount, lines, file)
+    if subject == "copies":
+        return f"{amount} {'copy' if amount == '1' else 'copies'} between host and device"
+    if subject == "bytes_copied":
+        return f"{amount} bytes copied between host and device"
+    if subject == "scratch_stores":
+        much = f"{amount} bytes" if judged.measured else "nothing"
+        return f"kernels store {much} beside the arguments"
+    if subject == "scratch_bytes":
+        return f"the entry brings {amount} bytes of its own"
+    if subject == "wave_bytes":
+        return _wave(rest[0], judged.measured, amount)
+    if subject == "growth":
+        what = {"tile": "the largest block", "scratch": "what the entry allocates"}[rest[0]]
+        grows = f"grows {amount} times" if (judged.measured or 0) > 1 else "doesn't grow"
+        return f"with {GROWTH} times the size {what} {grows}"
+    return f"every element of {rest[0]} is read {amount} times"
+
+
+def _wave(key: str, measured: float | None, amount: str) -> str:
+    if measured is None:
+        return "no kernel runs"
+    if key == "distinct":
+        return f"programs that run at once load {amount} distinct bytes"
+    return f"programs that run at once load {amount} of the bytes that row-major order needs"
+
+
+def _least_useful(lines: Sequence[LineCounters], kind: str) -> LineCounters | None:
+    """The line of a kind of global access whose sectors carry the fewest useful bytes."""
+    found = [
+        row
+        for row in lines
+        if row.line and row.sectors and (row.space, row.access) == ("global", kind)
+    ]
+    return min(found, key=lambda row: (row.useful_bytes / row.sectors, row.line), default=None)
+
+
+def _conflicts(amount: str, lines: Sequence[LineCounters], file: str) -> str:
+    found = [row for row in lines if row.space == "shared" and row.conflicts]
+    if not found:
+        return (
+            "shared memory has no bank conflicts"
+            if amount == "0"
+            else (f"shared memory has {amount} bank conflicts")
+        )
+    worst = max(found, key=lambda row: (row.conflicts, -row.line))
+    at = f" at {file}:{worst.line}" if worst.line else ""
+    others = "" if len(found) == 1 else f", {amount} in all"
+    return (
+        f"shared {worst.access}s conflict {worst.ways} ways{at}: "
+        f"{worst.conflicts:,} extra wavefronts{others}"
+    )

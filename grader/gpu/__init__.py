@@ -1,0 +1,5 @@
+"""The GPU of this machine: what it is, what it can do, who uses it.
+
+`machine` says what there is, `nvml` and `state` how it is right now, `datasheets` and
+`measured_roofs` what it reaches at best; `locks` are this user's turns on it.
+"""

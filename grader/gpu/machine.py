@@ -1,0 +1,113 @@
+"""What this machine is and has: asked once, told in reports and by `grader doctor`."""
+
+from __future__ import annotations
+
+import os
+import platform
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib import metadata
+from typing import Any
+
+import torch
+
+from grader import __version__
+from grader.gpu.devices import DeviceName
+
+CAPABILITY = 90  # of the course's GPU, an H100
+
+
+@lru_cache(maxsize=1)
+def gpu_name() -> str | None:
+    """The first CUDA device torch can use, or None."""
+    try:
+        return torch.cuda.get_device_name(0) if torch.cuda.is_available() else None
+    except (RuntimeError, AssertionError):  # a driver that doesn't fit, a device that is lost
+        return None
+
+
+@dataclass(frozen=True)
+class GpuProperties:
+    """What CUDA says about the first device. Clocks in Hz; 0 where this torch doesn't say."""
+
+    name: str
+    uuid: str  # as NVML has it, "" where this torch doesn't say
+    sm_count: int
+    capability: tuple[int, int]
+    memory_bytes: int
+    clock_hz: float
+    memory_clock_hz: float
+    bus_bits: int
+
+
+def gpu_properties() -> GpuProperties | None:
+    """The properties of the device that `gpu_name` names, or None where there is none."""
+    name = gpu_name()
+    if name is None:
+        return None
+    found = torch.cuda.get_device_properties(0)
+    uuid = str(getattr(found, "uuid", "") or "")
+    return GpuProperties(
+        name,
+        uuid if not uuid or uuid.startswith(("GPU-", "MIG-")) else f"GPU-{uuid}",
+        sm_count=found.multi_processor_count,
+        capability=(found.major, found.minor),
+        memory_bytes=found.total_memory,
+        clock_hz=1e3 * getattr(found, "clock_rate", 0),
+        memory_clock_hz=1e3 * getattr(found, "memory_clock_rate", 0),
+        bus_bits=getattr(found, "memory_bus_width", 0),
+    )
+
+
+_compiled_for: int | None = None
+
+
+def compile_for(capability: int) -> None:
+    """Have this process's kernels compiled for another GPU than this machine's, from here on."""
+    global _compiled_for
+    _compiled_for = capability
+
+
+def capability() -> int:
+    """The compute capability that kernels are compiled for, 90 for 9.0: this GPU's.
+
+    The course's GPU's where there is none, unless `compile_for` has named another.
+    """
+    if _compiled_for is not None:
+        return _compiled_for
+    found = gpu_properties()
+    return CAPABILITY if found is None else 10 * found.capability[0] + found.capability[1]
+
+
+def gpu_bytes() -> int:
+    """The memory of the device that `gpu_name` names; 0 where there is none."""
+    found = gpu_properties()
+    return found.memory_bytes if found else 0
+
+
+def device() -> DeviceName:
+    """Where kernels are run: on the GPU if there is one."""
+    return "cuda" if gpu_name() else "interpreter"
+
+
+def version_of(package: str) -> str | None:
+    """The installed version of a distribution, or None."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def environment(device: str, sandbox: str) -> dict[str, Any]:
+    """What a verdict may depend on, for the evidence."""
+    return {
+        "gpu": gpu_name() if device == "cuda" else None,
+        "device": device,
+        "sandbox": sandbox,
+        "warpgrade": __version__,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "triton": version_of("triton"),
+        "machine": platform.machine(),
+        "cpus": os.cpu_count(),
+    }

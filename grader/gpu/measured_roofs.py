@@ -1,0 +1,238 @@
+"""Measured roofs: what this machine's GPU moves and computes at best, measured once and kept.
+
+Bandwidth is that of a copy, the matrix peaks those of the vendor's own product in each dtype, both
+on random numbers (zeros draw less power, and give more). What takes the time is not this module's
+business: `measure` is given a function that answers with seconds per call.
+
+Roofs are kept in the user's cache folder, a JSON file by the GPU's UUID and the driver's version:
+another GPU or another driver is measured anew, and so is what can't be read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import re
+import statistics
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import pydantic
+
+from grader.emulator.toolchain import cache_root
+from grader.gpu.machine import GpuProperties
+from grader.gpu.roofline import Peaks, Roofs, peaks, peaks_from_properties
+from grader.gpu.state import GpuState, Observed
+
+SCHEMA = 1
+REPEATS = 3  # of each measurement; their median counts
+COPY_BYTES = 512 << 20  # each way: long against the time a launch takes
+MATRIX_SIZE = 4096  # rows, columns and terms: where an H100 is not yet held back by its power cap
+DTYPES = ("float32", "tf32", "float16", "bfloat16")
+
+
+class RoofsError(RuntimeError):
+    """The roofs can't be measured, or what came can't be true: one line says why."""
+
+
+class WorkloadFailed(RuntimeError):
+    """One workload can't be run on this GPU: one line says why."""
+
+
+@dataclass(frozen=True)
+class Workload:
+    """What is timed: a copy of `bytes` / 2 bytes, or a square matrix product."""
+
+    name: str  # "copy", "matmul"
+    dtype: str  # "uint8" of a copy; of a product as in DTYPES
+    size: int  # bytes to copy, or rows, columns and terms
+    bytes: int  # moved: read and written
+    flops: int
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What measured roofs belong to."""
+
+    uuid: str
+    driver: str
+    device: str
+
+
+@dataclass(frozen=True)
+class MeasuredRoofs:
+    """Roofs of one GPU under one driver: bytes/s, and FLOP/s by dtype.
+
+    `missing` says of each other dtype why it has none; `sm_mhz` is the clock just afterwards.
+    """
+
+    uuid: str
+    driver: str
+    device: str
+    measured_at: str  # ISO 8601
+    bandwidth: float
+    flops: dict[str, float]
+    missing: dict[str, str]
+    sm_mhz: float | None = None
+    schema: int = SCHEMA
+
+    def roofs(self) -> Roofs:
+        """To hold a kernel against."""
+        return Roofs(self.bandwidth, self.flops, is_measured=True)
+
+
+UNKNOWN_DRIVER = "unknown"
+
+
+def identity_of(gpu: GpuProperties, state: Observed) -> Identity:
+    """What roofs of this GPU are kept under."""
+    driver = state.driver if isinstance(state, GpuState) else UNKNOWN_DRIVER
+    return Identity(gpu.uuid or gpu.name, driver, gpu.name)
+
+
+SecondsOf = Callable[[Workload], float]  # per call; raises WorkloadFailed
+
+
+def peaks_of(gpu: GpuProperties, state: Observed | None = None) -> Peaks | None:
+    """What this GPU can do in theory: by its data sheet, else by its properties, else None.
+
+    The limits are those of the board's own highest clocks, where its state tells them.
+    """
+    seen = state if isinstance(state, GpuState) else None
+    clock_hz = gpu.clock_hz or 1e6 * ((seen and seen.sm_most_mhz) or 0)
+    memory_hz = gpu.memory_clock_hz or 1e6 * ((seen and seen.memory_most_mhz) or 0)
+    bus_bits = gpu.bus_bits or (seen and seen.memory_bus_bits) or 0
+    found = peaks(gpu.name)
+    if found is None and clock_hz and memory_hz and bus_bits:
+        found = peaks_from_properties(
+            gpu.sm_count, clock_hz, memory_hz, bus_bits, gpu.capability, gpu.name
+        )
+    if found is None or seen is None:
+        return found
+    most_hz = 1e6 * max(seen.sm_most_mhz or 0, seen.sm_mhz or 0)
+    most_memory_hz = 1e6 * max(seen.memory_most_mhz or 0, seen.memory_mhz or 0)
+    return found.at_clocks(most_hz, most_memory_hz, bus_bits)
+
+
+def copy_workload(memory_bytes: int) -> Workload:
+    """A copy for a GPU with so much memory: a 64th of it each way, 512 MiB at most.
+
+    It is timed over four pairs of buffers at least: an eighth of the memory then.
+    """
+    each = min(COPY_BYTES, max(memory_bytes // 64 >> 20 << 20, 1 << 20))
+    return Workload("copy", "uint8", each, bytes=2 * each, flops=0)
+
+
+def matrix_workload(dtype: str, size: int = MATRIX_SIZE) -> Workload:
+    """A product of two square matrices."""
+    itemsize = 2 if dtype in ("float16", "bfloat16") else 4
+    return Workload("matmul", dtype, size, bytes=3 * size**2 * itemsize, flops=2 * size**3)
+
+
+def measure(
+    identity: Identity,
+    seconds_of: SecondsOf,
+    memory_bytes: int,
+    measured_at: str,
+    limits: Peaks | None = None,
+    dtypes: Sequence[str] = DTYPES,
+) -> MeasuredRoofs:
+    """Measure every roof. Raises RoofsError for a copy that fails and for times that can't be.
+
+    `limits` are what the GPU can do in theory: a measured roof above them is a broken clock.
+    """
+    copied = copy_workload(memory_bytes)
+    try:
+        bandwidth = copied.bytes / _seconds(seconds_of, copied)
+    except WorkloadFailed as error:
+        raise RoofsError(f"copying {copied.size >> 20} MiB failed: {error}") from error
+    _expect_possible("copy", bandwidth, limits and limits.most_bandwidth, "GB/s", 1e9)
+    flops, missing = {}, {}
+    for dtype in dtypes:
+        workload = matrix_workload(dtype)
+        try:
+            rate = workload.flops / _seconds(seconds_of, workload)
+        except WorkloadFailed as error:
+            missing[dtype] = str(error)
+            continue
+        most = limits.most_flops.get(dtype) if limits else None
+        _expect_possible(dtype, rate, most, "TFLOP/s", 1e12)
+        flops[dtype] = rate
+    return MeasuredRoofs(
+        **asdict(identity),
+        measured_at=measured_at,
+        bandwidth=bandwidth,
+        flops=flops,
+        missing=missing,
+    )
+
+
+def _seconds(seconds_of: SecondsOf, workload: Workload) -> float:
+    return statistics.median(_one(seconds_of, workload) for _ in range(REPEATS))
+
+
+def _one(seconds_of: SecondsOf, workload: Workload) -> float:
+    seconds = seconds_of(workload)
+    if not (math.isfinite(seconds) and seconds > 0):
+        what = f"{workload.name} of {workload.dtype}"
+        raise RoofsError(f"{what}: expected a time above 0, the clock says {seconds} s")
+    return seconds
+
+
+def _expect_possible(
+    name: str, found: float, most: float | None, unit: str, per_unit: float
+) -> None:
+    if most and found > most:
+        raise RoofsError(
+            f"{name}: measured {found / per_unit:.0f} {unit}, where this GPU can do "
+            f"{most / per_unit:.0f} at most: the clock can't be trusted here"
+        )
+
+
+# --- the cache -------------------------------------------------------------------------------
+
+
+def path_of(identity: Identity, folder: Path | None = None) -> Path:
+    """Where the roofs of this GPU and driver lie."""
+    name = re.sub(r"[^A-Za-z0-9.-]+", "_", f"{identity.uuid}-{identity.driver}")
+    return (folder or cache_root()) / f"roofs-{name}.json"
+
+
+def load(identity: Identity, folder: Path | None = None) -> MeasuredRoofs | None:
+    """What was kept; None where there is nothing, or nothing that can be believed."""
+    try:
+        data = json.loads(path_of(identity, folder).read_bytes())
+        found = _ADAPTER.validate_python(data)
+    except (OSError, ValueError, RecursionError):
+        return None
+    same = (found.uuid, found.driver) == (identity.uuid, identity.driver)
+    rates = (found.bandwidth, *found.flops.values())
+    if not same or found.schema != SCHEMA:
+        return None
+    return found if all(math.isfinite(rate) and rate > 0 for rate in rates) else None
+
+
+def store(found: MeasuredRoofs, folder: Path | None = None) -> Path:
+    """Keep roofs, whole or not at all; returns where. Raises OSError."""
+    path = path_of(Identity(found.uuid, found.driver, found.device), folder)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=".roofs-")
+    part = Path(name)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            json.dump(asdict(found), file, indent=1, sort_keys=True)
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            part.unlink()
+        raise
+    return path
+
+
+_ADAPTER = pydantic.TypeAdapter(MeasuredRoofs)

@@ -1,0 +1,446 @@
+"""Why a kernel fails: which cases do, found by probing, and what to try.
+
+A condition is proposed only if it separates every case seen so far, and then has to hold on
+cases run for the purpose, on both sides and next to the boundary. What doesn't hold is not said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from grader.cases import Case, Space
+from grader.cases.compare import RAISED, Verdict
+from grader.status import Status
+
+MAX_PROBES = 12  # for one condition
+MAX_PROBES_IN_ALL = 48
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A property of cases: those that have it fail, those that haven't pass.
+
+    Sizes, layouts, data and scalars are written as in a case's text.
+    """
+
+    text: str  # "cols > 1024", "x.layout=row_padded", "data=large"; "" for kind always
+    complement: str  # "cols <= 1024"; "" where the best to say is "every other case"
+    holds: Callable[[Case], bool]
+    kind: str  # above, below, odd_size, not_multiple, layout, data, scalar, always
+    subject: str = ""  # the size or argument it speaks of
+    value: int | float | str = ""
+
+
+@dataclass(frozen=True)
+class Separation:
+    """A condition that held on every case run."""
+
+    condition: Condition
+    failing: int  # cases seen on each side
+    passing: int
+    dtype: str = ""  # of all of them, where the variant has other dtypes as well
+
+    @property
+    def sentence(self) -> str:
+        """For the student."""
+        text, complement = self.condition.text, self.condition.complement
+        if self.condition.kind == "always":
+            which = f"{self.dtype} case" if self.dtype else "case"
+            return f"Every {which} fails ({self.failing} tried)."
+        rest = f"every case with {complement}" if complement else "every other case"
+        return (
+            f"Every case with {text} fails ({self.failing} tried); "
+            f"{rest} passes ({self.passing} tried)."
+        )
+
+
+def separate(
+    space: Space, smallest: Case, outcomes: dict[Case, bool], fails: Callable[[Case], bool | None]
+) -> Separation | None:
+    """The simplest condition that tells failing cases from passing ones, or None.
+
+    `outcomes` maps each case seen to whether it failed and is added to; `fails` runs a case,
+    and answers None when there is no time for more. It is called at most MAX_PROBES_IN_ALL times.
+    """
+    probe = _Prober(outcomes, fails)
+    for condition in _candidates(space, smallest, outcomes):
+        if not _agrees(condition, outcomes):
+            continue
+        if _confirm(condition, _probes(space, smallest, condition), probe):
+            failing = sum(condition.holds(case) for case in outcomes)
+            dtype = space.dtype if len(space.variant.dtypes) > 1 else ""
+            return Separation(condition, failing, len(outcomes) - failing, dtype)
+    return None
+
+
+def hint(
+    verdict: Verdict, separation: Separation | None, language: str, shrunk: Case | None = None
+) -> str:
+    """What to try: a question that points at the likely mistake, or "" where nothing is likely.
+
+    `shrunk` is the smallest failing case, if plainer ones were tried: where nothing separates, what
+    is left in it of layouts, data and scalars is what matters.
+    """
+    if verdict.pattern == RAISED:
+        return ""  # the others are about kernels, and none has run
+    conditions = [separation.condition] if separation else []
+    if not separation and shrunk is not None:
+        conditions = [*_left_in(shrunk)]
+    for condition in conditions or [None]:
+        for rule in _HINTS:
+            text = rule(verdict, condition, language)
+            if text:
+                return text
+    all_wrong = verdict.status is Status.wrong_values and verdict.pattern == "all"
+    if all_wrong and shrunk is not None and not all(_power_of_two(n) for _, n in shrunk.sizes):
+        return (
+            "Does what lies past the end of a partly filled block, masked off, enter a maximum or "
+            "a sum? Work this case out by hand with the definition in reference/oracles.py."
+        )
+    return ""
+
+
+# --- conditions --------------------------------------------------------------------------------
+
+
+def _candidates(space: Space, smallest: Case, outcomes: dict[Case, bool]) -> Iterator[Condition]:
+    """Conditions that the smallest failing case meets, the simplest first."""
+    yield Condition("", "", lambda case: True, "always")
+    categorical = list(_categorical(space, smallest))
+    yield from categorical
+    sizes = list(_of_sizes(smallest, outcomes))
+    yield from sizes
+    # Padded rows only matter where there is a second row: one of each kind, together.
+    for one in categorical:
+        passing = {case: failed for case, failed in outcomes.items() if one.holds(case)}
+        for other in _of_sizes(smallest, passing):
+            if other.kind == "above":
+                yield _both(one, other)
+
+
+def _categorical(space: Space, smallest: Case) -> Iterator[Condition]:
+    for tensor in space.tensors:
+        layout = smallest.layout_of(tensor)
+        if len(tensor.layout) > 1:
+            others = [f"{tensor.name}.layout={v}" for v in tensor.layout if v != layout]
+            yield Condition(
+                f"{tensor.name}.layout={layout}",
+                others[0] if len(others) == 1 else "",
+                lambda case, tensor=tensor, layout=layout: case.layout_of(tensor) == layout,
+                "layout",
+                tensor.name,
+                layout,
+            )
+    if len(space.exercise.data) > 1:
+        yield Condition(
+            f"data={smallest.data}",
+            "other data",
+            lambda case: case.data == smallest.data,
+            "data",
+            "data",
+            smallest.data,
+        )
+    for scalar in space.scalars:
+        value = smallest.scalar(scalar)
+        if len(scalar.values) > 1:
+            is_switch = isinstance(value, bool)
+            yield Condition(
+                f"{scalar.name}={value}",
+                f"{scalar.name}={not value}" if is_switch else f"another {scalar.name}",
+                lambda case, scalar=scalar, value=value: case.scalar(scalar) == value,
+                "scalar",
+                scalar.name,
+                value,
+            )
+
+
+def _of_sizes(smallest: Case, outcomes: dict[Case, bool]) -> Iterator[Condition]:
+    """Bounds between the smallest failing case and what passes nearest to it, and remainders."""
+    for name, value in smallest.sizes:
+        passing = [case.size(name) for case, failed in outcomes.items() if not failed]
+        below = [size for size in passing if size < value]
+        if below:
+            yield _bound(name, max(below), "above")
+        above = [size for size in passing if size > value]
+        if above:
+            yield _bound(name, min(above), "below")
+        if not _power_of_two(value):
+            yield _odd_size(name)
+        for k in range(1, 14):
+            if value % 2**k:
+                yield _not_multiple(name, 2**k)
+
+
+def _bound(name: str, bound: int, kind: str) -> Condition:
+    """`name > bound` for kind above, `name < bound` for below."""
+    if kind == "above":
+        text, complement = f"{name} > {bound}", f"{name} <= {bound}"
+        return Condition(text, complement, lambda case: case.size(name) > bound, kind, name, bound)
+    text, complement = f"{name} < {bound}", f"{name} >= {bound}"
+    return Condition(text, complement, lambda case: case.size(name) < bound, kind, name, bound)
+
+
+def _odd_size(name: str) -> Condition:
+    return Condition(
+        f"{name} not a power of two",
+        f"{name} a power of two",
+        lambda case: not _power_of_two(case.size(name)),
+        "odd_size",
+        name,
+    )
+
+
+def _left_in(case: Case) -> Iterator[Condition]:
+    """What a case has of data, layouts and scalars that isn't plain, as conditions.
+
+    What is switched on comes first: it says more than which numbers were drawn.
+    """
+    switches = [each for each in case.scalars if isinstance(each[1], bool)]
+    for same in switches:
+        yield Condition("", "", lambda c, same=same: same in c.scalars, "scalar", *same)
+    if case.data != "normal":
+        yield Condition("", "", lambda other: other.data == case.data, "data", "data", case.data)
+    for name, layout in case.layouts:
+        same = (name, layout)
+        yield Condition("", "", lambda c, same=same: same in c.layouts, "layout", *same)
+    for same in case.scalars:
+        if same in switches:
+            continue
+        yield Condition("", "", lambda c, same=same: same in c.scalars, "scalar", *same)
+
+
+def _not_multiple(name: str, step: int) -> Condition:
+    return Condition(
+        f"{name} not a multiple of {step}",
+        f"{name} a multiple of {step}",
+        lambda case: bool(case.size(name) % step),
+        "not_multiple",
+        name,
+        step,
+    )
+
+
+def _both(one: Condition, other: Condition) -> Condition:
+    """Both conditions, explained by the first."""
+    return replace(
+        one,
+        text=f"{one.text} and {other.text}",
+        complement="",
+        holds=lambda case: one.holds(case) and other.holds(case),
+    )
+
+
+# --- probing -----------------------------------------------------------------------------------
+
+
+@dataclass
+class _Prober:
+    """Runs cases not seen yet, within a budget."""
+
+    outcomes: dict[Case, bool]
+    fails: Callable[[Case], bool | None]
+    left: int = MAX_PROBES_IN_ALL
+
+    def __call__(self, case: Case) -> bool | None:
+        """Whether the case fails; None when there is no time or budget to find out."""
+        if case in self.outcomes:
+            return self.outcomes[case]
+        if self.left <= 0:
+            return None
+        self.left -= 1
+        failed = self.fails(case)
+        if failed is not None:
+            self.outcomes[case] = failed
+        return failed
+
+
+def _agrees(condition: Condition, outcomes: dict[Case, bool]) -> bool:
+    return all(condition.holds(case) == failed for case, failed in outcomes.items())
+
+
+def _confirm(condition: Condition, probes: Iterable[Case], probe: _Prober) -> bool:
+    """Whether the condition also holds on probes chosen to break it."""
+    for case in probes:
+        failed = probe(case)
+        if failed is None:
+            break  # out of time: what was seen so far has to do
+        if failed != condition.holds(case):
+            return False
+    failing = sum(probe.outcomes.values())
+    if condition.kind == "always":
+        return failing >= 3
+    return failing >= 2 and len(probe.outcomes) - failing >= 2
+
+
+def _probes(space: Space, smallest: Case, condition: Condition) -> list[Case]:
+    """Cases of the class next to the boundary and far from it, at most MAX_PROBES."""
+    plain = replace(smallest, layouts=(), data=space.plain_data, scalars=())
+    probes: dict[Case, None] = {}
+    if condition.kind in ("above", "below", "not_multiple"):
+        name, bound = condition.subject, int(condition.value)
+        high = max(rules[name].high for rules in space.alternatives)
+        sizes: Iterable[int] = (
+            bound, bound + 1, bound - 1, bound + 2, 2 * bound - 1, 2 * bound, 2 * bound + 1,
+            3 * bound, 3 * bound + 1, bound // 2, high, high - 1,
+        )  # fmt: skip
+        probes |= {smallest.with_size(name, size): None for size in sizes}
+    elif condition.kind == "odd_size":
+        name, value = condition.subject, smallest.size(condition.subject)
+        power = 1 << value.bit_length()
+        sizes = (2 * value, power, 3 * power, 1, 2, 6, 12, power // 2, 5 * value, power - 1, 96, 64)
+        probes |= {smallest.with_size(name, size): None for size in sizes}
+    else:
+        probes |= {plain: None, replace(smallest, layouts=()): None}
+        probes |= {replace(smallest, data=space.plain_data): None}
+        for name, value in smallest.sizes:
+            for size in (value + 1, 2 * value, value + 7, value - 1):
+                probes |= {smallest.with_size(name, size): None}
+            probes |= {plain.with_size(name, 2 * value): None}
+    allowed = [case for case in probes if space.allows(dict(case.sizes))]
+    return allowed[:MAX_PROBES]
+
+
+# --- hints -------------------------------------------------------------------------------------
+
+
+def _hint_from_status(verdict: Verdict, condition: Condition | None, language: str) -> str:
+    if verdict.status is Status.wrote_out_of_bounds:
+        if "between the rows" in verdict.what:
+            return "Is the store masked with the number of columns, and are out's strides used?"
+        if condition is not None and condition.kind == "layout":
+            name = condition.subject
+            return (
+                f"The strides of {name} are not the output's here: is each tensor reached by its "
+                "own?"
+            )
+        return "Is the store masked with the number of elements, or does a block run past the end?"
+    if verdict.status is Status.modified_input:
+        return "Which pointer does the store use? Inputs must stay as they are."
+    if verdict.status is Status.nondeterministic:
+        return (
+            "Does one program read what another one writes, or does the result depend on something "
+            "that changes between runs?"
+        )
+    if verdict.status is Status.not_written:
+        return _hint_for_unwritten(verdict, condition, language)
+    return ""
+
+
+def _hint_for_unwritten(verdict: Verdict, condition: Condition | None, language: str) -> str:
+    kind = condition.kind if condition else ""
+    strided = kind == "layout"
+    of_data = kind == "data" and verdict.pattern in ("scattered", "one")
+    if kind in ("above", "scalar") or of_data:
+        return ""  # the rule for conditions says it better
+    if verdict.pattern == "nothing" and kind not in ("not_multiple", "odd_size"):
+        if strided:
+            return (
+                "Is the result written to a copy? With this layout a contiguous() or reshape() "
+                "makes one."
+            )
+        return "Does the entry launch the kernel, and does the kernel store to the output?"
+    if strided:
+        return ""
+    if verdict.pattern in ("nothing", "tail", "rows_tail", "one"):
+        up = " triton.cdiv rounds up." if language == "triton" else " Round its size up."
+        return "Does the grid cover all of the output, the last, partly filled block too?" + up
+    if verdict.pattern == "every_kth":
+        return "By how much does each program step, and how many elements does it write?"
+    return "Which programs write these elements? Count them against the grid."
+
+
+def _hint_from_nan(verdict: Verdict, condition: Condition | None, language: str) -> str:
+    """Where the result is infinite, a nan is what comes of an infinity."""
+    if verdict.status is Status.wrong_values and " is nan, expected" in verdict.what:
+        return "Where the result is infinite, what gives nan: inf - inf, 0 * inf, 0 / 0?"
+    return ""
+
+
+def _hint_from_condition(verdict: Verdict, condition: Condition | None, language: str) -> str:
+    if condition is None:
+        return ""
+    name, value = condition.subject, condition.value
+    if condition.kind == "layout":
+        return _LAYOUT_HINTS.get(str(value), "").format(name=name)
+    if condition.kind == "data":
+        return _DATA_HINTS.get(str(value), "")
+    if condition.kind == "scalar" and isinstance(value, bool):
+        word = "set" if value else "not set"
+        return (
+            f"What does the kernel do only where {name} is {word}, and is that right at its edges?"
+        )
+    if condition.kind == "scalar":
+        return f"Is {name} used as it was passed, or does the kernel hold a number of its own?"
+    if condition.kind == "not_multiple":
+        return f"Is the last, partly filled block of {name} masked with what adds nothing?"
+    if condition.kind == "odd_size":
+        return (
+            f"A block is often the next power of two: does its size stand where {name} belongs, or "
+            f"does what lies past {name} enter the result?"
+        )
+    if condition.kind == "above" and value == 1:
+        return (
+            f"Only {name} = 1 works: does every program find its own part, and are several put "
+            "together as they should be?"
+        )
+    if condition.kind == "above" and _power_of_two(value):
+        return f"Does the kernel loop over, or mask, {name} past one block of {value}?"
+    if condition.kind == "above":
+        return f"What is different once {name} is beyond {value}: a block, the grid, a loop's end?"
+    if condition.kind == "below":
+        return f"What if a block is larger than {name}: is all that lies past {name} masked?"
+    return ""
+
+
+def _hint_from_values(verdict: Verdict, condition: Condition | None, language: str) -> str:
+    if verdict.status is Status.not_finite:
+        return (
+            "Around each input lies nan: does a load go past a row or the end, unmasked? If not, "
+            "is there a division by 0, or a number beyond the dtype's range?"
+        )
+    if verdict.status is not Status.wrong_values:
+        return ""
+    if verdict.pattern == "all" and condition is not None and condition.kind == "always":
+        return "Compare one element by hand with the definition in reference/oracles.py."
+    if verdict.pattern == "tail":
+        return "What differs for the last block: its mask, or what masked elements count as?"
+    if verdict.pattern in ("row", "rows_tail"):
+        return (
+            "Which program computes these rows, from which rows does it read, and what is special "
+            "about their values?"
+        )
+    if verdict.pattern == "every_kth":
+        return "By how much does each program step, and how many elements does it write?"
+    return ""
+
+
+_HINTS: Sequence[Callable[[Verdict, Condition | None, str], str]] = (
+    _hint_from_status,
+    _hint_from_nan,
+    _hint_from_condition,
+    _hint_from_values,
+)
+
+_LAYOUT_HINTS = {
+    "row_padded": "Rows of {name} can lie further apart than they are long: step by its stride(0).",
+    "offset": "{name} need not start at a multiple of 16 bytes: is an aligned access assumed?",
+    "transposed": "The elements of a row of {name} need not be neighbours: step by its stride(1).",
+}
+_DATA_HINTS = {
+    "large": (
+        "What leaves the dtype's range: a square, a sum, an exponential? float16 ends at 65504, so "
+        "compute in float32; there exp(x) is inf from x = 88.8 on. Of inf / inf, inf - inf and "
+        "0 / 0 comes nan."
+    ),
+    "tiny": (
+        "With tiny inputs what is added to them shows (an epsilon), and in float16 their squares "
+        "are lost: is each step where, and in the dtype, that the formula needs?"
+    ),
+    "constant_rows": "Is a mean taken over the right number of elements?",
+    "one_hot": "Do zeros come out as zeros, and does the one element find its own place?",
+}
+
+
+def _power_of_two(value: int | float | str) -> bool:
+    return isinstance(value, int) and value >= 1 and value & (value - 1) == 0

@@ -1,0 +1,299 @@
+"""Which runs of a variant are measured for its use of memory, and what they say together.
+
+    the spec's case     with every launch, and again without those that change nothing of the result
+    a size beside it    drawn by the grader's seed, of the same divisibility: it has to hold the
+                        bounds too, so that nothing is won by knowing the spec's case
+    configurations      of a tuned kernel: a GPU's clock may choose any of them that it has room for
+    a large case        by its plan alone: how much the entry allocates
+
+The runs of a language are made by `TritonRuns` and `NativeRuns`; `measure` is the same for both.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+from grader.cases import Case, fixed_case, inputs
+from grader.cases.arena import described
+from grader.cases.beside import case_beside
+from grader.evidence import MemoryEvidence, Metric
+from grader.executors import (
+    PlannedNativeRunner,
+    PlannedTritonRunner,
+    configurations,
+    cuda_metrics,
+    needless,
+    triton_metrics,
+    triton_report,
+)
+from grader.executors.runner import CaseResult
+from grader.plan import Plan
+from grader.plan.model import Alloc, Free
+from grader.spec import ITEMSIZE, Variant
+from grader.spec.blocks import GROWTH
+from grader.spec.task import Task
+from grader.status import Status
+from grader.worker.protocol import Argument
+
+MEBIBYTE = 1 << 20
+MOST_CONFIGURATIONS = 32  # that are measured
+_KEPT = 4  # further runs that evidence keeps, but the one at other sizes
+BESIDE = "a size drawn beside the case"
+
+
+class Runs(ABC):
+    """Runs of one variant in which accesses are counted."""
+
+    def __init__(self, task: Task) -> None:
+        self.task = task
+
+    @property
+    @abstractmethod
+    def plan(self) -> Plan | None:
+        """The plan of the last run."""
+
+    @abstractmethod
+    def evidence(
+        self, case: Case, without: Collection[int] = (), configuration: int | None = None
+    ) -> MemoryEvidence:
+        """What a run shows; launches at the places `without` of the plan are left out."""
+
+    @abstractmethod
+    def is_right_without(self, case: Case, places: Collection[int]) -> bool:
+        """Whether the last plan's result is right if some of its launches are left out."""
+
+    @abstractmethod
+    def plan_of(self, case: Case) -> Plan | CaseResult:
+        """The plan of a case of any size, or why there is none; nothing is run."""
+
+    def standing(self) -> Collection[int]:
+        """The last plan's configurations that a GPU may choose, by number, as far as is known."""
+        return ()
+
+
+class TritonRuns(Runs):
+    """Runs of Triton kernels in the executor of TTIR. `lines` are those of the source."""
+
+    def __init__(
+        self,
+        task: Task,
+        runner: PlannedTritonRunner,
+        lines: Sequence[str],
+    ) -> None:
+        super().__init__(task)
+        self._runner = runner
+        self._lines = lines
+
+    @property
+    def plan(self) -> Plan | None:
+        """The plan of the last run."""
+        return self._runner.plan
+
+    def plan_of(self, case: Case) -> Plan | CaseResult:
+        """The plan of a case of any size, or why there is none; nothing is run."""
+        return self._runner.planned(case, _arguments(self.task, case))
+
+    def evidence(
+        self, case: Case, without: Collection[int] = (), configuration: int | None = None
+    ) -> MemoryEvidence:
+        """What a run shows, and one at larger sizes where the spec bounds what grows.
+
+        What costs points is shown by a configuration that the compilers have room for, or
+        `standing` lacks it from then on.
+        """
+        seen = self._evidence(case, without, configuration)
+        for _ in range(configurations.MAX_TRIED):
+            is_fine = seen.status is Status.passed and not cuda_metrics.shortfalls(
+                seen, self.task.variant
+            )
+            if is_fine or not self._runner.learns_what_is_passed_over():
+                break
+            if configuration is not None and configuration not in self.standing():
+                break
+            seen = self._evidence(case, without, configuration)
+        return seen
+
+    def standing(self) -> Collection[int]:
+        """The last plan's configurations that a GPU may choose, by number, as far as is known."""
+        return self._runner.standing()
+
+    def _evidence(
+        self, case: Case, without: Collection[int], configuration: int | None
+    ) -> MemoryEvidence:
+        block = self.task.variant.memory
+        wave = block.wave_bytes.programs if block.wave_bytes is not None else 0
+        report = self._runner.measure(case, wave, without, configuration)
+        if isinstance(report, CaseResult):
+            return _failed(report, case)
+        grown = None
+        if block.growth is not None:
+            plan, larger = self._runner.plan, _grown(case, block.growth.sizes)
+            after = self._grown(larger, bool(without), configuration)
+            self._runner.plan = plan
+            if isinstance(after, CaseResult):
+                return _failed(after, larger)
+            grown = (larger, after)
+        return triton_metrics.measure(
+            report, self.task.exercise, self.task.variant, case, self._lines, grown
+        )
+
+    def _grown(
+        self, larger: Case, leaves_out: bool, configuration: int | None
+    ) -> triton_report.Report | CaseResult:
+        """A run at larger sizes, without what is needless there if that is to be left out."""
+        report = self._runner.measure(larger, 0, (), configuration)
+        if not leaves_out or isinstance(report, CaseResult):
+            return report
+        places = needless.places(self._runner.plan, larger, self.is_right_without)
+        return self._runner.measure(larger, 0, places, configuration)
+
+    def is_right_without(self, case: Case, places: Collection[int]) -> bool:
+        """Whether the last plan's result is right if some of its launches are left out."""
+        return self._runner.is_right_without(case, places)
+
+
+class NativeRuns(Runs):
+    """Runs of CUDA C++ in the emulator."""
+
+    def __init__(self, task: Task, runner: PlannedNativeRunner) -> None:
+        super().__init__(task)
+        self._runner = runner
+
+    @property
+    def plan(self) -> Plan | None:
+        """The plan of the last run."""
+        return self._runner.plan
+
+    def plan_of(self, case: Case) -> Plan | CaseResult:
+        """The plan of a case of any size, or why there is none; nothing is run."""
+        return self._runner.planned(case, _arguments(self.task, case))
+
+    def evidence(
+        self, case: Case, without: Collection[int] = (), configuration: int | None = None
+    ) -> MemoryEvidence:
+        """What a run shows; nothing in CUDA C++ has configurations."""
+        report = self._runner.measure(case, without)
+        if isinstance(report, CaseResult):
+            return _failed(report, case)
+        lines = {pc: site.line for pc, site in (self._runner.program.sites or {}).items()}
+        return cuda_metrics.measure(report, lines, self.task.exercise, self.task.variant, case)
+
+    def is_right_without(self, case: Case, places: Collection[int]) -> bool:
+        """Whether the last plan's result is right if some of its launches are left out."""
+        return self._runner.is_right_without(case, places)
+
+
+def measure(runs: Runs, seed: int) -> MemoryEvidence:
+    """How a variant uses memory in all the runs that count."""
+    case = fixed_case(runs.task.exercise, runs.task.variant, runs.task.variant.memory.case, seed)
+    first, without = _contributing(runs, case)
+    if first.status is not Status.passed:
+        return first
+    names = configurations.names_of(runs.plan)
+    further: list[MemoryEvidence] = []
+    for number in runs.standing():
+        if len(further) == MOST_CONFIGURATIONS:
+            break
+        seen = runs.evidence(case, without, number)
+        if number in runs.standing():
+            further.append(replace(seen, run=configurations.label(number, names)))
+    note = _of_configurations(len(names), len(further), len(names) - len(runs.standing()))
+    beside = case_beside(runs.task, case)
+    if beside is not None:
+        sizes = " ".join(f"{name}={value}" for name, value in beside.sizes)
+        other = replace(_contributing(runs, beside)[0], run=f"{BESIDE} ({sizes})")
+        further.insert(0, other)
+    return _with_most_memory(runs, _joined(first, further, runs.task.variant, note), seed)
+
+
+def _with_most_memory(runs: Runs, seen: MemoryEvidence, seed: int) -> MemoryEvidence:
+    """Whether the entry allocates no more than the spec leaves it for a large case.
+
+    Nothing runs for that: the plan says what is allocated.
+    """
+    block = runs.task.variant.memory.ballast
+    if block is None or seen.status is not Status.passed:
+        return seen
+    case = fixed_case(runs.task.exercise, runs.task.variant, block.case, seed)
+    sizes = {**dict(case.sizes), "itemsize": ITEMSIZE[case.dtype]}
+    leaves = int(block.leaves.evaluate(sizes))
+    planned = runs.plan_of(case)
+    if isinstance(planned, CaseResult):
+        return _failed(planned, case)
+    allocated = most_allocated(planned)
+    metric = Metric("ballast", allocated, f"bytes that the entry has at a time for {case}")
+    if allocated <= leaves:
+        return replace(seen, metrics=(*seen.metrics, metric))
+    what = (
+        f"the entry allocates {allocated / MEBIBYTE:.0f} MiB on the GPU for {case}, where "
+        f"{leaves / MEBIBYTE:.0f} MiB would be free. Is there a buffer that grows with the product "
+        "of the sizes?"
+    )
+    return replace(seen, status=Status.target_missed, reason=what, metrics=(*seen.metrics, metric))
+
+
+def most_allocated(planned: Plan) -> int:
+    """Bytes that host code has on the device at a time, in the calls one after the other."""
+    here = most = 0
+    for step in (each for call in planned.calls for each in call):
+        if isinstance(step, Alloc | Free):
+            buffer = planned.buffers[step.buffer]
+            if buffer.kind in ("device", "managed"):
+                here += buffer.bytes if isinstance(step, Alloc) else -buffer.bytes
+                most = max(most, here)
+    return most
+
+
+def _contributing(runs: Runs, case: Case) -> tuple[MemoryEvidence, frozenset[int]]:
+    """What a run shows without the launches that the result doesn't need, and their places."""
+    seen = runs.evidence(case)
+    if seen.status is not Status.passed:
+        return seen, frozenset()
+    plan = runs.plan
+    places = needless.places(plan, case, runs.is_right_without)
+    if not places:
+        return seen, places
+    notes = tuple(needless.sentences(plan, places, runs.task.variant.file))
+    return replace(runs.evidence(case, places), notes=notes), places
+
+
+def _joined(
+    first: MemoryEvidence, further: Sequence[MemoryEvidence], variant: Variant, note: str
+) -> MemoryEvidence:
+    """One evidence of all runs. One that failed decides; of the others the worst are kept."""
+    failed = next((each for each in further if each.status is not Status.passed), None)
+    if failed is not None:
+        return replace(first, status=failed.status, reason=f"with {failed.run}: {failed.reason}")
+    kept = []
+    for each in further:
+        is_missed = bool(cuda_metrics.shortfalls(each, variant))
+        if each.run.startswith(BESIDE) or (is_missed and len(kept) < _KEPT):
+            kept.append(each if is_missed else replace(each, lines=()))
+    notes = [f"It is the same with {each.run}." for each in kept[:1] if each.lines == ()]
+    if note:
+        notes.append(note)
+    return replace(first, notes=(*first.notes, *notes), further=tuple(kept))
+
+
+def _of_configurations(count: int, measured: int, passed_over: int) -> str:
+    """How many of a tuned kernel's configurations were measured; "" where nothing is tuned."""
+    left_out = f", {passed_over} don't compile for the GPU" if passed_over else ""
+    told = f"Of {count} configurations {measured} were measured{left_out}; the worst counts."
+    return told if count else ""
+
+
+def _arguments(task: Task, case: Case) -> list[Argument]:
+    """What an entry is given for a case, as a planner is told."""
+    blank = inputs.blank(task.exercise, task.variant, case)
+    return blank.arguments(described(blank.slots))
+
+
+def _grown(case: Case, names: Collection[str]) -> Case:
+    sizes = tuple((name, value * GROWTH if name in names else value) for name, value in case.sizes)
+    return replace(case, sizes=sizes)
+
+
+def _failed(result: CaseResult, case: Case) -> MemoryEvidence:
+    return MemoryEvidence(result.status, result.verdict.what, str(case))

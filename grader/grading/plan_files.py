@@ -1,0 +1,348 @@
+"""Planning on one machine, running on another: what a file of plans is made of, and what it shows.
+
+    make(session, variants)        where the submission is; no GPU is needed
+    run(bundle, exercises)         where the GPU is; the submission isn't needed
+
+What a GPU adds is taken there: some cases of each part, and the clock. What is found without a GPU
+(all cases, by plan; the use of memory) `grader grade` finds on the first machine.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from grader import __version__
+from grader.cases import Case, Space, arena, inputs
+from grader.cases.compare import Verdict
+from grader.evidence import (
+    Evidence,
+    MemoryEvidence,
+    PartEvidence,
+    VariantEvidence,
+)
+from grader.executors import bundle as bundles
+from grader.executors import gpu
+from grader.executors.bundle import (
+    MAX_DETAIL,
+    MAX_DOCUMENT_BYTES,
+    Bundle,
+    BundleRunner,
+    PlannedCase,
+    PlannedPart,
+    PlannedVariant,
+)
+from grader.executors.kernels import facts
+from grader.executors.runner import CaseResult
+from grader.gpu import locks, machine
+from grader.grading.search import Effort, check, spread
+from grader.grading.session import Progress, Session, Step, keys_of
+from grader.plan import Specialisation
+from grader.sandbox import untrusted
+from grader.spec import Exercise, Variant
+from grader.spec.task import Task
+from grader.status import Status
+from grader.timing.contenders import FromPlans
+from grader.timing.failures import TimingFailed
+from grader.timing.measure import cases_of
+from grader.timing.sets import Layout
+from grader.worker.protocol import Argument
+
+EDGES = 2  # cases of a part that always go along
+MOST_CASES = 8  # of a part: those, and the first with a set of constants, dtypes and options
+MOST_PLANNED = 24  # edges of a part that are planned to find those
+ENOUGH_TIMEOUTS = 3  # of a variant's parts, after which no more is planned of it
+MAX_BYTES = 160 << 20  # of all documents: compressed or not, a file of them can be read
+NO_MEMORY = "counted without a GPU, by `grader grade` where the submission is"
+# A failing case is run again; others than those of the file can't be.
+_EFFORT = Effort(shrink_runs=0, probe_seconds=-1.0)
+
+
+# --- where the submission is ----------------------------------------------------------------------
+
+
+def make(
+    session: Session,
+    submission: str,
+    pairs: Sequence[tuple[Exercise, Variant]],
+    on_step: Progress = lambda step: None,
+) -> Bundle:
+    """The plans of some variants of a session's submission, which is called `submission`."""
+    making = _Making(session, on_step)
+    return making.bundle(submission, [making.variant(*pair) for pair in pairs])
+
+
+def timed(
+    session: Session,
+    exercise: Exercise,
+    variant: Variant,
+    on_step: Progress = lambda step: None,
+) -> bytes:
+    """The plans of one variant for the clock alone, for another process: see `documents_of`."""
+    making = _Making(session, on_step)
+    planned = making.variant(exercise, variant, keys=())
+    return bundles.to_bytes(making.bundle("", [planned]))
+
+
+@dataclass
+class _Making:
+    """The plans of one submission; each document once, by the order in which they were made."""
+
+    session: Session
+    on_step: Progress
+    documents: dict[bytes, int] = field(default_factory=dict)
+    _met: set[str] = field(default_factory=set)  # what the variant's kernels were compiled with
+
+    def bundle(self, submission: str, variants: Sequence[PlannedVariant]) -> Bundle:
+        """The bundle of variants that were planned here."""
+        return Bundle(
+            submission=untrusted.clean(submission)[:400],
+            seed=self.session.seed,
+            warpgrade=__version__,
+            capability=machine.capability(),
+            versions={name: machine.version_of(name) for name in ("triton", "torch")},
+            variants=tuple(variants),
+            documents=tuple(self.documents),
+        )
+
+    def variant(
+        self, exercise: Exercise, variant: Variant, keys: Sequence[tuple[str, str]] | None = None
+    ) -> PlannedVariant:
+        """All that goes along of a variant: of the parts at `keys`, or of all."""
+        task = Task(exercise, variant)
+        seen = self.session.unseen(exercise, variant)
+        parts: list[PlannedPart] = []
+        timed: list[PlannedCase] = []
+        failed: list[Status] = []
+        if not seen.not_attempted:
+            self._met.clear()
+            for dtype, size_class in keys_of(variant) if keys is None else keys:
+                self.on_step(Step(exercise.name, variant.name, f"{dtype} {size_class}"))
+                space = Space(exercise, variant, dtype, size_class, self.session.seed)
+                parts.append(PlannedPart(dtype, size_class, tuple(self._cases(task, space))))
+                failed += [case.status for case in parts[-1].cases if case.status.is_failure]
+                if failed.count(Status.timed_out) == ENOUGH_TIMEOUTS:
+                    break
+            is_timed = variant.performance is not None and not failed
+            for case in cases_of(task, self.session.seed) if is_timed else ():
+                self.on_step(Step(exercise.name, variant.name, "what is timed"))
+                timed.append(self._guarded(task, case, self._timed))
+        self.session.runners.close_variant(task)
+        return PlannedVariant(
+            exercise.name,
+            variant.name,
+            variant.file,
+            seen.sha256,
+            bundles.spec_hash(exercise),
+            seen.not_attempted[:MAX_DETAIL],
+            tuple(parts),
+            tuple(timed),
+        )
+
+    def _cases(self, task: Task, space: Space) -> Iterator[PlannedCase]:
+        """Cases of a part: two at the edges, and each that is the first with its constants."""
+        edges = space.edges()
+        always = spread(edges, EDGES)
+        count = 0
+        for case in dict.fromkeys([*always, *spread(edges, MOST_PLANNED)]):
+            made = self._guarded(task, case, partial(self._run, always=case in always))
+            if made is not None:
+                yield made
+                count += 1
+            if count == MOST_CASES or (made is not None and made.status.is_failure):
+                return
+
+    def _run(self, task: Task, case: Case, always: bool) -> PlannedCase | None:
+        """A case to be judged; else than `always`, None where its kernels came along before."""
+        plans = self.session.runners.plans_of(task)
+        with contextlib.ExitStack() as opened:
+            planned = plans.planned(case, *_placed(task, case, opened))
+            if isinstance(planned, CaseResult):
+                return _refused(case, planned)
+            kernels = [k for k in planned.specialisations if isinstance(k, Specialisation)]
+            new = {fact for kernel in kernels for fact in facts(kernel)} - self._met
+            if not always and not new:
+                return None
+            self._met |= new
+            made = gpu.document(plans, case, planned)
+        return self._kept(case, [made]) if isinstance(made, bytes) else _refused(case, made)
+
+    def _timed(self, task: Task, case: Case) -> PlannedCase:
+        """A case for the clock, with each configuration of a tuned kernel."""
+        plans = FromPlans(self.session.runners.plans_of(task))
+        arguments = Layout.of(task.exercise, task.variant, case).arguments(0)
+        return self._kept(case, plans.documents(case, arguments))
+
+    def _guarded(
+        self, task: Task, case: Case, make: Callable[..., PlannedCase | None]
+    ) -> PlannedCase | None:
+        """What `make` makes, or why it doesn't; trouble of our own is told as such."""
+        try:
+            if found := self.session.breaches(task.exercise, task.variant):
+                verdict = Verdict(found[0].status, found[0].what)
+                return _refused(case, CaseResult(case, verdict, hint=found[0].hint))
+            return make(task, case)
+        except TimingFailed as failed:
+            return _refused(case, CaseResult(case, Verdict(failed.status, str(failed))))
+        except Exception:
+            reason = traceback.format_exc(limit=-6)
+            return _refused(case, CaseResult(case, Verdict(Status.grader_error, reason)))
+
+    def _kept(self, case: Case, made: Sequence[bytes]) -> PlannedCase:
+        more = sum(len(each) for each in made if each not in self.documents)
+        if more > MAX_DOCUMENT_BYTES or sum(map(len, self.documents)) + more > MAX_BYTES:
+            size = f"{MAX_DOCUMENT_BYTES >> 20} MiB for a case, {MAX_BYTES >> 20} MiB in all"
+            what = f"its kernels have {more >> 20} MiB, and a file of plans has room for {size}."
+            return _refused(case, CaseResult(case, Verdict(Status.not_measured, what)))
+        numbers = [self.documents.setdefault(each, len(self.documents)) for each in made]
+        return PlannedCase(str(case), tuple(numbers))
+
+
+def _placed(
+    task: Task, case: Case, opened: contextlib.ExitStack
+) -> tuple[list[Argument], Sequence[tuple[int, int, bool]]]:
+    """A case's arguments as they will lie in an arena, and the memory that a planner may read.
+
+    Only what is in host memory has data here: the entry may read that.
+    """
+    made = inputs.blank(task.exercise, task.variant, case)
+    if all(slot.space == "device" for slot in made.slots):
+        return made.arguments(arena.described(made.slots)), ()
+    made = inputs.make(task.exercise, task.variant, case)
+    size = arena.required_bytes(made.slots)
+    memory = opened.enter_context(arena.Arena(size, size))
+    return made.arguments([each.argument for each in memory.place(made.slots)]), memory.buffers
+
+
+def _refused(case: Case, why: CaseResult) -> PlannedCase:
+    status = Status.not_measured if why.status is Status.passed else why.status
+    told = (untrusted.clean(each)[:MAX_DETAIL] for each in (why.verdict.what, why.hint, why.detail))
+    return PlannedCase(str(case), (), status, *told, why.line)
+
+
+# --- where the GPU is -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class FromBundle:
+    """Plans for the clock, taken from a file."""
+
+    bundle: Bundle
+    planned: PlannedVariant
+
+    def documents(self, case: Case, arguments: Sequence[Argument]) -> Sequence[bytes]:
+        """As timing's Documents says."""
+        found = {each.case: each for each in self.planned.timed}.get(str(case))
+        if found is None or not found.documents:
+            why = bundles.refusal(found, case)
+            raise TimingFailed(why.verdict.what, why.status)
+        return [self.bundle.documents[number] for number in found.documents]
+
+
+def documents_of(data: bytes) -> FromBundle:
+    """The plans for the clock that `timed` made in another process."""
+    bundle = bundles.from_bytes(data)
+    return FromBundle(bundle, bundle.variants[0])
+
+
+def run(
+    bundle: Bundle,
+    exercises: Mapping[str, Exercise],
+    on_step: Progress = lambda step: None,
+) -> Evidence:
+    """What the GPU of this machine shows of what a bundle holds. Ctrl-C leaves what was done."""
+    started = time.monotonic()
+    done: list[VariantEvidence] = []
+    files = {v.file: "planned elsewhere" for e in exercises.values() for v in e.variants.values()}
+    what = {"seed": bundle.seed, "device": "cuda", "files": files}
+    with Session(Path("assignment"), exercises, **what) as session:
+        try:
+            for planned in bundle.variants:
+                done.append(_variant(session, bundle, planned, on_step))
+        except KeyboardInterrupt:
+            pass
+        environment = machine.environment("cuda", session.sandbox.description)
+        environment["confinement"] = session.sandbox.confinement.told
+    environment["planned"] = {"capability": bundle.capability, **bundle.versions}
+    left = bundle.variants[len(done) :]
+    return Evidence(
+        submission=untrusted.one_line(untrusted.clean(bundle.submission)),
+        seed=bundle.seed,
+        variants=(*done, *map(_unseen, left)),
+        environment=environment,
+        seconds=round(time.monotonic() - started, 3),
+        complete=not left,
+    )
+
+
+def told(observed: Evidence) -> str:
+    """What the report of a run rests on, and what it leaves to the machine with the submission."""
+    run = sum(part.cases_run for variant in observed.variants for part in variant.parts)
+    return (
+        f"Planned elsewhere: {run} cases were run on this GPU. All cases and the use of memory are "
+        "checked by `grader grade` where the submission is."
+    )
+
+
+def _unseen(planned: PlannedVariant, **seen) -> VariantEvidence:
+    told = untrusted.clean(planned.not_attempted)
+    what = (planned.exercise, planned.variant, planned.file, planned.sha256, told)
+    return VariantEvidence(*what, **seen)
+
+
+def _variant(
+    session: Session, bundle: Bundle, planned: PlannedVariant, on_step: Progress
+) -> VariantEvidence:
+    """One variant: its cases, judged against the oracle, and its times where they are right."""
+    exercise = session.exercises[planned.exercise]
+    variant = exercise.variants[planned.variant]
+    if planned.not_attempted:
+        return _unseen(planned)
+    parts = tuple(_parts(session, bundle, planned, Task(exercise, variant), on_step))
+    memory = MemoryEvidence(Status.not_measured, NO_MEMORY) if variant.memory else None
+    seen = _unseen(planned, parts=parts, memory=memory)
+    if variant.performance is None or seen.correctness is not Status.passed:
+        return seen
+    on_step(Step(exercise.name, variant.name, "timing"))
+    timed = session.stopwatch.time(
+        exercise, variant, lambda: locks.alone_on("cuda"), FromBundle(bundle, planned)
+    )
+    return _unseen(planned, parts=parts, memory=memory, performance=timed)
+
+
+def _parts(
+    session: Session, bundle: Bundle, planned: PlannedVariant, task: Task, on_step: Progress
+) -> Iterator[PartEvidence]:
+    """Every part of a variant, beside others on this GPU."""
+    here = {(part.dtype, part.size_class): part.cases for part in planned.parts}
+    cases = {each.case: each for part in planned.parts for each in part.cases}
+    sandbox = session.runners.sandbox_of("cuda")
+    with (
+        locks.beside_on("cuda") as make_way,
+        BundleRunner(sandbox, task, bundle, cases) as runner,
+    ):
+        for dtype, size_class in keys_of(task.variant):
+            on_step(Step(task.exercise.name, task.variant.name, f"{dtype} {size_class}"))
+            space = Space(task.exercise, task.variant, dtype, size_class, bundle.seed)
+            given = {each.case for each in here.get((dtype, size_class), ())}
+            chosen = [case for case in space.edges() if str(case) in given]  # no others are made
+            yield _part(space, runner, chosen, make_way)
+
+
+def _part(
+    space: Space, runner: BundleRunner, chosen: list[Case], on_case: Callable[[], None]
+) -> PartEvidence:
+    key = space.dtype, space.size_class
+    if not chosen:
+        reason = "the file has no case of it"
+        return PartEvidence(*key, Status.not_measured, reason=reason)
+    try:
+        return check(space, runner, _EFFORT, on_case, chosen=chosen)
+    except Exception:
+        reason = traceback.format_exc(limit=-6)
+        return PartEvidence(*key, Status.grader_error, reason=reason)

@@ -1,0 +1,164 @@
+"""Processes of the grader's own that work side by side: a variant each, or a submission each.
+
+    with Pool(jobs=2) as pool:
+        future = pool.submit(function, *arguments, told=on_step)
+
+`function` and what it takes and gives are pickled: the processes are as trusted as this one, and
+no submission's code runs in them, only in the sandboxes that they start. They come from a process
+that has imported the grader and does nothing else (multiprocessing's fork server), never from this
+one, which may have threads.
+
+Ctrl-C reaches this process only, which then stops the others. They end in an orderly way, as what
+was given to `at_end` is called, when they are stopped and when this process is gone, however it
+went. One that is killed costs its own task and is replaced.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import pickle
+import signal
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from itertools import count
+from multiprocessing import connection, forkserver, util
+from multiprocessing.connection import Connection
+from typing import Any, TypeVar
+
+import pebble
+
+from grader.sandbox import processes
+
+Lost = pebble.ProcessExpired  # a future's exception where its process was killed
+
+T = TypeVar("T")
+
+MOST_BY_DEFAULT, MOST_BY_DEFAULT_ON_GPU = 4, 16
+GPU_BYTES_EACH = 3 << 30  # a context of its own, its worker's, and the tensors of both
+PRELOADED = ["grader.grading.preloaded"]
+# The environment of a pool's processes, which are many on a GPU: one queue of work to it each, not
+# eight. Where sixteen start at once, that makes it 0.6 s until each is ready and not 2.2 (H100).
+# Workers have eight: with one, a stream that nobody waits for would be waited for.
+ONE_QUEUE = {"CUDA_DEVICE_MAX_CONNECTIONS": "1"}
+_LONGEST_MESSAGE = 2048  # bytes; a pipe takes as many at once or none, whoever else writes
+_FIRST = 100  # of multiprocessing's own clean-up, which is called from the highest number down
+
+_writer: Connection | None = None  # in a process of the pool, to the one that made it
+_number = 0  # of the task that it works on
+
+
+def default_jobs(gpu_bytes: int = 0) -> int:
+    """As many as there are cores to use, up to four: each needs some 1.5 GB of memory.
+
+    On a GPU that has `gpu_bytes` up to sixteen, if they fit there: most of the time is the
+    compiler's, and machines with one have the memory.
+    """
+    most = MOST_BY_DEFAULT
+    if gpu_bytes:
+        most = max(1, min(MOST_BY_DEFAULT_ON_GPU, gpu_bytes // GPU_BYTES_EACH))
+    return min(len(os.sched_getaffinity(0)), most)
+
+
+def expect() -> None:
+    """Have the process that a pool's come from on its way: it imports for seconds."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(PRELOADED)
+    forkserver.ensure_running()
+
+
+class Pool:
+    """A context manager; what hasn't run when it ends is cancelled, what runs is stopped.
+
+    The futures of both are done by then: cancelled.
+    """
+
+    def __init__(self, jobs: int) -> None:
+        """`jobs` processes, started with the first task."""
+        # Unless its parent's end is noticed, a sandbox's processes would come to nobody.
+        processes.adopt_orphans()
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload(PRELOADED)
+        self._reader, self._to_us = context.Pipe(duplex=False)
+        self._pool = pebble.ProcessPool(
+            jobs, initializer=_begin, initargs=(self._to_us,), context=context
+        )
+        self._numbers = count(1)
+        self._told: dict[int, Callable[[Any], None]] = {}
+        self._unfinished: set[Future[Any]] = set()
+        self._listener = threading.Thread(target=self._listen, daemon=True)
+        self._listener.start()
+
+    def __enter__(self) -> Pool:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        # Stopped without this, the futures of what runs are broken, or never done.
+        for future in tuple(self._unfinished):
+            future.cancel()
+        self._pool.stop()
+        self._pool.join()
+        self._to_us.send_bytes(pickle.dumps((0, None)))
+        self._listener.join()
+        self._reader.close()
+        self._to_us.close()
+
+    def submit(
+        self,
+        function: Callable[..., T],
+        *arguments: Any,
+        told: Callable[[Any], None] = lambda what: None,
+        seconds: float | None = None,
+    ) -> Future[T]:
+        """Have a process call `function(*arguments)`; what it tells on the way goes to `told`.
+
+        `told` is called in another thread. The future's exception is what the function raised;
+        Lost where its process was killed, TimeoutError where it ran for more than `seconds`.
+        """
+        number = next(self._numbers)
+        self._told[number] = told
+        # `told` stays: what was told may be heard after the result.
+        future = self._pool.schedule(_call, (number, function, arguments), timeout=seconds)
+        self._unfinished.add(future)
+        future.add_done_callback(self._unfinished.discard)
+        return future
+
+    def _listen(self) -> None:
+        while True:
+            number, what = pickle.loads(self._reader.recv_bytes())
+            if not number:
+                return
+            if told := self._told.get(number):
+                told(what)
+
+
+def tell(what: Any) -> None:
+    """In a process of a pool: tell whoever submitted the task. What is too long is left out."""
+    message = pickle.dumps((_number, what))
+    if _writer is not None and len(message) <= _LONGEST_MESSAGE:
+        _writer.send_bytes(message)
+
+
+def at_end(function: Callable[[], None]) -> None:
+    """In a process of a pool: have `function` called before it ends, unless it is killed."""
+    util.Finalize(None, function, exitpriority=_FIRST)
+
+
+def _begin(writer: Connection) -> None:
+    global _writer
+    _writer = writer
+    os.environ.update(ONE_QUEUE)
+    threading.Thread(target=_follow_our_maker, daemon=True).start()
+
+
+def _follow_our_maker() -> None:
+    """End when the process is gone that made the pool; the fork server, our parent, is not it."""
+    connection.wait([multiprocessing.parent_process().sentinel])
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _call(number: int, function: Callable[..., T], arguments: tuple[Any, ...]) -> T:
+    global _number
+    _number = number
+    return function(*arguments)

@@ -1,0 +1,444 @@
+"""The correctness loop: edge cases, then what hypothesis draws, then the smallest failure and why.
+
+Hypothesis draws the cases; shrinking is ours, because a failing edge case has to shrink too, a
+kernel that answers differently each time must end as the student's `nondeterministic` instead of
+hypothesis's error, and because the same steps then probe for the condition under which it fails.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import shlex
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+import hypothesis
+from hypothesis import HealthCheck, Phase
+from hypothesis.internal.conjecture import providers
+
+from grader.cases import Case, Space
+from grader.evidence import Failure, PartEvidence, Printed
+from grader.executors.runner import CaseResult, Runner
+from grader.grading.diagnosis import Separation, hint, separate
+from grader.spec import SizeRule
+from grader.status import Status, worst
+
+RERUNS = 10  # of the smallest failing case: does it fail each time?
+SLOW = frozenset({Status.timed_out, Status.out_of_memory})
+# The same for every case, so one is enough.
+WHOLE_FILE = frozenset({Status.import_error})
+# Nothing is known about these that running again, smaller or elsewhere could tell more of.
+NOT_DECIDED = frozenset({Status.not_measured, Status.grader_error})
+# Each ends a worker, and is run a second time to be told apart; a few of them say enough.
+COSTLY = frozenset({Status.modified_input, Status.invalid_read})
+ENOUGH_COSTLY = 8
+# Seen once, it has happened: a stray store goes unseen when it stores the bits that were there.
+PROVEN = frozenset({Status.wrote_out_of_bounds, Status.modified_input})
+AS_FOUND = WHOLE_FILE | NOT_DECIDED
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How long to look. Seconds are wall time; they end the search, they never fail a kernel."""
+
+    edges: int | None = None  # edge cases at most, spread over all of them; None: all
+    drawn: int = 20  # cases that hypothesis draws
+    seconds: float = 25.0  # of edge cases and drawn ones, from the first one's end
+    # The same on a GPU. There the time is the compiler's, which makes a kernel anew for each way in
+    # which sizes and strides divide by 16: a matrix product of any layout has dozens of them.
+    gpu_seconds: float = 4.0
+    shrink_seconds: float = 8.0
+    shrink_runs: int = 60
+    shrink_timeouts: int = 3
+    probe_seconds: float = 6.0
+    reruns: int = RERUNS  # of the smallest failing case
+    enough: int | None = None  # failing cases, after which no more are looked for; None: never
+    compile_ahead: bool = True  # for the GPU, what ran without one
+
+
+@dataclass
+class _Search:
+    """What one part has seen so far."""
+
+    space: Space
+    runner: Runner
+    effort: Effort
+    results: dict[Case, CaseResult] = field(default_factory=dict)
+    smallest: dict[Status, CaseResult] = field(default_factory=dict)
+    timeouts: int = 0
+
+    def run(self, case: Case) -> CaseResult:
+        """Run a case that wasn't run yet, and keep what it showed."""
+        if case in self.results:
+            return self.results[case]
+        result = self.runner.run(case)
+        self.results[case] = result
+        if result.status is Status.timed_out:
+            self.timeouts += 1
+        if not result.verdict.passed:
+            known = self.smallest.get(result.status)
+            if known is None or case.complexity < known.case.complexity:
+                self.smallest[result.status] = result
+        return result
+
+    def expect(self, cases: Sequence[Case]) -> None:
+        """Tell the runner which cases are run next, in order."""
+        self.runner.expect([each for each in dict.fromkeys(cases) if each not in self.results])
+
+    @property
+    def seconds(self) -> float:
+        """How long to look for a failure."""
+        return self.effort.gpu_seconds if self.runner.on_gpu else self.effort.seconds
+
+    @property
+    def failed(self) -> int:
+        """Cases that did not pass."""
+        return sum(not result.verdict.passed for result in self.results.values())
+
+
+def check(
+    space: Space,
+    runner: Runner,
+    effort: Effort | None = None,
+    on_case: Callable[[], None] = lambda: None,
+    submission: str = "",
+    chosen: Sequence[Case] | None = None,
+) -> PartEvidence:
+    """One dtype and size class of a variant: what the submission does there.
+
+    `on_case` is called after each case of the search, for progress. `chosen` are cases to run in
+    place of the space's edges and of drawn ones.
+    """
+    started = time.monotonic()
+    search = _Search(space, runner, effort or Effort())
+    stopped = _look(search, on_case, chosen)
+    if not search.smallest:
+        return PartEvidence(
+            space.dtype,
+            space.size_class,
+            Status.passed,
+            cases_run=len(search.results),
+            reason=stopped,
+            seconds=time.monotonic() - started,
+            printed=_printed(search.results.values()),
+            notes=_notes(search.results.values()),
+        )
+    cases_run, cases_failed = len(search.results), search.failed
+    failures = _explain(search, submission)
+    return PartEvidence(
+        space.dtype,
+        space.size_class,
+        failures[0].status,
+        cases_run,
+        cases_failed,
+        failures,
+        reason=failures[0].what if failures[0].status is Status.not_measured else stopped,
+        seconds=time.monotonic() - started,
+        printed=_printed([search.smallest[worst(search.smallest)], *search.results.values()]),
+        notes=_notes(search.results.values()),
+    )
+
+
+def one_case(space: Space, runner: Runner, case: Case, submission: str = "") -> PartEvidence:
+    """One given case: run, run again if it fails, and compiled ahead of time."""
+    started = time.monotonic()
+    search = _Search(space, runner, Effort())
+    result = search.run(case)
+    failures: tuple[Failure, ...] = ()
+    if not result.verdict.passed:
+        flaky = _flakiness(search, result, RERUNS)
+        failures = (_failure(search, result, None, flaky, submission),)
+    pending = runner.compile_in_background()
+    compiled = runner.compiled(pending) if pending else None
+    if compiled is not None and compiled.failure is not None:
+        failures += (failure_of_compile(space, compiled.failure, submission),)
+    status = failures[0].status if failures else Status.passed
+    reason = failures[0].what if status is Status.not_measured else ""
+    return PartEvidence(
+        case.dtype,
+        "case",
+        status,
+        cases_run=1,
+        cases_failed=int(bool(failures)),
+        failures=failures,
+        reason=reason,
+        seconds=time.monotonic() - started,
+        printed=_printed([result]),
+        notes=result.notes,
+    )
+
+
+def _printed(results: Iterable[CaseResult]) -> Printed | None:
+    """What kernels printed in the first of some cases in which they did."""
+    printing = (each for each in results if each.printed)
+    return next((Printed(str(each.case), each.printed) for each in printing), None)
+
+
+def _notes(results: Iterable[CaseResult]) -> tuple[str, ...]:
+    """What the grader says of the launcher in some cases, each once."""
+    return tuple(dict.fromkeys(note for each in results for note in each.notes))
+
+
+def failure_of_compile(space: Space, result: CaseResult, submission: str = "") -> Failure:
+    """What the compiler refused, as a Failure of the part whose case ran it first."""
+    case = result.case or space.edges()[0]
+    return Failure(
+        status=result.status,
+        case=str(case),
+        what=result.verdict.what,
+        where=f"{space.variant.file}:{result.line}" if result.line else "",
+        hint=result.hint,
+        reproduce=reproduce_line(space, case, submission),
+        detail=result.detail,
+        observed_by=result.observed_by,
+    )
+
+
+# --- looking for a failure ---------------------------------------------------------------------
+
+
+def _look(search: _Search, on_case: Callable[[], None], chosen: Sequence[Case] | None) -> str:
+    """Run the chosen cases, or edge cases and drawn ones; the reason for stopping early, or ""."""
+    deadline = math.inf
+    costly = 0
+    edges = spread(search.space.edges(), search.effort.edges) if chosen is None else chosen
+    search.expect(edges)
+    for case in edges:
+        if time.monotonic() > deadline:
+            return _out_of_time(search)
+        result = search.run(case)
+        on_case()
+        # The first one pays for a worker's start, which on a GPU may take longer than a search.
+        deadline = min(deadline, time.monotonic() + search.seconds)
+        costly += result.status in COSTLY
+        if result.status in SLOW | WHOLE_FILE or costly == ENOUGH_COSTLY:
+            return ""
+        if search.effort.enough is not None and search.failed >= search.effort.enough:
+            return ""
+    if search.smallest or not search.effort.drawn or chosen is not None:
+        return ""
+    drawn = _drawn(search)
+    search.expect(drawn)
+    for case in drawn:
+        if time.monotonic() > deadline:
+            return _out_of_time(search)
+        result = search.run(case)
+        on_case()
+        if not result.verdict.passed:
+            return ""
+    return ""
+
+
+def spread(cases: list[Case], most: int | None) -> list[Case]:
+    """At most so many of the cases, evenly, with the first and the last."""
+    if most is None or len(cases) <= most:
+        return cases
+    return [cases[index * (len(cases) - 1) // max(most - 1, 1)] for index in range(most)]
+
+
+def _out_of_time(search: _Search) -> str:
+    return f"stopped after {len(search.results)} cases: {search.seconds:g} s were over"
+
+
+def _drawn(search: _Search) -> list[Case]:
+    """The cases that hypothesis draws, in its order. They follow from the space and its seed."""
+    cases: list[Case] = []
+
+    @hypothesis.seed(search.space.seed)
+    @hypothesis.settings(
+        max_examples=search.effort.drawn,
+        phases=[Phase.generate],
+        database=None,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    @hypothesis.given(search.space.strategy())
+    def one(case: Case) -> None:
+        cases.append(case)
+
+    with _only_what_is_drawn():
+        one()
+    return cases
+
+
+@contextlib.contextmanager
+def _only_what_is_drawn() -> Iterator[None]:
+    """Keep hypothesis from mixing numbers of the program's own source files into what it draws.
+
+    They would make the cases of a seed depend on which modules happen to be loaded, and hypothesis
+    would store them in a folder .hypothesis wherever the grader is run. Versions of hypothesis
+    that don't do this have no such function.
+    """
+    local_constants = getattr(providers, "_get_local_constants", None)
+    if local_constants is None:
+        yield
+        return
+    none = providers.Constants()
+    providers._get_local_constants = lambda: none
+    providers.CONSTANTS_CACHE.cache.clear()
+    try:
+        yield
+    finally:
+        providers._get_local_constants = local_constants
+        providers.CONSTANTS_CACHE.cache.clear()
+
+
+# --- the smallest failure ----------------------------------------------------------------------
+
+
+def _explain(search: _Search, submission: str) -> tuple[Failure, ...]:
+    """A Failure for each status seen, the one to mend first in front."""
+    primary = worst(search.smallest)
+    result = search.smallest[primary]
+    flaky, separation = None, None
+    if not _is_as_found(result):
+        flaky = _flakiness(search, result, 2, at_last_afresh=False)
+        if flaky is None:
+            _shrink(search, primary)
+            result = search.smallest[primary]
+            flaky = _flakiness(search, result, search.effort.reruns)
+        if flaky is None and primary is not Status.timed_out:
+            separation = _separate(search, result)
+    failures = [_failure(search, result, separation, flaky, submission, shrunk=result.case)]
+    others = sorted(search.smallest.keys() - {primary}, key=list(Status).index)
+    failures += [_failure(search, search.smallest[o], None, None, submission) for o in others]
+    return tuple(failures)
+
+
+def _flakiness(
+    search: _Search, result: CaseResult, runs: int, at_last_afresh: bool = True
+) -> tuple[int, int] | None:
+    """(failed, run) when the case fails on some runs only, else None.
+
+    `runs` counts the first one, which failed. Where one of them passes, there are RERUNS in all.
+    With `at_last_afresh` the last run meets a fresh worker, so that what depends on earlier calls
+    shows as well: on a GPU that is a new CUDA context, which takes longer than all the others.
+    """
+    if result.status in SLOW | PROVEN or _is_as_found(result):
+        return None
+    failed, total = 1, 1
+    until = time.monotonic() + search.effort.shrink_seconds
+    while total < runs and time.monotonic() < until:
+        if at_last_afresh and total == runs - 1:
+            search.runner.fresh_worker()
+        failed += not search.runner.run(result.case).verdict.passed
+        total += 1
+        if failed < total:
+            runs = RERUNS  # it is flaky: count properly
+    return (failed, total) if failed < total else None
+
+
+def _is_as_found(result: CaseResult) -> bool:
+    """Whether running a case again tells nothing more: plans are compared once for a dtype."""
+    return result.status in AS_FOUND or result.verdict.pattern == "plans"
+
+
+def _shrink(search: _Search, status: Status) -> None:
+    """Replace the smallest failing case of a status by smaller ones while there are any."""
+    until = time.monotonic() + search.effort.shrink_seconds
+    budget = search.effort.shrink_runs
+    timeouts_before = search.timeouts
+    improved = True
+    while improved:
+        improved = False
+        case = search.smallest[status].case
+        for smaller in _smaller(search.space, case):
+            if smaller in search.results or smaller.complexity >= case.complexity:
+                continue
+            budget -= 1
+            spent = search.timeouts - timeouts_before >= search.effort.shrink_timeouts
+            if budget < 0 or time.monotonic() > until or spent:
+                return
+            if search.run(smaller).status is status:
+                improved = True
+                break
+
+
+def _smaller(space: Space, case: Case) -> Iterator[Case]:
+    """Plainer and smaller cases of the class, the largest step first."""
+    yield replace(case, layouts=(), data=space.plain_data, scalars=())
+    yield replace(case, layouts=())
+    for index in range(len(case.layouts)):
+        yield replace(case, layouts=case.layouts[:index] + case.layouts[index + 1 :])
+    yield replace(case, data=space.plain_data)
+    yield replace(case, scalars=())
+    for name, value in case.sizes:
+        for size in _smaller_sizes([rules[name] for rules in space.alternatives], value):
+            smaller = case.with_size(name, size)
+            if space.allows(dict(smaller.sizes)):
+                yield smaller
+
+
+def _smaller_sizes(rules: list[SizeRule], value: int) -> list[int]:
+    """Candidates below a size: the smallest, around powers of two, halfway steps back up to it."""
+    sizes: set[int] = set()
+    for rule in rules:
+        if rule.choices is not None:
+            sizes |= {*rule.choices}
+            continue
+        step = rule.multiple_of
+        sizes |= {rule.low, rule.low + step, rule.low + 2 * step}
+        sizes |= {2**k + d for k in range(1, value.bit_length()) for d in (0, 1)}
+        back = value // step // 2
+        while back:
+            sizes.add((value // step - back) * step)
+            back //= 2
+    return sorted(size for size in sizes if 0 < size < value)
+
+
+def _separate(search: _Search, result: CaseResult) -> Separation | None:
+    until = time.monotonic() + search.effort.probe_seconds
+    outcomes = {case: not each.verdict.passed for case, each in search.results.items()}
+
+    def fails(case: Case) -> bool | None:
+        if time.monotonic() > until:
+            return None
+        return not search.run(case).verdict.passed
+
+    return separate(search.space, result.case, outcomes, fails)
+
+
+def _failure(
+    search: _Search,
+    result: CaseResult,
+    separation: Separation | None,
+    flaky: tuple[int, int] | None,
+    submission: str,
+    shrunk: Case | None = None,
+) -> Failure:
+    space, verdict = search.space, result.verdict
+    occurrences = ""
+    if flaky is not None:
+        failed, total = flaky
+        occurrences = f"wrong in {failed} of {total} runs"
+        found = f"{verdict.status.headline}: {verdict.what.rstrip('.')}"
+        what = f"The same case was {occurrences} ({found})"
+        verdict = replace(verdict, status=Status.nondeterministic, what=what)
+    advice = result.hint
+    if not advice and verdict.status is Status.wrong_values:
+        advice = search.runner.advice(result)
+    if not advice and verdict.status.is_failure:  # where the fault is ours there is none to give
+        advice = hint(verdict, separation, space.variant.language, shrunk)
+    return Failure(
+        status=verdict.status,
+        case=str(result.case),
+        what=verdict.what,
+        where=f"{space.variant.file}:{result.line}" if result.line else "",
+        pattern=separation.sentence if separation else "",
+        hint=advice,
+        reproduce=reproduce_line(space, result.case, submission),
+        occurrences=occurrences,
+        detail=result.detail,
+        observed_by=result.observed_by,
+    )
+
+
+def reproduce_line(space: Space, case: Case, submission: str = "") -> str:
+    """What to paste to run one case again."""
+    name = space.exercise.name
+    if len(space.exercise.variants) > 1:
+        name += f"/{space.variant.name}"
+    where = f" --submission {shlex.quote(submission)}" if submission else ""
+    return f"grader check {name} --case '{case}'{where}"

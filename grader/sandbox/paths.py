@@ -1,0 +1,228 @@
+"""What a worker may see of this machine's files: Python, its packages, libraries, its own code.
+
+A list of what is needed, never everything but something. Both ways of hiding files are made from
+it: bubblewrap's mounts (`mounts`) and Landlock's rules (`readable`, `executable`). Prefixes of
+Python are not taken whole (a virtual environment may be the folder of the project itself); of
+each only `lib`, `pyvenv.cfg` and the interpreter are.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import site
+import sys
+import sysconfig
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+
+from grader.emulator import toolchain
+from grader.gpu.devices import DeviceName
+from grader.sandbox import bytecode
+
+_GRADER_FOLDER = Path(__file__).resolve().parents[1]
+WORKER_FOLDER = _GRADER_FOLDER / "worker"
+EMULATOR_FOLDER = _GRADER_FOLDER / "emulator"
+_LINKS = 40  # symbolic links followed in one path, as many as the kernel follows
+
+_LIBRARIES = (
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/usr/lib",
+    "/usr/lib32",
+    "/usr/lib64",
+    "/etc/ld.so.cache",
+    "/etc/localtime",
+    "/sys/devices/system/cpu",
+    "/sys/devices/system/node",
+)
+# The C++ compiler and what it starts.
+_COMPILER = ("/bin", "/usr/bin", "/usr/include", "/usr/libexec", "/etc/alternatives")
+# Triton builds its launcher with the C compiler and Python's headers; CUDA reads /sys.
+_CUDA = (
+    "/bin",
+    "/sbin",
+    "/usr/bin",
+    "/usr/sbin",
+    "/usr/libexec",
+    "/usr/include",
+    "/usr/local/lib",
+    "/usr/local/include",
+    "/usr/local/nvidia",
+    "/etc/alternatives",
+    "/etc/ld.so.conf",
+    "/etc/ld.so.conf.d",
+    "/etc/nvidia",
+    "/etc/OpenCL",
+    "/sys",
+)
+_CUDA_GLOBS = ("usr/local/cuda*", "opt/nvidia", "opt/cuda*")
+_DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
+
+
+def readable(device: DeviceName) -> list[Path]:
+    """What a worker reads, as spelled by those who will ask for it; everything exists.
+
+    The grader's own package and the project around it are left out wherever they lie.
+    """
+    ours = [WORKER_FOLDER, *_python()]
+    found = [*ours, *bytecode.of(ours), *map(Path, _LIBRARIES)]
+    if device != "interpreter":  # they compile CUDA C++
+        found += [EMULATOR_FOLDER, toolchain.cache_root(), *map(Path, _COMPILER), *_compiler()]
+    if device == "emulator":  # nvcc looks over the compiler's shoulder, or makes planners
+        found += Path("/").glob(_CUDA_GLOBS[0])
+        found += _nvcc()
+    if device == "cuda":
+        found += [Path(path) for path in _CUDA]
+        found += [path for pattern in _CUDA_GLOBS for path in Path("/").glob(pattern)]
+        found += [Path(prefix) / "include" for prefix in _prefixes()]
+        found += _folders_in(os.environ.get("LD_LIBRARY_PATH", ""))
+        found += _folders_in(os.environ.get("CUDA_HOME", ""))
+    shown = [each for path in found if path.exists() for each in _without_project(path)]
+    return list(dict.fromkeys(shown))
+
+
+def executable(device: DeviceName) -> list[Path]:
+    """Of what a worker reads, what it may start as a program.
+
+    Without a GPU it is Triton's assembler and the loader that the kernel starts it with.
+    """
+    if device != "interpreter":
+        return readable(device)
+    found = [Path("/lib64"), Path("/lib")] if not (loader := _loader()) else [loader]
+    for folder in _package_folders("triton"):
+        found.append(folder / "backends" / "nvidia" / "bin")
+    return [path for path in found if path.exists()]
+
+
+def devices(device: DeviceName) -> list[Path]:
+    """The device files a worker reads and writes."""
+    found = [Path(path) for path in _DEVICES]
+    if device == "cuda":
+        found += sorted(Path("/dev").glob("nvidia*"))
+        found += [Path("/dev/nvidia-caps"), Path("/dev/dxg")]
+    return [path for path in dict.fromkeys(found) if path.exists()]
+
+
+@dataclass(frozen=True)
+class Mounts:
+    """A file tree to build: symbolic links to make again and real paths to bind."""
+
+    links: dict[str, str] = field(default_factory=dict)  # path -> target, as written in it
+    binds: tuple[str, ...] = ()  # real paths, none below another, the same inside as outside
+
+
+def mounts(paths: list[Path]) -> Mounts:
+    """What makes every path reachable under its own name, through the links that lead there."""
+    links: dict[str, str] = {}
+    real = {_follow(path, links) for path in paths}
+    binds = [path for path in sorted(real) if not any(str(up) in real for up in Path(path).parents)]
+    # A link inside a folder that is bound is there already.
+    links = {
+        path: target
+        for path, target in links.items()
+        if not any(path.startswith(f"{bind}/") for bind in binds)
+    }
+    return Mounts(links, tuple(binds))
+
+
+def _follow(path: Path, links: dict[str, str]) -> str:
+    """The real path; every symbolic link met on the way is added to `links`."""
+    pending = list(path.parts[1:])
+    at = "/"
+    for _ in range(_LINKS * len(pending) + _LINKS):
+        if not pending:
+            return at
+        part = pending.pop(0)
+        if part == "..":
+            at = str(Path(at).parent)
+            continue
+        here = os.path.join(at, part)  # noqa: PTH118 (a Path would drop nothing and cost more)
+        if not os.path.islink(here):  # noqa: PTH114
+            at = here
+            continue
+        target = str(Path(here).readlink())
+        links[here] = target
+        steps = Path(target).parts
+        if steps[0] == "/":
+            at, steps = "/", steps[1:]
+        pending = [*steps, *pending]
+    raise OSError(f"{path}: too many symbolic links")
+
+
+def _prefixes() -> list[str]:
+    found = (sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix)
+    return list(dict.fromkeys(found))
+
+
+@lru_cache(maxsize=1)
+def _python() -> tuple[Path, ...]:
+    """The interpreter, the standard library and the folders of installed packages."""
+    found = [Path(sys.executable), Path(sys.executable).resolve()]
+    base = getattr(sys, "_base_executable", None)
+    found += [Path(base)] if base else []
+    for prefix in _prefixes():
+        found += [Path(prefix) / name for name in ("lib", "lib64", "pyvenv.cfg")]
+    names = ("stdlib", "platstdlib", "purelib", "platlib")
+    found += [Path(sysconfig.get_path(name)) for name in names]
+    found += [Path(folder) for folder in site.getsitepackages()]
+    return tuple(found)
+
+
+@lru_cache(maxsize=1)
+def _compiler() -> tuple[Path, ...]:
+    """The C++ compiler, its parts, headers and libraries, wherever they are installed."""
+    try:
+        path, version = toolchain.find_compiler()
+    except toolchain.ToolchainMissing:
+        return ()
+    return toolchain.readable_paths(toolchain.Toolchain(path, version, toolchain.cache_root()))
+
+
+def _nvcc() -> list[Path]:
+    """NVIDIA's compiler as it is called (a script in front of it, perhaps), and its parts."""
+    found = toolchain.find_nvcc()
+    if found is None:
+        return []
+    root = Path(found).resolve().parent.parent
+    parts = ("bin", "nvvm", "include", "targets", "lib", "lib64")
+    return [Path(found), *(root / each for each in parts if (root / "nvvm").is_dir())]
+
+
+def _package_folders(name: str) -> list[Path]:
+    """Where a package is installed, found without importing it."""
+    spec = importlib.util.find_spec(name)
+    return [Path(place) for place in (spec.submodule_search_locations or ())] if spec else []
+
+
+def _loader() -> Path | None:
+    """The dynamic loader of 64-bit programs, which starting one of them opens."""
+    for pattern in ("lib64/ld-linux*.so.*", "lib/ld-linux*.so.*", "lib/ld-musl*"):
+        for path in sorted(Path("/").glob(pattern)):
+            return path.resolve()
+    return None
+
+
+def _folders_in(variable: str) -> list[Path]:
+    return [Path(each) for each in variable.split(os.pathsep) if each.startswith("/")]
+
+
+def _hidden() -> list[Path]:
+    """What no worker sees: the grader's package and, in a checkout, the project around it."""
+    project = _GRADER_FOLDER.parent
+    checkout = (project / "grader").is_dir() and (project / "reference").is_dir()
+    return [project if checkout else _GRADER_FOLDER]
+
+
+def _without_project(path: Path) -> list[Path]:
+    """`path`, or, where it holds something hidden, what else is in it."""
+    real = path.resolve()
+    if real in (WORKER_FOLDER, EMULATOR_FOLDER) or not any(
+        each.is_relative_to(real) for each in _hidden()
+    ):
+        return [path]
+    if real in _hidden():
+        return []
+    return [each for entry in sorted(path.iterdir()) for each in _without_project(entry)]

@@ -1,0 +1,355 @@
+"""One worker seen from outside: what it is asked, what it may use, and how it died.
+
+    Worker.ask(request)    a Reply, or a Death
+
+The time limit counts the CPU time of the worker's process tree, so that a busy machine doesn't fail
+a kernel; wall time, which has to bound what only sleeps, is several times that.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import select
+import signal
+import socket
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Protocol
+
+import psutil
+
+from grader.sandbox import memfd, processes
+from grader.worker import protocol
+from grader.worker.protocol import Code, Operation, ProtocolError, Reply, Request
+
+LOG_BYTES = 64 * 1024
+WALL_PER_CPU = 3.0  # wall seconds allowed per second of the CPU limit
+WATCH_INTERVAL = 0.1  # seconds between looks at what a worker uses
+MEASURE_INTERVAL = 0.3  # seconds between looks at the scratch folder
+MOST_PROCESSES = 64  # of one worker at a time
+INHERITED_BYTES = 1 << 30  # resident, but the forking parent's: torch and triton
+FORK_SECONDS = 20.0  # milliseconds, unless a submission has stopped the forking parent
+END_SECONDS = 1.0  # for a worker that has closed its socket to be gone
+_LENGTH = re.compile(r"[0-9a-f]{16}")  # of a long answer
+TELL_SECONDS = 5.0  # for the forking parent to tell how a worker that is gone ended
+
+
+class SandboxError(RuntimeError):
+    """A worker can't be started: the machine's fault or ours, not the submission's."""
+
+
+class Cause(str, Enum):
+    """How a worker ended."""
+
+    exited = "exited"  # by itself, between a request and its answer
+    signalled = "signalled"  # a fault, or it killed itself
+    timed_out = "timed_out"
+    out_of_memory = "out_of_memory"
+    too_many_processes = "too_many_processes"
+    disk_full = "disk_full"  # it filled its scratch folder
+    misbehaved = "misbehaved"  # answered what isn't an answer
+
+
+@dataclass(frozen=True)
+class Death:
+    """The end of a worker in the middle of a request."""
+
+    cause: Cause
+    description: str  # "killed by SIGSEGV", "exit status 3"
+    signal: int | None = None
+    exit_status: int | None = None
+    log: str = ""  # the last of what it printed, faulthandler's report included
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one request may use."""
+
+    cpu_seconds: float = 10.0
+    memory_bytes: int = 2 << 30
+
+    @property
+    def wall_seconds(self) -> float:
+        """The bound for a worker that uses no CPU."""
+        return self.cpu_seconds * WALL_PER_CPU
+
+
+class Parent(Protocol):
+    """What a worker needs of the sandbox it was forked in."""
+
+    def processes_of(self, worker: Worker) -> list[psutil.Process]: ...
+    def exit_of(self, number: int, wait: float) -> int | None: ...
+    def forget(self, worker: Worker) -> None: ...
+    def overflows(self) -> bool: ...
+    def was_out_of_memory(self) -> bool: ...
+
+
+class Worker:
+    """One untrusted process and its socket."""
+
+    def __init__(
+        self,
+        sandbox: Parent,
+        number: int,
+        pid: int,
+        requests: socket.socket,
+        log: int,
+        limits: Limits,
+    ) -> None:
+        self.pid = pid
+        self.limits = limits
+        self.alive = True
+        self._sandbox = sandbox
+        self._number = number
+        self._requests = requests
+        self._log = log
+        self._tail = bytearray()
+        self._sequence = 0
+        self._pidfd = _open_pidfd(pid)
+        self._poller = select.poll()
+        # The socket first: where an answer is seen, so is what was printed before it.
+        for source in (requests.fileno(), log, self._pidfd):
+            if source is not None:
+                self._poller.register(source, select.POLLIN)
+
+    def ask(
+        self,
+        operation: Operation,
+        arguments: Sequence[protocol.Argument] = (),
+        repeat: int = 0,
+        limits: Limits | None = None,
+        document: bytes = b"",
+    ) -> Reply | Death:
+        """Send a request and wait for its answer, within the limits.
+
+        A `document` travels with it as a sealed memfd. After a Death the worker is gone, and so is
+        every process it left.
+        """
+        started = time.monotonic()
+        died = self.post(operation, arguments, repeat, document)
+        return died or self._await(limits or self.limits, started)
+
+    def ask_at_length(
+        self,
+        operation: Operation,
+        arguments: Sequence[protocol.Argument] = (),
+        limits: Limits | None = None,
+        document: bytes = b"",
+    ) -> Reply | Death:
+        """As `ask`, for an answer that may be longer than one reply: see worker/answers.py.
+
+        The whole text is in the Reply. A worker that doesn't keep to the convention misbehaves.
+        """
+        died = self.post(operation, arguments, 0, document)
+        return died or self.wait_at_length(limits)
+
+    def wait_at_length(self, limits: Limits | None = None) -> Reply | Death:
+        """Wait, within the limits, for the whole of what may be a long answer.
+
+        All its further parts together may take as long as the first one.
+        """
+        answer = self.wait(limits)
+        if isinstance(answer, Death) or answer.code is not Code.ok:
+            return answer
+        head, newline, text = answer.text.partition("\n")
+        length = int(head, 16) if newline and _LENGTH.fullmatch(head) else -1
+        parts, got = [text], len(text.encode())
+        started = time.monotonic()
+        while 0 <= got < length <= protocol.MAX_LONG_TEXT:
+            if time.monotonic() - started > (limits or self.limits).wall_seconds:
+                return self._bury(started, Cause.timed_out)
+            part = self.ask(Operation.more, (), got, limits)
+            if isinstance(part, Death):
+                return part
+            if part.code is not Code.ok or not part.text:
+                break
+            parts.append(part.text)
+            got += len(part.text.encode())
+        if got != length:
+            return self._bury(time.monotonic(), Cause.misbehaved)
+        return Reply(answer.sequence, Code.ok, "".join(parts))
+
+    def post(
+        self,
+        operation: Operation,
+        arguments: Sequence[protocol.Argument] = (),
+        repeat: int = 0,
+        document: bytes = b"",
+    ) -> Death | None:
+        """Send a request and don't wait: `wait` tells what comes of it."""
+        self._sequence += 1
+        self._tail.clear()
+        request = Request(operation, self._sequence, tuple(arguments), repeat)
+        message = request.pack()
+        started = time.monotonic()
+        try:
+            if document:
+                with memfd.sealed(document) as descriptor:
+                    socket.send_fds(self._requests, [message], [descriptor])
+            else:
+                self._requests.send(message)
+        except BlockingIOError:  # it answers without reading what it is asked
+            return self._bury(started, Cause.misbehaved)
+        except OSError:
+            return self._bury(started)
+        return None
+
+    def wait(self, limits: Limits | None = None) -> Reply | Death:
+        """Wait, within the limits, for the answer to what was posted."""
+        return self._await(limits or self.limits, time.monotonic())
+
+    def wait_until_ready(self) -> None:
+        """Wait for a new worker's first message. Raises SandboxError when there is none."""
+        answer = self._await(Limits(FORK_SECONDS), time.monotonic())
+        if isinstance(answer, Death):
+            raise SandboxError(f"a new worker was not ready: {answer.description}\n{answer.log}")
+
+    @property
+    def sequence(self) -> int:
+        """The number of the request last sent."""
+        return self._sequence
+
+    def close(self) -> None:
+        """End the worker and every process it left."""
+        if not self.alive:
+            return
+        self._kill()
+        self._sandbox.exit_of(self._number, 1.0)
+        self._forget()
+
+    def _await(self, limits: Limits, started: float) -> Reply | Death:
+        usage = processes.Usage(self.pid, lambda: self._sandbox.processes_of(self))
+        looked = measured = started
+        while True:
+            events = dict(self._poller.poll(WATCH_INTERVAL * 1000))
+            if self._log in events:
+                self._drain()
+                if events[self._log] & select.POLLHUP:
+                    self._poller.unregister(self._log)
+            # Its end is watched too: a process it left may keep the socket open.
+            if self._requests.fileno() in events or self._pidfd in events:
+                return self._read(started)
+            now = time.monotonic()
+            if now - started > limits.wall_seconds:
+                return self._bury(started, Cause.timed_out)
+            if now - looked >= WATCH_INTERVAL:
+                looked = now
+                cause = _passed(limits, *usage.now())
+                if cause is None and now - measured >= MEASURE_INTERVAL:
+                    measured = now
+                    cause = Cause.disk_full if self._sandbox.overflows() else None
+                if cause is not None:
+                    return self._bury(started, cause)
+
+    def _read(self, started: float) -> Reply | Death:
+        """The answer that is there, or the end; what was printed before it is read already."""
+        try:
+            # No room for ancillary data: descriptors a worker sends are dropped by the kernel.
+            data = self._requests.recv(protocol.MAX_REPLY_BYTES + 1)
+        except OSError:
+            data = b""
+        if not data:
+            return self._bury(started)
+        try:
+            reply = Reply.unpack(data)
+        except ProtocolError:
+            return self._bury(started, Cause.misbehaved)
+        if reply.sequence != self._sequence:
+            return self._bury(started, Cause.misbehaved)
+        return reply
+
+    def _bury(self, started: float, cause: Cause | None = None) -> Death:
+        """Kill what is left of the worker and find out how it ended."""
+        seconds = time.monotonic() - started
+        status = None
+        # Its socket closes a moment before it has ended; or without that it ends at all.
+        if cause is None and (self._pidfd is None or is_readable(self._pidfd, END_SECONDS)):
+            status = self._sandbox.exit_of(self._number, TELL_SECONDS)
+        self._kill()
+        if cause is None and self._sandbox.was_out_of_memory():
+            cause = Cause.out_of_memory
+        self._drain()
+        log = self.log
+        self._forget()
+        return _death(cause, status, log, seconds)
+
+    def _kill(self) -> None:
+        """End the worker and every process it left."""
+        self.alive = False
+        if self._pidfd is not None:  # it can't name another process, as a number can
+            with contextlib.suppress(OSError):
+                signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+            is_readable(self._pidfd, END_SECONDS)
+        processes.end(lambda: self._sandbox.processes_of(self))
+
+    @property
+    def log(self) -> str:
+        """The last of what the worker printed during this request."""
+        return self._tail.decode("utf-8", "replace")
+
+    def _drain(self) -> None:
+        """Read what it has printed; but not for ever, however fast it prints."""
+        with contextlib.suppress(OSError):
+            for _ in range(16):
+                data = os.read(self._log, LOG_BYTES)
+                self._tail += data
+                del self._tail[:-LOG_BYTES]
+                if len(data) < LOG_BYTES:
+                    break
+
+    def _forget(self) -> None:
+        with contextlib.suppress(ValueError):
+            self._sandbox.forget(self)
+            self._requests.close()
+            os.close(self._log)
+            if self._pidfd is not None:
+                os.close(self._pidfd)
+                self._pidfd = None
+
+
+def _death(cause: Cause | None, status: int | None, log: str, seconds: float) -> Death:
+    if cause is not None:
+        return Death(cause, cause.value.replace("_", " "), log=log, seconds=seconds)
+    if status is None:
+        return Death(Cause.exited, "ended without an answer", log=log, seconds=seconds)
+    if os.WIFSIGNALED(status):
+        number = os.WTERMSIG(status)
+        name = signal.Signals(number).name if number in set(signal.Signals) else str(number)
+        return Death(Cause.signalled, f"killed by {name}", number, None, log, seconds)
+    code = os.WEXITSTATUS(status)
+    return Death(Cause.exited, f"exit status {code}", None, code, log, seconds)
+
+
+def _passed(limits: Limits, cpu_seconds: float, memory_bytes: int, count: int) -> Cause | None:
+    if count > MOST_PROCESSES:
+        return Cause.too_many_processes
+    if cpu_seconds > limits.cpu_seconds:
+        return Cause.timed_out
+    if memory_bytes > limits.memory_bytes + INHERITED_BYTES:
+        return Cause.out_of_memory
+    return None
+
+
+def socket_pair() -> tuple[socket.socket, socket.socket]:
+    """The grader's side, which never blocks, and the other."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ours.setblocking(False)
+    return ours, theirs
+
+
+def is_readable(source: socket.socket | int, seconds: float) -> bool:
+    poller = select.poll()  # select() takes no descriptor beyond 1023
+    poller.register(source, select.POLLIN)
+    return bool(poller.poll(max(seconds, 0.0) * 1000))
+
+
+def _open_pidfd(pid: int) -> int | None:
+    try:
+        return os.pidfd_open(pid)
+    except OSError:
+        return None  # it has ended already

@@ -1,0 +1,1 @@
+"""From evidence to points; nothing is run here."""

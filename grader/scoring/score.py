@@ -1,0 +1,409 @@
+"""Evidence and specs in, points out. Pure: no clock, no files, no device.
+
+    GradeScore
+      ExerciseScore            one per exercise the evidence speaks of
+        VariantScore
+          CheckScore           one per key of the variant's points: a size class, "performance"
+            PartScore          one per dtype of a size class
+
+Three numbers stand at every level, and `score <= gradable <= max_score` holds for all that is no
+bonus: `score` was earned, `gradable` is what this run could have given, `max_score` is what the
+spec offers. What this run couldn't decide (no GPU, the grader failed, the run was interrupted) is
+left out of `gradable`, so it costs nothing.
+
+A variant that is a bonus adds to the score of its exercise and of the grade, and to neither's
+`gradable` and `max_score`: a score can be above 100 of 100. `bonus` says how much of the score it
+is, `gradable_bonus` and `max_bonus` what it could have been, and could be.
+
+Points are added as exact fractions and rounded once, to 4 decimals, so that full marks are
+exactly the maximum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+from grader.cases import agrees
+from grader.evidence import (
+    Evidence,
+    MemoryEvidence,
+    PartEvidence,
+    PerformanceEvidence,
+    VariantEvidence,
+)
+from grader.executors import cuda_metrics
+from grader.scoring import speed
+from grader.spec import Exercise, Threshold, Variant
+from grader.status import Status, worst
+
+PERFORMANCE = "performance"
+MEMORY = "memory"
+
+INTERRUPTED = "the run ended before this was tried"
+NEEDS_GPU = "needs a GPU"
+RIGHT_FIRST = "not timed: the kernel must be right first"
+UNDECIDED_FIRST = "not timed: whether the kernel is right was not decided"
+RIGHT_BEFORE_MEMORY = "not counted: the kernel must be right first"
+SKIPPED_AS_WRONG = (RIGHT_FIRST, RIGHT_BEFORE_MEMORY)  # messages of checks that were left out
+UNDECIDED_BEFORE_MEMORY = "not counted: whether the kernel is right was not decided"
+OTHER_CASE = "counted on another case than the spec names now"
+OTHER_CASES = "timed on other cases than the spec names now"
+
+
+@dataclass(frozen=True)
+class PartScore:
+    """One dtype in one size class."""
+
+    dtype: str
+    status: Status
+    score: float
+    max_score: float
+
+
+@dataclass(frozen=True)
+class CheckScore:
+    """One thing points are given for: a size class, or "performance", or "memory"."""
+
+    name: str
+    status: Status
+    score: float
+    gradable: float
+    max_score: float
+    message: str = ""  # one line; the full text for a student is made by report/message.py
+    parts: tuple[PartScore, ...] = ()  # empty for performance and memory
+
+
+@dataclass(frozen=True)
+class VariantScore:
+    """One variant. Its status is passed when all that could be decided here passed.
+
+    The points are its own; `is_bonus` says whether they come on top of the others' maximum.
+    """
+
+    name: str
+    file: str
+    status: Status
+    score: float
+    gradable: float
+    max_score: float
+    checks: tuple[CheckScore, ...]
+    is_bonus: bool
+
+
+@dataclass(frozen=True)
+class ExerciseScore:
+    """One exercise: `score` holds the `bonus`, `gradable` and `max_score` don't."""
+
+    name: str
+    title: str
+    score: float
+    gradable: float
+    max_score: float
+    bonus: float
+    gradable_bonus: float
+    max_bonus: float
+    variants: tuple[VariantScore, ...]
+
+
+@dataclass(frozen=True)
+class GradeScore:
+    """The score of one submission; `environment`, `seed` and `complete` are the evidence's.
+
+    `score` holds the `bonus`, `gradable` and `max_score` don't.
+    """
+
+    submission: str
+    seed: int
+    score: float
+    gradable: float
+    max_score: float
+    bonus: float
+    gradable_bonus: float
+    max_bonus: float
+    exercises: tuple[ExerciseScore, ...]
+    environment: dict[str, Any] = field(default_factory=dict)
+    complete: bool = True
+
+
+class _Points(NamedTuple):
+    """Exact points, before rounding."""
+
+    score: Fraction
+    gradable: Fraction
+    max_score: Fraction
+
+    @classmethod
+    def total(cls, points: Iterable[_Points]) -> _Points:
+        columns = list(zip(*points, strict=True)) or [(), (), ()]
+        return cls(*(sum(column, Fraction(0)) for column in columns))
+
+    def rounded(self) -> dict[str, float]:
+        names = ("score", "gradable", "max_score")
+        return {name: float(round(value, 4)) for name, value in zip(names, self, strict=True)}
+
+
+class _Totals(NamedTuple):
+    """Exact points of several variants: of those that are no bonus, and of those that are."""
+
+    regular: _Points
+    bonus: _Points
+
+    @classmethod
+    def of(cls, points: _Points, is_bonus: bool) -> _Totals:
+        nothing = _Points.total(())
+        return cls(nothing, points) if is_bonus else cls(points, nothing)
+
+    @classmethod
+    def total(cls, totals: Iterable[_Totals]) -> _Totals:
+        every = list(totals)
+        return cls(
+            _Points.total(each.regular for each in every),
+            _Points.total(each.bonus for each in every),
+        )
+
+    def rounded(self) -> dict[str, float]:
+        both = self.regular._replace(score=self.regular.score + self.bonus.score)
+        names = ("bonus", "gradable_bonus", "max_bonus")
+        return {**both.rounded(), **dict(zip(names, self.bonus.rounded().values(), strict=True))}
+
+
+class _Verdict(NamedTuple):
+    """What a check came to, before its points are worked out."""
+
+    status: Status
+    score: Fraction = Fraction(0)
+    gradable: Fraction = Fraction(0)
+    message: str = ""
+
+
+def score(evidence: Evidence, exercises: Mapping[str, Exercise]) -> GradeScore:
+    """Points for what was observed, by the specs in `exercises` (keyed by name).
+
+    The variants in the evidence decide what counts: a variant that wasn't asked for is left out,
+    of the maximum too. Evidence of an exercise, variant, dtype or size class that the specs no
+    longer have is ignored; a part the specs have and the evidence lacks is not_measured.
+    """
+    has_gpu = bool(evidence.environment.get("gpu"))
+    seen = {(v.exercise, v.variant): v for v in reversed(evidence.variants)}
+    scored = []
+    for name, exercise in exercises.items():
+        rows = [
+            _score_variant(exercise, variant, seen[name, variant_name], has_gpu)
+            for variant_name, variant in exercise.variants.items()
+            if (name, variant_name) in seen
+        ]
+        if rows:
+            totals = _Totals.total(_Totals.of(points, row.is_bonus) for row, points in rows)
+            variants = tuple(row for row, _ in rows)
+            row = ExerciseScore(name, exercise.title, variants=variants, **totals.rounded())
+            scored.append((row, totals))
+    return GradeScore(
+        submission=evidence.submission,
+        seed=evidence.seed,
+        exercises=tuple(row for row, _ in scored),
+        environment=evidence.environment,
+        complete=evidence.complete,
+        **_Totals.total(totals for _, totals in scored).rounded(),
+    )
+
+
+def _score_variant(
+    exercise: Exercise, variant: Variant, seen: VariantEvidence, has_gpu: bool
+) -> tuple[VariantScore, _Points]:
+    classes = [_score_class(variant, name, seen) for name in variant.size_classes]
+    rows = list(classes)
+    correctness = _overall(check.status for check, _ in classes)
+    if PERFORMANCE in variant.points:
+        verdict = _decide_performance(variant, seen, correctness, has_gpu)
+        rows.append(_close(PERFORMANCE, verdict, _exact(variant.points[PERFORMANCE])))
+    if MEMORY in variant.points:
+        verdict = _decide_memory(exercise, variant, seen, correctness)
+        rows.append(_close(MEMORY, verdict, _exact(variant.points[MEMORY])))
+    points = _Points.total(points for _, points in rows)
+    checks = tuple(check for check, _ in rows)
+    row = VariantScore(
+        variant.name,
+        variant.file,
+        _variant_status(checks),
+        checks=checks,
+        is_bonus=variant.bonus,
+        **points.rounded(),
+    )
+    return row, points
+
+
+def _score_class(
+    variant: Variant, size_class: str, seen: VariantEvidence
+) -> tuple[CheckScore, _Points]:
+    """A size class: its points are split evenly over the variant's dtypes."""
+    found = {part.dtype: part for part in reversed(seen.parts) if part.size_class == size_class}
+    share = _exact(variant.points[size_class]) / len(variant.dtypes)
+    statuses = {dtype: _part_status(found.get(dtype), seen) for dtype in variant.dtypes}
+    points = {
+        dtype: _Points(
+            share if status is Status.passed else Fraction(0),
+            share if status is Status.passed or status.is_failure else Fraction(0),
+            share,
+        )
+        for dtype, status in statuses.items()
+    }
+    total = _Points.total(points.values())
+    status = _overall(statuses.values())
+    parts = tuple(
+        PartScore(dtype, statuses[dtype], values["score"], values["max_score"])
+        for dtype, values in ((dtype, p.rounded()) for dtype, p in points.items())
+    )
+    message = _class_message(status, statuses, found, seen)
+    return CheckScore(size_class, status, message=message, parts=parts, **total.rounded()), total
+
+
+def _part_status(part: PartEvidence | None, seen: VariantEvidence) -> Status:
+    if seen.not_attempted:
+        # What this machine couldn't have decided is not lost by leaving it out.
+        undecided = part is not None and part.status is Status.not_measured
+        return Status.not_measured if undecided else Status.not_attempted
+    return Status.not_measured if part is None else part.status
+
+
+def _class_message(
+    status: Status,
+    statuses: Mapping[str, Status],
+    found: Mapping[str, PartEvidence],
+    seen: VariantEvidence,
+) -> str:
+    if status is Status.passed:
+        return ""
+    if status is Status.not_attempted:
+        return seen.not_attempted
+    part = found.get(next(dtype for dtype, came in statuses.items() if came is status))
+    if part is None:
+        return INTERRUPTED
+    what = next((failure.what for failure in part.failures), "")
+    return (what or part.reason) if status.is_failure else (part.reason or what)
+
+
+def _decide_performance(
+    variant: Variant, seen: VariantEvidence, correctness: Status, has_gpu: bool
+) -> _Verdict:
+    offered = _exact(variant.points[PERFORMANCE])
+    timed = seen.performance
+    if seen.not_attempted:
+        gradable = offered if has_gpu else Fraction(0)
+        return _Verdict(Status.not_attempted, gradable=gradable, message=seen.not_attempted)
+    if not has_gpu:
+        return _Verdict(Status.not_measured, message=NEEDS_GPU)
+    if correctness.is_failure:
+        return _Verdict(correctness, gradable=offered, message=RIGHT_FIRST)
+    if correctness is not Status.passed:
+        return _Verdict(Status.not_measured, message=UNDECIDED_FIRST)
+    if timed is None:
+        return _Verdict(Status.not_measured, message=INTERRUPTED)
+    if timed.status is Status.passed:
+        if not _is_of_spec(timed, variant):
+            return _Verdict(Status.not_measured, message=OTHER_CASES)
+        if doubtful := next(filter(None, map(speed.implausible, timed.every)), ""):
+            return _Verdict(Status.implausible_time, message=doubtful)
+        verdict = _decide_thresholds(variant.performance.steps, timed)
+        told = (verdict.message, *speed.remarks(timed, variant.performance.device))
+        return verdict._replace(message="; ".join(told))
+    gradable = offered if timed.status.is_failure else Fraction(0)
+    return _Verdict(timed.status, gradable=gradable, message=timed.reason)
+
+
+def _is_of_spec(timed: PerformanceEvidence, variant: Variant) -> bool:
+    """Whether the timed cases are those that the spec names now, and at most one beside them."""
+    named = variant.performance.every_case
+    more = len(timed.every) - len(named)
+    return 0 <= more <= variant.performance.beside and all(
+        agrees(each.case, variant, case) for each, case in zip(timed.every, named, strict=False)
+    )
+
+
+def _decide_thresholds(thresholds: Iterable[Threshold], timed: PerformanceEvidence) -> _Verdict:
+    """The points of the first threshold that holds.
+
+    A threshold that this run can't decide (its yardstick wasn't timed, it is meant for another
+    GPU) is passed over and is not gradable; the best of the others is.
+    """
+    decided = speed.decided(thresholds, timed)
+    if not decided:
+        return _Verdict(Status.not_measured, message="timed, but not against what the spec asks")
+    gradable = max(_exact(each.threshold.points) for each in decided)
+    for each in decided:
+        if each.holds:
+            return _Verdict(Status.passed, _exact(each.threshold.points), gradable, each.told)
+    # Of each yardstick the target that asks the least: the next one to reach.
+    easiest = {
+        each.threshold.speed_vs or each.threshold.milliseconds.gpu: each.told for each in decided
+    }
+    return _Verdict(Status.target_missed, gradable=gradable, message="; ".join(easiest.values()))
+
+
+def _decide_memory(
+    exercise: Exercise, variant: Variant, seen: VariantEvidence, correctness: Status
+) -> _Verdict:
+    offered = _exact(variant.points[MEMORY])
+    counted = seen.memory
+    if seen.not_attempted:
+        # What this machine couldn't have decided is not lost by leaving it out.
+        undecided = counted is not None and not counted.status.is_gradable
+        gradable = Fraction(0) if undecided else offered
+        return _Verdict(Status.not_attempted, gradable=gradable, message=seen.not_attempted)
+    if correctness.is_failure:
+        return _Verdict(correctness, gradable=offered, message=RIGHT_BEFORE_MEMORY)
+    if counted is not None and counted.status is Status.grader_error:
+        return _Verdict(Status.grader_error, message=counted.reason)
+    if correctness is not Status.passed:
+        return _Verdict(Status.not_measured, message=UNDECIDED_BEFORE_MEMORY)
+    if counted is None:
+        return _Verdict(Status.not_measured, message=INTERRUPTED)
+    if counted.status is not Status.passed:
+        gradable = offered if counted.status.is_failure else Fraction(0)
+        return _Verdict(counted.status, gradable=gradable, message=counted.reason)
+    if variant.memory is None or not cuda_metrics.is_case_of(variant, counted.case):
+        return _Verdict(Status.not_measured, message=OTHER_CASE)
+    return _decide_bounds(exercise, variant, counted, offered)
+
+
+def _decide_bounds(
+    exercise: Exercise, variant: Variant, counted: MemoryEvidence, offered: Fraction
+) -> _Verdict:
+    """All of the points where every bound of the variant holds in every run, else none."""
+    missed = cuda_metrics.shortfalls(counted, variant)
+    if not missed:
+        told = " ".join(cuda_metrics.sentences(counted, exercise, variant))
+        return _Verdict(Status.passed, offered, offered, told)
+    told = "; ".join(
+        cuda_metrics.missed(each, run.lines, variant.file, run.run) for run, each in missed
+    )
+    told = " ".join((f"{told}.", *counted.notes)) if counted.notes else told
+    return _Verdict(Status.target_missed, gradable=offered, message=told)
+
+
+def _close(name: str, verdict: _Verdict, offered: Fraction) -> tuple[CheckScore, _Points]:
+    points = _Points(min(verdict.score, offered), min(verdict.gradable, offered), offered)
+    check = CheckScore(name, verdict.status, message=verdict.message, **points.rounded())
+    return check, points
+
+
+def _overall(statuses: Iterable[Status]) -> Status:
+    """One status for several: a failure, else what is undecided, else passed."""
+    every = list(statuses)
+    if Status.not_attempted in every:
+        return Status.not_attempted
+    return worst([s for s in every if s.is_failure] or every or [Status.not_measured])
+
+
+def _variant_status(checks: Iterable[CheckScore]) -> Status:
+    """As `_overall`, but what needs another machine doesn't hide that the rest passed."""
+    return _overall(
+        [check.status for check in checks if check.parts or check.status is not Status.not_measured]
+    )
+
+
+def _exact(points: float) -> Fraction:
+    """The number the instructor wrote: 0.1 is a tenth, not the nearest binary fraction."""
+    return Fraction(repr(float(points)))

@@ -1,0 +1,128 @@
+"""What a measured speed says about thresholds, and whether it can be. Pure.
+
+A threshold holds where the measurement leaves it possible: the doubt is the student's
+(timing/sequential.py says why), and the words say so.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from fractions import Fraction
+from typing import NamedTuple
+
+from grader.evidence import PerformanceEvidence
+from grader.gpu import roofline
+from grader.spec import OF_YARDSTICK, Threshold
+from grader.status import Status
+
+# A threshold between the ends of an interval. More pairs would not have changed the points.
+IN_DOUBT = "within the measurement's doubt, decided in your favour"
+
+
+class Decision(NamedTuple):
+    """Whether a threshold holds, and in words what was found."""
+
+    threshold: Threshold
+    holds: bool
+    told: str
+
+
+def decided(thresholds: Iterable[Threshold], timed: PerformanceEvidence) -> list[Decision]:
+    """Those of the thresholds that can be decided, in their order."""
+    every = (decision(each, timed) for each in thresholds)
+    return [each for each in every if each is not None]
+
+
+def decision(threshold: Threshold, timed: PerformanceEvidence) -> Decision | None:
+    """Whether a threshold holds, in all cases of several; None where it can't be decided."""
+    if threshold.speed_vs is not None:
+        return _of_ratio(threshold, timed)
+    if threshold.milliseconds is not None:
+        return _of_time(threshold, timed)
+    return None
+
+
+def _of_ratio(threshold: Threshold, timed: PerformanceEvidence) -> Decision | None:
+    name, wanted = threshold.speed_vs, threshold.at_least
+    found = [next((y for y in each.yardsticks if y.name == name), None) for each in timed.every]
+    if wanted is None or not all(
+        each is not None and all(map(math.isfinite, (each.ratio, each.at_best, each.at_worst)))
+        for each in found
+    ):
+        return None
+    slowest = min(found, key=lambda each: (each.at_best, each.ratio))
+    interval = ""
+    if slowest.low is not None and slowest.high is not None:
+        interval = f"{_cut(slowest.low)} to {_cut(slowest.high)}; "
+    told = f"{_cut(slowest.ratio)} {OF_YARDSTICK.get(name, name)} ({interval}target {wanted:g})"
+    holds = slowest.at_best >= wanted
+    in_doubt = holds and min(each.at_worst for each in found) < wanted
+    told += _among(timed, timed.every[found.index(slowest)])
+    return Decision(threshold, holds, told + (f": {IN_DOUBT}" if in_doubt else ""))
+
+
+def _of_time(threshold: Threshold, timed: PerformanceEvidence) -> Decision | None:
+    limit = threshold.milliseconds
+    times = [(each.microseconds_at_best, each.microseconds) for each in timed.every]
+    if limit.gpu.lower() not in timed.device.lower() or not all(
+        each is not None and math.isfinite(each) for pair in times for each in pair
+    ):
+        return None
+    slowest = timed.every[times.index(max(times))]
+    at_best = slowest.microseconds_at_best / 1000
+    interval = ""
+    if slowest.microseconds_high is not None:
+        interval = f"{at_best:.4g} to {slowest.microseconds_high / 1000:.4g}; "
+    told = f"{slowest.microseconds / 1000:.4g} ms ({interval}target {limit.at_most:g} ms)"
+    holds = at_best <= limit.at_most
+    at_worst = max(each.microseconds_high or each.microseconds for each in timed.every) / 1000
+    in_doubt = holds and at_worst > limit.at_most
+    told += _among(timed, slowest)
+    return Decision(threshold, holds, told + (f": {IN_DOUBT}" if in_doubt else ""))
+
+
+def _cut(ratio: float) -> str:
+    """Cut, not rounded: 0.8996 against 0.9 must not read "0.900 of 0.9"."""
+    return f"{math.floor(Fraction(repr(float(ratio))) * 1000) / 1000:.3f}"
+
+
+def _among(timed: PerformanceEvidence, slowest: PerformanceEvidence) -> str:
+    """Which of several cases it was."""
+    return f", the worst of {len(timed.every)} cases: {slowest.case}" if timed.further else ""
+
+
+def implausible(timed: PerformanceEvidence) -> str:
+    """Why a person has to look at the time of a case, or "": it is below what its GPU's maker says.
+
+    A case must move its bytes and compute its FLOP: at the GPU's theoretical peaks that takes a
+    time which no honest kernel gets below. Of a GPU whose peaks aren't known nothing is said, nor
+    of a time that a person has `accepted`.
+    """
+    if timed.status is Status.implausible_time:
+        return timed.reason or "faster than the hardware can be"
+    peaks = roofline.peaks(timed.device)
+    took, moved, computed = timed.microseconds, timed.bytes or 0, timed.flops or 0
+    if timed.accepted or peaks is None or took is None or not took > 0:
+        return ""
+    if not all(math.isfinite(each) and each >= 0 for each in (moved, computed)):
+        return ""
+    words = dict(word.partition("=")[::2] for word in timed.case.split())
+    floor = 1e6 * roofline.floor_seconds(peaks, moved, computed, words.get("dtype", ""))
+    if took >= floor:
+        return ""
+    return (
+        f"{took:.4g} us is below the {floor:.4g} us that {timed.device} needs at its published "
+        f"peaks for {timed.case}: a person will look, and no points are lost until then"
+    )
+
+
+def remarks(timed: PerformanceEvidence, device: str | None) -> list[str]:
+    """What a reader has to know beside the points: another GPU, a yardstick that was disturbed.
+
+    `device` is the GPU that the thresholds are for, where the spec names one.
+    """
+    told = dict.fromkeys(each.disturbed for each in timed.every if each.disturbed)
+    if device and device.lower() not in timed.device.lower():
+        return [f"indicative: the final grade is taken on an {device}", *told]
+    return list(told)

@@ -1,0 +1,549 @@
+"""The mappings that a spec is made of: arguments, sizes, tolerance, limits, rules, and so on."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from fractions import Fraction
+from typing import Annotated, Any, Literal, get_args
+
+import pydantic
+from pydantic import BeforeValidator, Discriminator, Tag, ValidationInfo
+
+from grader.policy import RULES, cuda
+from grader.spec.formula import Formula, FormulaError
+from grader.spec.values import (
+    FLOATS,
+    Block,
+    Dtype,
+    Identifier,
+    Mistake,
+    Name,
+    Points,
+    Positive,
+    TensorDtype,
+    as_written,
+    filled,
+    hint,
+    nonempty_list,
+    number,
+    number_in_text,
+    one_of,
+    refusal,
+    refusals,
+    unexpected,
+    whole,
+)
+
+Layout = Literal["contiguous", "row_padded", "offset", "transposed"]
+Pattern = Literal["normal", "large", "tiny", "constant_rows", "one_hot"]
+Yardstick = Literal["copy", "torch", "compile", "reference", "roofline"]
+# A ratio to a yardstick, as in "0.9 of a copy's speed".
+OF_YARDSTICK: dict[str, str] = {
+    "copy": "of a copy's speed",
+    "torch": "of torch's speed",
+    "compile": "of torch.compile's speed",
+    "reference": "of the solution's speed",
+    "roofline": "of the roofline",
+}
+
+MAX_RANK = 8  # what the protocol's request has room for
+
+
+def _dimensions(shape: object) -> object:
+    if not isinstance(shape, (list, tuple)):
+        raise unexpected("a list of sizes or formulas", shape)
+    if not 1 <= len(shape) <= MAX_RANK:
+        raise refusal(f"expected 1 to {MAX_RANK} dimensions, got {len(shape)}")
+    return shape
+
+
+class Tensor(Block):
+    """A tensor argument.
+
+    `shape` holds a formula over sizes per dimension; `dtype` is a concrete name or `$dtype`, the
+    variant's dtype under test. `layout` lists the ways the grader may lay it out:
+    `contiguous`; `row_padded`, rows further apart than they are long (rank 2 and up); `offset`,
+    contiguous, but the first element isn't 16-byte aligned; `transposed`, strides swapped (rank 2).
+    """
+
+    name: Identifier
+    shape: Annotated[tuple[Formula, ...], BeforeValidator(_dimensions)]
+    dtype: TensorDtype
+    role: Annotated[Literal["input", "output", "inout"], one_of(["input", "output", "inout"])] = (
+        "input"
+    )
+    space: Annotated[Literal["device", "host"], one_of(["device", "host"])] = "device"
+    layout: Annotated[
+        tuple[Annotated[Layout, one_of(get_args(Layout))], ...], BeforeValidator(nonempty_list)
+    ] = ("contiguous",)
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape)
+
+    @property
+    def is_input(self) -> bool:
+        """Whether its contents mean something before the call."""
+        return self.role != "output"
+
+    @property
+    def is_output(self) -> bool:
+        """Whether the kernel may and must write it."""
+        return self.role != "input"
+
+    def concrete_shape(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
+        """The shape for these sizes, every dimension >= 1. Raises FormulaError otherwise."""
+        shape = []
+        for dimension in self.shape:
+            extent = dimension.evaluate(sizes)
+            if not isinstance(extent, int) or extent < 1:
+                raise FormulaError(f"expected a whole number >= 1, got {dimension} = {extent}")
+            shape.append(extent)
+        return tuple(shape)
+
+    def concrete_dtype(self, dtype: str) -> str:
+        """`dtype` where the spec says `$dtype`, else the tensor's own."""
+        return dtype if self.dtype == "$dtype" else self.dtype
+
+
+_SCALAR_KINDS: dict[str, tuple[str, Callable[[object], bool]]] = {
+    "bool": ("true or false", lambda value: isinstance(value, bool)),
+    "int": ("a whole number", lambda value: type(value) is int),
+    "float": (
+        "a finite number",
+        lambda value: type(value) in (int, float) and math.isfinite(value),
+    ),
+}
+
+
+def scalar_problem(kind: str, value: object) -> str:
+    wanted, fits = _SCALAR_KINDS[kind]
+    if fits(value):
+        return ""
+    advice = number_in_text(value) if isinstance(value, str) and kind != "bool" else ""
+    return f"expected {wanted}, got {as_written(value)}{advice}"
+
+
+class Scalar(Block):
+    """A number passed by value; a case draws one of `values`."""
+
+    name: Name
+    scalar: Annotated[Literal["float", "int", "bool"], one_of(_SCALAR_KINDS)]
+    values: Annotated[tuple[Any, ...], BeforeValidator(nonempty_list)]
+
+    @pydantic.field_validator("values")
+    @classmethod
+    def _of_its_kind(cls, values: tuple[Any, ...], info: ValidationInfo) -> tuple[Any, ...]:
+        if "scalar" not in info.data:  # already a mistake of its own
+            return values
+        kind = info.data["scalar"]
+        problems = [scalar_problem(kind, value) for value in values]
+        if any(problems):
+            raise refusals([Mistake((i,), text) for i, text in enumerate(problems) if text])
+        return tuple(float(value) for value in values) if kind == "float" else values
+
+
+class Size(Block):
+    """A size passed to the kernel as an int."""
+
+    name: Name
+
+
+def _argument_kind(value: Any) -> str:
+    # Tags show up in pydantic's error paths; no key of a spec looks like these.
+    has_scalar = "scalar" in value if isinstance(value, Mapping) else isinstance(value, Scalar)
+    return "<scalar>" if has_scalar else "<tensor>"
+
+
+Argument = Annotated[
+    Annotated[Tensor, Tag("<tensor>")] | Annotated[Scalar, Tag("<scalar>")],
+    Discriminator(_argument_kind),
+]
+
+
+# --- sizes ---------------------------------------------------------------------------------------
+
+
+class SizeRule(Block):
+    """The values one size may take: low..high inclusive, in steps, or a few choices.
+
+    In YAML: `1`; `[1, 2049]`; `{multiple_of: 64, up_to: 2048}`, with `from:` where it shouldn't
+    start at the first multiple; `{one_of: [32, 64]}`.
+    """
+
+    low: int = pydantic.Field(ge=1)
+    high: int = pydantic.Field(ge=1)
+    multiple_of: int = pydantic.Field(1, ge=1)
+    choices: tuple[int, ...] | None = None
+
+    def contains(self, value: int) -> bool:
+        """Whether the size may be `value`."""
+        if self.choices is not None:
+            return value in self.choices
+        return self.low <= value <= self.high and value % self.multiple_of == 0
+
+
+_SIZE_FORMS = "1, [1, 64], {multiple_of: 64, up_to: 2048} or {one_of: [1, 2]}"
+
+
+def _size_rule(value: object) -> SizeRule:
+    """A SizeRule from any of its YAML forms."""
+    if isinstance(value, SizeRule):
+        return value
+    if isinstance(value, (list, tuple)):
+        if len(value) != 2:
+            raise refusal(f"expected [lowest, highest], got a list of {len(value)}")
+        low, high = (whole(end) for end in value)
+        if low > high:
+            raise refusal(f"expected [lowest, highest], got [{low}, {high}]")
+        return SizeRule(low=low, high=high)
+    if isinstance(value, Mapping):
+        return _size_choices(value) if "one_of" in value else _size_multiples(value)
+    size = whole(value, f"a size >= 1 ({_SIZE_FORMS})")
+    return SizeRule(low=size, high=size)
+
+
+def _only_keys(value: Mapping[Any, object], known: tuple[str, ...]) -> None:
+    for key in value:
+        if key not in known:
+            raise refusal(
+                f"expected one of the keys {', '.join(known)}, got {key!r}{hint(key, known)}"
+            )
+
+
+def _size_choices(value: Mapping[Any, object]) -> SizeRule:
+    _only_keys(value, ("one_of",))
+    choices = sorted(whole(choice) for choice in nonempty_list(value["one_of"]))
+    return SizeRule(low=choices[0], high=choices[-1], choices=tuple(choices))
+
+
+def _size_multiples(value: Mapping[Any, object]) -> SizeRule:
+    _only_keys(value, ("multiple_of", "up_to", "from"))
+    missing = [key for key in ("multiple_of", "up_to") if key not in value]
+    if missing:
+        raise refusal(f"expected the key {missing[0]!r} ({_SIZE_FORMS})")
+    step = whole(value["multiple_of"])
+    first = whole(value.get("from", 1))
+    last = whole(value["up_to"])
+    low, high = -(-first // step) * step, last // step * step
+    if low > high:
+        raise refusal(f"expected a multiple of {step} between {first} and {last}: there is none")
+    return SizeRule(low=low, high=high, multiple_of=step)
+
+
+def _alternatives(value: object) -> object:
+    """A size class is one mapping of rules, or a list of such mappings of which any may hold."""
+    if isinstance(value, Mapping):
+        return (value,)
+    return nonempty_list(value)
+
+
+SizeRules = dict[Name, Annotated[SizeRule, BeforeValidator(_size_rule)]]
+SizeClass = Annotated[
+    tuple[Annotated[SizeRules, BeforeValidator(filled)], ...], BeforeValidator(_alternatives)
+]
+
+# --- what is promised about results, time and memory ---------------------------------------------
+
+_FLOOR_ULPS = {"float64": 64.0, "float32": 64.0, "float16": 2.0, "bfloat16": 2.0}
+
+
+class Tolerance(Block):
+    """How far a result may be from the float64 oracle.
+
+    Allowed for an element: `factor` times the error torch makes in the dtype on the same case, plus
+    `floor_ulps` times the dtype's eps times `magnitude`. The floor is by dtype; where it doesn't
+    say, 64 for float32 and float64, 2 for half precision, 0 for integers. The magnitude is how
+    large the numbers behind the element were: the `expected` value itself, the oracle's result on
+    `absolute_inputs` (for sums), or what the function `<oracle>_magnitude` says (`oracle`).
+    """
+
+    factor: Annotated[float, number(at_least=1)] = 2.0
+    floor_ulps: dict[Dtype, Points] = pydantic.Field(default_factory=dict)
+    magnitude: Annotated[
+        Literal["expected", "absolute_inputs", "oracle"],
+        one_of(["expected", "absolute_inputs", "oracle"]),
+    ] = "expected"
+
+    @pydantic.field_validator("floor_ulps", mode="before")
+    @classmethod
+    def _for_every_dtype(cls, value: object) -> object:
+        if isinstance(value, Mapping):
+            return value
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            return dict.fromkeys(FLOATS, value)
+        raise unexpected("a number, or a number for each dtype", value)
+
+    def floor(self, dtype: str) -> float:
+        """The floor in units in the last place of `dtype`; 0 for integers unless the spec says."""
+        return self.floor_ulps.get(dtype, _FLOOR_ULPS.get(dtype, 0.0))
+
+    def overridden_by(self, other: Tolerance) -> Tolerance:
+        """This tolerance with what `other` was given in its place, dtype by dtype."""
+        said = {name: getattr(other, name) for name in other.model_fields_set}
+        said["floor_ulps"] = {**self.floor_ulps, **other.floor_ulps}
+        return self.model_copy(update=said)
+
+
+class Limits(Block):
+    """What one case may use up: CPU `seconds` and memory in MiB."""
+
+    seconds: Positive = 10.0
+    memory_mb: Annotated[int, BeforeValidator(whole)] = 2048
+
+    def overridden_by(self, other: Limits) -> Limits:
+        """These limits with what `other` was given in their place."""
+        said = {name: getattr(other, name) for name in other.model_fields_set}
+        return self.model_copy(update=said)
+
+
+class Policy(Block):
+    """What a variant may do beyond the rules of the assignment (policy/findings.py, policy/cuda/).
+
+    `torch` are functions and methods that may compute (`"*"`: all of them), `lifted` rules that are
+    off.
+    """
+
+    torch: tuple[str, ...] = ()
+    lifted: tuple[Annotated[str, one_of((*RULES, *cuda.CUDA_RULES))], ...] = ()
+
+    def with_more(self, other: Policy) -> Policy:
+        """What either of them allows."""
+        names = type(self).model_fields
+        return Policy(**{name: (*getattr(self, name), *getattr(other, name)) for name in names})
+
+
+class Bound(Block):
+    """A target for a measured number: at least, at most, or both, as formulas over sizes."""
+
+    at_least: Formula | None = None
+    at_most: Formula | None = None
+
+    @pydantic.model_validator(mode="after")
+    def _says_something(self) -> Bound:
+        if self.at_least is None and self.at_most is None:
+            raise refusal("expected at_least or at_most, got neither")
+        return self
+
+
+class LoadStore(Block):
+    """A bound each for loads and stores."""
+
+    load: Bound | None = None
+    store: Bound | None = None
+
+
+class Wave(Block):
+    """Bounds on what programs that run at once load: `programs` of them, in the launch's order.
+
+    `distinct` bounds the distinct bytes of a wave, `to_row_major` their ratio to what the same
+    programs load when they are taken in row-major order of their tiles.
+    """
+
+    programs: Annotated[int, BeforeValidator(whole)]
+    distinct: Bound | None = None
+    to_row_major: Bound | None = None
+
+    @pydantic.model_validator(mode="after")
+    def _says_something(self) -> Wave:
+        if self.distinct is None and self.to_row_major is None:
+            raise refusal("expected distinct or to_row_major, got neither")
+        return self
+
+
+class Growth(Block):
+    """Bounds on what grows when the `sizes` named are four times as large.
+
+    `tile` bounds the ratio of the largest blocks' elements, `scratch` that of the bytes the entry
+    allocates: 1 where nothing may grow, 4 where it may grow as the sizes do.
+    """
+
+    sizes: Annotated[tuple[Name, ...], BeforeValidator(nonempty_list)]
+    tile: Bound | None = None
+    scratch: Bound | None = None
+
+    @pydantic.model_validator(mode="after")
+    def _says_something(self) -> Growth:
+        if self.tile is None and self.scratch is None:
+            raise refusal("expected tile or scratch, got neither")
+        return self
+
+
+def _case_value(value: object) -> object:
+    if not isinstance(value, (bool, int, float, str)):
+        raise unexpected("one value", value)
+    return value
+
+
+Case = dict[str, Annotated[Any, BeforeValidator(_case_value)]]
+
+
+class Ballast(Block):
+    """On a GPU, a case that must run while no more than `leaves` bytes of its memory are free."""
+
+    case: Case
+    leaves: Formula
+
+
+GROWTH = 4  # times, of the sizes that `growth` names
+
+
+class Memory(Block):
+    """Targets for how memory is used, measured on one fixed case.
+
+    `case` gives every size, the dtype where the variant has several, and scalars or a data
+    pattern where they matter. `useful_bytes_per_sector` is of 32; `reads` says how often each
+    element of an argument is read from global memory. Of CUDA C++ alone: `shared_bank_conflicts`;
+    `copies` and `bytes_copied` between host and device; `scratch_stores`, the bytes that kernels
+    store to global memory beside the arguments. Of Triton alone: `scratch_bytes`, of
+    tensors that the entry brings beside its arguments; `wave_bytes`; `growth`; `ballast`, what the
+    entry may allocate for a large case.
+
+    Kernels that load or store more than `most_traffic` times what the arguments hold earn no
+    points for useful bytes per sector (memory.MOST_TRAFFIC where it isn't given).
+    """
+
+    case: Case
+    useful_bytes_per_sector: LoadStore | None = None
+    shared_bank_conflicts: Bound | None = None
+    copies: Bound | None = None
+    bytes_copied: Bound | None = None
+    scratch_stores: Bound | None = None
+    reads: dict[str, Bound] | None = None
+    scratch_bytes: Bound | None = None
+    wave_bytes: Wave | None = None
+    growth: Growth | None = None
+    ballast: Ballast | None = None
+    most_traffic: Positive | None = None
+
+    def bounds(self) -> Iterator[tuple[tuple[str, ...], Bound]]:
+        """Every bound with its key path below this block, in the order of the fields."""
+        yield from self._below("useful_bytes_per_sector", ("load", "store"))
+        for metric in ("shared_bank_conflicts", "copies", "bytes_copied", "scratch_stores"):
+            if getattr(self, metric) is not None:
+                yield (metric,), getattr(self, metric)
+        for argument, bound in (self.reads or {}).items():
+            yield ("reads", argument), bound
+        if self.scratch_bytes is not None:
+            yield ("scratch_bytes",), self.scratch_bytes
+        yield from self._below("wave_bytes", ("distinct", "to_row_major"))
+        yield from self._below("growth", ("tile", "scratch"))
+
+    def grown_case(self) -> Case:
+        """The case with the sizes that `growth` names four times as large."""
+        grown = self.growth.sizes if self.growth is not None else ()
+        return {k: v * GROWTH if k in grown else v for k, v in self.case.items()}
+
+    def _below(self, name: str, keys: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Bound]]:
+        block = getattr(self, name)
+        for key in keys if block is not None else ():
+            if getattr(block, key) is not None:
+                yield (name, key), getattr(block, key)
+
+
+class Milliseconds(Block):
+    """An absolute time on one kind of GPU, named as the driver names it."""
+
+    gpu: str
+    at_most: Positive
+
+
+MOST_STEPS = 10  # of linear points
+LEAST_STEP = 0.04  # as a share of the speed asked for: twice what a measurement can tell apart
+
+
+class Threshold(Block):
+    """One step of the performance points, or a flight of them.
+
+    Either `speed_vs` a yardstick (the yardstick's time over the kernel's, `at_least`; of the
+    roofline, the fraction reached), or absolute `milliseconds`. With `from`, points rise from 0
+    there to `points` at `at_least`, in equal steps: as many as MOST_STEPS where none is narrower
+    than LEAST_STEP. Points in steps are the same in each grade where a straight line's never are.
+
+    `missed_by` names submissions of the staff's (tests/submissions/wrong/) that are right, but too
+    slow for it: what the threshold is there to tell apart. `grader calibrate` times them.
+    """
+
+    speed_vs: Annotated[Yardstick, one_of(get_args(Yardstick))] | None = None
+    from_: Annotated[Positive | None, pydantic.Field(alias="from")] = None
+    at_least: Positive | None = None
+    milliseconds: Milliseconds | None = None
+    points: Points
+    missed_by: tuple[Name, ...] = ()
+
+    @pydantic.model_validator(mode="after")
+    def _one_way_of_measuring(self) -> Threshold:
+        if (self.speed_vs is None) == (self.milliseconds is None):
+            raise refusal("expected one of speed_vs and milliseconds")
+        if (self.at_least is None) == (self.speed_vs is not None):
+            raise refusal("expected at_least beside speed_vs, and only there")
+        if self.from_ is not None and self.speed_vs is None:
+            raise refusal("expected from beside speed_vs and at_least, got it beside milliseconds")
+        if self.from_ is not None and self.from_ >= self.at_least:
+            raise refusal(f"expected from below at_least ({self.at_least:g}), got {self.from_:g}")
+        if self.from_ is not None and not self._step_count:
+            raise refusal(
+                f"expected from at {self.at_least * (1 - LEAST_STEP):g} or less, a step of "
+                f"{100 * LEAST_STEP:g} % below at_least ({self.at_least:g}), got {self.from_:g}"
+            )
+        return self
+
+    @property
+    def _step_count(self) -> int:
+        # Exact: 0.96 to 1 is a step of 4 %, whatever binary fractions make of it.
+        start, end, least = (
+            Fraction(repr(float(each))) for each in (self.from_, self.at_least, LEAST_STEP)
+        )
+        return min(MOST_STEPS, math.floor((end - start) / (least * end)))
+
+    @property
+    def steps(self) -> tuple[Threshold, ...]:
+        """Its steps, the steepest asked for first; itself where it has no `from`."""
+        if self.from_ is None:
+            return (self,)
+        count = self._step_count
+        rise = (self.at_least - self.from_) / count
+        return tuple(
+            Threshold(
+                speed_vs=self.speed_vs,
+                at_least=self.at_least if step == count else round(self.from_ + step * rise, 6),
+                points=round(self.points * step / count, 6),
+            )
+            for step in range(count, 0, -1)
+        )
+
+
+class Performance(Block):
+    """What is timed, what it must move and compute, and what a speed is worth.
+
+    One `case`, or several `cases`, of which the one with the worst speed counts. `bytes` and
+    `flops` are formulas over sizes and `itemsize` (bytes per element of the dtype); `device` names
+    the GPU the thresholds were calibrated on. Of `thresholds` the first that holds counts, of
+    linear points the highest step. `beside`: it is timed on sizes drawn beside those of the first
+    case, too, and the worse counts.
+    """
+
+    case: Case | None = None
+    cases: Annotated[tuple[Case, ...], BeforeValidator(nonempty_list)] | None = None
+    bytes: Formula
+    flops: Formula | None = None
+    thresholds: Annotated[tuple[Threshold, ...], BeforeValidator(nonempty_list)]
+    device: str | None = None
+    beside: bool = False
+
+    @pydantic.model_validator(mode="after")
+    def _one_or_several(self) -> Performance:
+        if (self.case is None) == (self.cases is None):
+            raise refusal("expected one of case and cases")
+        return self
+
+    @property
+    def every_case(self) -> tuple[Case, ...]:
+        """The case, or the cases."""
+        return self.cases or (self.case,)
+
+    @property
+    def steps(self) -> tuple[Threshold, ...]:
+        """The thresholds with linear points as their steps: the first that holds counts."""
+        return tuple(step for each in self.thresholds for step in each.steps)

@@ -1,0 +1,431 @@
+"""Mistakes of a spec that only show when several fields are looked at together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, get_args
+
+from pydantic_core import PydanticCustomError
+
+from grader.gpu import roofline
+from grader.spec.blocks import (
+    Ballast,
+    Memory,
+    Pattern,
+    Performance,
+    Scalar,
+    Tensor,
+    Threshold,
+    scalar_problem,
+)
+from grader.spec.formula import Formula, FormulaError
+from grader.spec.values import ITEMSIZE, Mistake, choice_problem, hint, whole
+
+if TYPE_CHECKING:
+    from grader.spec.exercise import Exercise, Variant
+
+USUAL_DEVICE = "H100"  # that a case is long enough for where the spec names no other
+LEAST_SECONDS = 50e-6  # of a case, at the GPU's peaks: the clock is right to 2 % from there on
+
+
+def across(exercise: Exercise) -> Iterator[Mistake]:
+    """Every mistake that only shows when several fields are looked at together."""
+    yield from _size_mistakes(exercise)
+    yield from _argument_mistakes(exercise)
+    entries: dict[tuple[str, str], str] = {}
+    for key, variant in exercise.variants.items():
+        path = ("variants", key)
+        if variant.name != key:
+            yield Mistake((*path, "name"), f"expected {key!r}, its key, got {variant.name!r}")
+        first = entries.setdefault((variant.file, variant.entry), key)
+        if first != key:
+            yield Mistake(
+                (*path, "entry"),
+                f"expected another function than variant {first!r} has in {variant.file}, "
+                f"got {variant.entry!r}",
+            )
+        for mistake in _variant_mistakes(exercise, variant):
+            yield Mistake((*path, *mistake.path), mistake.message)
+
+
+def _size_mistakes(exercise: Exercise) -> Iterator[Mistake]:
+    wanted = exercise.sizes_names
+    for name, alternatives in exercise.sizes.items():
+        for index, rules in enumerate(alternatives):
+            if set(rules) != set(wanted):
+                yield Mistake(
+                    ("sizes", name, index),
+                    f"expected the sizes {', '.join(wanted)}, as in the first class, "
+                    f"got {', '.join(rules)}",
+                )
+
+
+def _argument_mistakes(exercise: Exercise) -> Iterator[Mistake]:
+    sizes = exercise.sizes_names
+    seen: set[str] = set()
+    for index, argument in enumerate(exercise.arguments):
+        path = ("arguments", index)
+        if argument.name in sizes:
+            yield Mistake((*path, "name"), f"expected another name: {argument.name!r} is a size")
+        if argument.name in seen:
+            yield Mistake((*path, "name"), f"expected each name once, got {argument.name!r} twice")
+        seen.add(argument.name)
+        if isinstance(argument, Tensor):
+            for mistake in _tensor_mistakes(exercise, argument):
+                yield Mistake((*path, *mistake.path), mistake.message)
+    if not any(isinstance(each, Tensor) and each.is_output for each in exercise.arguments):
+        yield Mistake(("arguments",), "expected an argument with role: output or inout, got none")
+
+
+def _tensor_mistakes(exercise: Exercise, tensor: Tensor) -> Iterator[Mistake]:
+    for index, dimension in enumerate(tensor.shape):
+        path = ("shape", index)
+        unknown = list(_unknown_names(dimension, exercise.sizes_names, "sizes"))
+        yield from (Mistake(path, message) for message in unknown)
+        if not unknown:
+            yield from (Mistake(path, text) for text in _extent_mistakes(exercise, dimension))
+    for index, layout in enumerate(tensor.layout):
+        if layout == "row_padded" and tensor.rank < 2:
+            yield Mistake(("layout", index), "expected 2 dimensions or more for row_padded, got 1")
+        if layout == "transposed" and tensor.rank != 2:
+            yield Mistake(
+                ("layout", index), f"expected 2 dimensions for transposed, got {tensor.rank}"
+            )
+
+
+def _extent_mistakes(exercise: Exercise, dimension: Formula) -> Iterator[str]:
+    """What is wrong with a dimension at the smallest and largest sizes of each class."""
+    for name, alternatives in exercise.sizes.items():
+        for rules in alternatives:
+            if not dimension.names <= set(rules):  # a mistake of the class, told elsewhere
+                continue
+            for end in ("low", "high"):
+                sizes = {size: getattr(rule, end) for size, rule in rules.items()}
+                problem = _extent_problem(dimension, sizes)
+                if problem:
+                    yield f"{problem} (class {name})"
+                    return
+
+
+def _extent_problem(dimension: Formula, sizes: Mapping[str, int]) -> str:
+    try:
+        extent = dimension.evaluate(sizes)
+    except FormulaError as error:
+        return str(error)
+    if isinstance(extent, int) and extent >= 1:
+        return ""
+    given = "".join(f", {size}={sizes[size]}" for size in sizes if size in dimension.names)
+    advice = ": divide with //" if isinstance(extent, float) and "/" in str(dimension) else ""
+    return f"expected a whole number >= 1, got {dimension} = {extent}{given}{advice}"
+
+
+def _unknown_names(formula: Formula, known: Iterable[str], kind: str) -> Iterator[str]:
+    known = tuple(known)
+    for name in sorted(formula.names - set(known)):
+        yield f"expected one of the {kind} {', '.join(known)}, got {name!r}{hint(name, known)}"
+
+
+def _variant_mistakes(exercise: Exercise, variant: Variant) -> Iterator[Mistake]:
+    yield from _call_mistakes(exercise, variant)
+    yield from _layout_mistakes(exercise, variant)
+    known = point_keys(exercise)
+    for key in variant.points:
+        if key not in known:
+            yield Mistake(
+                ("points", key),
+                f"expected a size class, performance or memory ({', '.join(known)}), "
+                f"got {key!r}{hint(key, known)}",
+            )
+    for key in ("performance", "memory"):
+        block = getattr(variant, key)
+        if key in variant.points and block is None:
+            yield Mistake(("points", key), f"expected a block {key!r} in the variant, got none")
+        if block is not None and key not in variant.points:
+            yield Mistake((key,), f"expected points for {key!r}, got none")
+        if block is not None:
+            checks = _performance_mistakes if key == "performance" else _memory_mistakes
+            for mistake in checks(exercise, variant, block):
+                yield Mistake((key, *mistake.path), mistake.message)
+
+
+def _layout_mistakes(exercise: Exercise, variant: Variant) -> Iterator[Mistake]:
+    """A variant's layouts leave each tensor one of its own, and all it can be called with."""
+    wanted = variant.layout or ()
+    tensors = [each for each in exercise.arguments if isinstance(each, Tensor)]
+    for tensor in tensors if wanted else ():
+        if not set(wanted) & set(tensor.layout):
+            yield Mistake(
+                ("layout",),
+                f"expected at least one of {tensor.name}'s layouts ({', '.join(tensor.layout)}), "
+                f"got {', '.join(wanted)}",
+            )
+            return
+    if variant.language == "cuda":
+        for tensor in tensors:
+            strided = [
+                layout
+                for layout in tensor.layout
+                if layout in ("row_padded", "transposed") and (not wanted or layout in wanted)
+            ]
+            if strided:
+                yield Mistake(
+                    ("layout",),
+                    f"expected contiguous or offset alone, got {strided[0]} for {tensor.name}: "
+                    "a C function gets a pointer and no strides",
+                )
+                break
+
+
+def _call_mistakes(exercise: Exercise, variant: Variant) -> Iterator[Mistake]:
+    if variant.arguments is None:
+        return
+    known = (*(argument.name for argument in exercise.arguments), *exercise.sizes_names)
+    unknown = [name for name in variant.arguments if name not in known]
+    for name in unknown:
+        yield Mistake(
+            ("arguments", variant.arguments.index(name)),
+            choice_problem(known, name),
+        )
+    if not unknown and not exercise.outputs(variant):
+        yield Mistake(("arguments",), "expected an output among them, got none")
+
+
+def _performance_mistakes(
+    exercise: Exercise, variant: Variant, block: Performance
+) -> Iterator[Mistake]:
+    right = [{}]  # of no case, formulas are checked for their names
+    for index, case in enumerate(block.every_case):
+        in_case = list(_case_mistakes(exercise, variant, case, dtype_needed=True))
+        in_case = in_case or list(_case_shape_mistakes(exercise, case))
+        right += [] if in_case else [case]
+        for mistake in in_case:
+            path = mistake.path if block.cases is None else ("cases", index, *mistake.path[1:])
+            yield Mistake(path, mistake.message)
+    wrong = False
+    for key in ("bytes", "flops"):
+        formula = getattr(block, key)
+        if formula is not None:
+            told = (_amount_problem(exercise, variant, formula, case, above=0) for case in right)
+            if problem := next(filter(None, told), ""):
+                wrong = True
+                yield Mistake((key,), problem)
+    for case in () if wrong else filter(None, right):
+        if problem := _too_short(exercise, variant, block, case):
+            several = block.cases is not None
+            yield Mistake(("cases", block.cases.index(case)) if several else ("case",), problem)
+    yield from _threshold_mistakes(block.thresholds, variant.points.get("performance"))
+
+
+def _too_short(
+    exercise: Exercise, variant: Variant, block: Performance, case: Mapping[str, Any]
+) -> str:
+    """What is wrong with a case that a fast GPU is done with before the clock can tell."""
+    dtype = case.get("dtype", variant.dtypes[0])
+    env = {name: case[name] for name in exercise.sizes_names} | {"itemsize": ITEMSIZE[dtype]}
+    moved, computed = (
+        None if formula is None else formula.evaluate(env) for formula in (block.bytes, block.flops)
+    )
+    device = block.device or USUAL_DEVICE
+    if (peaks := roofline.peaks(device)) is None:
+        device, peaks = USUAL_DEVICE, roofline.peaks(USUAL_DEVICE)
+    floor = roofline.floor_seconds(peaks, moved, computed, dtype)
+    if floor >= LEAST_SECONDS:
+        return ""
+    return (
+        f"expected a case of {1e6 * LEAST_SECONDS:g} us or more on the {device} at its peaks, "
+        f"got one of {1e6 * floor:.3g} us: make it larger, a shorter one can't be timed"
+    )
+
+
+def _memory_mistakes(exercise: Exercise, variant: Variant, block: Memory) -> Iterator[Mistake]:
+    needed = len(variant.dtypes) > 1
+    in_case = list(_case_mistakes(exercise, variant, block.case, dtype_needed=needed))
+    in_case = in_case or list(_case_shape_mistakes(exercise, block.case))
+    yield from in_case
+    tensors = [
+        each.name
+        for each in exercise.arguments
+        if isinstance(each, Tensor)
+        and each.is_input
+        and (variant.arguments is None or each.name in variant.arguments)
+    ]
+    for name in block.reads or {}:
+        if name not in tensors:
+            yield Mistake(
+                ("reads", name),
+                choice_problem(tensors, name),
+            )
+    yield from _uncounted_mistakes(variant, block)
+    if block.growth is not None:
+        yield from _growth_mistakes(exercise, block, {} if in_case else block.case)
+    if block.ballast is not None:
+        yield from _ballast_mistakes(exercise, variant, block.ballast)
+    bounds = list(block.bounds())
+    if not bounds:
+        yield Mistake((), "expected a target beside the case, got none")
+    for path, bound in bounds:
+        # In the good direction only: a kernel that does better than asked never loses points.
+        good, bad = "at_most", "at_least"
+        if path[0] == "useful_bytes_per_sector":
+            good, bad = bad, good
+        if getattr(bound, bad) is not None:
+            yield Mistake((*path, bad), f"expected {good} for {path[0]}, got {bad}")
+        elif getattr(bound, good) is not None:
+            case = {} if in_case else block.case
+            problem = _amount_problem(exercise, variant, getattr(bound, good), case)
+            if problem:
+                yield Mistake((*path, good), problem)
+
+
+def _uncounted_mistakes(variant: Variant, block: Memory) -> Iterator[Mistake]:
+    """Bounds on what isn't counted in the language of the variant."""
+    of = {
+        "cuda": ("scratch_bytes", "wave_bytes", "growth", "ballast"),
+        "triton": ("shared_bank_conflicts", "copies", "bytes_copied", "scratch_stores"),
+    }
+    found = [key for key in of[variant.language] if getattr(block, key) is not None]
+    if found:
+        language = {"cuda": "CUDA C++", "triton": "Triton"}[variant.language]
+        told = f"expected what is counted in {language} alone, got {' and '.join(found)}"
+        yield Mistake((found[0],), told)
+
+
+def _growth_mistakes(
+    exercise: Exercise, block: Memory, case: Mapping[str, Any]
+) -> Iterator[Mistake]:
+    """What is wrong with the sizes that are to grow; `case` is empty where it is wrong itself."""
+    known = exercise.sizes_names
+    unknown = False
+    for index, name in enumerate(block.growth.sizes):
+        if name not in known:
+            unknown = True
+            yield Mistake(("growth", "sizes", index), choice_problem(known, name))
+    if case and not unknown:
+        for mistake in _case_shape_mistakes(exercise, block.grown_case()):
+            yield Mistake(("growth", "sizes"), mistake.message)
+
+
+def _ballast_mistakes(exercise: Exercise, variant: Variant, block: Ballast) -> Iterator[Mistake]:
+    """What is wrong with the case that is to run under ballast, and with what is left to it."""
+    needed = len(variant.dtypes) > 1
+    in_case = list(_case_mistakes(exercise, variant, block.case, dtype_needed=needed))
+    in_case = in_case or list(_case_shape_mistakes(exercise, block.case))
+    for mistake in in_case:
+        yield Mistake(("ballast", *mistake.path), mistake.message)
+    case = {} if in_case else block.case
+    if problem := _amount_problem(exercise, variant, block.leaves, case, above=0):
+        yield Mistake(("ballast", "leaves"), problem)
+
+
+def _amount_problem(
+    exercise: Exercise,
+    variant: Variant,
+    formula: Formula,
+    case: Mapping[str, Any],
+    above: int = -1,
+) -> str:
+    """What is wrong with a formula over sizes and itemsize; evaluated unless the case is empty."""
+    known = (*exercise.sizes_names, "itemsize")
+    unknown = next(_unknown_names(formula, known, "names"), "")
+    if unknown or not case:
+        return unknown
+    env = {name: case[name] for name in exercise.sizes_names}
+    env["itemsize"] = ITEMSIZE[case.get("dtype", variant.dtypes[0])]
+    try:
+        amount = formula.evaluate(env)
+    except FormulaError as error:
+        return str(error)
+    return "" if amount > above else f"expected a number > {above}, got {formula} = {amount}"
+
+
+def _case_mistakes(
+    exercise: Exercise, variant: Variant, case: Mapping[str, Any], dtype_needed: bool
+) -> Iterator[Mistake]:
+    """What is wrong with the fixed case of a performance or memory block."""
+    scalars = {each.name: each for each in exercise.arguments if isinstance(each, Scalar)}
+    known = (*exercise.sizes_names, "dtype", "data", *scalars)
+    needed = (*exercise.sizes_names, *(["dtype"] if dtype_needed else []))
+    missing = [key for key in needed if key not in case]
+    if missing:
+        yield Mistake(("case",), f"expected {', '.join(needed)}, got no {' and no '.join(missing)}")
+    for key, value in case.items():
+        if key in exercise.sizes_names:
+            problem = _told(lambda value=value: whole(value, "a size >= 1"))
+        elif key == "dtype":
+            problem = choice_problem(variant.dtypes, value)
+        elif key == "data":
+            problem = choice_problem(get_args(Pattern), value)
+        elif key in scalars:
+            problem = scalar_problem(scalars[key].scalar, value)
+        else:
+            problem = choice_problem(known, key)
+        if problem:
+            yield Mistake(("case", key), problem)
+
+
+def _case_shape_mistakes(exercise: Exercise, case: Mapping[str, Any]) -> Iterator[Mistake]:
+    """Where a case gives a tensor an impossible shape that no size class gives it."""
+    sizes = {name: case[name] for name in exercise.sizes_names}
+    for argument in exercise.arguments:
+        for dimension in argument.shape if isinstance(argument, Tensor) else ():
+            told = not dimension.names <= set(sizes) or any(_extent_mistakes(exercise, dimension))
+            problem = "" if told else _extent_problem(dimension, sizes)
+            if problem:
+                yield Mistake(("case",), f"{problem} (a dimension of {argument.name})")
+
+
+def _told(check: Callable[[], object]) -> str:
+    """The message a validator raises, or nothing."""
+    try:
+        check()
+    except PydanticCustomError as error:
+        return error.message()
+    return ""
+
+
+def _threshold_mistakes(
+    thresholds: tuple[Threshold, ...], points: float | None
+) -> Iterator[Mistake]:
+    """The first threshold that holds counts, so each must ask less, and give less, than before."""
+    if points is not None and thresholds[0].points != points:
+        yield Mistake(
+            ("thresholds", 0, "points"),
+            f"expected {points:g}, the variant's points for performance, "
+            f"got {thresholds[0].points:g}",
+        )
+    asked: dict[str, float] = {}
+    for index, threshold in enumerate(thresholds):
+        path = ("thresholds", index)
+        if threshold.from_ is not None and index + 1 < len(thresholds):
+            yield Mistake(
+                (*path, "from"),
+                "expected linear points in the last threshold alone, since the least of them hold "
+                f"before any after it, got {len(thresholds) - index - 1} more after it",
+            )
+        if index and threshold.points >= thresholds[index - 1].points:
+            yield Mistake(
+                (*path, "points"),
+                f"expected fewer points than the threshold before gives "
+                f"({thresholds[index - 1].points:g}), got {threshold.points:g}",
+            )
+        if threshold.milliseconds is not None:
+            key, yardstick = ("milliseconds", "at_most"), f"on {threshold.milliseconds.gpu}"
+            now, wanted, hardness = threshold.milliseconds.at_most, "more", -1.0
+        else:
+            key, yardstick = ("at_least",), f"against {threshold.speed_vs}"
+            now, wanted, hardness = threshold.at_least or 0.0, "less", 1.0
+        twice = {each for each in threshold.missed_by if threshold.missed_by.count(each) > 1}
+        if twice:
+            yield Mistake((*path, "missed_by"), f"expected each name once, got {min(twice)} again")
+        before = asked.get(yardstick)
+        if before is not None and now * hardness >= before * hardness:
+            yield Mistake(
+                (*path, *key),
+                f"expected {wanted} than {before:g}, which an earlier threshold asks {yardstick}, "
+                f"got {now:g}: this one would never count",
+            )
+        asked[yardstick] = now
+
+
+def point_keys(exercise: Exercise) -> tuple[str, ...]:
+    return (*exercise.sizes, "memory", "performance")

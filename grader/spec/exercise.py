@@ -1,0 +1,328 @@
+"""Exercise specs: YAML in, frozen and validated objects out.
+
+One file of `grader/exercises/` is one Exercise. Reading goes text -> YAML nodes (which know their
+lines) -> plain data -> pydantic models -> checks across fields. Whatever is wrong becomes one
+line each in a SpecError:
+
+    rmsnorm.yaml:31: variants.triton.points.ragged: expected a number >= 0, got -2
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args
+
+import pydantic
+from pydantic import BeforeValidator
+
+from grader.policy import Rules
+from grader.spec.blocks import (
+    OF_YARDSTICK,
+    Argument,
+    Bound,
+    Layout,
+    Limits,
+    Memory,
+    Milliseconds,
+    Pattern,
+    Performance,
+    Policy,
+    Scalar,
+    Size,
+    SizeClass,
+    SizeRule,
+    Tensor,
+    Threshold,
+    Tolerance,
+    Yardstick,
+)
+from grader.spec.checks import across, point_keys
+from grader.spec.document import mistakes_of, read_document
+from grader.spec.values import (
+    FLOATS,
+    ITEMSIZE,
+    MAX_LINES,
+    Block,
+    ClassLabel,
+    Dtype,
+    File,
+    Identifier,
+    Label,
+    Mistake,
+    Points,
+    SpecError,
+    YesOrNo,
+    filled,
+    nonempty_list,
+    one_of,
+    refusals,
+)
+
+__all__ = [
+    "EXERCISES",
+    "FLOATS",
+    "ITEMSIZE",
+    "MAX_LINES",
+    "OF_YARDSTICK",
+    "Argument",
+    "Bound",
+    "Exercise",
+    "Layout",
+    "Limits",
+    "Memory",
+    "Milliseconds",
+    "Pattern",
+    "Performance",
+    "Scalar",
+    "Size",
+    "SizeRule",
+    "SpecError",
+    "Tensor",
+    "Threshold",
+    "Tolerance",
+    "Variant",
+    "Yardstick",
+    "load",
+    "load_all",
+]
+
+EXERCISES = Path(__file__).parents[1] / "exercises"
+
+# pytest -k matches a word against these too, so no exercise's stem may lie inside one of them.
+SURROUNDINGS = ("tests", "grader", "assignment", "reference", "test_assignment.py", "performance")
+
+
+class Variant(Block):
+    """One thing to implement: a function `entry` of one file of the submission.
+
+    `points` maps size classes, `performance` and `memory` to points. `arguments` names arguments
+    and sizes in call order; None means the exercise's own. `layout` holds those of the tensors'
+    layouts that the variant is called with; None means all of them (a plain pointer says nothing
+    of strides). `tolerance` and `limits`, where given, are complete: what the variant leaves open
+    comes from the exercise. The points of a `bonus` come on top of the assignment's: they count in
+    a score, and in no maximum.
+    """
+
+    name: Label
+    file: File
+    entry: Identifier
+    dtypes: Annotated[tuple[Dtype, ...], BeforeValidator(nonempty_list)]
+    points: Annotated[dict[str, Points], BeforeValidator(filled)]
+    bonus: YesOrNo = False
+    arguments: Annotated[tuple[str, ...], BeforeValidator(nonempty_list)] | None = None
+    layout: (
+        Annotated[
+            tuple[Annotated[Layout, one_of(get_args(Layout))], ...], BeforeValidator(nonempty_list)
+        ]
+        | None
+    ) = None
+    tolerance: Tolerance | None = None
+    limits: Limits | None = None
+    policy: Policy = Policy()
+    performance: Performance | None = None
+    memory: Memory | None = None
+
+    @property
+    def language(self) -> Literal["triton", "cuda"]:
+        return "triton" if self.file.endswith(".py") else "cuda"
+
+    @property
+    def max_points(self) -> float:
+        """All that the variant gives, as a bonus or not."""
+        return math.fsum(self.points.values())
+
+    @property
+    def size_classes(self) -> tuple[str, ...]:
+        """The size classes that give points, in the order of `sizes`."""
+        return tuple(key for key in self.points if key not in ("performance", "memory"))
+
+
+class Exercise(Block):
+    """A kernel task as its spec tells it; `name` is the stem of its file.
+
+    `sizes` maps a size class to its alternatives: a case of the class follows the rules of any
+    one of them. `oracle` names the function of reference/oracles.py that says what is right.
+    """
+
+    name: Label
+    title: str
+    summary: str = ""
+    oracle: Identifier = ""
+    arguments: Annotated[tuple[Argument, ...], BeforeValidator(nonempty_list)]
+    sizes: Annotated[dict[ClassLabel, SizeClass], BeforeValidator(filled)]
+    data: Annotated[
+        tuple[Annotated[Pattern, one_of(get_args(Pattern))], ...], BeforeValidator(nonempty_list)
+    ] = ("normal",)
+    tolerance: Tolerance = Tolerance()
+    limits: Limits = Limits()
+    policy: Policy = Policy()
+    moves_data: YesOrNo = False
+    variants: Annotated[dict[str, Variant], BeforeValidator(filled)]
+
+    @pydantic.model_validator(mode="after")
+    def _finish(self) -> Exercise:
+        mistakes = list(across(self))
+        if mistakes:
+            raise refusals(mistakes)
+        if not self.oracle:
+            object.__setattr__(self, "oracle", self.name)
+        resolved = {name: _resolved(variant, self) for name, variant in self.variants.items()}
+        object.__setattr__(self, "variants", resolved)
+        return self
+
+    @property
+    def sizes_names(self) -> tuple[str, ...]:
+        """The names of the sizes; every class has the same."""
+        first = next(iter(self.sizes.values()))
+        return tuple(first[0])
+
+    @property
+    def max_points(self) -> float:
+        """Of all variants but those that are a bonus."""
+        return math.fsum(each.max_points for each in self.variants.values() if not each.bonus)
+
+    @property
+    def max_bonus(self) -> float:
+        """Points of the variants that are a bonus."""
+        return math.fsum(each.max_points for each in self.variants.values() if each.bonus)
+
+    def signature(self, variant: Variant | str) -> tuple[Tensor | Scalar | Size, ...]:
+        """What the variant's entry is called with, in call order."""
+        chosen = self._variant(variant)
+        arguments = [_laid_out(argument, chosen) for argument in self.arguments]
+        if chosen.arguments is None:
+            return tuple(arguments)
+        by_name: dict[str, Tensor | Scalar | Size] = {
+            **{name: Size(name=name) for name in self.sizes_names},
+            **{argument.name: argument for argument in arguments},
+        }
+        return tuple(by_name[name] for name in chosen.arguments)
+
+    def inputs(self, variant: Variant | str) -> tuple[Tensor, ...]:
+        """The tensors the variant reads, in call order; an inout is among them."""
+        return tuple(tensor for tensor in self._tensors(variant) if tensor.is_input)
+
+    def outputs(self, variant: Variant | str) -> tuple[Tensor, ...]:
+        """The tensors the variant writes, in call order; an inout is among them."""
+        return tuple(tensor for tensor in self._tensors(variant) if tensor.is_output)
+
+    def tolerance_of(self, variant: Variant | str) -> Tolerance:
+        """The tolerance in force for a variant."""
+        return self._variant(variant).tolerance or self.tolerance
+
+    def limits_of(self, variant: Variant | str) -> Limits:
+        """The limits in force for a variant."""
+        return self._variant(variant).limits or self.limits
+
+    def rules_of(self, variant: Variant | str) -> Rules:
+        """The rules for a variant's source: what its exercise allows, and what it does itself."""
+        allowed = self.policy.with_more(self._variant(variant).policy)
+        return Rules(frozenset(allowed.torch), frozenset(allowed.lifted))
+
+    def _tensors(self, variant: Variant | str) -> Iterator[Tensor]:
+        return (each for each in self.signature(variant) if isinstance(each, Tensor))
+
+    def _variant(self, variant: Variant | str) -> Variant:
+        return self.variants[variant] if isinstance(variant, str) else variant
+
+
+def _resolved(variant: Variant, exercise: Exercise) -> Variant:
+    """The variant with what its overrides leave open filled in, its points in spec order."""
+    points = {key: variant.points[key] for key in point_keys(exercise) if key in variant.points}
+    update: dict[str, Any] = {"points": points}
+    if variant.tolerance is not None:
+        update["tolerance"] = exercise.tolerance.overridden_by(variant.tolerance)
+    if variant.limits is not None:
+        update["limits"] = exercise.limits.overridden_by(variant.limits)
+    return variant.model_copy(update=update)
+
+
+def _laid_out(argument: Argument, variant: Variant) -> Argument:
+    """The argument with those of its layouts that the variant is called with."""
+    if not isinstance(argument, Tensor) or variant.layout is None:
+        return argument
+    kept = tuple(layout for layout in argument.layout if layout in variant.layout)
+    return argument if kept == argument.layout else argument.model_copy(update={"layout": kept})
+
+
+def load(path: Path) -> Exercise:
+    """Read one spec. Raises SpecError, with a line for every mistake found."""
+    path = Path(path)
+    document = read_document(path)
+    mistakes = _name_after_keys(document.data, path.stem)
+    if mistakes:
+        raise document.report(mistakes)
+    models: dict[int, type[Block]] = {}
+    try:
+        return Exercise.model_validate(document.data, context=models)
+    except pydantic.ValidationError as error:
+        found = [
+            mistake
+            for detail in error.errors(include_url=False)
+            for mistake in mistakes_of(detail, document, models)
+        ]
+        raise document.report(found) from None
+
+
+def _name_after_keys(data: dict[str, Any], stem: str) -> list[Mistake]:
+    """Give the exercise and its variants their names: a file's stem and a mapping's keys."""
+    mistakes = []
+    if "name" in data:
+        mistakes.append(Mistake(("name",), "expected no name: an exercise is named by its file"))
+    data["name"] = stem
+    variants = data.get("variants")
+    for key, variant in variants.items() if isinstance(variants, dict) else ():
+        if isinstance(variant, dict):
+            if "name" in variant:
+                path = ("variants", key, "name")
+                mistakes.append(Mistake(path, "expected no name: a variant is named by its key"))
+            variant["name"] = key
+    return mistakes
+
+
+def load_all(folder: Path = EXERCISES) -> dict[str, Exercise]:
+    """Read every spec of a folder, by name and sorted.
+
+    Raises SpecError with the mistakes of all files, or where one exercise's name lies inside
+    another word that `pytest -k` would match.
+    """
+    folder = Path(folder)
+    exercises: dict[str, Exercise] = {}
+    mistakes: list[str] = []
+    if not folder.is_dir():
+        raise SpecError([f"{folder}: expected a folder of specs, there is none"])
+    for path in sorted(folder.iterdir()):
+        if path.suffix == ".yml":
+            mistakes.append(f"{path.name}: expected a name ending in .yaml")
+        if path.suffix != ".yaml":
+            continue
+        try:
+            exercises[path.stem] = load(path)
+        except SpecError as error:
+            mistakes.extend(error.mistakes)
+    if not exercises and not mistakes:
+        mistakes.append(f"{folder}: expected at least one .yaml file, got none")
+    mistakes.extend(_name_conflicts(exercises))
+    if mistakes:
+        raise SpecError(mistakes)
+    return exercises
+
+
+def _name_conflicts(exercises: Mapping[str, Exercise]) -> Iterator[str]:
+    """`pytest -k NAME` matches parts of words without regard to case: it must find NAME alone."""
+    for name in exercises:
+        words = dict.fromkeys((*SURROUNDINGS, *ITEMSIZE), "which stands in the names of tests")
+        for other, exercise in exercises.items():
+            if other != name:
+                words.update(dict.fromkeys(exercise.sizes, f"a size class of {other}.yaml"))
+                words.update(dict.fromkeys(exercise.variants, f"a variant of {other}.yaml"))
+                words[other] = f"the name of {other}.yaml"
+        for word, what in words.items():
+            if name.lower() in word.lower():
+                yield (
+                    f"{name}.yaml: expected another file name: {name!r} lies inside {word!r}, "
+                    f"{what}, and pytest -k {name} would match both"
+                )
+                break

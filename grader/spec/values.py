@@ -1,0 +1,242 @@
+"""What one value of a spec may be, and how a wrong one is told.
+
+Every check here raises a pydantic error whose message is `expected ..., got ...`; reading adds the
+file, the line and the key.
+"""
+
+from __future__ import annotations
+
+import difflib
+import keyword
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, Any, NamedTuple
+
+import pydantic
+from pydantic import BeforeValidator, ValidationInfo
+from pydantic_core import PydanticCustomError
+
+from grader.mistakes import Mistake
+from grader.spec.formula import FUNCTIONS
+
+# Bytes per element of every dtype a spec may name.
+ITEMSIZE = {
+    "float64": 8, "float32": 4, "float16": 2, "bfloat16": 2,
+    "int64": 8, "int32": 4, "int16": 2, "int8": 1, "uint8": 1, "bool": 1,
+}  # fmt: skip
+FLOATS = ("float64", "float32", "float16", "bfloat16")
+
+MAX_LINES = 10  # of a SpecError
+MAX_INT = 2**31 - 1
+# Words a case string or a formula uses for something else.
+RESERVED = frozenset({"itemsize", "dtype", "seed", "data", "layout", *FUNCTIONS})
+
+
+class SpecError(Mistake, ValueError):
+    """A spec is wrong. `mistakes` holds one line each: file, line, key, expected and what came."""
+
+    def __init__(self, mistakes: Iterable[str]) -> None:
+        self.mistakes = tuple(mistakes)
+        shown = list(self.mistakes[:MAX_LINES])
+        if len(self.mistakes) > MAX_LINES:
+            shown.append(f"and {len(self.mistakes) - MAX_LINES} more")
+        super().__init__("\n".join(shown))
+
+
+class Mistake(NamedTuple):
+    """What is wrong at one place of a spec; `path` holds keys and indices from its top."""
+
+    path: tuple[str | int, ...]
+    message: str
+
+
+def joined(path: Iterable[str | int]) -> str:
+    text = ""
+    for step in path:
+        text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else step
+    return text
+
+
+def refusal(message: str) -> PydanticCustomError:
+    return PydanticCustomError("spec", "{message}", {"message": message})
+
+
+def unexpected(what: str, value: object, advice: str = "") -> PydanticCustomError:
+    return refusal(f"expected {what}, got {as_written(value)}{advice}")
+
+
+def refusals(mistakes: list[Mistake]) -> PydanticCustomError:
+    """Several mistakes below the place where this is raised, as one pydantic error."""
+    text = "; ".join(f"{joined(mistake.path)}: {mistake.message}" for mistake in mistakes)
+    return PydanticCustomError("spec", "{message}", {"message": text, "mistakes": mistakes})
+
+
+def as_written(value: object) -> str:
+    """A value as its author would recognise it."""
+    if value is None:
+        return "nothing"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, Mapping):
+        return "a mapping"
+    if isinstance(value, (list, tuple)):
+        return "a list"
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def hint(word: object, known: Iterable[str]) -> str:
+    """`, did you mean 'dtype'?` where one of the known words is close, else nothing."""
+    close = difflib.get_close_matches(str(word), list(known), n=1)
+    return f", did you mean {close[0]!r}?" if close else ""
+
+
+_EXPONENT = re.compile(r"([+-]?)(\d*)\.?(\d*)[eE]([+-]?)(\d+)", re.ASCII)
+
+
+def number_in_text(text: str) -> str:
+    """How to write the number that YAML took for text, or nothing where it isn't one."""
+    match = _EXPONENT.fullmatch(text)
+    if match:
+        sign, whole, fraction, exponent_sign, exponent = match.groups()
+        right = f"{sign}{whole or 0}.{fraction or 0}e{exponent_sign or '+'}{exponent}"
+        if right == text:
+            return f": write it without quotes, {right}"
+        return f": write {right}: YAML reads {text} as text"
+    try:
+        float(text)
+    except ValueError:
+        return ""
+    return ": write it without quotes"
+
+
+def number(at_least: float | None = None, above: float | None = None) -> BeforeValidator:
+    """A finite number (no bool, no text) with a lower bound, itself allowed or not."""
+    wanted = "a number"
+    if at_least is not None:
+        wanted += f" >= {at_least:g}"
+    if above is not None:
+        wanted += f" > {above:g}"
+
+    def check(value: object) -> object:
+        if isinstance(value, str):
+            raise unexpected(wanted, value, number_in_text(value))
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            raise unexpected(wanted, value)
+        if not math.isfinite(value):
+            raise unexpected(wanted, value)
+        if (at_least is not None and value < at_least) or (above is not None and value <= above):
+            raise unexpected(wanted, value)
+        return value
+
+    return BeforeValidator(check)
+
+
+def whole(value: object, wanted: str = "a whole number >= 1") -> int:
+    """A whole number that a C int can hold: kernels get their sizes as one."""
+    if isinstance(value, str) and value.isdigit():
+        raise unexpected(wanted, value, ": write it without quotes")
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise unexpected(wanted, value)
+    if value > MAX_INT:
+        raise unexpected(f"at most {MAX_INT} (a C int)", value)
+    return value
+
+
+def _matching(pattern: str, wanted: str, forbidden: Iterable[str] = ()) -> BeforeValidator:
+    def check(value: object) -> object:
+        if not isinstance(value, str) or not re.fullmatch(pattern, value, re.ASCII):
+            raise unexpected(wanted, value)
+        if value in forbidden or keyword.iskeyword(value):
+            raise refusal(f"expected another name: {value!r} has a meaning of its own")
+        return value
+
+    return BeforeValidator(check)
+
+
+def choice_problem(known: Sequence[str], value: object) -> str:
+    if value in known:
+        return ""
+    return f"expected one of {', '.join(known)}, got {as_written(value)}{hint(value, known)}"
+
+
+def one_of(known: Iterable[str]) -> BeforeValidator:
+    words = tuple(known)
+
+    def check(value: object) -> object:
+        problem = choice_problem(words, value)
+        if problem:
+            raise refusal(problem)
+        return value
+
+    return BeforeValidator(check)
+
+
+def nonempty_list(value: object) -> list[Any] | tuple[Any, ...]:
+    """A list with something in it, and nothing twice."""
+    if not isinstance(value, (list, tuple)):
+        raise unexpected("a list", value)
+    if not value:
+        raise refusal("expected at least one, got an empty list")
+    twice = [item for index, item in enumerate(value) if _stands_in(item, value[:index])]
+    if twice:
+        raise refusal(f"expected each one once, got {as_written(twice[0])} twice")
+    return value
+
+
+def _stands_in(item: object, others: Iterable[object]) -> bool:
+    # By type too: 1 == True, but a list with both has another mistake.
+    return any(type(item) is type(other) and item == other for other in others)
+
+
+def yes_or_no(value: object) -> bool:
+    """A bool: 1 and "yes" are none."""
+    if not isinstance(value, bool):
+        raise unexpected("true or false", value)
+    return value
+
+
+def filled(value: object) -> object:
+    """A mapping with something in it."""
+    if not isinstance(value, Mapping):
+        raise unexpected("a mapping", value)
+    if not value:
+        raise refusal("expected at least one entry, got an empty mapping")
+    return value
+
+
+_IDENTIFIER = r"[A-Za-z_][A-Za-z0-9_]*"
+Identifier = Annotated[str, _matching(_IDENTIFIER, "a name of letters, digits and _")]
+# Sizes and scalars are also written in formulas and case strings.
+Name = Annotated[str, _matching(_IDENTIFIER, "a name of letters, digits and _", RESERVED)]
+# Parts of pytest ids, where '-' separates: lower case, so that `pytest -k` has no surprises.
+Label = Annotated[str, _matching(r"[a-z][a-z0-9_]*", "a lower-case name of letters, digits and _")]
+ClassLabel = Annotated[
+    str,
+    _matching(
+        r"[a-z][a-z0-9_]*",
+        "a lower-case name of letters, digits and _",
+        ("performance", "memory"),
+    ),
+]
+File = Annotated[str, _matching(r"[A-Za-z0-9_]+\.(py|cu)", "a file name ending in .py or .cu")]
+Dtype = Annotated[str, one_of(ITEMSIZE)]
+TensorDtype = Annotated[str, one_of(["$dtype", *ITEMSIZE])]
+Points = Annotated[float, number(at_least=0)]
+Positive = Annotated[float, number(above=0)]
+YesOrNo = Annotated[bool, BeforeValidator(yes_or_no)]
+
+
+class Block(pydantic.BaseModel):
+    """A mapping of a spec: keys it doesn't know are mistakes, values never change."""
+
+    model_config = pydantic.ConfigDict(frozen=True, extra="forbid")
+
+    @pydantic.model_validator(mode="before")
+    @classmethod
+    def _remember(cls, data: Any, info: ValidationInfo) -> Any:
+        # Which model read which mapping: an unknown key's message names the closest known one.
+        if isinstance(info.context, dict):
+            info.context[id(data)] = cls
+        return data

@@ -1,0 +1,1 @@
+"""What only the staff run: stubs, handout, the students' release, calibration."""

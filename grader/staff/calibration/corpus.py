@@ -1,0 +1,290 @@
+"""The corpus: submissions known to be wrong or slow, and honest ones that look unusual.
+
+They live in tests/submissions/{wrong,honest}/EXERCISE.yaml, each a list of entries such as
+
+    - name: grid_rounds_down
+      mistake: the number of blocks is rounded down, so nothing computes the tail
+      edits:                              # of reference/EXERCISE.py
+        - old: triton.cdiv(n_elements, BLOCK)
+          new: n_elements // BLOCK
+      status: not_written                 # what the grader must say
+      classes: [ragged, degenerate]       # size classes that must fail
+      passes: [aligned]                   # size classes that must still pass
+
+`old` must occur exactly once. Where it has several lines, write them without the indentation that
+its first line has in the file; `new` is indented to match. `whole` in place of `edits` is a
+complete file.
+
+Where an exercise has several variants, `variant` says which one is graded, and `after` where in the
+file it begins.
+
+EXERCISE_cuda.yaml holds those of the CUDA variants, as edits of reference/EXERCISE.cu without its
+stub lines (//|):
+
+    - name: bank_conflicts
+      mistake: the tile isn't padded, so a column of it lies in one bank
+      variant: cuda_v4                    # the one that is graded; `cuda` where it isn't said
+      after: transpose_v4_kernel(const    # edits and lines are looked for behind this text, which
+                                          # occurs once: there they are the first, not the only one
+      edits: [{old: "[TILE + 1]", new: "[TILE]"}]
+      status: target_missed
+      check: memory                       # the memory check fails, every size class passes
+      line: "= tile[threadIdx.x][i]"      # what stands in the line the message must point at; of
+                                          # several (a list) one
+
+What is right but slow has `status: target_missed` and `check: performance`: every size class
+passes, of which `passes` may pick some to try. Thresholds of speed name those that must miss them
+(`missed_by`), and `grader calibrate` holds them to it on a GPU.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import pydantic
+import yaml
+
+from grader.mistakes import Mistake
+from grader.spec import Variant
+from grader.status import Status
+
+ROOT = Path(__file__).resolve().parents[3]
+FOLDER = ROOT / "tests" / "submissions"
+REFERENCE = ROOT / "reference"
+
+Kind = Literal["wrong", "honest"]
+Language = Literal["triton", "cuda"]
+Name = Annotated[str, pydantic.Field(pattern=r"^[a-z][a-z0-9_]*$")]
+
+
+class CorpusError(Mistake, ValueError):
+    """An entry of the corpus is wrong; the message names file, entry and what was expected."""
+
+
+class _Model(pydantic.BaseModel):
+    model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
+
+
+class Edit(_Model):
+    """One replacement in the reference solution."""
+
+    old: Annotated[str, pydantic.Field(min_length=1)]
+    new: str
+
+
+class Submission(_Model):
+    """One entry: how to make the submission, and what the grader must say about it."""
+
+    kind: Kind
+    exercise: str
+    name: Name
+    mistake: str = ""  # what the student did wrong, in one sentence; wrong ones only
+    about: str = ""  # what is unusual; honest ones only
+    edits: tuple[Edit, ...] = ()
+    whole: str | None = None
+    status: Status = Status.passed
+    gpu_status: Status | None = None  # where a GPU can't but say something else
+    classes: tuple[str, ...] = ()  # size classes that must fail, with `status`
+    dtypes: tuple[str, ...] = ()  # dtypes that must fail; () is all. The others may do either
+    passes: tuple[str, ...] = ()  # size classes that must pass, in every dtype
+    passes_dtypes: tuple[str, ...] = ()  # dtypes that must pass, in every size class
+    fast: bool = True  # honest ones: whether the speed targets are within its reach
+    variant: str = "triton"
+    after: str = ""  # edits and lines are the first ones behind this text
+    line: tuple[str, ...] = ()  # texts of lines; the message must point at one of them
+    check: Literal["sizes", "memory", "performance"] = "sizes"  # what must fail
+    rare: bool = False  # few cases show it: tests look at more of them
+    only_observed: bool = False  # a GPU that isn't watched may say anything, `passed` too
+    # "3.9": the first version of Triton that takes notice of the mistake.
+    since_triton: str = pydantic.Field("", pattern=r"^(\d+\.\d+)?$")
+
+    @pydantic.field_validator("line", mode="before")
+    @classmethod
+    def _one_or_several(cls, value: object) -> object:
+        return (value,) if isinstance(value, str) else value
+
+    @property
+    def language(self) -> Language:
+        """The language of the file handed in."""
+        return "cuda" if self.variant.startswith("cuda") else "triton"
+
+    def asked_of(self, variant: Variant) -> Variant:
+        """The variant with what the submission says something about alone."""
+        if self.check == "performance":
+            variant = variant.model_copy(update={"memory": None, "performance": None})
+        told = {*self.classes, *self.passes}
+        if not told:
+            return variant
+        kept = {k: v for k, v in variant.points.items() if k in told or k == "memory"}
+        return variant.model_copy(update={"points": kept})
+
+    @property
+    def id(self) -> str:
+        """`silu-grid_rounds_down` or `transpose-cuda_v4-unpadded`, as the id of a test."""
+        words = (self.exercise, *([self.variant] * (self.variant != "triton")), self.name)
+        return "-".join(words)
+
+    @property
+    def file(self) -> str:
+        """The name of the file handed in."""
+        return f"{self.exercise}.{'py' if self.language == 'triton' else 'cu'}"
+
+    @property
+    def place(self) -> str:
+        """Where the entry stands, as messages name it."""
+        suffix = "_cuda" if self.language == "cuda" else ""
+        return f"{self.kind}/{self.exercise}{suffix}.yaml: {self.name}"
+
+    def unnoticed_by(self, triton: str) -> str:
+        """Why this version of Triton lets it pass; "" where it doesn't."""
+        if not self.since_triton or _minor(triton) >= _minor(self.since_triton):
+            return ""
+        return f"Triton {triton} takes no notice of it, {self.since_triton} does"
+
+    def status_on(self, gpu: bool) -> Status:
+        """The status that a machine with or without a GPU must find."""
+        return self.gpu_status if gpu and self.gpu_status is not None else self.status
+
+    def text(self) -> str:
+        """The file handed in. Raises CorpusError where an edit doesn't fit the reference."""
+        if self.whole is not None:
+            return self.whole
+        text = (REFERENCE / self.file).read_text(encoding="utf-8")
+        if self.after or self.language == "cuda":
+            text = _without_stub_lines(text)
+        for edit in self.edits:
+            text = _applied(edit, text, self.after, self.place)
+        return text
+
+    def lines(self) -> tuple[int, ...]:
+        """The numbers, from 1, of the lines of which the message must point at one.
+
+        Raises CorpusError where a line's text is not in the file, or not once.
+        """
+        text = self.text()
+        start = _behind(self.after, text, self.place)
+        numbers = []
+        for wanted in self.line:
+            times = text.count(wanted, start)
+            if times == 0 or (times > 1 and not self.after):
+                raise CorpusError(f"{self.place}: line: expected {wanted!r} once, got {times}")
+            numbers.append(text.count("\n", 0, text.index(wanted, start)) + 1)
+        return tuple(numbers)
+
+    def write(self, folder: Path) -> Path:
+        """Make `folder` the submission: the one file, and nothing else. Returns its path."""
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / self.file
+        path.write_text(self.text(), encoding="utf-8")
+        return path
+
+
+def load(kind: Kind, language: Language = "triton") -> list[Submission]:
+    """Every entry of one kind and language, in the order of the files. Raises CorpusError."""
+    return [
+        submission
+        for path in sorted((FOLDER / kind).glob("*.yaml"))
+        if path.stem.endswith("_cuda") == (language == "cuda")
+        for submission in _read(path, kind)
+    ]
+
+
+def _read(path: Path, kind: Kind) -> list[Submission]:
+    place = f"{kind}/{path.name}"
+    try:
+        entries = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except yaml.YAMLError as error:
+        raise CorpusError(f"{place}: {error}") from None
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        raise CorpusError(f"{place}: expected a list of mappings")
+    exercise = path.stem.removesuffix("_cuda")
+    variant = "triton" if exercise == path.stem else "cuda"
+    submissions = []
+    for entry in entries:
+        try:
+            known = {"kind": kind, "exercise": exercise, "variant": variant}
+            submission = Submission(**{**known, **entry})
+        except pydantic.ValidationError as error:
+            first = error.errors()[0]
+            key = ".".join(map(str, first["loc"]))
+            raise CorpusError(f"{place}: {entry.get('name')}: {key}: {first['msg']}") from None
+        _check(submission, place)
+        submissions.append(submission)
+    names = [submission.name for submission in submissions]
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    if repeated:
+        raise CorpusError(f"{place}: named twice: {', '.join(repeated)}")
+    return submissions
+
+
+def _check(submission: Submission, place: str) -> None:
+    """What must hold between the fields of one entry."""
+    place = f"{place}: {submission.name}"
+    wrong = submission.kind == "wrong"
+    if bool(submission.edits) == (submission.whole is not None):
+        raise CorpusError(f"{place}: expected either edits or whole")
+    if wrong != submission.status.is_failure:
+        raise CorpusError(f"{place}: status: got {submission.status.value}")
+    if wrong != bool(submission.mistake) or wrong == bool(submission.about):
+        raise CorpusError(f"{place}: expected {'mistake' if wrong else 'about'}, and only that")
+    if (submission.check == "sizes") == (submission.status is Status.target_missed):
+        raise CorpusError(
+            f"{place}: check: expected memory or performance with target_missed, and only there"
+        )
+    running = submission.status not in (Status.not_attempted, Status.target_missed)
+    if wrong and running and not submission.classes:
+        raise CorpusError(f"{place}: classes: expected the size classes that must fail")
+    both = {*submission.classes} & {*submission.passes}
+    both |= {*submission.dtypes} & {*submission.passes_dtypes}
+    if both:
+        raise CorpusError(f"{place}: must both fail and pass: {', '.join(sorted(both))}")
+
+
+def _without_stub_lines(text: str) -> str:
+    """The solution alone: the stub's lines (#| and //|) repeat names and calls of it."""
+    lines = text.splitlines(keepends=True)
+    return "".join(line for line in lines if not line.lstrip().startswith(("#|", "//|")))
+
+
+def _behind(after: str, text: str, place: str) -> int:
+    """Where `text` goes on behind `after`, which must occur once unless it is empty."""
+    if after and text.count(after) != 1:
+        raise CorpusError(f"{place}: after: expected {after!r} once, got {text.count(after)}")
+    return text.index(after) + len(after)
+
+
+def _minor(version: str) -> tuple[int, int]:
+    """(3, 9) of 3.9.0."""
+    major, minor = version.split(".")[:2]
+    return int(major), int(minor)
+
+
+def _applied(edit: Edit, text: str, after: str, place: str) -> str:
+    old, new = edit.old.rstrip("\n"), edit.new.rstrip("\n")
+    behind = _behind(after, text, place)
+    found = []
+    first_line = old.partition("\n")[0]
+    start = text.find(first_line, behind)
+    while start >= 0:
+        indent = _indent_at(text, start)
+        needle = _indented(old, indent)
+        if text.startswith(needle, start):
+            found.append((start, needle, indent))
+        start = text.find(first_line, start + 1)
+    if not found or (len(found) != 1 and not after):
+        raise CorpusError(f"{place}: expected {old!r} once in the reference, got {len(found)}")
+    start, needle, indent = min(found)
+    return text[:start] + _indented(new, indent) + text[start + len(needle) :]
+
+
+def _indented(text: str, indent: str) -> str:
+    """`text` with `indent` before every line but the first and the empty ones."""
+    first, *rest = text.split("\n")
+    return "\n".join([first, *(indent + line if line else line for line in rest)])
+
+
+def _indent_at(text: str, position: int) -> str:
+    """The white space that starts the line of `text` which holds `position`."""
+    line = text[text.rfind("\n", 0, position) + 1 :]
+    return line[: len(line) - len(line.lstrip(" "))]

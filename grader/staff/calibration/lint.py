@@ -1,0 +1,152 @@
+"""What the specs say beside what was measured: mistakes, each with its place. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from grader.evidence import PerformanceEvidence, Yardstick
+from grader.spec import Exercise, Variant
+from grader.spec.values import Mistake, hint
+from grader.staff.calibration.proposals import Proposal, kept_out_from, propose
+from grader.staff.calibration.readings import (
+    LadderReadings,
+    Readings,
+    VariantReadings,
+    against,
+    rung_of,
+)
+from grader.status import Status
+
+APART = 0.02  # of a threshold: what a spec may be off what is proposed
+
+
+def lint(
+    exercise: Exercise, readings: Readings, known: Mapping[str, Iterable[str]]
+) -> list[Mistake]:
+    """What is to be looked at in one spec.
+
+    `known` are the names of the slow submissions of each variant.
+    """
+    found = list(_yardstick_rungs(exercise))
+    for each in readings.variants:
+        if each.exercise == exercise.name:
+            variant = exercise.variants[each.variant]
+            found += _of_variant(variant, each, readings.device, known.get(variant.name, ()))
+    for ladder in readings.ladders:
+        if ladder.exercise == exercise.name:
+            found += _of_ladder(exercise, ladder)
+    return found
+
+
+def _of_variant(
+    variant: Variant, readings: VariantReadings, device: str, known: Iterable[str]
+) -> Iterator[Mistake]:
+    place = ("variants", variant.name, "performance")
+    calibrated = variant.performance.device
+    if calibrated is None or calibrated.lower() not in device.lower():
+        yield Mistake(
+            (*place, "device"),
+            f"expected device: {device}, the GPU of this calibration, got {calibrated or 'none'}",
+        )
+    yield from _of_names(variant, known)
+    yield from _not_timed(place, "the solution", readings.reference)
+    for name, timed in readings.edits.items():
+        yield from _not_timed(place, name, timed)
+    for proposal in propose(variant, readings):
+        yield from _of_threshold((*place, "thresholds", proposal.index), proposal)
+
+
+def _of_names(variant: Variant, known: Iterable[str]) -> Iterator[Mistake]:
+    names = sorted(known)
+    for index, threshold in enumerate(variant.performance.thresholds):
+        place = ("variants", variant.name, "performance", "thresholds", index)
+        if not threshold.missed_by:
+            yield Mistake(
+                (*place, "missed_by"),
+                "expected missed_by: the names of submissions that miss it, got none",
+            )
+        for name in threshold.missed_by:
+            if name not in names:
+                there = ", ".join(names) or "none"
+                yield Mistake(
+                    (*place, "missed_by"),
+                    f"expected names of slow submissions, of which there are {there}; "
+                    f"got {name}{hint(name, names)}",
+                )
+
+
+def _not_timed(
+    place: tuple[str | int, ...], name: str, timed: PerformanceEvidence
+) -> Iterator[Mistake]:
+    if timed.status is not Status.passed:
+        why = f"{timed.status.value}: {timed.reason}"
+        yield Mistake(place, f"expected a time of {name}, got {why}")
+    elif timed.disturbed:
+        yield Mistake(place, f"expected calm beside {name}, got: {timed.disturbed}")
+
+
+def _of_threshold(place: tuple[str | int, ...], proposal: Proposal) -> Iterator[Mistake]:
+    threshold, reached = proposal.threshold, proposal.reached
+    if threshold.at_least is None:
+        return
+    asked = threshold.at_least
+    if reached is not None and not proposal.index and reached.at_worst < asked:
+        yield Mistake(
+            (*place, "at_least"),
+            f"expected what the solution surely reaches, got {asked:g}: it reaches "
+            f"{shown(reached)} of {proposal.yardstick}",
+        )
+    if proposal.at_least is not None and abs(asked / proposal.at_least - 1) > APART:
+        yield Mistake(
+            (*place, "at_least"),
+            f"expected about {proposal.at_least:g} by this calibration, got {asked:g}",
+        )
+    for name in threshold.missed_by:
+        edit = proposal.edits.get(name)
+        if edit is not None and kept_out_from(edit) > asked:
+            yield Mistake(
+                (*place, "missed_by"),
+                f"expected {name} to miss {asked:g} of {proposal.yardstick}, got {shown(edit)}",
+            )
+    fastest = proposal.fastest
+    if fastest and proposal.at_least is not None and kept_out_from(fastest[1]) > proposal.at_least:
+        yield Mistake(
+            place,
+            f"expected room between {fastest[0]} and the solution, got {shown(fastest[1])} and "
+            f"{shown(reached)} of {proposal.yardstick}: no threshold tells them apart",
+        )
+
+
+def _of_ladder(exercise: Exercise, ladder: LadderReadings) -> Iterator[Mistake]:
+    """A later rung's solution is not slower than an earlier one's."""
+    best: tuple[str, Yardstick] | None = None
+    for name, timed in ladder.rungs.items():
+        place = ("variants", name)
+        yield from _not_timed(place, f"{name} as a rung", timed)
+        if not timed.yardsticks:
+            continue
+        now = against(timed, timed.yardsticks[0].name)
+        if now is None:
+            continue
+        if best is not None and now.at_best < best[1].at_worst:
+            yield Mistake(
+                place,
+                f"expected no slower a solution than that of {best[0]}, {shown(best[1])} of "
+                f"{now.name}, got {shown(now)}",
+            )
+        if best is None or now.ratio > best[1].ratio:
+            best = name, now
+
+
+def _yardstick_rungs(exercise: Exercise) -> Iterator[Mistake]:
+    """V0 of a ladder ships solved, as a yardstick: it earns nothing."""
+    for name, variant in exercise.variants.items():
+        rung = rung_of(name)
+        if rung is not None and rung[1] == 0 and (variant.max_points or variant.performance):
+            got = f"{variant.max_points:g} points" if variant.max_points else "thresholds"
+            yield Mistake(("variants", name), f"expected a yardstick, worth nothing, got {got}")
+
+
+def shown(found: Yardstick) -> str:
+    """A ratio with its interval."""
+    return f"{found.ratio:.3f} [{found.at_worst:.3f}, {found.at_best:.3f}]"

@@ -1,0 +1,116 @@
+"""Thresholds that follow from what was timed. Pure.
+
+The first threshold, which gives all points, asks for FULL of what the solution reaches: the
+solution uses what the handout teaches and nothing else, so that who has understood it has room.
+What stands below is the instructor's choice and stays, unless a submission that must miss it comes
+too near, or it has come too near to the one above.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from grader.evidence import PerformanceEvidence, Yardstick
+from grader.spec import Threshold, Variant
+from grader.staff.calibration.readings import VariantReadings, against, edits_of
+
+FULL = 0.9  # of what the solution reaches
+MARGIN = 0.02  # between a threshold and the largest ratio that one that must miss it may have
+BELOW = 0.95  # of the threshold above against the same yardstick, at most
+DIGITS = 2  # of a ratio in a spec
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """One threshold of a variant: what it says, and what it should say."""
+
+    index: int  # among the variant's thresholds
+    threshold: Threshold
+    reached: Yardstick | None  # by the solution; None where it wasn't measured
+    edits: Mapping[str, Yardstick] = field(default_factory=dict)  # of all slow submissions timed
+    at_least: float | None = None  # proposed; None where nothing can be
+    from_: float | None = None
+    at_most: float | None = None  # milliseconds
+
+    @property
+    def yardstick(self) -> str:
+        """Its name among the timing's."""
+        return name_of(self.threshold)
+
+    @property
+    def fastest(self) -> tuple[str, Yardstick] | None:
+        """Of the submissions that must miss the threshold, the one that comes nearest."""
+        named = [(n, y) for n, y in self.edits.items() if n in self.threshold.missed_by]
+        return max(named, key=lambda each: each[1].at_best, default=None)
+
+
+def name_of(threshold: Threshold) -> str:
+    """What a threshold's yardstick is called in a timing (timing/measure.py)."""
+    if threshold.milliseconds is not None:
+        return f"{threshold.milliseconds.at_most:g} ms"
+    return threshold.speed_vs
+
+
+def propose(variant: Variant, readings: VariantReadings) -> list[Proposal]:
+    """A proposal for each threshold of a variant, in their order."""
+    found: list[Proposal] = []
+    above: dict[str, float] = {}
+    for index, threshold in enumerate(variant.performance.thresholds):
+        name = name_of(threshold)
+        reached = against(readings.reference, name)
+        made = Proposal(index, threshold, reached, edits_of(readings, name))
+        if threshold.milliseconds is not None:
+            made = _with_milliseconds(made, readings.reference)
+        elif reached is not None:
+            made = _with_ratio(made, above.get(name))
+            above[name] = made.at_least
+        found.append(made)
+    return found
+
+
+def _with_ratio(made: Proposal, above: float | None) -> Proposal:
+    before = made.threshold
+    wanted = down(FULL * made.reached.ratio)
+    if made.index:
+        most = wanted if above is None else min(wanted, down(BELOW * above))
+        least = up(kept_out_from(made.fastest[1])) if made.fastest else 0.0
+        wanted = min(max(before.at_least, least), most)
+    start = None
+    if before.from_ is not None:
+        start = down(before.from_ * wanted / before.at_least)
+    return _changed(made, at_least=wanted, from_=start)
+
+
+def _with_milliseconds(made: Proposal, reference: PerformanceEvidence) -> Proposal:
+    times = [each.microseconds for each in reference.every]
+    if not times or None in times or made.index:
+        return _changed(made, at_most=made.threshold.milliseconds.at_most)
+    slowest = max(times) / 1000 / FULL
+    return _changed(made, at_most=float(f"{slowest:.3g}"))
+
+
+def _changed(made: Proposal, **values: float | None) -> Proposal:
+    return Proposal(**{**vars(made), **values})
+
+
+def kept_out_from(edit: Yardstick) -> float:
+    """The least threshold that a submission misses for certain."""
+    return edit.at_best * (1 + MARGIN)
+
+
+def down(value: float) -> float:
+    """Cut to the digits of a spec: a threshold is never rounded to what isn't reached."""
+    return math.floor(_exact(value)) / 10**DIGITS
+
+
+def up(value: float) -> float:
+    """Raised to the digits of a spec."""
+    return math.ceil(_exact(value)) / 10**DIGITS
+
+
+def _exact(value: float) -> Fraction:
+    # Of the twelve digits that are meant: 0.9 * 1.1 is 0.99, whatever binary fractions make of it.
+    return Fraction(f"{value:.12f}") * 10**DIGITS

@@ -1,0 +1,242 @@
+"""What a calibration times: solutions, slow submissions, and the rungs of ladders.
+
+The clock is handed in: timing/measure.py on a GPU, figures made up in tests.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pydantic
+
+from grader.evidence import PerformanceEvidence, Yardstick
+from grader.mistakes import Mistake
+from grader.spec import Exercise, Variant
+from grader.staff.calibration import corpus
+from grader.staff.calibration.corpus import Submission
+
+_RUNG = re.compile(r"(?P<ladder>\w+)_v(?P<number>\d+)")
+
+Measure = Callable[[Exercise, Variant, str], PerformanceEvidence]  # the text of the file handed in
+Told = Callable[[str], None]
+Kept = Callable[["Readings"], None]
+
+
+class CalibrationError(Mistake, ValueError):
+    """Nothing can be calibrated: one line says why."""
+
+
+@dataclass(frozen=True)
+class VariantReadings:
+    """What timing one variant's solution and its slow submissions showed."""
+
+    exercise: str
+    variant: str
+    reference: PerformanceEvidence
+    edits: dict[str, PerformanceEvidence] = field(default_factory=dict)  # by name in the corpus
+
+
+@dataclass(frozen=True)
+class LadderReadings:
+    """The solutions of one ladder's rungs, all timed on the same case; the lowest first."""
+
+    exercise: str
+    rungs: dict[str, PerformanceEvidence]  # by variant
+
+
+@dataclass(frozen=True)
+class Readings:
+    """What one calibration came to; JSON in and out."""
+
+    device: str
+    variants: tuple[VariantReadings, ...] = ()
+    ladders: tuple[LadderReadings, ...] = ()
+
+
+_ADAPTER = pydantic.TypeAdapter(Readings)
+
+
+def to_json(readings: Readings) -> str:
+    """Readings as indented JSON text."""
+    return _ADAPTER.dump_json(readings, indent=1).decode()
+
+
+def read(path: Path) -> Readings:
+    """Read what `to_json` wrote. Raises CalibrationError."""
+    try:
+        return _ADAPTER.validate_json(path.read_bytes())
+    except OSError as error:
+        raise CalibrationError(f"{path}: can't be read: {error.strerror}") from None
+    except pydantic.ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"])) or "top level"
+        raise CalibrationError(f"{path}: {place}: {first['msg']}") from None
+
+
+def take(
+    device: str,
+    chosen: Sequence[tuple[Exercise, Variant]],
+    measure: Measure,
+    told: Told = lambda line: None,
+    *,
+    known: Readings | None = None,
+    kept: Kept = lambda so_far: None,
+) -> Readings:
+    """Time what the thresholds of the variants rest on, and every ladder they belong to.
+
+    `told` hears what is being timed, `kept` all there is after each timing. What is among `known`
+    is not timed again. Raises CorpusError, CalibrationError, and what `measure` raises.
+    """
+    if known is not None and known.device != device:
+        raise CalibrationError(f"expected timings taken on {device}, got {known.device}'s")
+    taking = _Taking(known or Readings(device), measure, told, kept)
+    slow = corpus.load("wrong")
+    for exercise, variant in chosen:
+        if variant.performance is not None:
+            taking.variant(exercise, variant, slow)
+    for exercise, rungs in _ladders(chosen):
+        taking.ladder(exercise, rungs)
+    return taking.found
+
+
+class _Taking:
+    """A calibration under way: `found` is what there is so far."""
+
+    def __init__(self, known: Readings, measure: Measure, told: Told, kept: Kept) -> None:
+        self.found = known
+        self._measure, self._told, self._kept = measure, told, kept
+
+    def variant(
+        self, exercise: Exercise, variant: Variant, submissions: Sequence[Submission]
+    ) -> None:
+        """The solution and what is slow."""
+        place = f"{exercise.name}/{variant.name}"
+        key = (exercise.name, variant.name)
+        seen = next((v for v in self.found.variants if (v.exercise, v.variant) == key), None)
+        if seen is None:
+            timed = self._timed(f"{place} reference", exercise, variant, _solution(variant))
+            seen = VariantReadings(*key, timed)
+            self._keep(seen)
+        named = {name for each in variant.performance.thresholds for name in each.missed_by}
+        for each in slow_submissions(exercise, variant, submissions):
+            wanted = each.check == "performance" or each.name in named
+            if wanted and each.name not in seen.edits:
+                timed = self._timed(f"{place} {each.name}", exercise, variant, each.text())
+                seen = replace(seen, edits={**seen.edits, each.name: timed})
+                self._keep(seen)
+
+    def ladder(self, exercise: Exercise, rungs: Sequence[Variant]) -> None:
+        """The solutions of its rungs, all on one case."""
+        known = (each for each in self.found.ladders if each.exercise == exercise.name)
+        names = {each.name for each in rungs}
+        seen = next((each for each in known if names & set(each.rungs)), None)
+        seen = seen or LadderReadings(exercise.name, {})
+        for each in on_one_case(rungs):
+            if each.name not in seen.rungs:
+                place = f"{exercise.name}/{each.name} as a rung"
+                timed = self._timed(place, exercise, each, _solution(each))
+                seen = replace(seen, rungs={**seen.rungs, each.name: timed})
+                self._keep(seen)
+
+    def _timed(
+        self, place: str, exercise: Exercise, variant: Variant, source: str
+    ) -> PerformanceEvidence:
+        self._told(place)
+        return self._measure(exercise, variant, source)
+
+    def _keep(self, seen: VariantReadings | LadderReadings) -> None:
+        """Put it in place of what was there of the same variant or ladder."""
+        if isinstance(seen, VariantReadings):
+            key = (seen.exercise, seen.variant)
+            variants = {(v.exercise, v.variant): v for v in self.found.variants} | {key: seen}
+            self.found = replace(self.found, variants=tuple(variants.values()))
+        else:
+            others = (each for each in self.found.ladders if not _is_same(each, seen))
+            self.found = replace(self.found, ladders=(*others, seen))
+        self._kept(self.found)
+
+
+def _is_same(one: LadderReadings, other: LadderReadings) -> bool:
+    return one.exercise == other.exercise and bool(set(one.rungs) & set(other.rungs))
+
+
+def slow_submissions(
+    exercise: Exercise, variant: Variant, submissions: Sequence[Submission]
+) -> list[Submission]:
+    """Those that thresholds of a variant may name: right, and slow by intent or by their stores."""
+    return [
+        each
+        for each in submissions
+        if (each.exercise, each.variant) == (exercise.name, variant.name) and each.check != "sizes"
+    ]
+
+
+def against(timed: PerformanceEvidence, name: str) -> Yardstick | None:
+    """How a timing compares with a yardstick: of several cases that which counts, the slowest."""
+    found = [next((y for y in each.yardsticks if y.name == name), None) for each in timed.every]
+    if not timed.yardsticks or None in found:
+        return None
+    return min(found, key=lambda each: (each.at_best, each.ratio))
+
+
+# --- ladders --------------------------------------------------------------------------------------
+
+
+def rung_of(variant: str) -> tuple[str, int] | None:
+    """`triton_v3` is rung 3 of the ladder `triton`; None for what is on no ladder."""
+    found = _RUNG.fullmatch(variant)
+    return (found["ladder"], int(found["number"])) if found else None
+
+
+def _ladders(
+    chosen: Sequence[tuple[Exercise, Variant]],
+) -> Iterator[tuple[Exercise, list[Variant]]]:
+    """Ladders whose highest timed rung is among the chosen: from rung 1 on, the lowest first."""
+    for exercise, timed in chosen:
+        rung = rung_of(timed.name)
+        if rung is None:
+            continue
+        of_ladder = {
+            place[1]: variant
+            for variant in exercise.variants.values()
+            if (place := rung_of(variant.name)) is not None and place[0] == rung[0] and place[1] > 0
+        }
+        rungs = [of_ladder[number] for number in sorted(of_ladder)]
+        highest = [each.name for each in rungs if each.performance is not None][-1:]
+        if len(rungs) > 1 and highest == [timed.name]:
+            yield exercise, rungs
+
+
+def on_one_case(rungs: Sequence[Variant]) -> list[Variant]:
+    """Rungs of a ladder, each timed on the first case of the highest, in a dtype all of them take.
+
+    Raises CalibrationError where there is none.
+    """
+    [*_, top] = (each for each in rungs if each.performance is not None)
+    case = dict(top.performance.every_case[0])
+    shared = [dtype for dtype in top.dtypes if all(dtype in each.dtypes for each in rungs)]
+    if not shared:
+        names = ", ".join(each.name for each in rungs)
+        raise CalibrationError(f"{names}: expected a dtype that all of them take, found none")
+    case["dtype"] = case.get("dtype") if case.get("dtype") in shared else shared[0]
+    update = {"case": case, "cases": None}
+    performance = top.performance.model_copy(update=update)
+    return [each.model_copy(update={"performance": performance}) for each in rungs]
+
+
+def _solution(variant: Variant) -> str:
+    try:
+        return (corpus.REFERENCE / variant.file).read_text(encoding="utf-8")
+    except OSError as error:
+        raise CalibrationError(
+            f"{corpus.REFERENCE / variant.file}: expected the staff's solution: {error.strerror}"
+        ) from None
+
+
+def edits_of(readings: VariantReadings, yardstick: str) -> Mapping[str, Yardstick]:
+    """How the slow submissions that were timed compare with a yardstick."""
+    every = {name: against(timed, yardstick) for name, timed in readings.edits.items()}
+    return {name: found for name, found in every.items() if found is not None}

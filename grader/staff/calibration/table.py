@@ -1,0 +1,82 @@
+"""Proposals for people: what was reached, by whom, and what that makes of thresholds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from grader.spec import Exercise
+from grader.staff.calibration.lint import APART, shown
+from grader.staff.calibration.proposals import Proposal, kept_out_from, propose
+from grader.staff.calibration.readings import LadderReadings, Readings, against
+
+
+def of_thresholds(exercises: Mapping[str, Exercise], readings: Readings) -> Table:
+    """A row for each threshold of each variant that was timed."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=readings.device or None)
+    for title in ("variant", "points", "yardstick", "reference", "must miss it"):
+        table.add_column(title, overflow="fold")
+    for title in ("in the spec", "proposed"):
+        table.add_column(title, justify="right", no_wrap=True)
+    for each in readings.variants:
+        variant = exercises[each.exercise].variants[each.variant]
+        for proposal in propose(variant, each):
+            first = proposal.index == 0
+            table.add_row(
+                f"{each.exercise}/{each.variant}" if first else "",
+                f"{proposal.threshold.points:g}",
+                proposal.yardstick,
+                shown(proposal.reached) if proposal.reached else "not measured",
+                _edits(proposal),
+                *_numbers(proposal),
+            )
+    return table
+
+
+def of_ladders(ladders: Sequence[LadderReadings]) -> Table:
+    """A row for each rung: its solution on the case of the highest."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title="rungs, on one case")
+    for title in ("variant", "case", "yardstick", "reference"):
+        table.add_column(title, overflow="fold")
+    for ladder in ladders:
+        for name, timed in ladder.rungs.items():
+            yardstick = timed.yardsticks[0].name if timed.yardsticks else ""
+            found = against(timed, yardstick)
+            reached = shown(found) if found else f"not measured: {timed.reason}"
+            table.add_row(f"{ladder.exercise}/{name}", timed.case, yardstick, Text(reached))
+    return table
+
+
+def _edits(proposal: Proposal) -> Text:
+    told = Text()
+    for name in proposal.threshold.missed_by:
+        edit = proposal.edits.get(name)
+        if told:
+            told.append("\n")
+        if edit is None:
+            told.append(f"{name}: not measured", "yellow")
+            continue
+        asked = proposal.at_least or proposal.threshold.at_least
+        reaches = asked is not None and kept_out_from(edit) > asked
+        told.append(f"{name} {shown(edit)}", "red" if reaches else "")
+    return told
+
+
+def _numbers(proposal: Proposal) -> tuple[Text, Text]:
+    """What the spec says and what is proposed, in the spec's own words."""
+    threshold = proposal.threshold
+    if threshold.milliseconds is not None:
+        before, after = threshold.milliseconds.at_most, proposal.at_most
+    else:
+        before, after = threshold.at_least, proposal.at_least
+    if after is None:
+        return Text(_ratio(before, threshold.from_)), Text("-")
+    style = "yellow" if abs(after / before - 1) > APART else "green"
+    return Text(_ratio(before, threshold.from_)), Text(_ratio(after, proposal.from_), style)
+
+
+def _ratio(value: float, start: float | None) -> str:
+    return f"{value:.2f}" if start is None else f"{start:.2f} to {value:.2f}"

@@ -1,0 +1,156 @@
+"""What a calibration's readings mean for the specs, and the clock that takes them."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path as FilePath
+
+from grader.evidence import PerformanceEvidence
+from grader.executors.registry import Runners
+from grader.gpu import machine, measured_roofs, nvml
+from grader.gpu.devices import DeviceName
+from grader.gpu.roofline import Roofs
+from grader.gpu.state import GpuState
+from grader.grading.session import PUBLIC_SEED, selected
+from grader.sandbox import Sandbox
+from grader.sandbox.confinement import Level
+from grader.spec import EXERCISES, Exercise, SpecError, Variant, load
+from grader.spec.document import read_document
+from grader.spec.task import Task
+from grader.staff.calibration import corpus, readings
+from grader.staff.calibration.lint import lint
+from grader.staff.calibration.proposals import Proposal, propose
+from grader.staff.calibration.readings import CalibrationError, Measure, Readings
+from grader.staff.calibration.spec_edit import Path, changed
+from grader.timing.failures import TimingFailed
+from grader.timing.measure import measure, trusted_sandbox
+from grader.timing.submission import as_timed
+
+
+def lint_lines(
+    exercises: Mapping[str, Exercise], found: Readings, folder: FilePath = EXERCISES
+) -> list[str]:
+    """Mistakes as lines: file, line, key, what was expected, what came."""
+    slow = corpus.load("wrong")
+    lines: list[str] = []
+    for name in dict.fromkeys(each.exercise for each in (*found.variants, *found.ladders)):
+        exercise = exercises[name]
+        known = {
+            variant.name: [s.name for s in readings.slow_submissions(exercise, variant, slow)]
+            for variant in exercise.variants.values()
+        }
+        mistakes = lint(exercise, found, known)
+        if mistakes:
+            lines += read_document(folder / f"{name}.yaml").report(mistakes).mistakes
+    return lines
+
+
+def written(
+    exercises: Mapping[str, Exercise], found: Readings, folder: FilePath = EXERCISES
+) -> list[FilePath]:
+    """Put the proposed numbers and the GPU's name into the specs; returns those that changed.
+
+    All of them or none. Raises CalibrationError where one can't be edited, or would be refused.
+    """
+    made: dict[FilePath, str] = {}
+    for name in dict.fromkeys(each.exercise for each in found.variants):
+        path = folder / f"{name}.yaml"
+        before = path.read_text(encoding="utf-8")
+        after = changed(before, _values(exercises[name], found), path.name)
+        _expect_accepted(path.name, after)
+        if after != before:
+            made[path] = after
+    for path, text in made.items():
+        path.write_text(text, encoding="utf-8")
+    return list(made)
+
+
+def _values(exercise: Exercise, found: Readings) -> dict[Path, float | str]:
+    values: dict[Path, float | str] = {}
+    for each in found.variants:
+        if each.exercise != exercise.name:
+            continue
+        variant = exercise.variants[each.variant]
+        place = ("variants", variant.name, "performance")
+        proposals = propose(variant, each)
+        for proposal in proposals:
+            values |= _numbers((*place, "thresholds", proposal.index), proposal)
+        if any(proposal.at_least is not None for proposal in proposals):
+            values[(*place, "device")] = found.device
+    return values
+
+
+def _numbers(place: Path, proposal: Proposal) -> dict[Path, float]:
+    limit = ("milliseconds", "at_most")
+    told = {(*place, "at_least"): proposal.at_least, (*place, "from"): proposal.from_}
+    told[(*place, *limit)] = proposal.at_most
+    return {path: value for path, value in told.items() if value is not None}
+
+
+def _expect_accepted(name: str, text: str) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = FilePath(folder) / name
+        path.write_text(text, encoding="utf-8")
+        try:
+            load(path)
+        except SpecError as error:
+            raise CalibrationError(f"not written, the spec would be refused:\n{error}") from None
+
+
+def of_these(found: Readings, exercises: Mapping[str, Exercise], names: list[str]) -> Readings:
+    """Of readings those that are asked for; of variants that the specs have."""
+    kept = {(exercise.name, variant.name) for exercise, variant in selected(exercises, names)}
+    timed = {
+        (e.name, v.name) for e in exercises.values() for v in e.variants.values() if v.performance
+    }
+    variants = tuple(
+        each for each in found.variants if (each.exercise, each.variant) in kept & timed
+    )
+    ladders = tuple(
+        each
+        for each in found.ladders
+        if {(each.exercise, name) for name in each.rungs} & kept and each.exercise in exercises
+    )
+    return Readings(found.device, variants, ladders)
+
+
+@contextmanager
+def clock(device: DeviceName = "cuda") -> Iterator[Measure]:
+    """The clock, over files that the staff wrote."""
+    kept = _kept_roofs()
+    plans = Sandbox("interpreter", Level.limits, plans=True)
+    with plans, trusted_sandbox(device) as trusted:
+
+        def timer(exercise: Exercise, variant: Variant, source: str) -> PerformanceEvidence:
+            with contextlib.ExitStack() as opened:
+                runners = Runners(
+                    {exercise.name: exercise},
+                    plans,
+                    device,
+                    lambda _: source.encode(),
+                    lambda _: False,
+                    level=Level.limits,
+                )
+                opened.callback(runners.close)
+                try:
+                    candidate = as_timed(runners, Task(exercise, variant))
+                except TimingFailed as failed:
+                    return PerformanceEvidence(failed.status, str(failed))
+                return measure(candidate, PUBLIC_SEED, roofs=kept, trusted=trusted)
+
+        yield timer
+
+
+def _kept_roofs() -> Roofs | None:
+    """What `grader doctor --gpu` has measured, where it has."""
+    gpu = machine.gpu_properties()
+    state = nvml.observe(gpu.uuid or None) if gpu else None
+    if gpu is None or not isinstance(state, GpuState):
+        return None
+    found = measured_roofs.load(
+        measured_roofs.Identity(gpu.uuid or gpu.name, state.driver, gpu.name)
+    )
+    return found.roofs() if found else None

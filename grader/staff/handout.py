@@ -1,0 +1,167 @@
+"""The tables of handout.md that follow from the specs: points, bounds on memory, thresholds.
+
+Each stands between two comments, which are all that has to be written by hand:
+
+    <!-- points of rmsnorm: made by make handout -->
+    <!-- /points of rmsnorm -->
+
+one pair in the section `## rmsnorm` of every exercise, and one pair of `overview` anywhere. What is
+between them is replaced. Exercises are listed in the order of their sections.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from grader.spec import Exercise
+from grader.staff.handout_tables import overview, points_table
+
+OVERVIEW = "overview"
+_OF_AN_EXERCISE = "points of "
+_MADE_BY = ": made by make handout"
+_MARKER = re.compile(r"<!--\s*(?P<end>/?)(?P<name>overview|points of \S+?)(?P<by>:.*)?\s*-->")
+
+
+class HandoutError(ValueError):
+    """A handout has no place for a table; the message names file, line, what was expected."""
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where a table goes: after the line `start`, up to the line `end`, from 0."""
+
+    name: str
+    start: int
+    end: int
+
+
+def render(text: str, exercises: Mapping[str, Exercise], source: str = "handout.md") -> str:
+    """The handout `text` with its tables as the specs have it now.
+
+    `source` names the file in messages. Raises HandoutError where an exercise has no section, and
+    where markers are missing, doubled, of no exercise, in another section or without their end.
+    """
+    lines = text.splitlines()
+    sections = _sections(lines, exercises, source)
+    places = _places(lines, source)
+    _check(places, sections, exercises, source)
+    tables = {_OF_AN_EXERCISE + name: points_table(exercises[name]) for name in sections}
+    tables[OVERVIEW] = overview([exercises[name] for name in sections])
+    made: list[str] = []
+    done = 0
+    for place in places:
+        made += [*lines[done : place.start + 1], "", *tables[place.name], "", lines[place.end]]
+        done = place.end + 1
+    return "\n".join([*made, *lines[done:]]) + "\n"
+
+
+def difference(text: str, exercises: Mapping[str, Exercise], source: str = "handout.md") -> str:
+    """The first line in which the handout isn't what `render` makes of it; "" where it is."""
+    made = render(text, exercises, source)
+    if made == text:
+        return ""
+    want, got = made.splitlines(), text.splitlines()
+    told = f"{source}: the end of the file differs"
+    for number, (one, other) in enumerate(zip(want, got, strict=False), start=1):
+        if one != other:
+            told = f"{source}:{number}: expected {one!r}, got {other!r}"
+            break
+    return f"{told}; `make handout` mends it"
+
+
+# --- places ---------------------------------------------------------------------------------------
+
+
+def _sections(lines: Sequence[str], exercises: Iterable[str], source: str) -> dict[str, int]:
+    """The line of each exercise's heading, from 0, in the order of the document."""
+    known = set(exercises)
+    found: dict[str, int] = {}
+    for number, line in enumerate(lines):
+        name = line.removeprefix("## ").rstrip()
+        if not line.startswith("## ") or name not in known:
+            continue
+        if name in found:
+            first = found[name] + 1
+            raise HandoutError(
+                f"{source}:{number + 1}: a second section {name}, the first is in line {first}"
+            )
+        found[name] = number
+    for name in exercises:
+        if name not in found:
+            raise HandoutError(
+                f"{source}: expected a section '## {name}' for the exercise of {name}.yaml, there "
+                f"is none: write it, with the line '{_opening(_OF_AN_EXERCISE + name)}' and below "
+                f"it '{_closing(_OF_AN_EXERCISE + name)}' where the points belong"
+            )
+    return found
+
+
+def _places(lines: Sequence[str], source: str) -> list[_Place]:
+    places: list[_Place] = []
+    started: tuple[str, int] | None = None
+    for number, line in enumerate(lines):
+        found = _MARKER.fullmatch(line.strip())
+        if not found:
+            continue
+        name = found["name"]
+        if found["end"]:
+            if started is None or started[0] != name:
+                expected = f"'{_closing(started[0])}'" if started else "a beginning before an end"
+                raise HandoutError(f"{source}:{number + 1}: expected {expected}, got {line!r}")
+            places.append(_Place(name, started[1], number))
+            started = None
+        elif started is not None:
+            raise HandoutError(
+                f"{source}:{number + 1}: expected '{_closing(started[0])}' for line "
+                f"{started[1] + 1}, got {line!r}"
+            )
+        else:
+            started = (name, number)
+    if started is not None:
+        raise HandoutError(
+            f"{source}:{started[1] + 1}: expected '{_closing(started[0])}' below, there is none"
+        )
+    return places
+
+
+def _check(
+    places: Sequence[_Place], sections: Mapping[str, int], exercises: Iterable[str], source: str
+) -> None:
+    wanted = [OVERVIEW, *(_OF_AN_EXERCISE + name for name in exercises)]
+    seen: dict[str, int] = {}
+    for place in places:
+        where = f"{source}:{place.start + 1}"
+        if place.name not in wanted:
+            there_are = ", ".join(exercises)
+            raise HandoutError(
+                f"{where}: expected an exercise, one of {there_are}; got {place.name!r}"
+            )
+        if place.name in seen:
+            raise HandoutError(
+                f"{where}: expected {place.name!r} once, got it again; it is in line "
+                f"{seen[place.name] + 1} already"
+            )
+        seen[place.name] = place.start
+        above = [name for name, line in sections.items() if line < place.start]
+        mine = place.name.removeprefix(_OF_AN_EXERCISE)
+        if place.name != OVERVIEW and (not above or above[-1] != mine):
+            raise HandoutError(
+                f"{where}: expected {place.name!r} in the section '## {mine}', which begins in "
+                f"line {sections[mine] + 1}"
+            )
+    for name in wanted:
+        if name not in seen:
+            raise HandoutError(
+                f"{source}: expected the lines '{_opening(name)}' and '{_closing(name)}', found "
+                "none"
+            )
+
+
+def _opening(name: str) -> str:
+    return f"<!-- {name}{_MADE_BY} -->"
+
+
+def _closing(name: str) -> str:
+    return f"<!-- /{name} -->"

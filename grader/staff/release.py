@@ -1,0 +1,377 @@
+"""What students get: the stubs, the oracles, the grader and the assignment text; no solutions.
+
+The files are listed here, not copied from whatever lies in the tree. Stubs are made from
+reference/, because assignment/ may hold somebody's work. In a file that staff and students share,
+what lies between these two lines is for staff:
+
+    # BEGIN STAFF
+    # END STAFF
+
+Specs lose the names of submissions that thresholds are to keep out (`missed_by`), which say how a
+kernel is made slow, and grader/staff/calibration/ is left out.
+
+The same tree gives the same bytes: files are sorted, times and permissions fixed, and a zip's
+entries are stored as they are, since what compresses them differs from one machine to the next.
+"""
+
+from __future__ import annotations
+
+import calendar
+import hashlib
+import os
+import posixpath
+import re
+import shutil
+import tempfile
+import time
+import zipfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from grader.mistakes import Mistake
+from grader.spec import Exercise
+from grader.staff.handout import HandoutError, render
+from grader.staff.stubs import make_stubs
+
+FOLDER = "warpgrade"  # what a zip unpacks to
+SHARED = (
+    ".gitignore",
+    "LICENSE",
+    "Makefile",
+    "constraints.txt",
+    "pyproject.toml",
+    "reference/oracles.py",
+    "tests/__init__.py",
+    "tests/conftest.py",
+    "tests/test_assignment.py",
+    "tests/test_performance.py",
+)
+# In students/, and at the top of the release.
+THEIRS = (".devcontainer/Dockerfile", ".devcontainer/devcontainer.json", "AGENTS.md", "README.md")
+HANDOUT = "handout.md"
+STAFF_FILES = ("grader/staff/calibration/", "grader/cli/calibrate.py")
+COMMANDS = "grader/cli/app.py"  # some are the staff's
+
+_GRADER_SUFFIXES = {".py", ".yaml", ".html", ".h", ".cpp", ".cu", ".txt", ".js", ".sh", ".sql"}
+_FIRST_TIME, _LAST_TIME = (calendar.timegm((year, 1, 1, 0, 0, 0)) for year in (1980, 2107))
+_COMMENT = b"students' release "
+_MISSED_BY = re.compile(r",\s*missed_by:\s*\[[\w\s,]*\]")
+_STAFF = re.compile(r"^# (BEGIN|END) STAFF$")
+_LINKED_SUFFIXES = r"md|svg|png|yaml|py|cu|txt|toml"
+# A link of Markdown, as far as it can't be taken for a launch: `kernel[grid](x)`.
+_LINK = re.compile(
+    rf"\[(?P<text>[^\[\]]*)\]\((?P<file>[\w./-]+\.(?:{_LINKED_SUFFIXES}))?(?P<anchor>#[\w-]+)?\)"
+)
+_DRAWN = re.compile(rf"src=\"(?P<file>[\w./-]+\.(?:{_LINKED_SUFFIXES}))\"")
+
+
+class ReleaseError(Mistake, ValueError):
+    """A release can't be made or written: the message names the file and what was expected."""
+
+
+@dataclass(frozen=True)
+class Release:
+    """Path in the release -> content. Paths have slashes and are sorted.
+
+    A zip holds them below `folder`, or at its top where that is ""; `programs` can be run.
+    """
+
+    files: Mapping[str, bytes]
+    folder: str = FOLDER
+    programs: frozenset[str] = frozenset()
+
+    @property
+    def size(self) -> int:
+        """Bytes of all files."""
+        return sum(map(len, self.files.values()))
+
+
+def make(project: Path, exercises: Mapping[str, Exercise], only: Iterable[str] = ()) -> Release:
+    """What students get of the checkout `project`, with the exercises `only` names, or all.
+
+    Oracles stay whole; spec, stubs and the handout's section are there for those exercises alone.
+    Raises ReleaseError where a name is no exercise's and where a file is missing, is a link or
+    isn't UTF-8, and StubError as `make_stubs` does.
+    """
+    named = set(only) or set(exercises)
+    if unknown := sorted(named - set(exercises)):
+        raise ReleaseError(
+            f"{', '.join(unknown)}: expected whole exercises, of {', '.join(exercises)}"
+        )
+    kept = {name: exercise for name, exercise in exercises.items() if name in named}
+    left_out = [name for name in exercises if name not in named]
+    stubs = make_stubs(project / "reference", kept)
+    files = {f"assignment/{name}": text.encode() for name, text in stubs.items()}
+    files |= {name: _for_students(_text(project, name), name) for name in SHARED}
+    files |= {name: _read(project, f"students/{name}") for name in THEIRS}
+    skipped = {f"grader/exercises/{name}.yaml" for name in left_out}
+    files |= {
+        name: _grader_file(project, name) for name in _grader_files(project) if name not in skipped
+    }
+    files |= _pages(project, exercises, left_out, files)
+    return Release(dict(sorted(files.items())))
+
+
+def write(release: Release, out: Path) -> None:
+    """Write a release to the folder `out`, or to a zip where its name ends in .zip.
+
+    It is complete or not there. A folder that isn't empty, and a file that isn't an unchanged
+    release, are left alone: ReleaseError.
+    """
+    when = _time()
+    parent = out.absolute().parent
+    if not parent.is_dir():
+        raise ReleaseError(f"{out}: expected a folder that exists, there is no {parent}")
+    if out.suffix.lower() == ".zip":
+        _write_zip(release, out, when)
+    else:
+        _write_folder(release, out, when)
+
+
+# --- which files ----------------------------------------------------------------------------------
+
+
+def _grader_files(project: Path) -> list[str]:
+    """The grader's own files: code, specs and data, in folders with ordinary names."""
+    folder = project / "grader"
+    found = []
+    for path in sorted(folder.rglob("*")):
+        inside = path.relative_to(folder)
+        if any(part.startswith((".", "__pycache__")) for part in inside.parts):
+            continue
+        name = f"grader/{inside.as_posix()}"
+        if path.suffix in _GRADER_SUFFIXES and not path.is_dir():
+            found += [] if name.startswith(STAFF_FILES) else [name]
+    return found
+
+
+def _grader_file(project: Path, name: str) -> bytes:
+    if name == COMMANDS:
+        return _for_students(_text(project, name), name)
+    if not name.startswith("grader/exercises/"):
+        return _read(project, name)
+    text = _MISSED_BY.sub("", _text(project, name))
+    if "missed_by" in text:
+        line = text.count("\n", 0, text.index("missed_by")) + 1
+        raise ReleaseError(
+            f"{name}:{line}: expected missed_by: [names] last in a threshold's {{...}}, "
+            "from where it can be taken out for students"
+        )
+    return text.encode()
+
+
+def _pages(
+    project: Path,
+    exercises: Mapping[str, Exercise],
+    left_out: Sequence[str],
+    files: Mapping[str, bytes],
+) -> dict[str, bytes]:
+    """The handout, and the drawings and pages of docs/ that it shows or links to.
+
+    Links to what isn't in the release become their text.
+    """
+    handout = _without_sections(_text(project, HANDOUT), exercises, left_out)
+    texts = {HANDOUT: handout}
+    for name in _links(handout, HANDOUT):
+        if name.endswith(".md") and _may_ship(project, name):
+            texts[name] = _text(project, name)
+    drawings = {
+        name
+        for page, text in texts.items()
+        for name in _links(text, page)
+        if not name.endswith(".md") and _may_ship(project, name)
+    }
+    made = {name: _read(project, name) for name in drawings}
+    present = {*files, *texts, *drawings}
+    for page, text in texts.items():
+        made[page] = _relinked(text, page, present, left_out).encode()
+    return made
+
+
+def _may_ship(project: Path, name: str) -> bool:
+    """Is it a drawing, or a file of docs/, in this checkout?"""
+    if name.startswith(("../", "reference/", "tests/", "students/")):
+        return False
+    drawn = name.endswith((".svg", ".png"))
+    return (drawn or name.startswith("docs/")) and (project / name).is_file()
+
+
+def _read(project: Path, name: str) -> bytes:
+    path = project / name
+    try:
+        if path.resolve() != project.resolve() / name:
+            raise ReleaseError(f"{path}: expected a file of the project, got a symbolic link")
+        return path.read_bytes()
+    except OSError as error:
+        raise ReleaseError(
+            f"{path}: expected a file for the students' release: {error.strerror}"
+        ) from None
+
+
+def _text(project: Path, name: str) -> str:
+    try:
+        return _read(project, name).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ReleaseError(f"{project / name}: expected UTF-8, byte {error.start} is not") from None
+
+
+# --- what changes in them -------------------------------------------------------------------------
+
+
+def _for_students(text: str, source: str) -> bytes:
+    """A shared file without the lines that are for staff."""
+    kept = []
+    begun = 0
+    for number, line in enumerate(text.splitlines(keepends=True), start=1):
+        found = _STAFF.match(line.strip())
+        if not found:
+            if not begun:
+                kept.append(line)
+        elif (found[1] == "BEGIN") == bool(begun):
+            other = f"END STAFF for line {begun}" if begun else "BEGIN STAFF first"
+            raise ReleaseError(f"{source}:{number}: expected # {other}, got {line.strip()}")
+        else:
+            begun = 0 if begun else number
+    if begun:
+        raise ReleaseError(f"{source}:{begun}: # BEGIN STAFF without # END STAFF")
+    return "".join(kept).encode()
+
+
+def _without_sections(
+    handout: str, exercises: Mapping[str, Exercise], left_out: Sequence[str]
+) -> str:
+    """The handout without the sections `## name` and rows of some exercises, its tables made anew.
+
+    Raises ReleaseError where the handout has no place for a table.
+    """
+    headings = {f"## {name}" for name in left_out}
+    rows = tuple(f"| [{name}](#{name}) |" for name in left_out)
+    kept = []
+    skipping = fenced = False
+    for line in handout.splitlines(keepends=True):
+        fenced ^= line.startswith("```")
+        if line.startswith("## ") and not fenced:
+            skipping = line.rstrip() in headings
+        if not skipping and not line.startswith(rows):
+            kept.append(line)
+    named = {name: each for name, each in exercises.items() if name not in left_out}
+    try:
+        return render("".join(kept), named, HANDOUT)
+    except HandoutError as error:
+        raise ReleaseError(str(error)) from None
+
+
+def _links(text: str, page: str) -> Iterator[str]:
+    """The files that a page links to or shows, as paths in the project."""
+    for pattern in (_LINK, _DRAWN):
+        for found in pattern.finditer(text):
+            if found["file"]:
+                yield _target(page, found["file"])
+
+
+def _target(page: str, link: str) -> str:
+    return posixpath.normpath(posixpath.join(posixpath.dirname(page), link))
+
+
+def _relinked(text: str, page: str, present: Iterable[str], left_out: Iterable[str]) -> str:
+    files, gone = set(present), {f"#{name}" for name in left_out}
+
+    def link(found: re.Match[str]) -> str:
+        missing = found["file"] and _target(page, found["file"]) not in files
+        dead = found["anchor"] in gone and (not found["file"] or found["file"] == HANDOUT)
+        return found["text"] if missing or dead else found[0]
+
+    return _LINK.sub(link, text)
+
+
+# --- writing --------------------------------------------------------------------------------------
+
+
+def _time() -> int:
+    """Seconds since 1970 of every file: SOURCE_DATE_EPOCH, or the first that a zip can hold."""
+    given = os.environ.get("SOURCE_DATE_EPOCH", "")
+    if not given:
+        return _FIRST_TIME
+    if not re.fullmatch(r"\d{1,12}", given):
+        raise ReleaseError(f"SOURCE_DATE_EPOCH: expected seconds since 1970, got {given!r}")
+    # A zip counts in steps of two seconds from 1980 on.
+    return min(max(int(given), _FIRST_TIME), _LAST_TIME) // 2 * 2
+
+
+def _write_folder(release: Release, out: Path, when: int) -> None:
+    if out.is_symlink() or (out.exists() and not out.is_dir()):
+        raise ReleaseError(f"{out}: expected a new folder, or a name ending in .zip; got a file")
+    if out.exists() and any(out.iterdir()):
+        raise ReleaseError(
+            f"{out}: expected a new or an empty folder, this one holds files; nothing was written"
+        )
+
+    def fill(made: Path) -> None:
+        for name, data in release.files.items():
+            path = made / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data)
+        for path in sorted(made.rglob("*"), reverse=True):
+            _fix(path, when)
+        _fix(made, when)
+
+    with _beside(out) as temporary:
+        made = temporary / "made"
+        made.mkdir()
+        fill(made)
+        made.rename(out)
+
+
+def _fix(path: Path, when: int) -> None:
+    path.chmod(0o755 if path.is_dir() else 0o644)
+    os.utime(path, (when, when))
+
+
+def _write_zip(release: Release, out: Path, when: int) -> None:
+    if (out.exists() or out.is_symlink()) and not _is_a_release(out):
+        raise ReleaseError(
+            f"{out}: expected a new name, or a release that nobody has changed; nothing was written"
+        )
+    with _beside(out) as temporary:
+        made = temporary / "made"
+        with zipfile.ZipFile(made, "w", zipfile.ZIP_STORED) as archive:
+            for name, data in release.files.items():
+                path = f"{release.folder}/{name}" if release.folder else name
+                entry = zipfile.ZipInfo(path, time.gmtime(when)[:6])
+                entry.create_system = 3  # Unix, for the permissions
+                entry.external_attr = (0o100755 if name in release.programs else 0o100644) << 16
+                archive.writestr(entry, data)
+            archive.comment = _COMMENT + _digest(archive)
+        made.chmod(0o644)
+        made.replace(out)
+
+
+def _digest(archive: zipfile.ZipFile) -> bytes:
+    """What tells an unchanged release: names and checksums of all entries."""
+    listed = "".join(f"{entry.filename}\n{entry.CRC}\n" for entry in archive.infolist())
+    return hashlib.sha256(listed.encode()).hexdigest().encode()
+
+
+def _is_a_release(path: Path) -> bool:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return archive.comment == _COMMENT + _digest(archive)
+    except (OSError, zipfile.BadZipFile):
+        return False
+
+
+@contextmanager
+def _beside(out: Path) -> Iterator[Path]:
+    """A folder on the file system of `out`, gone afterwards."""
+    try:
+        temporary = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.absolute().parent))
+    except OSError as error:
+        raise ReleaseError(f"{out}: can't be written: {error.strerror}") from None
+    try:
+        yield temporary
+    except OSError as error:
+        raise ReleaseError(f"{out}: can't be written: {error.strerror}") from None
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)

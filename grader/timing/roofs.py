@@ -1,0 +1,94 @@
+"""Times the workloads that roofs are measured with, by the clock that candidates are timed by.
+
+Seconds per call are the median of replays (timing/replays.py). Each call of a replay has buffers of
+its own, filled with normal random numbers on the device.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import statistics
+from collections.abc import Iterator
+
+import torch
+
+from grader.cases.arena import Slot
+from grader.cases.inputs import Inputs, strides_of
+from grader.gpu import locks
+from grader.gpu.devices import DeviceName
+from grader.gpu.measured_roofs import SecondsOf, Workload, WorkloadFailed
+from grader.sandbox import Sandbox
+from grader.sandbox.confinement import Level
+from grader.timing import contenders
+from grader.timing.failures import TimingFailed, TooLittleMemory
+from grader.timing.replays import Replays
+from grader.timing.sets import Layout
+from grader.worker.gpu_mapping import GpuMemoryError
+
+REPLAYS = 9
+LETTERS = 200  # of the reason why a workload can't be run
+
+
+@contextlib.contextmanager
+def timer(device: DeviceName = "cuda") -> Iterator[SecondsOf]:
+    """What `roofs.measure` asks for, as long as the context is open. Raises SandboxError."""
+    with locks.alone_on(device), Sandbox(device, Level.limits) as sandbox, _Lane(sandbox) as it:
+        yield it.seconds_of
+
+
+class _Lane(contextlib.ExitStack):
+    """The worker of one workload at a time: to start it takes longer than its pairs do."""
+
+    def __init__(self, sandbox: Sandbox) -> None:
+        super().__init__()
+        self._sandbox = sandbox
+        self._workload: Workload | None = None
+        self._replays: Replays | None = None
+
+    def seconds_of(self, workload: Workload) -> float:
+        """Seconds per call, the median of replays. Raises WorkloadFailed."""
+        try:
+            replays = self._settled(workload)
+            return statistics.median(replays.seconds() for _ in range(REPLAYS))
+        except (TimingFailed, TooLittleMemory, GpuMemoryError) as error:
+            self._leave()
+            raise WorkloadFailed(_one_line(str(error))) from None
+        except torch.cuda.OutOfMemoryError:  # of this process, which draws the inputs
+            self._leave()
+            raise WorkloadFailed("the GPU has too little memory for this size") from None
+
+    def _settled(self, workload: Workload) -> Replays:
+        if self._replays is None or workload != self._workload:
+            self._leave()
+            entry = "matmul_tf32" if workload.dtype == "tf32" else workload.name
+            layout = Layout.of_inputs(_inputs(workload))
+            replays = contenders.trusted(self._sandbox, contenders.YARDSTICKS, entry, layout, self)
+            replays.settle()
+            self._workload, self._replays = workload, replays
+        return self._replays
+
+    def _leave(self) -> None:
+        """End the worker, and give back the memory: the next one needs it."""
+        self._replays = None
+        self.close()
+        if self._sandbox.device == "cuda":
+            torch.cuda.empty_cache()
+
+
+def _inputs(workload: Workload) -> Inputs:
+    """The arguments, without values."""
+    if workload.name == "copy":
+        # As float32: normal numbers have random bits, and are drawn in their own size.
+        given, made = ["source"], "destination"
+        dtype, shape = "float32", (workload.size // 4,)
+    else:
+        given, made = ["a", "b"], "out"
+        dtype = "float32" if workload.dtype == "tf32" else workload.dtype
+        shape = (workload.size, workload.size)
+    strides = strides_of(shape, "contiguous")[0]
+    slots = [Slot(name, dtype, shape, strides) for name in given]
+    return Inputs((*slots, Slot(made, dtype, shape, strides, role="output")), {}, {})
+
+
+def _one_line(text: str) -> str:
+    return (text.strip().splitlines() or ["failed"])[0][:LETTERS]

@@ -1,0 +1,164 @@
+"""The clock of one submission: what a variant's speed shows.
+
+How a kernel is timed is timing/'s affair. Here is what a submission brings: its plans, the
+sandboxes that serve all its variants, the staff's solutions, the roofs of the GPU at hand.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import traceback
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from functools import cached_property
+
+from grader.evidence import PerformanceEvidence
+from grader.executors import cuda_build
+from grader.executors.registry import Runners
+from grader.gpu import machine, measured_roofs, nvml
+from grader.gpu.devices import DeviceName
+from grader.sandbox import Sandbox
+from grader.sandbox.confinement import Level
+from grader.spec import Exercise, Variant
+from grader.spec.task import Task
+from grader.status import Status
+from grader.timing import contenders
+from grader.timing.contenders import Documents, FromPlans, Planned
+from grader.timing.failures import TimingFailed
+from grader.timing.measure import cases_of, measure, trusted_sandbox
+
+
+class Stopwatch:
+    """Times the variants of one submission. Close it; what it was given is its owner's."""
+
+    def __init__(
+        self,
+        device: DeviceName,
+        seed: int,
+        exercises: Mapping[str, Exercise],
+        runners: Runners,
+    ) -> None:
+        self._device, self._seed = device, seed
+        self._exercises, self._runners = exercises, runners
+        self._planned: dict[tuple[str, str], Planned] = {}
+
+    def close(self) -> None:
+        """End the sandboxes of what isn't the submission's."""
+        if "trusted" in vars(self):
+            self.trusted.close()
+        if "_staff" in vars(self):
+            runners, sandbox = self._staff
+            runners.close()
+            sandbox.close()
+
+    def begin(self, with_solutions: bool = False) -> None:
+        """Have on its way what the first variant to be timed needs, where there is a GPU.
+
+        And what the staff's solutions need, where they are timed too.
+        """
+        if self._device == "cuda":
+            self._runners.begin()
+            self.trusted.begin()
+            if with_solutions:
+                self._staff[1].begin()
+
+    def compile_ahead(
+        self, exercise: Exercise, variant: Variant, is_over: Callable[[], bool]
+    ) -> None:
+        """Have a variant's kernels compiled for what is timed later: the cubins are kept.
+
+        Until `is_over`. Nothing is timed or told here: what goes wrong does so again in time.
+        """
+        with contextlib.suppress(Exception):
+            candidate = self.planned(exercise, variant)
+            for case in cases_of(candidate.task, self._seed):
+                if is_over():
+                    return
+                candidate.prepare(case)
+
+    def time(
+        self,
+        exercise: Exercise,
+        variant: Variant,
+        turn: Callable[[], AbstractContextManager[None]],
+        documents: Documents | None = None,
+    ) -> PerformanceEvidence:
+        """Time a variant that is right, on a GPU that `turn` gives.
+
+        `documents` are its plans where they were made elsewhere; else they are made here.
+        """
+        try:
+            if documents is None:
+                candidate = self.planned(exercise, variant)
+                for case in cases_of(candidate.task, self._seed):
+                    candidate.prepare(case)
+            else:
+                sandbox = self._runners.sandbox_of("cuda")
+                candidate = Planned(sandbox, Task(exercise, variant), documents)
+            with turn():
+                return measure(
+                    candidate,
+                    self._seed,
+                    trusted=self.trusted,
+                    reference=lambda: self.reference(exercise, variant),
+                    roofs=self._roofs.roofs() if self._roofs else None,
+                    usual_sm_mhz=self._roofs.sm_mhz if self._roofs else None,
+                )
+        except TimingFailed as failed:
+            return PerformanceEvidence(failed.status, str(failed))
+        except Exception:
+            reason = traceback.format_exc(limit=-6)
+            return PerformanceEvidence(Status.grader_error, reason)
+
+    def why_not(self, variant: Variant) -> str:
+        """Why this machine can't time a variant's language, with what to do; "" where it can."""
+        in_cuda = variant.language == "cuda" and self._device == "cuda"
+        return cuda_build.why_not("gpu") if in_cuda else ""
+
+    def planned(self, exercise: Exercise, variant: Variant) -> Planned:
+        """A variant of the submission, as it is timed. Raises as Runners.of does."""
+        key = (exercise.name, variant.name)
+        if key not in self._planned:
+            self._planned[key] = as_timed(self._runners, Task(exercise, variant))
+        return self._planned[key]
+
+    def reference(self, exercise: Exercise, variant: Variant) -> Planned:
+        """The staff's solution of it. Raises TimingFailed where it isn't here, and as `planned`."""
+        if not contenders.has_reference(variant):
+            raise TimingFailed("the staff's solution isn't here", Status.not_measured)
+        return as_timed(self._staff[0], Task(exercise, variant))
+
+    @cached_property
+    def trusted(self) -> Sandbox:
+        """Where baselines run, and nothing of a submission; who uses it starts it."""
+        return trusted_sandbox(self._device)
+
+    @cached_property
+    def _staff(self) -> tuple[Runners, Sandbox]:
+        """The staff's solutions' runners, and the sandbox of their plans."""
+        sandbox = Sandbox("interpreter", Level.limits, plans=True)
+        folder = contenders.REFERENCE
+        runners = Runners(
+            self._exercises,
+            sandbox,
+            self._device,
+            lambda name: (folder / name).read_bytes(),
+            lambda task: False,
+            level=Level.limits,
+        )
+        return runners, sandbox
+
+    @cached_property
+    def _roofs(self) -> measured_roofs.MeasuredRoofs | None:
+        """What `grader doctor --gpu` measured on this GPU; None where it wasn't asked to."""
+        gpu = machine.gpu_properties()
+        return (
+            measured_roofs.load(measured_roofs.identity_of(gpu, nvml.observe(gpu.uuid or None)))
+            if gpu
+            else None
+        )
+
+
+def as_timed(runners: Runners, task: Task) -> Planned:
+    """A variant as it is timed. Raises as Runners.of does."""
+    return Planned(runners.sandbox_of("cuda"), task, FromPlans(runners.plans_of(task)))
