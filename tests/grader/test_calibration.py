@@ -402,7 +402,7 @@ def test_proposals_are_written_with_the_gpu_and_the_specs_stay_valid(tmp_path, e
 def test_what_a_spec_would_not_allow_is_not_written(tmp_path, monkeypatch, everything):
     exercises = copied(tmp_path)
     before = {path: path.read_text() for path in tmp_path.glob("*.yaml")}
-    monkeypatch.setattr(command, "_numbers", lambda place, proposal: {(*place, "at_least"): -1.0})
+    monkeypatch.setattr(timings, "_numbers", lambda place, proposal: {(*place, "at_least"): -1.0})
     with pytest.raises(CalibrationError, match="not written, the spec would be refused"):
         timings.written(exercises, everything.found, tmp_path)
     assert {path: path.read_text() for path in tmp_path.glob("*.yaml")} == before
@@ -448,7 +448,7 @@ def made_up(monkeypatch) -> Clock:
     """A GPU that isn't here, and its clock."""
     made = Clock()
     monkeypatch.setattr(calibrate.machine, "gpu_name", lambda: GPU)
-    monkeypatch.setattr(command, "clock", lambda: contextlib.nullcontext(made))
+    monkeypatch.setattr(calibrate, "clock", lambda: contextlib.nullcontext(made))
     return made
 
 

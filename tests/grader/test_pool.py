@@ -202,7 +202,7 @@ class Scripted:
 
 def graded(monkeypatch, **ends):
     monkeypatch.setattr(Scripted, "ends", ends, raising=False)
-    monkeypatch.setattr(parallel.pool, "Pool", Scripted)
+    monkeypatch.setattr(parallel.process_pool, "Pool", Scripted)
     return grade(ROOT / "reference", EXERCISES, jobs=2, **OPTIONS)
 
 
