@@ -4,7 +4,7 @@
     python docs/make_images.py --no-page   the terminal's alone, which needs no browser
 
 The submission is assignment/ with silu solved, and rmsnorm solved but for a mistake, so that the
-report has a failure to show. Needs g++, and for the page Chromium and the package playwright.
+report has a failure to show. The page needs Chromium and the package playwright.
 """
 
 from __future__ import annotations

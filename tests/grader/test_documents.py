@@ -1,5 +1,5 @@
-"""Every block of code and every command in handout.md, README.md and what README.md leads to is run,
-or is exempt by name.
+"""Every block of code and every command in handout.md, README.md and its pages is run, or is exempt
+by name.
 
 Blocks of handout.md, by what follows the backticks:
 
@@ -447,7 +447,7 @@ def without_fences(text: str) -> str:
     return re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S)
 
 
-# --- README and its pages ---------------------------------------------------------------------------
+# --- README and its pages -------------------------------------------------------------------------
 
 # Their blocks that are neither commands nor the tree, by how they begin.
 SHOWN = {"warpgrade: assignment, seed": "a report; its last line is run below"}
