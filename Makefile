@@ -47,7 +47,7 @@ SECONDS ?= 60
 .PHONY: test stubs handout release bench bench-reference gpu lecture attacks fuzz batch class lint
 
 test: $(READY)  ## the grader's own tests
-	$(BIN)/python -m pytest tests/grader -n $(JOBS) --dist worksteal $(ARGS)
+	$(BIN)/python -m pytest tests/grader tests/test_docs_cli.py -n $(JOBS) --dist worksteal $(ARGS)
 
 stubs: $(READY)  ## write assignment/ from reference/
 	@$(BIN)/grader stubs $(ARGS)

@@ -1,4 +1,5 @@
-"""Every block of code and every command in handout.md and README.md is run, or is exempt by name.
+"""Every block of code and every command in handout.md, README.md and its pages is run, or is exempt
+by name.
 
 Blocks of handout.md, by what follows the backticks:
 
@@ -39,6 +40,11 @@ from tests.grader.small_exercise import ROOT
 HANDOUT = documents.read("handout.md")
 BLOCKS = documents.blocks(HANDOUT)
 EXERCISES = load_all()
+# What README.md had before it was short. Of docs/cli.md the part that is written by hand.
+PAGES = (
+    "README.md", "docs/cli.md", "docs/reports.md", "docs/release.md", "docs/support.md",
+    "docs/architecture.md", "docs/glossary.md",
+)  # fmt: skip
 SECONDS = 240
 BETWEEN = "\x1e"  # printed between the blocks of a section
 
@@ -296,9 +302,8 @@ EXEMPT = {
     r"TRITON_INTERPRET=1 python try_it\.py": (
         "tests/grader/test_documents.py::test_python_prints_what_the_handout_shows"
     ),
-    r"grader grade reference": (
-        "tests/grader/test_contributing.py::"
-        "test_the_solutions_earn_all_that_is_gradable_and_the_stubs_nothing"
+    r"grader (grade .*--evidence|rescore) evidence\.json": (
+        "tests/grader/test_cli.py::test_stored_evidence_is_scored_again_without_running_anything"
     ),
     r"grader run-plan FILE": (
         "tests/grader/test_plan_files.py::test_a_file_of_the_solution_is_run_and_timed"
@@ -341,14 +346,14 @@ CASES = {"rmsnorm": "rows=1 cols=3 dtype=float32"}  # for a '…' in a command
 
 def commands(name: str) -> Iterator[str]:
     """Every command of a document: lines of shell blocks, and what stands in backticks."""
-    text = documents.read(name)
+    text = documents.read(name).partition("<!-- generated")[0]
     for block in [*documents.blocks(text), *documents.indented(text)]:
         if block.info == "sh" or all(documents.is_command(line) for line in block.lines):
             yield from map(documents.command_of, block.lines)
     yield from (span for span in documents.spans(text) if documents.is_command(span))
 
 
-COMMANDS = sorted({each for name in ("handout.md", "README.md") for each in commands(name)})
+COMMANDS = sorted({each for name in ("handout.md", *PAGES) for each in commands(name)})
 
 
 def test_an_exemption_names_a_reason_or_a_test_that_exists():
@@ -420,48 +425,57 @@ def grader(words: list[str], capsys: pytest.CaptureFixture[str]) -> int:
 # --- links ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["handout.md", "README.md"])
+@pytest.mark.parametrize("name", ["handout.md", *PAGES])
 def test_every_link_leads_somewhere(name):
-    text = documents.read(name)
-    headings = re.findall(r"^#+ (.*)$", without_fences(text), re.M)
-    # As GitHub makes them: lower case, punctuation gone, spaces to hyphens.
-    anchors = {re.sub(r"[^\w\- ]", "", each.lower()).replace(" ", "-") for each in headings}
-    links = re.findall(r"\]\(([^)\s]+)\)", without_fences(text))
+    links = re.findall(r"\]\(([^)\s]+)\)", without_fences(documents.read(name)))
     assert links
     for link in links:
         file, _, anchor = link.partition("#")
-        assert link.startswith("#") or (ROOT / file).exists(), link
-        assert file or anchor in anchors, link
+        target = (ROOT / name).parent / file if file else ROOT / name
+        assert target.exists(), link
+        assert not anchor or anchor in anchors(target.read_text(encoding="utf-8")), link
+
+
+def anchors(text: str) -> set[str]:
+    """Those of a page's headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.*)$", without_fences(text), re.M)
+    # Lower case, punctuation gone, spaces to hyphens.
+    return {re.sub(r"[^\w\- ]", "", each.lower()).replace(" ", "-") for each in headings}
 
 
 def without_fences(text: str) -> str:
     return re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S)
 
 
-# --- README ---------------------------------------------------------------------------------------
+# --- README and its pages -------------------------------------------------------------------------
 
-# Its blocks that are neither commands nor the tree, by how they begin.
-SHOWN = {
-    "warpgrade: assignment, seed": "a report; its last line is run below",
-    "grading both reference solutions": "what `make bench` printed once on a named machine",
-}
+# Their blocks that are neither commands nor the tree, by how they begin.
+SHOWN = {"warpgrade: assignment, seed": "a report; its last line is run below"}
 
 
-def test_every_block_of_the_readme_is_of_a_known_kind():
-    text = documents.read("README.md")
-    assert not documents.blocks(text) or all(b.info == "sh" for b in documents.blocks(text))
+@pytest.mark.parametrize("name", PAGES)
+def test_every_block_of_the_pages_is_of_a_known_kind(name):
+    text = documents.read(name).partition("<!-- generated")[0]
+    assert all(block.info == "sh" for block in documents.blocks(text))
     for block in documents.indented(text):
         shown = [begin for begin in SHOWN if block.text.startswith(begin)]
         all_commands = all(documents.is_command(line) for line in block.lines)
-        assert shown or all_commands or is_tree(block), f"README.md:{block.line}: of unknown kind"
+        assert shown or all_commands or is_tree(block), f"{name}:{block.line}: of unknown kind"
+
+
+def test_the_readme_is_short_and_shows_a_report_early():
+    lines = documents.read("README.md").splitlines()
+    assert len(lines) <= 100
+    assert any("](docs/images/" in line for line in lines[:30])
 
 
 def is_tree(block: Block) -> bool:
     return block.section == "The tree"
 
 
-def test_the_tree_of_the_readme_is_there():
-    [tree] = [block for block in documents.indented(documents.read("README.md")) if is_tree(block)]
+def test_the_tree_of_the_architecture_page_is_there():
+    page = "docs/architecture.md"
+    [tree] = [block for block in documents.indented(documents.read(page)) if is_tree(block)]
     folders: list[tuple[int, str]] = []
     seen = 0
     for line in tree.lines:
@@ -470,13 +484,13 @@ def test_the_tree_of_the_readme_is_there():
         folders = [each for each in folders if each[0] < depth]
         parent = ROOT.joinpath(*(folder for _, folder in folders))
         for name in names:
-            assert list(parent.glob(name)), f"README.md's tree: no {name} in {parent}"
+            assert list(parent.glob(name)), f"{page}'s tree: no {name} in {parent}"
             seen += 1
         if len(names) == 1 and names[0].endswith("/"):
             folders.append((depth, names[0]))
     assert seen > 30
 
 
-def test_the_line_to_paste_from_the_readmes_report_is_a_command_that_works(capsys):
-    [line] = re.findall(r"Reproduce:\n\s+grader (check .*)\n", documents.read("README.md"))
+def test_the_line_to_paste_from_the_shown_report_is_a_command_that_works(capsys):
+    [line] = re.findall(r"Reproduce:\n\s+grader (check .*)\n", documents.read("docs/reports.md"))
     assert grader(shlex.split(line), capsys) == 0
