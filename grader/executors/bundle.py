@@ -158,7 +158,7 @@ def from_bytes(data: bytes, path: Path | str = "plans") -> Bundle:
     if not head.startswith(_MAGIC):
         raise BundleError(f"{path}: expected a file that `grader plan --out` wrote, got another")
     if head != _head():
-        came = hostile.one_line(hostile.clean(head[len(_MAGIC) :].decode("ascii", "replace")), 20)
+        came = hostile.brief(head[len(_MAGIC) :].decode("ascii", "replace"), 20)
         raise BundleError(f"{path}: version: expected {VERSION}, got {came}; plan it again here")
     text = _unpacked(data[len(head) :], path)
     try:
@@ -168,7 +168,7 @@ def from_bytes(data: bytes, path: Path | str = "plans") -> Bundle:
         place = hostile.clean(".".join(map(str, first["loc"])))[:200] or "top level"
         came = first["input"]
         shown = type(came).__name__ if isinstance(came, dict | list | Bundle) else repr(came)[:60]
-        message = hostile.one_line(hostile.clean(first["msg"]))
+        message = hostile.brief(first["msg"])
         raise BundleError(f"{path}: {place}: {message}, got {hostile.clean(shown)}") from None
 
 
@@ -195,7 +195,7 @@ def expect_usable(
 ) -> None:
     """Raise BundleError where a bundle isn't for this grader, these specs or this GPU."""
     if bundle.warpgrade != __version__:
-        came = hostile.one_line(hostile.clean(bundle.warpgrade), 40)
+        came = hostile.brief(bundle.warpgrade, 40)
         raise BundleError(
             f"{path}: warpgrade: expected version {__version__}, which runs here, got {came}; "
             "install the same on both machines and plan again"
@@ -207,7 +207,7 @@ def expect_usable(
             f"plan again with --gpu {capability}"
         )
     for each in bundle.variants:
-        name = hostile.one_line(hostile.clean(f"{each.exercise}/{each.variant}"), 80)
+        name = hostile.brief(f"{each.exercise}/{each.variant}", 80)
         exercise = exercises.get(each.exercise)
         variant = exercise and exercise.variants.get(each.variant)
         if not variant or (each.spec, each.file) != (spec_hash(exercise), variant.file):

@@ -134,4 +134,4 @@ def words_of(kernels: Sequence[Specialisation]) -> list[str]:
     keys = dict.fromkeys(key for each in values for key in each)
     differing = [key for key in keys if any(each.get(key) != values[0].get(key) for each in values)]
     words = [" ".join(f"{key}={each[key]}" for key in differing if key in each) for each in values]
-    return [untrusted.one_line(untrusted.clean(each), _MAX_WORDS) for each in words]
+    return [untrusted.brief(each, _MAX_WORDS) for each in words]

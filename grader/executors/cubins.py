@@ -102,7 +102,7 @@ class Cubins:
             return NoCubin("the compiler could not serve a request.", answer=answer)
         told = next(iter(untrusted.dicts(untrusted.fields(answer).get("kernels"))), {})
         if isinstance(error := told.get("error"), dict):
-            return NoCubin(untrusted.one_line(untrusted.text(error, "message")), error)
+            return NoCubin(untrusted.brief(untrusted.text(error, "message")), error)
         return {name: told.get(name) for name in _FIELDS}
 
 

@@ -28,9 +28,10 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 from grader.cases import Case, agrees
 from grader.emulator.report import SECTOR_BYTES, Report, SiteCounters, status_name_of
@@ -62,6 +63,26 @@ class Traffic:
     store: int
     atomic: int
     copied: float  # by copies; math.inf where nobody has counted them
+
+    @classmethod
+    def of(cls, sites: Iterable[Any], copied: float) -> Traffic:
+        """That of the places that access global memory, in either executor's report."""
+        moved = dict.fromkeys(_CONFLICTS, 0)
+        for site in sites:
+            moved[site.kind] += site.useful_bytes
+        return cls(**moved, copied=copied)
+
+    def disagreement(self, buffers: Sequence[Any]) -> str:
+        """Why this and the counters of a report's arguments can't both be right, or ""."""
+        for kind in _SECTORS:
+            in_all = getattr(self, kind) + self.atomic
+            of_arguments = sum(getattr(buffer, f"{kind}_bytes") for buffer in buffers)
+            if of_arguments > in_all:
+                return (
+                    f"the counters don't agree: kernels {kind} {in_all:,} bytes in all, "
+                    f"but {of_arguments:,} of the arguments"
+                )
+        return ""
 
 
 @dataclass(frozen=True)
@@ -139,7 +160,9 @@ def _metrics(report: Report, exercise: Exercise, variant: Variant, case: Case) -
     )
     yield Metric("copies", report.copies.host_to_device + report.copies.device_to_host)
     yield Metric("bytes_copied", report.copies.bytes)
-    stored, to_arguments = _moved(report, "store")
+    moved = _traffic(report)
+    stored = moved.store + moved.atomic
+    to_arguments = sum(buffer.store_bytes for buffer in report.buffers)
     yield Metric("scratch_stores", stored - to_arguments, f"{stored} bytes - {to_arguments}")
     loaded = {buffer.argument: buffer.load_bytes for buffer in report.buffers}
     for index, tensor, size in tensors_of(exercise, variant, case):
@@ -191,36 +214,14 @@ def implausible(report: Report, exercise: Exercise, variant: Variant, case: Case
             stored = seen.store_bytes if seen else 0
             if stored + copied < size:
                 return too_few(tensor.name, size, "stored", stored)
-    for kind in ("load", "store"):
-        by_site, by_buffer = _moved(report, kind)
-        if by_buffer > by_site:
-            return (
-                f"the counters don't agree: kernels {kind} {by_site:,} bytes in all, "
-                f"but {by_buffer:,} of the arguments"
-            )
-    return ""
-
-
-def _moved(report: Report, kind: str) -> tuple[int, int]:
-    """Bytes that kernels load from or store to global memory: in all, and of the arguments."""
-    in_all = sum(
-        site.useful_bytes
-        for launch in report.launches
-        for site in launch.sites
-        if site.space == "global" and site.kind in (kind, "atomic")
-    )
-    return in_all, sum(getattr(buffer, f"{kind}_bytes") for buffer in report.buffers)
+    return _traffic(report).disagreement(report.buffers)
 
 
 def _traffic(report: Report) -> Traffic:
     """What a call in the emulator moves. The bytes of copies within the device aren't counted."""
     sites = [s for launch in report.launches for s in launch.sites if s.space == "global"]
-    moved = {
-        kind: sum(site.useful_bytes for site in sites if site.kind == kind)
-        for kind in ("load", "store", "atomic")
-    }
     within = report.copies.device_to_device
-    return Traffic(**moved, copied=math.inf if within else report.copies.bytes)
+    return Traffic.of(sites, copied=math.inf if within else report.copies.bytes)
 
 
 def unearned(traffic: Traffic, exercise: Exercise, variant: Variant, case: Case) -> str:

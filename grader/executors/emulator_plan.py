@@ -81,14 +81,14 @@ def document(
     memory = [*plan.buffers, *(Buffer(plan.buffers[each].bytes, "device") for each in others)]
     buffers = [
         struct.pack("<iIQ", -1 if each.argument is None else each.argument, kind, each.bytes)
-        + _text(each.name)
+        + sized_text(each.name)
         for each in memory
         if (kind := _kind(each.kind)) is not None
     ]
     header = struct.pack(
         "<III", _MAGIC, _VERSION, _COUNTERS * counters | _FRESH_VARIABLES * fresh_variables
     )
-    return header + _listed(buffers) + _listed(encoder.kernels) + _listed(steps)
+    return header + listed(buffers) + listed(encoder.kernels) + listed(steps)
 
 
 def in_block_order(document: bytes, seed: int, backwards: bool) -> bytes:
@@ -206,7 +206,7 @@ class _Encoder:
         if isinstance(step, Copy):
             return struct.pack("<I", _COPY) + self._rows(step.to) + self._rows(step.source)
         if isinstance(step, Upload):
-            data = _bytes(base64.b64decode(step.data))
+            data = sized(base64.b64decode(step.data))
             pointers = self._relocations(step.pointers)
             return struct.pack("<I", _UPLOAD) + self._rows(step.to) + data + pointers
         if isinstance(step, Launch):
@@ -223,7 +223,7 @@ class _Encoder:
         shape = struct.pack("<6IQI", *size)
         to_host = str(step.attributes.get("host_pointers", "")).split()
         pointers = [*step.pointers, *((int(at), HOST, 0) for at in to_host)]
-        parameters = _bytes(base64.b64decode(step.parameters))
+        parameters = sized(base64.b64decode(step.parameters))
         return head + shape + parameters + self._relocations(pointers)
 
     def _kernel(self, launch: Launch) -> int:
@@ -231,7 +231,7 @@ class _Encoder:
         key = (self._names[launch.specialisation], function, thunk)
         if key not in self._numbers:
             self._numbers[key] = len(self.kernels)
-            self.kernels.append(b"".join(map(_text, key)))
+            self.kernels.append(b"".join(map(sized_text, key)))
         return self._numbers[key]
 
     def _rows(self, view: View) -> bytes:
@@ -245,7 +245,7 @@ class _Encoder:
         return struct.pack("<IqQQQ", buffer, view.offset, pitch, view.shape[-1], height)
 
     def _relocations(self, pointers: Sequence[tuple[int, int, int]]) -> bytes:
-        return _listed(
+        return listed(
             [struct.pack("<IIq", at, self._buffer(n), offset) for at, n, offset in pointers]
         )
 
@@ -259,13 +259,16 @@ def _kind(kind: str) -> int:
     return _KINDS[kind]
 
 
-def _text(text: str) -> bytes:
-    return _bytes(text.encode())
+def sized_text(text: str) -> bytes:
+    """As `sized`, in UTF-8."""
+    return sized(text.encode())
 
 
-def _bytes(data: bytes) -> bytes:
+def sized(data: bytes) -> bytes:
+    """Bytes behind their number."""
     return struct.pack("<I", len(data)) + data
 
 
-def _listed(parts: Sequence[bytes]) -> bytes:
+def listed(parts: Sequence[bytes]) -> bytes:
+    """Parts behind their number."""
     return struct.pack("<I", len(parts)) + b"".join(parts)

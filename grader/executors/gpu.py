@@ -144,8 +144,8 @@ class GpuRunner(Runner):
         if reply.code is not Code.raised:
             return super()._from_refusal(case, reply)
         fields = untrusted.fields(reply)
-        message = untrusted.one_line(untrusted.text(fields, "message"))
-        kind = untrusted.one_line(untrusted.text(fields, "type"), 80)
+        message = untrusted.brief(untrusted.text(fields, "message"))
+        kind = untrusted.brief(untrusted.text(fields, "type"), 80)
         what = f"the GPU's driver refuses what the launcher asks for: {message}, {kind}."
         return CaseResult(case, Verdict(Status.launch_error, what), observed_by="worker")
 

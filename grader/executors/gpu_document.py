@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from grader.executors import views
+from grader.executors.emulator_plan import listed, sized, sized_text
 from grader.executors.views import NotExecutable
 from grader.plan import Launch, Plan
 from grader.plan.model import (
@@ -93,18 +94,18 @@ def encode(
     except struct.error:  # a negative grid, say: its bounds are wider than the document's
         raise NotExecutable("a launch with a number that no launch has") from None
     modules = [
-        _bytes(cubin)
-        + _listed([_text(name) + struct.pack("<Q", size) for name, size in variables(cubin)])
+        sized(cubin)
+        + listed([sized_text(name) + struct.pack("<Q", size) for name, size in variables(cubin)])
         for cubin in encoder.modules
     ]
     header = struct.pack("<II", _MAGIC, _VERSION)
     return b"".join(
         (
             header,
-            _listed(modules),
-            _listed(encoder.buffers),
-            _listed([each.packed() for each in encoder.kernels]),
-            _listed([_listed(each) for each in steps]),
+            listed(modules),
+            listed(encoder.buffers),
+            listed([each.packed() for each in encoder.kernels]),
+            listed([listed(each) for each in steps]),
         )
     )
 
@@ -116,7 +117,7 @@ class _Kernel:
     most_shared: int = 0
 
     def packed(self) -> bytes:
-        return struct.pack("<I", self.module) + _text(self.name) + _number(self.most_shared)
+        return struct.pack("<I", self.module) + sized_text(self.name) + _number(self.most_shared)
 
 
 @dataclass
@@ -179,7 +180,7 @@ class _Encoder:
             return self._copy(step.to, step.source, step.stream)
         if isinstance(step, Upload):
             to = _contiguous(step.to)
-            data = _bytes(base64.b64decode(step.data))
+            data = sized(base64.b64decode(step.data))
             return [_head(_UPLOAD, None) + to + data + _relocations(step.pointers)]
         if isinstance(step, Launch):
             return [self._launch(step)]
@@ -201,11 +202,11 @@ class _Encoder:
                 raise NotExecutable(f"a variable ({buffer.name}) that belongs to no kernel")
             kind, module = _SYMBOL, self._module(next(iter(self._compiled.values())).cubin)
         argument = -1 if buffer.argument is None else buffer.argument
-        return struct.pack("<iIQI", argument, kind, buffer.bytes, module) + _text(buffer.name)
+        return struct.pack("<iIQI", argument, kind, buffer.bytes, module) + sized_text(buffer.name)
 
     def _own_buffer(self, size: int) -> int:
         """Memory that host code hasn't asked for."""
-        self.buffers.append(struct.pack("<iIQI", -1, _DEVICE, size, 0) + _text(""))
+        self.buffers.append(struct.pack("<iIQI", -1, _DEVICE, size, 0) + sized_text(""))
         return len(self.buffers) - 1
 
     def _fill(self, step: Fill) -> list[bytes]:
@@ -216,7 +217,7 @@ class _Encoder:
         unit = next((n for n in (1, 2, 4) if value == value[:n] * (len(value) // n)), 0)
         if found is None or not unit:  # an element of ours, copied to all
             one = self._own_buffer(len(value))
-            given = _packed_rows(one, 0, len(value), len(value), 1) + _bytes(value) + _listed([])
+            given = _packed_rows(one, 0, len(value), len(value), 1) + sized(value) + listed([])
             source = View(one, step.to.dtype, step.to.shape, (0,) * len(step.to.shape))
             return [_head(_UPLOAD, step.stream) + given, *self._copy(step.to, source, step.stream)]
         to = _packed_rows(step.to.buffer, *found.to, found.width, found.height)
@@ -278,8 +279,8 @@ class _Encoder:
     ) -> bytes:
         number = self._kernel(made, shared)
         shape = struct.pack("<9III", *grid, *block, *cluster, shared, flags)
-        data = _bytes(bytes(parameters.data)) + _relocations(parameters.pointers)
-        return _head(_LAUNCH, stream) + _number(number) + shape + data + _listed(parameters.maps)
+        data = sized(bytes(parameters.data)) + _relocations(parameters.pointers)
+        return _head(_LAUNCH, stream) + _number(number) + shape + data + listed(parameters.maps)
 
     def _of_triton(self, step: Launch, made: DeviceKernel) -> _Parameters:
         parameters = _Parameters()
@@ -380,20 +381,8 @@ def _head(what: int, stream: int | None) -> bytes:
 
 
 def _relocations(pointers: Sequence[tuple[int, int, int]]) -> bytes:
-    return _listed([struct.pack("<IIq", *each) for each in pointers])
+    return listed([struct.pack("<IIq", *each) for each in pointers])
 
 
 def _number(value: int) -> bytes:
     return struct.pack("<I", value)
-
-
-def _text(text: str) -> bytes:
-    return _bytes(text.encode())
-
-
-def _bytes(data: bytes) -> bytes:
-    return struct.pack("<I", len(data)) + data
-
-
-def _listed(parts: Sequence[bytes]) -> bytes:
-    return struct.pack("<I", len(parts)) + b"".join(parts)

@@ -270,7 +270,7 @@ class Kernels:
         refused = []
         for each, (wanted, kernel), key in zip(answers, pending.kernels, pending.keys, strict=True):
             if isinstance(error := each.get("error"), dict):
-                failure = Failure(None, untrusted.one_line(untrusted.text(error, "message")), error)
+                failure = Failure(None, untrusted.brief(untrusted.text(error, "message")), error)
                 self._note_refusal(wanted, failure)
                 refused.append((wanted, kernel, failure))
             else:
@@ -363,7 +363,7 @@ class Kernels:
             return Failure(answer)
         fields = untrusted.fields(answer)
         if isinstance(refused := fields.get("error"), dict):
-            return Failure(answer, untrusted.one_line(untrusted.text(refused, "message")), refused)
+            return Failure(answer, untrusted.brief(untrusted.text(refused, "message")), refused)
         ttir = fields.get("ttir")
         if not isinstance(ttir, str) or not 0 < len(ttir) <= MAX_TTIR_BYTES:
             return Failure(answer, "the compiler's frontend gave no code that can be used.")

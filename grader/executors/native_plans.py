@@ -97,7 +97,7 @@ class NativePlans(NativeRunner):
 
     def _unplannable(self, case: Case, why: str, instead: str = "") -> CaseResult:
         """For a launcher that asks for too much, or for what makes no sense."""
-        why = untrusted.one_line(untrusted.clean(why))
+        why = untrusted.brief(why)
         if self._watched and why.endswith("copies results to the host"):
             verdict = Verdict(Status.policy_violation, f"{why}.", "computed")
             return CaseResult(case, verdict, None, "", "worker", instead_of("library"))

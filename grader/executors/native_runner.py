@@ -170,7 +170,7 @@ class NativeRunner(Runner):
 
     def _from_problem(self, problem: Problem) -> CaseResult:
         status = _STATUS_OF_PROBLEM[problem.kind]
-        message = untrusted.one_line(untrusted.clean(problem.message))
+        message = untrusted.brief(problem.message)
         detail = untrusted.clean(problem.detail)[:MAX_DETAIL]
         hint = _HINT_OF_PROBLEM.get(problem.kind, "")
         if problem.kind in ("entry_missing", "signature"):
@@ -213,7 +213,7 @@ class NativeRunner(Runner):
 
     def _unsupported(self, case: Case, answer: Reply) -> CaseResult:
         fields = untrusted.fields(answer)
-        message = untrusted.one_line(untrusted.text(fields, "message")) or "a part of this"
+        message = untrusted.brief(untrusted.text(fields, "message")) or "a part of this"
         pc = fields.get("pc")
         line = self.program.line_of(pc) if isinstance(pc, int) else None
         what = f"the emulator doesn't support {message}; {UNSUPPORTED}"

@@ -69,4 +69,4 @@ def _groups(plan: Plan, launches: Collection[int]) -> list[frozenset[int]]:
 def _name_of(plan: Plan, launch: Launch) -> str:
     kernel = plan.specialisations[launch.specialisation]
     name = getattr(kernel, "function", None) or getattr(kernel, "kernel", "")
-    return untrusted.one_line(untrusted.clean(name), _MAX_NAME)
+    return untrusted.brief(name, _MAX_NAME)

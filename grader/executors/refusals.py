@@ -18,7 +18,7 @@ MOST_NAMED = 16  # configurations, in one message
 
 def from_executor(case: Case, fields: Mapping[str, Any]) -> CaseResult:
     """Why the executor ended a plan that was read and held to the rules."""
-    message = untrusted.one_line(untrusted.text(fields, "message"))
+    message = untrusted.brief(untrusted.text(fields, "message"))
     if untrusted.text(fields, "kind") == "limit":
         what = f"its kernels ask for more than is executed without a GPU: {message}."
         status = Status.timed_out

@@ -344,10 +344,8 @@ class Runner:
     def _from_refusal(self, case: Case | None, reply: Reply) -> CaseResult:
         fields = hostile.fields(reply)
         detail = hostile.text(fields, "detail")[:MAX_DETAIL]
-        kind, message = (
-            hostile.text(fields, "type"),
-            hostile.one_line(hostile.text(fields, "message")),
-        )
+        kind = hostile.text(fields, "type")
+        message = hostile.brief(hostile.text(fields, "message"))
         status = _STATUS_OF_CODE[reply.code]
         if reply.code is Code.not_modelled and self._sandbox.device == "cuda":
             status = Status.crashed  # only an executor without a GPU has a reason to say so
@@ -367,7 +365,7 @@ class Runner:
             is_introduced = not told or reply.code is Code.compile_failed
             introduction = _INTRODUCTION.get(reply.code, "") if is_introduced else ""
             what = introduction + (message if told else hostile.joined(kind, message))
-            instead = hostile.one_line(hostile.text(fields, "instead"))
+            instead = hostile.brief(hostile.text(fields, "instead"))
             hint = instead or _hint_for_exception(kind, message, reply.code)
         verdict = Verdict(status, what, RAISED if reply.code is Code.raised else "")
         return CaseResult(case, verdict, hostile.line(fields), detail, "worker", hint)
@@ -419,23 +417,21 @@ class Runner:
         names = ", ".join(self._argument_names())
         wanted = f"{self.variant.entry}({names})"
         if fields.get("message") == "signature":
-            got = hostile.one_line(hostile.text(fields, "signature"), 200)
+            got = hostile.brief(hostile.text(fields, "signature"), 200)
             return (
                 f"the entry is {self.variant.entry}{got}, but it is called as {wanted}.",
                 "The grader allocates the output: the entry writes into it and returns nothing.",
             )
         functions = fields.get("functions")
         names = functions if isinstance(functions, list) else []
-        names = [
-            hostile.one_line(hostile.clean(name), 80) for name in names if isinstance(name, str)
-        ]
+        names = [hostile.brief(name, 80) for name in names if isinstance(name, str)]
         have = f"; it defines {', '.join(names[:8])}" if names else ""
         return f"the file has no function {self.variant.entry}{have}.", f"Define {wanted}."
 
     def _returned_instead(self, case: Case, returned: str) -> CaseResult:
         outputs = [tensor.name for tensor in self.task.outputs]
         names = " and ".join(outputs)
-        returned = hostile.one_line(returned, 80)
+        returned = hostile.brief(returned, 80)
         if returned in _NEVER_RUN:
             what = f"`{self.variant.entry}` is a {_NEVER_RUN[returned]}"
             return CaseResult(

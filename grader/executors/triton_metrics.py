@@ -81,11 +81,7 @@ def measure(
 
 def _traffic(report: Report) -> Traffic:
     """What kernels move. Where a copy could do their work, the rules on plans have refused it."""
-    moved = {
-        kind: sum(site.useful_bytes for site in report.sites if site.kind == kind)
-        for kind in ("load", "store", "atomic")
-    }
-    return Traffic(**moved, copied=0)
+    return Traffic.of(report.sites, copied=0)
 
 
 def arguments(exercise: Exercise, variant: Variant, case: Case) -> list[tuple[str, int]]:
@@ -177,12 +173,4 @@ def implausible(report: Report, exercise: Exercise, variant: Variant, case: Case
             return too_few(tensor.name, size, "stored", stored)
         if max(loaded, stored) > size:
             return f"the counters can't be right: {tensor.name} has {size:,} bytes, not more"
-    for kind in ("load", "store"):
-        by_argument = sum(getattr(buffer, f"{kind}_bytes") for buffer in report.buffers)
-        by_line = sum(site.useful_bytes for site in report.sites if site.kind in (kind, "atomic"))
-        if by_argument > by_line:
-            return (
-                f"the counters don't agree: kernels {kind} {by_line:,} bytes in all, "
-                f"but {by_argument:,} of the arguments"
-            )
-    return ""
+    return _traffic(report).disagreement(report.buffers)

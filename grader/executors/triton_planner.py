@@ -206,14 +206,14 @@ class TritonPlanner:
         differs = plan.difference(made, again, names, self._task.variant.file)
         if not differs:
             return None
-        what = f"{hostile.one_line(hostile.clean(differs))}."
+        what = f"{hostile.brief(differs)}."
         hint = "What a launcher does may depend on shapes, strides and dtypes, on nothing else."
         verdict = Verdict(Status.nondeterministic, what, "plans")
         return CaseResult(case, verdict, hint=hint)
 
     def _refused(self, case: Case, reply: Reply) -> CaseResult:
         if reply.code is Code.bad_request:  # the submission's Python shares that process
-            told = hostile.one_line(hostile.text(hostile.fields(reply), "message"))
+            told = hostile.brief(hostile.text(hostile.fields(reply), "message"))
             what = f"its planner could not serve a request: {told}"
             return CaseResult(case, Verdict(Status.crashed, what), observed_by="worker")
         result = self._explain.refusal(case, reply)
@@ -221,8 +221,8 @@ class TritonPlanner:
         if hostile.text(fields, "type") == _TOO_MANY_LAUNCHES and reply.code is Code.raised:
             return replace(result, verdict=replace(result.verdict, status=Status.launch_error))
         if hostile.text(fields, "type") in (_LACKS_DATA, _FOREIGN_KERNEL):
-            what = hostile.one_line(hostile.text(fields, "message"))
-            hint = hostile.one_line(hostile.text(fields, "instead"))
+            what = hostile.brief(hostile.text(fields, "message"))
+            hint = hostile.brief(hostile.text(fields, "instead"))
             verdict = Verdict(Status.policy_violation, what, "data")
             return replace(result, verdict=verdict, hint=hint)
         return result

@@ -46,13 +46,14 @@ BESIDE = "a size drawn beside the case"
 class Runs(ABC):
     """Runs of one variant in which accesses are counted."""
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: Task, runner: PlannedTritonRunner | PlannedNativeRunner) -> None:
         self.task = task
+        self._runner = runner
 
     @property
-    @abstractmethod
     def plan(self) -> Plan | None:
         """The plan of the last run."""
+        return self._runner.plan
 
     @abstractmethod
     def evidence(
@@ -60,13 +61,13 @@ class Runs(ABC):
     ) -> MemoryEvidence:
         """What a run shows; launches at the places `without` of the plan are left out."""
 
-    @abstractmethod
     def is_right_without(self, case: Case, places: Collection[int]) -> bool:
         """Whether the last plan's result is right if some of its launches are left out."""
+        return self._runner.is_right_without(case, places)
 
-    @abstractmethod
     def plan_of(self, case: Case) -> Plan | CaseResult:
         """The plan of a case of any size, or why there is none; nothing is run."""
+        return self._runner.planned(case, _arguments(self.task, case))
 
     def standing(self) -> Collection[int]:
         """The last plan's configurations that a GPU may choose, by number, as far as is known."""
@@ -82,18 +83,8 @@ class TritonRuns(Runs):
         runner: PlannedTritonRunner,
         lines: Sequence[str],
     ) -> None:
-        super().__init__(task)
-        self._runner = runner
+        super().__init__(task, runner)
         self._lines = lines
-
-    @property
-    def plan(self) -> Plan | None:
-        """The plan of the last run."""
-        return self._runner.plan
-
-    def plan_of(self, case: Case) -> Plan | CaseResult:
-        """The plan of a case of any size, or why there is none; nothing is run."""
-        return self._runner.planned(case, _arguments(self.task, case))
 
     def evidence(
         self, case: Case, without: Collection[int] = (), configuration: int | None = None
@@ -149,26 +140,9 @@ class TritonRuns(Runs):
         places = needless.places(self._runner.plan, larger, self.is_right_without)
         return self._runner.measure(larger, 0, places, configuration)
 
-    def is_right_without(self, case: Case, places: Collection[int]) -> bool:
-        """Whether the last plan's result is right if some of its launches are left out."""
-        return self._runner.is_right_without(case, places)
-
 
 class NativeRuns(Runs):
     """Runs of CUDA C++ in the emulator."""
-
-    def __init__(self, task: Task, runner: PlannedNativeRunner) -> None:
-        super().__init__(task)
-        self._runner = runner
-
-    @property
-    def plan(self) -> Plan | None:
-        """The plan of the last run."""
-        return self._runner.plan
-
-    def plan_of(self, case: Case) -> Plan | CaseResult:
-        """The plan of a case of any size, or why there is none; nothing is run."""
-        return self._runner.planned(case, _arguments(self.task, case))
 
     def evidence(
         self, case: Case, without: Collection[int] = (), configuration: int | None = None
@@ -179,10 +153,6 @@ class NativeRuns(Runs):
             return _failed(report, case)
         lines = {pc: site.line for pc, site in (self._runner.program.sites or {}).items()}
         return cuda_metrics.measure(report, lines, self.task.exercise, self.task.variant, case)
-
-    def is_right_without(self, case: Case, places: Collection[int]) -> bool:
-        """Whether the last plan's result is right if some of its launches are left out."""
-        return self._runner.is_right_without(case, places)
 
 
 def measure(runs: Runs, seed: int) -> MemoryEvidence:

@@ -271,7 +271,7 @@ def run(
     environment["planned"] = {"capability": bundle.capability, **bundle.versions}
     left = bundle.variants[len(done) :]
     return Evidence(
-        submission=untrusted.one_line(untrusted.clean(bundle.submission)),
+        submission=untrusted.brief(bundle.submission),
         seed=bundle.seed,
         variants=(*done, *map(_unseen, left)),
         environment=environment,

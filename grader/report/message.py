@@ -11,14 +11,13 @@ reads in another order than it is stored.
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from grader.evidence import Failure, PartEvidence, VariantEvidence
+from grader.sandbox.untrusted import clean, one_line, shorten, shorten_middle
 from grader.status import Status
 
-SENTENCE_LIMIT = 1000  # characters of one field in a message
 DETAIL_LIMIT = 8000  # characters of a traceback or compiler output
 
 
@@ -90,7 +89,7 @@ def compose(
         headline=f"{one_line(exercise)}/{one_line(variant)}: {failure.status.headline}{at}{about}.",
         body=" ".join(filter(None, body)),
         scope=scope,
-        reproduce=one_line(failure.reproduce, collapse=False),
+        reproduce=shorten(clean(failure.reproduce).replace("\n", " ").strip()),
         detail=shorten_middle(_without_ours(clean(failure.detail)).strip("\n"), DETAIL_LIMIT),
         observed_by=failure.observed_by,
     )
@@ -149,40 +148,10 @@ def _merged(failing: Sequence[PartEvidence], parts: Sequence[PartEvidence]) -> l
     return merged
 
 
-def clean(text: str) -> str:
-    """Text that is safe in a terminal, in XML and in HTML (which escape it on top).
-
-    Terminal escape sequences go; any other control or formatting character (also those that turn
-    the reading direction), lone surrogate or non-character becomes U+FFFD. Line breaks stay; tabs
-    become spaces.
-    """
-    text = _ESCAPES.sub("", text).replace("\r\n", "\n").replace("\r", "\n").replace("\t", "    ")
-    return "".join(map(_visible, text))
-
-
-def one_line(text: str, collapse: bool = True) -> str:
-    """`clean` text without line breaks, shortened. `collapse` joins runs of spaces too."""
-    text = clean(text)
-    return shorten(" ".join(text.split()) if collapse else text.replace("\n", " ").strip())
-
-
 def sentence(text: str) -> str:
     """`one_line` text as a sentence: a capital where it starts with a word, a stop at its end."""
     text = one_line(text)
     return _capital(text) + ("" if text.endswith((".", "?", "!")) else ".") if text else ""
-
-
-def shorten(text: str, limit: int = SENTENCE_LIMIT) -> str:
-    """`text` cut to `limit` characters, saying how many are missing."""
-    return text if len(text) <= limit else f"{text[:limit]} ... ({len(text) - limit} more)"
-
-
-def shorten_middle(text: str, limit: int) -> str:
-    """`text` without its middle: a compiler's first error and a traceback's last line stay."""
-    if len(text) <= limit:
-        return text
-    head, tail = limit // 3, limit - limit // 3
-    return f"{text[:head]}\n... ({len(text) - limit} more) ...\n{text[-tail:]}"
 
 
 def listing(words: Iterable[str]) -> str:
@@ -197,9 +166,6 @@ def case_in_words(case: str) -> str:
     return ", ".join(item.removeprefix("dtype=") for item in items)
 
 
-# One pass over the text each, also when a sequence never ends: no quadratic time on hostile text.
-_ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]?|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b.?")
-_FORBIDDEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 _NUMBER = re.compile(r"[-+]?\d+(\.\d*)?(e[-+]?\d+)?", re.IGNORECASE)
 _DTYPE = re.compile(r"\bb?float\d+\b")
 _OUR_LINES = re.compile(
@@ -217,14 +183,6 @@ _ALWAYS = re.compile(r"every (?:\w+ )?case fails\b", re.IGNORECASE)
 def _without_ours(detail: str) -> str:
     """A traceback without the frames of the grader, with the submission's file by its name."""
     return _SUBMITTED.sub(r'"\1"', _OUR_LINES.sub("", detail))
-
-
-def _visible(char: str) -> str:
-    if char == "\n" or " " <= char <= "~":
-        return char
-    code = ord(char)
-    is_nonchar = code & 0xFFFE == 0xFFFE or 0xFDD0 <= code <= 0xFDEF
-    return "\ufffd" if is_nonchar or unicodedata.category(char) in _FORBIDDEN else char
 
 
 def _advice(pattern: str, hint: str) -> str:

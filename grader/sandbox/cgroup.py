@@ -59,11 +59,12 @@ class ProcessGroup:
 
     def times_out_of_memory(self) -> int:
         """How many processes the kernel has ended here for want of memory."""
-        return self._count("memory.events", "oom_kill")
-
-    def times_out_of_processes(self) -> int:
-        """How many forks the kernel has refused here."""
-        return self._count("pids.events", "max")
+        with contextlib.suppress(OSError, ValueError):
+            for line in (self.folder / "memory.events").read_text().splitlines():
+                name, _, value = line.partition(" ")
+                if name == "oom_kill":
+                    return int(value)
+        return 0
 
     def memory_bytes(self) -> int:
         """What the group uses now, caches and files in memory included."""
@@ -90,14 +91,6 @@ class ProcessGroup:
             time.sleep(0.005)
         with contextlib.suppress(OSError):
             self.folder.rmdir()
-
-    def _count(self, file: str, key: str) -> int:
-        with contextlib.suppress(OSError, ValueError):
-            for line in (self.folder / file).read_text().splitlines():
-                name, _, value = line.partition(" ")
-                if name == key:
-                    return int(value)
-        return 0
 
 
 @lru_cache(maxsize=1)

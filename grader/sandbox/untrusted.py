@@ -1,4 +1,4 @@
-"""Reading what a submission's process says: JSON and text of strangers, fit to be shown.
+"""Text of strangers, fit to be shown, and the JSON in which a submission's process says it.
 
 Nothing here raises, whatever came.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,12 @@ from typing import Any
 from grader.worker.protocol import Reply
 
 MAX_LINE = 10_000_000
-# Controls but tab and newline; surrogates; what XML has no way to write.
-_UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+SENTENCE_LIMIT = 1000  # characters of one field in a message
+
+# One pass over the text each, also when a sequence never ends: no quadratic time on hostile text.
+_ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]?|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b.?")
+_UNUSUAL = re.compile(r"[^\n -~]")
+_FORBIDDEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 
 
 def fields(reply: Reply) -> dict[str, Any]:
@@ -48,8 +53,21 @@ def dicts(value: Any) -> Sequence[dict[str, Any]]:
 
 
 def clean(text: str) -> str:
-    """Text of a submission without what would disturb a terminal, XML or UTF-8."""
-    return _UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", text)
+    """Text that is safe in a terminal, in XML and in HTML (which escape it on top).
+
+    Terminal escape sequences go; any other control or formatting character (also those that turn
+    the reading direction), lone surrogate or non-character becomes U+FFFD. Line breaks stay; tabs
+    become spaces.
+    """
+    text = _ESCAPES.sub("", text).replace("\r\n", "\n").replace("\r", "\n").replace("\t", "    ")
+    return _UNUSUAL.sub(_visible, text)
+
+
+def _visible(unusual: re.Match[str]) -> str:
+    char = unusual[0]
+    code = ord(char)
+    is_nonchar = code & 0xFFFE == 0xFFFE or 0xFDD0 <= code <= 0xFDEF
+    return "\ufffd" if is_nonchar or unicodedata.category(char) in _FORBIDDEN else char
 
 
 def joined(kind: str, message: str) -> str:
@@ -57,10 +75,28 @@ def joined(kind: str, message: str) -> str:
     return f"{kind}: {message}" if message else kind
 
 
-def one_line(text: str, limit: int = 400) -> str:
-    """Text without line breaks, cut to `limit` characters."""
-    text = " ".join(text.split())
+def one_line(text: str) -> str:
+    """`clean` text without line breaks, shortened."""
+    return shorten(" ".join(clean(text).split()))
+
+
+def brief(text: str, limit: int = 400) -> str:
+    """`clean` text without line breaks, to stand within a line: `limit` characters at most."""
+    text = " ".join(clean(text).split())
     return text if len(text) <= limit else text[: limit - 2] + " …"
+
+
+def shorten(text: str, limit: int = SENTENCE_LIMIT) -> str:
+    """`text` cut to `limit` characters, saying how many are missing."""
+    return text if len(text) <= limit else f"{text[:limit]} ... ({len(text) - limit} more)"
+
+
+def shorten_middle(text: str, limit: int) -> str:
+    """`text` without its middle: a compiler's first error and a traceback's last line stay."""
+    if len(text) <= limit:
+        return text
+    head, tail = limit // 3, limit - limit // 3
+    return f"{text[:head]}\n... ({len(text) - limit} more) ...\n{text[-tail:]}"
 
 
 def line_in_log(log: str, path: Path) -> int | None:

@@ -11,7 +11,7 @@ import pydantic
 from pydantic import BeforeValidator, Discriminator, Tag, ValidationInfo
 
 from grader.policy import RULES, cuda
-from grader.spec.formula import Formula, FormulaError
+from grader.spec.formula import Formula, FormulaError, as_written
 from grader.spec.values import (
     FLOATS,
     Block,
@@ -22,7 +22,6 @@ from grader.spec.values import (
     Points,
     Positive,
     TensorDtype,
-    as_written,
     filled,
     hint,
     nonempty_list,

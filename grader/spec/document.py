@@ -5,14 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
+import pydantic
 import yaml
 
 from grader.spec.blocks import Scalar, Tensor
-from grader.spec.values import Block, Mistake, SpecError, as_written, hint, joined
+from grader.spec.formula import as_written
+from grader.spec.values import Block, Mistake, SpecError, hint, joined
 
 MAX_NODES = 20_000  # of a file: what aliases of aliases would pass
+_Model = TypeVar("_Model", bound=Block)
 
 
 class Document(NamedTuple):
@@ -40,6 +43,19 @@ class Document(NamedTuple):
             )
         placed.sort(key=lambda entry: entry[0])
         return SpecError(dict.fromkeys(text for _, text in placed))
+
+    def as_a(self, model: type[_Model]) -> _Model:
+        """The data as one. Raises SpecError, with a line for every mistake found."""
+        models: dict[int, type[Block]] = {}
+        try:
+            return model.model_validate(self.data, context=models)
+        except pydantic.ValidationError as error:
+            found = [
+                mistake
+                for detail in error.errors(include_url=False)
+                for mistake in _mistakes_of(detail, self, models)
+            ]
+            raise self.report(found) from None
 
     def real(self, path: Iterable[str | int]) -> tuple[str | int, ...]:
         """The path without the steps that aren't in the file (tags, wrapped alternatives)."""
@@ -170,7 +186,7 @@ def _scalar_mistakes(node: yaml.ScalarNode, path: tuple[str | int, ...]) -> Iter
         )
 
 
-def mistakes_of(
+def _mistakes_of(
     detail: Any, document: Document, models: Mapping[int, type[Block]]
 ) -> Iterator[Mistake]:
     """One of pydantic's errors in the words of this module."""

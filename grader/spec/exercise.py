@@ -39,7 +39,7 @@ from grader.spec.blocks import (
     Yardstick,
 )
 from grader.spec.checks import across, point_keys
-from grader.spec.document import mistakes_of, read_document
+from grader.spec.document import read_document
 from grader.spec.values import (
     FLOATS,
     ITEMSIZE,
@@ -254,16 +254,7 @@ def load(path: Path) -> Exercise:
     mistakes = _name_after_keys(document.data, path.stem)
     if mistakes:
         raise document.report(mistakes)
-    models: dict[int, type[Block]] = {}
-    try:
-        return Exercise.model_validate(document.data, context=models)
-    except pydantic.ValidationError as error:
-        found = [
-            mistake
-            for detail in error.errors(include_url=False)
-            for mistake in mistakes_of(detail, document, models)
-        ]
-        raise document.report(found) from None
+    return document.as_a(Exercise)
 
 
 def _name_after_keys(data: dict[str, Any], stem: str) -> list[Mistake]:

@@ -1,15 +1,9 @@
 """Arithmetic written in a spec: `2 * rows * cols * itemsize`, `ceil_div(n, 64)`.
 
-A formula is read by a small recursive-descent parser and evaluated over the tree that gives; no
-text from a spec ever reaches Python's own evaluator. The grammar, loosest binding first:
-
-    sum      = product {("+" | "-") product}
-    product  = unary {("*" | "/" | "//" | "%") unary}
-    unary    = "-" unary | power
-    power    = atom ["**" unary]
-    atom     = number | name | function "(" sum {"," sum} ")" | "(" sum ")"
-
-Operators bind and round as in Python: `-2 ** 2` is -4, `7 // -2` is -4, `/` gives a float.
+A formula has numbers, names, brackets, a minus in front, the operators of _BINDS and the functions
+of FUNCTIONS. They bind and round as in Python: `-2 ** 2` is -4, `7 // -2` is -4, `/` gives a float.
+No text from a spec ever reaches Python's own parser, whose language is larger, and whose errors
+name another place in each of its versions.
 """
 
 from __future__ import annotations
@@ -39,18 +33,17 @@ class FormulaError(ValueError):
         self.position = position
 
 
-class _Node(NamedTuple):
-    """One operation of the tree: `what` is a number, a name, an operator or a function."""
-
-    kind: str  # number | name | call
-    what: Any
-    operands: tuple[_Node, ...]
+class _Token(NamedTuple):
+    kind: str  # a group of _TOKEN
+    text: str
     position: int
 
 
-class _Token(NamedTuple):
-    kind: str  # number | name | symbol | end
-    text: str
+class _Node(NamedTuple):
+    """An operation of the tree; without operands, a number or a name."""
+
+    what: Any  # a number, a name, or a key of _OPERATORS
+    operands: tuple[_Node, ...]
     position: int
 
 
@@ -88,10 +81,14 @@ FUNCTIONS: dict[str, tuple[int, int | None]] = {
     "ceil_div": (2, 2),
 }
 
+# How tightly operators bind. A minus in front does so more than a product, less than a power.
+_BINDS = {"+": 1, "-": 1, "*": 2, "/": 2, "//": 2, "%": 2, "**": 3}
+
 _TOKEN = re.compile(
     r"\s*(?:(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)"
     r"|(?P<name>[A-Za-z_][A-Za-z0-9_]*)"
-    r"|(?P<symbol>\*\*|//|[-+*/%(),]))",
+    r"|(?P<symbol>\*\*|//|[-+*/%(),])"
+    r"|(?P<foreign>\S)|(?P<end>\Z))",
     re.ASCII,
 )
 
@@ -112,10 +109,10 @@ class Formula:
         if isinstance(source, float) and not math.isfinite(source):
             raise FormulaError(f"expected a finite number, got {source}")
         text = str(source).strip()
-        tree = _Parser(text).parse()
+        reader = _Reader(text)
         object.__setattr__(self, "text", text)
-        object.__setattr__(self, "names", frozenset(_names(tree)))
-        object.__setattr__(self, "_tree", tree)
+        object.__setattr__(self, "names", frozenset(reader.names))
+        object.__setattr__(self, "_tree", reader.tree)
 
     def __str__(self) -> str:
         return self.text
@@ -140,119 +137,92 @@ class Formula:
         if isinstance(value, Formula):
             return value
         if isinstance(value, bool) or not isinstance(value, (int, float, str)):
-            raise FormulaError(f"expected a number, a name or a formula, got {_shown(value)}")
+            raise FormulaError(f"expected a number, a name or a formula, got {as_written(value)}")
         return cls(value)
 
 
-class _Parser:
-    """Recursive descent over the tokens of one formula."""
+class _Reader:
+    """The tree of one text, and the names in it, read by climbing the operators' precedence."""
 
     def __init__(self, text: str) -> None:
-        self.text = text
-        self.depth = 0
         if len(text) > MAX_LENGTH:
             raise FormulaError(
                 f"expected a formula of at most {MAX_LENGTH} characters, got {len(text)}",
                 MAX_LENGTH,
             )
-        self.tokens = list(_tokens(text))
-        self.at = 0
+        self.text = text
+        self.names: set[str] = set()
+        found = [(str(match.lastgroup), match) for match in _TOKEN.finditer(text)]
+        tokens = [_Token(kind, match[kind], match.start(kind)) for kind, match in found]
+        for token in tokens:
+            if token.kind == "foreign":
+                raise self._unexpected("a number, a name or an operator", token)
+        self.tokens = tokens[::-1]  # the last is the next
+        self.tree = self._expression(1)
+        self._expect("", "an operator or the end")
 
-    def parse(self) -> _Node:
-        tree = self._sum()
-        if self._peek().kind != "end":
-            raise self._unexpected("an operator or the end")
-        return tree
-
-    def _sum(self) -> _Node:
-        return self._left_to_right(self._product, ("+", "-"))
-
-    def _product(self) -> _Node:
-        return self._left_to_right(self._unary, ("*", "/", "//", "%"))
-
-    def _left_to_right(self, operand: Callable[[], _Node], operators: tuple[str, ...]) -> _Node:
-        left = operand()
-        while self._peek().text in operators:
-            token = self._next()
-            left = _Node("call", token.text, (left, operand()), token.position)
+    def _expression(self, depth: int, outside: int = 0) -> _Node:
+        """An operand, with the operators behind it that bind more tightly than those `outside`."""
+        left = self._operand(depth)
+        while (binds := _BINDS.get(self.tokens[-1].text, 0)) > outside:
+            token = self.tokens.pop()
+            if token.text == "**":  # from right to left, and a sign may follow
+                right = self._expression(depth + 1, _BINDS["*"])
+            else:
+                right = self._expression(depth, binds)
+            left = _Node(token.text, (left, right), token.position)
         return left
 
-    def _unary(self) -> _Node:
-        self.depth += 1
-        if self.depth > MAX_DEPTH:
-            raise FormulaError(
-                f"expected at most {MAX_DEPTH} levels of nesting", self._peek().position
-            )
-        if self._peek().text == "-":
-            token = self._next()
-            node = _Node("call", "negate", (self._unary(),), token.position)
-        else:
-            node = self._power()
-        self.depth -= 1
-        return node
-
-    def _power(self) -> _Node:
-        base = self._atom()
-        if self._peek().text != "**":
-            return base
-        token = self._next()
-        return _Node("call", "**", (base, self._unary()), token.position)
-
-    def _atom(self) -> _Node:
-        token = self._peek()
-        if token.kind == "number":
-            self._next()
-            return _Node("number", _number(token), (), token.position)
-        if token.kind == "name":
-            self._next()
-            if self._peek().text == "(":
-                return self._call(token)
-            return _Node("name", token.text, (), token.position)
-        if token.text == "(":
-            self._next()
-            inner = self._sum()
+    def _operand(self, depth: int) -> _Node:
+        kind, text, position = token = self.tokens.pop()
+        if depth > MAX_DEPTH:
+            raise FormulaError(f"expected at most {MAX_DEPTH} levels of nesting", position)
+        if kind == "number":
+            number = int(text) if text.isdigit() else float(text)
+            if number > MAX_VALUE:
+                raise FormulaError(f"expected at most 2**64, got {text!r}", position)
+            return _Node(number, (), position)
+        if kind == "name" and self.tokens[-1].text == "(":
+            return self._call(token, depth)
+        if kind == "name":
+            self.names.add(text)
+            return _Node(text, (), position)
+        if text == "-":
+            return _Node("negate", (self._expression(depth + 1, _BINDS["*"]),), position)
+        if text == "(":
+            inner = self._expression(depth + 1)
             self._expect(")")
             return inner
-        raise self._unexpected("a number, a name or '('")
+        raise self._unexpected("a number, a name or '('", token)
 
-    def _call(self, function: _Token) -> _Node:
-        if function.text not in FUNCTIONS:
+    def _call(self, function: _Token, depth: int) -> _Node:
+        name = function.text
+        if name not in FUNCTIONS:
             raise FormulaError(
-                f"expected one of the functions {', '.join(FUNCTIONS)}, got {function.text!r} "
+                f"expected one of the functions {', '.join(FUNCTIONS)}, got {name!r} "
                 f"in {self.text!r}",
                 function.position,
             )
-        self._expect("(")
-        operands = [self._sum()]
-        while self._peek().text == ",":
-            self._next()
-            operands.append(self._sum())
+        operands = []
+        while not operands or self.tokens[-1].text == ",":
+            self.tokens.pop()  # the bracket or the comma
+            operands.append(self._expression(depth + 1))
         self._expect(")")
-        fewest, most = FUNCTIONS[function.text]
+        fewest, most = FUNCTIONS[name]
         if len(operands) < fewest or (most is not None and len(operands) > most):
             wanted = f"{fewest}" if most == fewest else f"{fewest} or more"
             raise FormulaError(
-                f"expected {wanted} arguments of {function.text}, got {len(operands)} "
-                f"in {self.text!r}",
+                f"expected {wanted} arguments of {name}, got {len(operands)} in {self.text!r}",
                 function.position,
             )
-        return _Node("call", function.text, tuple(operands), function.position)
+        return _Node(name, tuple(operands), function.position)
 
-    def _peek(self) -> _Token:
-        return self.tokens[self.at]
+    def _expect(self, text: str, wanted: str = "") -> None:
+        token = self.tokens.pop()
+        if token.text != text:
+            raise self._unexpected(wanted or repr(text), token)
 
-    def _next(self) -> _Token:
-        token = self.tokens[self.at]
-        self.at += 1
-        return token
-
-    def _expect(self, symbol: str) -> None:
-        if self._peek().text != symbol:
-            raise self._unexpected(f"{symbol!r}")
-        self._next()
-
-    def _unexpected(self, wanted: str) -> FormulaError:
-        token = self._peek()
+    def _unexpected(self, wanted: str, token: _Token) -> FormulaError:
         came = "the end" if token.kind == "end" else repr(token.text)
         return FormulaError(
             f"expected {wanted} at character {token.position + 1} of {self.text!r}, got {came}",
@@ -260,66 +230,32 @@ class _Parser:
         )
 
 
-def _tokens(text: str) -> list[_Token]:
-    tokens = []
-    position = 0
-    while position < len(text):
-        match = _TOKEN.match(text, position)
-        if match is None:
-            position += len(text[position:]) - len(text[position:].lstrip())
-            raise FormulaError(
-                f"expected a number, a name or an operator at character {position + 1} "
-                f"of {text!r}, got {text[position]!r}",
-                position,
-            )
-        kind = str(match.lastgroup)
-        tokens.append(_Token(kind, match.group(kind), match.start(kind)))
-        position = match.end()
-    tokens.append(_Token("end", "", len(text)))
-    return tokens
-
-
-def _number(token: _Token) -> Number:
-    value = int(token.text) if token.text.isdigit() else float(token.text)
-    if value > MAX_VALUE:
-        raise FormulaError(f"expected at most 2**64, got {token.text!r}", token.position)
-    return value
-
-
-def _names(node: _Node) -> set[str]:
-    own = {node.what} if node.kind == "name" else set()
-    return own.union(*(_names(operand) for operand in node.operands))
-
-
 def _evaluate(node: _Node, env: Mapping[str, Number], text: str) -> Number:
-    if node.kind == "number":
-        return node.what
-    if node.kind == "name":
-        if node.what not in env:
+    what, operands, position = node
+    if not operands and isinstance(what, str):
+        if what not in env:
             known = ", ".join(env) or "no names"
-            raise FormulaError(
-                f"expected {known} in {text!r}, got the name {node.what!r}", node.position
-            )
-        return env[node.what]
-    operands = [_evaluate(operand, env, text) for operand in node.operands]
+            raise FormulaError(f"expected {known} in {text!r}, got the name {what!r}", position)
+        return env[what]
+    if not operands:
+        return what
+    values = [_evaluate(operand, env, text) for operand in operands]
+    came = "a number beyond 2**64"
     try:
-        value = _OPERATORS[node.what](*operands)
-    except ZeroDivisionError:
-        raise _no_value("a division by zero", node, text) from None
+        value = _OPERATORS[what](*values)
+        if abs(value) <= MAX_VALUE:  # not so for nan either
+            return value
     except OverflowError:
-        value = math.inf
+        pass
+    except ZeroDivisionError:
+        came = "a division by zero"
     except ArithmeticError as error:
-        raise _no_value(str(error), node, text) from None
-    if not abs(value) <= MAX_VALUE:  # written so that nan fails too
-        raise _no_value("a number beyond 2**64", node, text)
-    return value
+        came = str(error)
+    raise FormulaError(f"expected a value from {text!r}, got {came}", position)
 
 
-def _no_value(came: str, node: _Node, text: str) -> FormulaError:
-    return FormulaError(f"expected a value from {text!r}, got {came}", node.position)
-
-
-def _shown(value: object) -> str:
+def as_written(value: object) -> str:
+    """A value as its author would recognise it."""
     if value is None:
         return "nothing"
     if isinstance(value, bool):
@@ -328,4 +264,5 @@ def _shown(value: object) -> str:
         return "a mapping"
     if isinstance(value, (list, tuple)):
         return "a list"
-    return repr(value)[:60]
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."

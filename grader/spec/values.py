@@ -18,7 +18,7 @@ from pydantic import BeforeValidator, ValidationInfo
 from pydantic_core import PydanticCustomError
 
 from grader.mistakes import Mistake
-from grader.spec.formula import FUNCTIONS
+from grader.spec.formula import FUNCTIONS, as_written
 
 # Bytes per element of every dtype a spec may name.
 ITEMSIZE = {
@@ -70,20 +70,6 @@ def refusals(mistakes: list[Mistake]) -> PydanticCustomError:
     """Several mistakes below the place where this is raised, as one pydantic error."""
     text = "; ".join(f"{joined(mistake.path)}: {mistake.message}" for mistake in mistakes)
     return PydanticCustomError("spec", "{message}", {"message": text, "mistakes": mistakes})
-
-
-def as_written(value: object) -> str:
-    """A value as its author would recognise it."""
-    if value is None:
-        return "nothing"
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, Mapping):
-        return "a mapping"
-    if isinstance(value, (list, tuple)):
-        return "a list"
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."
 
 
 def hint(word: object, known: Iterable[str]) -> str:

@@ -34,5 +34,5 @@ def expect_ok(answer: Reply | Death) -> Reply:
         raise TimingFailed("the GPU has too little memory for it", Status.not_measured)
     fields = untrusted.fields(answer)
     told = [untrusted.text(fields, name) for name in ("type", "message")]
-    words = untrusted.one_line(": ".join(filter(None, told)) or untrusted.clean(answer.text))
+    words = untrusted.brief(": ".join(filter(None, told)) or untrusted.clean(answer.text))
     raise TimingFailed(f"the timed run failed: {words}", Status.crashed)

@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from pathlib import Path
 
 from grader.batch.classes import Class
@@ -18,7 +19,6 @@ from grader.batch.course.records import Gradebook
 from grader.batch.pages import views
 from grader.batch.run import run, tasks
 from grader.batch.run.run import Machines, Options, Outcome
-from grader.batch.run.schedule import InThisProcess
 from grader.batch.run.tasks import Graded, Result, Task, grade_files
 from grader.batch.store.store import Store
 from grader.evidence import PartEvidence, VariantEvidence, variant_to_json
@@ -35,6 +35,24 @@ TWO = f"""\
 {SPEC.rstrip()}
   other: {{file: other.py, entry: silu, dtypes: [float32], points: {{ragged: 1}}}}
 """
+
+
+class InThisProcess:
+    """One task after the other, here."""
+
+    width = 1
+    lost: tuple[type[BaseException], ...] = ()
+
+    def __init__(self, function: Callable[[Task], Graded]) -> None:
+        self._function = function
+
+    def submit(self, task: Task) -> Future[Graded]:
+        future: Future[Graded] = Future()
+        try:
+            future.set_result(self._function(task))
+        except Exception as error:
+            future.set_exception(error)
+        return future
 
 
 def quick(task: Task) -> Graded:

@@ -24,7 +24,7 @@ from grader.batch.pages import views
 from grader.batch.plan import Job
 from grader.batch.run import progress, run, schedule, tasks
 from grader.batch.run.run import Machines
-from grader.batch.run.schedule import InPool, InThisProcess, Lane, Stopped
+from grader.batch.run.schedule import InPool, Lane, Stopped
 from grader.batch.run.tasks import Graded, Task, TaskError, Wanted, grade_files
 from grader.batch.store.store import NAME, Store, StoreError
 from grader.evidence import PartEvidence
@@ -46,7 +46,7 @@ from tests.grader.small_exercise import (
     submission,
     write_spec,
 )
-from tests.grader.standin import grade_class, make_class, quick, two_variants
+from tests.grader.standin import InThisProcess, grade_class, make_class, quick, two_variants
 from tests.grader.test_store import in_a_child, own_disk
 
 

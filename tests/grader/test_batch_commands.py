@@ -20,7 +20,7 @@ from grader.batch.course.records import Handin
 from grader.batch.plan import Job
 from grader.batch.run import progress, run
 from grader.batch.run.run import Machines
-from grader.batch.run.schedule import Finished, InThisProcess
+from grader.batch.run.schedule import Finished
 from grader.batch.run.tasks import Graded, Task
 from grader.batch.store.store import NAME, StoredHandin
 from grader.cli import app, batch
@@ -37,7 +37,7 @@ from grader.status import Status
 from tests.grader import standin
 from tests.grader.commandline import any_sandbox_will_do, call, one_line
 from tests.grader.small_exercise import write_spec
-from tests.grader.standin import TWO, quick, two_variants
+from tests.grader.standin import TWO, InThisProcess, quick, two_variants
 from tests.synthetic_class import clone_at
 
 COURSE = """\

@@ -13,7 +13,6 @@ import pytest
 
 from grader.batch.course.records import Gradebook
 from grader.batch.run.run import Machines
-from grader.batch.run.schedule import InThisProcess
 from grader.batch.run.tasks import Graded, Task, _wants_the_gpu_alone, grade_in_pool
 from grader.evidence import (
     PartEvidence,
@@ -29,7 +28,7 @@ from grader.status import Status
 from tests.grader import standin
 from tests.grader.children import child, wait_until
 from tests.grader.small_exercise import RIGHT, submission, write_spec
-from tests.grader.standin import ENVIRONMENT, TWO, grade_class, quick
+from tests.grader.standin import ENVIRONMENT, TWO, InThisProcess, grade_class, quick
 
 GPU = "NVIDIA H100"
 TIMED = TWO.replace(

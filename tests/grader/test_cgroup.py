@@ -45,7 +45,7 @@ def test_too_much_memory_ends_a_process_and_is_counted(group):
     assert group.times_out_of_memory() >= 1
 
 
-def test_too_many_processes_are_refused_and_counted(group):
+def test_too_many_processes_are_refused(group):
     code = """
 import os, signal, time
 children = []
@@ -61,7 +61,6 @@ for child in children:
     os.kill(child, signal.SIGKILL)
 """
     assert inside(group, code).stdout == "refused\n"
-    assert group.times_out_of_processes() >= 1
 
 
 def test_closing_ends_what_is_inside(group):
@@ -127,9 +126,7 @@ def test_events_are_read_and_nonsense_counts_as_none(tmp_path):
     group = ProcessGroup(tmp_path)
     assert group.times_out_of_memory() == 0
     (tmp_path / "memory.events").write_text("low 0\nhigh 0\nmax 7\noom 2\noom_kill 3\n")
-    (tmp_path / "pids.events").write_text("max 5\n")
     assert group.times_out_of_memory() == 3
-    assert group.times_out_of_processes() == 5
     (tmp_path / "memory.events").write_text("oom_kill many\n")
     assert group.times_out_of_memory() == 0
 

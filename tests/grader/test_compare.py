@@ -2,17 +2,16 @@
 
 import pytest
 import torch
-from hypothesis import HealthCheck, Phase, given, settings
 
 from grader.cases import Space, inputs, oracle, parse
 from grader.cases.arena import Outcome, Slot
 from grader.cases.compare import MAX_OWN_ERROR, allowed_error, describe_index, judge, wrong_pattern
 from grader.cases.inputs import strides_of
 from grader.cases.oracle import Oracle, OracleError, Truth
-from grader.grading.search import _only_what_is_drawn
 from grader.spec import Tolerance
 from grader.spec import exercise as spec
 from grader.status import Status
+from tests.grader.test_tolerance import drawn_from
 
 # These in depth; test_tolerance.py has every exercise.
 COMPUTING = ("gelu", "rmsnorm", "silu")
@@ -67,34 +66,13 @@ class Setting:
         return judge([outcome], [self.truth], self.tolerance).status
 
 
-def drawn_from(space, count=12):
-    """Cases that hypothesis draws, the same ones each time."""
-    cases = set()
-
-    @settings(
-        max_examples=count,
-        database=None,
-        deadline=None,
-        derandomize=True,
-        phases=[Phase.generate],
-        suppress_health_check=list(HealthCheck),
-    )
-    @given(space.strategy())
-    def draw(case):
-        cases.add(case)
-
-    with _only_what_is_drawn():
-        draw()
-    return cases
-
-
 def settings_of(name, dtype):
     """The larger edge cases of every class, and some drawn ones."""
     exercise = EXERCISES[name]
     cases = set()
     for size_class in exercise.sizes:
         space = Space(exercise, exercise.variants["triton"], dtype, size_class, 21)
-        cases |= {*space.edges()[-2 * len(exercise.data) :]} | drawn_from(space)
+        cases |= {*space.edges()[-2 * len(exercise.data) :], *drawn_from(space, 12)}
     return [Setting(exercise, case) for case in sorted(cases, key=str)]
 
 
@@ -234,7 +212,7 @@ def rounded_to(setting, dtype):
 def test_a_result_of_the_next_lower_precision_fails(name, dtype, lower, size_class):
     exercise = EXERCISES[name]
     space = Space(exercise, exercise.variants["triton"], dtype, size_class, 21)
-    cases = [*space.edges(), *sorted(drawn_from(space, 40), key=str)]
+    cases = [*space.edges(), *sorted({*drawn_from(space, 40)}, key=str)]
     found = [Setting(exercise, case) for case in cases]
     statuses = [setting.status(rounded_to(setting, lower)) for setting in found]
     assert any(status is Status.wrong_values for status in statuses)

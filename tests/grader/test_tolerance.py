@@ -101,7 +101,7 @@ def cases_of(exercise, dtype):
     count = CASES // len(spaces)
     while len(cases) < CASES:
         for space in spaces:
-            drawn = drawn_from(exercise.name, space.size_class, count)
+            drawn = drawn_of(exercise.name, space.size_class, count)
             drawn = [replace(case, dtype=dtype) for case in drawn]
             cases |= dict.fromkeys(case for case in drawn if elements(space, case) <= MOST)
         count += count // 3
@@ -115,10 +115,14 @@ def elements(space, case):
 
 
 @functools.lru_cache
-def drawn_from(name, size_class, count):
+def drawn_of(name, size_class, count):
     """Drawn once for all dtypes, of which sizes and data don't depend."""
     variant = next(iter(EXERCISES[name].variants.values()))
-    space = Space(EXERCISES[name], variant, variant.dtypes[0], size_class, 21)
+    return drawn_from(Space(EXERCISES[name], variant, variant.dtypes[0], size_class, 21), count)
+
+
+def drawn_from(space, count):
+    """Cases that hypothesis draws, the same ones each time."""
     cases = []
 
     @settings(

@@ -31,17 +31,9 @@ from pydantic import BeforeValidator
 
 from grader.report import one_line
 from grader.spec import Exercise
-from grader.spec.document import mistakes_of, read_document
-from grader.spec.values import (
-    Block,
-    Mistake,
-    SpecError,
-    as_written,
-    hint,
-    one_of,
-    refusals,
-    unexpected,
-)
+from grader.spec.document import read_document
+from grader.spec.formula import as_written
+from grader.spec.values import Block, Mistake, SpecError, hint, one_of, refusals, unexpected
 
 Counts = Literal["last", "best", "last_on_time"]
 
@@ -253,16 +245,7 @@ def load(path: Path, exercises: Mapping[str, Exercise] | None = None) -> Course:
     """
     try:
         document = read_document(Path(path))
-        models: dict[int, type[Block]] = {}
-        try:
-            course = Course.model_validate(document.data, context=models)
-        except pydantic.ValidationError as error:
-            found = [
-                mistake
-                for detail in error.errors(include_url=False)
-                for mistake in mistakes_of(detail, document, models)
-            ]
-            raise document.report(found) from None
+        course = document.as_a(Course)
         unknown = list(_unknown_names(course.lifted, exercises))
         if unknown:
             raise document.report(unknown)

@@ -39,24 +39,6 @@ class Executor(Protocol):
     def submit(self, task: Task) -> Future[Graded]: ...
 
 
-class InThisProcess:
-    """One task after the other, here."""
-
-    width = 1
-    lost: tuple[type[BaseException], ...] = ()
-
-    def __init__(self, function: Callable[[Task], Graded]) -> None:
-        self._function = function
-
-    def submit(self, task: Task) -> Future[Graded]:
-        future: Future[Graded] = Future()
-        try:
-            future.set_result(self._function(task))
-        except Exception as error:
-            future.set_exception(error)
-        return future
-
-
 class InPool:
     """Processes of this machine."""
 

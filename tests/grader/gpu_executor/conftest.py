@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from grader.sandbox import Sandbox
 from tests.grader import fake_gpu
 from tests.grader.fake_gpu import FakeGpu
 from tests.grader.gpu_executor.plans import Kernels
@@ -19,3 +21,9 @@ def gpu(tmp_path_factory: pytest.TempPathFactory) -> FakeGpu:
 @pytest.fixture(scope="session")
 def kernels(gpu: FakeGpu) -> Kernels:
     return Kernels(gpu.cubin(Path(__file__).with_name("kernels.cpp")))
+
+
+@pytest.fixture(scope="module")
+def sandbox(gpu: FakeGpu) -> Iterator[Sandbox]:
+    with pytest.MonkeyPatch.context() as patched, fake_gpu.sandbox(gpu, patched) as opened:
+        yield opened

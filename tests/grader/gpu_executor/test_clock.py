@@ -24,7 +24,6 @@ from grader.timing import contenders
 from grader.timing.failures import TimingFailed
 from grader.timing.sets import Layout
 from grader.worker.protocol import Argument
-from tests.grader import fake_gpu
 from tests.grader.fake_gpu import NEEDS_COMPILER, FakeGpu
 
 pytestmark = NEEDS_COMPILER
@@ -81,12 +80,6 @@ class Documents:
 @pytest.fixture(scope="module")
 def cubin(gpu: FakeGpu) -> bytes:
     return gpu.cubin(KERNELS)
-
-
-@pytest.fixture(scope="module")
-def sandbox(gpu: FakeGpu) -> Iterator[Sandbox]:
-    with pytest.MonkeyPatch.context() as patched, fake_gpu.sandbox(gpu, patched) as opened:
-        yield opened
 
 
 @pytest.fixture

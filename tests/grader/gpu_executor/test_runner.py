@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,7 +23,6 @@ from grader.spec import load_all
 from grader.spec.task import Task
 from grader.status import Status
 from grader.worker.protocol import Argument
-from tests.grader import fake_gpu
 from tests.grader.fake_gpu import NEEDS_COMPILER, FakeGpu, view_of
 
 pytestmark = NEEDS_COMPILER
@@ -93,12 +92,6 @@ def launch(name: str, **more: Any) -> Steps:
 @pytest.fixture(scope="module")
 def cubin(gpu: FakeGpu) -> bytes:
     return gpu.cubin(SOURCE)
-
-
-@pytest.fixture(scope="module")
-def sandbox(gpu: FakeGpu) -> Iterator[Sandbox]:
-    with pytest.MonkeyPatch.context() as patched, fake_gpu.sandbox(gpu, patched) as opened:
-        yield opened
 
 
 def results(sandbox: Sandbox, plans: Plans, count: int = 1) -> list[CaseResult]:
