@@ -95,5 +95,6 @@ lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
+	$(BIN)/python tests/house.py
 	$(BIN)/vermin --quiet --no-tips --violations -t=3.10- grader lecture reference assignment tests
 # END STAFF

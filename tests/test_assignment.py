@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from grader.executors import cuda_metrics
 from grader.grading.grade import Session
 from grader.report import part_block
+from grader.scoring import memory_bounds
 from grader.spec import Exercise, SpecError, Variant, load_all
 from grader.status import Status
 
@@ -99,10 +99,10 @@ def test_memory(
     if seen.status.is_failure:
         message = f"{name}: {seen.status.headline} on the case whose accesses are counted: "
         pytest.fail(message + seen.reason, pytrace=False)
-    told = cuda_metrics.sentences(seen, exercise, variant)
+    told = memory_bounds.sentences(seen, exercise, variant)
     missed = [
-        cuda_metrics.missed(each, run.lines, variant.file, run.run)
-        for run, each in cuda_metrics.shortfalls(seen, variant)
+        memory_bounds.missed(each, run.lines, variant.file, run.run)
+        for run, each in memory_bounds.shortfalls(seen, variant)
     ]
     if missed:
         pytest.fail(f"{name}: short of the target: {'; '.join(missed)}.", pytrace=False)

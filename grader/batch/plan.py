@@ -7,9 +7,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from grader.batch.course.records import Attempt
-from grader.batch.run.tasks import Wanted
 from grader.batch.store.keys import NO_FILE, Conditions, Keys
 from grader.batch.store.store import Known, Store, StoredHandin, StoredResult
+from grader.batch.tasks import Wanted
 from grader.evidence import Evidence
 from grader.grading.session import selected
 from grader.spec import Exercise

@@ -27,8 +27,7 @@ from grader.cases.compare import Verdict
 from grader.executors.gpu import GpuRunner
 from grader.executors.runner import CaseResult
 from grader.mistakes import Mistake
-from grader.sandbox import Sandbox
-from grader.sandbox import untrusted as hostile
+from grader.sandbox import Sandbox, untrusted
 from grader.spec import Exercise
 from grader.spec.task import Task
 from grader.status import Status
@@ -66,7 +65,7 @@ class PlannedCase:
     what: _Text = ""
     hint: _Text = ""
     detail: _Text = ""
-    line: Annotated[int, Field(ge=1, lt=hostile.MAX_LINE)] | None = None
+    line: Annotated[int, Field(ge=1, lt=untrusted.MAX_LINE)] | None = None
 
 
 _Cases = Annotated[tuple[PlannedCase, ...], Field(max_length=MAX_CASES)]
@@ -158,18 +157,18 @@ def from_bytes(data: bytes, path: Path | str = "plans") -> Bundle:
     if not head.startswith(_MAGIC):
         raise BundleError(f"{path}: expected a file that `grader plan --out` wrote, got another")
     if head != _head():
-        came = hostile.brief(head[len(_MAGIC) :].decode("ascii", "replace"), 20)
+        came = untrusted.brief(head[len(_MAGIC) :].decode("ascii", "replace"), 20)
         raise BundleError(f"{path}: version: expected {VERSION}, got {came}; plan it again here")
     text = _unpacked(data[len(head) :], path)
     try:
         return _BUNDLE.validate_json(text)
     except pydantic.ValidationError as error:
         first = error.errors(include_url=False)[0]
-        place = hostile.clean(".".join(map(str, first["loc"])))[:200] or "top level"
+        place = untrusted.clean(".".join(map(str, first["loc"])))[:200] or "top level"
         came = first["input"]
         shown = type(came).__name__ if isinstance(came, dict | list | Bundle) else repr(came)[:60]
-        message = hostile.brief(first["msg"])
-        raise BundleError(f"{path}: {place}: {message}, got {hostile.clean(shown)}") from None
+        message = untrusted.brief(first["msg"])
+        raise BundleError(f"{path}: {place}: {message}, got {untrusted.clean(shown)}") from None
 
 
 def _unpacked(data: bytes, path: Path | str) -> bytes:
@@ -195,7 +194,7 @@ def expect_usable(
 ) -> None:
     """Raise BundleError where a bundle isn't for this grader, these specs or this GPU."""
     if bundle.warpgrade != __version__:
-        came = hostile.brief(bundle.warpgrade, 40)
+        came = untrusted.brief(bundle.warpgrade, 40)
         raise BundleError(
             f"{path}: warpgrade: expected version {__version__}, which runs here, got {came}; "
             "install the same on both machines and plan again"
@@ -207,7 +206,7 @@ def expect_usable(
             f"plan again with --gpu {capability}"
         )
     for each in bundle.variants:
-        name = hostile.brief(f"{each.exercise}/{each.variant}", 80)
+        name = untrusted.brief(f"{each.exercise}/{each.variant}", 80)
         exercise = exercises.get(each.exercise)
         variant = exercise and exercise.variants.get(each.variant)
         if not variant or (each.spec, each.file) != (spec_hash(exercise), variant.file):
@@ -222,7 +221,7 @@ def refusal(planned: PlannedCase | None, case: Case) -> CaseResult:
     """Why a case has no documents, as it was found where it was planned."""
     if planned is None:
         return CaseResult(case, Verdict(Status.not_measured, "the file has no plan of this case."))
-    what, hint, detail = map(hostile.clean, (planned.what, planned.hint, planned.detail))
+    what, hint, detail = map(untrusted.clean, (planned.what, planned.hint, planned.detail))
     verdict = Verdict(planned.status, what)
     return CaseResult(case, verdict, planned.line, detail, observed_by="worker", hint=hint)
 

@@ -1,4 +1,4 @@
-"""How a kernel uses memory: metrics from counters, held against the bounds of a spec.
+"""How a kernel uses memory: metrics from counters, which scoring/memory_bounds.py judges.
 
 The counters come from the emulator's report or from ncu; a metric goes under the key that bounds it
 in a spec's memory block and names the counters of ncu's that it is made of:
@@ -33,11 +33,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from grader.cases import Case, agrees
-from grader.emulator.report import SECTOR_BYTES, Report, SiteCounters, status_name_of
+from grader.cases import Case
+from grader.emulator.report import Report, SiteCounters, status_name_of
 from grader.evidence import LineCounters, MemoryEvidence, Metric
-from grader.spec import ITEMSIZE, Bound, Exercise, Memory, Tensor, Variant
-from grader.spec.blocks import GROWTH
+from grader.spec import ITEMSIZE, Exercise, Tensor, Variant
 from grader.status import Status
 
 MAX_LINES = 200  # rows kept in evidence
@@ -83,22 +82,6 @@ class Traffic:
                     f"but {of_arguments:,} of the arguments"
                 )
         return ""
-
-
-@dataclass(frozen=True)
-class Judged:
-    """One bound of a spec, and what was measured: None where nothing of the kind happened."""
-
-    path: tuple[str, ...]  # ("useful_bytes_per_sector", "store")
-    measured: float | None
-    wanted: float
-    at_least: bool  # whether `wanted` is the least, else the most
-    holds: bool
-
-    @property
-    def name(self) -> str:
-        """As the metric is called: 'useful_bytes_per_sector.store'."""
-        return ".".join(self.path)
 
 
 # --- measuring ------------------------------------------------------------------------------------
@@ -269,174 +252,3 @@ def tensors_of(
         if isinstance(argument, Tensor):
             shape = argument.concrete_shape(dict(case.sizes))
             yield index, argument, math.prod(shape) * ITEMSIZE[argument.concrete_dtype(case.dtype)]
-
-
-# --- judging --------------------------------------------------------------------------------------
-
-
-def sizes_of(variant: Variant) -> dict[str, int]:
-    """What the formulas of a variant's memory block are evaluated with: sizes and itemsize."""
-    case = variant.memory.case
-    sizes = {name: value for name, value in case.items() if type(value) is int}
-    return {**sizes, "itemsize": ITEMSIZE[case.get("dtype", variant.dtypes[0])]}
-
-
-def sizes_in(variant: Variant, case: str) -> dict[str, int]:
-    """As `sizes_of`, of the case whose text is given: sizes that it doesn't name are the spec's."""
-    words = dict(word.partition("=")[::2] for word in case.split())
-    sizes = sizes_of(variant)
-    told = {name: int(words[name]) for name in sizes if words.get(name, "").isdecimal()}
-    return {**sizes, **told}
-
-
-def is_case_of(variant: Variant, case: str) -> bool:
-    """Whether the text of a case agrees with what the variant's memory block names."""
-    return agrees(case, variant, variant.memory.case)
-
-
-def shortfalls(evidence: MemoryEvidence, variant: Variant) -> list[tuple[MemoryEvidence, Judged]]:
-    """The bounds of a variant that don't hold, each with the run where it doesn't.
-
-    A bound that doesn't hold in the first run isn't named again for a further one.
-    """
-    missed: dict[str, tuple[MemoryEvidence, Judged]] = {}
-    for run in evidence.every:
-        for judged in judge(variant.memory, run.metrics, sizes_in(variant, run.case)):
-            if not judged.holds:
-                missed.setdefault(judged.name, (run, judged))
-    return list(missed.values())
-
-
-def judge(memory: Memory, metrics: Sequence[Metric], sizes: Mapping[str, int]) -> list[Judged]:
-    """Each bound of the block and whether it holds; a metric that is missing holds no bound.
-
-    `sizes` are the case's, and `itemsize`. Raises FormulaError for a bound without a value, which
-    reading the spec has ruled out.
-    """
-    values = {metric.name: metric.value for metric in metrics}
-    return [
-        _judged(path, bound, values.get(".".join(path)), sizes) for path, bound in memory.bounds()
-    ]
-
-
-def _judged(
-    path: tuple[str, ...], bound: Bound, measured: float | None, sizes: Mapping[str, int]
-) -> Judged:
-    at_least = bound.at_least is not None
-    wanted = (bound.at_least if at_least else bound.at_most).evaluate(sizes)
-    holds = measured is not None and (measured >= wanted if at_least else measured <= wanted)
-    return Judged(path, measured, wanted, at_least, holds)
-
-
-# --- in words -------------------------------------------------------------------------------------
-
-
-def missed(judged: Judged, lines: Sequence[LineCounters], file: str, run: str = "") -> str:
-    """'stores use 4 of 32 bytes per sector (t.cu:41 the fewest), asked for: at least 30'.
-
-    `run` is what tells a further run from the first one.
-    """
-    limit = "at least" if judged.at_least else "at most"
-    wanted = number(judged.wanted, up=judged.at_least)
-    where = f"with {run}: " if run else ""
-    return f"{where}{_measured(judged, lines, file)}, asked for: {limit} {wanted}"
-
-
-def sentences(evidence: MemoryEvidence, exercise: Exercise, variant: Variant) -> list[str]:
-    """What was measured, in sentences, of that which some variant of the exercise bounds.
-
-    Where another variant asks for more than this one has, its name follows: 'Shared loads conflict
-    32 ways at transpose.cu:63: 63,488 extra wavefronts; cuda_v4 asks for none.' Variants of another
-    language are no rungs of this one's ladder.
-    """
-    found: dict[str, tuple[Judged, list[str]]] = {}
-    for other in exercise.variants.values():
-        if other.language != variant.language or other.memory is None:
-            continue
-        if not is_case_of(other, evidence.case):
-            continue
-        for judged in judge(other.memory, evidence.metrics, sizes_of(other)):
-            if judged.measured is None:
-                continue
-            _, asking = found.setdefault(judged.name, (judged, []))
-            if not judged.holds and other.name != variant.name:
-                limit = "at least " if judged.at_least else "at most "
-                wanted = limit + number(judged.wanted, up=judged.at_least)
-                asking.append(f"{other.name} asks for {wanted if judged.wanted else 'none'}")
-    told = []
-    for judged, asking in found.values():
-        text = "; ".join([_measured(judged, evidence.lines, variant.file), *asking])
-        told.append(f"{text[:1].upper()}{text[1:]}.")
-    return [*told, *evidence.notes]
-
-
-def number(value: float, up: bool = False) -> str:
-    """'63,488' or '29.99': cut to 2 decimals, never rounded over a bound; `up` the other way."""
-    exact = Fraction(value) * 100
-    cut = (math.ceil(exact) if up else math.floor(exact)) / 100
-    return f"{cut:,.0f}" if cut == int(cut) else f"{cut:,.2f}".rstrip("0")
-
-
-def _measured(judged: Judged, lines: Sequence[LineCounters], file: str) -> str:
-    subject, *rest = judged.path
-    if subject == "useful_bytes_per_sector":
-        kind = rest[0]
-        if judged.measured is None:
-            return f"no kernel {kind}s anything {'from' if kind == 'load' else 'to'} global memory"
-        used = f"{kind}s use {number(judged.measured)} of {SECTOR_BYTES} bytes per sector"
-        worst = _least_useful(lines, kind)
-        return f"{used} ({file}:{worst.line} the fewest)" if worst and not judged.holds else used
-    amount = number(judged.measured or 0, up=not judged.at_least)
-    if subject == "shared_bank_conflicts":
-        return _conflicts(amount, lines, file)
-    if subject == "copies":
-        return f"{amount} {'copy' if amount == '1' else 'copies'} between host and device"
-    if subject == "bytes_copied":
-        return f"{amount} bytes copied between host and device"
-    if subject == "scratch_stores":
-        much = f"{amount} bytes" if judged.measured else "nothing"
-        return f"kernels store {much} beside the arguments"
-    if subject == "scratch_bytes":
-        return f"the entry brings {amount} bytes of its own"
-    if subject == "wave_bytes":
-        return _wave(rest[0], judged.measured, amount)
-    if subject == "growth":
-        what = {"tile": "the largest block", "scratch": "what the entry allocates"}[rest[0]]
-        grows = f"grows {amount} times" if (judged.measured or 0) > 1 else "doesn't grow"
-        return f"with {GROWTH} times the size {what} {grows}"
-    return f"every element of {rest[0]} is read {amount} times"
-
-
-def _wave(key: str, measured: float | None, amount: str) -> str:
-    if measured is None:
-        return "no kernel runs"
-    if key == "distinct":
-        return f"programs that run at once load {amount} distinct bytes"
-    return f"programs that run at once load {amount} of the bytes that row-major order needs"
-
-
-def _least_useful(lines: Sequence[LineCounters], kind: str) -> LineCounters | None:
-    """The line of a kind of global access whose sectors carry the fewest useful bytes."""
-    found = [
-        row
-        for row in lines
-        if row.line and row.sectors and (row.space, row.access) == ("global", kind)
-    ]
-    return min(found, key=lambda row: (row.useful_bytes / row.sectors, row.line), default=None)
-
-
-def _conflicts(amount: str, lines: Sequence[LineCounters], file: str) -> str:
-    found = [row for row in lines if row.space == "shared" and row.conflicts]
-    if not found:
-        return (
-            "shared memory has no bank conflicts"
-            if amount == "0"
-            else (f"shared memory has {amount} bank conflicts")
-        )
-    worst = max(found, key=lambda row: (row.conflicts, -row.line))
-    at = f" at {file}:{worst.line}" if worst.line else ""
-    others = "" if len(found) == 1 else f", {amount} in all"
-    return (
-        f"shared {worst.access}s conflict {worst.ways} ways{at}: "
-        f"{worst.conflicts:,} extra wavefronts{others}"
-    )

@@ -12,20 +12,17 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from grader.emulator.toolchain import cache_root
-from grader.executors import (
-    KeptBuilds,
-    NativePlans,
-    PlannedNativeRunner,
-    PlannedTritonRunner,
-    gpu_program,
-)
-from grader.executors import cuda_build as native
+from grader.executors import cuda_build, gpu_program
 from grader.executors.cubins import NoCubin
+from grader.executors.cuda import PlannedNativeRunner
 from grader.executors.cuda_build import Backend, Program
 from grader.executors.gpu import GpuRunner, Plans
 from grader.executors.gpu_document import DeviceKernel
+from grader.executors.kept import KeptBuilds
+from grader.executors.native_plans import NativePlans
 from grader.executors.native_runner import NativeRunner
 from grader.executors.runner import Runner, Times
+from grader.executors.triton import PlannedTritonRunner
 from grader.gpu.devices import DeviceName
 from grader.sandbox import Sandbox
 from grader.sandbox.confinement import Level
@@ -56,7 +53,7 @@ class Runners:
         """`sandbox` is the one of Triton's plans, not yet started; on the `device` "cuda" there are
         runners on a GPU, too; `file` reads a file of the submission, `modules` its Python files;
         `watched` says whether the rules on plans are kept; for `check_with_nvcc` and `guarded` see
-        native.build; `backends` are where CUDA C++ runs, None for all that there are; for
+        cuda_build.build; `backends` are where CUDA C++ runs, None for all that there are; for
         `keeps_builds` see Session."""
         self.times: dict[str, Times] = {}
         self._exercises = exercises
@@ -74,7 +71,7 @@ class Runners:
         self._made: dict[str, DeviceKernel | NoCubin] = {}  # cubins, by what they follow from
         self._native: dict[DeviceName, Sandbox] = {}
         self._programs: dict[tuple[str, Backend], Program] = {}
-        self._building: dict[tuple[str, Backend], native.Building] = {}
+        self._building: dict[tuple[str, Backend], cuda_build.Building] = {}
         self._opened: dict[tuple[str, str, str], Runner] = {}
         self.not_shared = ""  # why one that is closed copied its cases to a GPU and back, or ""
 
@@ -109,9 +106,11 @@ class Runners:
 
     def why_none(self, variant: Variant) -> str:
         """Why this machine can't run a variant's kernels, with what to do; "" where it can."""
-        if variant.language == "triton" or any(not native.why_not(each) for each in self.backends):
+        if variant.language == "triton" or any(
+            not cuda_build.why_not(each) for each in self.backends
+        ):
             return ""
-        return native.why_not("emulator")
+        return cuda_build.why_not("emulator")
 
     @property
     def backends(self) -> tuple[Backend, ...]:
@@ -129,7 +128,9 @@ class Runners:
             planned = self.planned(task)
             return [planned, self.triton(task)] if self._has_gpu else [planned]
         return [
-            self.native(task, backend) for backend in self.backends if not native.why_not(backend)
+            self.native(task, backend)
+            for backend in self.backends
+            if not cuda_build.why_not(backend)
         ]
 
     def opened(self, task: Task) -> PlannedTritonRunner | None:
@@ -214,9 +215,9 @@ class Runners:
         Whatever is in the way of that is met again, and told, by whoever needs the program.
         """
         key: tuple[str, Backend] = (file, "emulator")
-        if native.why_not("emulator") or key in self._programs or key in self._building:
+        if cuda_build.why_not("emulator") or key in self._programs or key in self._building:
             return
-        with contextlib.suppress(SandboxError, native.BuildError):
+        with contextlib.suppress(SandboxError, cuda_build.BuildError):
             self._building[key] = self._begun(*key)
 
     def _program(self, file: str, backend: Backend) -> Program:
@@ -227,19 +228,19 @@ class Runners:
             self._programs[key] = building.finish()
         return self._programs[key]
 
-    def _begun(self, file: str, backend: Backend) -> native.Building:
+    def _begun(self, file: str, backend: Backend) -> cuda_build.Building:
         """The file's way through the compiler, begun."""
-        native.prepare()  # before the sandbox, which is to see it
+        cuda_build.prepare()  # before the sandbox, which is to see it
         if backend == "gpu":
-            native.prepare_planner()
+            cuda_build.prepare_planner()
         sandbox = self.sandbox_of("emulator")
         entries = [
-            (variant.entry, native.signature(exercise, variant))
+            (variant.entry, cuda_build.signature(exercise, variant))
             for exercise in self._exercises.values()
             for variant in exercise.variants.values()
             if variant.file == file
         ]
-        return native.begin(
+        return cuda_build.begin(
             sandbox,
             file,
             self._file(file),

@@ -23,8 +23,7 @@ from grader.cases.compare import RAISED, Verdict, judge
 from grader.cases.gpu_memory import GpuMemory
 from grader.cases.inputs import Inputs
 from grader.gpu import locks
-from grader.sandbox import Sandbox
-from grader.sandbox import untrusted as hostile
+from grader.sandbox import Sandbox, untrusted
 from grader.sandbox.memfd import Memfds
 from grader.sandbox.worker_process import MOST_PROCESSES, Cause, Death, Limits, Worker
 from grader.spec import Exercise, Variant
@@ -239,7 +238,7 @@ class Runner:
         outcomes = self._arena.collect(placed)
         truths = self._oracle.truths(made.tensors, made.scalars, self._tolerance.magnitude)
         verdict = judge(outcomes, truths, self._tolerance)
-        return self._judged(case, hostile.fields(answer), verdict)
+        return self._judged(case, untrusted.fields(answer), verdict)
 
     def _start(self, count: int) -> CaseResult | None:
         """A fresh worker for cases of so many arguments, or why there can't be one."""
@@ -342,10 +341,10 @@ class Runner:
     # --- what an answer means ------------------------------------------------------------------
 
     def _from_refusal(self, case: Case | None, reply: Reply) -> CaseResult:
-        fields = hostile.fields(reply)
-        detail = hostile.text(fields, "detail")[:MAX_DETAIL]
-        kind = hostile.text(fields, "type")
-        message = hostile.brief(hostile.text(fields, "message"))
+        fields = untrusted.fields(reply)
+        detail = untrusted.text(fields, "detail")[:MAX_DETAIL]
+        kind = untrusted.text(fields, "type")
+        message = untrusted.brief(untrusted.text(fields, "message"))
         status = _STATUS_OF_CODE[reply.code]
         if reply.code is Code.not_modelled and self._sandbox.device == "cuda":
             status = Status.crashed  # only an executor without a GPU has a reason to say so
@@ -357,26 +356,26 @@ class Runner:
             status = Status.misaligned_access if "misaligned" in message else status
             hint = "Does every load and store have a mask that keeps it inside its tensor?"
         elif reply.code is Code.bad_request:
-            what = f"its process could not serve a request: {hostile.joined(kind, message)}"
+            what = f"its process could not serve a request: {untrusted.joined(kind, message)}"
             # Ours to answer for only if a submission that does nothing gets the same answer.
             status = Status.grader_error if self._serves_nobody() else Status.crashed
         else:
             told = fields.get("told") is True  # a planner's own sentence, not Python's or Triton's
             is_introduced = not told or reply.code is Code.compile_failed
             introduction = _INTRODUCTION.get(reply.code, "") if is_introduced else ""
-            what = introduction + (message if told else hostile.joined(kind, message))
-            instead = hostile.brief(hostile.text(fields, "instead"))
+            what = introduction + (message if told else untrusted.joined(kind, message))
+            instead = untrusted.brief(untrusted.text(fields, "instead"))
             hint = instead or _hint_for_exception(kind, message, reply.code)
         verdict = Verdict(status, what, RAISED if reply.code is Code.raised else "")
-        return CaseResult(case, verdict, hostile.line(fields), detail, "worker", hint)
+        return CaseResult(case, verdict, untrusted.line(fields), detail, "worker", hint)
 
     def _serves_nobody(self) -> bool:
         """Whether a worker refuses what even one without a submission would be refused."""
         raise NotImplementedError
 
     def _from_death(self, case: Case | None, death: Death) -> CaseResult:
-        log = hostile.clean(death.log)
-        line, detail = hostile.line_in_log(log, self.path), hostile.tail(log)
+        log = untrusted.clean(death.log)
+        line, detail = untrusted.line_in_log(log, self.path), untrusted.tail(log)
         if death.cause is Cause.timed_out:
             what = (
                 f"no answer within {self._limits.cpu_seconds:g} s of computing "
@@ -417,21 +416,21 @@ class Runner:
         names = ", ".join(self._argument_names())
         wanted = f"{self.variant.entry}({names})"
         if fields.get("message") == "signature":
-            got = hostile.brief(hostile.text(fields, "signature"), 200)
+            got = untrusted.brief(untrusted.text(fields, "signature"), 200)
             return (
                 f"the entry is {self.variant.entry}{got}, but it is called as {wanted}.",
                 "The grader allocates the output: the entry writes into it and returns nothing.",
             )
         functions = fields.get("functions")
         names = functions if isinstance(functions, list) else []
-        names = [hostile.brief(name, 80) for name in names if isinstance(name, str)]
+        names = [untrusted.brief(name, 80) for name in names if isinstance(name, str)]
         have = f"; it defines {', '.join(names[:8])}" if names else ""
         return f"the file has no function {self.variant.entry}{have}.", f"Define {wanted}."
 
     def _returned_instead(self, case: Case, returned: str) -> CaseResult:
         outputs = [tensor.name for tensor in self.task.outputs]
         names = " and ".join(outputs)
-        returned = hostile.brief(returned, 80)
+        returned = untrusted.brief(returned, 80)
         if returned in _NEVER_RUN:
             what = f"`{self.variant.entry}` is a {_NEVER_RUN[returned]}"
             return CaseResult(

@@ -23,7 +23,7 @@ from grader.executors import refusals
 from grader.executors.planners import layouts, relies_on_others
 from grader.executors.runner import CaseResult
 from grader.plan import Allowed, Plan, PlanError
-from grader.sandbox import untrusted as hostile
+from grader.sandbox import untrusted
 from grader.sandbox.worker_process import Death, Worker
 from grader.spec.task import Task
 from grader.status import Status
@@ -152,7 +152,7 @@ class TritonPlanner:
             verdict = Verdict(Status.launch_error, f"{error}.")
             return CaseResult(case, verdict, observed_by="worker", hint=error.instead)
         except PlanError as error:
-            what = f"its launcher asks for what can't be planned: {hostile.clean(str(error))}."
+            what = f"its launcher asks for what can't be planned: {untrusted.clean(str(error))}."
             return CaseResult(case, Verdict(Status.launch_error, what), observed_by="worker")
         return made
 
@@ -206,23 +206,23 @@ class TritonPlanner:
         differs = plan.difference(made, again, names, self._task.variant.file)
         if not differs:
             return None
-        what = f"{hostile.brief(differs)}."
+        what = f"{untrusted.brief(differs)}."
         hint = "What a launcher does may depend on shapes, strides and dtypes, on nothing else."
         verdict = Verdict(Status.nondeterministic, what, "plans")
         return CaseResult(case, verdict, hint=hint)
 
     def _refused(self, case: Case, reply: Reply) -> CaseResult:
         if reply.code is Code.bad_request:  # the submission's Python shares that process
-            told = hostile.brief(hostile.text(hostile.fields(reply), "message"))
+            told = untrusted.brief(untrusted.text(untrusted.fields(reply), "message"))
             what = f"its planner could not serve a request: {told}"
             return CaseResult(case, Verdict(Status.crashed, what), observed_by="worker")
         result = self._explain.refusal(case, reply)
-        fields = hostile.fields(reply)
-        if hostile.text(fields, "type") == _TOO_MANY_LAUNCHES and reply.code is Code.raised:
+        fields = untrusted.fields(reply)
+        if untrusted.text(fields, "type") == _TOO_MANY_LAUNCHES and reply.code is Code.raised:
             return replace(result, verdict=replace(result.verdict, status=Status.launch_error))
-        if hostile.text(fields, "type") in (_LACKS_DATA, _FOREIGN_KERNEL):
-            what = hostile.brief(hostile.text(fields, "message"))
-            hint = hostile.brief(hostile.text(fields, "instead"))
+        if untrusted.text(fields, "type") in (_LACKS_DATA, _FOREIGN_KERNEL):
+            what = untrusted.brief(untrusted.text(fields, "message"))
+            hint = untrusted.brief(untrusted.text(fields, "instead"))
             verdict = Verdict(Status.policy_violation, what, "data")
             return replace(result, verdict=verdict, hint=hint)
         return result

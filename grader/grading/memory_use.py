@@ -31,6 +31,7 @@ from grader.executors import (
 from grader.executors.runner import CaseResult
 from grader.plan import Plan
 from grader.plan.model import Alloc, Free
+from grader.scoring import memory_bounds
 from grader.spec import ITEMSIZE, Variant
 from grader.spec.blocks import GROWTH
 from grader.spec.task import Task
@@ -96,7 +97,7 @@ class TritonRuns(Runs):
         """
         seen = self._evidence(case, without, configuration)
         for _ in range(configurations.MAX_TRIED):
-            is_fine = seen.status is Status.passed and not cuda_metrics.shortfalls(
+            is_fine = seen.status is Status.passed and not memory_bounds.shortfalls(
                 seen, self.task.variant
             )
             if is_fine or not self._runner.learns_what_is_passed_over():
@@ -238,7 +239,7 @@ def _joined(
         return replace(first, status=failed.status, reason=f"with {failed.run}: {failed.reason}")
     kept = []
     for each in further:
-        is_missed = bool(cuda_metrics.shortfalls(each, variant))
+        is_missed = bool(memory_bounds.shortfalls(each, variant))
         if each.run.startswith(BESIDE) or (is_missed and len(kept) < _KEPT):
             kept.append(each if is_missed else replace(each, lines=()))
     notes = [f"It is the same with {each.run}." for each in kept[:1] if each.lines == ()]

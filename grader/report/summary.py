@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from pathlib import PurePath
 
 from grader.evidence import Evidence, LineCounters, PartEvidence, VariantEvidence
-from grader.executors import cuda_metrics
 from grader.report.message import (
     DETAIL_LIMIT,
     case_in_words,
@@ -20,6 +19,7 @@ from grader.report.message import (
     sentence,
     shorten_middle,
 )
+from grader.scoring import memory_bounds
 from grader.scoring.score import (
     INTERRUPTED,
     MEMORY,
@@ -284,7 +284,7 @@ def _counted(row: LineCounters) -> str:
     if row.space == "shared":
         many = f"{row.ways} ways: {row.conflicts:,} extra wavefronts"
         return f"{many if row.conflicts else 'no bank conflicts'}, {requests}"
-    useful = cuda_metrics.number(row.useful_bytes / row.sectors) if row.sectors else "0"
+    useful = memory_bounds.number(row.useful_bytes / row.sectors) if row.sectors else "0"
     if row.rule == "elements":
         requests += " of 32 elements"
     return f"{useful} of 32 bytes per sector, {row.sectors:,} sectors, {requests}"

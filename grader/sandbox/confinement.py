@@ -28,8 +28,7 @@ import psutil
 
 from grader.gpu.devices import DeviceName
 from grader.mistakes import Mistake
-from grader.sandbox import cgroup, processes
-from grader.sandbox import paths as allowed_paths
+from grader.sandbox import allowed_paths, cgroup, processes
 from grader.sandbox.seccomp import FilterError, compile_filter
 
 SCRATCH_BYTES = 512 << 20  # of the scratch folder, where it is in memory

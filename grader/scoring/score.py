@@ -34,8 +34,7 @@ from grader.evidence import (
     PerformanceEvidence,
     VariantEvidence,
 )
-from grader.executors import cuda_metrics
-from grader.scoring import speed
+from grader.scoring import memory_bounds, speed
 from grader.spec import Exercise, Threshold, Variant
 from grader.status import Status, worst
 
@@ -363,7 +362,7 @@ def _decide_memory(
     if counted.status is not Status.passed:
         gradable = offered if counted.status.is_failure else Fraction(0)
         return _Verdict(counted.status, gradable=gradable, message=counted.reason)
-    if variant.memory is None or not cuda_metrics.is_case_of(variant, counted.case):
+    if variant.memory is None or not memory_bounds.is_case_of(variant, counted.case):
         return _Verdict(Status.not_measured, message=OTHER_CASE)
     return _decide_bounds(exercise, variant, counted, offered)
 
@@ -372,12 +371,12 @@ def _decide_bounds(
     exercise: Exercise, variant: Variant, counted: MemoryEvidence, offered: Fraction
 ) -> _Verdict:
     """All of the points where every bound of the variant holds in every run, else none."""
-    missed = cuda_metrics.shortfalls(counted, variant)
+    missed = memory_bounds.shortfalls(counted, variant)
     if not missed:
-        told = " ".join(cuda_metrics.sentences(counted, exercise, variant))
+        told = " ".join(memory_bounds.sentences(counted, exercise, variant))
         return _Verdict(Status.passed, offered, offered, told)
     told = "; ".join(
-        cuda_metrics.missed(each, run.lines, variant.file, run.run) for run, each in missed
+        memory_bounds.missed(each, run.lines, variant.file, run.run) for run, each in missed
     )
     told = " ".join((f"{told}.", *counted.notes)) if counted.notes else told
     return _Verdict(Status.target_missed, gradable=offered, message=told)

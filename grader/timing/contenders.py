@@ -27,7 +27,7 @@ from grader.cases.inputs import Inputs, blank_argument
 from grader.executors import gpu
 from grader.executors.runner import CaseResult
 from grader.sandbox import Sandbox
-from grader.sandbox.paths import WORKER_FOLDER
+from grader.sandbox.allowed_paths import WORKER_FOLDER
 from grader.sandbox.worker_process import Worker
 from grader.spec import ITEMSIZE, Exercise, Scalar, Tensor, Variant
 from grader.spec.task import Task

@@ -17,7 +17,7 @@ from unittest import mock
 
 from grader.cases import Space
 from grader.evidence import Evidence, PartEvidence, VariantEvidence, to_json
-from grader.executors import cuda_build, cuda_metrics, kernels, native_runner
+from grader.executors import cuda_build, kernels, native_runner
 from grader.gpu.devices import DeviceName
 from grader.grading import rules
 from grader.grading.grade import Session
@@ -25,6 +25,7 @@ from grader.grading.search import Effort
 from grader.sandbox import Sandbox, confinement, worker_process
 from grader.sandbox.confinement import Level
 from grader.sandbox.seccomp import FilterError
+from grader.scoring import memory_bounds
 from grader.spec import Exercise
 from grader.spec.blocks import Limits
 from grader.status import Status
@@ -355,7 +356,7 @@ def _grade_cuda(
         if part.status is Status.passed and variant.memory is not None:
             seen = session.memory(exercise, variant)
             status = seen.status
-            if status is Status.passed and cuda_metrics.shortfalls(seen, variant):
+            if status is Status.passed and memory_bounds.shortfalls(seen, variant):
                 status = Status.target_missed
             part = replace(part, status=status, reason=seen.reason)
         return part

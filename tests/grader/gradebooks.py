@@ -33,7 +33,7 @@ from grader.evidence import (
     VariantEvidence,
     Yardstick,
 )
-from grader.executors import cuda_metrics
+from grader.scoring import memory_bounds
 from grader.scoring.score import score
 from grader.spec import Exercise, Variant, load_all
 from grader.status import Status
@@ -408,7 +408,7 @@ def _timed(
 
 def _counted(exercise: Exercise, variant: Variant) -> MemoryEvidence:
     """Memory used just as well as the spec asks for."""
-    sizes = cuda_metrics.sizes_of(variant)
+    sizes = memory_bounds.sizes_of(variant)
     metrics = [
         Metric(".".join(path), float((bound.at_least or bound.at_most).evaluate(sizes)))
         for path, bound in variant.memory.bounds()

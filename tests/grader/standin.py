@@ -13,14 +13,15 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 
+from grader.batch import tasks
 from grader.batch.classes import Class
 from grader.batch.collect import collect
 from grader.batch.course.records import Gradebook
 from grader.batch.pages import views
-from grader.batch.run import run, tasks
+from grader.batch.run import run
 from grader.batch.run.run import Machines, Options, Outcome
-from grader.batch.run.tasks import Graded, Result, Task, grade_files
 from grader.batch.store.store import Store
+from grader.batch.tasks import Graded, Result, Task, grade_files
 from grader.evidence import PartEvidence, VariantEvidence, variant_to_json
 from grader.grading.search import Effort
 from grader.spec import Exercise

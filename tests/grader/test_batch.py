@@ -18,15 +18,16 @@ from pathlib import Path
 import pytest
 
 from grader import executors
+from grader.batch import tasks
 from grader.batch.classes import ClassError
 from grader.batch.collect import CollectError
 from grader.batch.pages import views
 from grader.batch.plan import Job
-from grader.batch.run import progress, run, schedule, tasks
+from grader.batch.run import progress, run, schedule
 from grader.batch.run.run import Machines
 from grader.batch.run.schedule import InPool, Lane, Stopped
-from grader.batch.run.tasks import Graded, Task, TaskError, Wanted, grade_files
 from grader.batch.store.store import NAME, Store, StoreError
+from grader.batch.tasks import Graded, Task, TaskError, Wanted, grade_files
 from grader.evidence import PartEvidence
 from grader.grading import process_pool
 from grader.grading.search import Effort

@@ -12,7 +12,7 @@ import pytest
 from grader.batch.classes import ClassError
 from grader.batch.run import cluster
 from grader.batch.run.run import Machines
-from grader.batch.run.tasks import Graded, Task
+from grader.batch.tasks import Graded, Task
 from tests.grader import standin
 from tests.grader.small_exercise import GRID_ROUNDS_DOWN, ROOT, submission, write_spec
 from tests.grader.standin import InThisProcess, grade_class, make_class, quick, two_variants

@@ -21,8 +21,8 @@ from grader.batch.plan import Job
 from grader.batch.run import progress, run
 from grader.batch.run.run import Machines
 from grader.batch.run.schedule import Finished
-from grader.batch.run.tasks import Graded, Task
 from grader.batch.store.store import NAME, StoredHandin
+from grader.batch.tasks import Graded, Task
 from grader.cli import app, batch
 from grader.evidence import (
     PartEvidence,

@@ -13,7 +13,7 @@ import pytest
 
 from grader.batch.course.records import Gradebook
 from grader.batch.run.run import Machines
-from grader.batch.run.tasks import Graded, Task, _wants_the_gpu_alone, grade_in_pool
+from grader.batch.tasks import Graded, Task, _wants_the_gpu_alone, grade_in_pool
 from grader.evidence import (
     PartEvidence,
     PerformanceEvidence,

@@ -401,7 +401,9 @@ def test_roofs_are_the_measured_ones_where_they_are_kept_else_the_data_sheets(mo
     monkeypatch.setattr(bench.nvml, "observe", lambda *_: SimpleNamespace(reason="no NVML"))
     monkeypatch.setattr(bench.measured_roofs, "load", lambda identity: None)
     assert bench.roofs_here() == peaks(gpu.name).roofs()
-    monkeypatch.setattr(bench.measured_roofs, "load", lambda identity: SimpleNamespace(roofs=lambda: ROOFS))
+    monkeypatch.setattr(
+        bench.measured_roofs, "load", lambda identity: SimpleNamespace(roofs=lambda: ROOFS)
+    )
     assert bench.roofs_here() is ROOFS
     monkeypatch.setattr(bench.machine, "gpu_properties", lambda: None)
     assert bench.roofs_here() is None

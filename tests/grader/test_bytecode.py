@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from grader.sandbox import Sandbox, bytecode, paths
+from grader.sandbox import Sandbox, allowed_paths, bytecode
 
 ROOT = Path(__file__).resolve().parents[2]
 KEEP = """
@@ -85,7 +85,7 @@ def test_what_sandboxes_import_is_put_there_and_found_by_them(tmp_path: Path, mo
     while not (tmp_path / bytecode._COMPLETE).exists() and time.monotonic() < deadline:
         time.sleep(0.05)
     [zygote] = tmp_path.rglob("zygote.*.pyc")
-    shown = paths.readable("interpreter")
+    shown = allowed_paths.readable("interpreter")
     assert any(zygote.is_relative_to(each) for each in shown)
     written = zygote.stat().st_mtime_ns
     with Sandbox("interpreter", plans=True) as sandbox:
@@ -105,5 +105,5 @@ def test_of_the_grader_sandboxes_see_none(tmp_path: Path, monkeypatch) -> None:
         for path in hidden:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.touch()
-        shown = paths.readable(device)
+        shown = allowed_paths.readable(device)
         assert not [p for p in hidden for s in shown if p.is_relative_to(s.resolve())]

@@ -9,12 +9,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from grader.cli import app
+from grader.cli import app, calibrate
 from grader.evidence import PerformanceEvidence, Yardstick
 from grader.spec import EXERCISES as FOLDER
 from grader.spec import Exercise, Variant, load, load_all
 from grader.spec.blocks import Threshold
-from grader.cli import calibrate
 from grader.staff.calibration import corpus, readings, timings
 from grader.staff.calibration.lint import lint
 from grader.staff.calibration.proposals import FULL, MARGIN, down, propose, up

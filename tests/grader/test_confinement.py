@@ -16,8 +16,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from grader.sandbox import confinement
-from grader.sandbox import paths as allowed_paths
+from grader.sandbox import allowed_paths, confinement
 from grader.sandbox.confinement import Confinement, ConfinementError, Level
 from tests.grader.confined import LEVELS, Room, alive, own_pid, skip_unless
 

@@ -18,18 +18,6 @@ def text(name: str) -> str:
     return (ROOT / name).read_text(encoding="utf-8")
 
 
-def test_the_layers_are_those_that_are_enforced():
-    enforced = re.search(r"^layers = \[$(.*?)^\]$", text("pyproject.toml"), re.S | re.M).group(1)
-    layers = [re.findall(r"grader\.(\w+)", line) for line in enforced.splitlines() if line.strip()]
-    layers = [sorted(layer) for layer in layers if layer != ["__main__"]]
-    shown = [
-        sorted(re.split(r"\s{2}(?=\w)", line.strip()[: line.strip().index("   ")]))
-        for line in text("CONTRIBUTING.md").splitlines()
-        if re.match(r"    \w+(  \w+)*   ", line)
-    ]
-    assert shown == layers[::-1]
-
-
 def test_every_make_target_that_is_named_exists():
     targets = set(re.findall(r"^([a-z-]+):", text("Makefile"), re.M))
     for name in ("CONTRIBUTING.md", "README.md", "handout.md"):

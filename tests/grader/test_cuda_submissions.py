@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from grader.evidence import VariantEvidence
-from grader.executors import cuda_build, cuda_metrics
+from grader.executors import cuda_build
 from grader.executors.cuda_build import Backend
 from grader.grading.grade import Session
 from grader.grading.search import Effort
+from grader.scoring import memory_bounds
 from grader.spec import load_all
 from grader.spec.blocks import Limits
 from grader.staff.calibration import corpus
@@ -74,7 +75,7 @@ def told(seen: VariantEvidence) -> str:
 def memory_holds(seen: VariantEvidence) -> bool:
     """Whether everything the spec asks of memory holds."""
     variant = EXERCISES[seen.exercise].variants[seen.variant]
-    return not cuda_metrics.shortfalls(seen.memory, variant)
+    return not memory_bounds.shortfalls(seen.memory, variant)
 
 
 def check_wrong(submission: corpus.Submission, seen: VariantEvidence, gpu: bool) -> None:

@@ -10,12 +10,12 @@ import sys
 
 import pytest
 
-from grader.sandbox import paths
+from grader.sandbox import allowed_paths
 from grader.sandbox.confinement import Level
 from grader.sandbox.seccomp import compile_filter
 from tests.grader.confined import LEVELS, Room, skip_unless
 
-PROGRAM = paths.WORKER_FOLDER / "lockdown.py"
+PROGRAM = allowed_paths.WORKER_FOLDER / "lockdown.py"
 
 # Argument 1: the plan; 2: lines to run after. Prints what `tell` is given, as JSON.
 ALONE = f"""

@@ -20,6 +20,7 @@ from grader.emulator.report import (
 )
 from grader.evidence import LineCounters, Metric
 from grader.executors import cuda_metrics
+from grader.scoring import memory_bounds
 from grader.spec import exercise as spec
 from grader.status import Status
 
@@ -89,8 +90,8 @@ def values(evidence):
 
 def judged(evidence, name):
     variant = TRANSPOSE.variants[name]
-    sizes = cuda_metrics.sizes_of(variant)
-    return {j.name: j for j in cuda_metrics.judge(variant.memory, evidence.metrics, sizes)}
+    sizes = memory_bounds.sizes_of(variant)
+    return {j.name: j for j in memory_bounds.judge(variant.memory, evidence.metrics, sizes)}
 
 
 # --- measuring ------------------------------------------------------------------------------------
@@ -279,32 +280,32 @@ def test_a_bound_holds_at_its_own_value() -> None:
         Metric("useful_bytes_per_sector.store", 29.999),
         Metric("shared_bank_conflicts", 0),
     ]
-    found = cuda_metrics.judge(block, exact, {"rows": 1, "cols": 1, "itemsize": 4})
+    found = memory_bounds.judge(block, exact, {"rows": 1, "cols": 1, "itemsize": 4})
     assert [each.holds for each in found] == [True, False, True]
 
 
 def test_bounds_are_formulas_over_the_cases_sizes() -> None:
     variant = COLUMN.variants["cuda"]
-    assert cuda_metrics.sizes_of(variant) == {"rows": 1024, "cols": 48, "itemsize": 4}
+    assert memory_bounds.sizes_of(variant) == {"rows": 1024, "cols": 48, "itemsize": 4}
     metrics = [Metric("copies", 4), Metric("bytes_copied", 8193)]
-    copies, bytes_copied = cuda_metrics.judge(
-        variant.memory, metrics, cuda_metrics.sizes_of(variant)
+    copies, bytes_copied = memory_bounds.judge(
+        variant.memory, metrics, memory_bounds.sizes_of(variant)
     )
     assert copies.holds and not bytes_copied.holds
     assert (bytes_copied.measured, bytes_copied.wanted) == (8193, 8192)
 
 
 def test_a_metric_that_was_not_measured_holds_no_bound() -> None:
-    found = cuda_metrics.judge(TRANSPOSE.variants["cuda_v4"].memory, [], {"rows": 1, "cols": 1})
+    found = memory_bounds.judge(TRANSPOSE.variants["cuda_v4"].memory, [], {"rows": 1, "cols": 1})
     assert [(each.measured, each.holds) for each in found] == [(None, False)] * 3
 
 
 def test_evidence_of_another_case_is_told_apart() -> None:
     variant = TRANSPOSE.variants["cuda_v4"]
-    assert cuda_metrics.is_case_of(variant, "rows=256 cols=512 dtype=float32 seed=9")
-    assert not cuda_metrics.is_case_of(variant, "rows=256 cols=256 dtype=float32 seed=7")
-    assert not cuda_metrics.is_case_of(variant, "rows=256 cols=512 dtype=float16 seed=7")
-    assert not cuda_metrics.is_case_of(variant, "")
+    assert memory_bounds.is_case_of(variant, "rows=256 cols=512 dtype=float32 seed=9")
+    assert not memory_bounds.is_case_of(variant, "rows=256 cols=256 dtype=float32 seed=7")
+    assert not memory_bounds.is_case_of(variant, "rows=256 cols=512 dtype=float16 seed=7")
+    assert not memory_bounds.is_case_of(variant, "")
 
 
 # --- in words -------------------------------------------------------------------------------------
@@ -312,14 +313,14 @@ def test_evidence_of_another_case_is_told_apart() -> None:
 
 def test_what_was_measured_is_told_with_what_the_next_rung_asks() -> None:
     evidence = measured(report_of(*RUNGS["cuda_v3"]), "cuda_v3")
-    assert cuda_metrics.sentences(evidence, TRANSPOSE, TRANSPOSE.variants["cuda_v3"]) == [
+    assert memory_bounds.sentences(evidence, TRANSPOSE, TRANSPOSE.variants["cuda_v3"]) == [
         "Loads use 32 of 32 bytes per sector.",
         "Stores use 32 of 32 bytes per sector.",
         "Shared loads conflict 32 ways at transpose.cu:63: 126,976 extra wavefronts; "
         "cuda_v4 asks for none.",
     ]
     evidence = measured(report_of(*RUNGS["cuda_v4"]), "cuda_v4")
-    assert cuda_metrics.sentences(evidence, TRANSPOSE, TRANSPOSE.variants["cuda_v4"])[-1] == (
+    assert memory_bounds.sentences(evidence, TRANSPOSE, TRANSPOSE.variants["cuda_v4"])[-1] == (
         "Shared memory has no bank conflicts."
     )
 
@@ -330,19 +331,19 @@ def test_a_variant_is_told_nothing_of_what_another_language_asks() -> None:
         ("cuda_v2", {"cuda_v3", "cuda_v4"}),
         ("triton_v2", {"triton_v3", "triton_v4"}),
     ):
-        sentences = " ".join(cuda_metrics.sentences(evidence, TRANSPOSE, TRANSPOSE.variants[name]))
+        sentences = " ".join(memory_bounds.sentences(evidence, TRANSPOSE, TRANSPOSE.variants[name]))
         assert set(re.findall(r"(\w+) asks", sentences)) == told
 
 
 def test_what_was_missed_is_told_beside_what_was_wanted() -> None:
     evidence = measured(report_of(*RUNGS["cuda_v2"]), "cuda_v3")
     missed = judged(evidence, "cuda_v3")["useful_bytes_per_sector.store"]
-    assert cuda_metrics.missed(missed, evidence.lines, "transpose.cu") == (
+    assert memory_bounds.missed(missed, evidence.lines, "transpose.cu") == (
         "stores use 4 of 32 bytes per sector (transpose.cu:67 the fewest), asked for: at least 30"
     )
     evidence = measured(report_of(*RUNGS["cuda_v3"]), "cuda_v4")
     missed = judged(evidence, "cuda_v4")["shared_bank_conflicts"]
-    assert cuda_metrics.missed(missed, evidence.lines, "transpose.cu") == (
+    assert memory_bounds.missed(missed, evidence.lines, "transpose.cu") == (
         "shared loads conflict 32 ways at transpose.cu:63: 126,976 extra wavefronts, "
         "asked for: at most 0"
     )
@@ -352,20 +353,20 @@ def test_what_never_happened_is_told_as_such() -> None:
     copies = Copies(1, 2 * BYTES, host_to_device=1)
     evidence = measured(report_of(copies=copies, buffers=()), "cuda_v2")
     missed = judged(evidence, "cuda_v2")["useful_bytes_per_sector.load"]
-    assert cuda_metrics.missed(missed, (), "t.cu").startswith(
+    assert memory_bounds.missed(missed, (), "t.cu").startswith(
         "no kernel loads anything from global"
     )
 
 
 def test_copies_are_told_in_words() -> None:
     rows = [
-        cuda_metrics.Judged(("copies",), 1024, 4, False, False),
-        cuda_metrics.Judged(("bytes_copied",), 196608, 8192, False, False),
-        cuda_metrics.Judged(("scratch_stores",), 8704, 4096, False, False),
-        cuda_metrics.Judged(("scratch_stores",), 0, 0, False, True),
-        cuda_metrics.Judged(("reads", "weight"), 2.5, 1, False, False),
+        memory_bounds.Judged(("copies",), 1024, 4, False, False),
+        memory_bounds.Judged(("bytes_copied",), 196608, 8192, False, False),
+        memory_bounds.Judged(("scratch_stores",), 8704, 4096, False, False),
+        memory_bounds.Judged(("scratch_stores",), 0, 0, False, True),
+        memory_bounds.Judged(("reads", "weight"), 2.5, 1, False, False),
     ]
-    assert [cuda_metrics.missed(row, (), "t.cu") for row in rows] == [
+    assert [memory_bounds.missed(row, (), "t.cu") for row in rows] == [
         "1,024 copies between host and device, asked for: at most 4",
         "196,608 bytes copied between host and device, asked for: at most 8,192",
         "kernels store 8,704 bytes beside the arguments, asked for: at most 4,096",
@@ -379,12 +380,12 @@ def test_conflicts_in_several_lines_are_told_with_their_sum() -> None:
         LineCounters(63, "k", "shared", "load", 32, conflicts=900, ways=32),
         LineCounters(70, "k", "shared", "store", 32, conflicts=100, ways=2),
     ]
-    missed = cuda_metrics.Judged(("shared_bank_conflicts",), 1000, 0, False, False)
-    assert "63: 900 extra wavefronts, 1,000 in all," in cuda_metrics.missed(missed, rows, "t.cu")
+    missed = memory_bounds.Judged(("shared_bank_conflicts",), 1000, 0, False, False)
+    assert "63: 900 extra wavefronts, 1,000 in all," in memory_bounds.missed(missed, rows, "t.cu")
 
 
 @given(st.floats(0, 1e12), st.booleans())
 def test_a_number_is_never_shown_on_the_other_side_of_a_bound(value, up) -> None:
-    shown = float(cuda_metrics.number(value, up).replace(",", ""))
+    shown = float(memory_bounds.number(value, up).replace(",", ""))
     assert shown >= value if up else shown <= value
     assert abs(shown - value) <= 0.0101 + 1e-12 * value

@@ -17,7 +17,7 @@ from grader.executors import cuda_build, cuda_metrics
 from grader.grading import memory_use
 from grader.grading.session import Session
 from grader.sandbox import Sandbox
-from grader.scoring import score
+from grader.scoring import memory_bounds, score
 from grader.spec import Memory, Variant
 from grader.spec import exercise as spec
 from grader.spec.task import Task
@@ -157,8 +157,8 @@ def measured(tmp_path_factory, variant) -> Iterator[Callable[[str], MemoryEviden
 
 def missed(seen: MemoryEvidence, variant: Variant) -> list[str]:
     return [
-        cuda_metrics.missed(each, run.lines, variant.file, run.run)
-        for run, each in cuda_metrics.shortfalls(seen, variant)
+        memory_bounds.missed(each, run.lines, variant.file, run.run)
+        for run, each in memory_bounds.shortfalls(seen, variant)
     ]
 
 
@@ -318,7 +318,7 @@ def test_the_size_beside_depends_on_the_seed(variant):
 
 
 def test_bounds_are_those_of_the_sizes_that_ran(variant):
-    sizes = cuda_metrics.sizes_in(variant, "rows=320 cols=576 dtype=float32 seed=1")
+    sizes = memory_bounds.sizes_in(variant, "rows=320 cols=576 dtype=float32 seed=1")
     assert (sizes["rows"], sizes["cols"], sizes["itemsize"]) == (320, 576, 4)
 
 

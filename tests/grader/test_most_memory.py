@@ -13,14 +13,13 @@ import pytest
 from grader.cases import Case, fixed_case
 from grader.cases.compare import Verdict
 from grader.evidence import MemoryEvidence, Metric
-from grader.executors import cuda_metrics
 from grader.executors.runner import CaseResult
 from grader.grading import memory_use
 from grader.grading.session import Session
 from grader.plan import Buffer, Plan
 from grader.plan.model import Alloc, Free
 from grader.sandbox import Sandbox
-from grader.scoring import score
+from grader.scoring import memory_bounds, score
 from grader.spec import load_all
 from grader.spec.task import Task
 from grader.staff.calibration import corpus
@@ -142,7 +141,7 @@ def test_the_solution_allocates_next_to_nothing(measured):
     found = measured(corpus.REFERENCE)
     assert found.status is Status.passed, found
     assert {each.name: each.value for each in found.metrics}["ballast"] < LEAVES / 8
-    assert not cuda_metrics.shortfalls(found, VARIANT)
+    assert not memory_bounds.shortfalls(found, VARIANT)
 
 
 def test_what_keeps_the_scores_misses_the_target_without_a_gpu(measured, tmp_path):

@@ -16,7 +16,7 @@ import torch
 from typer.testing import CliRunner
 
 from grader import evidence as evidence_files
-from grader.batch.run import tasks
+from grader.batch import tasks
 from grader.cases import Space, arena, fixed_case, inputs
 from grader.cli import app
 from grader.evidence import PartEvidence, PerformanceEvidence

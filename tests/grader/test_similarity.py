@@ -120,7 +120,8 @@ def test_nothing_is_written_and_no_browser_opened(tmp_path):
     script = (
         "import webbrowser, sys; webbrowser.open = lambda *a: sys.exit('browser')\n"
         "from pathlib import Path\n"
-        "from grader.batch.pages import similarity\nfrom grader.batch.course.records import Handin\n"
+        "from grader.batch.pages import similarity\n"
+        "from grader.batch.course.records import Handin\n"
         f"text = Path({str(REFERENCE / 'rmsnorm.py')!r}).read_bytes()\n"
         "found = similarity.pairs([Handin(n, files={'rmsnorm.py': text}) for n in 'ab'],"
         " {'rmsnorm.py': ''})\nassert len(found) == 1\nprint(similarity.to_text(found))\n"

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from grader.evidence import VariantEvidence
-from grader.executors import cuda_metrics
 from grader.grading.grade import Session
 from grader.grading.search import Effort
 from grader.sandbox import Sandbox
+from grader.scoring import memory_bounds
 from grader.spec import Exercise, Variant, load_all
 from grader.spec.blocks import Limits
 from grader.staff.calibration import corpus
@@ -158,7 +158,7 @@ def test_every_dtype_is_tried_by_many_wrong_submissions() -> None:
 def memory_holds(seen: VariantEvidence) -> bool:
     """Whether everything the spec asks of memory holds."""
     variant = EXERCISES[seen.exercise].variants[seen.variant]
-    return not cuda_metrics.shortfalls(seen.memory, variant)
+    return not memory_bounds.shortfalls(seen.memory, variant)
 
 
 def check_wrong(submission: corpus.Submission, seen: VariantEvidence, gpu: bool) -> None:

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from grader.executors import cuda_build, cuda_metrics
+from grader.executors import cuda_build
 from grader.grading.grade import Session
+from grader.scoring import memory_bounds
 from grader.spec import load_all
 from grader.status import Status
 
@@ -50,5 +51,5 @@ def test_a_solution_earns_the_memory_points_of_its_rung_and_below(solution, rung
         return
     seen = session.memory(EXERCISE, variant)
     assert seen.status is Status.passed, seen
-    missed = cuda_metrics.shortfalls(seen, variant)
+    missed = memory_bounds.shortfalls(seen, variant)
     assert (not missed) == (rung <= which), missed

@@ -10,9 +10,10 @@ import pytest
 from grader.cases import Case
 from grader.emulator.report import ReportError
 from grader.evidence import MemoryEvidence
-from grader.executors import cuda_metrics, triton_metrics
+from grader.executors import triton_metrics
 from grader.executors.triton_report import message_of, parse, parse_findings
 from grader.grading.grade import Session
+from grader.scoring import memory_bounds
 from grader.spec import Exercise, SpecError
 from grader.status import Status
 from tests.grader.small_exercise import BRIEF, RIGHT, SPEC, submission, write_spec
@@ -352,9 +353,9 @@ def test_an_access_outside_every_tensor_is_the_verdict(silu):
 
 def missed(silu: Exercise, evidence: MemoryEvidence) -> list[str]:
     variant = silu.variants["triton"]
-    judged = cuda_metrics.judge(variant.memory, evidence.metrics, cuda_metrics.sizes_of(variant))
+    judged = memory_bounds.judge(variant.memory, evidence.metrics, memory_bounds.sizes_of(variant))
     return [
-        cuda_metrics.missed(each, evidence.lines, "silu.py") for each in judged if not each.holds
+        memory_bounds.missed(each, evidence.lines, "silu.py") for each in judged if not each.holds
     ]
 
 
@@ -435,7 +436,7 @@ def test_a_right_kernel_is_measured(run, silu):
     assert found["useful_bytes_per_sector.load"] == found["useful_bytes_per_sector.store"] == 32
     assert missed(silu, evidence) == []
     assert evidence.observed_by == "worker"
-    *told, beside = cuda_metrics.sentences(evidence, silu, silu.variants["triton"])
+    *told, beside = memory_bounds.sentences(evidence, silu, silu.variants["triton"])
     assert len(told) == 7
     assert beside.startswith("It is the same with a size drawn beside the case (n=")
 

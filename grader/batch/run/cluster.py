@@ -20,7 +20,7 @@ from typing import Any
 
 from grader.batch.classes import ClassError
 from grader.batch.run.run import Machines, device_here
-from grader.batch.run.tasks import INTERPRETER, Graded, Task, grade_in_pool
+from grader.batch.tasks import INTERPRETER, Graded, Task, grade_in_pool
 
 GPU = "GPU"  # the resource
 CONNECT_SECONDS = 20

@@ -25,8 +25,8 @@ from grader.batch.plan import Job, Plan
 from grader.batch.run import schedule
 from grader.batch.run.progress import Silent, Watcher
 from grader.batch.run.schedule import Executor, Finished, InPool, Lane, Stopped
-from grader.batch.run.tasks import INTERPRETER, Result, Task, grade_in_pool
 from grader.batch.store.store import NAME, NewResult, Store, StoredHandin, StoreError
+from grader.batch.tasks import INTERPRETER, Result, Task, grade_in_pool
 from grader.gpu import locks, machine
 from grader.grading import process_pool
 from grader.grading.search import Effort

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from grader.batch.plan import Job
-from grader.batch.run.tasks import Graded, Result, Task, TaskError, given_up
+from grader.batch.tasks import Graded, Result, Task, TaskError, given_up
 from grader.gpu.locks import GpuError
 from grader.grading import process_pool
 from grader.sandbox.confinement import ConfinementError

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .recording import Buffer
+from .buffers import Buffer
 
 
 @dataclass(frozen=True)

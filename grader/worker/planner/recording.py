@@ -14,7 +14,9 @@ from typing import Any
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
+from .buffers import ADDRESS_BASE, ADDRESS_BITS, Buffer
 from .errors import PlanLimit, TooManyLaunches, TooMuchMemory
+from .pruning import prune
 
 # The same numbers bound what the grader reads (grader/plan/): beyond them it would refuse the plan.
 MAX_STEPS = 20_000  # of one call
@@ -27,40 +29,6 @@ MAX_PRINTED = 16_384  # characters
 MAX_RETURNED = 80  # characters of what says what the entry gave back
 
 _A_GRID = "Give the kernel a grid instead of looping over launches."
-
-# Buffer n begins at ADDRESS_BASE + ((n + 1) << ADDRESS_BITS). No size and no flag is such a number:
-# an integer argument that is one is taken for a pointer. While kernels run, buffers lie elsewhere.
-ADDRESS_BITS = 40
-ADDRESS_BASE = 0x15B << 54
-
-
-@dataclass(eq=False)
-class Buffer:
-    """Memory of the device (or a host argument's) that a plan names."""
-
-    bytes: int
-    slot: int  # tells its address
-    kind: str = "device"
-    argument: int | None = None
-    line: int = 0
-    number: int = -1  # in the plan, once it is written
-    storage: StorageWeakRef | None = None
-    is_live: bool = True
-
-    @property
-    def address(self) -> int:
-        """Of its first byte: as far from others' as on a GPU, and aligned like there."""
-        return ADDRESS_BASE + ((self.slot + 1) << ADDRESS_BITS)
-
-    def to_json(self) -> dict:
-        """As the plan lists it."""
-        return {
-            "bytes": self.bytes,
-            "argument": self.argument,
-            "kind": self.kind,
-            "name": "",
-            "line": self.line,
-        }
 
 
 @dataclass(eq=False)
@@ -291,8 +259,6 @@ class Recorder:
 
     def to_json(self, calls: list[list[dict]], printed: str, returned: str = "") -> dict:
         """The whole plan."""
-        from .pruning import prune
-
         plan = prune(
             self.buffers,
             self.imported.buffers,

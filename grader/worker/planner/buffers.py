@@ -1,0 +1,41 @@
+"""A buffer of a plan that is being made, and the address that host code sees of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch.multiprocessing.reductions import StorageWeakRef
+
+# Buffer n begins at ADDRESS_BASE + ((n + 1) << ADDRESS_BITS). No size and no flag is such a number:
+# an integer argument that is one is taken for a pointer. While kernels run, buffers lie elsewhere.
+ADDRESS_BITS = 40
+ADDRESS_BASE = 0x15B << 54
+
+
+@dataclass(eq=False)
+class Buffer:
+    """Memory of the device (or a host argument's) that a plan names."""
+
+    bytes: int
+    slot: int  # tells its address
+    kind: str = "device"
+    argument: int | None = None
+    line: int = 0
+    number: int = -1  # in the plan, once it is written
+    storage: StorageWeakRef | None = None
+    is_live: bool = True
+
+    @property
+    def address(self) -> int:
+        """Of its first byte: as far from others' as on a GPU, and aligned like there."""
+        return ADDRESS_BASE + ((self.slot + 1) << ADDRESS_BITS)
+
+    def to_json(self) -> dict:
+        """As the plan lists it."""
+        return {
+            "bytes": self.bytes,
+            "argument": self.argument,
+            "kind": self.kind,
+            "name": "",
+            "line": self.line,
+        }
