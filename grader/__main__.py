@@ -6,11 +6,22 @@ import sys
 from collections.abc import Sequence
 from typing import Literal
 
+from grader import packages
 from grader.startup import importing
 
 
 def main() -> None:
     """Import the commands, and be the one that is named."""
+    packages.expect()
+    with packages.importing():
+        _start()
+    from grader.cli import app
+
+    app.main()
+
+
+def _start() -> None:
+    """Import what the command needs."""
     from grader.sandbox import bytecode
 
     bytecode.keep()
@@ -24,8 +35,7 @@ def main() -> None:
 
         head_start.begin()
     with importing():
-        from grader.cli import app
-    app.main()
+        from grader.cli import app as cli  # noqa: F401
 
 
 def _begun_early(arguments: Sequence[str]) -> Literal["pool", "sandbox", ""]:

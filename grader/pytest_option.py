@@ -16,8 +16,12 @@ from pathlib import Path
 
 import pytest
 
-from grader.sandbox import bytecode, head_start
-from grader.startup import importing
+from grader import packages
+
+packages.expect(["pytest"])
+with packages.importing():
+    from grader.sandbox import bytecode, head_start
+    from grader.startup import importing
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -35,6 +39,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Begin the sandbox where the students' tests are all that runs."""
     only_theirs = all(Path(each).name == "test_assignment.py" for each in config.args)
+    timed = any(Path(each).name.startswith("test_performance.py") for each in config.args)
+    if timed and (line := packages.problem(["pytest-benchmark"])):
+        raise pytest.UsageError(line)
     if config.args and only_theirs and not config.option.collectonly:
         bytecode.keep()
         head_start.begin()

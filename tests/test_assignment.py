@@ -21,7 +21,7 @@ from grader.scoring import memory_bounds
 from grader.spec import Exercise, SpecError, Variant, load_all
 from grader.status import Status
 
-NARROWEST, WIDEST = 60, 96  # columns of a message
+NARROWEST, WIDEST = 40, 96  # columns of a message
 
 try:
     EXERCISES = load_all()

@@ -27,6 +27,7 @@ from grader.grading.search import Effort
 from grader.mistakes import Mistake
 from grader.report import one_line
 from grader.spec import Exercise
+from grader.spec.order import in_order
 
 T = TypeVar("T")
 
@@ -58,8 +59,8 @@ class Class:
     ) -> Class:
         """The class with the course and the roster given, else those it was last graded with.
 
-        These are read where they lay then; where they aren't any more, as they were. Raises
-        CourseError and RosterError.
+        These are read where they lay then; where they aren't any more, as they were. Its exercises
+        are in the order that the course has. Raises CourseError and RosterError.
         """
         notes: list[str] = []
 
@@ -68,7 +69,8 @@ class Class:
 
         found_course = _document(store, "course", course, load_course, notes)
         found_roster = _document(store, "roster", roster, roster_files.load, notes)
-        return cls(store, exercises, found_course or Course(), found_roster, notes=notes)
+        rules = found_course or Course()
+        return cls(store, in_order(exercises, rules.order), rules, found_roster, notes=notes)
 
     @cached_property
     def handins(self) -> list[StoredHandin]:

@@ -17,7 +17,7 @@ import typer
 import typer.main
 from typer.core import TyperGroup
 
-from grader import __version__, report
+from grader import __version__, packages, report
 from grader import evidence as evidence_files
 from grader.cases import Case, CaseError, parse
 from grader.cli.console import (
@@ -46,6 +46,7 @@ from grader.grading import process_pool
 from grader.grading.grade import PUBLIC_SEED, Progress, Session, Step, expect_files, selected
 from grader.grading.grade import grade as grade_submission
 from grader.mistakes import Mistake
+from grader.report import narrow
 from grader.scoring.score import score
 from grader.spec import Exercise, Variant, load_all
 
@@ -310,7 +311,7 @@ def write_release(
     made = release.make(ROOT, exercises, known_names(exercises, only or []))
     release.write(made, out)
     told = f"{out}: {len(made.files)} files, {made.size / 1e6:.1f} MB"
-    console.print(told, markup=False, highlight=False, soft_wrap=True)
+    tell(told)
 
 
 def _version(wanted: bool) -> None:
@@ -333,16 +334,21 @@ def main() -> None:
     try:
         app()
     except Mistake as error:
-        errors.print(str(error), style="red", markup=False, highlight=False, soft_wrap=True)
+        narrow.say(str(error), errors, "red")
         sys.exit(USAGE)
     except KeyboardInterrupt:
         errors.print("interrupted")
         sys.exit(INTERRUPTED)
+    except ModuleNotFoundError as error:
+        if not (line := packages.told(error)):
+            _die()
+        narrow.say(line, errors, "red")
+        sys.exit(USAGE)
     except OSError as error:
         if not error.filename:
             _die()
         text = f"{error.filename}: {error.strerror}"
-        errors.print(text, style="red", markup=False, highlight=False, soft_wrap=True)
+        narrow.say(text, errors, "red")
         sys.exit(USAGE)
     except Exception:
         _die()

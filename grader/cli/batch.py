@@ -51,7 +51,7 @@ from grader.cli.console import (
     write,
 )
 from grader.gpu.locks import choose
-from grader.report import one_line
+from grader.report import narrow, one_line
 from grader.report.message import clean
 from grader.report.summary import number
 from grader.spec import Exercise, load_all
@@ -266,7 +266,7 @@ def export(
         book = klass.gradebook()
         for note in klass.notes:
             told = one_line(note)
-            errors.print(told, style="yellow", markup=False, highlight=False, soft_wrap=True)
+            narrow.say(told, errors, "yellow")
         if format is None:
             _publish(klass, folder, book.device, book)
             _tell_class(book, folder)

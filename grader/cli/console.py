@@ -19,6 +19,7 @@ from rich.table import Column
 
 from grader.cases import oracle
 from grader.grading.session import selected
+from grader.report import narrow
 from grader.spec import Exercise
 
 OK, USAGE, FAILED, INTERRUPTED = 0, 2, 3, 130
@@ -49,8 +50,8 @@ RosterOption = Annotated[
 
 
 def tell(text: str, style: str = "") -> None:
-    """Print a line as it is, and in one piece."""
-    console.print(text, style=style, markup=False, highlight=False, soft_wrap=True)
+    """Print a line as it is; in one piece, but on a terminal that is too narrow for it."""
+    narrow.say(text, console, style)
 
 
 def known_names(exercises: Mapping[str, Exercise], names: Iterable[str]) -> list[str]:
@@ -95,7 +96,7 @@ def write(path: Path, text: str) -> None:
 
 
 def refuse(message: str) -> NoReturn:
-    errors.print(message, style="red", markup=False, highlight=False, soft_wrap=True)
+    narrow.say(message, errors, "red")
     raise typer.Exit(USAGE)
 
 

@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Literal
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from grader.emulator.toolchain import cache_root
 from grader.executors import cuda_build
 from grader.gpu import machine
+from grader.report import narrow
 from grader.sandbox import Sandbox, confinement
 from grader.sandbox.worker_process import Limits, SandboxError
 
@@ -79,7 +79,7 @@ def examine(console: Console) -> list[Finding]:
         findings.append(finding)
         _tell(finding, console)
     console.print()
-    console.print(Text(summary(findings)))
+    narrow.tell(Text(summary(findings)), console)
     return findings
 
 
@@ -96,13 +96,13 @@ def summary(findings: list[Finding]) -> str:
 def _tell(finding: Finding, console: Console) -> None:
     """The finding beside its word, every further line as far in as the first."""
     word, style = _WORDS[finding.state]
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_header=False)
+    table = narrow.table(show_header=False)
     table.add_column(no_wrap=True, min_width=7)  # "missing", also where it is "ok"
     table.add_column(overflow="fold")
     table.add_row(Text(word, style), Text.assemble((finding.name, "bold"), ": ", finding.found))
     if finding.advice:
         table.add_row("", Text(finding.advice))
-    console.print(table)
+    narrow.show(table, console)
 
 
 def look_python() -> Finding:

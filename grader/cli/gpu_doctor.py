@@ -22,6 +22,7 @@ from grader.gpu.machine import GpuProperties
 from grader.gpu.measured_roofs import MeasuredRoofs, RoofsError, SecondsOf
 from grader.gpu.roofline import Peaks
 from grader.gpu.state import GpuState, Observed, remarks, troubles
+from grader.report import narrow
 from grader.sandbox.worker_process import SandboxError
 from grader.timing import roofs as roof_timing
 
@@ -51,7 +52,7 @@ def examine_gpu(
     """
     found = gpu()
     if found is None:
-        console.print(Text(NO_GPU))
+        narrow.tell(Text(NO_GPU), console)
         return None
     before = look(found.uuid or None, None)
     _show_state(found, before, console)
@@ -69,7 +70,7 @@ def examine_gpu(
             measured = roofs.measure(identity, seconds_of, found.memory_bytes, now, peaks)
             taken.append(glance())
     except (RoofsError, SandboxError) as error:
-        console.print(Text(f"The roofs can't be measured: {error}", "red"))
+        narrow.tell(Text(f"The roofs can't be measured: {error}", "red"), console)
         return None
     after = look(found.uuid or None, before)
     if isinstance(after, GpuState):
@@ -85,13 +86,13 @@ def _keep(measured: MeasuredRoofs, noise: list[str], folder: Path | None, consol
     """Keep roofs that were measured in peace, and say where."""
     if noise:
         for sentence in dict.fromkeys(noise):
-            console.print(Text(sentence, "yellow"))
+            narrow.tell(Text(sentence, "yellow"), console)
         _say("Not kept: measure again when nothing is in the way.", console)
         return
     try:
         _say(f"Kept in {roofs.store(measured, folder)}.", console)
     except OSError as error:
-        console.print(Text(f"Not kept: {error.strerror or error}.", "yellow"))
+        narrow.tell(Text(f"Not kept: {error.strerror or error}.", "yellow"), console)
 
 
 def _show_state(gpu: GpuProperties, state: Observed, console: Console) -> None:
@@ -107,22 +108,22 @@ def _show_state(gpu: GpuProperties, state: Observed, console: Console) -> None:
         rows += [("driver", state.driver), ("clocks", _clocks(state)), ("drawn", _drawn(state))]
     else:
         rows.append(("state", f"unknown: {state.reason}"))
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_header=False)
+    table = narrow.table(show_header=False)
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
     for name, value in rows:
         if value:
             table.add_row(Text(name, "bold"), Text(value))
-    console.print(table)
+    narrow.show(table, console)
     ours = {os.getpid()}
     if isinstance(state, GpuState):
         for sentence in troubles(state, state, ours):
-            console.print(Text(sentence, "yellow"))
+            narrow.tell(Text(sentence, "yellow"), console)
     for sentence in remarks(state, ours):
         _say(sentence, console)
     if gpu_memory.reaches_host_memory():
         reach = gpu_memory.REACHES_HOST_MEMORY
-        console.print(Text(f"{reach[0].upper()}{reach[1:]}.", "yellow"))
+        narrow.tell(Text(f"{reach[0].upper()}{reach[1:]}.", "yellow"), console)
 
 
 def _clocks(state: GpuState) -> str:
@@ -146,7 +147,7 @@ def _drawn(state: GpuState) -> str:
 
 
 def _show_roofs(found: MeasuredRoofs, peaks: Peaks | None, console: Console) -> None:
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    table = narrow.table()
     table.add_column("roof", no_wrap=True)
     for title in ("measured", "data sheet", "reached"):
         table.add_column(title, justify="right", no_wrap=True)
@@ -157,7 +158,7 @@ def _show_roofs(found: MeasuredRoofs, peaks: Peaks | None, console: Console) -> 
         rate = found.flops.get(dtype)
         _row(table, f"matmul {dtype}", rate, published, "TFLOP/s", 1e12, digits=1)
     console.print()
-    console.print(table)
+    narrow.show(table, console)
     for dtype, reason in found.missing.items():
         _say(f"{dtype}: {reason}", console)
     if peaks:
@@ -184,4 +185,4 @@ def _row(
 
 
 def _say(text: str, console: Console) -> None:
-    console.print(Text(text, "dim"))
+    narrow.tell(Text(text, "dim"), console)

@@ -18,7 +18,8 @@ ROOT = Path(__file__).resolve().parents[2]
 def command(
     out: Annotated[Path, typer.Option(metavar="ZIP", help="The file to upload.")],
     course: Annotated[
-        Path | None, typer.Option("--course", help="course.yaml: its seed, and what it lifts.")
+        Path | None,
+        typer.Option("--course", help="course.yaml: its seed, what it lifts, its order."),
     ] = None,
     only: Annotated[
         list[str] | None,
@@ -49,6 +50,7 @@ def command(
         visibility=visibility,
         seed=rules.seed,
         lifted=rules.lifted,
+        order=rules.order,
         timeout=timeout,
         thorough=thorough,
     )

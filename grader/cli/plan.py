@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.padding import Padding
-from rich.table import Table
+from rich.text import Text
 
 from grader import plan
 from grader.cases import Case, CaseError, Space, arena, fixed_case, inputs, parse
@@ -20,6 +19,7 @@ from grader.executors import bundle
 from grader.gpu import machine
 from grader.grading import plan_files
 from grader.grading.grade import PUBLIC_SEED, Session, Step, expect_files, selected
+from grader.report import narrow
 from grader.report.message import one_line
 from grader.spec import Exercise, Variant, load_all
 
@@ -150,15 +150,15 @@ def _show(
         write(json, plan.to_json(planned))
     names = [argument.name for argument in exercise.signature(variant)]
     tell(f"  {variant.entry} {plan.summary(planned, names, variant.file)}.")
-    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    table = narrow.table(show_header=False)
     table.add_column(style="cyan", no_wrap=True)
     table.add_column(overflow="fold", ratio=1)
     table.add_column(style="dim", no_wrap=True)
     in_triton = variant.language == "triton"  # a CUDA plan's buffers are without guard zones
     starts = [each.offset - each.allocation[0] if in_triton else 0 for each in arguments]
     for line in plan.lines(planned, names, variant.file, starts):
-        table.add_row(line.verb, one_line(line.what), line.place)
-    console.print(Padding(table, (0, 0, 0, 2)), markup=False)
+        table.add_row(*map(Text, (line.verb, one_line(line.what, 600), line.place)))
+    narrow.show(table, console, indent=2, at_least=24)
     if planned.printed.strip():
         tell("  It printed:")
         for text in planned.printed.strip().splitlines()[:10]:

@@ -11,7 +11,7 @@ import typer
 from grader.batch.classes import Class
 from grader.batch.pages.similarity import MOST_SHOWN, THRESHOLD, pairs, to_html, to_text
 from grader.batch.store.store import Store
-from grader.cli.console import console, writable, write
+from grader.cli.console import console, tell, writable, write
 from grader.spec import load_all
 from grader.staff.stubs import make_stubs
 
@@ -40,4 +40,4 @@ def command(
         found = pairs(handins, stubs, threshold, MOST_SHOWN if html_file is not None else 0)
     if html_file is not None:
         write(html_file, to_html(found, threshold))
-    console.print(to_text(found, threshold), markup=False, highlight=False, soft_wrap=True, end="")
+    tell(to_text(found, threshold).removesuffix("\n"))

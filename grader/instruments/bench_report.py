@@ -17,7 +17,7 @@ from grader.gpu.roofline import Roofs
 from grader.instruments import bench_table, plots
 from grader.instruments.bench import SHORT_MICROSECONDS, YARDSTICKS, Timed, axis
 from grader.instruments.points import Point, Series, series_of
-from grader.report import one_line
+from grader.report import narrow, one_line
 from grader.report.performance import dtype_of, sentences
 from grader.spec import Exercise
 from grader.status import Status
@@ -36,22 +36,23 @@ def show(timings: Sequence[Timed], roofs: Roofs | None, console: Console) -> Non
     ratios = _ratios(timings)
     if ratios.row_count:
         console.print()
-        console.print(Text("Your speed over each yardstick's; above 1 yours is faster:"))
-        console.print(ratios)
+        about = "Your speed over each yardstick's; above 1 yours is faster:"
+        narrow.tell(Text(about), console)
+        narrow.show(ratios, console)
     if any((each.evidence.microseconds or 1e9) < SHORT_MICROSECONDS for each in timings):
         console.print()
-        console.print(Text(SHORT, "dim"))
+        narrow.tell(Text(SHORT, "dim"), console)
     for each in timings:
         noted = (each.evidence.reason if _is_timed(each) else "", each.evidence.disturbed)
         for note in filter(None, noted):
             label = f"{each.name} {_sizes(each.evidence)}"
-            console.print(Text(one_line(f"{label}: {note}"), "yellow"))
+            narrow.tell(Text(one_line(f"{label}: {note}"), "yellow"), console)
     for each in timings:
         for sentence in sentences(each.evidence, roofs) if each.is_scored else ():
             console.print()
             dtype = dtype_of(each.evidence)
             label = f"{each.name} {_sizes(each.evidence)} {dtype}"
-            console.print(Text(one_line(f"{label}: {sentence}")))
+            narrow.tell(Text(one_line(f"{label}: {sentence}")), console)
 
 
 def write_plots(
@@ -128,7 +129,7 @@ def _ratios(timings: Sequence[Timed]) -> Table:
     ]
     there = {each.name for timing in timed for each in timing.evidence.yardsticks}
     names = [name for name in YARDSTICKS if name in there]
-    made = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    made = narrow.table()
     variants = {each.name for each in timed}
     made.add_column("case", overflow="fold")
     for name in names:

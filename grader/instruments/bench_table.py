@@ -10,7 +10,7 @@ from rich.text import Text
 
 from grader.evidence import PerformanceEvidence, Yardstick
 from grader.gpu.roofline import Roofs
-from grader.report import one_line
+from grader.report import narrow, one_line
 from grader.report.performance import duration, placed, sentences, speed
 from grader.status import Status
 
@@ -26,15 +26,16 @@ def render(
 ) -> None:
     """Print the table; then why what wasn't timed wasn't; then what bounds each kernel, and what
     to try next, of those in `told` where it is given."""
-    console.print(table(timings, roofs))
+    narrow.show(table(timings, roofs), console)
     for name, timed in timings:
         for each in timed.every:
             if not _is_timed(each):
-                console.print(Text(f"{_label(name, timed, each)}: {_why(each)}", "yellow"))
+                why = f"{_label(name, timed, each)}: {_why(each)}"
+                narrow.tell(Text(why, "yellow"), console)
     for name, timed in timings if told is None else told:
         for sentence in sentences(timed, roofs):
             console.print()
-            console.print(Text(f"{one_line(name)}: {sentence}"))
+            narrow.tell(Text(f"{one_line(name)}: {sentence}"), console)
 
 
 def table(timings: Timings, roofs: Roofs | None = None) -> Table:
@@ -43,7 +44,7 @@ def table(timings: Timings, roofs: Roofs | None = None) -> Table:
     `roofs` are this machine's measured ones; without them the data sheet's are taken. A case that
     was not timed has dashes.
     """
-    made = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    made = narrow.table()
     made.add_column("kernel", overflow="fold")
     for title in _TITLES:
         made.add_column(title, justify="right", no_wrap=True)

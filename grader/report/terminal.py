@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from grader.evidence import Evidence, PartEvidence, VariantEvidence
-from grader.report import performance, summary
+from grader.report import narrow, performance, summary
 from grader.report.message import (
     Message,
     case_in_words,
@@ -33,6 +33,7 @@ WIDEST = 96  # columns; longer lines are hard to read
 SHOWN_FAILURES = 4  # kinds of failure per variant; all of them are in the other reports
 SHOWN_LINES = 12  # of the lines that use memory, and of what kernels print
 NAME_WIDTH = 20  # columns; the same in every table, so that they line up
+RESULT_WIDTH = 12  # columns; with fewer for what checks came to, tables become blocks
 DETAIL_SHOWN = 1500  # characters of a traceback or compiler output
 
 _STYLES = {"passed": "green", "failed": "bold red", "undecided": "yellow"}
@@ -44,10 +45,12 @@ def render(evidence: Evidence, grade: GradeScore, console: Console) -> None:
     _print(console, _conditions(grade), "dim")
     if summary.is_unconfined(grade):
         _print(console, summary.UNCONFINED_LINE, "yellow")
-    for exercise in grade.exercises:
+    tables = [_table(exercise, console) for exercise in grade.exercises]
+    blocks = not all(narrow.fits(each, _width(console), RESULT_WIDTH) for each in tables)
+    for exercise, table in zip(grade.exercises, tables, strict=True):
         console.print()
         _print(console, f"{one_line(exercise.title)} ({one_line(exercise.name)})", "bold")
-        console.print(_table(exercise, console), width=_width(console))
+        _show(table, console, blocks)
     _failures(evidence, grade, console)
     for _, variant, seen in summary.scored_variants(evidence, grade):
         _printed(seen, console)
@@ -64,7 +67,8 @@ def render(evidence: Evidence, grade: GradeScore, console: Console) -> None:
     elif summary.is_untouched(grade):
         _print(console, f"{_capital(summary.total_line(grade))}.", "bold")
         _print(console, "Not attempted yet.")
-        console.print(_text(summary.first_step(grade), console), soft_wrap=True)
+        step = _text(summary.first_step(grade), console).plain
+        narrow.say(step, console, whole=step[step.rindex("pytest -k ") :])
     else:
         _print(console, f"{_capital(summary.total_line(grade))}.", "bold")
 
@@ -81,7 +85,8 @@ def render_check(seen: VariantEvidence, console: Console, case: str = "") -> Non
             _one_case(name, part, case, console)
     else:
         _print(console, one_line(f"{name} ({seen.file})"), "bold")
-        console.print(_check_table(seen, console), width=_width(console))
+        table = _check_table(seen, console)
+        _show(table, console, not narrow.fits(table, _width(console), RESULT_WIDTH))
     for index, message in enumerate(merged_messages(seen, given=bool(case))):
         if index or not case:
             console.print()
@@ -169,11 +174,16 @@ def _table(exercise: ExerciseScore, console: Console) -> Table:
 
 
 def _new_table() -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, expand=True, show_header=False)
+    table = narrow.table(expand=True, show_header=False)
     table.add_column(no_wrap=True, min_width=NAME_WIDTH)
     table.add_column(ratio=1, overflow="fold")
     table.add_column(justify="right", no_wrap=True)
     return table
+
+
+def _show(table: Table, console: Console, blocks: bool) -> None:
+    """The table, or a block per row: its name, its points, then what it came to."""
+    narrow.show(table, console, _width(console), order=(0, 2, 1), blocks=blocks)
 
 
 def _row(
@@ -275,9 +285,7 @@ def _indented(console: Console, text: str, style: str = "") -> None:
 
 
 def _print(console: Console, text: str, style: str = "", indent: int = 0) -> None:
-    for line in _text(text, console, style).wrap(console, _width(console) - indent):
-        line.rstrip()
-        console.print(Text(" " * indent) + line, soft_wrap=True)
+    narrow.tell(_text(text, console, style), console, _width(console), indent)
 
 
 def _text(text: str, console: Console, style: str = "") -> Text:

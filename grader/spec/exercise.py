@@ -40,6 +40,8 @@ from grader.spec.blocks import (
 )
 from grader.spec.checks import across, point_keys
 from grader.spec.document import read_document
+from grader.spec.order import FILE as COURSE_FILE
+from grader.spec.order import in_order, order_of
 from grader.spec.values import (
     FLOATS,
     ITEMSIZE,
@@ -274,7 +276,7 @@ def _name_after_keys(data: dict[str, Any], stem: str) -> list[Mistake]:
 
 
 def load_all(folder: Path = EXERCISES) -> dict[str, Exercise]:
-    """Read every spec of a folder, by name and sorted.
+    """Read every spec of a folder, by name, in the course's order: see order.py.
 
     Raises SpecError with the mistakes of all files, or where one exercise's name lies inside
     another word that `pytest -k` would match.
@@ -287,7 +289,7 @@ def load_all(folder: Path = EXERCISES) -> dict[str, Exercise]:
     for path in sorted(folder.iterdir()):
         if path.suffix == ".yml":
             mistakes.append(f"{path.name}: expected a name ending in .yaml")
-        if path.suffix != ".yaml":
+        if path.suffix != ".yaml" or path.name == COURSE_FILE:
             continue
         try:
             exercises[path.stem] = load(path)
@@ -298,7 +300,7 @@ def load_all(folder: Path = EXERCISES) -> dict[str, Exercise]:
     mistakes.extend(_name_conflicts(exercises))
     if mistakes:
         raise SpecError(mistakes)
-    return exercises
+    return in_order(exercises, order_of(folder, exercises))
 
 
 def _name_conflicts(exercises: Mapping[str, Exercise]) -> Iterator[str]:

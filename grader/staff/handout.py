@@ -6,7 +6,7 @@ Each stands between two comments, which are all that has to be written by hand:
     <!-- /points of rmsnorm -->
 
 one pair in the section `## rmsnorm` of every exercise, and one pair of `overview` anywhere. What is
-between them is replaced. Exercises are listed in the order of their sections.
+between them is replaced. Exercises are listed in the course's order, and so are their sections.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def render(text: str, exercises: Mapping[str, Exercise], source: str = "handout.
     places = _places(lines, source)
     _check(places, sections, exercises, source)
     tables = {_OF_AN_EXERCISE + name: points_table(exercises[name]) for name in sections}
-    tables[OVERVIEW] = overview([exercises[name] for name in sections])
+    tables[OVERVIEW] = overview(list(exercises.values()))
     made: list[str] = []
     done = 0
     for place in places:

@@ -32,6 +32,8 @@ from pathlib import Path
 
 from grader.mistakes import Mistake
 from grader.spec import Exercise
+from grader.spec.order import FILE as COURSE_FILE
+from grader.spec.order import order_of
 from grader.staff.handout import HandoutError, render
 from grader.staff.stubs import make_stubs
 
@@ -53,6 +55,7 @@ THEIRS = (".devcontainer/Dockerfile", ".devcontainer/devcontainer.json", "AGENTS
 HANDOUT = "handout.md"
 STAFF_FILES = ("grader/staff/calibration/", "grader/cli/calibrate.py")
 COMMANDS = "grader/cli/app.py"  # some are the staff's
+ORDER = f"grader/exercises/{COURSE_FILE}"  # names exercises, of which some may be left out
 
 _GRADER_SUFFIXES = {".py", ".yaml", ".html", ".h", ".cpp", ".cu", ".txt", ".js", ".sh", ".sql"}
 _FIRST_TIME, _LAST_TIME = (calendar.timegm((year, 1, 1, 0, 0, 0)) for year in (1980, 2107))
@@ -110,6 +113,8 @@ def make(project: Path, exercises: Mapping[str, Exercise], only: Iterable[str] =
     files |= {
         name: _grader_file(project, name) for name in _grader_files(project) if name not in skipped
     }
+    if left_out and files.pop(ORDER, None) is not None:
+        files |= _order(project, exercises, kept)
     files |= _pages(project, exercises, left_out, files)
     return Release(dict(sorted(files.items())))
 
@@ -160,6 +165,18 @@ def _grader_file(project: Path, name: str) -> bytes:
             "from where it can be taken out for students"
         )
     return text.encode()
+
+
+def _order(
+    project: Path, exercises: Mapping[str, Exercise], kept: Mapping[str, Exercise]
+) -> dict[str, bytes]:
+    """The course's order without what is left out: a name that has no spec is a mistake there.
+
+    One exercise has no order, and no file.
+    """
+    named = [name for name in order_of((project / ORDER).parent, exercises) if name in kept]
+    lines = ["order:", *(f"  - {name}" for name in named), ""]
+    return {ORDER: "\n".join(lines).encode()} if len(named) > 1 else {}
 
 
 def _pages(

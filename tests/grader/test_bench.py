@@ -111,7 +111,7 @@ def test_without_a_gpu_one_line_says_so(capsys, monkeypatch):
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["gelu"], "gelu/triton, gelu/cuda: expected a variant with a performance case: flash_at"),
+        (["gelu"], "gelu/triton, gelu/cuda: expected a variant with a performance case: silu/tri"),
         (["rmsnorm/cuda_matrix"], "rmsnorm/cuda_matrix: expected a variant with a performance"),
         (["rmsnrom"], "rmsnrom: expected the name of an exercise"),
         (["rmsnorm", "--sizes", "8,x"], "--sizes: expected whole numbers from 1 on, as in"),

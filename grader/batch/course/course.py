@@ -9,6 +9,7 @@
     device: NVIDIA H100                # or cpu: where the class is graded in the end
     seed: 7
     lifted: [rmsnorm/triton]
+    order: [silu, gelu]                # of the exercises; the others follow, in the lecture's
 
 Every key may be left out: without a due date nothing is late. Whatever is wrong becomes one line
 each in a CourseError:
@@ -33,6 +34,7 @@ from grader.report import one_line
 from grader.spec import Exercise
 from grader.spec.document import read_document
 from grader.spec.formula import as_written
+from grader.spec.order import Order, mistakes_in
 from grader.spec.values import Block, Mistake, SpecError, hint, one_of, refusals, unexpected
 
 Counts = Literal["last", "best", "last_on_time"]
@@ -164,7 +166,8 @@ class Course(Block):
 
     `device` is where the class is graded in the end: "cpu", or a part of a GPU's name. `seed`,
     where it isn't given, is drawn once and stored with the results. `lifted` names what may break
-    the rules of the assignment, for everybody.
+    the rules of the assignment, for everybody. `order` names exercises as the class has them in
+    its reports; those it doesn't name follow, in the order of the specs.
     """
 
     title: Annotated[str, BeforeValidator(_text)] = ""
@@ -178,6 +181,7 @@ class Course(Block):
     device: Annotated[str, BeforeValidator(_text)] | None = None
     seed: Whole | None = None
     lifted: tuple[Annotated[str, BeforeValidator(_text)], ...] = ()
+    order: Order = ()
 
     @pydantic.model_validator(mode="after")
     def _finish(self) -> Course:
@@ -241,12 +245,15 @@ class Course(Block):
 def load(path: Path, exercises: Mapping[str, Exercise] | None = None) -> Course:
     """Read a course file. Raises CourseError, with a line for every mistake found.
 
-    With `exercises`, `lifted` must name one of them, or one of their variants.
+    With `exercises`, `lifted` must name one of them, or one of their variants, and `order` some of
+    them, each once.
     """
     try:
         document = read_document(Path(path))
         course = document.as_a(Course)
         unknown = list(_unknown_names(course.lifted, exercises))
+        known = course.order if exercises is None else exercises
+        unknown += mistakes_in(course.order, known, document)
         if unknown:
             raise document.report(unknown)
     except SpecError as error:
@@ -311,6 +318,8 @@ def _described(course: Course) -> Iterable[str]:
         yield f"final device: {one_line(course.device)}"
     if course.seed is not None:
         yield f"seed {course.seed}"
+    if course.order:
+        yield f"exercises in the order {one_line(', '.join(course.order))}"
     if course.lifted:
         yield f"may break the rules: {one_line(', '.join(course.lifted))}"
 

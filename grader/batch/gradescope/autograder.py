@@ -30,6 +30,7 @@ from grader.report.summary import STUDENTS_FOLDER
 from grader.sandbox import confinement
 from grader.scoring.score import score
 from grader.spec import Exercise, load_all
+from grader.spec.order import in_order
 
 CONFIG = "autograder.json"
 
@@ -60,6 +61,7 @@ class Config:
     seed: int | None = None
     lifted: tuple[str, ...] = ()
     effort: Mapping[str, float | int | None] = field(default_factory=dict)
+    order: tuple[str, ...] = ()  # of exercises, where a class has its own
 
     def to_json(self) -> str:
         """The text of the file; the same for the same values."""
@@ -69,7 +71,7 @@ class Config:
     def read(cls, path: Path) -> Config:
         """Read what `to_json` wrote. Raises OSError, ValueError, TypeError."""
         data = json.loads(path.read_text(encoding="utf-8"))
-        lists = {name: tuple(data[name]) for name in ("hidden", "lifted")}
+        lists = {name: tuple(data[name]) for name in ("hidden", "lifted", "order")}
         return cls(**(data | lists))
 
     def is_hidden(self, exercise: str, variant: str) -> bool:
@@ -82,7 +84,7 @@ def main() -> None:
     root = Path(os.environ.get("AUTOGRADER", "/autograder"))
     config_path = root / "source" / CONFIG
     config = Config.read(config_path)
-    exercises = load_all()
+    exercises = in_order(load_all(), config.order)
     confined = confinement.choose(None, machine.device()).is_enough
     if not confined:
         # Nothing holds the submission: what it must not know is gone before it runs.

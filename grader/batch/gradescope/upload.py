@@ -45,6 +45,7 @@ def make(
     visibility: Visibility = "after_published",
     seed: int | None = None,
     lifted: Sequence[str] = (),
+    order: Sequence[str] = (),
     timeout: float = TIMEOUT,
     thorough: bool = False,
 ) -> Release:
@@ -52,9 +53,9 @@ def make(
 
     What `hidden` names (exercises or variants) is shown to students as `visibility` says. A
     class's `seed` is packed only where what it is used for stays hidden until the grades are out;
-    everything else is drawn by the public seed. `timeout` is the assignment's, in seconds;
-    `thorough` looks as long as `grader grade` does. Raises ReleaseError as release.make does, and
-    for settings that can't be.
+    everything else is drawn by the public seed. `order` is the class's. `timeout` is the
+    assignment's, in seconds; `thorough` looks as long as `grader grade` does. Raises ReleaseError
+    as release.make does, and for settings that can't be.
     """
     if timeout < 2 * SPARE:
         raise ReleaseError(f"--timeout: expected at least {2 * SPARE} seconds, got {timeout:g}")
@@ -75,6 +76,7 @@ def make(
         seed=seed if visibility in _SECRET_UNTIL and hidden else None,
         lifted=tuple(name for name in lifted if name.partition("/")[0] in known),
         effort={} if thorough else EFFORT,
+        order=tuple(name for name in order if name in known),
     )
     files[CONFIG] = config.to_json().encode()
     files["run_autograder"] = (_FOLDER / "run_autograder.py").read_bytes()

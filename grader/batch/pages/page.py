@@ -12,6 +12,7 @@ import hashlib
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -22,7 +23,7 @@ from markupsafe import Markup
 from grader.batch.course.records import Adjustment, AdjustmentKind, Entry, Gradebook, Handin
 from grader.batch.pages import charts, overview
 from grader.batch.pages.clusters import Cluster, clusters
-from grader.batch.pages.overview import Strip, Submission
+from grader.batch.pages.overview import Strip, Submission, VariantTally
 from grader.report import summary
 from grader.report.message import clean, one_line
 from grader.spec import Exercise
@@ -65,7 +66,7 @@ def render(
             rows=[_row(entry, exercises) for entry in gradebook.entries],
             columns=[name for name in exercises if exercises[name].max_points],
             exercises=exercises,
-            tallies=overview.tally(everyone, exercises),
+            tallies=_by_exercise(overview.tally(everyone, exercises)),
             mistakes=mistakes,
             alone=sum(each.count < SHARED_BY for each in shared),
             strips=[_strip(each) for each in strips],
@@ -117,6 +118,11 @@ def _scores(gradebook: Gradebook) -> dict[str, Any] | None:
         "bars": bars,
         "at_median": 100 * min(max(middle / top, 0), 1),
     }
+
+
+def _by_exercise(tallies: Iterable[VariantTally]) -> list[tuple[str, list[VariantTally]]]:
+    """The rows of each exercise together, in the order they come in: Jinja's groupby sorts."""
+    return [(name, list(rows)) for name, rows in groupby(tallies, key=lambda row: row.exercise)]
 
 
 def _grader_errors(everyone: Iterable[Submission]) -> list[dict[str, Any]]:

@@ -14,7 +14,7 @@ from rich.table import Column
 from grader.batch.run.schedule import Finished
 from grader.evidence import VariantEvidence
 from grader.grading.session import Step
-from grader.report import one_line
+from grader.report import narrow, one_line
 from grader.status import Status
 
 
@@ -69,7 +69,7 @@ class Lines:
         self.say(f"timed {one_line(finished.job.handin.handin.id)}: {names}; {left} to go")
 
     def say(self, line: str) -> None:
-        self._console.print(line, markup=False, highlight=False, soft_wrap=True)
+        narrow.say(line, self._console)
 
     def close(self) -> None: ...
 

@@ -1,0 +1,79 @@
+"""The order of the exercises: `order:` of a course.yaml.
+
+The one beside the specs, grader/exercises/course.yaml, says the lecture's order, which everything
+lists exercises by. A class's own course.yaml may say another.
+
+    order: [gelu, silu, softmax]
+
+What isn't named comes after what is, in the order it had. A name that is no exercise's and a name
+that comes twice are mistakes:
+
+    exercises/course.yaml:5: order[2]: expected each exercise once, got 'silu' again; line 4 has it
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, TypeVar
+
+from pydantic import BeforeValidator
+
+from grader.spec.document import Document, read_document
+from grader.spec.formula import as_written
+from grader.spec.values import Block, Mistake, hint, unexpected
+
+FILE = "course.yaml"  # among the specs, and none of them
+
+T = TypeVar("T")
+
+
+def _exercise_name(value: object) -> str:
+    if not isinstance(value, str):
+        raise unexpected("the name of an exercise", value)
+    return value
+
+
+# As a course.yaml has it; which names there are is told by mistakes_in.
+Order = tuple[Annotated[str, BeforeValidator(_exercise_name)], ...]
+
+
+class _OfSpecs(Block):
+    order: Order = ()
+
+
+def in_order(exercises: Mapping[str, T], order: Sequence[str]) -> dict[str, T]:
+    """The same exercises by name: those that `order` names first, the others as they were."""
+    named = [name for name in order if name in exercises]
+    return {name: exercises[name] for name in dict.fromkeys((*named, *exercises))}
+
+
+def mistakes_in(
+    order: Sequence[str], known: Collection[str], document: Document
+) -> Iterator[Mistake]:
+    """What is wrong with an `order` of a document, beside its form."""
+    for index, name in enumerate(order):
+        if name not in known:
+            wanted = f"the name of an exercise, one of {', '.join(known)}"
+            message = f"expected {wanted}, got {as_written(name)}{hint(name, known)}"
+            yield Mistake(("order", index), message)
+        elif (first := order.index(name)) < index:
+            line = document.lines.get(("order", first), 0)
+            message = f"expected each exercise once, got {name!r} again; line {line} has it"
+            yield Mistake(("order", index), message)
+
+
+def order_of(folder: Path, known: Collection[str]) -> tuple[str, ...]:
+    """The order that a folder of specs has; () where it has no course.yaml.
+
+    Raises SpecError, with a line for every mistake, where the file can't be read, names what isn't
+    `known`, or names an exercise twice.
+    """
+    path = Path(folder) / FILE
+    if not path.exists():
+        return ()
+    document = read_document(path)._replace(file=f"{path.parent.name}/{FILE}")
+    order = document.as_a(_OfSpecs).order
+    if mistakes := list(mistakes_in(order, known, document)):
+        raise document.report(mistakes)
+    return order
