@@ -19,7 +19,6 @@ from grader.batch.course.course import load as load_course
 from grader.batch.gradescope import autograder
 from grader.batch.run import run
 from grader.batch.run.run import Machines
-from grader.batch.run.schedule import InThisProcess
 from grader.evidence import from_json as evidence_from_json
 from grader.evidence import to_json as evidence_to_json
 from grader.scoring.score import score
@@ -31,7 +30,7 @@ from tests.grader import documents, standin
 from tests.grader.commandline import any_sandbox_will_do, call, one_line
 from tests.grader.gradebooks import attempt, variant_evidence
 from tests.grader.small_exercise import ROOT, SPEC
-from tests.grader.standin import quick
+from tests.grader.standin import InThisProcess, quick
 
 LECTURE = [
     "gelu",
