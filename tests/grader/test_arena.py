@@ -35,15 +35,6 @@ PUNCH_A_HOLE = 3  # FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE, of fallocate(2)
 libc = ctypes.CDLL(None, use_errno=True)
 
 
-@pytest.fixture(scope="module", autouse=True)
-def one_thread() -> Iterator[None]:
-    """As in grading: the tensors are small, and threads would only wait for each other."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
 @pytest.fixture
 def arena() -> Iterator[Arena]:
     with Arena(ROOM, ROOM) as opened:

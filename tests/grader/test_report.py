@@ -28,6 +28,7 @@ from grader.evidence import (
     Yardstick,
 )
 from grader.report.message import clean, compose, merge_failures, shorten_middle
+from grader.sandbox import untrusted
 from grader.scoring.score import RIGHT_BEFORE_MEMORY, score
 from grader.spec import load_all
 from grader.status import Status
@@ -821,6 +822,12 @@ def test_cleaning_twice_changes_nothing_more(text):
 )
 def test_cleaning_takes_control_away_and_leaves_the_text(text, expected):
     assert clean(text) == expected
+
+
+def test_what_cuts_a_line_cleans_it_first():
+    text = "\x1b[31ma\n\u202eb" + "c" * 2000
+    assert untrusted.brief(text, 10) == "a \ufffdbcccc …"
+    assert untrusted.one_line(text).startswith("a \ufffdbccc")
 
 
 def test_cleaning_takes_time_in_proportion_to_the_text():

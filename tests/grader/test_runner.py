@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-import torch
 
 from grader.cases import Case
 from grader.executors import PlannedTritonRunner
@@ -48,15 +47,6 @@ def silu(x, out):
 STATEMENT_LINE = 10
 PLANNERS = 2  # that a dtype's first case meets: they have to agree
 RIGHT = KERNEL.format(statement="pass")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread() -> Iterator[None]:
-    """As in grading: the tensors are small, and threads would only wait for each other."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.fixture(scope="module")
