@@ -157,7 +157,7 @@ def _show(
     in_triton = variant.language == "triton"  # a CUDA plan's buffers are without guard zones
     starts = [each.offset - each.allocation[0] if in_triton else 0 for each in arguments]
     for line in plan.lines(planned, names, variant.file, starts):
-        table.add_row(*map(Text, (line.verb, one_line(line.what, 600), line.place)))
+        table.add_row(*map(Text, (line.verb, one_line(line.what), line.place)))
     narrow.show(table, console, indent=2, at_least=24)
     if planned.printed.strip():
         tell("  It printed:")

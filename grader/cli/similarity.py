@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from grader.batch.classes import Class
-from grader.batch.pages.similarity import MOST_SHOWN, THRESHOLD, pairs, to_html, to_text
+from grader.batch.similarity import MOST_SHOWN, THRESHOLD, pairs, to_html, to_text
 from grader.batch.store.store import Store
 from grader.cli.console import console, tell, writable, write
 from grader.spec import load_all

@@ -104,7 +104,7 @@ def test_a_students_points_are_seen_without_scrolling(opened):
 def test_tables_are_not_squeezed_below_their_words():
     style = (ROOT / "grader/report/style.html").read_text(encoding="utf-8")
     assert re.search(r"^table, .*\{ overflow-wrap: break-word; \}$", style, re.M)
-    for file in ("report/style.html", "batch/class.html"):
+    for file in ("report/style.html", "batch/pages/class.html"):
         text = (ROOT / "grader" / file).read_text(encoding="utf-8")
         rules = re.findall(r"([^{}]+)\{[^{}]*overflow-wrap: anywhere", text)
         named = [each.split()[-1] for each in rules]

@@ -12,9 +12,9 @@ from datetime import datetime, timezone
 import pytest
 from typer.testing import CliRunner
 
+from grader.batch import similarity
 from grader.batch.classes import Class
 from grader.batch.course.records import Handin, Member
-from grader.batch.pages import similarity
 from grader.batch.store.store import Store, StoreError
 from grader.cli import app
 from grader.spec import load_all
@@ -120,7 +120,7 @@ def test_nothing_is_written_and_no_browser_opened(tmp_path):
     script = (
         "import webbrowser, sys; webbrowser.open = lambda *a: sys.exit('browser')\n"
         "from pathlib import Path\n"
-        "from grader.batch.pages import similarity\n"
+        "from grader.batch import similarity\n"
         "from grader.batch.course.records import Handin\n"
         f"text = Path({str(REFERENCE / 'rmsnorm.py')!r}).read_bytes()\n"
         "found = similarity.pairs([Handin(n, files={'rmsnorm.py': text}) for n in 'ab'],"
