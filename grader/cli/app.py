@@ -6,7 +6,7 @@ from __future__ import annotations
 import importlib
 import sys
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -24,11 +24,9 @@ from grader.cli.console import (
     FAILED,
     INTERRUPTED,
     USAGE,
-    CourseOption,
     GpusOption,
     JobsOption,
     OnlyOption,
-    RosterOption,
     bar,
     console,
     errors,
@@ -39,7 +37,8 @@ from grader.cli.console import (
     writable,
     write,
 )
-from grader.evidence import Evidence, VariantEvidence
+from grader.cli.reports import show
+from grader.evidence import VariantEvidence
 from grader.gpu import machine
 from grader.gpu.locks import choose
 from grader.grading import process_pool
@@ -47,7 +46,6 @@ from grader.grading.grade import PUBLIC_SEED, Progress, Session, Step, expect_fi
 from grader.grading.grade import grade as grade_submission
 from grader.mistakes import Mistake
 from grader.report import narrow
-from grader.scoring.score import score
 from grader.spec import Exercise, Variant, load_all
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -55,14 +53,18 @@ ROOT = Path(__file__).resolve().parents[2]
 _ELSEWHERE = {
     "bench": "grader.cli.bench:command",
     "plan": "grader.cli.plan:command",
+    # BEGIN STAFF
     "batch": "grader.cli.batch:grade_class",
+    "rescore": "grader.cli.batch:rescore",
     "regrade": "grader.cli.batch:regrade",
     "adjust": "grader.cli.batch:adjust",
     "export": "grader.cli.batch:export",
     "similarity": "grader.cli.similarity:command",
     "gradescope-zip": "grader.cli.gradescope:command",
-    # BEGIN STAFF
     "calibrate": "grader.cli.calibrate:command",
+    "stubs": "grader.cli.staff:write_stubs",
+    "handout": "grader.cli.staff:write_handout",
+    "release": "grader.cli.staff:write_release",
     # END STAFF
 }
 
@@ -72,9 +74,7 @@ class _Commands(TyperGroup):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """In the order in which they are told."""
-        own = super().list_commands(ctx)
-        place = own.index("rescore") + 1
-        return [*own[:place], *_ELSEWHERE, *own[place:]]
+        return [*super().list_commands(ctx), *_ELSEWHERE]
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         """A command, imported now where it is another module's."""
@@ -146,7 +146,7 @@ def grade(
         )
     if evidence is not None:
         write(evidence, evidence_files.to_json(observed))
-    _show(observed, exercises, json, html, junit, gradescope, called=str(submission))
+    show(observed, exercises, json, html, junit, gradescope, called=str(submission))
 
 
 @app.command()
@@ -202,39 +202,7 @@ def run_plan(
     if evidence is not None:
         write(evidence, evidence_files.to_json(observed))
     tell(plan_files.told(observed), "dim")
-    _show(observed, exercises, json, None, None, None)
-
-
-@app.command()
-def rescore(
-    file: Annotated[
-        Path,
-        typer.Argument(
-            metavar="RESULTS|EVIDENCE.json",
-            help="What `grader batch --out` wrote, or `grade --evidence`.",
-        ),
-    ],
-    course: CourseOption = None,
-    roster: RosterOption = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Of a class: write without asking.")] = False,
-    json: Annotated[Path | None, typer.Option(help="Write the grade as JSON.")] = None,
-    html: Annotated[Path | None, typer.Option(help="Write a report page.")] = None,
-    junit: Annotated[Path | None, typer.Option(help="Write JUnit XML.")] = None,
-    gradescope: Annotated[
-        Path | None, typer.Option(help="Write Gradescope's results.json.")
-    ] = None,
-) -> None:
-    """Score what is stored by the specs as they are now; runs nothing."""
-    from grader.cli import batch
-
-    writable(json, html, junit, gradescope)
-    if batch.is_class(file):
-        if json or html or junit or gradescope:
-            refuse(f"{file}: expected a file of evidence; of a class, `grader export` writes pages")
-        batch.rescore_class(file, course, roster, yes)
-        return
-    exercises = load_all()
-    _show(evidence_files.read(file), exercises, json, html, junit, gradescope)
+    show(observed, exercises, json, None, None, None)
 
 
 @app.command(name="doctor")
@@ -255,63 +223,6 @@ def look_at_machine(
         gpu_doctor.examine_gpu(console, again)
     else:
         doctor.examine(console)
-
-
-@app.command(name="stubs")
-def write_stubs(
-    force: Annotated[bool, typer.Option(help="Overwrite files that hold somebody's work.")] = False,
-) -> None:
-    """Write assignment/ from reference/: what students start from."""
-    from grader.staff import stubs
-
-    written = stubs.write_stubs(
-        ROOT / "reference", ROOT / "assignment", load_all().values(), force=force
-    )
-    for path in written:
-        console.print(str(path.relative_to(ROOT)), markup=False, highlight=False, soft_wrap=True)
-    if not written:
-        console.print("assignment/ is up to date")
-
-
-@app.command(name="handout")
-def write_handout(
-    check: Annotated[
-        bool, typer.Option("--check", help="Write nothing; say what differs.")
-    ] = False,
-) -> None:
-    """Bring the tables of handout.md up to date with grader/exercises/*.yaml."""
-    from grader.staff import handout
-
-    path = ROOT / "handout.md"
-    exercises = load_all()
-    try:
-        text = path.read_text(encoding="utf-8")
-        difference = handout.difference(text, exercises, path.name)
-        if difference and check:
-            refuse(difference)
-        if difference:
-            path.write_text(handout.render(text, exercises, path.name), encoding="utf-8")
-    except handout.HandoutError as error:
-        refuse(str(error))
-    console.print(f"{path.name} {'written' if difference else 'is up to date'}")
-
-
-@app.command(name="release")
-def write_release(
-    out: Annotated[Path, typer.Option(metavar="DIR|ZIP", help="A new folder, or a .zip file.")],
-    only: Annotated[
-        list[str] | None,
-        typer.Option("--only", metavar="EXERCISE", help="Release this exercise; may be repeated."),
-    ] = None,
-) -> None:
-    """Write what students get: stubs, oracles, grader and handout; no solutions."""
-    from grader.staff import release
-
-    exercises = load_all()
-    made = release.make(ROOT, exercises, known_names(exercises, only or []))
-    release.write(made, out)
-    told = f"{out}: {len(made.files)} files, {made.size / 1e6:.1f} MB"
-    tell(told)
 
 
 def _version(wanted: bool) -> None:
@@ -361,33 +272,6 @@ def _die() -> NoReturn:
 
 
 # --- what the commands share ---------------------------------------------------------------------
-
-
-def _show(
-    observed: Evidence,
-    exercises: Mapping[str, Exercise],
-    json: Path | None,
-    html: Path | None,
-    junit: Path | None,
-    gradescope: Path | None,
-    called: str = "",
-) -> None:
-    """Write the reports asked for and print the terminal's, which names the folder as `called`."""
-    grade = score(observed, exercises)
-    reports = (
-        (json, report.to_json),
-        (html, report.to_html),
-        (junit, report.to_junit),
-        (gradescope, report.to_gradescope),
-    )
-    for path, make in reports:
-        if path is not None:
-            write(path, make(observed, grade))
-    report.to_terminal(observed, replace(grade, submission=called or grade.submission), console)
-    if any(each.has_grader_error for each in observed.variants):
-        raise typer.Exit(FAILED)
-    if not observed.complete:
-        raise typer.Exit(INTERRUPTED)
 
 
 def _case(text: str, exercise: Exercise, variant: Variant, seed: int) -> Case:

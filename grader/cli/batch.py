@@ -23,6 +23,7 @@ from typing import Annotated
 import typer
 
 from grader import __version__
+from grader import evidence as evidence_files
 from grader.batch import exports
 from grader.batch.classes import Class, ClassError, moves, to_run_again
 from grader.batch.collect import LAYOUTS, Collection, collect
@@ -50,6 +51,7 @@ from grader.cli.console import (
     writable,
     write,
 )
+from grader.cli.reports import show
 from grader.gpu.locks import choose
 from grader.report import narrow, one_line
 from grader.report.message import clean
@@ -507,3 +509,32 @@ def _folder(results: Path) -> Path:
     """The folder of a class's results, which its file may be given for. Raises StoreError."""
     folder = results.parent if results.name == NAME else results
     return Store.expect(folder)
+
+
+def rescore(
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="RESULTS|EVIDENCE.json",
+            help="What `grader batch --out` wrote, or `grade --evidence`.",
+        ),
+    ],
+    course: CourseOption = None,
+    roster: RosterOption = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Of a class: write without asking.")] = False,
+    json: Annotated[Path | None, typer.Option(help="Write the grade as JSON.")] = None,
+    html: Annotated[Path | None, typer.Option(help="Write a report page.")] = None,
+    junit: Annotated[Path | None, typer.Option(help="Write JUnit XML.")] = None,
+    gradescope: Annotated[
+        Path | None, typer.Option(help="Write Gradescope's results.json.")
+    ] = None,
+) -> None:
+    """Score what is stored by the specs as they are now; runs nothing."""
+    writable(json, html, junit, gradescope)
+    if is_class(file):
+        if json or html or junit or gradescope:
+            refuse(f"{file}: expected a file of evidence; of a class, `grader export` writes pages")
+        rescore_class(file, course, roster, yes)
+        return
+    exercises = load_all()
+    show(evidence_files.read(file), exercises, json, html, junit, gradescope)

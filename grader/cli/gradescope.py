@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from grader.batch.course import course as course_files
-from grader.batch.gradescope.upload import TIMEOUT, make, write
 from grader.cli.console import known_names, tell
 from grader.spec import load_all
+from grader.staff.gradescope.upload import TIMEOUT, make, write
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -1,6 +1,6 @@
 """Starts the workers of one submission, confined, and leaves nothing of them behind.
 
-One forking parent per submission (worker/zygote.py), never shared; each worker is a fork of it.
+One fork server per submission (worker/fork_server.py), never shared; each worker is a fork of it.
 
     Sandbox.begin()        the forking parent is on its way
     Sandbox.start()        it is there, about a second later
@@ -95,7 +95,7 @@ class Sandbox:
 
     @property
     def _kind(self) -> str:
-        """What its workers do: see worker/zygote.py."""
+        """What its workers do: see worker/fork_server.py."""
         if self.native:
             return "native"
         return "plans" if self.plans else "python"

@@ -8,7 +8,7 @@ what lies between these two lines is for staff:
     # END STAFF
 
 Specs lose the names of submissions that thresholds are to keep out (`missed_by`), which say how a
-kernel is made slow, and grader/staff/calibration/ is left out.
+kernel is made slow. What grades a class and what only the staff run is left out (STAFF_FILES).
 
 The same tree gives the same bytes: files are sorted, times and permissions fixed, and a zip's
 entries are stored as they are, since what compresses them differs from one machine to the next.
@@ -53,7 +53,14 @@ SHARED = (
 # In students/, and at the top of the release.
 THEIRS = (".devcontainer/Dockerfile", ".devcontainer/devcontainer.json", "AGENTS.md", "README.md")
 HANDOUT = "handout.md"
-STAFF_FILES = ("grader/staff/calibration/", "grader/cli/calibrate.py")
+STAFF_FILES = (
+    "grader/batch/",
+    "grader/staff/",
+    *(
+        f"grader/cli/{name}.py"
+        for name in ("batch", "calibrate", "gradescope", "similarity", "staff")
+    ),
+)
 COMMANDS = "grader/cli/app.py"  # some are the staff's
 ORDER = f"grader/exercises/{COURSE_FILE}"  # names exercises, of which some may be left out
 

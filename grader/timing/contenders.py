@@ -38,7 +38,7 @@ from grader.timing.sets import Layout, Memory, Sets, sets_that_fit
 from grader.worker.protocol import Argument, Operation
 
 REFERENCE = oracle.ORACLES.parent
-YARDSTICKS = WORKER_FOLDER / "yardsticks.py"  # our own Python, timed beside a submission
+YARDSTICKS = WORKER_FOLDER / "baselines.py"  # our own Python, timed beside a submission
 MOST_SETS, FEWEST_SETS = 256, 6  # of buffers, for each worker
 ENOUGH_BYTES = 1 << 30  # that the sets of one worker have, where they fit
 MEMORY_SHARE = 0.25  # of what is free on the device, for one worker's sets

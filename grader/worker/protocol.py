@@ -6,8 +6,8 @@ followed by exactly `MAX_ARGS` times `ARGUMENT` (unused ones zero), in one SOCK_
 reply is `REPLY` followed by at most `MAX_TEXT` bytes of text, which the grader reads as hostile
 bytes. A worker's first message is a reply `ok` to request 0, which nobody sent: it has its buffers
 and is ready.
-File descriptors travel from the grader to the worker only: with the spawn message (see zygote.py)
-and with what takes a document (a sealed memfd).
+File descriptors travel from the grader to the worker only: with the spawn message
+(fork_server.py) and with what takes a document (a sealed memfd).
 
 Standard library only: the worker loads this file by path.
 """

@@ -21,9 +21,9 @@ def main() -> None:
     package = importlib.util.module_from_spec(spec)
     sys.modules["warpgrade_worker"] = package
     spec.loader.exec_module(package)
-    from warpgrade_worker import zygote
+    from warpgrade_worker import fork_server
 
-    zygote.main(int(sys.argv[1]), sys.argv[2], json.loads(sys.argv[3]))
+    fork_server.main(int(sys.argv[1]), sys.argv[2], json.loads(sys.argv[3]))
 
 
 if __name__ == "__main__":

@@ -84,15 +84,15 @@ def test_what_sandboxes_import_is_put_there_and_found_by_them(tmp_path: Path, mo
     deadline = time.monotonic() + 120
     while not (tmp_path / bytecode._COMPLETE).exists() and time.monotonic() < deadline:
         time.sleep(0.05)
-    [zygote] = tmp_path.rglob("zygote.*.pyc")
+    [fork_server] = tmp_path.rglob("fork_server.*.pyc")
     shown = allowed_paths.readable("interpreter")
-    assert any(zygote.is_relative_to(each) for each in shown)
-    written = zygote.stat().st_mtime_ns
+    assert any(fork_server.is_relative_to(each) for each in shown)
+    written = fork_server.stat().st_mtime_ns
     with Sandbox("interpreter", plans=True) as sandbox:
         sandbox.start()
         line = Path(f"/proc/{sandbox._process.pid}/cmdline").read_bytes().decode()
     assert f"pycache_prefix={tmp_path}" in line
-    assert zygote.stat().st_mtime_ns == written  # which they only read
+    assert fork_server.stat().st_mtime_ns == written  # which they only read
 
 
 def test_of_the_grader_sandboxes_see_none(tmp_path: Path, monkeypatch) -> None:

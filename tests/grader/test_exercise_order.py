@@ -16,11 +16,11 @@ import pytest
 
 from grader.batch.course.course import CourseError
 from grader.batch.course.course import load as load_course
-from grader.batch.gradescope import autograder
 from grader.batch.run import run
 from grader.batch.run.run import Machines
 from grader.evidence import from_json as evidence_from_json
 from grader.evidence import to_json as evidence_to_json
+from grader.grading import gradescope as autograder
 from grader.scoring.score import score
 from grader.spec import SpecError, load_all
 from grader.spec import order as spec_order

@@ -15,14 +15,15 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from grader.batch.gradescope import autograder, upload
-from grader.batch.gradescope.autograder import CONFIG, Config
 from grader.cli import app
 from grader.evidence import Evidence
+from grader.grading import gradescope as autograder
 from grader.grading.grade import PUBLIC_SEED
+from grader.grading.gradescope import CONFIG, Config
 from grader.sandbox import confinement
 from grader.sandbox.confinement import Confinement, Level
 from grader.staff import release
+from grader.staff.gradescope import upload
 from grader.staff.release import ReleaseError
 from tests.grader.gradebooks import EXERCISES, variant_evidence
 from tests.grader.leaks import leaks, solution_lines

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from grader.cli import app
+from grader.cli import app, staff
 from grader.spec import Exercise, load, load_all
 from grader.staff import handout
 from grader.staff.handout import HandoutError
@@ -197,7 +197,7 @@ def test_the_command_writes_the_handout_and_check_only_asks(tmp_path, monkeypatc
     assert stale != text
     path = tmp_path / "handout.md"
     path.write_text(stale, encoding="utf-8")
-    monkeypatch.setattr(app, "ROOT", tmp_path)
+    monkeypatch.setattr(staff, "ROOT", tmp_path)
 
     assert run(monkeypatch, "--check") == 2
     assert "`make handout` mends it" in capsys.readouterr().err

@@ -275,12 +275,40 @@ def points(grade: dict) -> dict[str, float]:
 
 
 def test_what_needs_the_solutions_says_that_there_are_none(few):
-    said = commands(few, ("grade", "reference"), ("stubs",), ("release", "--out", "x.zip"))
-    for status, out, err in said:
-        assert (status, out.strip()) == (2, "")
-        assert err.strip().count("\n") == 0
-        assert "the students' release has no" in err
-    assert not (few / "x.zip").exists()
+    [(status, out, err)] = commands(few, ("grade", "reference"))
+    assert (status, out.strip()) == (2, "")
+    assert err.strip().count("\n") == 0
+    assert "the students' release has no" in err
+
+
+STAFFS = ("batch", "rescore", "regrade", "adjust", "export", "similarity", "gradescope-zip")
+STAFFS += ("calibrate", "stubs", "handout", "release")
+
+
+def test_neither_class_grading_nor_what_the_staff_run_is_in_it(few):
+    folders = {name.split("/")[1] for name in written(few) if name.startswith("grader/")}
+    assert not folders & {"batch", "staff"} and "grading" in folders
+    assert "gradescope.py" in {path.name for path in (few / "grader" / "grading").iterdir()}
+    said = commands(few, ("--help",), *((name, "--help") for name in STAFFS))
+    (status, shown, _), *refused = said
+    assert status == 0 and not [name for name in STAFFS if re.search(rf"^\W+{name} ", shown, re.M)]
+    for name, (status, _, err) in zip(STAFFS, refused, strict=True):
+        assert status == 2 and f"No such command '{name}'" in err
+
+
+def test_each_students_command_runs_without_them(few):
+    case = ("--case", "n=4 dtype=float32 seed=1")
+    said = commands(
+        few,
+        ("check", "silu/cuda", *case),
+        ("plan", "silu/cuda"),
+        ("bench", "silu"),
+        ("doctor",),
+        ("run-plan", "nothing.plan"),
+        ("--version",),
+    )
+    assert [status for status, _, _ in said] == [0, 0, 0, 0, 2, 0], said
+    assert not [err for _, _, err in said if "Traceback" in err]
 
 
 def test_every_target_of_its_makefile_works_without_staffs_files(made):

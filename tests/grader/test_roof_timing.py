@@ -24,7 +24,7 @@ from grader.gpu.measured_roofs import (
 )
 from grader.timing import contenders, roofs
 from grader.timing.sets import Layout, Sets
-from grader.worker import yardsticks
+from grader.worker import baselines
 from grader.worker.gpu_mapping import GpuMemoryError
 
 COPY = copy_workload(0)  # 1 MiB each way
@@ -102,7 +102,7 @@ def test_a_yardstick_writes_its_result_into_the_buffer_it_is_given(
 
 def test_the_vendors_product_takes_views_of_shared_memory():
     for dtype, entry in itertools.product(
-        ("float32", "bfloat16"), (yardsticks.matmul, yardsticks.matmul_tf32)
+        ("float32", "bfloat16"), (baselines.matmul, baselines.matmul_tf32)
     ):
         layout = Layout.of_inputs(roofs._inputs(matrix_workload(dtype, 24)))
         with Arena(*layout.bytes(2)) as memory:

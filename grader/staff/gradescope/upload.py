@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import get_args
 
-from grader.batch.gradescope.autograder import CONFIG, Config
+from grader.grading.gradescope import CONFIG, Config
 from grader.report.gradescope import Visibility
 from grader.spec import Exercise
 from grader.staff import release

@@ -58,7 +58,7 @@ def main():
         try:
             hard_limit = json.loads((SOURCE / "autograder.json").read_text())["seconds"] + 40
             process = subprocess.Popen(
-                [PYTHON, "-m", "grader.batch.gradescope.autograder"],
+                [PYTHON, "-m", "grader.grading.gradescope"],
                 cwd=SOURCE,
                 env=environment,
                 stderr=log,

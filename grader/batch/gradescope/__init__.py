@@ -1,1 +1,0 @@
-"""The autograder that runs in Gradescope's container, and the zip it is uploaded as."""

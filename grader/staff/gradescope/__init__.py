@@ -1,0 +1,1 @@
+"""The zip that makes Gradescope grade by itself. grading/gradescope.py runs in its container."""
