@@ -21,7 +21,7 @@ def main() -> None:
 
 
 def _start() -> None:
-    """Import what the command needs."""
+    """Start what imports side by side with this process, and import the commands."""
     from grader.sandbox import bytecode
 
     bytecode.keep()
@@ -39,10 +39,10 @@ def _start() -> None:
 
 
 def _begun_early(arguments: Sequence[str]) -> Literal["pool", "sandbox", ""]:
-    """What is to import side by side with this process what both need, torch above all.
+    """Which helper starts before torch is imported here, and imports it at the same time.
 
-    What a pool's processes come from, on a second core; or, where one variant is looked at in this
-    process, its sandbox. Not with --gpus, which changes the environment of what comes later.
+    The pool's fork server, on a second core; or, where this process looks at one variant, its
+    sandbox. None with --gpus, which changes the environment of what starts later.
     """
     options = {each.partition("=")[0] for each in arguments}
     if options & {"-h", "--help"}:

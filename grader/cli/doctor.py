@@ -20,7 +20,7 @@ from grader.emulator.toolchain import cache_root
 from grader.executors import cuda_build
 from grader.gpu import machine
 from grader.report import narrow
-from grader.sandbox import Sandbox, confinement
+from grader.sandbox import Sandbox, bytecode, confinement
 from grader.sandbox.worker_process import Limits, SandboxError
 
 State = Literal["yes", "no", "part"]
@@ -239,13 +239,18 @@ def look_confinement() -> Finding:
 
 def look_cache() -> Finding:
     """What is kept between runs, and where."""
-    root = cache_root()
+    held = f"{_megabytes(cache_root())} of compiled kernels and of the emulator in {cache_root()}"
+    if bytecode.folder().exists():
+        held += f", {_megabytes(bytecode.folder())} of byte code in {bytecode.folder()}"
+    return Finding("cache", "yes", f"{held}; delete it whenever you like")
+
+
+def _megabytes(root: Path) -> str:
     sizes = []
     for path in root.rglob("*"):
         with contextlib.suppress(OSError):  # another process may be clearing it up
             sizes.append(path.stat().st_size if path.is_file() else 0)
-    held = f"{sum(sizes) / 1e6:.0f} MB of compiled kernels and of the emulator in {root}"
-    return Finding("cache", "yes", f"{held}; delete it whenever you like")
+    return f"{sum(sizes) / 1e6:.0f} MB"
 
 
 _LOOKS: tuple[Callable[[], Finding], ...] = (

@@ -49,7 +49,7 @@ WHAT_TO_DO = (
 
 @dataclass(frozen=True)
 class Config:
-    """What upload.py decides.
+    """The settings in autograder.json, which staff/gradescope/upload.py writes.
 
     Names are of exercises and variants. `seed` is for what is hidden alone: a failing case that a
     student sees tells the seed it was drawn with. `seconds` of wall time, from the start.

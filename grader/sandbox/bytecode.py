@@ -45,16 +45,20 @@ def keep() -> None:
     is_writable = os.access(Path(found.origin).parent, os.W_OK)
     if is_kept or (is_writable and not sys.dont_write_bytecode):
         return
-    folder = toolchain.cache_root().with_name("warpgrade-bytecode")
-    sys.pycache_prefix = os.environ["PYTHONPYCACHEPREFIX"] = str(folder)
+    sys.pycache_prefix = os.environ["PYTHONPYCACHEPREFIX"] = str(folder())
     sys.dont_write_bytecode = False  # beside no file of anybody's
-    if not (folder / _COMPLETE).exists():
-        _fill(folder)
+    if not (folder() / _COMPLETE).exists():
+        _fill(folder())
 
 
-def _fill(folder: Path) -> None:
-    """Have a process import what sandboxes do. It ends with this one: the next begins again."""
-    line = [*option(), "-c", _FILL, str(_START), str(folder / _COMPLETE)]
+def folder() -> Path:
+    """Where the cache lies, whether or not it is used."""
+    return toolchain.cache_root().with_name("warpgrade-bytecode")
+
+
+def _fill(cache: Path) -> None:
+    """Start a process that imports what sandboxes import. It goes no further than this one does."""
+    line = [*option(), "-c", _FILL, str(_START), str(cache / _COMPLETE)]
     nowhere = subprocess.DEVNULL
     subprocess.Popen([sys.executable, "-I", *line], stdin=nowhere, stdout=nowhere, stderr=nowhere)
 

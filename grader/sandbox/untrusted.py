@@ -1,4 +1,4 @@
-"""Text of strangers, fit to be shown, and the JSON in which a submission's process says it.
+"""Untrusted text made fit to be shown, and the JSON that a submission's processes answer with.
 
 Nothing here raises, whatever came.
 """

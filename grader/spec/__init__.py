@@ -1,12 +1,8 @@
 """Exercises as their YAML files describe them: read, checked, and ready to use."""
 
-from grader.spec.exercise import (
-    EXERCISES,
-    ITEMSIZE,
-    MAX_LINES,
+from grader.spec.blocks import (
     OF_YARDSTICK,
     Bound,
-    Exercise,
     Limits,
     Memory,
     Milliseconds,
@@ -14,14 +10,12 @@ from grader.spec.exercise import (
     Scalar,
     Size,
     SizeRule,
-    SpecError,
     Tensor,
     Threshold,
     Tolerance,
-    Variant,
-    load,
-    load_all,
 )
+from grader.spec.exercise import EXERCISES, Exercise, Variant, load, load_all
+from grader.spec.values import ITEMSIZE, MAX_LINES, SpecError
 
 __all__ = [
     "EXERCISES",

@@ -19,33 +19,25 @@ from pydantic import BeforeValidator
 
 from grader.policy import Rules
 from grader.spec.blocks import (
-    OF_YARDSTICK,
     Argument,
-    Bound,
     Layout,
     Limits,
     Memory,
-    Milliseconds,
     Pattern,
     Performance,
     Policy,
     Scalar,
     Size,
     SizeClass,
-    SizeRule,
     Tensor,
-    Threshold,
     Tolerance,
-    Yardstick,
 )
 from grader.spec.checks import across, point_keys
 from grader.spec.document import read_document
 from grader.spec.order import FILE as COURSE_FILE
 from grader.spec.order import in_order, order_of
 from grader.spec.values import (
-    FLOATS,
     ITEMSIZE,
-    MAX_LINES,
     Block,
     ClassLabel,
     Dtype,
@@ -61,34 +53,6 @@ from grader.spec.values import (
     one_of,
     refusals,
 )
-
-__all__ = [
-    "EXERCISES",
-    "FLOATS",
-    "ITEMSIZE",
-    "MAX_LINES",
-    "OF_YARDSTICK",
-    "Argument",
-    "Bound",
-    "Exercise",
-    "Layout",
-    "Limits",
-    "Memory",
-    "Milliseconds",
-    "Pattern",
-    "Performance",
-    "Scalar",
-    "Size",
-    "SizeRule",
-    "SpecError",
-    "Tensor",
-    "Threshold",
-    "Tolerance",
-    "Variant",
-    "Yardstick",
-    "load",
-    "load_all",
-]
 
 EXERCISES = Path(__file__).parents[1] / "exercises"
 

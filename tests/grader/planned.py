@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from grader import spec
 from grader.cases import Case
 from grader.executors import PlannedTritonRunner
 from grader.executors.runner import CaseResult
 from grader.sandbox import Sandbox
-from grader.spec import exercise as spec
 from grader.spec.task import Task
 
 SPECS = spec.load_all()

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from grader import spec
 from grader.grading.session import Session
 from grader.grading.stub_check import is_untouched
-from grader.spec import exercise as spec
 
 ROOT = Path(__file__).resolve().parents[2]
 ENTRIES = [

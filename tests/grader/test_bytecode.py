@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from grader.cli import doctor
 from grader.sandbox import Sandbox, allowed_paths, bytecode
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -93,6 +94,14 @@ def test_what_sandboxes_import_is_put_there_and_found_by_them(tmp_path: Path, mo
         line = Path(f"/proc/{sandbox._process.pid}/cmdline").read_bytes().decode()
     assert f"pycache_prefix={tmp_path}" in line
     assert fork_server.stat().st_mtime_ns == written  # which they only read
+
+
+def test_the_doctor_tells_how_much_that_is(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert "byte code" not in doctor.look_cache().found
+    bytecode.folder().mkdir()
+    (bytecode.folder() / "some.pyc").write_bytes(bytes(3_000_000))
+    assert f"3 MB of byte code in {bytecode.folder()}" in doctor.look_cache().found
 
 
 def test_of_the_grader_sandboxes_see_none(tmp_path: Path, monkeypatch) -> None:

@@ -8,9 +8,9 @@ import torch
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from grader import spec
 from grader.cases import MAX_SIZE, Case, CaseError, Space, edge_sizes, inputs, parse
 from grader.spec import SizeRule
-from grader.spec import exercise as spec
 
 EXERCISES = spec.load_all()
 QUIET = settings(

@@ -3,13 +3,13 @@
 import pytest
 import torch
 
+from grader import spec
 from grader.cases import Space, inputs, oracle, parse
 from grader.cases.arena import Outcome, Slot
 from grader.cases.compare import MAX_OWN_ERROR, allowed_error, describe_index, judge, wrong_pattern
 from grader.cases.inputs import strides_of
 from grader.cases.oracle import Oracle, OracleError, Truth
 from grader.spec import Tolerance
-from grader.spec import exercise as spec
 from grader.status import Status
 from tests.grader.test_tolerance import drawn_from
 

@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from grader.spec import exercise as spec
+from grader import spec
 from grader.staff.calibration import corpus
 from grader.status import Status
 

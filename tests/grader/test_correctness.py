@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from grader import spec
 from grader.cases import Space, parse
 from grader.cases.compare import Verdict
 from grader.executors.runner import CaseResult
 from grader.grading import search
 from grader.grading.search import Effort, check, one_case, reproduce_line
 from grader.spec import SizeRule
-from grader.spec import exercise as spec
 from grader.status import Status
 
 ROOT = Path(__file__).resolve().parents[2]

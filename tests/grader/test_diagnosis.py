@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from grader import spec
 from grader.cases import Space, parse
 from grader.cases.compare import Verdict
 from grader.executors.runner import hint_of_compiler
@@ -15,7 +16,6 @@ from grader.grading.diagnosis import (
     hint,
     separate,
 )
-from grader.spec import exercise as spec
 from grader.status import Status
 
 EXERCISES = spec.load_all()

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from grader import spec
 from grader.cases import fixed_case
 from grader.emulator.report import (
     BufferCounters,
@@ -21,7 +22,6 @@ from grader.emulator.report import (
 from grader.evidence import LineCounters, Metric
 from grader.executors import cuda_metrics
 from grader.scoring import memory_bounds
-from grader.spec import exercise as spec
 from grader.status import Status
 
 EXERCISES = spec.load_all()

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from grader import evidence
+from grader import evidence, spec
 from grader.cases import fixed_case
 from grader.evidence import MemoryEvidence, Metric
 from grader.executors import cuda_build, cuda_metrics
@@ -19,7 +19,6 @@ from grader.grading.session import Session
 from grader.sandbox import Sandbox
 from grader.scoring import memory_bounds, score
 from grader.spec import Memory, Variant
-from grader.spec import exercise as spec
 from grader.spec.task import Task
 from grader.status import Status
 

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from grader import spec
 from grader.grading import rules
 from grader.policy import Rules
 from grader.policy.cuda import CUDA_RULES, check
 from grader.policy.cuda.lexer import lex
-from grader.spec import exercise as spec
 from grader.status import Status
 
 ROOT = Path(__file__).resolve().parents[2]

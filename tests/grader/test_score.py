@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from grader import spec
 from grader.cases import fixed_case
 from grader.evidence import (
     Evidence,
@@ -25,7 +26,6 @@ from grader.evidence import (
 )
 from grader.scoring.score import NEEDS_GPU, RIGHT_FIRST, GradeScore, score
 from grader.scoring.speed import IN_DOUBT
-from grader.spec import exercise as spec
 from grader.status import Status
 
 DTYPES = ("float32", "float16", "bfloat16")

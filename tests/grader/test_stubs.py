@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from grader.spec import exercise as spec
+from grader import spec
 from grader.staff.stubs import StubError, check_stubs, make_stub, write_stubs
 
 ROOT = Path(__file__).resolve().parents[2]

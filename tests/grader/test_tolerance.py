@@ -15,12 +15,12 @@ import pytest
 import torch
 from hypothesis import HealthCheck, Phase, given, settings
 
+from grader import spec
 from grader.cases import Space, inputs, oracle
 from grader.cases.arena import Outcome, Slot
 from grader.cases.compare import allowed_error, judge, wrong_elements
 from grader.cases.inputs import strides_of
 from grader.grading.search import _only_what_is_drawn
-from grader.spec import exercise as spec
 from grader.status import Status
 
 EXERCISES = spec.load_all()

@@ -1,1 +1,1 @@
-"""A class graded: what is to be done, where it is done, and how far it is."""
+"""Grading a class: what is left to do, where it runs, and how far it is."""

@@ -1,1 +1,1 @@
-"""What is known of a class, in a database."""
+"""The database of a class: hand-ins, results, evidence and decisions."""

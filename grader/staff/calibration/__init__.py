@@ -6,5 +6,5 @@ proposals   thresholds that follow from it
 lint        what the specs say beside what was measured
 spec_edit   numbers of a spec, changed in place
 table       proposals for people
-command     grader calibrate
+timings     what readings mean for the specs; the clock (cli/calibrate.py: the command)
 """

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from grader import spec
 from grader.cases import Space, fixed_case
 from grader.evidence import PartEvidence
 from grader.grading.search import Effort
 from grader.grading.session import Session
-from grader.spec import exercise as spec
 from grader.spec.task import Task
 from grader.status import Status
 from tests.grader.emulated import NEEDS_COMPILER

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from grader import spec
 from grader.cases import Case, fixed_case, inputs
 from grader.cases.arena import described
 from grader.executors import gpu
@@ -17,7 +18,6 @@ from grader.plan import Plan
 from grader.plan.model import DescriptorArgument
 from grader.plan.text import literal
 from grader.sandbox import Sandbox
-from grader.spec import exercise as spec
 from grader.spec.task import Task
 from grader.status import Status
 from tests.grader.planned import case, results

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from grader import spec
 from grader.cases import Space, arena, inputs
 from grader.executors import NativePlans, PlannedNativeRunner, cuda_build
 from grader.plan import Plan
 from grader.sandbox import Sandbox
 from grader.spec import Exercise, Variant
-from grader.spec import exercise as spec
 from grader.spec.task import Task
 from grader.worker.protocol import Argument, DType, Kind
 from tests.grader import emulator_features
