@@ -47,7 +47,7 @@ SECONDS ?= 60
 .PHONY: test stubs handout release bench bench-reference gpu lecture attacks fuzz batch class lint
 
 test: $(READY)  ## the grader's own tests
-	$(BIN)/python -m pytest tests/grader tests/test_docs_cli.py -n $(JOBS) --dist worksteal $(ARGS)
+	$(BIN)/python -m pytest tests/grader tests/reference tests/docs tests/benchmarks -n $(JOBS) --dist worksteal $(ARGS)
 
 stubs: $(READY)  ## write assignment/ from reference/
 	@$(BIN)/grader stubs $(ARGS)
@@ -60,21 +60,21 @@ release: $(READY)  ## what students get, into OUT: a new folder or a .zip; ARGS=
 	@$(BIN)/grader release --out $(OUT) $(ARGS)
 
 bench: $(READY)  ## where the time of grading goes
-	@$(BIN)/python tests/benchmarks/grading.py $(ARGS)
+	@$(BIN)/python benchmarks/grading.py $(ARGS)
 
 bench-reference: OUT ?= results/reference
 bench-reference: $(READY)  ## the reference kernels beside their peers on this GPU; ARGS='--only gemm'
-	@$(BIN)/python tests/benchmarks/reference_kernels.py --out $(OUT) $(ARGS)
+	@$(BIN)/python benchmarks/reference_kernels.py --out $(OUT) $(ARGS)
 
 gpu: $(READY)  ## everything that needs a GPU, in one go: a table; ARGS='clock reference'
-	@$(BIN)/python tests/benchmarks/gpu.py $(ARGS)
+	@$(BIN)/python benchmarks/gpu.py $(ARGS)
 
 lecture: OUT ?= results/lecture
 lecture: $(READY)  ## the lecture's comparisons on this GPU, for the handout; ARGS='--only matmul'
 	@$(BIN)/python -m lecture --out $(OUT) $(ARGS)
 
 attacks: $(READY)  ## every attack of tests/submissions/attacks against every layer: a table
-	@$(BIN)/python tests/benchmarks/attacks.py $(ARGS)
+	@$(BIN)/python benchmarks/attacks.py $(ARGS)
 
 fuzz: $(READY)  ## coverage-guided fuzzing of what reads hostile bytes, SECONDS for each
 	@$(PIP) --editable '.[dev,fuzz]'
@@ -89,12 +89,12 @@ class: OUT ?= class
 class: LAYOUT ?= folders
 class: SEED ?= 1
 class: $(READY)  ## a synthetic class of N students: make class N=300 OUT=class LAYOUT=gradescope
-	@$(BIN)/python -m tests.synthetic_class $(OUT) --n $(N) --layout $(LAYOUT) --seed $(SEED) $(ARGS)
+	@$(BIN)/python -m tests.support.synthetic_class $(OUT) --n $(N) --layout $(LAYOUT) --seed $(SEED) $(ARGS)
 
 lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
 	$(BIN)/python tests/house.py
-	$(BIN)/vermin --quiet --no-tips --violations -t=3.10- grader lecture reference assignment tests
+	$(BIN)/vermin --quiet --no-tips --violations -t=3.10- grader lecture reference assignment tests benchmarks
 # END STAFF

@@ -31,7 +31,7 @@ promise is noise, and what is done about each kind:
 Simulated with 0.3 % noise per ratio, 1000 races each: 0.5 % short of a threshold none holds it, at
 the threshold and 0.2 % short of it all do; 0.4 % short of it, on the line, 47 % hold. Where a whole
 race is off by up to 0.2 % besides, none holds 0.8 % short of it, 3 % do at 0.6 %, 98 % at 0.2 %,
-and at the threshold all (tests/benchmarks/races.py prints the table, with more noise too).
+and at the threshold all (benchmarks/races.py prints the table, with more noise too).
 """
 
 from __future__ import annotations

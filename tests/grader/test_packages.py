@@ -14,8 +14,8 @@ import pytest
 
 from grader import packages
 from grader.cli import app
-from tests.grader.commandline import call, one_line
-from tests.grader.small_exercise import ROOT
+from tests.support.commandline import call, one_line
+from tests.support.small_exercise import ROOT
 
 # In the finder itself, since pytest asks it without going through sys.meta_path.
 BLOCK = """\

@@ -1,7 +1,7 @@
 // What the drivers of this folder share: device memory with something in it, and an end.
 //
 // A driver calls the entries of one .cu file once each, on one case, so that a profiler sees one
-// launch of each kernel (tests/benchmarks/ncu_counters.py).
+// launch of each kernel (benchmarks/ncu_counters.py).
 
 #pragma once
 

@@ -10,7 +10,7 @@ import pytest
 from grader.sandbox import Sandbox
 from grader.status import Status
 from grader.worker.ttir import addresses
-from tests.grader.planned import case, results
+from tests.support.planned import case, results
 
 HEAD = """
 import torch

@@ -1,7 +1,8 @@
 """Ways around the design that aren't whole submissions: encodings, other people's kernels, second
 calls, plans that were changed at random, compilers and answers without end.
 
-Attacks that are whole submissions lie in tests/submissions/attacks: see tests/grader/test_attacks.
+Attacks that are whole submissions lie in tests/submissions/attacks: see
+tests/grader/grading/test_attacks.py.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from grader.executors.runner import CaseResult
 from grader.sandbox import Sandbox
 from grader.spec.task import Task
 from grader.status import Status
-from tests.grader.planned import SPECS, case, results
+from tests.support.planned import SPECS, case, results
 
 KERNEL = """
 import torch

@@ -15,7 +15,7 @@ from grader.executors import orders
 from grader.grading.session import Session
 from grader.spec import exercise
 from grader.status import Status
-from tests.grader.emulated import NEEDS_COMPILER
+from tests.support.emulated import NEEDS_COMPILER
 
 from .test_cuda import LITTLE
 

@@ -16,7 +16,7 @@ from grader.sandbox.worker_process import Worker
 from grader.spec.task import Task
 from grader.status import Status
 from grader.worker.protocol import Operation
-from tests.grader.planned import SPECS, case, results
+from tests.support.planned import SPECS, case, results
 
 TUNED = """
 import torch

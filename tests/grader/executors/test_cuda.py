@@ -14,7 +14,7 @@ from grader.grading.search import Effort
 from grader.grading.session import Session
 from grader.spec.task import Task
 from grader.status import Status
-from tests.grader.emulated import NEEDS_COMPILER
+from tests.support.emulated import NEEDS_COMPILER
 
 pytestmark = NEEDS_COMPILER
 SPECS = spec.load_all()

@@ -20,7 +20,7 @@ from grader.plan.text import literal
 from grader.sandbox import Sandbox
 from grader.spec.task import Task
 from grader.status import Status
-from tests.grader.planned import case, results
+from tests.support.planned import case, results
 
 SPECS = spec.load_all()
 EXPERT = Path(__file__).resolve().parents[3] / "reference" / "expert"

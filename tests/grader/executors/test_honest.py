@@ -16,7 +16,7 @@ from grader.grading.session import Session
 from grader.sandbox import Sandbox
 from grader.spec import exercise
 from grader.status import Status
-from tests.grader.emulated import NEEDS_COMPILER
+from tests.support.emulated import NEEDS_COMPILER
 
 from .test_triton import KERNEL, LITTLE
 

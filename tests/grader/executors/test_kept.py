@@ -15,7 +15,7 @@ from grader.plan import Specialisation
 from grader.sandbox import Sandbox
 from grader.spec.task import Task
 from grader.status import Status
-from tests.grader.planned import SPECS, case
+from tests.support.planned import SPECS, case
 
 KERNEL = """
 import triton, triton.language as tl

@@ -21,7 +21,7 @@ from grader.sandbox import Sandbox
 from grader.spec.task import Task
 from grader.worker import plan_processes
 from grader.worker.protocol import MAX_LONG_TEXT
-from tests.grader.planned import SPECS, case
+from tests.support.planned import SPECS, case
 
 SILU = """
 import triton, triton.language as tl

@@ -13,7 +13,7 @@ import pytest
 from grader.executors import orders
 from grader.sandbox import Sandbox
 from grader.status import Status
-from tests.grader.planned import case, results
+from tests.support.planned import case, results
 
 HEAD = """
 import torch

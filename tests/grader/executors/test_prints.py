@@ -19,7 +19,7 @@ from grader.report import terminal
 from grader.sandbox import Sandbox
 from grader.scoring import score
 from grader.status import Status
-from tests.grader.planned import SPECS, case
+from tests.support.planned import SPECS, case
 
 LITTLE = Effort(edges=3, drawn=2, shrink_runs=3, shrink_seconds=2, probe_seconds=1, reruns=2)
 TRITON = SPECS["silu"].variants["triton"]

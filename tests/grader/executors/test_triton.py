@@ -21,7 +21,7 @@ from grader.sandbox.worker_process import Worker
 from grader.spec import exercise
 from grader.spec.task import Task
 from grader.status import Status
-from tests.grader.planned import case
+from tests.support.planned import case
 
 SPECS = exercise.load_all()
 LITTLE = Effort(edges=3, drawn=2, shrink_runs=3, shrink_seconds=2, probe_seconds=1, reruns=2)

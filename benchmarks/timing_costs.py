@@ -1,0 +1,96 @@
+"""Where the time of a timing goes: a table, one line for each performance case.
+
+    python benchmarks/timing_costs.py [EXERCISE]... [--replays 4]
+
+For the staff's solutions, on a GPU: seconds until the plan is made and its kernels are compiled,
+until the executor stands by with its kernels tuned, and until it has settled; then of each replay
+what is spent on arranging its calls, on drawing inputs, on the replay itself and on judging.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import statistics
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+
+from rich.console import Console
+from rich.table import Table
+
+from grader.cases import Case, fixed_case, oracle
+from grader.gpu import machine
+from grader.grading.session import PUBLIC_SEED, Session
+from grader.spec import Exercise, Variant, load_all
+
+COLUMNS = ("prepare", "fill", "replay", "finish")
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("exercises", nargs="*")
+    parser.add_argument("--replays", type=int, default=4)
+    given = parser.parse_args()
+    if machine.gpu_name() is None:
+        raise SystemExit("No NVIDIA GPU that torch can use: nothing can be timed.")
+    columns = ("plan", "start", "settle", "calls", *(f"{each} ms" for each in COLUMNS), "screened")
+    table = Table("case", *columns)
+    exercises = load_all()
+    with Session(oracle.ORACLES.parent, exercises, device="cuda") as session:
+        for exercise, variant in timed_variants(exercises.values(), given.exercises):
+            for sizes in variant.performance.every_case:
+                case = fixed_case(exercise, variant, sizes, PUBLIC_SEED)
+                row = costs(session, exercise, variant, case, given.replays)
+                table.add_row(f"{exercise.name} {variant.name} {case.sizes}", *row)
+    console = Console()
+    console.print(f"{machine.gpu_name()}; ms of a replay, medians of {given.replays}")
+    console.print(table)
+
+
+def timed_variants(
+    exercises: Sequence[Exercise], names: Sequence[str]
+) -> Iterator[tuple[Exercise, Variant]]:
+    """What has thresholds."""
+    for exercise in exercises:
+        for variant in exercise.variants.values():
+            if variant.performance and (not names or exercise.name in names):
+                yield exercise, variant
+
+
+def costs(
+    session: Session, exercise: Exercise, variant: Variant, case: Case, count: int
+) -> list[str]:
+    """A row of the table."""
+    spent: dict[str, list[float]] = defaultdict(list)
+
+    def noted(name: str, work: Callable[[], object]) -> object:
+        started = time.perf_counter()
+        try:
+            return work()
+        finally:
+            spent[name].append(time.perf_counter() - started)
+
+    with contextlib.ExitStack() as opened:
+        planned = session.stopwatch.planned(exercise, variant)
+        noted("plan", lambda: planned.prepare(case))
+        replays = noted("start", lambda: planned.begin(case, opened))
+        noted("settle", replays.settle)
+        sets = replays._sets
+        fill = sets.fill
+        sets.fill = lambda order: noted("fill", lambda: fill(order))
+        for _ in range(count):
+            for name in ("prepare", "replay", "finish"):
+                noted(name, getattr(replays, name))
+        screened = ", ".join(sets._screen.trusted) or "no"
+    return [
+        *(f"{spent[name][0]:.1f}" for name in ("plan", "start", "settle")),
+        str(replays.calls),
+        *(f"{statistics.median(spent[name]) * 1e3:.1f}" for name in COLUMNS),
+        screened,
+    ]
+
+
+if __name__ == "__main__":
+    main()

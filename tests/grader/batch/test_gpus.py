@@ -1,0 +1,272 @@
+"""Turns on a GPU: any number beside each other, or one alone, whoever of them dies."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from grader.batch.course.records import Gradebook
+from grader.batch.run.run import Machines
+from grader.batch.tasks import Graded, Task, _wants_the_gpu_alone, grade_in_pool
+from grader.evidence import (
+    PartEvidence,
+    PerformanceEvidence,
+    VariantEvidence,
+    variant_from_json,
+    variant_to_json,
+)
+from grader.gpu import locks as gpus
+from grader.gpu import machine
+from grader.spec import load_all
+from grader.status import Status
+from tests.support import standin
+from tests.support.children import child, wait_until
+from tests.support.small_exercise import RIGHT, submission, write_spec
+from tests.support.standin import ENVIRONMENT, TWO, InThisProcess, grade_class, quick
+
+GPU = "NVIDIA H100"
+TIMED = TWO.replace(
+    "points: {ragged: 3}}",
+    "points: {ragged: 3, performance: 2}, performance: {case: {n: 268435456, dtype: float32}, "
+    "bytes: n, thresholds: [{speed_vs: copy, at_least: 0.5, points: 2}]}}",
+)
+
+
+@pytest.fixture(autouse=True)
+def own_locks(tmp_path, monkeypatch):
+    """Locks of this test's own; a process that has chosen no GPU yet."""
+    monkeypatch.setattr(gpus.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr(gpus, "_mine", None)
+    monkeypatch.setenv(gpus.VISIBLE, "0")
+
+
+def marks(folder: Path) -> str:
+    """What was noted, in its order."""
+    path = folder / "notes"
+    return path.read_text() if path.exists() else ""
+
+
+def note(folder: Path, mark: str) -> None:
+    with (folder / "notes").open("a") as file:
+        file.write(mark)
+
+
+def test_who_checks_makes_way_between_two_cases_for_whoever_times(tmp_path):
+    def check() -> None:
+        with gpus.beside("0") as make_way:
+            note(tmp_path, "c")
+            while "x" not in marks(tmp_path):
+                make_way()
+                time.sleep(0.002)
+
+    def measure() -> None:
+        with gpus.alone("0"):
+            note(tmp_path, "[")
+            time.sleep(0.1)
+            note(tmp_path, "]")
+
+    checking = [child(check) for _ in range(2)]
+    wait_until(lambda: marks(tmp_path).count("c") == 2)
+    measuring = [child(measure) for _ in range(3)]
+    for pid in measuring:
+        os.waitpid(pid, 0)
+    note(tmp_path, "x")
+    for pid in checking:
+        os.waitpid(pid, 0)
+    assert marks(tmp_path) == "cc[][][]x"  # one at a time, and those who check wait meanwhile
+
+
+def test_a_process_that_is_killed_gives_the_gpu_back(tmp_path):
+    def hold() -> None:
+        with gpus.alone("0"):
+            note(tmp_path, "h")
+            time.sleep(60)
+
+    holding = child(hold)
+    wait_until(lambda: marks(tmp_path) == "h")
+    os.kill(holding, signal.SIGKILL)
+    os.waitpid(holding, 0)
+    with gpus.alone("0"), pytest.raises(BlockingIOError):
+        gpus.fcntl.flock(gpus._open("0", "use"), gpus.fcntl.LOCK_SH | gpus.fcntl.LOCK_NB)
+
+
+def test_each_timing_process_has_a_gpu_of_its_own(tmp_path, monkeypatch):
+    monkeypatch.setenv(gpus.VISIBLE, "3,5")
+
+    def settle() -> None:
+        try:
+            note(tmp_path, gpus.settle(alone=True) + os.environ[gpus.VISIBLE])
+        except gpus.GpuError:
+            note(tmp_path, "-")
+        time.sleep(60)
+
+    pids = []
+    for count in (2, 4, 5):
+        pids.append(child(settle))
+        wait_until(lambda count=count: len(marks(tmp_path)) == count)
+    for pid in pids:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+    assert marks(tmp_path) == "3355-"
+
+
+def test_a_folder_of_somebody_elses_is_not_trusted(tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / f"warpgrade-gpus-{os.getuid()}").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(gpus.GpuError, match="expected a folder of one's own"), gpus.alone("0"):
+        pass
+
+
+# --- what is timed --------------------------------------------------------------------------------
+
+
+def on_gpu(task: Task) -> Graded:
+    """A GPU's checks: right or wrong, with the times still to be taken."""
+    graded = quick(task)
+    made = []
+    for each in graded.results:
+        seen = variant_from_json(each.evidence)
+        variant = task.exercises[seen.exercise].variants[seen.variant]
+        made.append(replace(each, to_measure=_wants_the_gpu_alone(variant, seen)))
+    return replace(graded, results=tuple(made), environment={**ENVIRONMENT, "gpu": GPU})
+
+
+def timing(task: Task) -> Graded:
+    """A GPU's clock."""
+    made = []
+    for wanted in task.wanted:
+        seen = variant_from_json(wanted.checked)
+        assert seen.parts[0].status is Status.passed
+        timed = PerformanceEvidence(Status.passed, device=GPU, microseconds=3.0)
+        text = variant_to_json(replace(seen, performance=timed))
+        made.append(standin.Result(wanted.key, text, seconds=2.0))
+    return Graded(tuple(made), {**ENVIRONMENT, "gpu": GPU})
+
+
+@pytest.fixture
+def timed_class(tmp_path, monkeypatch):
+    """Three hand-ins of a class in which a variant is timed: right, wrong, and the right one."""
+    monkeypatch.setattr(standin, "SECONDS", 0)
+    monkeypatch.setattr(standin.tasks, "_check_is_the_same_grader", lambda task: None)
+    for name, text in (("ada", "right"), ("bob", "wrong"), ("cyd", "right")):
+        folder = tmp_path / "in" / name
+        folder.mkdir(parents=True)
+        (folder / "silu.py").write_text(f"x = '{text}'\n")
+    specs = write_spec(tmp_path / "specs", TIMED)
+
+    def grade(measure: Callable[[Task], Graded], check=on_gpu, **more) -> Gradebook:
+        machines = Machines(GPU, InThisProcess(check), InThisProcess(measure))
+        return grade_class(tmp_path / "in", tmp_path / "out", specs, machines=machines, **more)[1]
+
+    return grade
+
+
+def test_only_what_is_right_is_timed_and_each_file_once(timed_class):
+    tasks: list[Task] = []
+
+    def noted(task: Task) -> Graded:
+        assert task.takes_the_gpu_alone
+        tasks.append(task)
+        return timing(task)
+
+    book = timed_class(noted)
+    assert [[wanted.name for wanted in task.wanted] for task in tasks] == [["silu/triton"]]
+    ada, bob, cyd = (entry.counted.evidence.variants for entry in book.entries)
+    assert ada[0].performance.microseconds == cyd[0].performance.microseconds == 3.0
+    assert bob[0].performance is None
+    assert ada[0].parts[0].status is Status.passed
+    timed_class(noted)
+    assert len(tasks) == 1
+
+
+def test_a_run_that_ends_before_the_clock_has_only_the_clock_left(timed_class):
+    def cut_off(task: Task) -> Graded:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        timed_class(cut_off)
+
+    def never(task: Task) -> Graded:
+        assert b"right" not in task.files["silu.py"], "checked again"
+        return on_gpu(task)
+
+    book = timed_class(timing, check=never)
+    assert book.entries[0].counted.evidence.variants[0].performance.microseconds == 3.0
+
+
+def test_a_clock_that_fails_leaves_what_was_checked(timed_class):
+    def fail(task: Task) -> Graded:
+        raise RuntimeError("Boom")
+
+    book = timed_class(fail)
+    seen = book.entries[0].counted.evidence.variants[0]
+    assert seen.parts[0].status is Status.passed
+    assert seen.performance.status is Status.grader_error
+    assert book.entries[0].waiting
+    book = timed_class(timing)
+    assert not book.entries[0].waiting
+
+
+class _Heard:
+    """Listens to what a run says."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def say(self, line: str) -> None:
+        self.lines.append(line)
+
+    def __getattr__(self, name):
+        return lambda *args: None
+
+
+def test_gpu_hours_are_estimated_first_and_by_what_timing_has_cost(timed_class, tmp_path):
+    heard = _Heard()
+    timed_class(timing, watcher=heard)
+    [line] = heard.lines
+    assert line.startswith("Timing: at most 2 variants, some ")
+    assert "a guess before the first one" in line
+    folder = tmp_path / "in" / "dan"
+    folder.mkdir()
+    (folder / "silu.py").write_text("x = 'right, and another'\n")
+    heard.lines.clear()
+    timed_class(timing, watcher=heard)
+    assert heard.lines == [
+        "Timing: at most 1 variants, some 0.00056 GPU hours (as measured so far)"
+    ]
+
+
+def test_what_is_timed_takes_the_whole_gpu_and_what_is_wrong_takes_nothing():
+    variants = [v for e in load_all().values() for v in e.variants.values()]
+    timed = next(v for v in variants if v.performance)
+    counted = next(v for v in variants if v.memory and not v.performance)
+    right = VariantEvidence("s", "v", "f", parts=(PartEvidence("float32", "r", Status.passed),))
+    wrong = replace(right, parts=(PartEvidence("float32", "r", Status.crashed),))
+    assert _wants_the_gpu_alone(timed, right)
+    assert not _wants_the_gpu_alone(timed, wrong)
+    assert not _wants_the_gpu_alone(counted, right)  # by its plan, without a GPU
+
+
+@pytest.mark.gpu
+def test_a_class_is_checked_and_timed_on_this_gpu(tmp_path, monkeypatch):
+    if machine.gpu_name() is None:
+        pytest.skip("needs an NVIDIA GPU")
+    monkeypatch.delenv(gpus.VISIBLE)
+    specs = {"silu": load_all()["silu"]}
+    submission(tmp_path / "in" / "ada", RIGHT)
+    executor = InThisProcess(grade_in_pool)
+    machines = Machines(machine.gpu_name(), executor, executor)
+    outcome, book = grade_class(
+        tmp_path / "in", tmp_path / "out", specs, machines=machines, require_sandbox=False
+    )
+    assert outcome.failed == []
+    seen = book.entries[0].counted.evidence.variants[0]
+    assert seen.performance.status is Status.passed
+    assert seen.performance.microseconds > 0
+    assert book.device == machine.gpu_name()

@@ -1,0 +1,75 @@
+"""`grader plan`: what each solution asks of the GPU is shown, on a machine without one."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+
+import pytest
+from typer.testing import CliRunner
+
+from grader.cli import app
+from grader.cli.console import console
+from grader.executors import cuda_build
+from grader.spec import load_all
+from tests.support.small_exercise import ROOT
+
+EXERCISES = load_all()
+
+
+Show = Callable[..., str]
+
+
+@pytest.fixture
+def shown(monkeypatch: pytest.MonkeyPatch) -> Show:
+    """What `grader plan` prints of the solutions, in a window of so many columns."""
+
+    def show(*words: str, columns: int = 100) -> str:
+        monkeypatch.setattr(console, "_width", columns)
+        line = ["plan", *words, "--submission", str(ROOT / "reference")]
+        result = CliRunner().invoke(app.app, line)
+        assert result.exit_code == 0, result.output
+        return result.output
+
+    return show
+
+
+@pytest.mark.parametrize("name", ["silu", "copy_first_column", "flash_attention"])
+def test_each_variant_of_an_exercise_is_planned(name: str, shown: Show):
+    if reason := cuda_build.why_not("emulator"):
+        pytest.skip(reason)
+    told = shown(name)
+    for variant in EXERCISES[name].variants.values():
+        part = told.split(f"{name}/{variant.name}:")[1].split("\n\n")[0]
+        assert re.search(rf"{variant.entry} (launches|asks for) ", part), part
+        assert re.search(rf"\b{variant.file}:\d+", part), part
+
+
+def test_a_launch_names_grid_arguments_constants_and_line(shown: Show):
+    told = " ".join(shown("silu/triton", "--case", "n=5000 dtype=float16").split())
+    assert "silu_kernel on 3 programs: x, out, 5000; BLOCK=2048, 8 warps silu.py:" in told
+
+
+def test_a_narrow_window_cuts_no_line_off(shown: Show):
+    told = shown("gemm/triton_v3", columns=60)
+    table = [line for line in told.splitlines()[2:] if line.strip()]
+    assert max(map(len, table)) <= 60 and "GROUP_SIZE_M=8" in told
+
+
+def test_the_plan_is_written_as_json(tmp_path, shown: Show):
+    path = tmp_path / "plan.json"
+    shown("silu/triton", "--json", str(path))
+    assert json.loads(path.read_text())["language"] == "triton"
+
+
+@pytest.mark.parametrize("size", [67_108_864, 1 << 31])
+def test_a_case_of_any_size_is_planned(shown: Show, size: int):
+    told = " ".join(shown("silu/triton", "--case", f"n={size}").split())
+    assert f"silu_kernel on {size // 2048:,} programs: x, out, {size};" in told
+
+
+def test_a_mistake_is_told_in_a_line():
+    line = ["plan", "silu/triton", "--case", "n=0", "--submission", str(ROOT / "reference")]
+    result = CliRunner().invoke(app.app, line)
+    assert result.exit_code == 2 and "--case" in result.output + (result.stderr or "")

@@ -1,0 +1,159 @@
+"""nvcc's host code asks for the same as the emulator's: on features, on entries, on solutions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from grader import spec
+from grader.cases import Space, arena, inputs
+from grader.executors import NativePlans, PlannedNativeRunner, cuda_build
+from grader.plan import Plan
+from grader.sandbox import Sandbox
+from grader.spec import Exercise, Variant
+from grader.spec.task import Task
+from grader.worker.protocol import Argument, DType, Kind
+from tests.support import emulator_features
+from tests.support.nvcc_plans import (
+    NEEDS_NVCC,
+    Both,
+    comparable,
+    entries_of,
+    lines,
+    names_are_the_cubins,
+    symbols_of,
+)
+
+pytestmark = NEEDS_NVCC
+ROOT = Path(__file__).resolve().parents[4]
+PLANS = ROOT / "tests" / "grader" / "emulator" / "planner" / "plans.cu"
+NOT_HERE = ("#include <cublas_v2.h>", "#include <cuda_fp8.h>")  # of libraries that nvcc may lack
+SPECS = spec.load_all()
+MOST_LINES = 3  # of one statement
+# By what host code does: kernels' own features make no difference.
+ABOUT_HOST_CODE = ("Language", "Runtime", "Cooperative groups")
+FEATURES = [
+    each.path
+    for each in emulator_features.features()
+    # Of deduced parameters the emulator knows no default: it passes fewer bytes.
+    if each.area in ABOUT_HOST_CODE and each.path.stem != "language_templates"
+]
+
+
+def tensor(dtype: DType, count: int) -> Argument:
+    return Argument(Kind.tensor, dtype, shape=(count,), strides=(1,), buffer=9)
+
+
+def assert_same(emulated: Plan | None, by_nvcc: Plan | None) -> None:
+    assert emulated is not None and by_nvcc is not None
+    assert comparable(by_nvcc) == comparable(emulated)
+    pairs = zip(lines(by_nvcc), lines(emulated), strict=True)
+    assert all(abs(ours - theirs) <= MOST_LINES for ours, theirs in pairs)
+
+
+@pytest.mark.parametrize("path", FEATURES, ids=lambda path: path.stem)
+def test_a_feature_is_planned_the_same(path: Path, tmp_path: Path) -> None:
+    both = Both.of(path, {"feature": ["pointer:int32", "int"]}, tmp_path)
+    count = 64
+    given = [tensor(DType.int32, count), Argument(Kind.int64, scalar=count)]
+    emulated, by_nvcc = both.plans("feature", given)
+    assert by_nvcc.code is emulated.code, by_nvcc.text
+    assert_same(emulated.plan, by_nvcc.plan)
+    assert names_are_the_cubins(both.by_nvcc, by_nvcc.plan)
+
+
+@pytest.fixture(scope="module")
+def plans(tmp_path_factory: pytest.TempPathFactory) -> Both:
+    folder = tmp_path_factory.mktemp("both")
+    text = PLANS.read_text()
+    for each in NOT_HERE:
+        text = text.replace(each, "")
+    source = folder / "plans.cu"
+    source.write_text(text)
+    entries = {
+        name: ["int" if each == "int n" else "pointer:float32" for each in parameters]
+        for name, parameters in entries_of(text).items()
+    }
+    both = Both.of(source, entries, folder)
+    assert not both.by_nvcc.problems, both.by_nvcc.problems
+    return both
+
+
+PARAMETERS = entries_of(PLANS.read_text())
+
+
+def given(parameters: Sequence[str]) -> list[Argument]:
+    count = 256
+    number = Argument(Kind.int64, scalar=count)
+    return [number if each == "int n" else tensor(DType.float32, count) for each in parameters]
+
+
+# A kernel of which the emulator knows each launch by a name of its own, or with its own words.
+ONE_FOR_NVCC = ("kept_between_calls", "streams", "too_many_threads")
+
+
+@pytest.mark.parametrize("entry", PARAMETERS)
+def test_an_entry_is_planned_the_same(plans: Both, entry: str) -> None:
+    emulated, by_nvcc = plans.plans(entry, given(PARAMETERS[entry]))
+    assert by_nvcc.code is emulated.code, by_nvcc.text
+    if emulated.plan is None or entry in ONE_FOR_NVCC:
+        assert (by_nvcc.plan is None) == (emulated.plan is None)
+    else:
+        assert_same(emulated.plan, by_nvcc.plan)
+    kinds = [
+        [each.kind for each in (said.report.findings if said.report else ())]
+        for said in (emulated, by_nvcc)
+    ]
+    assert kinds[0] == kinds[1]
+    if entry in ONE_FOR_NVCC:
+        verbs = [[step.do for step in said.plan.calls[0]] for said in (emulated, by_nvcc)]
+        assert verbs[0] == verbs[1]
+        assert len(by_nvcc.plan.specialisations) == 1
+
+
+def solutions() -> Iterator[tuple[Exercise, Variant, Path]]:
+    for exercise in SPECS.values():
+        for variant in exercise.variants.values():
+            for folder in (ROOT / "reference", ROOT / "reference" / "expert"):
+                path = folder / variant.file
+                if variant.language == "cuda" and path.exists():
+                    yield exercise, variant, path
+
+
+@pytest.fixture(scope="module")
+def sandbox() -> Iterator[Sandbox]:
+    cuda_build.prepare()
+    cuda_build.prepare_planner()
+    with Sandbox("emulator", native=True) as opened:
+        opened.start()
+        yield opened
+
+
+@pytest.mark.parametrize(
+    ("exercise", "variant", "path"),
+    list(solutions()),
+    ids=lambda each: "" if isinstance(each, Exercise) else getattr(each, "stem", "") or each.name,
+)
+def test_a_solution_is_planned_the_same(
+    sandbox: Sandbox, exercise: Exercise, variant: Variant, path: Path
+) -> None:
+    data = path.read_bytes()
+    entries = [(variant.entry, cuda_build.signature(exercise, variant))]
+    size = next(iter(exercise.sizes))
+    case = Space(exercise, variant, variant.dtypes[0], size, seed=5).edges()[-1]
+    made = inputs.blank(exercise, variant, case)
+    arguments = made.arguments(arena.described(made.slots))
+    found = []
+    for kind, backend in ((PlannedNativeRunner, "emulator"), (NativePlans, "gpu")):
+        program = cuda_build.build(sandbox, variant.file, data, entries, backend)
+        held = sandbox.hold(variant.file, data)
+        with kind(sandbox, Task(exercise, variant), held, program) as runner:
+            found.append(runner.plan_of(case, arguments))
+            assert runner.planned_report is None
+    emulated, by_nvcc = found
+    assert isinstance(by_nvcc, Plan), by_nvcc
+    assert_same(emulated, by_nvcc)
+    names = {each.kernel for each in by_nvcc.specialisations}
+    assert names <= symbols_of(program.executor)

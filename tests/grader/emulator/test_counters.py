@@ -1,0 +1,169 @@
+"""The emulator counts what an H100's own counters counted."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from grader.emulator.report import LaunchCounters, Report
+from tests.support.emulated import NEEDS_COMPILER, SOURCES, Program
+
+pytestmark = NEEDS_COMPILER
+
+# ncu's counters in the order of the table's columns: (space, kind, ours).
+COUNTERS = {
+    "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum": ("global", "load", "requests"),
+    "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum": ("global", "load", "sectors"),
+    "l1tex__t_requests_pipe_lsu_mem_global_op_st.sum": ("global", "store", "requests"),
+    "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum": ("global", "store", "sectors"),
+    "smsp__inst_executed_op_shared_ld.sum": ("shared", "load", "requests"),
+    "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum": ("shared", "load", "wavefronts"),
+    "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum": ("shared", "load", "conflicts"),
+    "smsp__inst_executed_op_shared_st.sum": ("shared", "store", "requests"),
+    "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum": ("shared", "store", "wavefronts"),
+    "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum": ("shared", "store", "conflicts"),
+}
+# What the emulator counts otherwise, with the reason; everything else must be equal.
+DIFFERENCES = {
+    # The hardware's compiler unrolls the loop over k and merges four loads of As into one of 16
+    # bytes; the emulator counts the loads of the source.
+    (4, "smsp__inst_executed_op_shared_ld.sum"): 1_048_576,
+    (4, "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum"): 1_048_576,
+    # The hardware's compiler lays the loops out so that lanes which leave the inner one don't wait
+    # for the others before the next load: 16 requests of it where the emulator has 4.
+    (6, "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum"): 20,
+    (6, "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"): 80,
+}
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Program:
+    return Program(SOURCES / "calibration.cu", tmp_path_factory.mktemp("calibration"))
+
+
+@pytest.fixture(scope="module")
+def measured(program: Program) -> Report:
+    report = program.run("entry", measure=True).report
+    assert report is not None
+    assert not report.cut
+    return report
+
+
+def hardware() -> Iterator[dict[str, str]]:
+    with (SOURCES / "ncu_h100.csv").open() as file:
+        yield from csv.DictReader(file)
+
+
+def counted(launch: LaunchCounters, counter: str) -> int:
+    space, kind, name = COUNTERS[counter]
+    sites = [site for site in launch.sites if site.space == space and site.kind == kind]
+    return sum(getattr(site, name) for site in sites)
+
+
+@pytest.mark.parametrize(
+    "row", list(hardware()), ids=lambda row: f"{row['launch']}-{row['kernel']}"
+)
+def test_a_launch_has_the_hardwares_counters(measured: Report, row: dict[str, str]) -> None:
+    launch = measured.launches[int(row["launch"]) - 1]
+    assert launch.kernel == row["kernel"]
+    assert " ".join(map(str, launch.grid)) == row["grid"]
+    assert " ".join(map(str, launch.block)) == row["block"]
+    assert launch.count == 1
+    for counter in COUNTERS:
+        expected = DIFFERENCES.get((int(row["launch"]), counter), int(row[counter]))
+        assert counted(launch, counter) == expected, counter
+
+
+def test_every_known_difference_is_one() -> None:
+    table = {int(row["launch"]): row for row in hardware()}
+    for (launch, counter), ours in DIFFERENCES.items():
+        assert int(table[launch][counter]) != ours
+
+
+def test_useful_bytes_are_the_bytes_that_lanes_touch(measured: Report) -> None:
+    naive = {site.kind: site for site in measured.launches[0].sites}
+    assert naive["load"].useful_bytes == naive["load"].sectors * 32 == 256 * 256 * 4
+    assert naive["store"].useful_bytes == 256 * 256 * 4
+    assert naive["store"].sectors == 256 * 256  # each store of a column meets a sector of its own
+
+
+def test_conflicts_are_told_with_the_worst_request(measured: Report) -> None:
+    unpadded, padded = measured.launches[1], measured.launches[2]
+    worst = [max(s.ways for s in x.sites if s.space == "shared") for x in (unpadded, padded)]
+    assert worst == [32, 1]
+    assert [launch.static_shared for launch in (unpadded, padded)] == [4096, 4224]
+
+
+def test_simt_efficiency_is_one_without_divergence_only(measured: Report) -> None:
+    efficiency = {launch.kernel: launch.simt_efficiency for launch in measured.launches}
+    assert efficiency["transpose_naive"] == 1
+    assert 0.5 < efficiency["divergent_loops"] < 0.9
+
+
+def test_counters_point_at_lines(program: Program, measured: Report) -> None:
+    sites = [site for launch in measured.launches for site in launch.sites]
+    assert all(program.line_of(site.pc) for site in sites)
+
+
+def test_the_same_program_counts_the_same_every_time(program: Program) -> None:
+    first, second = (program.run("entry", measure=True).printed for _ in range(2))
+    assert first == second
+
+
+def test_a_second_call_counts_itself_alone(program: Program, measured: Report) -> None:
+    assert program.run("entry", measure=True, times=2).report == measured
+
+
+def test_run_reports_no_counters(program: Program) -> None:
+    report = program.run("entry").report
+    assert report is not None
+    assert report.launches == report.buffers == ()
+
+
+BUFFERS = """
+#include <cuda_runtime.h>
+#define ENTRY extern "C" void
+__global__ void copy(float* out, const float* in, int n, int step) {
+    int i = threadIdx.x;
+    if (i * step < n) out[i] = in[i * step];
+}
+ENTRY every_element(const float* in, float* out, int n) { copy<<<1, 256>>>(out, in, n, 1); }
+ENTRY every_eighth(const float* in, float* out, int n) { copy<<<1, 256>>>(out, in, n, 8); }
+ENTRY many_launches(const float* in, float* out, int n) {
+    for (int i = 1; i <= 1024; i++) copy<<<1, i>>>(out, in, n, 1);
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def buffers(tmp_path_factory: pytest.TempPathFactory) -> Program:
+    folder: Path = tmp_path_factory.mktemp("buffers")
+    source = folder / "buffers.cu"
+    source.write_text(BUFFERS)
+    return Program(source, folder / "built")
+
+
+def test_bytes_and_sectors_are_counted_per_argument(buffers: Program) -> None:
+    report = buffers.run("every_element", measure=True).report
+    assert report is not None
+    load, store = report.buffers
+    assert (load.argument, load.load_bytes, load.load_sectors) == (0, 1024, 32)
+    assert (load.store_bytes, load.store_sectors) == (0, 0)
+    assert (store.argument, store.store_bytes, store.store_sectors) == (1, 1024, 32)
+
+
+def test_strided_loads_cost_an_argument_a_sector_each(buffers: Program) -> None:
+    report = buffers.run("every_eighth", measure=True).report
+    assert report is not None
+    assert (report.buffers[0].load_bytes, report.buffers[0].load_sectors) == (128, 32)
+
+
+def test_a_report_that_does_not_fit_says_so(buffers: Program) -> None:
+    outcome = buffers.run("many_launches", measure=True)
+    assert outcome.report is not None
+    assert outcome.report.cut
+    assert len(outcome.printed) <= 64 * 1024
+    assert outcome.report.launches

@@ -1,0 +1,138 @@
+"""The clock's workers over a GPU of the tests: what is timed is the executor's own program."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import torch
+
+from grader.cases import Case, fixed_case
+from grader.executors import gpu as executors
+from grader.executors import gpu_document
+from grader.executors.gpu_document import DeviceKernel
+from grader.plan import Buffer, Plan
+from grader.plan.model import Launch, PointerArgument, ScalarArgument
+from grader.sandbox import Sandbox
+from grader.spec import load_all
+from grader.spec.task import Task
+from grader.status import Status
+from grader.timing import contenders
+from grader.timing.failures import TimingFailed
+from grader.timing.sets import Layout
+from grader.worker.protocol import Argument
+from tests.support.fake_gpu import NEEDS_COMPILER, FakeGpu
+
+pytestmark = NEEDS_COMPILER
+SILU = load_all()["silu"]
+VARIANT = SILU.variants["triton"]
+N = 4000
+CASE: Case = fixed_case(SILU, VARIANT, {"n": N, "dtype": "float32"}, 7)
+KERNELS = """
+#include <cmath>
+extern "C" {
+extern const unsigned silu_parameters[] = {0, 8, 8, 8, 16, 4, 20, 4, 0, 0};
+void silu(void** parameters, const unsigned*, const unsigned*) {
+    const float* in = *static_cast<const float**>(parameters[0]);
+    float* out = *static_cast<float**>(parameters[1]);
+    const int count = *static_cast<int*>(parameters[2]);
+    const int rounds = *static_cast<int*>(parameters[3]);
+    for (int round = 0; round < rounds; ++round) {
+        for (int i = 0; i < count; ++i) out[i] = in[i] / (1 + std::exp(-in[i]));
+    }
+}
+}
+"""
+
+
+@dataclass(frozen=True)
+class Documents:
+    """Plans of one launch of that kernel, each of so many rounds over so many elements."""
+
+    cubin: bytes
+    rounds: Sequence[int] = (1,)
+    count: int = N
+
+    def documents(self, case: Case, arguments: Sequence[Argument]) -> list[bytes]:
+        """As contenders.Documents says."""
+        buffers = tuple(
+            Buffer(each.allocation[1], "argument", n) for n, each in enumerate(arguments)
+        )
+        return [self._document(each, buffers, arguments) for each in self.rounds]
+
+    def _document(self, rounds: int, buffers: tuple, arguments: Sequence[Argument]) -> bytes:
+        pointers = [
+            PointerArgument((n, each.offset - each.allocation[0]))
+            for n, each in enumerate(arguments)
+        ]
+        numbers = [
+            ScalarArgument(n.to_bytes(4, "little").hex(), "i32") for n in (self.count, rounds)
+        ]
+        step = Launch("launch", 0, (1,), arguments=(*pointers, *numbers))
+        kernel = DeviceKernel(self.cubin, "silu", 4)
+        plan = Plan(1, "triton", buffers, (), ((step,),))
+        return gpu_document.encode(plan, [(step,)], {0: kernel})
+
+
+@pytest.fixture(scope="module")
+def cubin(gpu: FakeGpu) -> bytes:
+    return gpu.cubin(KERNELS)
+
+
+@pytest.fixture
+def opened() -> Iterator[contextlib.ExitStack]:
+    with contextlib.ExitStack() as stack:
+        yield stack
+
+
+def planned(sandbox: Sandbox, documents: Documents) -> contenders.Planned:
+    return contenders.Planned(sandbox, Task(SILU, VARIANT), documents)
+
+
+def test_a_candidate_is_timed_and_every_output_judged(sandbox, opened, cubin: bytes) -> None:
+    replays = planned(sandbox, Documents(cubin)).begin(CASE, opened)
+    took = replays.settle()
+    assert took > 0 and replays.calls >= contenders.FEWEST_SETS
+    for _ in range(3):
+        assert replays.seconds() > 0
+
+
+def test_an_output_that_lacks_an_element_is_seen(sandbox, opened, cubin: bytes) -> None:
+    replays = planned(sandbox, Documents(cubin, count=N - 1)).begin(CASE, opened)
+    with pytest.raises(TimingFailed) as caught:
+        replays.seconds()
+    assert caught.value.status is Status.not_written
+
+
+def test_the_fastest_configuration_is_taken(sandbox, opened, cubin: bytes) -> None:
+    replays = planned(sandbox, Documents(cubin, rounds=(60, 1, 90))).begin(CASE, opened)
+    slow = planned(sandbox, Documents(cubin, rounds=(60,))).begin(CASE, opened)
+    assert min(slow.seconds() for _ in range(3)) > 5 * min(replays.seconds() for _ in range(3))
+
+
+def test_the_device_s_own_copy_is_a_plan_of_ours(sandbox: Sandbox, opened) -> None:
+    layout = contenders.layout_of("copy", SILU, VARIANT, CASE, 1 << 16)
+    replays = contenders.copy(sandbox, layout, opened)
+    assert replays.seconds() > 0
+    sets = replays._sets
+    [number] = replays._order
+    views = {slot.name: tensor for slot, tensor in sets._views(number, "input")}
+    made = {slot.name: tensor for slot, tensor in sets._views(number, "output")}
+    assert torch.equal(made["destination"], views["source"])
+
+
+def test_an_executor_that_has_no_memory_is_not_measured(
+    sandbox, opened, cubin: bytes, gpu: FakeGpu, tmp_path: Path
+) -> None:
+    layout = Layout.of(SILU, VARIANT, CASE)
+    program = executors.held_program(sandbox)
+    replays = contenders.start(sandbox, program, "", [layout], opened).ungraded(layout)
+    arguments = layout.arguments(0)
+    buffers = [Buffer(each.allocation[1], "argument", n) for n, each in enumerate(arguments)]
+    buffers.append(Buffer(1 << 36, "device"))
+    with pytest.raises(TimingFailed) as caught:
+        replays.adopt(gpu_document.encode(Plan(1, "triton", tuple(buffers), (), ((),)), [()], {}))
+    assert caught.value.status is Status.not_measured

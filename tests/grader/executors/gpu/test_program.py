@@ -1,0 +1,105 @@
+"""The executor's program is built once for its sources and its compiler; a failure is told."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from pathlib import Path
+
+import pytest
+
+from grader.emulator import toolchain
+from grader.executors import gpu_program
+from tests.support.fake_gpu import NEEDS_COMPILER
+
+pytestmark = NEEDS_COMPILER
+NATIVE = gpu_program._NATIVE
+
+
+@pytest.fixture
+def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """An empty cache, and the sources in a copy that a test may change; one of them is enough."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    shutil.copytree(NATIVE, tmp_path / "native")
+    monkeypatch.setattr(gpu_program, "_NATIVE", tmp_path / "native")
+    monkeypatch.setattr(gpu_program, "_SOURCES", ("one",))
+    (tmp_path / "native" / "one.cpp").write_text("int main() {}\n")
+    gpu_program.program.cache_clear()
+    yield tmp_path / "cache" / "warpgrade"
+    gpu_program.program.cache_clear()
+
+
+def again() -> bytes:
+    """The program for a grader that starts."""
+    gpu_program.program.cache_clear()
+    return gpu_program.program()
+
+
+def entries(cache: Path) -> list[Path]:
+    """What is kept there."""
+    return [each for each in cache.iterdir() if not each.name.endswith(".lock")]
+
+
+def source() -> Path:
+    return gpu_program._NATIVE / "one.cpp"
+
+
+def test_what_was_built_is_kept_until_a_source_differs(cache: Path, monkeypatch) -> None:
+    first = again()
+    assert first[:4] == b"\x7fELF"
+    builds = []
+    build = gpu_program._build
+    monkeypatch.setattr(gpu_program, "_build", lambda *given: builds.append(1) or build(*given))
+    assert again() == first and not builds
+    source().write_text("int main() { return 1; }\n")
+    assert again() != first and len(builds) == 1
+    header = gpu_program._NATIVE / "text.h"
+    header.write_text(f"{header.read_text()}\n")
+    again()
+    assert len(builds) == 2
+    monkeypatch.setattr(gpu_program, "_FLAGS", (*gpu_program._FLAGS, "-g"))
+    again()
+    assert len(builds) == 3
+    assert len(entries(cache)) == 4  # and no folder of a build
+
+
+def test_a_build_that_fails_is_told_and_leaves_nothing(cache: Path) -> None:
+    source().write_text("int main() { return nonsense; }\n")
+    with pytest.raises(toolchain.ToolchainError, match="nonsense"):
+        again()
+    assert entries(cache) == []
+    source().write_text("int main() {}\n")
+    assert again()[:4] == b"\x7fELF"
+
+
+def test_a_program_that_doesn_t_link_is_told(cache: Path) -> None:
+    source().write_text("int absent(); int main() { return absent(); }\n")
+    with pytest.raises(toolchain.ToolchainError, match="absent"):
+        again()
+    assert entries(cache) == []
+
+
+def test_a_build_ahead_fails_in_silence(cache: Path) -> None:
+    source().write_text("int main() { return nonsense; }\n")
+    gpu_program.begin()
+    deadline = time.monotonic() + 30
+    while not cache.exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    with pytest.raises(toolchain.ToolchainError):
+        gpu_program.program()
+
+
+def test_without_a_compiler_or_triton_s_header_that_is_said(cache: Path, monkeypatch) -> None:
+    assert gpu_program.why_not() == ""
+    monkeypatch.setattr(gpu_program, "_cuda_header", lambda: None)
+    assert "cuda.h" in gpu_program.why_not()
+    with pytest.raises(toolchain.ToolchainMissing, match=r"cuda\.h"):
+        again()
+
+    def missing() -> tuple[str, str]:
+        raise toolchain.ToolchainMissing("no g++ here")
+
+    monkeypatch.setattr(toolchain, "find_compiler", missing)
+    assert gpu_program.why_not() == "no g++ here"
+    with pytest.raises(toolchain.ToolchainMissing, match="here"):
+        again()

@@ -1,0 +1,192 @@
+"""Every attack is held by each layer it names, alone; with all of them on none gains a point."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from grader.evidence import Evidence, PartEvidence, VariantEvidence
+from grader.grading.grade import Session
+from grader.sandbox import Sandbox
+from grader.sandbox.confinement import Level
+from grader.scoring import score
+from grader.staff.calibration import corpus
+from grader.status import Status
+from tests.support import attacking, attacks
+from tests.support.attacks import EXERCISES, Attack, AttackError, Layer
+from tests.support.canaries import Machine
+
+CORPUS = attacks.load("triton")
+ALONE = [
+    pytest.param(attack, layer, level, id=f"{attack.name}-{label}")
+    for attack, label, layer, level in attacks.alone(CORPUS)
+]
+HARMFUL = [
+    each for each in CORPUS if Layer.sandbox in each.layers and Layer.boundary not in each.layers
+]
+HONEST_KERNELS = [each for each in CORPUS if each.status is Status.passed]
+STYLES = sorted((corpus.FOLDER / "honest" / "styles").glob("*.py"))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def machine(tmp_path_factory: pytest.TempPathFactory, shared_sandbox: Sandbox) -> Iterator[None]:
+    """The machine is after all attacks as it was before the first, the shared sandbox included."""
+    tmp_path_factory.getbasetemp()  # made now, so that it lies outside what must be empty
+    with Machine() as here:
+        yield
+        attacking.end_neighbours()
+    assert here.differences == []
+
+
+# --- the corpus -----------------------------------------------------------------------------------
+
+
+def test_there_are_enough_attacks_and_every_layer_holds_some():
+    assert len(CORPUS) >= 60
+    for layer in {*Layer} - attacks.OF_CUDA:
+        assert sum(layer in attack.layers for attack in CORPUS) >= 10, layer
+
+
+def test_every_layer_is_tried_alone_on_many_attacks():
+    tried = [layer for _, _, layer, _ in attacks.alone(CORPUS)]
+    levels = [level for _, _, layer, level in attacks.alone(CORPUS) if layer is Layer.sandbox]
+    assert all(tried.count(layer) >= 5 for layer in {*Layer} - attacks.OF_CUDA)
+    assert all(levels.count(level) >= 5 for level in attacks.SANDBOXES)
+
+
+@pytest.mark.parametrize("attack", CORPUS, ids=lambda attack: attack.name)
+def test_an_attack_is_told_in_one_sentence_and_named_after_it(attack: Attack):
+    assert attack.what.endswith(".")
+    assert attack.name.isidentifier()
+    assert attack.name == attack.name.lower()
+
+
+@pytest.mark.parametrize("attack", CORPUS, ids=lambda attack: attack.name)
+def test_the_status_with_every_layer_on_is_that_of_a_layer_that_holds_it(attack: Attack):
+    """The rules on plans come before all that runs."""
+    stated = {status for layer, status in attack.layers.items() if status is not None}
+    if Layer.plan in attack.layers:
+        stated = {Status.policy_violation}
+    assert attack.status in stated or not stated
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("# It cheats. | silu/triton | passed", "got 3 fields"),
+        (
+            "# It cheats. | silly/triton | passed | plan",
+            "an exercise and its variant, got silly",
+        ),
+        (
+            "# It cheats. | silu/cuda_v1 | passed | plan",
+            "an exercise and its variant, got silu/cuda_v1",
+        ),
+        ("# It cheats. | silu/triton | pased | plan", "a status, got 'pased'"),
+        ("# It cheats. | silu/triton | passed | obsrver", "some of policy, .* got 'obsrver'"),
+        ("# It cheats. | silu/triton | passed | plan, plan", "each once, got 'plan'"),
+        ("# It cheats. | silu/triton | passed | boundary=no", "a status, got 'no'"),
+        ("# It cheats. | silu/triton | passed | policy", "a Triton file has no layer policy"),
+        ("# It cheats. | silu/triton | passed | ", "a layer that holds it, found none"),
+    ],
+)
+def test_a_mistake_in_a_first_line_is_named(tmp_path: Path, line: str, expected: str):
+    path = tmp_path / "some.py"
+    path.write_text(f"{line}\ndef silu(x, out): ...\n")
+    with pytest.raises(AttackError, match=rf"some\.py:1: expected .*{expected}|{expected}"):
+        attacks.read(path)
+
+
+# --- each layer alone -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("attack", "layer", "level"), ALONE)
+def test_a_layer_alone_holds_an_attack(attack: Attack, layer: Layer, level: Level | None):
+    result = attacking.run(attack, layer, level)
+    if result.skipped:
+        pytest.skip(result.skipped)
+    assert result.troubles == ()
+
+
+@pytest.mark.parametrize("attack", HARMFUL, ids=lambda attack: attack.name)
+def test_without_a_sandbox_an_attack_on_it_does_harm(attack: Attack):
+    assert attacking.harm(attack), "it is lame: nothing is shown by holding it"
+
+
+# --- all of them ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("attack", CORPUS, ids=lambda attack: attack.name)
+def test_with_every_layer_on_an_attack_gets_its_status_and_no_point(attack: Attack):
+    """Host code has no data by plan: some attacks are nothing but an honest kernel there."""
+    result = attacking.run_all(attack)
+    assert result.troubles == ()
+    assert earned(attack, result.status) == 0 or attack in HONEST_KERNELS
+
+
+@pytest.mark.parametrize("attack", HONEST_KERNELS, ids=lambda attack: attack.name)
+def test_what_an_attack_earns_its_kernels_have_computed(attack: Attack):
+    """With kernels that store nothing nothing is left of it."""
+    source, count = re.subn(r"(?m)^( +)tl\.store\(.*\)$", r"\1pass", attack.source)
+    assert count
+    assert attacking.run_all(replace(attack, source=source, status=Status.not_written)).held
+
+
+def earned(attack: Attack, status: Status) -> Fraction:
+    """Points of a variant whose every part has this status."""
+    keys = [(d, s) for d in attack.variant.dtypes for s in attack.variant.size_classes]
+    parts = tuple(PartEvidence(*key, status) for key in keys)
+    variant = VariantEvidence(
+        attack.exercise.name, attack.variant.name, attack.variant.file, parts=parts
+    )
+    graded = score.score(Evidence("x", attacking.SEED, (variant,)), EXERCISES)
+    return Fraction(graded.score)
+
+
+def test_an_honest_submission_would_have_earned_points():
+    honest = replace(CORPUS[0], exercise=EXERCISES["silu"])
+    assert earned(honest, Status.passed) > 0
+
+
+# --- honest controls ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", STYLES, ids=lambda path: path.stem)
+def test_an_honest_style_passes_with_every_layer_on(
+    path: Path, tmp_path: Path, shared_sandbox: Sandbox
+):
+    exercise = EXERCISES[path.stem.split("_")[0]]
+    (tmp_path / f"{exercise.name}.py").write_bytes(path.read_bytes())
+    with Session(
+        tmp_path,
+        EXERCISES,
+        seed=attacking.SEED,
+        device="interpreter",
+        effort=attacking.BRIEF,
+        sandbox=shared_sandbox,
+    ) as session:
+        part = session.part(exercise, exercise.variants["triton"], "float16", "ragged")
+    assert part.status is Status.passed, part
+
+
+# --- on a GPU -------------------------------------------------------------------------------------
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(("attack", "layer", "level"), ALONE)
+def test_on_a_gpu_a_layer_alone_holds_an_attack(attack: Attack, layer: Layer, level: Level | None):
+    result = attacking.run(attack, layer, level, "cuda")
+    if result.skipped:
+        pytest.skip(result.skipped)
+    assert result.troubles == ()
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("attack", CORPUS, ids=lambda attack: attack.name)
+def test_on_a_gpu_no_attack_gains_a_point_with_every_layer_on(attack: Attack):
+    assert attacking.run_all(attack, "cuda").troubles == ()

@@ -1,0 +1,169 @@
+"""While parts are checked on a GPU, what will be timed is compiled: it is there when needed."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from grader.cases import Case, fixed_case
+from grader.evidence import PartEvidence, VariantEvidence
+from grader.gpu import locks
+from grader.grading import parallel
+from grader.grading.session import Session
+from grader.spec import Variant, load_all
+from grader.spec.task import Task
+from grader.status import Status
+from grader.timing.contenders import FromPlans
+from grader.timing.failures import TimingFailed
+from grader.timing.sets import Layout
+from grader.worker.protocol import Argument
+from tests.support.small_exercise import ROOT
+
+EXERCISES = load_all()
+RMSNORM = EXERCISES["rmsnorm"]
+SMALL = {"rows": 16, "cols": 512, "dtype": "float32"}
+REFERENCE = ROOT / "reference"
+
+
+@pytest.fixture(autouse=True)
+def own_locks(tmp_path, monkeypatch):
+    """Locks of this test's own, on a GPU that isn't there."""
+    monkeypatch.setattr(locks.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr(locks, "_held", {})
+    monkeypatch.setenv(locks.VISIBLE, "0")
+
+
+def on_cases(*cases: dict) -> Variant:
+    """rmsnorm in Triton, timed on small cases."""
+    before = RMSNORM.variants["triton"]
+    changed = before.performance.model_copy(update={"case": cases[0], "cases": cases})
+    return before.model_copy(update={"performance": changed})
+
+
+@pytest.fixture
+def planned(monkeypatch) -> list[str]:
+    """The cases whose kernels were compiled, as they are for the clock."""
+    seen: list[str] = []
+    real = FromPlans.documents
+
+    def documents(plans: FromPlans, case: Case, arguments: Sequence[Argument]) -> Sequence[bytes]:
+        made = real(plans, case, arguments)
+        assert made and all(made)
+        seen.append(str(case))
+        return made
+
+    monkeypatch.setattr(FromPlans, "documents", documents)
+    return seen
+
+
+def compiled(submission: Path, variant: Variant, is_over=lambda: False) -> None:
+    # Without a GPU nothing is compiled ahead by itself; plans need none.
+    with Session(submission, EXERCISES, device="interpreter") as session:
+        session.compile_ahead(RMSNORM, variant, is_over)
+
+
+def test_each_case_that_is_timed_is_compiled_once(planned):
+    compiled(REFERENCE, on_cases(SMALL, {**SMALL, "cols": 100}))
+    assert [case.split(" seed")[0] for case in planned] == [
+        "rows=16 cols=512 dtype=float32",
+        "rows=16 cols=100 dtype=float32",
+    ]
+
+
+def test_it_ends_when_the_clock_is_to_begin(planned):
+    over = iter([False, True])
+    compiled(REFERENCE, on_cases(SMALL, {**SMALL, "cols": 100}), lambda: next(over))
+    assert len(planned) == 1
+
+
+def test_the_clock_finds_the_cubins_that_were_made_before(planned):
+    variant = on_cases(SMALL)
+    with Session(REFERENCE, EXERCISES, device="interpreter") as session:
+        session.compile_ahead(RMSNORM, variant, lambda: False)
+        plans = session.runners.plans_of(Task(RMSNORM, variant))
+        case = fixed_case(RMSNORM, variant, SMALL, session.seed)
+        asked: list[str] = []
+        real = plans.compiled_steps
+        plans.compiled_steps = lambda *given: asked.append("compiled") or real(*given)
+        session.stopwatch.planned(RMSNORM, variant).prepare(case)
+        assert not asked  # nothing is compiled again
+        FromPlans(plans).documents(case, Layout.of(RMSNORM, variant, case).arguments(0))
+        assert asked
+
+
+def test_nothing_is_compiled_of_what_is_not_attempted(planned):
+    compiled(ROOT / "assignment", on_cases(SMALL))
+    assert not planned
+
+
+def test_what_goes_wrong_is_told_by_the_clock_later(planned, tmp_path, monkeypatch):
+    text = (REFERENCE / "rmsnorm.py").read_text()
+    (tmp_path / "rmsnorm.py").write_text(text.replace("rows, cols = x.shape", "rows, cols = None"))
+    compiled(tmp_path, on_cases(SMALL))
+    assert not planned
+
+    def failing(*_: object, **__: object) -> None:
+        raise TimingFailed("it hung", Status.timed_out)
+
+    monkeypatch.setattr(FromPlans, "documents", failing)
+    compiled(REFERENCE, on_cases(SMALL))
+
+
+# --- beside the checks ----------------------------------------------------------------------------
+
+
+def evidence(status: Status) -> VariantEvidence:
+    part = PartEvidence("float32", "ragged", status)
+    return VariantEvidence("rmsnorm", "triton", "rmsnorm.py", parts=(part,))
+
+
+@pytest.fixture
+def session(monkeypatch) -> Session:
+    """A session on a GPU that isn't there, which notes what it is to compile."""
+    made = Session(REFERENCE, EXERCISES, device="cuda")
+    made.asked = []
+    made.going_on = threading.Event()
+
+    def compile_ahead(exercise, variant, is_over) -> None:
+        made.asked.append(f"{exercise.name}/{variant.name}")
+        made.going_on.wait(10.0)
+        made.over = is_over()
+
+    monkeypatch.setattr(made, "compile_ahead", compile_ahead)
+    return made
+
+
+def test_it_goes_on_beside_the_checks_and_the_clock_waits_for_its_end(session):
+    pairs = [(e, v) for e in (RMSNORM, EXERCISES["gemm"]) for v in e.variants.values()]
+    before = threading.active_count()
+    with parallel.compiling_ahead(session, pairs, {}):
+        assert threading.active_count() == before + 1
+        session.going_on.set()
+    assert threading.active_count() == before
+    assert session.asked[0] == "gemm/cuda_tiled" and len(session.asked) == len(pairs)
+
+
+def test_what_was_found_wrong_is_left_out(session):
+    pairs = [(RMSNORM, variant) for variant in RMSNORM.variants.values()]
+    session.going_on.set()
+    wrong = {0: evidence(Status.wrong_values), 1: evidence(Status.passed)}
+    with parallel.compiling_ahead(session, pairs, wrong):
+        pass
+    assert "rmsnorm/triton" not in session.asked and len(session.asked) == len(pairs) - 1
+
+
+def test_who_interrupts_a_grade_does_not_wait(session):
+    pairs = [(RMSNORM, RMSNORM.variants["triton"])]
+    with pytest.raises(KeyboardInterrupt), parallel.compiling_ahead(session, pairs, {}):
+        raise KeyboardInterrupt
+    session.going_on.set()  # the end of its sandbox, in a grade
+
+
+def test_without_a_gpu_nothing_is_compiled_ahead():
+    with Session(REFERENCE, EXERCISES, device="interpreter") as session:
+        before = threading.active_count()
+        with parallel.compiling_ahead(session, [(RMSNORM, RMSNORM.variants["triton"])], {}):
+            assert threading.active_count() == before

@@ -1,0 +1,550 @@
+"""The correctness loop, over a fake runner: what it runs, keeps, shrinks and says."""
+
+import random
+import subprocess
+import sys
+import textwrap
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from grader import spec
+from grader.cases import Space, parse
+from grader.cases.compare import Verdict
+from grader.executors.runner import CaseResult
+from grader.grading import search
+from grader.grading.search import Effort, check, one_case, reproduce_line
+from grader.spec import SizeRule
+from grader.status import Status
+
+ROOT = Path(__file__).resolve().parents[3]
+EXERCISES = spec.load_all()
+BRIEF = Effort(drawn=8)
+PASSED = Verdict(Status.passed)
+
+
+def wrong(status=Status.wrong_values, pattern="all"):
+    return Verdict(status, f"this is {status.value}.", pattern)
+
+
+class FakeRunner:
+    """Answers with what `verdict_of` says of a case, and remembers what it was asked."""
+
+    on_gpu = False
+    advised = ""
+
+    def __init__(self, verdict_of):
+        self.verdict_of = verdict_of
+        self.asked = []
+        self.fresh = []  # how many runs there were before each fresh worker
+        self.expected = []  # what it was told to expect
+
+    def expect(self, cases):
+        self.expected.append([*cases])
+
+    def run(self, case):
+        self.asked.append(case)
+        return CaseResult(case, self.verdict_of(case))
+
+    def fresh_worker(self):
+        self.fresh.append(len(self.asked))
+
+    def advice(self, result):
+        return self.advised
+
+    def compile_in_background(self):
+        return None
+
+
+def failing(condition, status=Status.wrong_values):
+    """A runner whose kernel fails where the condition holds."""
+    return FakeRunner(lambda case: wrong(status) if condition(case) else PASSED)
+
+
+def space_of(name="rmsnorm", size_class="ragged", dtype="float16", seed=7):
+    exercise = EXERCISES[name]
+    return Space(exercise, exercise.variants["triton"], dtype, size_class, seed)
+
+
+def case_of(space, text):
+    return parse(f"{text} dtype={space.dtype} seed={space.seed}", space.exercise, space.variant, 0)
+
+
+# --- what is run ---------------------------------------------------------------------------------
+
+
+def test_edge_cases_come_first_then_drawn_ones():
+    space, runner = space_of(), FakeRunner(lambda case: PASSED)
+    part = check(space, runner, Effort(drawn=10))
+    edges = space.edges()
+    assert runner.asked[: len(edges)] == edges
+    drawn = runner.asked[len(edges) :]
+    assert 3 <= len(drawn) <= 10
+    assert all(space.allows(dict(case.sizes)) for case in drawn)
+    assert len(set(runner.asked)) == len(runner.asked) == part.cases_run
+    assert (part.status, part.cases_failed, part.failures, part.reason) == (
+        Status.passed, 0, (), "",
+    )  # fmt: skip
+    assert (part.dtype, part.size_class) == ("float16", "ragged")
+
+
+@pytest.mark.parametrize("most", [1, 2, 5, 1000])
+def test_fewer_edge_cases_are_spread_over_all_of_them(most):
+    space, runner = space_of(), FakeRunner(lambda case: PASSED)
+    edges = space.edges()
+    check(space, runner, Effort(edges=most, drawn=1))
+    tried = [case for case in runner.asked if case in edges][:most]
+    assert tried == sorted(tried, key=edges.index)
+    assert tried[0] == edges[0]
+    assert most == 1 or edges[-1] in tried
+    assert len(runner.asked) <= min(most, len(edges)) + 1
+
+
+def test_after_enough_failures_no_more_are_looked_for():
+    always = failing(lambda case: True)
+    assert check(space_of(), always, Effort(enough=4, shrink_runs=0)).cases_failed == 4
+    sometimes = failing(lambda case: case.size("rows") > 1)
+    part = check(space_of(), sometimes, Effort(enough=4, shrink_runs=0))
+    assert part.cases_failed == 4 < part.cases_run < len(space_of().edges())
+    assert check(space_of(), always, Effort(shrink_runs=0)).cases_run == len(space_of().edges())
+
+
+@pytest.mark.parametrize("reruns", [3, 10])
+def test_the_smallest_failing_case_is_run_again_so_many_times(reruns):
+    runner = failing(lambda case: True)
+    part = check(space_of(), runner, Effort(shrink_runs=0, probe_seconds=0, reruns=reruns))
+    smallest = [case for case in runner.asked if str(case) == part.failures[0].case]
+    # Once in the search, once before it is shrunk, and the rest afterwards.
+    assert len(smallest) == 2 + reruns - 1
+
+
+def test_what_only_drawn_cases_show_is_found():
+    space = space_of(size_class="aligned")
+    edges = {case.sizes for case in space.edges()}
+    runner = failing(lambda case: case.sizes not in edges)
+    assert check(space, runner, Effort(drawn=20)).status is Status.wrong_values
+
+
+def test_the_same_seed_draws_the_same_cases_and_another_one_others():
+    def asked(seed):
+        runner = FakeRunner(lambda case: PASSED)
+        check(space_of(seed=seed), runner, Effort(drawn=15))
+        return [case.sizes for case in runner.asked]
+
+    assert asked(1) == asked(1)
+    assert asked(1) != asked(2)
+
+
+def test_progress_is_told_for_every_case_of_the_search():
+    told = []
+    part = check(space_of(), FakeRunner(lambda c: PASSED), BRIEF, on_case=lambda: told.append(1))
+    assert len(told) >= part.cases_run
+
+
+DRAWING = """
+import importlib, pathlib, sys
+from grader import spec
+from grader.cases.case import Space
+from grader.cases.compare import Verdict
+from grader.grading.search import Effort, check
+from grader.executors.runner import CaseResult
+from grader.status import Status
+
+class Runner:
+    on_gpu = False
+    def expect(self, cases):
+        pass
+    def run(self, case):
+        asked.append(str(case))
+        return CaseResult(case, Verdict(Status.passed))
+
+exercise = spec.load_all()["silu"]
+space = Space(exercise, exercise.variants["triton"], "float32", "ragged", 3)
+seen = []
+for turn in range(2):
+    asked = []
+    check(space, Runner(), Effort(drawn=300))
+    seen.append(asked)
+    pathlib.Path("numbers_of_mine.py").write_text(f"NUMBERS = {[*range(500, 1500, 3)]}")
+    sys.path.insert(0, ".")
+    importlib.import_module("numbers_of_mine")
+assert len(seen[0]) > 200
+assert seen[0] == seen[1], "what is drawn depends on which modules are loaded"
+assert not pathlib.Path(".hypothesis").exists(), "hypothesis left its folder behind"
+"""
+
+
+def test_drawing_leaves_nothing_behind_and_ignores_other_modules(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(DRAWING)],
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    assert not (tmp_path / ".hypothesis").exists()
+
+
+# --- what is kept --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("status", [Status.wrong_values, Status.not_finite])
+def test_what_a_runner_knows_of_wrong_values_is_the_hint(status):
+    runner = failing(lambda case: True, status)
+    runner.advised = "It is TF32."
+    [failure] = check(space_of(), runner, Effort(drawn=0)).failures
+    assert (failure.hint == "It is TF32.") == (status is Status.wrong_values)
+
+
+def test_there_is_one_failure_per_status_the_worst_first_each_the_smallest():
+    def verdict(case):
+        if case.size("cols") > 1500:
+            return wrong(Status.crashed)
+        if case.size("cols") > 900:
+            return wrong(Status.not_finite)
+        return wrong() if case.size("cols") > 100 else PASSED
+
+    part = check(space_of(), FakeRunner(verdict), BRIEF)
+    assert part.status is Status.crashed
+    assert [f.status for f in part.failures] == [
+        Status.crashed, Status.not_finite, Status.wrong_values,
+    ]  # fmt: skip
+    assert part.failures[0].case == "rows=1 cols=1501 dtype=float16 seed=7"
+    space = space_of()
+    for failure, low, high in zip(part.failures[1:], (900, 100), (1500, 900), strict=True):
+        found = parse(failure.case, space.exercise, space.variant, 0)
+        assert low < found.size("cols") <= high
+        for edge in space.edges():
+            if low < edge.size("cols") <= high:
+                assert found.complexity <= edge.complexity
+    assert 0 < part.cases_failed < part.cases_run
+
+
+def test_a_failure_has_its_four_parts():
+    part = check(
+        space_of(), failing(lambda case: case.size("cols") > 1024), BRIEF, submission="a b"
+    )
+    (failure,) = part.failures
+    assert failure.what == "this is wrong_values."
+    assert failure.pattern.startswith("Every case with cols > 1024 fails (")
+    assert "every case with cols <= 1024 passes (" in failure.pattern
+    assert failure.hint == "Does the kernel loop over, or mask, cols past one block of 1024?"
+    assert failure.reproduce == (
+        "grader check rmsnorm/triton --case 'rows=1 cols=1025 dtype=float16 seed=7' "
+        "--submission 'a b'"
+    )
+    assert failure.occurrences == ""
+
+
+def test_the_line_to_paste_needs_no_submission_where_it_is_the_usual_one():
+    space = space_of("silu")
+    case = case_of(space, "n=3")
+    assert reproduce_line(space, case) == (
+        "grader check silu/triton --case 'n=3 dtype=float16 seed=7'"
+    )
+
+
+# --- shrinking -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("condition", "name", "size_class", "smallest"),
+    [
+        (lambda c: c.size("cols") > 1024, "rmsnorm", "ragged", "rows=1 cols=1025"),
+        (lambda c: c.size("cols") > 1000, "rmsnorm", "ragged", "rows=1 cols=1001"),
+        (lambda c: c.size("cols") > 1337 and c.size("rows") > 5, "rmsnorm", "ragged",
+         "rows=6 cols=1338"),
+        (lambda c: c.size("cols") > 1200, "rmsnorm", "aligned", "rows=1 cols=1216"),
+        (lambda c: c.size("cols") > 1024, "rmsnorm", "degenerate", "rows=1 cols=1025"),
+        (lambda c: c.size("rows") > 1, "rmsnorm", "degenerate", "rows=2 cols=1"),
+        (lambda c: c.size("n") > 5000, "silu", "aligned", "n=5120"),
+        (lambda c: c.size("n") % 8 != 0, "silu", "ragged", "n=1"),
+        (lambda c: bool(c.scalars), "rmsnorm", "ragged", "rows=1 cols=1 eps=1e-05"),
+        (lambda c: c.data == "tiny", "rmsnorm", "ragged", "rows=1 cols=1 data=tiny"),
+        (lambda c: dict(c.layouts).get("x") == "row_padded" and c.size("rows") > 1, "rmsnorm",
+         "ragged", "rows=2 cols=1 x.layout=row_padded"),
+    ],
+)  # fmt: skip
+def test_a_failure_shrinks_to_the_smallest_and_plainest(condition, name, size_class, smallest):
+    space = space_of(name, size_class)
+    part = check(space, failing(condition), Effort(drawn=20, shrink_runs=200))
+    assert part.failures[0].case == str(case_of(space, smallest))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_where_it_shrinks_to_does_not_depend_on_the_seed(seed):
+    space = space_of(seed=seed)
+    part = check(space, failing(lambda c: c.size("cols") > 1024), Effort(drawn=8))
+    assert part.failures[0].case == str(case_of(space, "rows=1 cols=1025"))
+
+
+def test_shrinking_is_bounded():
+    space, runner = space_of(), failing(lambda c: c.size("cols") > 1337)
+    check(space, runner, Effort(drawn=0 + 1, shrink_runs=3, probe_seconds=0))
+    reruns = 1 + 9
+    assert len(runner.asked) <= len(space.edges()) + 1 + 3 + reruns
+
+
+def test_smaller_sizes_stay_within_the_rule_and_reach_its_ends():
+    sizes = search._smaller_sizes
+    steps = SizeRule(low=64, high=2048, multiple_of=64)
+    candidates = [size for size in sizes([steps], 1984) if steps.contains(size)]
+    assert {64, 128, 192, 1984 - 64, 1984 - 15 * 64} <= {*candidates}
+    assert sizes([SizeRule(low=2, high=16, choices=(2, 8, 16))], 16) == [2, 8]
+    assert sizes([SizeRule(low=1, high=9)], 1) == []
+
+
+# --- time ----------------------------------------------------------------------------------------
+
+
+class Clock:
+    """Time that passes only while a case runs."""
+
+    def __init__(self, monkeypatch, seconds_per_case):
+        self.now = 100.0
+        self.step = seconds_per_case
+        monkeypatch.setattr(search.time, "monotonic", lambda: self.now)
+
+    def tick(self, verdict):
+        self.now += self.step
+        return verdict
+
+
+@pytest.mark.parametrize("seconds", [5.0, 40.0])
+def test_when_time_is_over_the_search_ends_and_says_so_and_nothing_fails(monkeypatch, seconds):
+    clock = Clock(monkeypatch, 1.0)
+    space, runner = space_of(), FakeRunner(lambda case: clock.tick(PASSED))
+    part = check(space, runner, Effort(drawn=100, seconds=seconds))
+    assert part.status is Status.passed
+    assert len(runner.asked) == 1 + seconds + 1  # the first one is not counted
+    assert part.reason == f"stopped after {int(seconds) + 2} cases: {seconds:g} s were over"
+
+
+def test_a_first_case_that_has_to_wait_for_its_worker_costs_the_others_nothing(monkeypatch):
+    clock = Clock(monkeypatch, 1.0)
+    delays = iter([60.0])
+
+    def answer(case):
+        clock.now += next(delays, 0.0)
+        return clock.tick(PASSED)
+
+    part = check(space_of(), FakeRunner(answer), Effort(drawn=100, seconds=5.0))
+    assert part.cases_run == 1 + 5 + 1
+
+
+def test_one_case_runs_however_little_time_there_is(monkeypatch):
+    clock = Clock(monkeypatch, 60.0)
+    runner = FakeRunner(lambda case: clock.tick(PASSED))
+    assert check(space_of(), runner, Effort(seconds=-1.0)).cases_run == 1
+
+
+def test_shrinking_and_probing_end_when_their_time_is_over(monkeypatch):
+    clock = Clock(monkeypatch, 1.0)
+    runner = FakeRunner(lambda c: clock.tick(wrong() if c.size("cols") > 1024 else PASSED))
+    effort = Effort(seconds=500.0, shrink_seconds=4.0, probe_seconds=3.0)
+    part = check(space_of(), runner, effort)
+    assert part.status is Status.wrong_values
+    extra = len(runner.asked) - len(space_of().edges())
+    assert extra <= 1 + (4 + 1) + (4 + 1) + (3 + 1)
+
+
+# --- timeouts, memory, files that can't be loaded ------------------------------------------------
+
+
+def test_a_timeout_ends_the_search_and_is_shrunk_at_most_three_times():
+    runner = failing(lambda c: c.size("cols") > 6, Status.timed_out)
+    part = check(space_of(), runner, BRIEF)
+    timeouts = [case for case in runner.asked if case.size("cols") > 6]
+    assert part.status is Status.timed_out
+    assert len(timeouts) <= 1 + 3
+    assert Counter(runner.asked).most_common(1)[0][1] == 1  # none is run twice
+
+
+@pytest.mark.parametrize("limit", [0, 1, 3])
+def test_shrinking_stops_after_so_many_timeouts(limit):
+    """A condition with many smaller cases that meet it too."""
+    runner = failing(lambda c: c.elements > 5000, Status.timed_out)
+    check(space_of(), runner, Effort(shrink_timeouts=limit))
+    assert sum(case.elements > 5000 for case in runner.asked) == 1 + limit
+    assert Effort().shrink_timeouts == 3
+
+
+def test_a_kernel_that_never_ends_costs_four_timeouts():
+    runner = failing(lambda c: True, Status.timed_out)
+    part = check(space_of(), runner, BRIEF)
+    assert part.status is Status.timed_out and len(runner.asked) <= 4
+
+
+@pytest.mark.parametrize("status", sorted(search.COSTLY))
+def test_a_few_of_what_costs_a_worker_each_are_enough(status):
+    runner = failing(lambda c: True, status)
+    part = check(space_of(), runner, Effort(shrink_runs=0, probe_seconds=-1))
+    assert part.status is status
+    assert len(set(runner.asked)) == search.ENOUGH_COSTLY
+
+
+def test_exhausted_memory_ends_the_search_and_shrinks():
+    runner = failing(lambda c: c.size("cols") > 1024, Status.out_of_memory)
+    part = check(space_of(), runner, BRIEF)
+    assert part.status is Status.out_of_memory
+    assert part.failures[0].case == "rows=1 cols=1025 dtype=float16 seed=7"
+
+
+@pytest.mark.parametrize("status", [Status.import_error])
+def test_what_is_the_same_for_every_case_is_run_once(status):
+    runner = failing(lambda c: True, status)
+    part = check(space_of(), runner, BRIEF)
+    assert part.status is status and len(runner.asked) == 1
+    assert part.failures[0].pattern == ""
+
+
+def test_what_was_not_decided_is_not_explained_and_loses_nothing():
+    runner = failing(lambda c: True, Status.not_measured)
+    part = check(space_of(), runner, BRIEF)
+    assert part.status is Status.not_measured and not part.status.is_failure
+    assert part.reason == "this is not_measured."
+    assert Counter(runner.asked).most_common(1)[0][1] == 1
+    assert part.failures[0].pattern == ""
+
+
+def test_a_failure_beside_what_was_not_measured_is_a_failure():
+    def verdict(case):
+        return wrong() if case.size("cols") > 1024 else wrong(Status.not_measured)
+
+    part = check(space_of(), FakeRunner(verdict), BRIEF)
+    assert part.status is Status.wrong_values
+
+
+# --- kernels that answer differently each time ---------------------------------------------------
+
+
+def whim(seed, share, condition=lambda case: True):
+    """A runner whose kernel fails at random where the condition holds."""
+    draw = random.Random(seed)
+    return failing(lambda case: condition(case) and draw.random() < share)
+
+
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("share", [0.3, 0.5])
+def test_a_kernel_that_fails_at_random_is_nondeterministic(seed, share):
+    runner = whim(seed, share)
+    part = check(space_of(seed=seed), runner, BRIEF)
+    assert part.status is Status.nondeterministic
+    failure = part.failures[0]
+    assert failure.status is Status.nondeterministic
+    failed = int(failure.occurrences.split()[2])
+    assert failure.occurrences == f"wrong in {failed} of 10 runs" and 1 <= failed <= 9
+    assert failure.what == (
+        f"The same case was wrong in {failed} of 10 runs (wrong values: this is wrong_values)"
+    )
+    assert failure.pattern == "" and "changes between runs" in failure.hint
+
+
+def test_runs_are_counted_as_they_were():
+    """The first run and two of the nine others fail."""
+    space = space_of("silu", "degenerate")
+    answers = iter([True, False, False, True, False, True, False, False, False, False])
+    smallest = space.edges()[0]
+    runner = failing(lambda case: case == smallest and next(answers))
+    part = check(space, runner, BRIEF)
+    assert part.failures[0].occurrences == "wrong in 3 of 10 runs"
+    assert next(answers, None) is None
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_kernel_that_fails_at_random_on_drawn_cases_only_is_too(seed):
+    space = space_of(size_class="aligned", seed=seed)
+    edges = {case.sizes for case in space.edges()}
+    runner = whim(seed, 0.5, lambda case: case.sizes not in edges)
+    part = check(space, runner, Effort(drawn=60))
+    assert part.status is Status.nondeterministic
+
+
+def test_plans_that_differed_once_are_no_kernel_that_fails_now_and_then():
+    """They are compared in one run of a dtype, so that any other passes."""
+    differ = Verdict(
+        Status.nondeterministic, "a.py:3 launches k in one plan and j in another.", "plans"
+    )
+    space = space_of("silu", "degenerate")
+    runner = FakeRunner(lambda case: PASSED if len(runner.asked) > 1 else differ)
+    again = FakeRunner(lambda case: PASSED if len(again.asked) > 1 else differ)
+    for part in (check(space, runner, BRIEF), one_case(space, again, space.edges()[0])):
+        assert part.failures[0].what == differ.what
+        assert part.failures[0].occurrences == ""
+    assert max(Counter(runner.asked).values()) == 1
+
+
+def test_what_depends_on_earlier_calls_shows_in_a_fresh_worker():
+    """A kernel that is wrong from its second call on in each process."""
+    space = space_of("silu", "degenerate")
+    runner = FakeRunner(None)
+    runner.verdict_of = lambda case: (
+        wrong() if len(runner.asked) - (runner.fresh or [0])[-1] > 1 else PASSED
+    )
+    part = check(space, runner, BRIEF)
+    assert part.status is Status.nondeterministic
+
+
+def test_a_kernel_that_always_fails_is_run_ten_times_and_called_wrong():
+    space = space_of("silu", "degenerate")
+    runner = failing(lambda case: True)
+    part = check(space, runner, BRIEF)
+    assert part.status is Status.wrong_values
+    smallest = parse(part.failures[0].case, space.exercise, space.variant, 0)
+    assert Counter(runner.asked)[smallest] >= 10
+    assert part.failures[0].occurrences == ""
+
+
+# --- seeds ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "verdict_of",
+    [
+        lambda c: wrong() if c.size("cols") > 1024 else PASSED,
+        lambda c: wrong(Status.not_written) if c.size("cols") % 8 else PASSED,
+        lambda c: wrong(Status.not_finite) if c.data == "large" else PASSED,
+        lambda c: wrong() if dict(c.layouts).get("x") and c.size("rows") > 1 else PASSED,
+        lambda c: wrong(Status.crashed) if c.scalars else wrong(),
+    ],
+)
+def test_ten_seeds_agree_on_the_status(verdict_of):
+    parts = [check(space_of(seed=s), FakeRunner(verdict_of), BRIEF) for s in range(10)]
+    assert len({part.status for part in parts}) == 1
+    assert parts[0].status is not Status.passed
+    assert len({tuple(f.status for f in part.failures) for part in parts}) == 1
+
+
+# --- one given case ------------------------------------------------------------------------------
+
+
+def test_one_given_case_passes_or_fails_by_itself():
+    space = space_of()
+    case = case_of(space, "rows=2 cols=1030")
+    runner = failing(lambda c: c.size("cols") > 1024)
+    part = one_case(space, runner, case)
+    assert {*runner.asked} == {case}  # nothing is shrunk
+    assert (part.status, part.cases_run, part.size_class) == (Status.wrong_values, 1, "case")
+    assert part.cases_failed == 1 and part.cases_failed is not True
+    assert part.failures[0].case == str(case)
+    part = one_case(space, FakeRunner(lambda c: PASSED), case)
+    assert (part.status, part.cases_failed, part.failures) == (Status.passed, 0, ())
+
+
+def test_one_given_case_that_fails_at_random_is_nondeterministic():
+    space = space_of()
+    answers = iter([True, True, True, False] * 5)
+    part = one_case(space, failing(lambda c: next(answers)), case_of(space, "rows=2 cols=3"))
+    assert part.status is Status.nondeterministic
+    assert part.failures[0].occurrences == "wrong in 8 of 10 runs"
+
+
+def test_the_runner_is_told_the_edges_and_then_what_is_drawn():
+    runner = FakeRunner(lambda case: PASSED)
+    check(space_of(), runner, Effort(edges=4, drawn=6))
+    edges, drawn = runner.expected
+    assert [*edges, *drawn] == runner.asked
+    assert len(edges) == 4 and len(drawn) > 1

@@ -1,0 +1,314 @@
+"""Turns on a GPU within one command, and the GPUs that a command is told to use."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import signal
+import sys
+import time
+
+import pytest
+
+from grader.cli import app
+from grader.evidence import PartEvidence, PerformanceEvidence, VariantEvidence
+from grader.gpu import locks, machine
+from grader.gpu.locks import GpuError
+from grader.grading import parallel, process_pool
+from grader.grading.session import PUBLIC_SEED, Session, Step
+from grader.sandbox import Sandbox
+from grader.sandbox.confinement import Level
+from grader.spec import load_all
+from grader.spec.task import Task
+from grader.status import Status
+from grader.timing import measure
+from grader.timing.contenders import Planned
+from tests.support.children import child, wait_until
+from tests.support.small_exercise import ROOT
+
+EXERCISES = load_all()
+SILU = EXERCISES["silu"]
+TRITON = SILU.variants["triton"]
+RIGHT = VariantEvidence(
+    "silu", "triton", "silu.py", parts=(PartEvidence("float32", "ragged", Status.passed),)
+)
+SECONDS = 30.0
+
+
+@pytest.fixture(autouse=True)
+def own_locks(tmp_path, monkeypatch):
+    """Locks of this test's own, and GPUs that aren't there."""
+    monkeypatch.setattr(locks.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr(locks, "_mine", None)
+    monkeypatch.setattr(locks, "_held", {})
+    monkeypatch.setenv(locks.VISIBLE, "0")
+
+
+def is_free(name: str = "0", how: int = fcntl.LOCK_EX) -> bool:
+    """Whether another command could have the GPU now."""
+    with locks._open(name, "use") as use:
+        try:
+            fcntl.flock(use, how | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+
+def end(pid: int) -> None:
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+
+
+# --- turns ----------------------------------------------------------------------------------------
+
+
+def test_who_is_alone_is_so_within_itself_too():
+    waited = []
+    with locks.alone("0"):
+        with locks.alone("0", lambda: waited.append(1)), locks.beside("0") as make_way:
+            make_way()
+            assert not is_free() and not is_free(how=fcntl.LOCK_SH)
+        assert not is_free(how=fcntl.LOCK_SH)
+        assert is_free("1")
+    assert is_free() and not waited
+
+
+def test_a_share_is_given_back_while_the_same_command_is_alone():
+    with locks.beside("0") as make_way:
+        assert is_free(how=fcntl.LOCK_SH) and not is_free()
+        with locks.alone("0"):
+            assert not is_free(how=fcntl.LOCK_SH)
+        make_way()
+        assert is_free(how=fcntl.LOCK_SH) and not is_free()
+    assert is_free()
+
+
+def test_what_fails_under_a_turn_gives_it_back():
+    with pytest.raises(ZeroDivisionError), locks.alone("0"):
+        _ = 1 / 0
+    assert is_free() and not locks._held["0"].times_alone
+
+
+def test_who_has_to_wait_is_told_once_and_then_has_its_turn(tmp_path):
+    ready, waiting = tmp_path / "ready", []
+
+    def hold() -> None:
+        with locks.alone("0"):
+            ready.touch()
+            time.sleep(0.2)
+
+    holding = child(hold)
+    wait_until(ready.exists)
+    with locks.alone("0", lambda: waiting.append(1)):
+        assert not is_free()
+    os.waitpid(holding, 0)
+    assert waiting == [1]
+
+
+def test_where_kernels_run_on_no_gpu_there_are_no_turns(monkeypatch):
+    monkeypatch.setenv(locks.VISIBLE, "")
+    with locks.alone_on("interpreter"), locks.beside_on("interpreter") as make_way:
+        make_way()
+    with pytest.raises(GpuError, match="there is no GPU here"), locks.alone_on("cuda"):
+        pass
+
+
+# --- who takes them -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def session() -> Session:
+    """A session on a GPU that isn't there; nothing is run in it."""
+    return Session(ROOT / "reference", EXERCISES, device="cuda")
+
+
+def test_a_variant_is_timed_by_a_grader_that_is_alone_on_the_gpu(session, monkeypatch):
+    free: list[bool] = []
+
+    def timed(*_: object, **__: object) -> PerformanceEvidence:
+        free.append(is_free(how=fcntl.LOCK_SH))
+        return PerformanceEvidence(Status.passed)
+
+    monkeypatch.setattr("grader.timing.submission.measure", timed)
+    seen = session.alone(SILU, TRITON, RIGHT)
+    assert seen.performance.status is Status.passed
+    assert free == [False] and is_free()
+
+
+def test_a_grader_that_waits_for_the_gpu_says_so(session, monkeypatch, tmp_path):
+    monkeypatch.setattr(
+        "grader.timing.submission.measure", lambda *_, **__: PerformanceEvidence(Status.passed)
+    )
+    ready, steps = tmp_path / "ready", []
+
+    def hold() -> None:
+        with locks.alone("0"):
+            ready.touch()
+            time.sleep(60)
+
+    holding = child(hold)
+    wait_until(ready.exists)
+
+    def on_step(step: Step) -> None:
+        steps.append(step.part)
+        if step.part == "waiting for the GPU":
+            end(holding)
+
+    assert session.alone(SILU, TRITON, RIGHT, on_step).performance is not None
+    assert steps == ["timing", "waiting for the GPU"]
+
+
+@pytest.mark.parametrize("within", [False, True])
+def test_what_is_checked_makes_way_between_two_cases(session, monkeypatch, tmp_path, within):
+    begun, been = tmp_path / "begun", tmp_path / "been"
+
+    def measure_once() -> None:
+        wait_until(begun.exists)
+        with locks.alone("0"):
+            been.touch()
+
+    def parts(exercise, variant, keys, on_step) -> tuple[PartEvidence, ...]:
+        begun.touch()
+        assert not is_free()
+        deadline = time.monotonic() + SECONDS
+        while not been.exists():
+            assert time.monotonic() < deadline
+            on_step(Step("silu", "triton", "float32 ragged", 1))
+        return RIGHT.parts
+
+    monkeypatch.setattr(session, "_checked", parts)
+    measuring = child(measure_once)
+    with locks.beside("0") if within else contextlib.nullcontext(lambda: None) as make_way:
+        # Within a share, as in a class, it is that one which makes way.
+        seen = session.beside(SILU, TRITON, lambda step: make_way())
+    os.waitpid(measuring, 0)
+    assert seen.parts == RIGHT.parts and is_free()
+
+
+def test_the_clock_takes_the_gpu_for_all_of_a_measurement(monkeypatch):
+    def timed(*_: object, **__: object) -> None:
+        assert not is_free(how=fcntl.LOCK_SH)
+        raise InterruptedError
+
+    monkeypatch.setattr(measure, "Baselines", timed)
+    monkeypatch.setattr(Sandbox, "start", lambda self: None)
+    sandbox = Sandbox("cuda", Level.limits, native=True)
+    candidate = Planned(sandbox, Task(SILU, TRITON), plans=None)
+    with pytest.raises(InterruptedError):
+        measure.measure(candidate, 7, trusted=Sandbox("cuda", Level.limits))
+    assert is_free()
+
+
+# --- several GPUs ---------------------------------------------------------------------------------
+
+
+def test_where_there_is_one_gpu_or_one_variant_nothing_is_timed_elsewhere(session, monkeypatch):
+    options = parallel.Options(EXERCISES, PUBLIC_SEED, "cuda", None, False, ())
+    both = [(SILU, TRITON), (EXERCISES["rmsnorm"], EXERCISES["rmsnorm"].variants["triton"])]
+    asked: list[tuple] = []
+
+    def in_pool(*arguments):
+        asked.append(arguments)
+        return iter(())
+
+    def told(gpus: str, checked: dict[int, VariantEvidence]) -> list[int]:
+        monkeypatch.setenv(locks.VISIBLE, gpus)
+        list(parallel.timed_on_each_gpu(session, options, both, checked, lambda step: None))
+        return [index for call in asked for index in call[4]]
+
+    monkeypatch.setattr(parallel, "_timed_in_pool", in_pool)
+    wrong = VariantEvidence(
+        "silu", "triton", "silu.py", parts=(PartEvidence("float32", "ragged", Status.crashed),)
+    )
+    assert told("0", {0: RIGHT, 1: RIGHT}) == []
+    assert told("0,1", {0: RIGHT, 1: wrong}) == []
+    assert told("0,1", {}) == []
+    assert told("0,1", {1: RIGHT, 0: RIGHT}) == [0, 1]
+    assert asked[-1][5] == 2  # a process for each GPU
+
+
+def test_variants_are_timed_in_processes_of_their_own():
+    """Over the interpreter, where each says that it needs a GPU."""
+    options = parallel.Options(EXERCISES, PUBLIC_SEED, "interpreter", None, False, ())
+    pairs = [(SILU, TRITON), (EXERCISES["rmsnorm"], EXERCISES["rmsnorm"].variants["triton"])]
+    checked = {
+        index: VariantEvidence(exercise.name, variant.name, variant.file, parts=RIGHT.parts)
+        for index, (exercise, variant) in enumerate(pairs)
+    }
+    with Session(ROOT / "reference", EXERCISES, device="interpreter") as session:
+        found = dict(
+            parallel._timed_in_pool(session, options, pairs, checked, [0, 1], 2, lambda step: None)
+        )
+    for index, (exercise, variant) in enumerate(pairs):
+        seen = found[index]
+        assert (seen.exercise, seen.variant) == (exercise.name, variant.name)
+        assert seen.parts == RIGHT.parts
+        assert seen.performance.status is Status.not_measured
+
+
+# --- --gpus ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "there", "left"), [("0,1", None, "0,1"), ("1", None, "1"), (" 3 , 5", "5,3,7", "3,5")]
+)
+def test_a_command_uses_the_gpus_it_is_told_to(monkeypatch, text, there, left):
+    monkeypatch.setattr(locks, "_usable", lambda: 4)
+    if there is None:
+        monkeypatch.delenv(locks.VISIBLE)
+    else:
+        monkeypatch.setenv(locks.VISIBLE, there)
+    assert locks.choose(text) == left.split(",")
+    assert os.environ[locks.VISIBLE] == left
+    assert locks.here() == left.split(",")[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "there", "said"),
+    [
+        ("0,7", None, "--gpus 0,7: expected some of the GPUs here, 0, 1, got 7"),
+        ("0", "2,3", "expected some of the GPUs here, 2, 3, got 0"),
+        ("0", "", "expected some of the GPUs here, none, got 0"),
+        ("0,0", None, "expected each GPU once, got 0 again"),
+        ("", None, "expected numbers as in 0,1, or UUIDs, got ''"),
+        ("0;1", None, "expected numbers as in 0,1, or UUIDs, got '0;1'"),
+        ("-1", None, "expected numbers as in 0,1, or UUIDs, got '-1'"),
+        ("GPU-ab12,GPU-cd34,GPU-ef56", None, "expected GPUs of this machine, CUDA has 2"),
+    ],
+)
+def test_gpus_that_are_none_are_refused(monkeypatch, text, there, said):
+    monkeypatch.setattr(locks, "_usable", lambda: 2)
+    if there is None:
+        monkeypatch.delenv(locks.VISIBLE)
+    else:
+        monkeypatch.setenv(locks.VISIBLE, there)
+    with pytest.raises(GpuError) as caught:
+        locks.choose(text)
+    assert said in str(caught.value) and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("words", [["grade", "reference"], ["batch", "x", "--out", "y"]])
+def test_the_command_line_refuses_gpus_that_are_not_there(capsys, monkeypatch, words):
+    monkeypatch.setattr(sys, "argv", ["grader", *words, "--gpus", "7"])
+    monkeypatch.setattr(machine, "gpu_name", lambda: None)
+    with pytest.raises(SystemExit) as caught:
+        app.main()
+    assert caught.value.code == 2
+    said = "--gpus 7: expected some of the GPUs here, 0, got 7"
+    assert capsys.readouterr().err.strip() == said
+
+
+def test_a_sandbox_on_a_gpu_sees_the_gpus_that_were_chosen(session, monkeypatch):
+    monkeypatch.setenv(locks.VISIBLE, "0,1")
+    locks.choose("1")
+    sandbox = session.runners.sandbox_of("cuda")
+    assert sandbox._environment()[locks.VISIBLE] == "1"
+
+
+@pytest.mark.parametrize("native", [False, True])
+def test_workers_have_as_many_queues_to_a_gpu_as_students_do(native, monkeypatch):
+    for name, value in process_pool.ONE_QUEUE.items():
+        monkeypatch.setenv(name, value)  # as in a process of a pool, which starts them
+    environment = Sandbox("cuda", Level.limits, native=native)._environment()
+    assert not environment.keys() & process_pool.ONE_QUEUE

@@ -1,0 +1,392 @@
+"""Processes that work side by side: none is left behind, none takes another one with it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import Future
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+import pytest
+
+from grader import __main__ as command
+from grader.evidence import MemoryEvidence, PartEvidence, VariantEvidence
+from grader.executors.cuda_build import why_not
+from grader.grading import parallel, process_pool
+from grader.grading.grade import grade
+from grader.grading.process_pool import Lost, Pool
+from grader.grading.search import Effort
+from grader.grading.session import Session, Step, selected
+from grader.spec import load_all
+from grader.status import Status
+
+ROOT = Path(__file__).resolve().parents[3]
+EXERCISES = load_all()
+BRIEF = Effort(edges=2, drawn=1, shrink_runs=0, probe_seconds=0.0, compile_ahead=False)
+SECONDS = 60.0  # enough on any machine; what works takes far less
+
+# --- what the processes are given ---------------------------------------------------------------
+
+
+def meet(mine: str, other: str) -> int:
+    """Ends only while the other one runs, too."""
+    Path(mine).touch()
+    wait_for(Path(other).exists)
+    return os.getpid()
+
+
+def kill_itself() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def tell_twice() -> None:
+    process_pool.tell(Step("silu", "triton"))
+    process_pool.tell("x" * 5000)  # too long to be told
+    process_pool.tell(Step("silu", "cuda"))
+
+
+def wait_for_ever(began: str, ended: str) -> None:
+    process_pool.at_end(lambda: Path(ended).touch())
+    Path(began).write_text(str(os.getpid()))
+    time.sleep(600)
+
+
+def wait_for(condition) -> None:
+    deadline = time.monotonic() + SECONDS
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+# --- the pool -----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def two():
+    with Pool(2) as processes:
+        yield processes
+
+
+def test_tasks_run_side_by_side(two, tmp_path):
+    names = [str(tmp_path / "a"), str(tmp_path / "b")]
+    futures = [two.submit(meet, *names), two.submit(meet, *reversed(names))]
+    found = {future.result(SECONDS) for future in futures}
+    assert len(found) == 2 and os.getpid() not in found
+
+
+def test_each_has_one_queue_to_a_gpu(two):
+    [(name, value)] = process_pool.ONE_QUEUE.items()
+    assert two.submit(os.getenv, name).result(SECONDS) == value
+
+
+def test_what_a_task_raises_is_its_futures(two):
+    with pytest.raises(ValueError, match="invalid literal"):
+        two.submit(int, "x").result(SECONDS)
+
+
+def test_a_process_that_is_killed_costs_its_own_task(two, tmp_path):
+    lost = two.submit(kill_itself)
+    names = [str(tmp_path / "a"), str(tmp_path / "b")]
+    others = [two.submit(meet, *names), two.submit(meet, *reversed(names))]
+    with pytest.raises(Lost):
+        lost.result(SECONDS)
+    assert len({each.result(SECONDS) for each in others}) == 2
+
+
+def test_what_is_told_on_the_way_is_heard(two):
+    heard: list[Step] = []
+    two.submit(tell_twice, told=heard.append).result(SECONDS)
+    wait_for(lambda: len(heard) == 2)
+    assert heard == [Step("silu", "triton"), Step("silu", "cuda")]
+
+
+def test_what_runs_at_the_end_is_stopped_in_an_orderly_way(tmp_path):
+    began, ended = tmp_path / "began", tmp_path / "ended"
+    with Pool(1) as processes:
+        running = processes.submit(wait_for_ever, str(began), str(ended))
+        queued = processes.submit(int, "1")
+        wait_for(lambda: began.exists() and began.read_text())
+    assert ended.exists()
+    assert not psutil.pid_exists(int(began.read_text()))
+    assert running.cancelled() and queued.cancelled()
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+def test_the_processes_end_with_the_one_that_made_them(tmp_path, how):
+    began, ended = tmp_path / "began", tmp_path / "ended"
+    program = f"""
+import signal
+from grader.grading.process_pool import Pool
+from tests.grader.grading.test_pool import wait_for_ever
+if __name__ == "__main__":
+    # A shell starts what runs in the background with this signal ignored.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    with Pool(1) as processes:
+        processes.submit(wait_for_ever, {str(began)!r}, {str(ended)!r}).result()
+"""
+    (tmp_path / "program.py").write_text(program)
+    line = [sys.executable, str(tmp_path / "program.py")]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(line, env=environment, stderr=subprocess.DEVNULL) as started:
+        try:
+            wait_for(lambda: began.exists() and began.read_text())
+            started.send_signal(how)
+            started.wait(SECONDS)
+        finally:
+            started.kill()
+    wait_for(ended.exists)
+    wait_for(lambda: has_ended(int(began.read_text())))
+
+
+def has_ended(pid: int) -> bool:
+    """Whether a process is gone, or, as nobody's child, waits to be reaped."""
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
+# --- a submission's variants side by side ---------------------------------------------------------
+
+ONLY = ("silu/cuda", "copy_first_column")
+OPTIONS = {"only": ONLY, "effort": BRIEF, "device": "interpreter"}
+
+
+def timeless(evidence: VariantEvidence) -> VariantEvidence:
+    return replace(evidence, parts=tuple(replace(part, seconds=0.0) for part in evidence.parts))
+
+
+@pytest.mark.skipif(bool(why_not("emulator")), reason="needs the emulator")
+def test_side_by_side_the_evidence_is_the_same():
+    reference = ROOT / "reference"
+    steps: list[Step] = []
+    one = grade(reference, EXERCISES, **OPTIONS)
+    two = grade(reference, EXERCISES, jobs=2, on_step=steps.append, **OPTIONS)
+    assert [timeless(each) for each in one.variants] == [timeless(each) for each in two.variants]
+    assert {status for v in two.variants for status in [v.correctness]} == {Status.passed}
+    assert two.variants[-1].memory == one.variants[-1].memory is not None
+    assert {step.exercise for step in steps} == {"silu", "copy_first_column"}
+    assert one.environment == two.environment and two.complete
+
+
+class Scripted:
+    """Stands in for a pool: a future each, which ends as told for its variant, in turn."""
+
+    ends: dict[str, list[BaseException | None]]
+
+    def __init__(self, jobs: int) -> None:
+        self.left = {name: list(ends) for name, ends in self.ends.items()}
+
+    def __enter__(self) -> Scripted:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def submit(self, function, tasks, told):
+        future: Future[list[VariantEvidence]] = Future()
+        [task] = tasks
+        end = self.left[task.exercise].pop(0)
+        if isinstance(end, KeyboardInterrupt):
+            raise end
+        if end is not None:
+            future.set_exception(end)
+        else:
+            future.set_result([VariantEvidence(task.exercise, task.variant, "")])
+        return future
+
+
+def graded(monkeypatch, **ends):
+    monkeypatch.setattr(Scripted, "ends", ends, raising=False)
+    monkeypatch.setattr(parallel.process_pool, "Pool", Scripted)
+    return grade(ROOT / "reference", EXERCISES, jobs=2, **OPTIONS)
+
+
+def test_a_variant_whose_process_is_lost_is_tried_again(monkeypatch):
+    seen = graded(monkeypatch, silu=[Lost("killed"), None], copy_first_column=[None])
+    assert [each.parts for each in seen.variants] == [(), ()]
+    assert seen.complete
+
+
+def test_lost_twice_is_the_graders_failure_and_nobody_elses(monkeypatch):
+    lost = [Lost("killed"), Lost("killed")]
+    seen = graded(monkeypatch, silu=lost, copy_first_column=[None])
+    failed = next(each for each in seen.variants if each.exercise == "silu")
+    assert failed.correctness is Status.grader_error
+    assert "killed, twice" in failed.parts[0].reason
+    assert {(p.dtype, p.size_class) for p in failed.parts} >= {("float32", "ragged")}
+    other = next(each for each in seen.variants if each.exercise == "copy_first_column")
+    assert other.parts == ()
+
+
+class Shares:
+    """Stands in for a pool: does what it is given at once, and remembers what that was."""
+
+    def __init__(self, lost: int = 0, wrong: str = "") -> None:
+        self.done: list[object] = []  # functions
+        self.together: list[list[str]] = []  # variants that one process has to do whole
+        self._lost = lost  # shares of a memory count, or of whole variants
+        self._wrong = wrong  # a size class
+
+    def submit(self, function, *arguments, told):
+        self.done.append(function)
+        if function is parallel._check_all:
+            self.together.append([each.variant for each in arguments[0]])
+        future: Future = Future()
+        if function is parallel._check:
+            statuses = {self._wrong: Status.wrong_values}
+            found = [PartEvidence(*k, statuses.get(k[1], Status.passed)) for k in arguments[-1]]
+            future.set_result(found)
+        elif self._lost:
+            self._lost -= 1
+            future.set_exception(Lost("killed"))
+        elif function is parallel._count:
+            future.set_result(MemoryEvidence(Status.passed))
+        else:
+            assert function is parallel._check_all
+            part = PartEvidence("float32", "aligned", Status.passed)
+            [tasks] = arguments
+            made = [VariantEvidence(t.exercise, t.variant, "", parts=(part,)) for t in tasks]
+            future.set_result(made)
+        return future
+
+
+def shared_out_among(processes: Shares, device: str, *names: str):
+    """The shares of some variants, and the evidence on each of them."""
+    exercises = load_all()
+    pairs = selected(exercises, names)
+    assert len(pairs) == len(names)
+    options = parallel.Options(exercises, 7, device, None, False, ())
+    with Session(ROOT / "reference", exercises, device="interpreter") as session:
+        checking = parallel._Checking(session, options, pairs, processes, lambda step: None)
+        shares = parallel._shares(pairs, device)
+        for share in shares:
+            checking.submit(share)
+        seen = []
+        while checking.waiting:
+            # The last first: in what order they come is chance.
+            seen += checking.take(list(checking.waiting)[-1])
+    assert sorted(index for index, _ in seen) == list(range(len(pairs)))
+    for index, evidence in seen:
+        assert (evidence.exercise, evidence.variant) == (pairs[index][0].name, pairs[index][1].name)
+    return shares, [evidence for _, evidence in sorted(seen, key=lambda pair: pair[0])]
+
+
+def shared_out(name: str, device: str, processes: Shares):
+    shares, [evidence] = shared_out_among(processes, device, name)
+    return shares, evidence
+
+
+def test_on_a_gpu_the_dtypes_of_a_triton_variant_are_shared_out_and_put_together_in_order():
+    processes = Shares()
+    shares, evidence = shared_out("softmax/online", "cuda", processes)
+    variant = load_all()["softmax"].variants["online"]
+    keys = [(dtype, name) for dtype in variant.dtypes for name in variant.size_classes]
+    *of_parts, counting = shares
+    assert [{dtype for dtype, _ in each.keys} for each in of_parts] == [
+        {dtype} for dtype in variant.dtypes
+    ]
+    assert counting.counts and not counting.keys
+    assert sorted(key for each in shares for key in each.keys) == sorted(keys)
+    assert len(variant.dtypes) > 1
+    assert [(part.dtype, part.size_class) for part in evidence.parts] == keys
+    assert evidence.memory.status is Status.passed
+    assert processes.done == [parallel._check] * len(of_parts) + [parallel._count]
+
+
+def test_what_was_counted_of_a_variant_that_is_wrong_is_forgotten():
+    _, evidence = shared_out("softmax/online", "cuda", Shares(wrong="ragged"))
+    assert evidence.correctness is Status.wrong_values
+    assert evidence.memory is None
+
+
+@pytest.mark.parametrize(
+    ("name", "device"), [("softmax/online", "interpreter"), ("transpose/cuda_v3", "cuda")]
+)
+def test_what_is_compiled_once_or_not_at_all_is_one_share(name, device):
+    processes = Shares()
+    shares, evidence = shared_out(name, device, processes)
+    assert len(shares) == 1 and processes.done == [parallel._check_all]
+    assert evidence.correctness is Status.passed
+
+
+@pytest.mark.parametrize("device", ["interpreter", "cuda"])
+def test_on_a_gpu_one_process_compiles_a_file_of_cuda_for_all_of_its_variants(device):
+    processes = Shares()
+    of_one_file = ("transpose/cuda_v1", "transpose/cuda_v3", "transpose/cuda_v4")
+    names = (*of_one_file, "rmsnorm/cuda_vector", "transpose/triton_v4")
+    shares, seen = shared_out_among(processes, device, *names)
+    assert [each.correctness for each in seen] == [Status.passed] * len(names)
+    assert ["cuda_vector"] in processes.together
+    # What is worth most comes first.
+    assert (["cuda_v3", "cuda_v4", "cuda_v1"] in processes.together) is (device == "cuda")
+    assert sum(len(each.indices) > 1 for each in shares) == (device == "cuda")
+
+
+@pytest.mark.parametrize(("times", "failed"), [(1, 0), (2, 1)])
+def test_where_a_process_is_lost_its_variants_are_tried_again_one_by_one(times, failed):
+    processes = Shares(lost=times)
+    _, seen = shared_out_among(processes, "cuda", "transpose/cuda_v1", "transpose/cuda_v3")
+    assert processes.together == [["cuda_v3", "cuda_v1"], ["cuda_v3"], ["cuda_v1"]]
+    statuses = [each.correctness for each in seen]
+    assert statuses.count(Status.grader_error) == failed
+    assert statuses.count(Status.passed) == len(seen) - failed
+
+
+def test_a_variant_lost_twice_is_the_graders_failure_in_each_of_its_parts():
+    _, evidence = shared_out("transpose/cuda_v3", "cuda", Shares(lost=2))
+    variant = load_all()["transpose"].variants["cuda_v3"]
+    assert len(evidence.parts) == len(variant.dtypes) * len(variant.size_classes)
+    assert {each.status for each in evidence.parts} == {Status.grader_error}
+    assert evidence.file == "transpose.cu"
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_memory_count_lost_once_is_done_again_and_twice_is_the_graders_failure(times):
+    _, evidence = shared_out("softmax/online", "cuda", Shares(lost=times))
+    expected = Status.passed if times == 1 else Status.grader_error
+    assert evidence.memory.status is expected and evidence.correctness is Status.passed
+
+
+def test_interrupted_side_by_side_it_keeps_what_is_done(monkeypatch):
+    seen = graded(monkeypatch, silu=[KeyboardInterrupt()], copy_first_column=[KeyboardInterrupt()])
+    assert not seen.complete
+    assert [each.exercise for each in seen.variants] == ["silu", "copy_first_column"]
+
+
+def test_more_processes_than_cores_are_not_started_by_default(monkeypatch):
+    for cores, jobs in ((1, 1), (2, 2), (64, 4)):
+        monkeypatch.setattr(os, "sched_getaffinity", lambda _, cores=cores: set(range(cores)))
+        assert process_pool.default_jobs() == jobs
+        assert process_pool.default_jobs(gpu_bytes=80 << 30) == min(cores, 16)
+        assert process_pool.default_jobs(gpu_bytes=8 << 30) == min(cores, 2)
+        assert process_pool.default_jobs(gpu_bytes=2 << 30) == 1
+
+
+@pytest.mark.parametrize(
+    ("line", "expected", "on_one_core"),
+    [
+        ("grade", "pool", ""),
+        ("grade reference --html report.html", "pool", ""),
+        ("grade --only silu", "", ""),
+        ("grade --only silu/triton", "sandbox", "sandbox"),
+        ("grade --only=silu/triton --seed 3", "sandbox", "sandbox"),
+        ("grade --only silu/triton --only silu/cuda", "", ""),
+        ("grade --gpus=0,1", "", ""),
+        ("grade --help", "", ""),
+        ("check silu", "sandbox", "sandbox"),
+        ("bench silu", "sandbox", "sandbox"),
+        ("check --help", "", ""),
+        ("doctor", "", ""),
+        ("", "", ""),
+    ],
+)
+def test_what_a_command_needs_starts_with_it(monkeypatch, line, expected, on_one_core):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+    assert command._begun_early(line.split()) == expected
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0})
+    assert command._begun_early(line.split()) == on_one_core

@@ -1,0 +1,141 @@
+"""What students see of pytest: the ids, what is skipped and why, and failures that teach."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from grader.pytest_option import none_selected
+from grader.spec import load_all
+from tests.support.small_exercise import GRID_ROUNDS_DOWN, RIGHT, ROOT, STUB, submission
+
+WIDTH = 60
+
+
+def run(*words: object, cwd: Path = ROOT, width: int = WIDTH) -> subprocess.CompletedProcess[str]:
+    """Run pytest as a student does, in the project's folder."""
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", *map(str, words)],
+        cwd=cwd,
+        env={**os.environ, "COLUMNS": str(width), "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+    )
+
+
+@pytest.fixture(scope="module")
+def wrong(tmp_path_factory) -> Path:
+    """A submission with a wrong SiLU and no RMSNorm."""
+    return submission(tmp_path_factory.mktemp("wrong") / "ada lovelace", GRID_ROUNDS_DOWN)
+
+
+@pytest.fixture(scope="module")
+def failing(wrong) -> str:
+    """What pytest prints when a kernel is wrong."""
+    ran = run(f"--submission={wrong}", "-k", "silu-triton-float16")
+    assert ran.returncode == 1, ran.stdout + ran.stderr
+    return ran.stdout
+
+
+def test_ids_name_exercise_variant_dtype_and_size_class_and_k_picks_one_exercise():
+    listed = run("--collect-only", "-q", "-k", "rmsnorm").stdout
+    ids = re.findall(r"\[(.*)\]", listed)
+    dtypes, classes = ("float32", "float16", "bfloat16"), ("aligned", "ragged", "degenerate")
+    triton = [f"rmsnorm-triton-{dtype}-{name}" for dtype in dtypes for name in classes]
+    assert [each for each in ids if "-triton-" in each] == triton
+    rows = [f"rmsnorm-cuda_vector-float32-{name}" for name in ("row_aligned", "row_ragged")]
+    assert [each for each in ids if "-cuda_vector-" in each] == rows
+    assert all(each.startswith("rmsnorm-") for each in ids)
+
+
+def test_memory_has_a_test_of_its_own():
+    listed = run("--collect-only", "-q", "-k", "transpose and memory").stdout
+    assert re.findall(r"\[(.*)\]", listed) == [
+        f"transpose-{language}_v{i}-memory" for language in ("cuda", "triton") for i in (2, 3, 4)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("expression", "told"),
+    [
+        ("rmsnrm", "no test has 'rmsnrm' in its name. Did you mean rmsnorm?"),
+        ("RMSnrm or xyz", "no test has 'RMSnrm' in its name. Did you mean rmsnorm?"),
+        ("silu and triton_v44", "no test has 'triton_v44' in its name. Did you mean triton_v4 or"),
+        ("xyz", "no test has 'xyz' in its name. Exercises: gelu, silu, softmax, rmsnorm,"),
+        ("silu and cuda_v1", "every word is in a test's name, but no test answers to it all."),
+    ],
+)
+def test_a_k_that_selects_nothing_is_told_what_is_near_it(expression, told):
+    names = [
+        f"test_assignment[{name}-{variant}-float32-aligned]"
+        for name, exercise in load_all().items()
+        for variant in exercise.variants
+    ]
+    assert none_selected(expression, names).startswith(f"-k {expression!r}: {told}")
+
+
+def test_pytest_says_what_is_near_a_misspelt_k():
+    ran = run("-k", "rmsnrm", width=200)
+    assert ran.returncode == pytest.ExitCode.NO_TESTS_COLLECTED
+    assert "-k 'rmsnrm': no test has 'rmsnrm' in its name. Did you mean rmsnorm?" in ran.stdout
+
+
+def test_a_k_that_selects_something_is_told_nothing():
+    assert "-k '" not in run("--collect-only", "-k", "rmsnorm or xyz", width=200).stdout
+
+
+def test_what_was_not_attempted_is_skipped_with_its_reason_shown(tmp_path):
+    folder = submission(tmp_path / "sub", STUB)
+    ran = run(f"--submission={folder}", width=200)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert "SKIPPED [9]" in ran.stdout
+    assert "silu/triton not attempted: silu() is still the stub" in ran.stdout
+    assert "rmsnorm/triton not attempted: there is no rmsnorm.py" in ran.stdout
+    assert "rmsnorm/cuda_matrix not attempted: there is no rmsnorm.cu" in ran.stdout
+    assert re.search(r"=== \d+ skipped in", ran.stdout)
+
+
+def test_a_right_kernel_passes_and_another_folder_can_be_picked(tmp_path):
+    folder = submission(tmp_path / "sub", RIGHT)
+    words = ("tests/test_assignment.py", "--submission", folder, "-k", "silu and degenerate")
+    ran = run(*words, "-q")
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert "3 passed" in ran.stdout
+
+
+def test_a_failure_has_its_four_parts_and_a_line_to_paste(failing, wrong):
+    text = " ".join(failing.split())
+    assert "test_assignment[silu-triton-float16-ragged]" in failing
+    assert (
+        "silu/triton: left output unwritten for n=1, float16 (smallest failing case found)." in text
+    )
+    assert "Nothing was written to out." in text
+    assert "Every case with n not a multiple of 1024 fails" in text
+    case = "n=1 dtype=float16 seed=2026"
+    assert (
+        f"  grader check silu/triton --case '{case}' --submission '{wrong}'" in failing.splitlines()
+    )
+    assert "2 failed, 1 passed" in failing
+
+
+def test_a_failure_shows_no_internals_of_the_grader(failing):
+    for word in ("Traceback", "traceback", "grader/", "part_block", "pytest.fail", "session"):
+        assert word not in failing.split("= FAILURES =")[1], word
+
+
+def test_a_failure_fits_the_window_but_for_the_line_to_paste(failing):
+    told = failing.split("= FAILURES =")[1].split("short test summary")[0].splitlines()[1:]
+    assert [line for line in told if len(line) > WIDTH and "grader check" not in line] == []
+
+
+@pytest.mark.parametrize("form", ["--submission=nowhere", "--submission nowhere"])
+def test_a_folder_that_is_not_there_gets_one_line(form):
+    ran = run(*form.split())
+    assert ran.returncode == pytest.ExitCode.USAGE_ERROR
+    said = "ERROR: --submission: expected a folder like assignment/, got nowhere"
+    assert (ran.stdout + ran.stderr).strip() == said

@@ -1,0 +1,317 @@
+"""Baselines in workers of our own: over the CPU all is as on a GPU, but where the buffers lie.
+
+The workers serve one case of a variant after the other, where that changes nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from types import SimpleNamespace
+
+import psutil
+import pytest
+import torch
+
+from grader.cases import Case, fixed_case
+from grader.evidence import PerformanceEvidence
+from grader.sandbox import Sandbox
+from grader.spec import Variant, load_all
+from grader.status import Status
+from grader.timing import contenders, measure, sequential
+from grader.timing.baselines import CONTROL_BYTES, Baselines
+from grader.timing.contenders import FEWEST_SETS, MOST_SETS
+from grader.timing.failures import TimingFailed, TooLittleMemory
+from grader.timing.replays import Replays
+from grader.timing.sets import Layout
+from grader.worker.protocol import Code, Operation
+from tests.support.clocked import RMSNORM, InPython, without_doubts
+
+EXERCISE = load_all()["rmsnorm"]
+VARIANT = EXERCISE.variants["triton"]
+
+
+def case(rows: int, cols: int, dtype: str = "float32") -> Case:
+    return fixed_case(EXERCISE, VARIANT, {"rows": rows, "cols": cols, "dtype": dtype}, 7)
+
+
+# The second is the largest, the last one has more columns than any.
+CASES = [case(16, 512), case(64, 512), case(8, 64, "float16"), case(1, 2000)]
+
+
+@pytest.fixture(autouse=True)
+def few_sets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To draw inputs takes longer than anything else here."""
+    monkeypatch.setattr(contenders, "MOST_SETS", 8)
+
+
+def asking(*names: str, at_least: float = 0.5) -> Variant:
+    """The variant with thresholds of these baselines."""
+    kind = type(VARIANT.performance.thresholds[0])
+    made = tuple(
+        kind.model_validate({"speed_vs": name, "at_least": at_least, "points": 1}) for name in names
+    )
+    given = {"rows": 16, "cols": 512, "dtype": "float32"}
+    performance = VARIANT.performance.model_copy(update={"thresholds": made, "case": given})
+    return VARIANT.model_copy(update={"performance": performance})
+
+
+@pytest.fixture
+def opened() -> Iterator[contextlib.ExitStack]:
+    with contextlib.ExitStack() as stack:
+        yield stack
+
+
+def baselines_of(sandbox: Sandbox, *names: str, cases: list[Case] = CASES) -> Baselines:
+    return Baselines(sandbox, sandbox, EXERCISE, asking(*names), cases, None)
+
+
+def process_of(replays: Replays) -> int:
+    return replays._worker.pid
+
+
+def has_ended(replays: Replays) -> bool:
+    return not psutil.pid_exists(process_of(replays))
+
+
+def outputs_of(replays: Replays) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    """Of each set the first input and the output."""
+    sets = replays._sets
+    return [
+        tuple(next(iter(sets._views(number, role)))[1] for role in ("input", "output"))
+        for number in range(sets.count)
+    ]
+
+
+def test_one_that_is_expected_is_there_before_it_is_asked_for(python_sandbox, opened):
+    with baselines_of(python_sandbox, "torch") as baselines:
+        baselines.expect(["copy", "torch", "reference"])
+        [(name, standing)] = baselines._kept.items()
+        assert name == "torch" and psutil.pid_exists(standing.worker.pid)
+        replays = baselines.begin("torch", CASES[0], opened)
+        assert process_of(replays) == standing.worker.pid
+        assert replays.settle() > 0
+
+
+def test_why_one_that_was_expected_does_not_load_is_told_by_whoever_needs_it(
+    python_sandbox, opened, monkeypatch
+):
+    monkeypatch.setitem(contenders._SOURCES, "torch", lambda *_: "raise ValueError('nothing here')")
+    with baselines_of(python_sandbox, "torch") as baselines:
+        baselines.expect(["torch"])
+        with pytest.raises(TimingFailed, match="ValueError: nothing here"):
+            baselines.begin("torch", CASES[0], opened)
+
+
+@pytest.mark.parametrize("name", ["copy", "torch"])
+def test_one_worker_serves_every_case(python_sandbox, opened, name):
+    serves_every_case(python_sandbox, opened, name)
+
+
+@pytest.mark.gpu
+def test_on_a_gpu_one_worker_serves_every_case(opened):
+    with Sandbox("cuda") as sandbox:
+        serves_every_case(sandbox, opened, "torch")
+
+
+def serves_every_case(sandbox: Sandbox, opened: contextlib.ExitStack, name: str) -> None:
+    processes = set()
+    with baselines_of(sandbox, "copy", "torch") as baselines:
+        for each in [*CASES, CASES[0]]:
+            replays = baselines.begin(name, each, opened)
+            for _, out in outputs_of(replays):
+                out.fill_(7)
+            assert replays.settle() > 0
+            assert replays.seconds() > 0 and 1 <= replays.calls <= 8
+            processes.add(process_of(replays))
+            moved = baselines.moved_by(name, each)
+            layout = contenders.layout_of(name, EXERCISE, VARIANT, each, moved)
+            assert replays._sets._layout == layout
+            if name == "copy":  # torch's own operator allocates what it returns
+                copied = [torch.equal(given, out) for given, out in outputs_of(replays)]
+                assert sum(copied) >= replays.calls
+    assert len(processes) == 1
+
+
+def test_a_copy_copies_the_sets_of_its_order_and_no_others(python_sandbox, opened):
+    with baselines_of(python_sandbox, "copy") as baselines:
+        replays = baselines.begin("copy", CASES[0], opened)
+        replays.calls = 3
+        for _, out in outputs_of(replays):
+            out.fill_(7)
+        replays.prepare()
+        replays.replay()
+        order = set(replays._order)
+        for number, (given, out) in enumerate(outputs_of(replays)):
+            assert torch.equal(given, out) is (number in order)
+
+
+def test_torchs_compiler_is_started_once_and_compiles_each_size_by_itself(
+    python_sandbox, opened, monkeypatch
+):
+    made = contenders._SOURCES["compile"](EXERCISE, EXERCISE.variants["triton"])
+    assert "torch.compile(own, dynamic=False)" in made
+    # What is compiled needs a compiler here: which process is asked is all that counts.
+    monkeypatch.setitem(contenders._SOURCES, "compile", contenders._SOURCES["torch"])
+    with baselines_of(python_sandbox, "compile") as baselines:
+        processes = [process_of(baselines.begin("compile", each, opened)) for each in CASES[:2]]
+    assert len({*processes}) == 1
+
+
+def test_after_noise_all_are_new_and_the_old_ones_have_ended(python_sandbox, opened):
+    with baselines_of(python_sandbox, "copy") as baselines:
+        first = baselines.begin("copy", CASES[0], opened)
+        baselines.renew()
+        assert has_ended(first)
+        second = baselines.begin("copy", CASES[0], opened)
+        assert process_of(first) != process_of(second)
+    assert has_ended(second)
+
+
+def test_a_reference_is_started_only_when_it_is_asked_for(python_sandbox, opened):
+    asked: list[bool] = []
+
+    class Solution:
+        def begin(self, case: Case, opened: contextlib.ExitStack, graded: bool) -> str:
+            asked.append(graded)
+            return "its replays"
+
+    what = (python_sandbox, python_sandbox, EXERCISE, asking("copy"), CASES)
+    with Baselines(*what, Solution) as baselines:
+        assert baselines.has_reference
+        baselines.begin("copy", CASES[0], opened)
+        assert not asked
+        assert baselines.begin("reference", CASES[0], opened) == "its replays"
+    assert asked == [False]  # its outputs aren't judged
+    with Baselines(*what, None) as baselines:
+        assert not baselines.has_reference
+
+
+def test_where_students_work_there_is_no_reference(monkeypatch, tmp_path, python_sandbox):
+    what = (python_sandbox, python_sandbox, EXERCISE, asking("reference"), CASES)
+    assert Baselines(*what, lambda: None).has_reference
+    monkeypatch.setattr(contenders, "REFERENCE", tmp_path)
+    assert not Baselines(*what, lambda: None).has_reference
+
+
+def test_a_control_that_no_threshold_names_copies_enough_on_a_gpu():
+    on_gpu = SimpleNamespace(device="cuda")
+    small = 2 * 16 * 512 * 4
+    for names, expected in [(("torch",), CONTROL_BYTES), (("torch", "copy"), small)]:
+        baselines = baselines_of(on_gpu, *names)
+        assert baselines.moved_by("copy", CASES[0]) == expected
+        assert baselines.moved_by("torch", CASES[0]) == small
+
+
+# --- how many sets --------------------------------------------------------------------------------
+
+
+def test_where_too_little_is_free_it_is_said(python_sandbox, opened, monkeypatch):
+    monkeypatch.setattr(contenders, "_room", lambda on_gpu: 4096)
+    with (
+        baselines_of(python_sandbox, "torch") as baselines,
+        pytest.raises(TooLittleMemory, match=rf"{FEWEST_SETS} sets of buffers have \d+ MiB, and"),
+    ):
+        baselines.begin("torch", CASES[0], opened)
+
+
+@pytest.mark.parametrize(
+    ("set_bytes", "free", "count"),
+    [
+        (1 << 20, 80 << 30, 256),  # no more than the most
+        (8 << 20, 80 << 30, 128),  # enough is a GiB
+        (512 << 20, 80 << 30, FEWEST_SETS),
+        (512 << 20, 3 << 30, FEWEST_SETS),
+        (1 << 20, 40 << 20, 32),  # what fits
+        (1 << 20, 7 << 20, FEWEST_SETS),
+    ],
+)
+def test_as_many_sets_as_are_enough_and_fit(monkeypatch, set_bytes, free, count):
+    monkeypatch.setattr(contenders, "MOST_SETS", MOST_SETS)
+    layout = Layout.of_inputs(contenders._copied(set_bytes // 2))
+    half = -(-set_bytes // 2)
+    assert half <= layout.lengths[0] <= layout.lengths[1] <= half + (16 << 10)
+    slack = 1.02  # for what guards the outputs
+    found = contenders._count(layout, int(free * slack))
+    assert found == count or abs(found - count) <= 1
+
+
+def test_a_worker_has_room_for_the_largest_of_its_cases(python_sandbox, opened):
+    with baselines_of(python_sandbox, "torch") as baselines:
+        replays = [baselines.begin("torch", each, opened) for each in CASES]
+    assert all(each._sets.count >= FEWEST_SETS for each in replays)
+    assert replays[0]._sets.count == 8  # the fewer bytes a set has, the more of them
+
+
+# --- what fails -----------------------------------------------------------------------------------
+
+COPY = "def copy(source, to):\n    "
+
+
+@pytest.mark.parametrize(
+    ("source", "status", "told"),
+    [
+        (
+            "def copy(source, to):\n    raise RuntimeError('first\\nsecond')\n",
+            Status.crashed,
+            "Runt",
+        ),
+        ("import os\ndef copy(source, to):\n    os._exit(3)\n", Status.crashed, "exit status 3"),
+        (
+            "def copy(source, to):\n    raise MemoryError\n",
+            Status.not_measured,
+            "too little memory",
+        ),
+        ("nonsense(\n", Status.crashed, "SyntaxError"),
+        ("def other(): ...\n", Status.crashed, "AttributeError"),
+    ],
+)
+def test_what_a_baseline_says_of_its_end(python_sandbox, opened, source, status, told):
+    path = python_sandbox.hold("failing_baseline.py", source.encode())
+    layout = Layout.of_inputs(contenders._copied(4096))
+    with pytest.raises(TimingFailed) as caught:
+        contenders.trusted(python_sandbox, path, "copy", layout, opened).settle()
+    assert caught.value.status is status and told in str(caught.value)
+
+
+def test_its_host_answers_to_nothing_else(python_sandbox, opened):
+    layout = Layout.of_inputs(contenders._copied(4096))
+    path = contenders.YARDSTICKS
+    replays = contenders.trusted(python_sandbox, path, "copy", layout, opened)
+    for operation in (Operation.execute, Operation.plan, Operation.adopt):
+        assert replays._worker.ask(operation).code is Code.bad_request
+    assert replays.settle() > 0
+
+
+# --- from the request to the evidence -------------------------------------------------------------
+
+
+def in_python(sandbox: Sandbox, source: str) -> PerformanceEvidence:
+    candidate = InPython.of(sandbox, EXERCISE, asking("torch", at_least=0.001), source)
+    budget = sequential.Budget(seconds=60.0, pairs=sequential.MIN_PAIRS)
+    return measure.measure(candidate, 7, trusted=sandbox, budget=budget)
+
+
+def test_a_kernel_is_timed_from_the_request_to_the_evidence(python_sandbox, monkeypatch):
+    without_doubts(monkeypatch, 3)
+    seen = in_python(python_sandbox, RMSNORM)
+    assert seen.status is Status.passed, seen
+    assert {each.name for each in seen.yardsticks} == {"copy", "torch"}
+    assert seen.microseconds > 0 and seen.samples == 3
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "status"),
+    [
+        ("+ eps)", "+ 2 * eps + 0.01)", Status.wrong_values),
+        ("out.copy_(wide * scale", "out[:8].copy_((wide * scale)[:8]", Status.not_written),
+        ("out.copy_(", "out.clone().copy_(", Status.not_written),
+        ("out.copy_(wide", "out.copy_(float('nan') * wide", Status.not_finite),
+    ],
+)
+def test_a_wrong_kernel_is_not_timed_but_judged(python_sandbox, monkeypatch, old, new, status):
+    without_doubts(monkeypatch, 3)
+    assert old in RMSNORM
+    seen = in_python(python_sandbox, RMSNORM.replace(old, new))
+    assert seen.status is status and "in a timed call" in seen.reason, seen
+    assert seen.microseconds is None
