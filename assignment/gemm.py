@@ -5,7 +5,7 @@ elements. Nothing else in this assignment offers so much work per byte, if each 
 memory is used often. An element of a is needed N times and one of b M times; how often it has to be
 fetched is up to the kernel:
 
-    v0  torch                                     the yardstick; ships solved
+    v0  torch                                     the baseline; ships solved
     v1  a program per small tile of out           right, whatever the shapes and strides
     v2  larger tiles, tl.dot                      a once per 64 columns of out, b once per 64 rows
     v3  tiles in groups                           programs that run together share more in L2 cache

@@ -6,7 +6,7 @@ along a column, each element has one of its own, of which the rest is carried fo
 transpose goes along rows on one side and along columns on the other, so one side loses, unless a
 whole tile is turned on the way:
 
-    v0  torch                                   the yardstick; ships solved
+    v0  torch                                   the baseline; ships solved
     v1  a program per row of output             whole sectors are stored; loads waste theirs
     v2  a program per row of input              whole sectors are loaded; stores waste theirs
     v3  a program per tile, turned on the way   whole sectors on both sides

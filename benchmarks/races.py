@@ -40,7 +40,7 @@ def simulate(ratio: float, noise: float, offset: float, races: int, draws) -> tu
         other *= ratio * (1 + draws.uniform(-offset, offset))
         lanes = Series("candidate", own.tolist()), [Series("copy", other.tolist())]
         outcome = sequential.run(*lanes, {"copy": [AT]}, lambda: 0.0)
-        held += outcome.yardsticks[0].ratio.high >= AT
+        held += outcome.baselines[0].ratio.high >= AT
         pairs += outcome.pairs
     return held / races, pairs / races
 

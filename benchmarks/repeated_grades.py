@@ -132,7 +132,7 @@ def subjects(
         if (each.exercise, each.name) == (exercise.name, MIDDLING)
     ]
     first = timed(variant, solution)
-    ratio = next((each.ratio for each in first.yardsticks if each.name == "copy"), None)
+    ratio = next((each.ratio for each in first.baselines if each.name == "copy"), None)
     if ratio is None:
         raise SystemExit(f"the solution can't be timed: {first.status.value}: {first.reason}")
     full = variant.performance.thresholds[0].model_copy(update={"at_least": ratio})
@@ -191,7 +191,7 @@ def main() -> None:
                 with CONDITIONS[condition]():
                     seen = [timed(each.variant, each.source) for _ in range(times)]
                 each.points[condition] = [points_of(each.variant, one) for one in seen]
-                ratios = [y.ratio for one in seen for y in one.yardsticks if y.name == "copy"]
+                ratios = [y.ratio for one in seen for y in one.baselines if y.name == "copy"]
                 spread = f"{min(ratios):.4f} to {max(ratios):.4f}" if ratios else ""
                 row = (each.name, condition, " ".join(each.points[condition]), spread)
                 table.add_row(*row)

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import pydantic
 
@@ -79,12 +79,12 @@ class PartEvidence:
 
 
 @dataclass(frozen=True)
-class Yardstick:
+class Baseline:
     """What the candidate was timed against, in the same minutes."""
 
     name: str  # "torch", "copy", "roofline"
     microseconds: float  # median per call
-    ratio: float  # median of paired (yardstick time / candidate time): above 1, the candidate wins
+    ratio: float  # median of paired (baseline time / candidate time): above 1, the candidate wins
     low: float | None = None  # where the ratio may lie (sequential.py says how surely);
     high: float | None = None  # None in evidence from before intervals were taken
 
@@ -104,7 +104,7 @@ class PerformanceEvidence:
     """Timings of one variant on a performance case; medians of paired runs.
 
     Where the spec has several cases, `further` holds those of the second and so on. `disturbed`
-    names yardsticks that ran slower beside the candidate than before it, and `earlier` what was
+    names baselines that ran slower beside the candidate than before it, and `earlier` what was
     seen of them in tries that came to nothing; `accepted` is a person's word on a time that the
     hardware's published figures don't allow.
     """
@@ -114,7 +114,7 @@ class PerformanceEvidence:
     device: str = ""
     case: str = ""
     microseconds: float | None = None
-    microseconds_low: float | None = None  # where it may lie, as a yardstick's `low` and `high`
+    microseconds_low: float | None = None  # where it may lie, as a baseline's `low` and `high`
     microseconds_high: float | None = None
     bytes: int | None = None  # what the case must move, by the spec's formula
     flops: float | None = None  # what it must compute, by the spec's formula, where it has one
@@ -127,7 +127,10 @@ class PerformanceEvidence:
     machine: dict[str, str | float | int] = field(default_factory=dict)  # the GPU's state then
     kernels: tuple[str, ...] = ()  # what the device ran in an untimed call, by its worker's word
     unlisted: str = ""  # why they couldn't be listed, where that was tried
-    yardsticks: tuple[Yardstick, ...] = ()
+    baselines: Annotated[
+        tuple[Baseline, ...],
+        pydantic.Field(validation_alias=pydantic.AliasChoices("baselines", "yardsticks")),
+    ] = ()  # "yardsticks" in evidence from before
     further: tuple[PerformanceEvidence, ...] = ()
 
     @property
@@ -216,7 +219,7 @@ class VariantEvidence:
     not_attempted: str = ""  # the reason, or "" where there was something to run
     parts: tuple[PartEvidence, ...] = ()
     performance: PerformanceEvidence | None = None  # None where the spec asks for none
-    rules_lifted: bool = False  # by the course staff: the source was not read for breaches
+    rules_lifted: bool = False  # by the course staff: the source was not read for violations
     memory: MemoryEvidence | None = None  # None where the spec asks for none
 
     @property

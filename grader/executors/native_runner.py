@@ -64,7 +64,7 @@ class NativeRunner(Runner):
         watched: bool = True,
     ) -> None:
         """`path` is the source, for its lines; `program` what was made of it; `watched`: computing
-        on the host is a breach."""
+        on the host is a violation."""
         super().__init__(sandbox, task, path)
         lifted = task.rules.lifted
         self._watched = watched and "library" not in lifted

@@ -5,7 +5,7 @@ measured between can't be trusted, `remarks` what is worth knowing but doesn't v
 
 What voids and what doesn't: a GPU that is too hot, or whose power supply limits it, is slow for
 reasons that come and go. A software power cap doesn't void: an H100's 700 W hold back every large
-matrix product, candidate and yardstick alike, and both are timed in turn.
+matrix product, candidate and baseline alike, and both are timed in turn.
 """
 
 from __future__ import annotations

@@ -184,7 +184,7 @@ def _with_most_memory(runs: Runs, seen: MemoryEvidence, seed: int) -> MemoryEvid
 
     Nothing runs for that: the plan says what is allocated.
     """
-    block = runs.task.variant.memory.ballast
+    block = runs.task.variant.memory.memory_pressure
     if block is None or seen.status is not Status.passed:
         return seen
     case = fixed_case(runs.task.exercise, runs.task.variant, block.case, seed)
@@ -194,7 +194,7 @@ def _with_most_memory(runs: Runs, seen: MemoryEvidence, seed: int) -> MemoryEvid
     if isinstance(planned, CaseResult):
         return _failed(planned, case)
     allocated = most_allocated(planned)
-    metric = Metric("ballast", allocated, f"bytes that the entry has at a time for {case}")
+    metric = Metric("memory_pressure", allocated, f"bytes that the entry has at a time for {case}")
     if allocated <= leaves:
         return replace(seen, metrics=(*seen.metrics, metric))
     what = (

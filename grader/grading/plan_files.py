@@ -183,7 +183,7 @@ class _Making:
     ) -> PlannedCase | None:
         """What `make` makes, or why it doesn't; trouble of our own is told as such."""
         try:
-            if found := self.session.breaches(task.exercise, task.variant):
+            if found := self.session.violations(task.exercise, task.variant):
                 verdict = Verdict(found[0].status, found[0].what)
                 return _refused(case, CaseResult(case, verdict, hint=found[0].hint))
             return make(task, case)

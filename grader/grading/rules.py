@@ -13,7 +13,7 @@ from grader.policy.cuda.findings import instead_of
 from grader.spec import Exercise, Variant
 from grader.status import Status
 
-MOST = 12  # breaches told in one message
+MOST = 12  # violations told in one message
 
 
 def find(exercise: Exercise, variant: Variant, data: bytes) -> tuple[Failure, ...]:
@@ -47,7 +47,7 @@ def find(exercise: Exercise, variant: Variant, data: bytes) -> tuple[Failure, ..
 
 
 def _checked(check: Callable[..., list[policy.Violation]], *given: Any) -> list[policy.Violation]:
-    """What a check finds, in a process with limits; where it doesn't end, that is the breach."""
+    """What a check finds, in a process with limits; where it doesn't end, that is the violation."""
     try:
         found = source_reading.limited(lambda: [asdict(each) for each in check(*given)])
     except source_reading.TooInvolved as error:

@@ -30,7 +30,7 @@ from grader.executors.runner import CaseResult, Compiled, Runner
 from grader.gpu import locks, machine
 from grader.gpu.devices import DeviceName
 from grader.grading import memory_use, source_reading, submitted
-from grader.grading import rules as breaches
+from grader.grading import rules as violations
 from grader.grading.search import Effort, check, failure_of_compile, one_case, spread
 from grader.mistakes import Mistake
 from grader.plan import Plan
@@ -146,7 +146,7 @@ class Session:
         self.stopwatch = Stopwatch(self.device, seed, exercises, self.runners)
         self.runners.begin()
         self._timed_out_parts: dict[tuple[str, str], int] = {}
-        self._found_breaches: dict[tuple[str, str], tuple[Failure, ...]] = {}
+        self._found_violations: dict[tuple[str, str], tuple[Failure, ...]] = {}
 
     def __enter__(self) -> Session:
         return self
@@ -198,7 +198,7 @@ class Session:
         """
         for exercise, variant in pairs:
             is_there = variant.language == "cuda" and not self.not_attempted(variant)
-            if is_there and not self.breaches(exercise, variant):
+            if is_there and not self.violations(exercise, variant):
                 self.runners.begin_building(variant.file)
 
     def parts(
@@ -270,7 +270,7 @@ class Session:
         """Compile what the clock will time, while others check it; until `is_over`."""
         if variant.performance is None or variant.language != "triton":
             return
-        if not self.not_attempted(variant) and not self.breaches(exercise, variant):
+        if not self.not_attempted(variant) and not self.violations(exercise, variant):
             with self._share(lambda step: None) as stepped:
 
                 def is_over_by_now() -> bool:
@@ -301,7 +301,7 @@ class Session:
 
     def case(self, exercise: Exercise, variant: Variant, case: Case) -> PartEvidence:
         """One given case, of whatever size: what `grader check --case` shows."""
-        if found := self.breaches(exercise, variant):
+        if found := self.violations(exercise, variant):
             status = Status.policy_violation
             return PartEvidence(case.dtype, "case", status, failures=found)
         space = self._space(exercise, variant, case.dtype, next(iter(exercise.sizes)))
@@ -338,7 +338,7 @@ class Session:
 
     def _counted(self, exercise: Exercise, variant: Variant) -> MemoryEvidence:
         """What one call's accesses show of a variant's use of memory."""
-        if found := self.breaches(exercise, variant):
+        if found := self.violations(exercise, variant):
             return MemoryEvidence(Status.policy_violation, found[0].what)
         in_cuda = variant.language == "cuda"
         if in_cuda and (reason := cuda_build.why_not("emulator")):
@@ -369,7 +369,7 @@ class Session:
         on_step: Progress,
     ) -> list[PartEvidence]:
         """Check parts one after the other; each is compiled while the next one runs."""
-        if found := self.breaches(exercise, variant):
+        if found := self.violations(exercise, variant):
             status = Status.policy_violation
             return [PartEvidence(*key, status, failures=found) for key in keys]
         parts: list[PartEvidence] = []
@@ -544,15 +544,15 @@ class Session:
 
     # --- rules -----------------------------------------------------------------------------------
 
-    def breaches(self, exercise: Exercise, variant: Variant) -> tuple[Failure, ...]:
+    def violations(self, exercise: Exercise, variant: Variant) -> tuple[Failure, ...]:
         """What breaks the rules in the variant's file: nothing of it is run then."""
         data = self._file(variant.file)
         if not self.policy or self._is_lifted(exercise, variant) or isinstance(data, str):
             return ()
         key = (exercise.name, variant.name)
-        if key not in self._found_breaches:
-            self._found_breaches[key] = breaches.find(exercise, variant, data)
-        return self._found_breaches[key]
+        if key not in self._found_violations:
+            self._found_violations[key] = violations.find(exercise, variant, data)
+        return self._found_violations[key]
 
     def _is_lifted(self, exercise: Exercise, variant: Variant) -> bool:
         return bool({exercise.name, f"{exercise.name}/{variant.name}"} & self.lifted)

@@ -1,4 +1,4 @@
-"""Times a student's variants over sizes, beside every yardstick that is there.
+"""Times a student's variants over sizes, beside every baseline that is there.
 
 The clock is the grade's (timing/measure.py); what it doesn't judge isn't judged here either.
 """
@@ -31,7 +31,7 @@ NO_GPU = (
     "machine whether a kernel is right, `grader doctor` what this one can grade."
 )
 AROUND = sequential.Budget(pairs=16)  # of a case that isn't scored: enough for a curve
-YARDSTICKS = ("copy", "torch", "compile", "reference")
+BASELINES = ("copy", "torch", "compile", "reference")
 SHORT_MICROSECONDS = 50.0  # below which launches are timed as much as the kernel
 
 Pair = tuple[Exercise, Variant]
@@ -86,8 +86,8 @@ def why_not(session: Session, exercise: Exercise, variant: Variant) -> tuple[Sta
     if reason := session.stopwatch.why_not(variant):
         return Status.not_measured, reason
     if found := rules.find(exercise, variant, session.files[variant.file]):
-        [breach] = found
-        return breach.status, f"{breach.where}: {breach.what} {breach.hint}".strip()
+        [violation] = found
+        return violation.status, f"{violation.where}: {violation.what} {violation.hint}".strip()
     return None
 
 
@@ -102,7 +102,7 @@ def run(
 ) -> Iterator[Timed]:
     """Time each variant on its performance cases and on sizes around the first of them.
 
-    `trusted` is where the yardsticks run. A timing that fails, and not for want of memory or quiet,
+    `trusted` is where the baselines run. A timing that fails, and not for want of memory or quiet,
     is the last one of its variant. Raises SizesError before anything is timed.
     """
     plans = [plan(exercise, variant, sizes) for exercise, variant in chosen]
@@ -121,7 +121,7 @@ def run(
         staff = partial(session.stopwatch.reference, exercise, variant)
         beside = (trusted, candidate.sandbox, exercise, variant, cases, staff)
         with Baselines(*beside) as baselines:
-            baselines.expect(YARDSTICKS)
+            baselines.expect(BASELINES)
             for number, (each, case) in enumerate(zip(planned, cases, strict=True), 1):
                 on_step(Step(f"{exercise.name}/{variant.name}", case, number, len(planned)))
                 within = budget or (None if each.is_scored else AROUND)
@@ -152,7 +152,7 @@ def _timed(
         trusted,
         case,
         baselines=baselines,
-        also=YARDSTICKS,
+        also=BASELINES,
         roofs=known,
         budget=budget,
         held_to_calm=held_to_calm,

@@ -15,7 +15,7 @@ from rich.text import Text
 from grader.evidence import PerformanceEvidence
 from grader.gpu.roofline import Roofs
 from grader.instruments import bench_table, plots
-from grader.instruments.bench import SHORT_MICROSECONDS, YARDSTICKS, Timed, axis
+from grader.instruments.bench import BASELINES, SHORT_MICROSECONDS, Timed, axis
 from grader.instruments.points import Point, Series, series_of
 from grader.report import narrow, one_line
 from grader.report.performance import dtype_of, sentences
@@ -30,13 +30,13 @@ SHORT = (
 
 
 def show(timings: Sequence[Timed], roofs: Roofs | None, console: Console) -> None:
-    """Print every case, its ratio to each yardstick, and what bounds the cases that are scored."""
+    """Print every case, its ratio to each baseline, and what bounds the cases that are scored."""
     rows = [(name, _together(of_it)) for name, of_it in _by_variant(timings)]
     bench_table.render(rows, console, roofs, told=[])
     ratios = _ratios(timings)
     if ratios.row_count:
         console.print()
-        about = "Your speed over each yardstick's; above 1 yours is faster:"
+        about = "Your speed over each baseline's; above 1 yours is faster:"
         narrow.tell(Text(about), console)
         narrow.show(ratios, console)
     if any((each.evidence.microseconds or 1e9) < SHORT_MICROSECONDS for each in timings):
@@ -123,12 +123,12 @@ def _by_size(of_it: Sequence[Timed]) -> list[Timed]:
 
 
 def _ratios(timings: Sequence[Timed]) -> Table:
-    """A row for each case that was timed, a column for each yardstick."""
+    """A row for each case that was timed, a column for each baseline."""
     timed = [
         each for _, of_it in _by_variant(timings) for each in _by_size(of_it) if _is_timed(each)
     ]
-    there = {each.name for timing in timed for each in timing.evidence.yardsticks}
-    names = [name for name in YARDSTICKS if name in there]
+    there = {each.name for timing in timed for each in timing.evidence.baselines}
+    names = [name for name in BASELINES if name in there]
     made = narrow.table()
     variants = {each.name for each in timed}
     made.add_column("case", overflow="fold")
@@ -136,7 +136,7 @@ def _ratios(timings: Sequence[Timed]) -> Table:
         made.add_column(name, justify="right", no_wrap=True)
     for each in timed if names else ():
         cells = {y.name: f"{y.ratio:.2f} ({y.at_worst:.2f}-{y.at_best:.2f})"
-                 for y in each.evidence.yardsticks}  # fmt: skip
+                 for y in each.evidence.baselines}  # fmt: skip
         name = "" if len(variants) == 1 else f"{each.name} "
         made.add_row(
             Text(one_line(name + _sizes(each.evidence))),
@@ -146,21 +146,21 @@ def _ratios(timings: Sequence[Timed]) -> Table:
 
 
 def _series(family: Sequence[Timed]) -> list[Series]:
-    """The kernel and its yardsticks over sizes."""
+    """The kernel and its baselines over sizes."""
     given = [(float(each.size), each.evidence) for each in family]
     mine = series_of("yours", given)
     found = [mine]
     computes = any(point.flops for point in mine.points)
-    for name in YARDSTICKS:
+    for name in BASELINES:
         if name == "copy" and computes:
             continue  # it computes nothing
         points = [
-            Point(point.size, yardstick.microseconds, point.bytes, point.flops)
+            Point(point.size, baseline.microseconds, point.bytes, point.flops)
             for point, (_, evidence) in zip(
                 mine.points, sorted(given, key=lambda p: p[0]), strict=True
             )
-            for yardstick in evidence.yardsticks
-            if yardstick.name == name
+            for baseline in evidence.baselines
+            if baseline.name == name
         ]
         if points:
             found.append(Series(name, mine.dtype, tuple(points)))

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from grader.evidence import PerformanceEvidence, Yardstick
+from grader.evidence import Baseline, PerformanceEvidence
 from grader.gpu.roofline import Roofs
 from grader.report import narrow, one_line
 from grader.report.performance import duration, placed, sentences, speed
@@ -69,7 +69,7 @@ def _cells(timed: PerformanceEvidence, roofs: Roofs | None) -> Iterable[str]:
     yield _interval(timed)
     yield speed(timed, found) or "-"
     yield f"{100 * found.fraction:.0f} %" if found else "-"
-    yield _against(next((each for each in timed.yardsticks if each.name == "torch"), None))
+    yield _against(next((each for each in timed.baselines if each.name == "torch"), None))
 
 
 def _interval(timed: PerformanceEvidence) -> str:
@@ -83,7 +83,7 @@ def _interval(timed: PerformanceEvidence) -> str:
     return f"{duration(low).split()[0]} to {duration(high)}"
 
 
-def _against(torch: Yardstick | None) -> str:
+def _against(torch: Baseline | None) -> str:
     """'1.02x (1.01 to 1.03)': above 1 the kernel is faster."""
     if torch is None:
         return "-"

@@ -24,7 +24,7 @@ from grader.timing.failures import TimingFailed, TooLittleMemory
 from grader.timing.replays import Replays
 
 STUDENT = "student"
-YARDSTICKS = {"reference": "reference", "torch": "torch", "torch.compile": "compile"}
+BASELINES = {"reference": "reference", "torch": "torch", "torch.compile": "compile"}
 ROUNDS = 15
 
 
@@ -36,7 +36,7 @@ def why_none() -> str:
 def kernels_of(variant: Variant) -> list[str]:
     """What is timed beside each other; the reference where the staff's solution is here."""
     has_reference = contenders.has_reference(variant)
-    here = [name for name in YARDSTICKS if name != "reference" or has_reference]
+    here = [name for name in BASELINES if name != "reference" or has_reference]
     return [STUDENT, *here]
 
 
@@ -99,7 +99,7 @@ def stand_by(
             executors = session.runners.sandbox_of("cuda")
             what = (trusted, executors, exercise, variant, [case], reference)
             baselines = opened.enter_context(Baselines(*what))
-            replays = baselines.begin(YARDSTICKS[kernel], case, opened)
+            replays = baselines.begin(BASELINES[kernel], case, opened)
         replays.settle()
         return Rounds(replays)
     except (TooLittleMemory, ValueError) as error:

@@ -1,4 +1,4 @@
-"""What the rules are called, what one variant may do beyond them, and what a breach looks like."""
+"""What the rules are called, what one variant may do beyond them, what a violation is."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Rules:
 
 @dataclass(frozen=True)
 class Violation:
-    """One breach: `message` says what was found, `instead` what to do.
+    """One violation: `message` says what was found, `instead` what to do.
 
     `line` and `column` count from 1, the column in characters.
     """

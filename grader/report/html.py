@@ -8,7 +8,7 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
-from grader.evidence import Evidence, PerformanceEvidence, Yardstick
+from grader.evidence import Baseline, Evidence, PerformanceEvidence
 from grader.report import performance, summary
 from grader.report.message import clean, merged_messages, one_line
 from grader.report.summary import Header
@@ -83,17 +83,17 @@ def _timing_of_case(timed: PerformanceEvidence, named: bool) -> str:
     case = f", {timed.case}" if named else ""
     speed = f", {timed.bytes / timed.microseconds / 1000:.0f} GB/s" if timed.bytes else ""
     line = f"Timed on {timed.device}{case}: {timed.microseconds:.1f} us per call{speed}."
-    return one_line(line + "".join(map(_beside, timed.yardsticks)) + _how_measured(timed))
+    return one_line(line + "".join(map(_beside, timed.baselines)) + _how_measured(timed))
 
 
-def _beside(yardstick: Yardstick) -> str:
+def _beside(baseline: Baseline) -> str:
     doubt = ""
-    if yardstick.low is not None and yardstick.high is not None:
-        doubt = f" ({yardstick.low:.3f} to {yardstick.high:.3f})"
-    took = f" {yardstick.name}: {yardstick.microseconds:.1f} us;"
-    if yardstick.name == "roofline":
-        return f"{took} this kernel reaches {yardstick.ratio:.3f}{doubt} of it."
-    return f"{took} this kernel has {yardstick.ratio:.3f}{doubt} of its speed."
+    if baseline.low is not None and baseline.high is not None:
+        doubt = f" ({baseline.low:.3f} to {baseline.high:.3f})"
+    took = f" {baseline.name}: {baseline.microseconds:.1f} us;"
+    if baseline.name == "roofline":
+        return f"{took} this kernel reaches {baseline.ratio:.3f}{doubt} of it."
+    return f"{took} this kernel has {baseline.ratio:.3f}{doubt} of its speed."
 
 
 def _how_measured(timed: PerformanceEvidence) -> str:

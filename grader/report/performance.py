@@ -91,7 +91,7 @@ def _sentence(timed: PerformanceEvidence, roofs: Roofs | None) -> str:
 
 def _of_copy(timed: PerformanceEvidence) -> float | None:
     """The speed of a copy that the case has, where one was timed beside it."""
-    for each in timed.yardsticks:
+    for each in timed.baselines:
         if each.name == "copy" and math.isfinite(each.ratio) and each.ratio > 0:
             return each.ratio
     return None

@@ -247,7 +247,7 @@ def _run_trial(level: Level, device: DeviceName) -> None:
 
 def _judge_trial(level: Level, done: subprocess.CompletedProcess[str]) -> None:
     try:
-        breaches = json.loads(done.stdout)
+        violations = json.loads(done.stdout)
     except ValueError:
         said = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
         advice = ""
@@ -258,8 +258,8 @@ def _judge_trial(level: Level, done: subprocess.CompletedProcess[str]) -> None:
                 "a container, its seccomp profile)."
             )
         raise _Unavailable(f"a trial failed: {said[-1][:200]}", advice) from None
-    if breaches:
-        raise _Unavailable(f"a trial process could {', '.join(map(str, breaches))}")
+    if violations:
+        raise _Unavailable(f"a trial process could {', '.join(map(str, violations))}")
 
 
 # --- words ----------------------------------------------------------------------------------------

@@ -324,7 +324,7 @@ def _is_of_spec(timed: PerformanceEvidence, variant: Variant) -> bool:
 def _decide_thresholds(thresholds: Iterable[Threshold], timed: PerformanceEvidence) -> _Verdict:
     """The points of the first threshold that holds.
 
-    A threshold that this run can't decide (its yardstick wasn't timed, it is meant for another
+    A threshold that this run can't decide (its baseline wasn't timed, it is meant for another
     GPU) is passed over and is not gradable; the best of the others is.
     """
     decided = speed.decided(thresholds, timed)
@@ -334,7 +334,7 @@ def _decide_thresholds(thresholds: Iterable[Threshold], timed: PerformanceEviden
     for each in decided:
         if each.holds:
             return _Verdict(Status.passed, _exact(each.threshold.points), gradable, each.told)
-    # Of each yardstick the target that asks the least: the next one to reach.
+    # Of each baseline the target that asks the least: the next one to reach.
     easiest = {
         each.threshold.speed_vs or each.threshold.milliseconds.gpu: each.told for each in decided
     }

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from grader.evidence import PerformanceEvidence
 from grader.gpu import roofline
-from grader.spec import OF_YARDSTICK, Threshold
+from grader.spec import OF_BASELINE, Threshold
 from grader.status import Status
 
 # A threshold between the ends of an interval. More pairs would not have changed the points.
@@ -45,7 +45,7 @@ def decision(threshold: Threshold, timed: PerformanceEvidence) -> Decision | Non
 
 def _of_ratio(threshold: Threshold, timed: PerformanceEvidence) -> Decision | None:
     name, wanted = threshold.speed_vs, threshold.at_least
-    found = [next((y for y in each.yardsticks if y.name == name), None) for each in timed.every]
+    found = [next((y for y in each.baselines if y.name == name), None) for each in timed.every]
     if wanted is None or not all(
         each is not None and all(map(math.isfinite, (each.ratio, each.at_best, each.at_worst)))
         for each in found
@@ -55,7 +55,7 @@ def _of_ratio(threshold: Threshold, timed: PerformanceEvidence) -> Decision | No
     interval = ""
     if slowest.low is not None and slowest.high is not None:
         interval = f"{_cut(slowest.low)} to {_cut(slowest.high)}; "
-    told = f"{_cut(slowest.ratio)} {OF_YARDSTICK.get(name, name)} ({interval}target {wanted:g})"
+    told = f"{_cut(slowest.ratio)} {OF_BASELINE.get(name, name)} ({interval}target {wanted:g})"
     holds = slowest.at_best >= wanted
     in_doubt = holds and min(each.at_worst for each in found) < wanted
     told += _among(timed, timed.every[found.index(slowest)])
@@ -118,7 +118,7 @@ def implausible(timed: PerformanceEvidence) -> str:
 
 
 def remarks(timed: PerformanceEvidence, device: str | None) -> list[str]:
-    """What a reader has to know beside the points: another GPU, a yardstick that was disturbed.
+    """What a reader has to know beside the points: another GPU, a baseline that was disturbed.
 
     `device` is the GPU that the thresholds are for, where the spec names one.
     """

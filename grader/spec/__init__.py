@@ -1,7 +1,7 @@
 """Exercises as their YAML files describe them: read, checked, and ready to use."""
 
 from grader.spec.blocks import (
-    OF_YARDSTICK,
+    OF_BASELINE,
     Bound,
     Limits,
     Memory,
@@ -21,7 +21,7 @@ __all__ = [
     "EXERCISES",
     "ITEMSIZE",
     "MAX_LINES",
-    "OF_YARDSTICK",
+    "OF_BASELINE",
     "Bound",
     "Exercise",
     "Limits",

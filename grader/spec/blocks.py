@@ -36,9 +36,9 @@ from grader.spec.values import (
 
 Layout = Literal["contiguous", "row_padded", "offset", "transposed"]
 Pattern = Literal["normal", "large", "tiny", "constant_rows", "one_hot"]
-Yardstick = Literal["copy", "torch", "compile", "reference", "roofline"]
-# A ratio to a yardstick, as in "0.9 of a copy's speed".
-OF_YARDSTICK: dict[str, str] = {
+BaselineName = Literal["copy", "torch", "compile", "reference", "roofline"]
+# A ratio to a baseline, as in "0.9 of a copy's speed".
+OF_BASELINE: dict[str, str] = {
     "copy": "of a copy's speed",
     "torch": "of torch's speed",
     "compile": "of torch.compile's speed",
@@ -378,7 +378,7 @@ def _case_value(value: object) -> object:
 Case = dict[str, Annotated[Any, BeforeValidator(_case_value)]]
 
 
-class Ballast(Block):
+class MemoryPressure(Block):
     """On a GPU, a case that must run while no more than `leaves` bytes of its memory are free."""
 
     case: Case
@@ -396,8 +396,8 @@ class Memory(Block):
     element of an argument is read from global memory. Of CUDA C++ alone: `shared_bank_conflicts`;
     `copies` and `bytes_copied` between host and device; `scratch_stores`, the bytes that kernels
     store to global memory beside the arguments. Of Triton alone: `scratch_bytes`, of
-    tensors that the entry brings beside its arguments; `wave_bytes`; `growth`; `ballast`, what the
-    entry may allocate for a large case.
+    tensors that the entry brings beside its arguments; `wave_bytes`; `growth`; `memory_pressure`,
+    what the entry may allocate for a large case.
 
     Kernels that load or store more than `most_traffic` times what the arguments hold earn no
     points for useful bytes per sector (memory.MOST_TRAFFIC where it isn't given).
@@ -413,7 +413,10 @@ class Memory(Block):
     scratch_bytes: Bound | None = None
     wave_bytes: Wave | None = None
     growth: Growth | None = None
-    ballast: Ballast | None = None
+    memory_pressure: Annotated[
+        MemoryPressure | None,
+        pydantic.Field(validation_alias=pydantic.AliasChoices("memory_pressure", "ballast")),
+    ] = None  # "ballast" in specs of before
     most_traffic: Positive | None = None
 
     def bounds(self) -> Iterator[tuple[tuple[str, ...], Bound]]:
@@ -455,7 +458,7 @@ LEAST_STEP = 0.04  # as a share of the speed asked for: twice what a measurement
 class Threshold(Block):
     """One step of the performance points, or a flight of them.
 
-    Either `speed_vs` a yardstick (the yardstick's time over the kernel's, `at_least`; of the
+    Either `speed_vs` a baseline (the baseline's time over the kernel's, `at_least`; of the
     roofline, the fraction reached), or absolute `milliseconds`. With `from`, points rise from 0
     there to `points` at `at_least`, in equal steps: as many as MOST_STEPS where none is narrower
     than LEAST_STEP. Points in steps are the same in each grade where a straight line's never are.
@@ -464,7 +467,7 @@ class Threshold(Block):
     slow for it: what the threshold is there to tell apart. `grader calibrate` times them.
     """
 
-    speed_vs: Annotated[Yardstick, one_of(get_args(Yardstick))] | None = None
+    speed_vs: Annotated[BaselineName, one_of(get_args(BaselineName))] | None = None
     from_: Annotated[Positive | None, pydantic.Field(alias="from")] = None
     at_least: Positive | None = None
     milliseconds: Milliseconds | None = None

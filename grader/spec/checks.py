@@ -9,8 +9,8 @@ from pydantic_core import PydanticCustomError
 
 from grader.gpu import roofline
 from grader.spec.blocks import (
-    Ballast,
     Memory,
+    MemoryPressure,
     Pattern,
     Performance,
     Scalar,
@@ -258,8 +258,8 @@ def _memory_mistakes(exercise: Exercise, variant: Variant, block: Memory) -> Ite
     yield from _uncounted_mistakes(variant, block)
     if block.growth is not None:
         yield from _growth_mistakes(exercise, block, {} if in_case else block.case)
-    if block.ballast is not None:
-        yield from _ballast_mistakes(exercise, variant, block.ballast)
+    if block.memory_pressure is not None:
+        yield from _pressure_mistakes(exercise, variant, block.memory_pressure)
     bounds = list(block.bounds())
     if not bounds:
         yield Mistake((), "expected a target beside the case, got none")
@@ -280,7 +280,7 @@ def _memory_mistakes(exercise: Exercise, variant: Variant, block: Memory) -> Ite
 def _uncounted_mistakes(variant: Variant, block: Memory) -> Iterator[Mistake]:
     """Bounds on what isn't counted in the language of the variant."""
     of = {
-        "cuda": ("scratch_bytes", "wave_bytes", "growth", "ballast"),
+        "cuda": ("scratch_bytes", "wave_bytes", "growth", "memory_pressure"),
         "triton": ("shared_bank_conflicts", "copies", "bytes_copied", "scratch_stores"),
     }
     found = [key for key in of[variant.language] if getattr(block, key) is not None]
@@ -305,16 +305,18 @@ def _growth_mistakes(
             yield Mistake(("growth", "sizes"), mistake.message)
 
 
-def _ballast_mistakes(exercise: Exercise, variant: Variant, block: Ballast) -> Iterator[Mistake]:
-    """What is wrong with the case that is to run under ballast, and with what is left to it."""
+def _pressure_mistakes(
+    exercise: Exercise, variant: Variant, block: MemoryPressure
+) -> Iterator[Mistake]:
+    """What is wrong with the case under memory pressure, and with what is left to it."""
     needed = len(variant.dtypes) > 1
     in_case = list(_case_mistakes(exercise, variant, block.case, dtype_needed=needed))
     in_case = in_case or list(_case_shape_mistakes(exercise, block.case))
     for mistake in in_case:
-        yield Mistake(("ballast", *mistake.path), mistake.message)
+        yield Mistake(("memory_pressure", *mistake.path), mistake.message)
     case = {} if in_case else block.case
     if problem := _amount_problem(exercise, variant, block.leaves, case, above=0):
-        yield Mistake(("ballast", "leaves"), problem)
+        yield Mistake(("memory_pressure", "leaves"), problem)
 
 
 def _amount_problem(
@@ -409,22 +411,22 @@ def _threshold_mistakes(
                 f"({thresholds[index - 1].points:g}), got {threshold.points:g}",
             )
         if threshold.milliseconds is not None:
-            key, yardstick = ("milliseconds", "at_most"), f"on {threshold.milliseconds.gpu}"
+            key, baseline = ("milliseconds", "at_most"), f"on {threshold.milliseconds.gpu}"
             now, wanted, hardness = threshold.milliseconds.at_most, "more", -1.0
         else:
-            key, yardstick = ("at_least",), f"against {threshold.speed_vs}"
+            key, baseline = ("at_least",), f"against {threshold.speed_vs}"
             now, wanted, hardness = threshold.at_least or 0.0, "less", 1.0
         twice = {each for each in threshold.missed_by if threshold.missed_by.count(each) > 1}
         if twice:
             yield Mistake((*path, "missed_by"), f"expected each name once, got {min(twice)} again")
-        before = asked.get(yardstick)
+        before = asked.get(baseline)
         if before is not None and now * hardness >= before * hardness:
             yield Mistake(
                 (*path, *key),
-                f"expected {wanted} than {before:g}, which an earlier threshold asks {yardstick}, "
+                f"expected {wanted} than {before:g}, which an earlier threshold asks {baseline}, "
                 f"got {now:g}: this one would never count",
             )
-        asked[yardstick] = now
+        asked[baseline] = now
 
 
 def point_keys(exercise: Exercise) -> tuple[str, ...]:

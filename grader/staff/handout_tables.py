@@ -7,7 +7,7 @@ import re
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 
-from grader.spec import OF_YARDSTICK, Bound, Exercise, SizeRule, Threshold, Variant
+from grader.spec import OF_BASELINE, Bound, Exercise, SizeRule, Threshold, Variant
 
 _METRICS = {
     ("useful_bytes_per_sector", "load"): "useful bytes per sector of loads {bound} of 32",
@@ -128,9 +128,9 @@ def _memory(variant: Variant) -> list[str]:
             words.format(bound=_bound(bound), argument=path[-1], programs=programs, grown=grown)
         )
     lines = _bullet(variant, [memory.case], told)
-    if memory.ballast is not None:
-        left = f"it allocates at most {_formula(str(memory.ballast.leaves))} bytes"
-        lines += _bullet(variant, [memory.ballast.case], [left])
+    if memory.memory_pressure is not None:
+        left = f"it allocates at most {_formula(str(memory.memory_pressure.leaves))} bytes"
+        lines += _bullet(variant, [memory.memory_pressure.case], [left])
     return lines
 
 
@@ -162,7 +162,7 @@ def _threshold(threshold: Threshold) -> str:
     if threshold.milliseconds is not None:
         at_most = threshold.milliseconds
         return f"{_points(threshold.points)} for {at_most.at_most:g} ms on an {at_most.gpu}"
-    speed = f"{threshold.at_least:.2f} {OF_YARDSTICK[threshold.speed_vs]}"
+    speed = f"{threshold.at_least:.2f} {OF_BASELINE[threshold.speed_vs]}"
     if threshold.from_ is not None:
         steps = len(threshold.steps)
         speed += f", in {steps} step{'' if steps == 1 else 's'} from 0 at {threshold.from_:.2f}"

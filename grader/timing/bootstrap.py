@@ -70,13 +70,13 @@ def interval(values: Sequence[float], confidence: float = CONFIDENCE) -> Interva
     return Interval(middle, min(low, middle), max(high, middle), len(ordered))
 
 
-def paired_ratios(candidate: Iterable[float], yardstick: Iterable[float]) -> list[float]:
-    """Yardstick's time over candidate's, pair by pair: above 1 the candidate wins.
+def paired_ratios(candidate: Iterable[float], baseline: Iterable[float]) -> list[float]:
+    """Baseline's time over candidate's, pair by pair: above 1 the candidate wins.
 
     Raises ValueError where a time is not above 0, or the two are of different lengths.
     """
     ratios = []
-    for own, other in zip(candidate, yardstick, strict=True):
+    for own, other in zip(candidate, baseline, strict=True):
         if not (own > 0 and other > 0):
             raise ValueError(f"expected times above 0, got {own} and {other}")
         ratios.append(other / own)

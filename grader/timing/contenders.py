@@ -38,7 +38,7 @@ from grader.timing.sets import Layout, Memory, Sets, sets_that_fit
 from grader.worker.protocol import Argument, Operation
 
 REFERENCE = oracle.ORACLES.parent
-YARDSTICKS = WORKER_FOLDER / "baselines.py"  # our own Python, timed beside a submission
+BASELINES = WORKER_FOLDER / "baselines.py"  # our own Python, timed beside a submission
 MOST_SETS, FEWEST_SETS = 256, 6  # of buffers, for each worker
 ENOUGH_BYTES = 1 << 30  # that the sets of one worker have, where they fit
 MEMORY_SHARE = 0.25  # of what is free on the device, for one worker's sets
@@ -150,10 +150,10 @@ def baseline(
     It is to serve `layouts`, one at a time. Raises as `start` does; KeyError for a name.
     """
     if name == "copy":
-        return start(sandbox, YARDSTICKS, "copy", layouts, opened)
+        return start(sandbox, BASELINES, "copy", layouts, opened)
     source = _SOURCES[name](exercise, variant)
     path = sandbox.hold(f"{name}_{exercise.name}.py", source.encode())
-    return start(sandbox, path, "yardstick", layouts, opened)
+    return start(sandbox, path, "baseline", layouts, opened)
 
 
 def layout_of(
@@ -301,7 +301,7 @@ def _source(exercise: Exercise, variant: Variant, function: str, more: str = "")
         f"{text}\n\n{more}"
         f"own = globals().get({own!r}, {exercise.oracle})\n"
         f"function = {function}\n\n"
-        f"def yardstick({parameters}):\n"
+        f"def baseline({parameters}):\n"
         f"    function({passed})\n"
     )
 

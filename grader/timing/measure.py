@@ -28,7 +28,7 @@ import torch
 
 from grader.cases import Case, fixed_case
 from grader.cases.beside import case_beside
-from grader.evidence import PerformanceEvidence, Yardstick
+from grader.evidence import Baseline, PerformanceEvidence
 from grader.gpu import locks, machine
 from grader.gpu.devices import DeviceName
 from grader.gpu.roofline import Roofs
@@ -368,10 +368,10 @@ class _Measurement:
         ):
             return None
         compared = tuple(
-            Yardstick(name, _microseconds(seconds), round(seconds / took, 4))
+            Baseline(name, _microseconds(seconds), round(seconds / took, 4))
             for name, seconds in known.items()
         )
-        return replace(base, samples=1, microseconds=_microseconds(took), yardsticks=compared)
+        return replace(base, samples=1, microseconds=_microseconds(took), baselines=compared)
 
     def _calm(self, lanes: list[_Baseline], left_out: list[str]) -> dict[str, sequential.Calm]:
         """How long a call of each takes before the candidate exists; who fails is taken out."""
@@ -500,16 +500,16 @@ def _told(base: PerformanceEvidence, outcome: sequential.Outcome) -> Performance
         microseconds=_microseconds(took.median),
         microseconds_low=_microseconds(took.low),
         microseconds_high=_microseconds(took.high),
-        yardsticks=tuple(
+        baselines=tuple(
             _compared(each.name, each.seconds, each.ratio)
-            for each in outcome.yardsticks
+            for each in outcome.baselines
             if math.isfinite(each.seconds)
         ),
     )
 
 
-def _compared(name: str, seconds: float, ratio: Interval) -> Yardstick:
-    return Yardstick(
+def _compared(name: str, seconds: float, ratio: Interval) -> Baseline:
+    return Baseline(
         name,
         _microseconds(seconds),
         round(ratio.median, 4),

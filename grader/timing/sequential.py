@@ -1,4 +1,4 @@
-"""The sequential measurement: candidate and yardsticks in turn, until it is decided who is faster.
+"""The sequential measurement: candidate and baselines in turn, until it is decided who is faster.
 
 Pure over what it is given: lanes that say how long a call took, and a clock. So it is tested with
 made-up lanes and no time passing.
@@ -57,13 +57,13 @@ FINEST = 0.001  # half width, as a share: more pairs tell nothing that would rep
 # Of all rounds. A candidate that could void the slower half of its rounds would look better by two
 # thirds of the noise's standard deviation; more than half is no measurement.
 MOST_VOID = 0.5
-CALM = 0.03  # how much slower a yardstick may be beside the candidate than before it, as a share
+CALM = 0.03  # how much slower a baseline may be beside the candidate than before it, as a share
 NORMAL = 1.4826  # standard deviation over median absolute deviation, of what is normal
 
 
 @dataclass(frozen=True)
 class Calm:
-    """A yardstick's times before the candidate existed."""
+    """A baseline's times before the candidate existed."""
 
     seconds: float  # median per call
     spread: float = 0.0  # standard deviation of one replay's
@@ -91,7 +91,7 @@ class Void:
 
 
 class Lane(Protocol):
-    """One that is timed: the candidate, or a yardstick."""
+    """One that is timed: the candidate, or a baseline."""
 
     name: str
 
@@ -101,7 +101,7 @@ class Lane(Protocol):
 
 @dataclass(frozen=True)
 class Constant:
-    """A yardstick that takes the same time always: a roof of the device, a limit in seconds."""
+    """A baseline that takes the same time always: a roof of the device, a limit in seconds."""
 
     name: str
     value: float  # seconds per call
@@ -120,11 +120,11 @@ class Budget:
 
 @dataclass(frozen=True)
 class Compared:
-    """A yardstick beside the candidate."""
+    """A baseline beside the candidate."""
 
     name: str
     seconds: float  # median per call, beside the candidate
-    ratio: Interval  # of yardstick's time over candidate's, never narrower than REPEATS
+    ratio: Interval  # of baseline's time over candidate's, never narrower than REPEATS
 
 
 @dataclass(frozen=True)
@@ -136,16 +136,16 @@ class Outcome:
     voids: Mapping[str, int] = field(default_factory=dict)  # rounds by reason
     budget_ended: bool = False  # before everything was decided
     seconds: Interval | None = None  # of the candidate, per call, never narrower than REPEATS
-    yardsticks: tuple[Compared, ...] = ()
-    disturbed: str = ""  # which yardsticks ran slower than in the calm; evidence for a person
-    is_disturbed: bool = False  # no measurement, for rounds in which yardsticks were slower
+    baselines: tuple[Compared, ...] = ()
+    disturbed: str = ""  # which baselines ran slower than in the calm; evidence for a person
+    is_disturbed: bool = False  # no measurement, for rounds in which baselines were slower
 
 
 @dataclass
 class _Race:
     candidate: Lane
-    yardsticks: Sequence[Lane]
-    lines: Mapping[str, Sequence[float]]  # ratios at which points change, by yardstick
+    baselines: Sequence[Lane]
+    lines: Mapping[str, Sequence[float]]  # ratios at which points change, by baseline
     budget: Budget
     now: Callable[[], float]
     times: dict[str, list[float]]
@@ -167,7 +167,7 @@ class _Race:
 
     @property
     def is_disturbed(self) -> bool:
-        """Whether there is no measurement for rounds in which yardsticks were slower.
+        """Whether there is no measurement for rounds in which baselines were slower.
 
         Most of the void ones are that, or without them few enough would be void.
         """
@@ -228,13 +228,13 @@ class _Race:
 
     @property
     def disturbed(self) -> str:
-        """Which yardsticks ran slower than in the calm."""
+        """Which baselines ran slower than in the calm."""
         beside = {name: statistics.median(seen) for name, seen in self.beside.items() if seen}
         return disturbance(beside, self.calm)
 
     def _order(self) -> list[Lane]:
-        """The candidate in the middle, every yardstick next to it in turn, before and after."""
-        others = list(self.yardsticks)
+        """The candidate in the middle, every baseline next to it in turn, before and after."""
+        others = list(self.baselines)
         turn = self.rounds // 2 % len(others) if others else 0
         others = others[turn:] + others[:turn]
         half = len(others) // 2
@@ -247,7 +247,7 @@ class _Race:
         return 1 - (1 - CONFIDENCE) / (self.looks * (self.looks + 1))
 
     def ratio(self, name: str) -> Interval:
-        """The ratio to a yardstick, before it is widened."""
+        """The ratio to a baseline, before it is widened."""
         return interval(
             paired_ratios(self.times[self.candidate.name], self.times[name]), self.confidence
         )
@@ -256,11 +256,11 @@ class _Race:
         """Whether more pairs would change no points."""
         if not any(self.lines.values()):
             own = interval(self.times[self.candidate.name], self.confidence)
-            found = [self.ratio(each.name) for each in self.yardsticks] or [own]
+            found = [self.ratio(each.name) for each in self.baselines] or [own]
             return all(each.half_width <= NARROW for each in found)
         return all(
             is_clear(self.ratio(each.name), self.lines.get(each.name, ()))
-            for each in self.yardsticks
+            for each in self.baselines
         )
 
 
@@ -278,32 +278,32 @@ def is_clear(ratio: Interval, thresholds: Iterable[float]) -> bool:
 
 def run(
     candidate: Lane,
-    yardsticks: Sequence[Lane],
+    baselines: Sequence[Lane],
     thresholds: Mapping[str, Sequence[float]],
     now: Callable[[], float],
     *,
     budget: Budget | None = None,
     calm: Mapping[str, Calm] | None = None,
 ) -> Outcome:
-    """Time the candidate beside the yardsticks until the points are decided, or the budget ends.
+    """Time the candidate beside the baselines until the points are decided, or the budget ends.
 
-    `thresholds` are, by yardstick, the ratios (yardstick's time over candidate's) at which points
+    `thresholds` are, by baseline, the ratios (baseline's time over candidate's) at which points
     change: every rung of linear points too. A limit in seconds is a Constant with the threshold 1.
     With none at all, the race ends when every ratio's interval is within NARROW. `now` is in
-    seconds; `calm` says how long yardsticks took per call before the candidate existed: a round in
+    seconds; `calm` says how long baselines took per call before the candidate existed: a round in
     which one of them takes longer than that explains is void.
 
-    Raises ValueError where names are not distinct or a threshold names no yardstick. What a lane
+    Raises ValueError where names are not distinct or a threshold names no baseline. What a lane
     raises is let through.
     """
-    names = [candidate.name, *(each.name for each in yardsticks)]
+    names = [candidate.name, *(each.name for each in baselines)]
     if len(set(names)) != len(names):
         raise ValueError(f"expected lanes of different names, got {', '.join(names)}")
     if unknown := set(thresholds) - set(names[1:]):
         raise ValueError(f"expected thresholds of {', '.join(names[1:])}, got {min(unknown)}")
     race = _Race(
         candidate,
-        yardsticks,
+        baselines,
         thresholds,
         budget or Budget(),
         now,
@@ -327,20 +327,20 @@ def run(
         voids=dict(race.voids),
         budget_ended=budget_ended,
         seconds=own.at_least_as_wide(REPEATS),
-        yardsticks=tuple(
+        baselines=tuple(
             Compared(
                 each.name,
                 statistics.median(race.times[each.name]),
                 race.ratio(each.name).at_least_as_wide(REPEATS),
             )
-            for each in yardsticks
+            for each in baselines
         ),
         disturbed=race.disturbed,
     )
 
 
 def disturbance(beside: Mapping[str, float], calm: Mapping[str, Calm]) -> str:
-    """Which yardsticks ran slower beside the candidate than before it, by more than CALM; or ""."""
+    """Which baselines ran slower beside the candidate than before it, by more than CALM; or ""."""
     told = [
         f"{name} took {took / calm[name].seconds - 1:.1%} longer beside the kernel than before it "
         f"({1e6 * took:.4g} us and {1e6 * calm[name].seconds:.4g} us)"

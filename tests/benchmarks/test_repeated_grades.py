@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from grader.evidence import PerformanceEvidence, Yardstick
+from grader.evidence import Baseline, PerformanceEvidence
 from grader.spec import load_all
 from grader.status import Status
 
@@ -63,11 +63,11 @@ def test_points_are_those_of_the_first_threshold_that_holds(benchmark_of_grades)
     points_of = benchmark_of_grades.points_of
     seen = PerformanceEvidence(Status.passed, device="NVIDIA H100", microseconds=90.0)
     for copy, torch, points in ((0.95, 1.4, "2"), (0.7, 1.1, "1"), (0.3, 0.5, "0")):
-        yardsticks = (
-            Yardstick("copy", 90.0, copy, copy - 0.01, copy + 0.01),
-            Yardstick("torch", 90.0, torch, torch - 0.01, torch + 0.01),
+        baselines = (
+            Baseline("copy", 90.0, copy, copy - 0.01, copy + 0.01),
+            Baseline("torch", 90.0, torch, torch - 0.01, torch + 0.01),
         )
-        assert points_of(VARIANT, replace(seen, yardsticks=yardsticks)) == points
+        assert points_of(VARIANT, replace(seen, baselines=baselines)) == points
     noisy = PerformanceEvidence(Status.not_measured, "GPU too noisy: somebody else had 48%")
     assert points_of(VARIANT, noisy) == "too noisy"
     little = PerformanceEvidence(Status.not_measured, "the GPU has too little memory")

@@ -25,7 +25,7 @@ Layers, and what it means that one alone holds an attack:
 
 and for CUDA C++
 
-    policy      reading the source finds a breach; nothing runs
+    policy      reading the source finds a violation; nothing runs
     emulator    with no sandbox a check of the object's symbols, or the watch over its loads and
                 stores, stops it; the layers above but comparison are tested with neither of the two
     counters    with no sandbox the memory points aren't earned: what the counters show isn't what

@@ -10,12 +10,12 @@ from pathlib import Path
 from grader.batch.course.records import Attempt, Entry, Gradebook, Handin, Member
 from grader.batch.gradebook import make
 from grader.evidence import (
+    Baseline,
     Evidence,
     Failure,
     PartEvidence,
     PerformanceEvidence,
     VariantEvidence,
-    Yardstick,
 )
 from grader.scoring.score import score
 from grader.spec import Exercise, load_all
@@ -70,7 +70,7 @@ def part(size_class: str, status: Status = Status.passed, what: str = "") -> Par
 
 def timed(status: Status = Status.passed, ratio: float = 0.95) -> PerformanceEvidence:
     return PerformanceEvidence(
-        status, "why", H100, CASE, 95.0, yardsticks=(Yardstick("copy", 90.0, ratio),)
+        status, "why", H100, CASE, 95.0, baselines=(Baseline("copy", 90.0, ratio),)
     )
 
 

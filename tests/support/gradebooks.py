@@ -24,6 +24,7 @@ from grader.batch.course.records import (
 )
 from grader.cases import fixed_case
 from grader.evidence import (
+    Baseline,
     Evidence,
     Failure,
     MemoryEvidence,
@@ -31,7 +32,6 @@ from grader.evidence import (
     PartEvidence,
     PerformanceEvidence,
     VariantEvidence,
-    Yardstick,
 )
 from grader.scoring import memory_bounds
 from grader.scoring.score import score
@@ -133,7 +133,7 @@ def variant_evidence(
 ) -> VariantEvidence:
     """A variant that passes but for `failing`, by (size class, dtype); ("*", "*") is all parts.
 
-    `ratios` by yardstick make it timed, on every case of its spec alike.
+    `ratios` by baseline make it timed, on every case of its spec alike.
     """
     parts = []
     wanted = failing or {}
@@ -399,7 +399,7 @@ def _timed(
             microseconds=100.0,
             bytes=1 << 20,
             samples=40,
-            yardsticks=tuple(Yardstick(name, 100.0 * by, by) for name, by in ratios.items()),
+            baselines=tuple(Baseline(name, 100.0 * by, by) for name, by in ratios.items()),
         )
         for case in variant.performance.every_case
     ]

@@ -110,7 +110,7 @@ def tally(
 class Timing:
     """One submission that was timed and is right; by measure, the worst of its cases.
 
-    A measure is a yardstick's name, with the ratio of its time to the kernel's, or MILLISECONDS.
+    A measure is a baseline's name, with the ratio of its time to the kernel's, or MILLISECONDS.
     `at_best` is what the measurement's doubt makes of a value in the student's favour: by it
     thresholds are held.
     """
@@ -143,7 +143,7 @@ MILLISECONDS = "ms"
 
 
 def measure_of(threshold: Threshold) -> str:
-    """The yardstick of a threshold, or MILLISECONDS."""
+    """The baseline of a threshold, or MILLISECONDS."""
     return threshold.speed_vs or MILLISECONDS
 
 
@@ -224,11 +224,11 @@ def _slowest(times: Iterable[float | None]) -> float:
     return math.nan if None in every else max(every) / 1000
 
 
-def _ratios(timed: PerformanceEvidence, yardstick: str) -> tuple[float, float]:
+def _ratios(timed: PerformanceEvidence, baseline: str) -> tuple[float, float]:
     """The ratio as measured, and at best."""
-    for each in timed.yardsticks:
+    for each in timed.baselines:
         numbers = (each.ratio, each.at_best)
-        if each.name == yardstick and all(map(math.isfinite, numbers)):
+        if each.name == baseline and all(map(math.isfinite, numbers)):
             return numbers
     return math.nan, math.nan
 

@@ -38,7 +38,7 @@ from grader.spec import (
     Tolerance,
     Variant,
 )
-from grader.spec.blocks import Ballast, Growth, LoadStore, Policy, Wave
+from grader.spec.blocks import Growth, LoadStore, MemoryPressure, Policy, Wave
 from grader.spec.formula import Formula
 from grader.spec.values import Block
 
@@ -57,7 +57,7 @@ class Use(Enum):
 M, F, S, T = Use.measured, Use.in_force, Use.scored, Use.told
 
 
-def _yardsticks(thresholds: Iterable[Threshold]) -> list[str]:
+def _baselines(thresholds: Iterable[Threshold]) -> list[str]:
     return sorted({each.speed_vs for each in thresholds if each.speed_vs})
 
 
@@ -85,15 +85,15 @@ USES: dict[type[Block], dict[str, Use | Callable[[Any], Any]]] = {
     Memory: {
         "case": M, "useful_bytes_per_sector": M, "shared_bank_conflicts": S, "copies": S,
         "bytes_copied": S, "scratch_stores": S, "reads": S, "scratch_bytes": S, "wave_bytes": M,
-        "growth": M, "ballast": M, "most_traffic": M,
+        "growth": M, "memory_pressure": M, "most_traffic": M,
     },
     LoadStore: {"load": M, "store": M},
     Bound: {"at_least": S, "at_most": S},
     Wave: {"programs": M, "distinct": S, "to_row_major": S},
     Growth: {"sizes": M, "tile": S, "scratch": S},
-    Ballast: {"case": M, "leaves": M},
+    MemoryPressure: {"case": M, "leaves": M},
     Performance: {
-        "case": M, "cases": M, "bytes": M, "flops": M, "thresholds": _yardsticks, "device": S,
+        "case": M, "cases": M, "bytes": M, "flops": M, "thresholds": _baselines, "device": S,
         "beside": M,
     },
     Threshold: {
@@ -101,6 +101,11 @@ USES: dict[type[Block], dict[str, Use | Callable[[Any], Any]]] = {
     },
     Milliseconds: {"gpu": S, "at_most": S},
 }  # fmt: skip
+
+
+# Fields that have another name now than when the first results were kept: a key is of the old one,
+# so that what is graded already still counts.
+HASHED_AS = {"memory_pressure": "ballast"}
 
 
 @dataclass(frozen=True)
@@ -169,7 +174,7 @@ def _reduced(value: Any) -> Any:
         uses = USES[type(value)]
         parts = ((name, uses[name], getattr(value, name)) for name in type(value).model_fields)
         return {
-            name: _reduced(part) if use is M else use(part)
+            HASHED_AS.get(name, name): _reduced(part) if use is M else use(part)
             for name, use, part in parts
             if use is M or not isinstance(use, Use)
         }

@@ -6,7 +6,7 @@ which names occur, what ## can put together, and whether assembly stands in devi
 types and expands no macros: what it can't tell for certain it refuses only where honest code has no
 use for it. The sandbox and the check of an object's symbols don't depend on it.
 
-    findings.py    the rules' names and what to do in place of a breach
+    findings.py    the rules' names and what to do in place of a violation
     names.py       tables: headers, names, attributes, pragmas
     lexer.py       text to tokens and preprocessor lines
     directives.py  #include, #define, #pragma, ##

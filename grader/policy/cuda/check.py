@@ -82,7 +82,7 @@ class _Checker:
         return list(self.found.values())
 
     def report(self, rule: str, at: Token, message: str) -> None:
-        """Note a breach of `rule`; one of each rule and place is enough."""
+        """Note a violation of `rule`; one of each rule and place is enough."""
         violation = Violation(rule, at.line, at.column, message, instead_of(rule))
         self.found.setdefault((at.line, at.column, rule), violation)
 

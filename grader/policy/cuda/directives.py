@@ -24,7 +24,7 @@ Report = Callable[[str, Token, str], None]  # rule, place, message
 
 
 def check_directives(lexed: Lexed, report: Report) -> None:
-    """Every breach in the file's preprocessor lines."""
+    """Every violation in the file's preprocessor lines."""
     for each, for_editors in _with_editors(lexed.directives):
         if each.name == "include":
             _include(each, lexed, report)

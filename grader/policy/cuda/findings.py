@@ -1,4 +1,4 @@
-"""What the rules on CUDA source are called, and what to do in place of a breach."""
+"""What the rules on CUDA source are called, and what to do in place of a violation."""
 
 from __future__ import annotations
 
@@ -35,5 +35,5 @@ _INSTEAD = {
 
 
 def instead_of(rule: str) -> str:
-    """What to do in place of a breach of `rule`."""
+    """What to do in place of a violation of `rule`."""
     return _INSTEAD[rule]

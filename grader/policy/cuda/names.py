@@ -105,8 +105,8 @@ SYSTEM_PREFIXES = (
     "cuMemExport",
     "cudaLibraryLoad",
 )
-# Words that a kernel may use for something of its own: breaches only where they are called and the
-# file doesn't define them.
+# Words that a kernel may use for something of its own: violations only where they are called and
+# the file doesn't define them.
 _SYSTEM_WORDS = (
     "open close read write send recv connect kill link bind accept listen pipe dup select poll "
     "signal raise wait waitpid remove rename clone access stat chdir daemon pause alarm sleep "

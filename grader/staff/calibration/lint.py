@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from grader.evidence import PerformanceEvidence, Yardstick
+from grader.evidence import Baseline, PerformanceEvidence
 from grader.spec import Exercise, Variant
 from grader.spec.values import Mistake, hint
 from grader.staff.calibration.proposals import Proposal, kept_out_from, propose
@@ -27,7 +27,7 @@ def lint(
 
     `known` are the names of the slow submissions of each variant.
     """
-    found = list(_yardstick_rungs(exercise))
+    found = list(_baseline_rungs(exercise))
     for each in readings.variants:
         if each.exercise == exercise.name:
             variant = exercise.variants[each.variant]
@@ -94,7 +94,7 @@ def _of_threshold(place: tuple[str | int, ...], proposal: Proposal) -> Iterator[
         yield Mistake(
             (*place, "at_least"),
             f"expected what the solution surely reaches, got {asked:g}: it reaches "
-            f"{shown(reached)} of {proposal.yardstick}",
+            f"{shown(reached)} of {proposal.baseline}",
         )
     if proposal.at_least is not None and abs(asked / proposal.at_least - 1) > APART:
         yield Mistake(
@@ -106,26 +106,26 @@ def _of_threshold(place: tuple[str | int, ...], proposal: Proposal) -> Iterator[
         if edit is not None and kept_out_from(edit) > asked:
             yield Mistake(
                 (*place, "missed_by"),
-                f"expected {name} to miss {asked:g} of {proposal.yardstick}, got {shown(edit)}",
+                f"expected {name} to miss {asked:g} of {proposal.baseline}, got {shown(edit)}",
             )
     fastest = proposal.fastest
     if fastest and proposal.at_least is not None and kept_out_from(fastest[1]) > proposal.at_least:
         yield Mistake(
             place,
             f"expected room between {fastest[0]} and the solution, got {shown(fastest[1])} and "
-            f"{shown(reached)} of {proposal.yardstick}: no threshold tells them apart",
+            f"{shown(reached)} of {proposal.baseline}: no threshold tells them apart",
         )
 
 
 def _of_ladder(exercise: Exercise, ladder: LadderReadings) -> Iterator[Mistake]:
     """A later rung's solution is not slower than an earlier one's."""
-    best: tuple[str, Yardstick] | None = None
+    best: tuple[str, Baseline] | None = None
     for name, timed in ladder.rungs.items():
         place = ("variants", name)
         yield from _not_timed(place, f"{name} as a rung", timed)
-        if not timed.yardsticks:
+        if not timed.baselines:
             continue
-        now = against(timed, timed.yardsticks[0].name)
+        now = against(timed, timed.baselines[0].name)
         if now is None:
             continue
         if best is not None and now.at_best < best[1].at_worst:
@@ -138,15 +138,15 @@ def _of_ladder(exercise: Exercise, ladder: LadderReadings) -> Iterator[Mistake]:
             best = name, now
 
 
-def _yardstick_rungs(exercise: Exercise) -> Iterator[Mistake]:
-    """V0 of a ladder ships solved, as a yardstick: it earns nothing."""
+def _baseline_rungs(exercise: Exercise) -> Iterator[Mistake]:
+    """V0 of a ladder ships solved, as a baseline: it earns nothing."""
     for name, variant in exercise.variants.items():
         rung = rung_of(name)
         if rung is not None and rung[1] == 0 and (variant.max_points or variant.performance):
             got = f"{variant.max_points:g} points" if variant.max_points else "thresholds"
-            yield Mistake(("variants", name), f"expected a yardstick, worth nothing, got {got}")
+            yield Mistake(("variants", name), f"expected a baseline, worth nothing, got {got}")
 
 
-def shown(found: Yardstick) -> str:
+def shown(found: Baseline) -> str:
     """A ratio with its interval."""
     return f"{found.ratio:.3f} [{found.at_worst:.3f}, {found.at_best:.3f}]"

@@ -13,13 +13,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from grader.evidence import PerformanceEvidence, Yardstick
+from grader.evidence import Baseline, PerformanceEvidence
 from grader.spec import Threshold, Variant
 from grader.staff.calibration.readings import VariantReadings, against, edits_of
 
 FULL = 0.9  # of what the solution reaches
 MARGIN = 0.02  # between a threshold and the largest ratio that one that must miss it may have
-BELOW = 0.95  # of the threshold above against the same yardstick, at most
+BELOW = 0.95  # of the threshold above against the same baseline, at most
 DIGITS = 2  # of a ratio in a spec
 
 
@@ -29,26 +29,26 @@ class Proposal:
 
     index: int  # among the variant's thresholds
     threshold: Threshold
-    reached: Yardstick | None  # by the solution; None where it wasn't measured
-    edits: Mapping[str, Yardstick] = field(default_factory=dict)  # of all slow submissions timed
+    reached: Baseline | None  # by the solution; None where it wasn't measured
+    edits: Mapping[str, Baseline] = field(default_factory=dict)  # of all slow submissions timed
     at_least: float | None = None  # proposed; None where nothing can be
     from_: float | None = None
     at_most: float | None = None  # milliseconds
 
     @property
-    def yardstick(self) -> str:
+    def baseline(self) -> str:
         """Its name among the timing's."""
         return name_of(self.threshold)
 
     @property
-    def fastest(self) -> tuple[str, Yardstick] | None:
+    def fastest(self) -> tuple[str, Baseline] | None:
         """Of the submissions that must miss the threshold, the one that comes nearest."""
         named = [(n, y) for n, y in self.edits.items() if n in self.threshold.missed_by]
         return max(named, key=lambda each: each[1].at_best, default=None)
 
 
 def name_of(threshold: Threshold) -> str:
-    """What a threshold's yardstick is called in a timing (timing/measure.py)."""
+    """What a threshold's baseline is called in a timing (timing/measure.py)."""
     if threshold.milliseconds is not None:
         return f"{threshold.milliseconds.at_most:g} ms"
     return threshold.speed_vs
@@ -96,7 +96,7 @@ def _changed(made: Proposal, **values: float | None) -> Proposal:
     return Proposal(**{**vars(made), **values})
 
 
-def kept_out_from(edit: Yardstick) -> float:
+def kept_out_from(edit: Baseline) -> float:
     """The least threshold that a submission misses for certain."""
     return edit.at_best * (1 + MARGIN)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pydantic
 
-from grader.evidence import PerformanceEvidence, Yardstick
+from grader.evidence import Baseline, PerformanceEvidence
 from grader.mistakes import Mistake
 from grader.spec import Exercise, Variant
 from grader.staff.calibration import corpus
@@ -174,10 +174,10 @@ def slow_submissions(
     ]
 
 
-def against(timed: PerformanceEvidence, name: str) -> Yardstick | None:
-    """How a timing compares with a yardstick: of several cases that which counts, the slowest."""
-    found = [next((y for y in each.yardsticks if y.name == name), None) for each in timed.every]
-    if not timed.yardsticks or None in found:
+def against(timed: PerformanceEvidence, name: str) -> Baseline | None:
+    """How a timing compares with a baseline: of several cases that which counts, the slowest."""
+    found = [next((y for y in each.baselines if y.name == name), None) for each in timed.every]
+    if not timed.baselines or None in found:
         return None
     return min(found, key=lambda each: (each.at_best, each.ratio))
 
@@ -236,7 +236,7 @@ def _solution(variant: Variant) -> str:
         ) from None
 
 
-def edits_of(readings: VariantReadings, yardstick: str) -> Mapping[str, Yardstick]:
-    """How the slow submissions that were timed compare with a yardstick."""
-    every = {name: against(timed, yardstick) for name, timed in readings.edits.items()}
+def edits_of(readings: VariantReadings, baseline: str) -> Mapping[str, Baseline]:
+    """How the slow submissions that were timed compare with a baseline."""
+    every = {name: against(timed, baseline) for name, timed in readings.edits.items()}
     return {name: found for name, found in every.items() if found is not None}

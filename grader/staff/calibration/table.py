@@ -17,7 +17,7 @@ from grader.staff.calibration.readings import LadderReadings, Readings, against
 def of_thresholds(exercises: Mapping[str, Exercise], readings: Readings) -> Table:
     """A row for each threshold of each variant that was timed."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=readings.device or None)
-    for title in ("variant", "points", "yardstick", "reference", "must miss it"):
+    for title in ("variant", "points", "baseline", "reference", "must miss it"):
         table.add_column(title, overflow="fold")
     for title in ("in the spec", "proposed"):
         table.add_column(title, justify="right", no_wrap=True)
@@ -28,7 +28,7 @@ def of_thresholds(exercises: Mapping[str, Exercise], readings: Readings) -> Tabl
             table.add_row(
                 f"{each.exercise}/{each.variant}" if first else "",
                 f"{proposal.threshold.points:g}",
-                proposal.yardstick,
+                proposal.baseline,
                 shown(proposal.reached) if proposal.reached else "not measured",
                 _edits(proposal),
                 *_numbers(proposal),
@@ -39,14 +39,14 @@ def of_thresholds(exercises: Mapping[str, Exercise], readings: Readings) -> Tabl
 def of_ladders(ladders: Sequence[LadderReadings]) -> Table:
     """A row for each rung: its solution on the case of the highest."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title="rungs, on one case")
-    for title in ("variant", "case", "yardstick", "reference"):
+    for title in ("variant", "case", "baseline", "reference"):
         table.add_column(title, overflow="fold")
     for ladder in ladders:
         for name, timed in ladder.rungs.items():
-            yardstick = timed.yardsticks[0].name if timed.yardsticks else ""
-            found = against(timed, yardstick)
+            baseline = timed.baselines[0].name if timed.baselines else ""
+            found = against(timed, baseline)
             reached = shown(found) if found else f"not measured: {timed.reason}"
-            table.add_row(f"{ladder.exercise}/{name}", timed.case, yardstick, Text(reached))
+            table.add_row(f"{ladder.exercise}/{name}", timed.case, baseline, Text(reached))
     return table
 
 

@@ -27,7 +27,7 @@ from grader.batch.course.records import (
 )
 from grader.batch.pages import charts, overview, page
 from grader.batch.pages.overview import submissions
-from grader.evidence import PerformanceEvidence, Yardstick
+from grader.evidence import Baseline, PerformanceEvidence
 from grader.scoring.score import score
 from grader.spec import Milliseconds, Threshold
 from grader.status import Status
@@ -360,7 +360,7 @@ def test_what_a_threshold_gives_agrees_with_the_score_for_the_whole_class(book):
 def test_of_several_cases_the_worst_counts():
     gemm = EXERCISES["gemm"]
     made = variant_evidence(gemm, gemm.variants["triton_v4"], ratios={"torch": 0.9})
-    slow = replace(made.performance.further[2], yardsticks=(Yardstick("torch", 1.0, 0.41),))
+    slow = replace(made.performance.further[2], baselines=(Baseline("torch", 1.0, 0.41),))
     further = (*made.performance.further[:2], slow, *made.performance.further[3:])
     made = replace(made, performance=replace(made.performance, further=further))
     [strip] = overview.strips(submissions(gradebook(entry("Ada", attempt("a", [made])))), EXERCISES)
@@ -376,8 +376,8 @@ def test_the_doubt_and_linear_points_count_on_the_page_as_they_do_in_the_score()
     specs = {"rmsnorm": RMSNORM.model_copy(update={"variants": {"triton": variant}})}
     made = timed("a", 0.853, 1)
     seen = made.evidence.variants[0]
-    doubtful = (Yardstick("copy", 90.0, 0.853, 0.845, 0.862),)
-    seen = replace(seen, performance=replace(seen.performance, yardsticks=doubtful))
+    doubtful = (Baseline("copy", 90.0, 0.853, 0.845, 0.862),)
+    seen = replace(seen, performance=replace(seen.performance, baselines=doubtful))
     evidence = replace(made.evidence, variants=(seen,))
     again = replace(made, evidence=evidence, grade=score(evidence, specs))
     [strip] = overview.strips(submissions(gradebook(entry("Ada", again))), specs)

@@ -162,7 +162,7 @@ def test_what_lies_around_a_kernel_of_cuda_is_no_matter(tmp_path, before) -> Non
 
 
 @NEEDS_COMPILER
-def test_cublas_that_an_entry_calls_is_a_breach_at_the_call(tmp_path) -> None:
+def test_cublas_that_an_entry_calls_is_a_violation_at_the_call(tmp_path) -> None:
     before = AROUND["cuBLAS that no entry reaches"]
     text = (CUDA % before).replace(
         "    static int size = 0;\n", "    static int size = 0; setup();\n"

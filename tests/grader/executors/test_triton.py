@@ -291,7 +291,7 @@ def test_what_torch_computes_is_named_and_earns_nothing(graded, more) -> None:
 
 
 def test_an_encoding_hides_nothing(graded) -> None:
-    """A latin-1 file was once not read for breaches at all: now there is nothing to be read."""
+    """A latin-1 file was once not read for violations at all: now there is nothing to be read."""
     more = "def silu(x, out):\n    out.copy_(torch.nn.functional.silu(x))  # caf\xe9\n"
     data = ("# -*- coding: latin-1 -*-\n" + KERNEL + more).encode("latin-1")
     assert graded(data=data).status is Status.policy_violation

@@ -66,7 +66,7 @@ def test_two_layers_hold_an_attack_wherever_two_can(attack: Attack):
 
 
 @pytest.mark.parametrize("attack", CORPUS, ids=lambda attack: attack.name)
-def test_what_the_source_tells_or_the_host_did_is_a_breach(attack: Attack):
+def test_what_the_source_tells_or_the_host_did_is_a_violation(attack: Attack):
     told = Layer.policy in attack.layers or Layer.plan in attack.layers
     assert told == (attack.status is Status.policy_violation)
 
@@ -271,7 +271,7 @@ HONEST = {
 
 
 @pytest.mark.parametrize(("target", "text"), HONEST.values(), ids=HONEST)
-def test_copies_beside_the_kernels_work_are_no_breach(target: str, text: str, tmp_path: Path):
+def test_copies_beside_the_kernels_work_are_no_violation(target: str, text: str, tmp_path: Path):
     for part in graded(target, text, tmp_path):
         assert part.status is Status.passed, part
 

@@ -65,7 +65,7 @@ def test_what_breaks_a_rule_on_cuda_earns_nothing_and_nothing_of_it_is_compiled(
     assert points.score == 0 < points.gradable
 
 
-def test_what_python_names_is_no_breach_as_long_as_kernels_compute(folder: Path) -> None:
+def test_what_python_names_is_no_violation_as_long_as_kernels_compute(folder: Path) -> None:
     right = (ROOT / "reference" / "silu.py").read_text()
     (folder / "silu.py").write_text(f"import numpy, os, sys\n{right}\nos.environ.get('HOME')\n")
     with Session(folder, EXERCISES, device="interpreter", effort=BRIEF) as session:

@@ -17,7 +17,7 @@ from rich.console import Console
 
 from grader.cli import app
 from grader.cli import bench as bench_command
-from grader.evidence import PerformanceEvidence, Yardstick
+from grader.evidence import Baseline, PerformanceEvidence
 from grader.gpu.roofline import Roofs, peaks
 from grader.grading.grade import Session
 from grader.grading.session import selected
@@ -197,7 +197,7 @@ def small(monkeypatch, planned) -> Iterator[dict[str, Exercise]]:
     """rmsnorm with a small case, few buffers, and nothing void beside other tests."""
     planned(RMSNORM)
     without_doubts(monkeypatch, 2)
-    monkeypatch.setattr(bench, "YARDSTICKS", ("copy", "torch"))  # compiling takes long
+    monkeypatch.setattr(bench, "BASELINES", ("copy", "torch"))  # compiling takes long
     exercise, variant = variant_of("rmsnorm/triton")
     case = {"rows": 2, "cols": 64, "dtype": "float32"}
     performance = variant.performance.model_copy(update={"case": case})
@@ -251,7 +251,7 @@ def test_a_kernel_is_timed_over_sizes_and_leaves_tables_plots_and_json(
     told = printed.getvalue()
     assert "rmsnorm/triton cols=64 " in told and "rmsnorm/triton cols=32 " in told
     assert "rmsnorm/triton rows=2 cols=64 float32: moves 1.02 kB in" in " ".join(told.split())
-    assert "Your speed over each yardstick's" in told
+    assert "Your speed over each baseline's" in told
     stems = [out / f"rmsnorm-triton-{what}" for what in ("sizes", "roofline")]
     assert list(axes) == stems and axes[stems[0]] == "cols (rows = 2, float32)"
     assert all(f"{stem}.png" in told for stem in stems)
@@ -259,7 +259,7 @@ def test_a_kernel_is_timed_over_sizes_and_leaves_tables_plots_and_json(
     assert found["schema"] == 1 and found["roofs"]["is_measured"]
     assert [each["size"] for each in found["timings"]] == [64, 32]
     for each in found["timings"]:
-        assert {y["name"] for y in each["evidence"]["yardsticks"]} == {"copy", "torch"}
+        assert {y["name"] for y in each["evidence"]["baselines"]} == {"copy", "torch"}
         assert each["evidence"]["status"] == "passed"
 
 
@@ -290,11 +290,11 @@ TIMED = Timed(
         microseconds_low=92.84,
         microseconds_high=93.42,
         bytes=268435456,
-        yardsticks=(
-            Yardstick("torch", 140.0, 1.5, 1.48, 1.52),
-            Yardstick("copy", 91.0, 0.98, 0.97, 0.99),
-            Yardstick("reference", 92.0, 0.99, 0.98, 1.0),
-            Yardstick("compile", 93.0, 1.0, 0.99, 1.01),
+        baselines=(
+            Baseline("torch", 140.0, 1.5, 1.48, 1.52),
+            Baseline("copy", 91.0, 0.98, 0.97, 0.99),
+            Baseline("reference", 92.0, 0.99, 0.98, 1.0),
+            Baseline("compile", 93.0, 1.0, 0.99, 1.01),
         ),
     ),
 )
@@ -342,7 +342,7 @@ def shown(timings, roofs=ROOFS) -> str:
     return text.getvalue()
 
 
-def test_every_yardstick_has_a_column_in_one_order():
+def test_every_baseline_has_a_column_in_one_order():
     told = shown([TIMED])
     header, row = told.split("yours is faster:\n")[1].splitlines()[:2]
     assert header.split() == ["case", "copy", "torch", "compile", "reference"]
@@ -370,9 +370,7 @@ def test_what_disturbed_a_timing_is_told():
     assert "cols=8192: compile is left out" in shown([replace(TIMED, evidence=noted)])
 
 
-def test_yardsticks_are_curves_and_a_copy_is_none_where_something_is_computed(
-    tmp_path, monkeypatch
-):
+def test_baselines_are_curves_and_a_copy_is_none_where_something_is_computed(tmp_path, monkeypatch):
     drawn = []
     keep = lambda series, *_: drawn.append([each.name for each in series]) or ()  # noqa: E731
     monkeypatch.setattr(plots, "over_sizes", keep)
@@ -423,7 +421,7 @@ def timed_with(error: Exception, exercises, python_sandbox, tmp_path, monkeypatc
     monkeypatch.setattr(Failing, "error", error, raising=False)
     failing = lambda _, *task: Failing.of(python_sandbox, *task, "")  # noqa: E731
     monkeypatch.setattr(Stopwatch, "planned", failing)
-    monkeypatch.setattr(bench, "YARDSTICKS", ())
+    monkeypatch.setattr(bench, "BASELINES", ())
     folder = submission(tmp_path / "mine", SOLUTION)
     with Session(folder, exercises, device="interpreter") as session:
         return list(bench.run(session, python_sandbox, selected(exercises), [32]))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from rich.console import Console
 
-from grader.evidence import PerformanceEvidence, Yardstick
+from grader.evidence import Baseline, PerformanceEvidence
 from grader.gpu.roofline import Roofs
 from grader.instruments.bench_table import render, table
 from grader.status import Status
@@ -22,7 +22,7 @@ class Timed(PerformanceEvidence):
 
 
 @dataclass(frozen=True)
-class Compared(Yardstick):
+class Compared(Baseline):
     """With an interval."""
 
     low: float | None = None
@@ -37,7 +37,7 @@ ROWS = Timed(
     microseconds_low=92.84,
     microseconds_high=93.42,
     bytes=268435456,
-    yardsticks=(Yardstick("copy", 91.0, 0.98), Compared("torch", 95.0, 1.0204, 1.01, 1.03)),
+    baselines=(Baseline("copy", 91.0, 0.98), Compared("torch", 95.0, 1.0204, 1.01, 1.03)),
 )
 
 

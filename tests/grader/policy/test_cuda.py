@@ -402,7 +402,7 @@ def test_the_projects_own_files_pass(path: Path) -> None:
     assert check(path.read_text(encoding="utf-8")) == []
 
 
-def test_a_breach_names_its_place_and_what_to_do() -> None:
+def test_a_violation_names_its_place_and_what_to_do() -> None:
     [found] = check("int a;\n  #include <torch/all.h>\n")
     assert (found.rule, found.line, found.column) == ("library", 2, 3)
     assert found.message == "#include <torch/all.h>: a library's kernels would do the work"
@@ -441,7 +441,7 @@ def test_a_file_in_any_encoding_is_read() -> None:
     assert rules.find(exercise, variant, KERNEL.encode("utf-16"))
 
 
-def test_every_breach_of_a_file_is_told() -> None:
+def test_every_violation_of_a_file_is_told() -> None:
     exercise = spec.load_all()["silu"]
     data = (KERNEL + "#include <torch/all.h>\nint a = fork();\n").encode()
     [failure] = rules.find(exercise, exercise.variants["cuda"], data)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import pytest
 from rich.console import Console
 
-from grader.evidence import PerformanceEvidence, VariantEvidence, Yardstick
+from grader.evidence import Baseline, PerformanceEvidence, VariantEvidence
 from grader.gpu.roofline import Roofs
 from grader.report import performance
 from grader.report.performance import duration, sentences
@@ -59,18 +59,18 @@ def test_memory_bound_is_told_in_gb_per_second():
     ],
 )  # fmt: skip
 def test_how_near_to_the_roof_is_near_is_what_a_copy_beside_it_reached(microseconds, ratio, told):
-    beside = (Yardstick("torch", 99.0, 0.5), Yardstick("copy", ratio * microseconds, ratio))
-    timed = replace(ROWS, microseconds=microseconds, yardsticks=beside)
+    beside = (Baseline("torch", 99.0, 0.5), Baseline("copy", ratio * microseconds, ratio))
+    timed = replace(ROWS, microseconds=microseconds, baselines=beside)
     assert told in sentences(timed)[0]
     roofs = Roofs(2957e9, {"bfloat16": 792e12}, is_measured=True)
     assert "a copy beside it" not in sentences(timed, roofs)[0]
-    product = replace(PRODUCT, yardsticks=beside)
+    product = replace(PRODUCT, baselines=beside)
     assert sentences(product) == sentences(PRODUCT)
 
 
 @pytest.mark.parametrize("ratio", [0.0, -1.0, float("nan"), float("inf")])
 def test_a_copys_ratio_that_is_none_is_left_out(ratio):
-    timed = replace(ROWS, yardsticks=(Yardstick("copy", 90.0, ratio),))
+    timed = replace(ROWS, baselines=(Baseline("copy", 90.0, ratio),))
     assert sentences(timed) == sentences(ROWS)
 
 

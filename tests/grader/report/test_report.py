@@ -17,6 +17,7 @@ from rich.console import Console
 
 from grader import report
 from grader.evidence import (
+    Baseline,
     Evidence,
     Failure,
     LineCounters,
@@ -25,7 +26,6 @@ from grader.evidence import (
     PartEvidence,
     PerformanceEvidence,
     VariantEvidence,
-    Yardstick,
 )
 from grader.report.message import clean, compose, merge_failures, shorten_middle
 from grader.sandbox import untrusted
@@ -393,7 +393,7 @@ def test_the_total_is_plain_where_all_was_gradable():
         device=H100,
         case=CASE,
         microseconds=9.0,
-        yardsticks=(Yardstick("torch", 9.0, 1.0),),
+        baselines=(Baseline("torch", 9.0, 1.0),),
     )
     assert total(make_evidence(make_variant("rmsnorm", performance=fast), gpu=H100)) == (
         "earned 5 of 5"
@@ -569,11 +569,11 @@ def test_numbers_json_does_not_have_become_null():
         Status.passed,
         microseconds=2.0,
         bytes=4000,
-        yardsticks=(Yardstick("torch", 1.0, float("nan")),),
+        baselines=(Baseline("torch", 1.0, float("nan")),),
     )
     data = in_json(make_evidence(make_variant("rmsnorm", performance=slow), gpu=H100))
     timing = data["exercises"][0]["variants"][0]["checks"][-1]["performance"]
-    assert timing["yardsticks"][0]["ratio"] is None
+    assert timing["baselines"][0]["ratio"] is None
     assert timing["gigabytes_per_second"] == 2.0
 
 
@@ -609,7 +609,7 @@ def test_junit_does_not_count_a_wrong_kernel_as_a_slow_one_too():
     root = in_junit(make_evidence(make_variant("rmsnorm", failing), gpu=H100))
     assert root.get("failures") == "1"
     slow = PerformanceEvidence(
-        Status.passed, case=CASE, microseconds=9.0, yardsticks=(Yardstick("torch", 1.0, 0.1),)
+        Status.passed, case=CASE, microseconds=9.0, baselines=(Baseline("torch", 1.0, 0.1),)
     )
     root = in_junit(make_evidence(make_variant("rmsnorm", performance=slow), gpu=H100))
     assert root.get("failures") == "1"
@@ -694,7 +694,7 @@ def test_the_html_page_shows_what_was_timed():
         case=CASE,
         microseconds=93.1,
         bytes=268435456,
-        yardsticks=(Yardstick("torch", 93.2, 1.001),),
+        baselines=(Baseline("torch", 93.2, 1.001),),
     )
     text = in_html(make_evidence(make_variant("rmsnorm", performance=fast), gpu=H100))
     assert f"Timed on {H100}: 93.1 us per call, 2883 GB/s." in text
@@ -713,9 +713,9 @@ def test_every_report_says_how_surely_it_was_measured():
         voids={"slept in the short run": 2, "a time that is not above 0": 1},
         budget_ended=True,
         disturbed="torch took 4.0% longer beside the kernel than before it",
-        yardsticks=(
-            Yardstick("torch", 93.2, 0.895, 0.886, 0.904),
-            Yardstick("roofline", 80.1, 0.86, 0.85, 0.87),
+        baselines=(
+            Baseline("torch", 93.2, 0.895, 0.886, 0.904),
+            Baseline("roofline", 80.1, 0.86, 0.85, 0.87),
         ),
     )
     evidence = make_evidence(make_variant("rmsnorm", performance=close), gpu=H100)
@@ -734,7 +734,7 @@ def test_every_report_says_how_surely_it_was_measured():
     check = in_json(evidence)["exercises"][0]["variants"][0]["checks"][-1]
     assert check["message"].startswith(f"0.895 of torch's speed {doubt}")
     assert check["performance"]["voids"]["slept in the short run"] == 2
-    assert check["performance"]["yardsticks"][0]["high"] == 0.904
+    assert check["performance"]["baselines"][0]["high"] == 0.904
 
 
 # Hostile text

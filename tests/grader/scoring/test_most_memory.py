@@ -27,7 +27,7 @@ from grader.status import Status
 
 FLASH = load_all()["flash_attention"]
 VARIANT = FLASH.variants["triton"]
-BLOCK = VARIANT.memory.ballast
+BLOCK = VARIANT.memory.memory_pressure
 LEAVES = 8192 * 8192
 SEEN = MemoryEvidence(Status.passed, case="counted", metrics=(Metric("growth.tile", 1.0),))
 
@@ -67,7 +67,7 @@ def test_what_fits_keeps_what_was_counted_and_tells_how_much_it_is():
     found = looked_at(runs)
     assert runs.asked == [fixed_case(FLASH, VARIANT, BLOCK.case, 7)]
     assert (found.status, found.case, found.reason) == (Status.passed, "counted", "")
-    assert [each.name for each in found.metrics] == ["growth.tile", "ballast"]
+    assert [each.name for each in found.metrics] == ["growth.tile", "memory_pressure"]
     assert found.metrics[-1].value == LEAVES
     assert "N_CTX=8192" in found.metrics[-1].counters
 
@@ -115,9 +115,9 @@ def test_what_failed_before_is_not_asked_again():
     assert looked_at(runs, before) is before and not runs.asked
 
 
-def test_a_spec_without_ballast_asks_for_no_large_case():
+def test_a_spec_without_memory_pressure_asks_for_no_large_case():
     runs = Runs()
-    block = VARIANT.memory.model_copy(update={"ballast": None})
+    block = VARIANT.memory.model_copy(update={"memory_pressure": None})
     runs.task = Task(FLASH, VARIANT.model_copy(update={"memory": block}))
     assert looked_at(runs) is SEEN and not runs.asked
 
@@ -140,7 +140,7 @@ def measured(shared_sandbox: Sandbox) -> Callable[[Path], MemoryEvidence]:
 def test_the_solution_allocates_next_to_nothing(measured):
     found = measured(corpus.REFERENCE)
     assert found.status is Status.passed, found
-    assert {each.name: each.value for each in found.metrics}["ballast"] < LEAVES / 8
+    assert {each.name: each.value for each in found.metrics}["memory_pressure"] < LEAVES / 8
     assert not memory_bounds.shortfalls(found, VARIANT)
 
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from grader import spec
 from grader.cases import fixed_case
 from grader.evidence import (
+    Baseline,
     Evidence,
     LineCounters,
     MemoryEvidence,
@@ -20,7 +21,6 @@ from grader.evidence import (
     PartEvidence,
     PerformanceEvidence,
     VariantEvidence,
-    Yardstick,
     from_json,
     to_json,
 )
@@ -77,9 +77,9 @@ def make_parts(changes=(), points=POINTS, dtypes=DTYPES):
 
 
 def timed(status=Status.passed, copy=0.95, torch=1.05, **changes):
-    yardsticks = (Yardstick("copy", 90.0, copy), Yardstick("torch", 100.0, torch))
+    baselines = (Baseline("copy", 90.0, copy), Baseline("torch", 100.0, torch))
     evidence = PerformanceEvidence(
-        status, device=GPU["gpu"], case=CASE, microseconds=95.0, yardsticks=yardsticks
+        status, device=GPU["gpu"], case=CASE, microseconds=95.0, baselines=baselines
     )
     return dataclasses.replace(evidence, **changes)
 
@@ -173,9 +173,9 @@ def test_a_missed_target_is_not_rounded_up_to_it():
 
 
 def measured(low, high, ratio=None, **changes):
-    """A time with one yardstick, copy, whose ratio lies between low and high."""
+    """A time with one baseline, copy, whose ratio lies between low and high."""
     ratio = (low + high) / 2 if ratio is None else ratio
-    return timed(yardsticks=(Yardstick("copy", 90.0, ratio, low, high),), **changes)
+    return timed(baselines=(Baseline("copy", 90.0, ratio, low, high),), **changes)
 
 
 def graded(performance, *thresholds, **variant):
@@ -220,11 +220,11 @@ def test_evidence_from_before_intervals_counts_as_it_did():
     new = json.loads(text)
     new["variants"][0]["performance"] = {
         "status": "passed", "device": GPU["gpu"], "case": CASE, "microseconds": 95.0,
-        "samples": 21, "yardsticks": [json.loads(old)],
+        "samples": 21, "baselines": [json.loads(old)],
     }  # fmt: skip
     evidence = from_json(json.dumps(new))
-    [yardstick] = evidence.variants[0].performance.yardsticks
-    assert (yardstick.low, yardstick.high, yardstick.at_best) == (None, None, 0.8999)
+    [baseline] = evidence.variants[0].performance.baselines
+    assert (baseline.low, baseline.high, baseline.at_best) == (None, None, 0.8999)
     found = check(score(evidence, make_specs()), "performance")
     assert numbers(found) == (0.0, 2.0, 2.0)
     assert "0.899 of a copy's speed (target 0.9)" in found.message
@@ -252,7 +252,7 @@ def test_linear_points_are_those_of_the_highest_step_that_holds(high, points):
     assert numbers(found) == (points, 2.0, 2.0)
 
 
-def test_a_missed_target_names_the_next_one_of_each_yardstick():
+def test_a_missed_target_names_the_next_one_of_each_baseline():
     found = graded(measured(0.38, 0.40), *LINEAR.steps)
     assert found.message == "0.390 of a copy's speed (0.380 to 0.400; target 0.54)"
 
@@ -276,7 +276,7 @@ def test_another_gpu_than_the_thresholds_are_for_is_said():
         assert ("indicative: the final grade is taken on an H100" in message) is is_said
 
 
-def test_a_disturbed_yardstick_is_said():
+def test_a_disturbed_baseline_is_said():
     found = graded(timed(disturbed="copy took 5.0% longer beside the kernel"))
     assert found.message.endswith("; copy took 5.0% longer beside the kernel")
 
@@ -404,8 +404,8 @@ def test_a_case_beside_the_specs_counts_where_it_allows_one():
     assert performance.message == "timed on other cases than the spec names now"
 
 
-def test_a_yardstick_that_was_not_timed_costs_nothing():
-    only_torch = timed(yardsticks=(Yardstick("torch", 100.0, 1.2),))
+def test_a_baseline_that_was_not_timed_costs_nothing():
+    only_torch = timed(baselines=(Baseline("torch", 100.0, 1.2),))
     performance = check(score(make_evidence(None, only_torch, GPU), make_specs()), "performance")
     assert numbers(performance) == (1.0, 1.0, 2.0)
 
@@ -700,8 +700,8 @@ def test_the_specs_of_the_assignment_can_be_earned_in_full():
                     device="NVIDIA H100",
                     case=str(fixed_case(exercise, variant, case, seed=7)),
                     microseconds=1.0,
-                    yardsticks=tuple(
-                        Yardstick(t.speed_vs, 9.0, 9.0)
+                    baselines=tuple(
+                        Baseline(t.speed_vs, 9.0, 9.0)
                         for t in variant.performance.thresholds
                         if t.speed_vs
                     ),

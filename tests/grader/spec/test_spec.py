@@ -666,10 +666,11 @@ MISTAKES = {
         "      case: {rows: 8192, cols: 16384, dtype: bfloat16, data: normal, scale: 1.5}\n", "",
         "24: variants.triton.performance", ["expected one of case and cases"],
     ),
-    "ballast in CUDA C++": (
-        "    memory:\n", "    memory:\n      ballast: {case: {rows: 9, cols: 9}, leaves: rows}\n",
-        "44: variants.cuda_v1.memory.ballast",
-        ["expected what is counted in CUDA C++ alone, got ballast"],
+    "memory_pressure in CUDA C++": (
+        "    memory:\n",
+        "    memory:\n      memory_pressure: {case: {rows: 9, cols: 9}, leaves: rows}\n",
+        "44: variants.cuda_v1.memory.memory_pressure",
+        ["expected what is counted in CUDA C++ alone, got memory_pressure"],
     ),
     "performance case of size zero": (
         "case: {rows: 8192", "case: {rows: 0", "25: variants.triton.performance.case.rows",
@@ -692,7 +693,7 @@ MISTAKES = {
         "(cols + 1) * itemsize", "(1 - cols)", "26: variants.triton.performance.bytes",
         ["expected a number > 0"],
     ),
-    "thresholds of one yardstick out of order": (
+    "thresholds of one baseline out of order": (
         "{speed_vs: copy, at_least: 0.5", "{speed_vs: copy, at_least: 0.95",
         "33: variants.triton.performance.thresholds[3].at_least",
         ["expected less than 0.9", "against copy, got 0.95"],
@@ -712,7 +713,7 @@ MISTAKES = {
         "30: variants.triton.performance.thresholds[0].points",
         ["expected 2, the variant's points for performance, got 1.75"],
     ),
-    "unknown yardstick": (
+    "unknown baseline": (
         "speed_vs: torch", "speed_vs: numpy",
         "32: variants.triton.performance.thresholds[2].speed_vs",
         ["expected one of copy, torch, compile, reference, roofline, got 'numpy'"],

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from grader.cli import app, calibrate
-from grader.evidence import PerformanceEvidence, Yardstick
+from grader.evidence import Baseline, PerformanceEvidence
 from grader.spec import EXERCISES as FOLDER
 from grader.spec import Exercise, Variant, load, load_all
 from grader.spec.blocks import Threshold
@@ -38,14 +38,14 @@ TIMED = [
 ]
 
 
-def yardstick(name: str, ratio: float, width: float = 0.01) -> Yardstick:
-    return Yardstick(name, 100.0, ratio, ratio * (1 - width), ratio * (1 + width))
+def baseline(name: str, ratio: float, width: float = 0.01) -> Baseline:
+    return Baseline(name, 100.0, ratio, ratio * (1 - width), ratio * (1 + width))
 
 
 def timing(**ratios: float) -> PerformanceEvidence:
-    """A timing with a ratio to each yardstick."""
-    found = tuple(yardstick(name, ratio) for name, ratio in ratios.items())
-    return PerformanceEvidence(Status.passed, device=GPU, microseconds=90.0, yardsticks=found)
+    """A timing with a ratio to each baseline."""
+    found = tuple(baseline(name, ratio) for name, ratio in ratios.items())
+    return PerformanceEvidence(Status.passed, device=GPU, microseconds=90.0, baselines=found)
 
 
 NOT = PerformanceEvidence(Status.not_measured, "the GPU is too noisy")
@@ -230,7 +230,7 @@ def test_a_later_rung_is_not_slower_but_may_be_as_fast():
     assert len(of_ladder(0.2, 0.3, 0.6, 0.25)) == 1
 
 
-def test_rung_0_is_a_yardstick_and_earns_nothing():
+def test_rung_0_is_a_baseline_and_earns_nothing():
     exercise = EXERCISES["gemm"]
     assert lint(exercise, Readings(GPU), {}) == []
     v0 = exercise.variants["torch_v0"].model_copy(update={"points": {"aligned": 2.0}})

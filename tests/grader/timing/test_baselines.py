@@ -276,7 +276,7 @@ def test_what_a_baseline_says_of_its_end(python_sandbox, opened, source, status,
 
 def test_its_host_answers_to_nothing_else(python_sandbox, opened):
     layout = Layout.of_inputs(contenders._copied(4096))
-    path = contenders.YARDSTICKS
+    path = contenders.BASELINES
     replays = contenders.trusted(python_sandbox, path, "copy", layout, opened)
     for operation in (Operation.execute, Operation.plan, Operation.adopt):
         assert replays._worker.ask(operation).code is Code.bad_request
@@ -296,7 +296,7 @@ def test_a_kernel_is_timed_from_the_request_to_the_evidence(python_sandbox, monk
     without_doubts(monkeypatch, 3)
     seen = in_python(python_sandbox, RMSNORM)
     assert seen.status is Status.passed, seen
-    assert {each.name for each in seen.yardsticks} == {"copy", "torch"}
+    assert {each.name for each in seen.baselines} == {"copy", "torch"}
     assert seen.microseconds > 0 and seen.samples == 3
 
 

@@ -17,7 +17,7 @@ TIMES = st.lists(st.floats(0.5, 2.0), min_size=1, max_size=40)
 
 
 def simulated(name: str, runs: int, pairs: int) -> tuple[np.ndarray, np.ndarray]:
-    """Times of a candidate and of a yardstick that is 1.25 times as slow, by noise."""
+    """Times of a candidate and of a baseline that is 1.25 times as slow, by noise."""
     draws = np.random.default_rng(11)
     noise = [
         {

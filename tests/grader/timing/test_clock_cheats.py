@@ -235,4 +235,4 @@ def test_on_a_gpu_what_is_slow_has_missed_its_thresholds(cheat: Cheat, opened: O
     budget = sequential.Budget(seconds=1.0)
     seen = measure_case(planned_by(on_gpu, cheat), trusted, case, budget=budget)
     assert seen.status is Status.passed, seen
-    assert all(each.ratio < 0.1 for each in seen.yardsticks)
+    assert all(each.ratio < 0.1 for each in seen.baselines)

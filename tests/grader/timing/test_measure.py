@@ -118,14 +118,14 @@ def test_a_time_comes_with_its_ratio_to_what_the_spec_names(measured):
     )
     assert seen.status is Status.passed and seen.samples >= sequential.MIN_PAIRS
     assert seen.microseconds == pytest.approx(100.0, rel=1e-6)
-    ratios = {each.name: each.ratio for each in seen.yardsticks}
+    ratios = {each.name: each.ratio for each in seen.baselines}
     assert ratios == {"copy": pytest.approx(0.95), "torch": pytest.approx(1.5)}
     assert seen.bytes == 2 * 8192 * 8192 * 2 and not seen.voids and not seen.disturbed
 
 
 def test_the_control_runs_though_no_threshold_names_it(measured):
     seen = measured(asking(TORCH), Lane(100.0), {"copy": Lane(95.0), "torch": Lane(150.0)})
-    assert {each.name for each in seen.yardsticks} == {"copy", "torch"}
+    assert {each.name for each in seen.baselines} == {"copy", "torch"}
 
 
 def test_a_roof_and_a_limit_in_milliseconds_are_baselines_too(measured):
@@ -136,11 +136,11 @@ def test_a_roof_and_a_limit_in_milliseconds_are_baselines_too(measured):
     )
     roofs = Roofs(bandwidth, {}, True)
     seen = measured(variant, Lane(100.0), {"copy": Lane(95.0)}, roofs=roofs)
-    ratios = {each.name: each.ratio for each in seen.yardsticks}
+    ratios = {each.name: each.ratio for each in seen.baselines}
     assert ratios["roofline"] == pytest.approx(0.8)
     assert ratios["0.12 ms"] == pytest.approx(1.2)
     without = measured(variant, Lane(100.0), {"copy": Lane(95.0)})
-    assert "roofline" not in {each.name for each in without.yardsticks}
+    assert "roofline" not in {each.name for each in without.baselines}
 
 
 def test_a_control_that_copies_more_than_the_case_moves_counts_for_its_bytes(monkeypatch, begin_by):
@@ -154,7 +154,7 @@ def test_a_control_that_copies_more_than_the_case_moves_counts_for_its_bytes(mon
         ((), "interpreter", 0.95),
     ]:
         seen = of_case(Lane(100.0), asking(*thresholds), device, given=small)
-        [copied] = seen.yardsticks
+        [copied] = seen.baselines
         assert copied.ratio == pytest.approx(ratio, abs=1e-4) and seen.bytes == 16 << 20
 
 
@@ -176,7 +176,7 @@ def test_what_is_too_slow_to_be_timed_has_missed_its_thresholds_after_one_call(m
     seen = measured(asking(COPY, TORCH), slow, {"copy": Lane(95.0), "torch": Lane(150.0)})
     assert (seen.status, seen.samples, slow.taken) == (Status.passed, 1, 0)
     assert seen.microseconds == pytest.approx(100e6) and not seen.reason
-    assert {each.name: each.ratio for each in seen.yardsticks} == {"copy": 0.0, "torch": 0.0}
+    assert {each.name: each.ratio for each in seen.baselines} == {"copy": 0.0, "torch": 0.0}
     decided = speed.decided(asking(COPY, TORCH).performance.steps, seen)
     assert len(decided) == 2 and not any(each.holds for each in decided)
 
@@ -185,7 +185,7 @@ def test_a_limit_in_milliseconds_can_be_missed_by_far_too(measured):
     variant = asking({"milliseconds": {"gpu": "H100", "at_most": 0.12}, "points": 1})
     seen = measured(variant, Lane(1e4), {"copy": Lane(95.0)})
     assert (seen.status, seen.samples) == (Status.passed, 1)
-    assert {each.name: each.ratio for each in seen.yardsticks}["0.12 ms"] == 0.012
+    assert {each.name: each.ratio for each in seen.baselines}["0.12 ms"] == 0.012
     on_h100 = replace(seen, device="NVIDIA H100 80GB HBM3")
     [decided] = speed.decided(variant.performance.steps, on_h100)
     assert not decided.holds
@@ -268,7 +268,7 @@ def test_a_baseline_that_is_only_asked_for_may_fail(begin_by):
     known = {"reference": lambda: None}
     seen = of_case(Lane(100.0), asking(TORCH), also=("compile", "reference"), **known)
     assert seen.status is Status.passed
-    assert {each.name for each in seen.yardsticks} == {"copy", "torch", "reference"}
+    assert {each.name for each in seen.baselines} == {"copy", "torch", "reference"}
     assert seen.reason == "compile is left out: the timed run failed: no compiler."
 
 
@@ -283,7 +283,7 @@ def test_a_baseline_that_is_needed_and_fails_is_no_failure_of_the_submission(beg
 def test_a_baseline_that_fails_in_the_calm_is_left_out_or_ends_it(begin_by):
     begin_by(lambda name, case: (Slacker if name == "compile" else Lane)(95.0))
     seen = of_case(Lane(100.0), asking(COPY), also=("compile",))
-    assert seen.status is Status.passed and [each.name for each in seen.yardsticks] == ["copy"]
+    assert seen.status is Status.passed and [each.name for each in seen.baselines] == ["copy"]
     assert seen.reason == "compile is left out: the timed run ended: timed out."
     seen = of_case(Lane(100.0), asking({**TORCH, "speed_vs": "compile"}))
     assert seen.status is Status.not_measured and not seen.earlier
@@ -329,7 +329,7 @@ def test_a_control_that_disagrees_once_was_noise(on_cuda):
     on_cuda(lambda name, case: made.append(Lane(95.0, apart=0.0 if made else 0.06)) or made[-1])
     seen = of_case(Lane(100.0), asking(COPY), "cuda")
     assert seen.status is Status.passed and len(seen.earlier) == 1
-    assert seen.yardsticks[0].ratio == pytest.approx(0.95)
+    assert seen.baselines[0].ratio == pytest.approx(0.95)
 
 
 class Told(Lane):
@@ -464,7 +464,7 @@ def test_where_no_points_depend_on_it_a_disturbed_round_counts(begin_by):
     assert of_case(Lane(100.0), asking()).status is Status.not_measured
     seen = of_case(Lane(100.0), asking(), held_to_calm=False)
     assert seen.status is Status.passed and not seen.voids
-    assert seen.yardsticks[0].ratio == pytest.approx(1.1)
+    assert seen.baselines[0].ratio == pytest.approx(1.1)
 
 
 def test_after_noise_it_begins_anew_in_fresh_workers_and_the_noise_is_kept(begin_by):
@@ -474,7 +474,7 @@ def test_after_noise_it_begins_anew_in_fresh_workers_and_the_noise_is_kept(begin
     assert (seen.status, len(seen.earlier), len(made)) == (Status.passed, 1, 2)
     assert "copy took 4.2% longer" in seen.earlier[0]
     assert not seen.voids and not seen.disturbed and not seen.reason
-    assert seen.yardsticks[0].ratio == pytest.approx(0.95)
+    assert seen.baselines[0].ratio == pytest.approx(0.95)
 
 
 def test_after_noise_baselines_are_renewed(monkeypatch, begin_by):
@@ -534,15 +534,15 @@ def lying(clock: Time, on_cuda) -> Iterator[Callable[..., PerformanceEvidence]]:
 def test_a_worker_that_tells_of_half_its_time_gains_nothing(lying):
     honest, liar = lying(lambda done: 1.0), lying(lambda done: 0.5)
     assert honest.status is liar.status is Status.passed
-    assert honest.yardsticks[0].ratio == pytest.approx(1.0, abs=1e-3)
+    assert honest.baselines[0].ratio == pytest.approx(1.0, abs=1e-3)
     # By the grader's clock, but for the slack of 20 us in 2 ms.
-    assert liar.yardsticks[0].ratio == pytest.approx(1.0, abs=0.012)
+    assert liar.baselines[0].ratio == pytest.approx(1.0, abs=0.012)
     assert liar.microseconds == pytest.approx(200.0, rel=0.012)
 
 
 def test_a_worker_that_is_honest_first_gains_nothing_by_lying_later(lying):
     seen = lying(lambda done: 0.9 if done < 20 else 0.3, seconds=3e-4)
-    ratio = seen.yardsticks[0].ratio if seen.yardsticks else None
+    ratio = seen.baselines[0].ratio if seen.baselines else None
     assert ratio is None or ratio <= (2 / 3) * 1.03
 
 
@@ -551,7 +551,7 @@ def test_each_race_has_to_agree_with_the_graders_clock_by_itself(lying):
     begins = 2 + sequential.MIN_PAIRS  # of the second race; the worker is warmed up by two replays
     seen = lying(lambda done: 0.9 if done <= begins else 0.6)
     assert seen.status is Status.passed
-    assert seen.yardsticks[0].ratio == pytest.approx(1.0, abs=0.012)
+    assert seen.baselines[0].ratio == pytest.approx(1.0, abs=0.012)
 
 
 def test_a_worker_that_tells_other_times_in_each_race_is_not_believed(lying):
@@ -563,7 +563,7 @@ def test_a_worker_that_tells_other_times_in_each_race_is_not_believed(lying):
 
 def test_a_worker_that_tells_of_a_little_less_gains_a_little(lying):
     seen = lying(lambda done: 0.975)  # within what two clocks are apart
-    assert seen.yardsticks[0].ratio <= 1.0 / (1 - measure.MOST_APART)
+    assert seen.baselines[0].ratio <= 1.0 / (1 - measure.MOST_APART)
 
 
 def test_without_a_gpu_both_clocks_are_the_processors(begin_by):

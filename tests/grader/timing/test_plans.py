@@ -270,7 +270,7 @@ def test_on_a_gpu_the_solution_is_as_fast_as_itself(name):
     variant = with_a_case(name, "torch", "reference", n=2**26)
     seen = timed_on_the_gpu(REFERENCE, variant)
     assert seen.status is Status.passed, seen
-    ratios = {each.name: each.ratio for each in seen.yardsticks}
+    ratios = {each.name: each.ratio for each in seen.baselines}
     assert set(ratios) == {"copy", "torch", "reference"}
     assert ratios["reference"] == pytest.approx(1.0, abs=0.02), seen
     # The lesson's CUDA kernel loads 4 bytes per thread: on an H100 it had 0.75 of torch's speed,
@@ -284,7 +284,7 @@ def test_on_a_gpu_a_tuned_kernel_is_timed_as_its_fastest_configuration(tmp_path)
     (tmp_path / "silu.py").write_text(slow)
     seen = timed_on_the_gpu(tmp_path, with_a_case("triton", "torch", n=2**26))
     assert seen.status is Status.passed, seen
-    assert {each.name: each.ratio for each in seen.yardsticks}["torch"] > 0.8
+    assert {each.name: each.ratio for each in seen.baselines}["torch"] > 0.8
 
 
 @pytest.mark.gpu

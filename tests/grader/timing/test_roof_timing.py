@@ -74,7 +74,7 @@ def test_a_workload_keeps_its_worker_and_its_buffers(seconds_of, monkeypatch):
 
 
 @pytest.mark.parametrize("workload", [COPY, *(matrix_workload(each, 64) for each in DTYPES)])
-def test_a_yardstick_writes_its_result_into_the_buffer_it_is_given(
+def test_a_baseline_writes_its_result_into_the_buffer_it_is_given(
     seconds_of, monkeypatch, workload
 ):
     made: list[Sets] = []
@@ -125,9 +125,9 @@ RAISES = "def copy(source, destination):\n    raise RuntimeError('first\\nsecond
 
 @pytest.mark.parametrize(("source", "why"), [(DIES, "exit status 3"), (RAISES, "first")])
 def test_a_worker_that_fails_is_one_line(python_sandbox, seconds_of, monkeypatch, source, why):
-    path = python_sandbox.hold("failing_yardsticks.py", source.encode())
+    path = python_sandbox.hold("failing_baselines.py", source.encode())
     with monkeypatch.context() as changed:
-        changed.setattr(roofs.contenders, "YARDSTICKS", path)
+        changed.setattr(roofs.contenders, "BASELINES", path)
         assert why in failure(seconds_of, COPY)
     assert seconds_of(LARGER) > 0  # the next is none the worse for it
 

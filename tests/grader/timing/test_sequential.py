@@ -51,14 +51,14 @@ class Clock:
 
 
 def raced(own, other, thresholds=(AT,), **options):
-    """A candidate's answers against a yardstick's, both in seconds."""
+    """A candidate's answers against a baseline's, both in seconds."""
     lanes = Made("candidate", own), [Made("copy", other)]
     return sequential.run(*lanes, {"copy": thresholds}, options.pop("now", Clock()), **options)
 
 
 def verdict(outcome: Outcome, at_least: float = AT) -> str:
     """As points are given: the doubt is the student's."""
-    [found] = outcome.yardsticks
+    [found] = outcome.baselines
     if found.ratio.low >= at_least:
         return "holds"
     return "can't tell" if found.ratio.high >= at_least else "missed"
@@ -131,7 +131,7 @@ def test_a_ratio_with_a_third_of_a_percent_of_noise_is_known_to_a_percent_after_
             draws.normal(0, 0.003 / math.sqrt(2), (2, sequential.MAX_PAIRS))
         ).tolist()
         outcome = raced(own, other, ())
-        [found] = outcome.yardsticks
+        [found] = outcome.baselines
         assert found.ratio.high - found.ratio.low <= 0.01 * found.ratio.median
         assert found.ratio.low <= 1.0 <= found.ratio.high
         assert not outcome.budget_ended
@@ -168,12 +168,12 @@ def test_the_race_goes_on_while_any_threshold_is_open():
     assert raced(noisy, [0.70 / (1 + REPEATS)], rungs).pairs == sequential.MAX_PAIRS
 
 
-def test_every_yardstick_has_to_be_decided():
+def test_every_baseline_has_to_be_decided():
     noisy = Made("candidate", [1.0, 1.03, 0.97, 1.02, 0.98])
-    yardsticks = [Made("copy", [1.0]), Made("torch", [0.9 / (1 + REPEATS)])]
-    outcome = sequential.run(noisy, yardsticks, {"copy": [0.8], "torch": [0.9]}, Clock())
+    baselines = [Made("copy", [1.0]), Made("torch", [0.9 / (1 + REPEATS)])]
+    outcome = sequential.run(noisy, baselines, {"copy": [0.8], "torch": [0.9]}, Clock())
     assert outcome.budget_ended
-    outcome = sequential.run(noisy, yardsticks, {"copy": [0.8]}, Clock())
+    outcome = sequential.run(noisy, baselines, {"copy": [0.8]}, Clock())
     assert not outcome.budget_ended
 
 
@@ -183,7 +183,7 @@ def test_without_thresholds_it_ends_when_every_interval_is_narrow():
     outcome = raced(own, other, ())
     assert MIN_PAIRS < outcome.pairs < sequential.MAX_PAIRS
     assert not outcome.budget_ended
-    [found] = outcome.yardsticks
+    [found] = outcome.baselines
     assert found.ratio.half_width <= 1.05 * sequential.NARROW  # widened where one side is narrower
 
 
@@ -211,7 +211,7 @@ def test_a_race_of_long_calls_goes_on_until_it_has_the_least_of_pairs():
 def test_a_budget_too_short_for_the_least_is_no_measurement():
     outcome = raced([1.0], [1.0], budget=Budget(0.5), now=Clock(2.0))
     assert outcome.reason == "only 4 pairs were timed in 10 s"
-    assert outcome.yardsticks == ()
+    assert outcome.baselines == ()
     assert outcome.budget_ended
 
 
@@ -250,11 +250,11 @@ def test_drift_of_the_machine_cancels():
 
     lanes = Drifting("candidate", [1.0]), [Drifting("copy", [1.0])]
     outcome = sequential.run(*lanes, {"copy": [0.5, 2.0]}, Clock())
-    assert outcome.yardsticks[0].ratio.median == pytest.approx(1, abs=0.002)
+    assert outcome.baselines[0].ratio.median == pytest.approx(1, abs=0.002)
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4])
-def test_every_yardstick_stands_on_both_sides_of_the_candidate_equally_often(count):
+def test_every_baseline_stands_on_both_sides_of_the_candidate_equally_often(count):
     log: list[str] = []
     others = [Made(f"y{each}", [1.0], log) for each in range(count)]
     racing = sequential._Race(Made("c", [1.0], log), others, {}, Budget(), Clock(), {})
@@ -272,22 +272,22 @@ def test_a_void_pair_counts_for_nothing_and_is_counted_with_its_reason():
     asleep, sick = Void("slept in the short run"), Void("the output was not written")
     outcome = raced([1.0, asleep, 1.0, 1.0, sick, 1.0], [0.5], thresholds=[0.9])
     assert outcome.reason == ""
-    assert outcome.yardsticks[0].ratio == Interval(0.5, 0.5, 0.5, 12).at_least_as_wide(REPEATS)
+    assert outcome.baselines[0].ratio == Interval(0.5, 0.5, 0.5, 12).at_least_as_wide(REPEATS)
     assert set(outcome.voids) == {asleep.reason, sick.reason}
     assert sum(outcome.voids.values()) in (5, 6)
 
 
-def test_a_yardsticks_void_voids_the_candidates_time_too():
-    """Each candidate's time stands beside the yardstick's of the same round, or nowhere."""
+def test_a_baselines_void_voids_the_candidates_time_too():
+    """Each candidate's time stands beside the baseline's of the same round, or nowhere."""
     outcome = raced([1.0], [4.0, 4.0, Void("noise")])
     assert (outcome.pairs, outcome.voids) == (MIN_PAIRS, {"noise": 5})
-    assert (outcome.seconds.count, outcome.yardsticks[0].ratio.count) == (MIN_PAIRS, MIN_PAIRS)
+    assert (outcome.seconds.count, outcome.baselines[0].ratio.count) == (MIN_PAIRS, MIN_PAIRS)
 
 
 def test_too_many_voids_end_the_race_without_a_measurement():
     outcome = raced([Void("slept in the short run"), Void("slept in the short run"), 1.0], [1.0])
     assert outcome.reason.startswith("8 of 12 timed pairs are void: slept in the short run (8)")
-    assert outcome.yardsticks == ()
+    assert outcome.baselines == ()
     assert outcome.seconds is None
     assert outcome.voids == {"slept in the short run": 8}
 
@@ -305,14 +305,14 @@ def test_a_time_that_is_none_is_void(time):
 def test_no_interval_is_narrower_than_what_repeats():
     outcome = raced([1e-4], [1.2e-4])
     assert outcome.seconds == Interval(1e-4, 1e-4 / (1 + REPEATS), 1e-4 * (1 + REPEATS), MIN_PAIRS)
-    [found] = outcome.yardsticks
+    [found] = outcome.baselines
     assert (found.name, found.seconds) == ("copy", 1.2e-4)
     assert (found.ratio.low, found.ratio.high) == pytest.approx(
         (1.2 / (1 + REPEATS), 1.2 * (1 + REPEATS))
     )
 
 
-def test_rounds_in_which_a_yardstick_is_slower_than_in_the_calm_are_void_and_told():
+def test_rounds_in_which_a_baseline_is_slower_than_in_the_calm_are_void_and_told():
     calm = {"copy": Calm(1e-4)}
     quiet = raced([1e-4], [1.02e-4], calm=calm)
     assert quiet.disturbed == "" and not quiet.voids
@@ -325,7 +325,7 @@ def test_rounds_in_which_a_yardstick_is_slower_than_in_the_calm_are_void_and_tol
     assert loud.seconds is None and "copy ran slower beside the kernel" in loud.reason
 
     now_and_then = raced([1e-4], [1e-4, 1e-4, 1e-4, 1.5e-4], calm=calm)
-    [found] = now_and_then.yardsticks
+    [found] = now_and_then.baselines
     assert (found.seconds, found.ratio.median) == (1e-4, pytest.approx(1.0))
     assert set(now_and_then.voids) == {"copy ran slower beside the kernel than before it"}
     assert now_and_then.disturbed == ""
@@ -334,13 +334,13 @@ def test_rounds_in_which_a_yardstick_is_slower_than_in_the_calm_are_void_and_tol
 @pytest.mark.parametrize(
     ("candidate", "is_void", "is_disturbed"),
     [
-        ("..", False, False),  # a quarter of the rounds is void, by the yardstick
+        ("..", False, False),  # a quarter of the rounds is void, by the baseline
         ("-.", True, True),  # half of the others too
         ("--.", True, False),  # most of the others
         ("-", True, False),
     ],
 )
-def test_a_race_is_disturbed_where_it_would_stand_without_the_slower_yardstick(
+def test_a_race_is_disturbed_where_it_would_stand_without_the_slower_baseline(
     candidate, is_void, is_disturbed
 ):
     asleep = Void("slept in the short run")
@@ -353,7 +353,7 @@ def test_a_race_is_disturbed_where_it_would_stand_without_the_slower_yardstick(
     assert (outcome.seconds is None, outcome.is_disturbed) == (is_void, is_disturbed)
 
 
-def test_a_race_is_disturbed_where_yardsticks_void_most_rounds_and_more_than_others_do():
+def test_a_race_is_disturbed_where_baselines_void_most_rounds_and_more_than_others_do():
     calm = {"copy": Calm(1e-4)}
     assert raced([1e-4], [1.05e-4], calm=calm).is_disturbed
     assert not raced([1e-4], [1e-4], calm=calm).is_disturbed
@@ -378,12 +378,12 @@ def test_a_limit_in_seconds_is_a_lane_of_its_own():
     candidate = Made("candidate", [1e-3])
     outcome = sequential.run(candidate, [Constant("2 ms", 2e-3)], {"2 ms": [1.0]}, Clock())
     widened = Interval(2.0, 2.0, 2.0, MIN_PAIRS).at_least_as_wide(REPEATS)
-    assert outcome.yardsticks == (Compared("2 ms", 2e-3, widened),)
+    assert outcome.baselines == (Compared("2 ms", 2e-3, widened),)
 
 
 def test_a_candidate_alone_is_timed_until_its_time_is_known():
     outcome = sequential.run(Made("candidate", [1.0]), [], {}, Clock())
-    assert (outcome.pairs, outcome.yardsticks) == (MIN_PAIRS, ())
+    assert (outcome.pairs, outcome.baselines) == (MIN_PAIRS, ())
     assert outcome.seconds.median == 1.0
 
 
