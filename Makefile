@@ -28,7 +28,7 @@ check: $(READY)  ## the tests students run, over SUBMISSION; ARGS='-k rmsnorm'
 setup: $(READY)  ## what every other target does first
 
 clean:
-	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis .benchmarks .import_linter_cache *.egg-info
+	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis .benchmarks .import_linter_cache .mypy_cache *.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(READY): pyproject.toml constraints.txt
@@ -95,6 +95,7 @@ lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
+	$(BIN)/mypy
 	$(BIN)/python tests/house.py
 	$(BIN)/vermin --quiet --no-tips --violations -t=3.10- grader lecture reference assignment tests benchmarks
 # END STAFF
