@@ -17,14 +17,14 @@ def make(arguments: Sequence[Argument], recorder: Recorder, mode: FakeTensorMode
 
     The tensors are of `mode`, which is not to be active here.
     """
-    recorder.begin_arguments()
+    recorder.memory.begin_arguments()
     values = [
         _tensor(argument, place, recorder, mode)
         if argument.kind is Kind.tensor
         else argument.scalar
         for place, argument in enumerate(arguments)
     ]
-    recorder.begin_calls()
+    recorder.memory.begin_calls()
     return values
 
 
@@ -37,7 +37,7 @@ def _tensor(argument: Argument, place: int, recorder: Recorder, mode: FakeTensor
     first = (argument.offset - start) // dtype.itemsize
     view = whole.as_strided(argument.shape, argument.strides, first)
     tensor = FakeTensor(mode, view, torch.device(device))
-    recorder.register(
+    recorder.memory.register(
         tensor.untyped_storage(), bytes=length, kind="argument", argument=place, line=0
     )
     return tensor

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from torch.multiprocessing.reductions import StorageWeakRef
 
@@ -18,11 +19,11 @@ class Buffer:
 
     bytes: int
     slot: int  # tells its address
+    storage: StorageWeakRef
     kind: str = "device"
     argument: int | None = None
     line: int = 0
     number: int = -1  # in the plan, once it is written
-    storage: StorageWeakRef | None = None
     is_live: bool = True
 
     @property
@@ -30,7 +31,7 @@ class Buffer:
         """Of its first byte: as far from others' as on a GPU, and aligned like there."""
         return ADDRESS_BASE + ((self.slot + 1) << ADDRESS_BITS)
 
-    def to_json(self) -> dict:
+    def to_json(self) -> dict[str, Any]:
         """As the plan lists it."""
         return {
             "bytes": self.bytes,

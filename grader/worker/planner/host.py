@@ -82,7 +82,7 @@ class Planner:
         self.path = path
         self.entry_name = entry
         self.folder = folder
-        self.recorder = Recorder(path)  # of the import
+        self.recorder = Recorder.of_import(path)
         self.entry: Any = None
         self._printed = _Bounded()  # by the import
         self._fake = fake_tensors.fake_mode()
@@ -273,7 +273,7 @@ def _computed(leaf: torch.Tensor) -> torch.Tensor:
     gradient = torch.empty_like(leaf.detach())
     if gradient.is_cuda and (recorder := fake_tensors.recorder) is not None:
         outputs = [recorder.view(gradient)]
-        recorder.add("foreign", operation="aten::backward", inputs=[], outputs=outputs)
+        recorder.steps.add("foreign", operation="aten::backward", inputs=[], outputs=outputs)
     return gradient
 
 

@@ -14,7 +14,8 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor, unset_fake_temporarily
 
 from .errors import NeedsData
-from .recording import MAX_UPLOAD_BYTES, Recorder
+from .recording import Recorder
+from .steps import MAX_UPLOAD_BYTES
 
 _EMPTY = {
     "empty",
@@ -144,7 +145,7 @@ class Operations:
     def _fill_with(self, to: torch.Tensor, value: bool | int | float) -> None:
         if isinstance(value, float) and not math.isfinite(value):
             value = str(value)
-        self.recorder.add("fill", to=self.recorder.view(to), value=value)
+        self.recorder.steps.add("fill", to=self.recorder.view(to), value=value)
 
     def _copy(self, to: torch.Tensor, source: torch.Tensor) -> None:
         if not to.is_cuda and source.is_cuda and not self._is_known(to):
@@ -152,11 +153,11 @@ class Operations:
         if to.numel() and (to.is_cuda or self._is_known(to)):
             source = source.expand(to.shape)
             views = {"to": self.recorder.view(to), "from": self.recorder.view(source)}
-            self.recorder.add("copy", **views)
+            self.recorder.steps.add("copy", **views)
 
     def _is_known(self, tensor: torch.Tensor) -> bool:
         """Whether a tensor without values on the host is an argument."""
-        return self.recorder.knows(tensor)
+        return self.recorder.memory.find(tensor) is not None
 
     def _send(self, to: torch.Tensor, values: torch.Tensor) -> None:
         """Note that values of the host go to a device tensor."""
@@ -166,7 +167,7 @@ class Operations:
             self._fill_with(to, value)
             return
         size = to.numel() * to.element_size()
-        self.recorder.check_upload(size)
+        self.recorder.steps.check_upload(size)
         with unset_fake_temporarily():
             sent = values.detach().to(to.dtype).expand(to.shape).reshape(-1)
             data = bytes(sent.view(torch.uint8).tolist())
@@ -191,7 +192,7 @@ class Operations:
         reads_device = any(each.is_cuda for each in inputs.values())
         if reads_device and any(not each.is_cuda and not self._is_known(each) for each in written):
             raise needs_data(str(func))
-        self.recorder.add(
+        self.recorder.steps.add(
             "foreign",
             operation=func._schema.name,
             inputs=[self.recorder.view(each) for each in inputs.values()],

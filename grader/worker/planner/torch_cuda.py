@@ -44,7 +44,7 @@ PROPERTIES = types.SimpleNamespace(
 
 def _add(do: str, **fields: Any) -> None:
     if fake_tensors.recorder is not None:
-        fake_tensors.recorder.add(do, **fields)
+        fake_tensors.recorder.steps.add(do, **fields)
 
 
 class Event:
@@ -106,18 +106,19 @@ class Stream:
 
     def __enter__(self) -> Stream:
         if fake_tensors.recorder is not None:
-            self._outer.append(fake_tensors.recorder.stream)
+            self._outer.append(fake_tensors.recorder.steps.stream)
             self.make_current()
         return self
 
     def __exit__(self, *_: object) -> None:
         if self._outer:
-            fake_tensors.recorder.stream = self._outer.pop()
+            fake_tensors.active_recorder().steps.stream = self._outer.pop()
 
     def make_current(self) -> None:
         """Have launches go to this stream."""
-        fake_tensors.recorder.knows_owner(self._owner)
-        fake_tensors.recorder.stream = self.number
+        recorder = fake_tensors.active_recorder()
+        recorder.knows_owner(self._owner)
+        recorder.steps.stream = self.number
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Stream) and other.number == self.number
@@ -149,16 +150,17 @@ class Stream:
 
 
 def _number(stream: Stream | None) -> int:
+    recorder = fake_tensors.active_recorder()
     if stream is None:
-        return fake_tensors.recorder.stream
-    fake_tensors.recorder.knows_owner(stream._owner)
+        return recorder.steps.stream
+    recorder.knows_owner(stream._owner)
     return stream.number
 
 
 def current_stream(device: Any = None) -> Stream:
     """The stream that launches go to."""
     recorder = fake_tensors.recorder
-    return Stream(number=0 if recorder is None else recorder.stream)
+    return Stream(number=0 if recorder is None else recorder.steps.stream)
 
 
 class _Context:

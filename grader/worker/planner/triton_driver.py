@@ -154,7 +154,7 @@ class PlannedKernel:
 
     def run(self, x: Any, y: Any, z: Any, stream: Any, *rest: Any) -> None:
         """Note a launch: Triton's launcher gives five things of its own before the arguments."""
-        recorder = fake_tensors.recorder
+        recorder = fake_tensors.active_recorder()
         grid = [int(each) for each in (x, y, z)]
         _check_grid(self.name, grid)
         arguments: list[dict] = []
@@ -165,7 +165,7 @@ class PlannedKernel:
         if 0 in grid:
             return  # CUDA isn't asked to launch nothing
         clusters = getattr(self.options, "num_ctas", 1)
-        recorder.add(
+        recorder.steps.add(
             "launch",
             specialisation=recorder.specialisation(self.described),
             grid=grid,
@@ -174,7 +174,7 @@ class PlannedKernel:
             arguments=arguments,
             parameters="",
             pointers=[],
-            stream=stream if isinstance(stream, int) else recorder.stream,
+            stream=stream if isinstance(stream, int) else recorder.steps.stream,
             cooperative=bool(getattr(self.options, "launch_cooperative_grid", False)),
             cluster=[clusters, 1, 1] if clusters > 1 else [],
             attributes={"pdl": True} if getattr(self.options, "launch_pdl", False) else {},
@@ -240,7 +240,7 @@ def _arguments(name: str, kind: Any, value: Any) -> list[dict]:
 
 
 def _pointer(name: str, value: Any) -> dict:
-    recorder = fake_tensors.recorder
+    recorder = fake_tensors.active_recorder()
     base = getattr(value, "base", value)  # of what triton.reinterpret made
     if isinstance(base, torch.Tensor):
         if not base.is_cuda:
@@ -251,15 +251,15 @@ def _pointer(name: str, value: Any) -> dict:
             "pointer": [recorder.buffer(base), base.storage_offset() * base.element_size()],
         }
     address = value.data_ptr() if hasattr(value, "data_ptr") else value or 0
-    target = recorder.at(int(address))
+    target = recorder.memory.at(int(address))
     if target is None:
         return {"scalar": struct.pack("<q", int(address)).hex(), "type": "i64"}
     return {"pointer": list(target)}
 
 
 def _scalar(name: str, kind: str, value: Any) -> dict:
-    recorder = fake_tensors.recorder
-    if kind in ("i64", "u64") and (target := recorder.at(int(value))) is not None:
+    recorder = fake_tensors.active_recorder()
+    if kind in ("i64", "u64") and (target := recorder.memory.at(int(value))) is not None:
         return {"pointer": list(target)}
     if kind == "bf16":
         data = struct.pack("<f", value)[2:]
@@ -277,7 +277,7 @@ def _descriptor(name: str, value: Any) -> dict:
     for each in ("round_f32_to_tf32", "pixel_box_lower_corner"):
         if getattr(value, each, None):
             raise Unsupported(f"a tensor descriptor with {each} ({name})", "leave that out")
-    recorder = fake_tensors.recorder
+    recorder = fake_tensors.active_recorder()
     base = value.base
     return {
         "buffer": recorder.buffer(base),

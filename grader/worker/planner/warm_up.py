@@ -37,7 +37,7 @@ def run() -> None:
 
 
 def _plan() -> None:
-    recorder = fake_tensors.recorder = Recorder(__file__)
+    recorder = fake_tensors.recorder = Recorder.of_import(__file__)
     triton_driver.describer = Describer(SourceFolder(str(Path(__file__).parent)))
     proxies.path_of(tl.load)
     fake = fake_tensors.fake_mode()
