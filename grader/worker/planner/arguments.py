@@ -30,7 +30,7 @@ def make(arguments: Sequence[Argument], recorder: Recorder, mode: FakeTensorMode
 
 def _tensor(argument: Argument, place: int, recorder: Recorder, mode: FakeTensorMode) -> FakeTensor:
     """A view on an allocation, guard zones included, as it lies in the grader's memory."""
-    dtype = getattr(torch, argument.dtype.name)
+    dtype = getattr(torch, argument.dtype_name)
     start, length = argument.allocation
     device = "cuda:0" if argument.space is Space.device else "cpu"
     whole = torch.empty(length // dtype.itemsize, dtype=dtype, device="meta")

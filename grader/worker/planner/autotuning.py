@@ -32,7 +32,7 @@ def pass_over(keys: Iterable[str]) -> None:
     _passed_over.update(keys)
 
 
-def check(described: dict) -> None:
+def check(described: dict[str, Any]) -> None:
     """Raises what Triton raises for a kernel that a tuner tries and is to pass over."""
     is_trial = bool(_tuners) and fake_tensors.active_recorder().trial >= 0
     if is_trial and _passed_over and tuned.key_of(described) in _passed_over:

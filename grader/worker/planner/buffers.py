@@ -24,7 +24,12 @@ class Buffer:
     argument: int | None = None
     line: int = 0
     number: int = -1  # in the plan, once it is written
-    is_live: bool = True
+    is_live: bool = True  # whether the plan hasn't released it yet
+
+    @property
+    def is_expired(self) -> bool:
+        """Whether nothing of the submission's leads to its memory any more."""
+        return bool(self.storage.expired())  # type: ignore[no-untyped-call]
 
     @property
     def address(self) -> int:

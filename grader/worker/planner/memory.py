@@ -50,7 +50,8 @@ class DeviceMemory:
         early = 0 if self._arguments_known else MAX_BUFFERS  # what numbers they get isn't known
         slot = early + len(self.buffers)
         values = {"bytes": storage.nbytes(), "slot": slot, "line": self.steps.caller()} | fields
-        buffer = Buffer(**values, storage=StorageWeakRef(storage))
+        reference = StorageWeakRef(storage)  # type: ignore[no-untyped-call]
+        buffer = Buffer(**values, storage=reference)
         self.buffers.append(buffer)
         self._of_storage[buffer.storage.cdata] = buffer
         return buffer
@@ -75,7 +76,7 @@ class DeviceMemory:
     def release_dead(self) -> None:
         """Note the release of buffers whose tensors are gone."""
         for buffer in self.buffers:
-            if buffer.is_live and buffer.kind == "device" and buffer.storage.expired():
+            if buffer.is_live and buffer.kind == "device" and buffer.is_expired:
                 buffer.is_live = False
                 # Its address may be used for another storage once the weak reference is gone.
                 self._of_storage.pop(buffer.storage.cdata, None)
@@ -87,7 +88,7 @@ class DeviceMemory:
         return {
             buffer.storage.cdata
             for buffer in self.buffers
-            if buffer not in self.imported and not buffer.storage.expired()
+            if buffer not in self.imported and not buffer.is_expired
         }
 
     def at(self, address: int) -> tuple[Buffer, int] | None:

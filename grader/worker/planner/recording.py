@@ -64,7 +64,7 @@ class Recorder:
             steps,
             self.memory.for_plan(steps),
             imported=self,
-            keeps_state=any(each.storage.expired() for each in self._kept),
+            keeps_state=any(each.is_expired for each in self._kept),
             specialisations=[*self.specialisations],
             trial=self.trial,
             trials=self.trials,

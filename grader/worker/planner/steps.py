@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass, field, replace
+from types import FrameType
 from typing import Any
 
 from .errors import PlanLimit, TooManyLaunches
@@ -69,7 +70,7 @@ class Steps:
 
     def caller(self) -> int:
         """The line of the submission's file that is being executed, 0 where it isn't."""
-        frame = sys._getframe(1)
+        frame: FrameType | None = sys._getframe(1)
         while frame is not None:
             if frame.f_code.co_filename == self.path:
                 return frame.f_lineno

@@ -175,7 +175,7 @@ class _Context:
     def __exit__(self, *_: object) -> None:
         pass
 
-    def __call__(self, function: Callable) -> Callable:
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
         return function
 
 
@@ -258,7 +258,7 @@ _OF_ANY_DEVICE = {  # torch.accelerator
 
 def install() -> None:
     """Put these in the place of torch.cuda's functions, for the rest of the process."""
-    cuda = torch.cuda
+    cuda: Any = torch.cuda
     for name, value in _ANSWERS.items():
         answer = _answer(value)
         answer.__name__ = answer.__qualname__ = name
@@ -267,11 +267,12 @@ def install() -> None:
     for name in _REFUSED:
         setattr(cuda, name, _refused(f"torch.cuda.{name}"))
     if hasattr(torch, "accelerator"):
+        accelerator: Any = torch.accelerator
         for name, value in _OF_ANY_DEVICE.items():
-            setattr(torch.accelerator, name, _answer(value))
-        torch.accelerator.synchronize = synchronize
-        torch.accelerator.current_stream = current_stream
-        torch.accelerator.set_stream = set_stream
+            setattr(accelerator, name, _answer(value))
+        accelerator.synchronize = synchronize
+        accelerator.current_stream = current_stream
+        accelerator.set_stream = set_stream
     for replacement in (Event, Stream, device, device_of, stream, set_stream, synchronize):
         setattr(cuda, replacement.__name__, replacement)
     # As of a generator with the seed 0 that nothing was drawn from: seed and offset.
@@ -283,5 +284,6 @@ def install() -> None:
         range_push=_answer(None), range_pop=_answer(None), mark=_answer(None), range=_Context
     )
     cuda.profiler = types.SimpleNamespace(start=_answer(None), stop=_answer(None), profile=_Context)
-    torch._C._cuda_getCurrentRawStream = lambda device=0: current_stream().number
+    library: Any = torch._C
+    library._cuda_getCurrentRawStream = lambda device=0: current_stream().number
     torch.version.cuda = torch.version.cuda or "12.8"

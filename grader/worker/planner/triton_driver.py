@@ -39,7 +39,7 @@ class Utilities:
     """What Triton asks of a driver's `utils`."""
 
     @staticmethod
-    def get_device_properties(device: int = 0) -> dict:
+    def get_device_properties(device: int = 0) -> dict[str, Any]:
         """Those of the course's GPU."""
         properties = torch_cuda.PROPERTIES
         return {
@@ -115,12 +115,12 @@ class PlannedKernel:
         self.src, self.options, self.name = source, chosen, source.fn.__name__
         self.described = _described(source, chosen)
         self.hash = self.described["hash"]
-        self._compiled: dict | None = None
+        self._compiled: dict[str, Any] | None = None
 
     # What a launcher asks of a kernel that has been compiled.
 
     @property
-    def compiled(self) -> dict:
+    def compiled(self) -> dict[str, Any]:
         """The backend's answer. Raises what Triton raises for a kernel that doesn't compile."""
         if self._compiled is None:
             self._compiled = _compiled(self.src, self.options, self.described)
@@ -139,7 +139,7 @@ class PlannedKernel:
     @property
     def n_max_threads(self) -> int:
         """The threads that a block may have with so many registers."""
-        registers = max(self.compiled["registers"], 1)
+        registers = max(int(self.compiled["registers"]), 1)
         return min(options.MAX_THREADS, 65_536 // registers // 32 * 32)
 
     def _init_handles(self) -> None:
@@ -157,7 +157,7 @@ class PlannedKernel:
         recorder = fake_tensors.active_recorder()
         grid = [int(each) for each in (x, y, z)]
         _check_grid(self.name, grid)
-        arguments: list[dict] = []
+        arguments: list[dict[str, Any]] = []
         for name, kind, value in zip(
             self.src.signature, self.src.signature.values(), rest[5:], strict=False
         ):
@@ -201,11 +201,11 @@ class _Metadata:
             return compiled.get(name, 0)
         raise AttributeError(name)
 
-    def _asdict(self) -> dict:
+    def _asdict(self) -> dict[str, Any]:
         return {"name": self._kernel.name, **vars(self._kernel.options)}
 
 
-def _described(source: Any, chosen: Any) -> dict:
+def _described(source: Any, chosen: Any) -> dict[str, Any]:
     if describer is None:
         return {"hash": ""}
     own = describer.constexpr_functions(source.fn)
@@ -225,7 +225,7 @@ def _check_grid(name: str, grid: list[int]) -> None:
             )
 
 
-def _arguments(name: str, kind: Any, value: Any) -> list[dict]:
+def _arguments(name: str, kind: Any, value: Any) -> list[dict[str, Any]]:
     """The arguments of a launch that one parameter stands for: none of a constexpr."""
     if isinstance(kind, tuple):
         pairs = zip(kind, value, strict=True)
@@ -239,7 +239,7 @@ def _arguments(name: str, kind: Any, value: Any) -> list[dict]:
     return [_scalar(name, kind, value)]
 
 
-def _pointer(name: str, value: Any) -> dict:
+def _pointer(name: str, value: Any) -> dict[str, Any]:
     recorder = fake_tensors.active_recorder()
     base = getattr(value, "base", value)  # of what triton.reinterpret made
     if isinstance(base, torch.Tensor):
@@ -257,7 +257,7 @@ def _pointer(name: str, value: Any) -> dict:
     return {"pointer": list(target)}
 
 
-def _scalar(name: str, kind: str, value: Any) -> dict:
+def _scalar(name: str, kind: str, value: Any) -> dict[str, Any]:
     recorder = fake_tensors.active_recorder()
     if kind in ("i64", "u64") and (target := recorder.memory.at(int(value))) is not None:
         return {"pointer": list(target)}
@@ -273,7 +273,7 @@ def _scalar(name: str, kind: str, value: Any) -> dict:
     return {"scalar": data.hex(), "type": kind}
 
 
-def _descriptor(name: str, value: Any) -> dict:
+def _descriptor(name: str, value: Any) -> dict[str, Any]:
     for each in ("round_f32_to_tf32", "pixel_box_lower_corner"):
         if getattr(value, each, None):
             raise Unsupported(f"a tensor descriptor with {each} ({name})", "leave that out")
@@ -290,7 +290,7 @@ def _descriptor(name: str, value: Any) -> dict:
     }
 
 
-def _compiled(source: Any, chosen: Any, described: dict) -> dict:
+def _compiled(source: Any, chosen: Any, described: dict[str, Any]) -> dict[str, Any]:
     """What the backend makes of a kernel. Raises Triton's exceptions."""
     with messages.captured_stderr() as diagnostics:
         try:
