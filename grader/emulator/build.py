@@ -136,7 +136,7 @@ class _Work:
             )
         self.kernels = rewritten.kernels
         with ThreadPoolExecutor(2) as pool:
-            declared = [e for e in entries if self._line_of(e.name)]
+            declared = [e for e in entries if _line_of(self.source, e.name)]
             table = pool.submit(self._compile_table, declared, "table")
             self._compile_student(rewritten.text, entries)
             return self._link(entries, declared, table)
@@ -301,26 +301,29 @@ class _Work:
     def _fault_problem(self, fault: objects.Fault) -> Problem:
         if fault.entry in self.kernels:
             fault = objects.kernel_fault(fault.entry)
-        line = self._line_of(fault.name)
+        line = _line_of(self.source, fault.name)
         shown = compiler_output.excerpt(self.lines, line)
         return Problem(fault.kind, fault.message, line, fault.entry, shown)
 
-    def _line_of(self, name: str) -> int | None:
-        """The first line of the code that has this name, as a function's if there is one.
 
-        Of `std::thread` it is the last part that counts.
-        """
-        found = list(self._places_of(name.rpartition("::")[2])) if name else []
-        calls = [offset for offset, is_function in found if is_function]
-        offsets = calls or [offset for offset, _ in found]
-        return self.source.line(offsets[0]) if offsets else None
+def _line_of(source: tokens.Source, name: str) -> int | None:
+    """The first line of the code that has this name, as a function's if there is one.
 
-    def _places_of(self, name: str) -> Iterator[tuple[int, bool]]:
-        for run in self.source.runs():
-            for i, token in enumerate(run.tokens):
-                if token.kind == "name" and token.text == name:
-                    followed = i + 1 < len(run.tokens) and run.tokens[i + 1].text == "("
-                    yield token.start, followed
+    Of `std::thread` it is the last part that counts.
+    """
+    places = list(_places_of(source, name.rpartition("::")[2])) if name else []
+    calls = [offset for offset, is_function in places if is_function]
+    offsets = calls or [offset for offset, _ in places]
+    return source.line(offsets[0]) if offsets else None
+
+
+def _places_of(source: tokens.Source, name: str) -> Iterator[tuple[int, bool]]:
+    """Offsets of a name in the code, and whether a parenthesis follows."""
+    for run in source.runs():
+        for i, token in enumerate(run.tokens):
+            if token.kind == "name" and token.text == name:
+                followed = i + 1 < len(run.tokens) and run.tokens[i + 1].text == "("
+                yield token.start, followed
 
 
 _LIBRARY = """

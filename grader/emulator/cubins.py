@@ -66,8 +66,10 @@ def table(found: Sequence[Kernel]) -> str:
     for number, each in enumerate(found):
         listed = ", ".join(f"{{{p.offset}, {p.bytes}}}" for p in each.parameters) or "{0, 0}"
         lines.append(f"static const warpgrade_parameter parameters_{number}[] = {{{listed}}};")
-        numbers = (each.registers, each.most_threads, each.static_shared, each.local_bytes)
-        numbers += (each.constant_bytes, each.parameter_bytes, len(each.parameters))
+        numbers = (
+            *(each.registers, each.most_threads, each.static_shared, each.local_bytes),
+            *(each.constant_bytes, each.parameter_bytes, len(each.parameters)),
+        )
         fields = ", ".join([json.dumps(each.name), *map(str, numbers), f"parameters_{number}"])
         rows.append(f"    {{{fields}}},")
     rows = rows or ["    {nullptr, 0, 0, 0, 0, 0, 0, 0, nullptr},"]

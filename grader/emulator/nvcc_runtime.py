@@ -35,7 +35,8 @@ class Runtime:
     @cached_property
     def symbols(self) -> dict[str, list[str]]:
         """As Toolchain.symbols has it."""
-        return json.loads((self.folder / "symbols.json").read_text())
+        symbols: dict[str, list[str]] = json.loads((self.folder / "symbols.json").read_text())
+        return symbols
 
 
 def prepare(toolchain: Toolchain, nvcc: str) -> Runtime:

@@ -28,11 +28,11 @@ def asked(elf: Elf, entries: Collection[str]) -> set[str]:
     reached: set[str] = set()
     result: set[str] = set()
     while waiting:
-        section = waiting.pop()
-        if section in reached:
+        name = waiting.pop()
+        if name in reached:
             continue
-        reached.add(section)
-        for symbol in leads.get(section, ()):
+        reached.add(name)
+        for symbol in leads.get(name, ()):
             if symbol.is_defined:
                 waiting.append(_section_of(elf, symbol))
             else:

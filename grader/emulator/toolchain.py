@@ -137,7 +137,8 @@ class Toolchain:
     @cached_property
     def symbols(self) -> dict[str, list[str]]:
         """`provided`: what a submission may ask of us; `reserved`: what it may not define."""
-        return json.loads((self.folder / "symbols.json").read_text())
+        symbols: dict[str, list[str]] = json.loads((self.folder / "symbols.json").read_text())
+        return symbols
 
 
 # ---- Finding the compiler ------------------------------------------------------------------------
@@ -190,8 +191,7 @@ def readable_paths(toolchain: Toolchain) -> tuple[Path, ...]:
     compiler = toolchain.compiler
     found = {Path(compiler).parent, toolchain.folder}
     for name in ("cc1plus", "collect2", *_PROGRAMS):
-        path = _output([compiler, f"-print-prog-name={name}"]).strip()
-        where = shutil.which(path)
+        where = shutil.which(_output([compiler, f"-print-prog-name={name}"]).strip())
         if where:
             found |= {Path(where).parent, Path(where).resolve().parent}
     for name in ("crt1.o", "crtbeginS.o", "libc.so", "libstdc++.so", "libm.so", "libgcc_s.so"):

@@ -93,8 +93,8 @@ def _answer(
     except MemoryError:
         return Code.out_of_memory, b'{"type": "MemoryError"}'
     except BaseException as error:  # this process's own trouble with a request: say it, don't die
-        text = {"type": type(error).__name__, "message": _words(error)}
-        return Code.bad_request, _cut(text)
+        described = {"type": type(error).__name__, "message": _words(error)}
+        return Code.bad_request, _cut(described)
 
 
 def _cut(text: Mapping[str, Any]) -> bytes:

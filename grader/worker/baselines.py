@@ -1,21 +1,21 @@
 """Baselines of our own: what candidates are timed against, and what roofs are measured with."""
 
+from __future__ import annotations
 
-def copy(source, destination):
+import torch
+
+
+def copy(source: torch.Tensor, destination: torch.Tensor) -> None:
     """Move bytes: `destination` becomes `source`; uint8 of equal length."""
     destination.copy_(source)
 
 
-def matmul(a, b, out):
+def matmul(a: torch.Tensor, b: torch.Tensor, out: torch.Tensor) -> None:
     """The vendor's matrix product, float32 in full precision."""
-    import torch
-
     torch.mm(a, b, out=out)
 
 
-def matmul_tf32(a, b, out):
+def matmul_tf32(a: torch.Tensor, b: torch.Tensor, out: torch.Tensor) -> None:
     """The same of float32 matrices on tensor cores that round them to TF32."""
-    import torch
-
     torch.backends.cuda.matmul.allow_tf32 = True
     torch.mm(a, b, out=out)

@@ -105,6 +105,7 @@ def load_emulator() -> None:
         EMULATOR_FOLDER / "__init__.py",
         submodule_search_locations=[str(EMULATOR_FOLDER)],
     )
+    assert spec is not None and spec.loader is not None
     package = importlib.util.module_from_spec(spec)
     sys.modules["warpgrade_emulator"] = package
     spec.loader.exec_module(package)

@@ -26,8 +26,8 @@ def key_by_version() -> None:
     cache.triton_key = lambda: triton.__version__
 
 
-@triton.jit
-def _copy(source, target, n, BLOCK: tl.constexpr):
+@triton.jit  # type: ignore[untyped-decorator]  # Triton has no types
+def _copy(source, target, n, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]  # a kernel
     offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     tl.store(target + offsets, tl.load(source + offsets, mask=offsets < n), mask=offsets < n)
 

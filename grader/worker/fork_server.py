@@ -39,7 +39,8 @@ import socket
 import sys
 import tempfile
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from . import lockdown
 
@@ -51,8 +52,10 @@ MAX_FILE_BYTES = 256 << 20
 _IDLE_MILLISECONDS = 5  # without a message, before a step of other work is done
 MAX_PROCESSES = 256  # and threads, of one submission
 
+Children = dict[int, tuple[int, int]]  # pid -> (id, pidfd)
 
-def main(control_fd: int, kind: str, plan: dict) -> None:
+
+def main(control_fd: int, kind: str, plan: dict[str, Any]) -> None:
     """Serve control messages until the grader closes the socket.
 
     `kind` is "python", "plans" or "native"; for `plan` see lockdown.py.
@@ -70,13 +73,13 @@ def main(control_fd: int, kind: str, plan: dict) -> None:
     gc.freeze()  # keeps the collector from touching (and so copying) the parent's pages
     gc.enable()
     _send(control, {"ready": True})
-    children: dict[int, tuple[int, int]] = {}  # pid -> (id, pidfd)
+    children: Children = {}
     poller = select.poll()
     poller.register(control, select.POLLIN)
     idle_work = _idle_work(kind)
     while True:
         ready = poller.poll(_IDLE_MILLISECONDS if idle_work else None)
-        if not ready and next(idle_work, None) is None:
+        if not ready and idle_work is not None and next(idle_work, None) is None:
             idle_work = None
         for fd, _ in ready:
             if fd == control.fileno():
@@ -113,7 +116,9 @@ def _import_frameworks(kind: str) -> None:
         compiler_warm_up.run()
 
 
-def _spawn(control, children, poller, kind, plan) -> bool:
+def _spawn(
+    control: socket.socket, children: Children, poller: select.poll, kind: str, plan: dict[str, Any]
+) -> bool:
     """Fork the worker that one message asks for; False when the grader has gone."""
     message, descriptors = _receive(control)
     if message is None:
@@ -141,7 +146,9 @@ def _spawn(control, children, poller, kind, plan) -> bool:
     return True
 
 
-def _reap(control, children, poller, ready_pidfd: int) -> None:
+def _reap(
+    control: socket.socket, children: Children, poller: select.poll, ready_pidfd: int
+) -> None:
     """Report the child that ended, and reap orphans that ended too."""
     for pid, (number, pidfd) in list(children.items()):
         if pidfd == ready_pidfd:
@@ -157,7 +164,9 @@ def _reap(control, children, poller, ready_pidfd: int) -> None:
             pass
 
 
-def _become_worker(message: dict, descriptors: list[int], kind: str, plan: dict) -> None:
+def _become_worker(
+    message: dict[str, Any], descriptors: list[int], kind: str, plan: dict[str, Any]
+) -> None:
     request_fd, log_fd, *buffer_fds = descriptors
     _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     os.setsid()
@@ -183,7 +192,7 @@ def _become_worker(message: dict, descriptors: list[int], kind: str, plan: dict)
         _become_python(message, request_fd, buffer_fds, plan)
 
 
-def _move_to_own_folder(name: str, plan: dict) -> None:
+def _move_to_own_folder(name: str, plan: dict[str, Any]) -> None:
     """Work in a folder of the scratch folder that no worker of another role can write to."""
     folder = os.path.join(os.environ["HOME"], name)  # noqa: PTH118 (pathlib costs an import here)
     os.makedirs(folder, exist_ok=True)  # noqa: PTH103
@@ -193,7 +202,7 @@ def _move_to_own_folder(name: str, plan: dict) -> None:
     lockdown.restrict_writing(plan, folder)
 
 
-def _become_native(message: dict, request_fd: int, buffer_fds: list[int]) -> None:
+def _become_native(message: dict[str, Any], request_fd: int, buffer_fds: list[int]) -> None:
     """Compile a source, or become the program that was compiled."""
     if "build" in message:
         from . import builder
@@ -212,11 +221,14 @@ def _become_native(message: dict, request_fd: int, buffer_fds: list[int]) -> Non
     os.execv(message["path"], line)
 
 
-def _become_python(message: dict, request_fd: int, buffer_fds: list[int], plan: dict) -> None:
+def _become_python(
+    message: dict[str, Any], request_fd: int, buffer_fds: list[int], plan: dict[str, Any]
+) -> None:
     """Serve requests about a Python file of ours."""
     faulthandler.enable()
     from . import gpu_mapping, host, memory
 
+    opened: Callable[[int, int, bool], memory.TensorSource]
     opened = gpu_mapping.GpuBuffer if message.get("on_gpu") else memory.map_buffer
     buffers = [
         opened(fd, length, writable)
@@ -233,7 +245,7 @@ def _become_python(message: dict, request_fd: int, buffer_fds: list[int], plan: 
     )
 
 
-def _limit(memory_bytes: int | None, plan: dict) -> None:
+def _limit(memory_bytes: int | None, plan: dict[str, Any]) -> None:
     """Limits that the worker can't raise again.
 
     `memory_bytes` is None where address space says nothing of memory: CUDA reserves more, and so
@@ -252,7 +264,7 @@ def _limit(memory_bytes: int | None, plan: dict) -> None:
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 
 
-def _receive(control) -> tuple[dict | None, list[int]]:
+def _receive(control: socket.socket) -> tuple[dict[str, Any] | None, list[int]]:
     size = MAX_DESCRIPTORS * array.array("i").itemsize
     try:
         data, ancillary, _, _ = control.recvmsg(1 << 16, socket.CMSG_SPACE(size))
@@ -267,7 +279,7 @@ def _receive(control) -> tuple[dict | None, list[int]]:
     return json.loads(data), list(descriptors)
 
 
-def _send(control, message: dict) -> None:
+def _send(control: socket.socket, message: dict[str, Any]) -> None:
     with contextlib.suppress(ConnectionError, BrokenPipeError):
         control.send(json.dumps(message).encode())
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import socket
 import struct
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,11 @@ MODULE_NAME = "baseline"
 
 
 def serve(
-    requests: socket.socket, buffers: list[memory.Buffer], path: str, entry: str, device: str
+    requests: socket.socket,
+    buffers: Sequence[memory.TensorSource],
+    path: str,
+    entry: str,
+    device: str,
 ) -> None:
     """Answer requests until the grader closes the socket."""
     host = _Host(Path(path), entry, on(device), buffers)
@@ -35,7 +39,7 @@ class _Host:
     """What is kept between requests."""
 
     def __init__(
-        self, path: Path, entry: str, replayed: Replayed, buffers: list[memory.Buffer]
+        self, path: Path, entry: str, replayed: Replayed, buffers: Sequence[memory.TensorSource]
     ) -> None:
         self._path, self._name = path, entry
         self._replayed = replayed
@@ -75,6 +79,7 @@ class _Host:
     def _arrange(self, request: Request, document: bytes) -> dict[str, Any]:
         count, *order = struct.unpack(f"<{len(document) // 4}I", document)
         calls = [self._sets[number] for number in order[:count]]
+        assert self._entry is not None  # it has been loaded
         self._replayed.arrange(self._entry, calls)
         return {}
 

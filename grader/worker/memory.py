@@ -6,6 +6,7 @@ import ctypes
 import mmap
 import os
 from collections.abc import Iterable, Sequence
+from typing import Protocol
 
 import torch
 
@@ -30,6 +31,12 @@ _libc.mmap.argtypes = [
     ctypes.c_long,
 ]
 _libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+
+
+class TensorSource(Protocol):
+    """A buffer of the arena, on the host or on the GPU."""
+
+    def bytes(self, offset: int, length: int) -> torch.Tensor: ...
 
 
 class Buffer:
@@ -98,14 +105,14 @@ def expose(arguments: Sequence[Argument], buffers: Sequence[Buffer]) -> None:
         buffer.expose(each.allocation for each in tensors if each.buffer == index)
 
 
-def allocation(argument: Argument, buffers: list[Buffer]) -> torch.Tensor:
+def allocation(argument: Argument, buffers: Sequence[TensorSource]) -> torch.Tensor:
     """uint8 over the whole allocation of an argument, guard zones included."""
     return buffers[argument.buffer].bytes(*argument.allocation)
 
 
 def view(argument: Argument, allocated: torch.Tensor) -> torch.Tensor:
     """The strided tensor an argument describes, on its allocation (or a copy of that)."""
-    dtype = getattr(torch, argument.dtype.name)
+    dtype = getattr(torch, argument.dtype_name)
     if beyond := allocated.numel() % dtype.itemsize:
         allocated = allocated[:-beyond]
     typed = allocated.view(dtype)
@@ -129,7 +136,7 @@ def _mprotect(address: int, length: int, protection: int) -> None:
 
 
 def _mmap(address: int, length: int, protection: int, flags: int, descriptor: int) -> int:
-    result = _libc.mmap(address or None, length, protection, flags, descriptor, 0)
+    result: int = _libc.mmap(address or None, length, protection, flags, descriptor, 0)
     if result == _MAP_FAILED:
         error = ctypes.get_errno()
         raise OSError(error, os.strerror(error))

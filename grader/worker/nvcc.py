@@ -88,15 +88,15 @@ def compile_object(
 def read_messages(text: str, file: str) -> list[Refusal]:
     """The errors in what nvcc printed about `file`, in its order, each once."""
     lines = text.splitlines()
-    starts = [(number, found) for number, line in enumerate(lines) if (found := _match(line))]
-    found = []
+    starts = [(number, match) for number, line in enumerate(lines) if (match := _match(line))]
+    refusals: list[Refusal] = []
     for position, (number, match) in enumerate(starts):
         end = starts[position + 1][0] if position + 1 < len(starts) else len(lines)
         context = _until_blank(lines[number + 1 : end])
         refusal = _refusal(match, "\n".join(context), file)
-        if refusal not in found:
-            found.append(refusal)
-    return found[:MAX_REFUSALS]
+        if refusal not in refusals:
+            refusals.append(refusal)
+    return refusals[:MAX_REFUSALS]
 
 
 def _placed(refusal: Refusal, source: Path) -> Refusal:
@@ -133,16 +133,16 @@ def _refusals(ended: subprocess.CompletedProcess[str], source: Path) -> tuple[Re
     if ended.returncode == 0:
         return ()
     printed = ended.stdout + ended.stderr
-    found = [_placed(each, source) for each in read_messages(printed, source.name)]
-    if not found:
+    refusals = [_placed(each, source) for each in read_messages(printed, source.name)]
+    if not refusals:
         raise NvccError(f"nvcc ended with status {ended.returncode}: {_clean(printed)}")
-    return tuple(found)
+    return tuple(refusals)
 
 
 def _match(line: str) -> re.Match[str] | None:
     for pattern in (_FRONT_END, _GNU, _PTXAS, _LINKER):
-        if found := pattern.fullmatch(line):
-            return found
+        if match := pattern.fullmatch(line):
+            return match
     return None
 
 

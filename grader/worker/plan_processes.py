@@ -114,8 +114,10 @@ def _compiler(message: dict[str, Any], _: list[memory.Buffer]) -> dict[Operation
 
 
 # Of what the backend says; the cubin itself where that is asked for.
-_KEPT = ("name", "shared", "num_warps", "registers", "spills", "global_scratch_size")
-_KEPT += ("descriptors", "layouts", "error")
+_KEPT = (
+    *("name", "shared", "num_warps", "registers", "spills", "global_scratch_size"),
+    *("descriptors", "layouts", "error"),
+)
 _LAYOUTS_ROOM = MAX_LONG_TEXT // 2  # characters of an answer
 
 

@@ -14,7 +14,6 @@ Standard library only: the worker loads this file by path.
 
 from __future__ import annotations
 
-import operator
 import struct
 from dataclasses import dataclass
 from enum import IntEnum
@@ -121,6 +120,13 @@ class Argument:
     shape: tuple[int, ...] = ()
     strides: tuple[int, ...] = ()
     scalar: float | int | bool = 0
+
+    @property
+    def dtype_name(self) -> str:
+        """Torch's name of a tensor's element type. Raises ProtocolError for a scalar."""
+        if self.dtype is None:
+            raise ProtocolError(f"a {self.kind.name} argument has no element type")
+        return self.dtype.name
 
     def pack(self) -> bytes:
         """The struct. Raises ProtocolError where a field doesn't fit."""
@@ -243,14 +249,15 @@ class Reply:
 
 def _scalar_bits(kind: Kind, value: float | int | bool) -> int:
     if kind is Kind.float64:
-        return struct.unpack("<Q", struct.pack("<d", value))[0]
-    return struct.unpack("<Q", struct.pack("<q", operator.index(value)))[0]
+        return int.from_bytes(struct.pack("<d", value), "little")
+    return int.from_bytes(struct.pack("<q", value), "little")
 
 
 def _scalar_value(kind: Kind, bits: int) -> float | int | bool:
+    data = struct.pack("<Q", bits)
     if kind is Kind.float64:
-        return struct.unpack("<d", struct.pack("<Q", bits))[0]
-    value = struct.unpack("<q", struct.pack("<Q", bits))[0]
+        return float(struct.unpack("<d", data)[0])
+    value = int.from_bytes(data, "little", signed=True)
     return bool(value) if kind is Kind.boolean else value
 
 

@@ -91,6 +91,7 @@ class OnCuda:
         begin, end = self._events
         torch.cuda.synchronize()
         self._driver.cuCtxResetPersistingL2Cache()  # of a GPU that keeps nothing there is none
+        assert self._graph is not None  # calls have been arranged
         self._graph.replay()
         torch.cuda.synchronize()
         return int(begin.elapsed_time(end) * 1e6)
@@ -101,7 +102,7 @@ class OnCuda:
 
     @cached_property
     def _stream(self) -> torch.cuda.Stream:
-        return torch.cuda.Stream()
+        return torch.cuda.Stream()  # type: ignore[no-untyped-call]
 
     @cached_property
     def _flushed(self) -> torch.Tensor:
@@ -112,5 +113,5 @@ class OnCuda:
     @cached_property
     def _events(self) -> tuple[torch.cuda.Event, torch.cuda.Event]:
         # External ones: they are recorded by the graph, and read outside of it.
-        made = [torch.cuda.Event(enable_timing=True, external=True) for _ in range(2)]
-        return made[0], made[1]
+        made: Callable[..., torch.cuda.Event] = torch.cuda.Event
+        return made(enable_timing=True, external=True), made(enable_timing=True, external=True)

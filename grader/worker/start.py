@@ -18,6 +18,7 @@ def main() -> None:
     spec = importlib.util.spec_from_file_location(
         "warpgrade_worker", FOLDER / "__init__.py", submodule_search_locations=[str(FOLDER)]
     )
+    assert spec is not None and spec.loader is not None
     package = importlib.util.module_from_spec(spec)
     sys.modules["warpgrade_worker"] = package
     spec.loader.exec_module(package)

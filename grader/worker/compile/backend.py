@@ -32,7 +32,9 @@ MAX_TTIR = 8 << 20  # characters
 _KERNEL = re.compile(r"tt\.func public @(\w{1,200})")
 
 
-def compile_backend(ttir: str, chosen: dict, capability: int = options.CAPABILITY) -> dict:
+def compile_backend(
+    ttir: str, chosen: dict[str, Any], capability: int = options.CAPABILITY
+) -> dict[str, Any]:
     """What a kernel becomes on a GPU, or {"error": ...} with CompileFailure's fields.
 
     "name", "shared" (bytes for each block), "registers" and "spills" (of each thread), "num_warps",
@@ -63,7 +65,7 @@ def compile_backend(ttir: str, chosen: dict, capability: int = options.CAPABILIT
     }
 
 
-def compile_layouts(ttir: str, chosen: dict) -> dict:
+def compile_layouts(ttir: str, chosen: dict[str, Any]) -> dict[str, Any]:
     """How a kernel's warps access memory (see layouts.py), or {"error": ...}.
 
     It is compiled as far as LLVM IR, which takes less than half of the time to a cubin.
@@ -103,14 +105,14 @@ def _read(ttir: str) -> Any:
     return module
 
 
-def build(module: Any, chosen: Any, capability: int = options.CAPABILITY) -> dict:
+def build(module: Any, chosen: Any, capability: int = options.CAPABILITY) -> dict[str, Any]:
     """Run the backend's stages on a module of TTIR, or of a Gluon kernel's TTGIR, up to the cubin.
 
     Raises what Triton raises, OutOfResources too.
     """
     metadata: dict[str, Any] = {}
     # As text now: the next stage changes the module in place.
-    assembly = {
+    assembly: dict[str, Any] = {
         stage: made if isinstance(made, str | bytes) else str(made)
         for stage, made in _stages(module, chosen, metadata, capability)
     }

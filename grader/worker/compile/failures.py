@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from typing import Any
 
 
 @dataclass
@@ -24,6 +25,6 @@ class CompileFailure(Exception):
     def __post_init__(self) -> None:
         super().__init__(self.message)
 
-    def to_json(self) -> dict:
+    def to_json(self) -> dict[str, Any]:
         """The fields, as the grader reads them."""
         return asdict(self)

@@ -27,7 +27,7 @@ _DIVISIBILITY = 16  # the one that Triton specialises on
 MAX_TTIR = 8 << 20  # characters
 
 
-def compile_frontend(folder: str, specialisation: dict) -> dict:
+def compile_frontend(folder: str, specialisation: dict[str, Any]) -> dict[str, Any]:
     """{"ttir": text, "name": of the kernel}, or {"error": ...} with CompileFailure's fields.
 
     The text is that of TTGIR where the specialisation's language is "gluon".
@@ -60,7 +60,7 @@ def _install() -> None:
     guard.install()
 
 
-def _compile(namespace: Namespace, specialisation: Any) -> dict:
+def _compile(namespace: Namespace, specialisation: Any) -> dict[str, Any]:
     if not isinstance(specialisation, dict):
         raise CompileFailure("a specialisation that is none", kind="forged")
     chosen = options.parsed(specialisation.get("options") or {})
@@ -103,7 +103,9 @@ def lower(source: ASTSource, chosen: Any) -> Any:
 # --- the specialisation's arguments ---------------------------------------------------------------
 
 
-def _source(namespace: Namespace, kernel: TextFunction, specialisation: dict) -> ASTSource:
+def _source(
+    namespace: Namespace, kernel: TextFunction, specialisation: dict[str, Any]
+) -> ASTSource:
     names = kernel.arg_names
     signature = specialisation.get("signature")
     if not isinstance(signature, dict) or list(signature) != names:
@@ -122,7 +124,7 @@ def _source(namespace: Namespace, kernel: TextFunction, specialisation: dict) ->
     return kind(kernel, types, constants, attributes)
 
 
-def _items(specialisation: dict, key: str) -> Any:
+def _items(specialisation: dict[str, Any], key: str) -> Any:
     value = specialisation.get(key) or {}
     if not isinstance(value, dict):
         raise CompileFailure(f"{key} of a specialisation that are none", kind="forged")

@@ -49,7 +49,7 @@ def source_class() -> Any:
 
 
 @functools.cache
-def _layouts() -> dict[str, type]:
+def _layouts() -> dict[str, Any]:
     """The classes of layouts that a plan can name: dataclasses of numbers, lists and layouts."""
     try:
         module = importlib.import_module(f"{FOLDER}._layouts")
@@ -82,12 +82,12 @@ def _is_of_a_barrier(kind: type) -> bool:
 # --- literals -------------------------------------------------------------------------------------
 
 
-def to_json(value: Any) -> dict:
+def to_json(value: Any) -> dict[str, Any]:
     """The literal of a layout. Raises NotALayout."""
-    fields = _layouts().get(type(value).__name__)
-    if fields is not type(value):
+    kind = _layouts().get(type(value).__name__)
+    if kind is None or kind is not type(value):
         raise NotALayout(f"the layout {type(value).__name__}")
-    described = {each.name: getattr(value, each.name) for each in dataclasses.fields(value)}
+    described = {each.name: getattr(value, each.name) for each in dataclasses.fields(kind)}
     return {
         "layout": type(value).__name__,
         **{name: _field(each) for name, each in described.items()},
@@ -106,7 +106,7 @@ def _field(value: Any, depth: int = 0) -> Any:
     raise NotALayout(f"a layout made of a {type(value).__name__}")
 
 
-def from_json(literal: dict, depth: int = 0) -> Any:
+def from_json(literal: dict[str, Any], depth: int = 0) -> Any:
     """The layout of a literal. Raises NotALayout for what is none."""
     kind = _layouts().get(str(literal.get("layout")))
     if kind is None or depth > _MAX_DEPTH:

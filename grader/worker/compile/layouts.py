@@ -75,17 +75,18 @@ def read_layouts(ttgir: str, llir: str) -> Fields:
     if warps is None or _ONE_BLOCK not in ttgir:
         raise ValueError("a kernel that clusters of blocks run")
     bytes_of = _lane_bytes(llir)
-    found: dict[tuple[int, str, tuple[int, ...]], Fields | None] = {}
+    by_access: dict[tuple[int, str, tuple[int, ...]], Fields | None] = {}
     for (line, column), kind, shape, encoding in _accesses(ttgir):
         taken = bytes_of.get((line, column, kind), set())
-        is_known = line and encoding is not None and len(taken) == 1
-        told = {**encoding, "bytes": min(taken)} if is_known else None
+        fields = None
+        if line and encoding is not None and len(taken) == 1:
+            fields = {**encoding, "bytes": min(taken)}
         key = (line, kind, shape)
-        found[key] = told if found.setdefault(key, told) == told else None
+        by_access[key] = fields if by_access.setdefault(key, fields) == fields else None
     accesses = [
-        {"line": line, "kind": kind, "shape": list(shape), **told}
-        for (line, kind, shape), told in found.items()
-        if told is not None
+        {"line": line, "kind": kind, "shape": list(shape), **fields}
+        for (line, kind, shape), fields in by_access.items()
+        if fields is not None
     ]
     return {"warps": int(warps[1]), "accesses": accesses[:MAX_ACCESSES]}
 
@@ -113,8 +114,10 @@ def _accesses(text: str) -> Iterator[tuple[Place, str, tuple[int, ...], Fields |
         shape = tuple(int(each) for each in pointers[1].split("x") if each)
         encoding = encodings.get(pointers[2] or pointers[4])
         dropped = None if pointers[3] is None else int(pointers[3])
-        told = encoding and _encoding(encoding, shape, dropped, operation[1] == "tt.load")
-        yield _place_of(location[1], locations), _KINDS[operation[1]], shape, told
+        fields = None
+        if encoding is not None:
+            fields = _encoding(encoding, shape, dropped, operation[1] == "tt.load")
+        yield _place_of(location[1], locations), _KINDS[operation[1]], shape, fields
 
 
 def _encoding(

@@ -66,7 +66,7 @@ def to_json(value: Any, kernel: Callable[[Any], Any] | None = None, depth: int =
     raise NotALiteral(described(value))
 
 
-def _tuple_to_json(value: Any, kernel: Callable[[Any], Any] | None, depth: int) -> dict:
+def _tuple_to_json(value: Any, kernel: Callable[[Any], Any] | None, depth: int) -> dict[str, Any]:
     items = list(value.values if isinstance(value, tl.tuple) else value)
     if len(items) > MAX_ITEMS:
         raise NotALiteral(f"a tuple of {len(items):,} values; at most {MAX_ITEMS}")
@@ -103,7 +103,7 @@ def from_json(literal: Any, kernel: Callable[[Any], Any] | None = None, depth: i
     raise NotALiteral("no literal")
 
 
-def _tuple_of(values: list[Any], literal: dict) -> tuple:
+def _tuple_of(values: list[Any], literal: dict[str, Any]) -> tuple[Any, ...]:
     if literal.keys() == {"tuple"}:
         return tuple(values)
     fields, name = literal.get("fields"), literal.get("name")
@@ -112,7 +112,7 @@ def _tuple_of(values: list[Any], literal: dict) -> tuple:
     raise NotALiteral("no literal")
 
 
-def named_tuple(name: Any, fields: list[Any]) -> type:
+def named_tuple(name: Any, fields: list[Any]) -> Callable[..., tuple[Any, ...]]:
     """The class of a named tuple with these fields. Raises NotALiteral."""
     names = [name, *fields]
     if not all(isinstance(each, str) and each.isidentifier() for each in names):
@@ -129,7 +129,7 @@ def dtype_name(value: tl.dtype) -> str:
         return "*" + dtype_name(value.element_ty)
     if _DTYPES.get(value.name) != value:
         raise NotALiteral(f"the type {value}")
-    return value.name
+    return str(value.name)
 
 
 def dtype_of(name: Any) -> tl.dtype:

@@ -10,7 +10,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import triton
 from triton.compiler.errors import CompilationError, CompileTimeAssertionFailure
@@ -93,7 +93,7 @@ def _chain(error: BaseException) -> list[BaseException]:
 def _place(errors: Sequence[BaseException], functions: Sequence[Place]) -> tuple[str, int, str]:
     """File, line and source line of the innermost place in the student's own text."""
     for error in reversed(errors):
-        node = getattr(error, "node", None)
+        node: Any = getattr(error, "node", None)
         if not isinstance(error, CompilationError) or not hasattr(node, "lineno"):
             continue
         for made in reversed(functions):
@@ -109,7 +109,8 @@ def _place(errors: Sequence[BaseException], functions: Sequence[Place]) -> tuple
 
 def _message(error: CompilationError) -> str | None:
     """What the frontend says; about names it says so in the place of the source."""
-    return error.src if isinstance(error.node, str) else error.error_message
+    message: str | None = error.src if isinstance(error.node, str) else error.error_message
+    return message
 
 
 def _reason(errors: Sequence[BaseException]) -> str:

@@ -14,7 +14,7 @@ import json
 import linecache
 import re
 import types
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from triton.language import constexpr
@@ -36,7 +36,7 @@ _NOT_GLUON = (
 made_modules: list[types.ModuleType] = []  # that stand for sibling modules of the submission
 
 
-class TextFunction(JITFunction):
+class TextFunction(JITFunction):  # type: ignore[misc]  # Triton has no types
     """A jit function of the submission's text."""
 
     def __init__(
@@ -68,13 +68,13 @@ class TextFunction(JITFunction):
         return self._tree
 
 
-class RecordedFunction(ConstexprFunction):
+class RecordedFunction(ConstexprFunction):  # type: ignore[misc]  # Triton has no types
     """A constexpr_function of the text: a table of the results that the planner saw it give."""
 
-    def __init__(self, name: str, calls: list[tuple[list, dict, Any]]) -> None:
+    def __init__(self, name: str, calls: list[tuple[list[Any], dict[str, Any], Any]]) -> None:
         self.__name__ = name
         self._calls = calls
-        self.used_global_vals: dict = {}
+        self.used_global_vals: dict[str, Any] = {}
 
     @property
     def cache_key(self) -> str:
@@ -141,7 +141,7 @@ class Namespace:
             stub.__globals__[name] = self._bound(name, binding, function)
         return made
 
-    def _function(self, reference: dict) -> FunctionText:
+    def _function(self, reference: dict[str, Any]) -> FunctionText:
         file, line, digest = (reference.get(key) for key in ("file", "line", "hash"))
         if not isinstance(file, str) or type(line) is not int or not isinstance(digest, str):
             raise CompileFailure("a kernel reference without file, line or hash", kind="forged")
@@ -155,7 +155,9 @@ class Namespace:
             )
         return function
 
-    def _stub(self, function: FunctionText, node: Any, reference: dict) -> types.FunctionType:
+    def _stub(
+        self, function: FunctionText, node: Any, reference: dict[str, Any]
+    ) -> types.FunctionType:
         """A Python function with the text's parameters and place, and an empty body.
 
         Nothing that the text says is evaluated: annotations become strings, and defaults are those
@@ -180,7 +182,7 @@ class Namespace:
         ast.increment_lineno(module, function.line - 1)
         scope: dict[str, Any] = {"__name__": MODULE, "__builtins__": {}}
         exec(compile(module, path, "exec", dont_inherit=True), scope)
-        made = scope[function.name]
+        made: types.FunctionType = scope[function.name]
         scope.clear()
         self._set_defaults(made, node, reference.get("defaults") or {})
         node.decorator_list, node.returns = [], None
@@ -263,7 +265,7 @@ class Namespace:
         except (TypeError, KeyError):
             raise CompileFailure("a table of results that is none", kind="forged") from None
 
-    def _tuple_class(self, description: Any) -> type:
+    def _tuple_class(self, description: Any) -> Callable[..., tuple[Any, ...]]:
         try:
             return literals.named_tuple(description["name"], description["fields"])
         except (TypeError, KeyError, literals.NotALiteral) as error:

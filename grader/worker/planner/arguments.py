@@ -17,27 +17,27 @@ def make(arguments: Sequence[Argument], recorder: Recorder, mode: FakeTensorMode
 
     The tensors are of `mode`, which is not to be active here.
     """
-    recorder.begin_arguments()
+    recorder.memory.begin_arguments()
     values = [
         _tensor(argument, place, recorder, mode)
         if argument.kind is Kind.tensor
         else argument.scalar
         for place, argument in enumerate(arguments)
     ]
-    recorder.begin_calls()
+    recorder.memory.begin_calls()
     return values
 
 
 def _tensor(argument: Argument, place: int, recorder: Recorder, mode: FakeTensorMode) -> FakeTensor:
     """A view on an allocation, guard zones included, as it lies in the grader's memory."""
-    dtype = getattr(torch, argument.dtype.name)
+    dtype = getattr(torch, argument.dtype_name)
     start, length = argument.allocation
     device = "cuda:0" if argument.space is Space.device else "cpu"
     whole = torch.empty(length // dtype.itemsize, dtype=dtype, device="meta")
     first = (argument.offset - start) // dtype.itemsize
     view = whole.as_strided(argument.shape, argument.strides, first)
     tensor = FakeTensor(mode, view, torch.device(device))
-    recorder.register(
+    recorder.memory.register(
         tensor.untyped_storage(), bytes=length, kind="argument", argument=place, line=0
     )
     return tensor

@@ -32,16 +32,16 @@ def pass_over(keys: Iterable[str]) -> None:
     _passed_over.update(keys)
 
 
-def check(described: dict) -> None:
+def check(described: dict[str, Any]) -> None:
     """Raises what Triton raises for a kernel that a tuner tries and is to pass over."""
-    is_trial = bool(_tuners) and fake_tensors.recorder.trial >= 0
+    is_trial = bool(_tuners) and fake_tensors.active_recorder().trial >= 0
     if is_trial and _passed_over and tuned.key_of(described) in _passed_over:
         raise OutOfResources(0, 0, "what the compilers have found missing")
 
 
 def benchmark(call: Callable[[], Any], *_: Any, quantiles: Any = None, **__: Any) -> Any:
     """Note the launches of one configuration as a trial; each takes longer than the one before."""
-    recorder = fake_tensors.recorder
+    recorder = fake_tensors.active_recorder()
     outer = recorder.trial
     if outer < 0:
         recorder.trial = recorder.trials
@@ -55,7 +55,7 @@ def benchmark(call: Callable[[], Any], *_: Any, quantiles: Any = None, **__: Any
 
 def benchmark_by_hand(call: Callable[[], Any], *args: Any, **kwargs: Any) -> Any:
     """triton.testing.do_bench: what it calls is noted as a trial, and no time comes of it."""
-    recorder = fake_tensors.recorder
+    recorder = fake_tensors.active_recorder()
     if recorder.trial < 0 and not _tuners:
         note("triton.testing.do_bench")
         recorder.trials += 1
@@ -69,7 +69,7 @@ def install() -> None:
 
     def run(self: Any, *args: Any, **kwargs: Any) -> Any:
         _forget_other_plans(self)
-        fake_tensors.recorder.trials += 1
+        fake_tensors.active_recorder().trials += 1
         _tuners.append(self)
         try:
             return original(self, *args, **kwargs)

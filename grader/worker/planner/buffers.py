@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from torch.multiprocessing.reductions import StorageWeakRef
 
@@ -18,19 +19,24 @@ class Buffer:
 
     bytes: int
     slot: int  # tells its address
+    storage: StorageWeakRef
     kind: str = "device"
     argument: int | None = None
     line: int = 0
     number: int = -1  # in the plan, once it is written
-    storage: StorageWeakRef | None = None
-    is_live: bool = True
+    is_live: bool = True  # whether the plan hasn't released it yet
+
+    @property
+    def is_expired(self) -> bool:
+        """Whether nothing of the submission's leads to its memory any more."""
+        return bool(self.storage.expired())  # type: ignore[no-untyped-call]
 
     @property
     def address(self) -> int:
         """Of its first byte: as far from others' as on a GPU, and aligned like there."""
         return ADDRESS_BASE + ((self.slot + 1) << ADDRESS_BITS)
 
-    def to_json(self) -> dict:
+    def to_json(self) -> dict[str, Any]:
         """As the plan lists it."""
         return {
             "bytes": self.bytes,

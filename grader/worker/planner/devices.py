@@ -63,8 +63,11 @@ def _to_device(
 def missing(error: BaseException) -> str:
     """What of torch an error says is missing for want of a GPU; "" for any other error."""
     said = str(error) if isinstance(error, RuntimeError | AssertionError | AttributeError) else ""
-    is_of_cuda = isinstance(error, AttributeError) and (error.name or "").startswith("_cuda_")
-    if is_of_cuda and error.obj is torch._C:
+    if (
+        isinstance(error, AttributeError)
+        and (error.name or "").startswith("_cuda_")
+        and error.obj is torch._C
+    ):
         return f"torch._C.{error.name}"
     if not said.startswith(_SAID_OF_NONE):
         return ""

@@ -29,7 +29,13 @@ _LIBRARIES = ("aten", "prims", "prim", "profiler", "_")
 recorder: Recorder | None = None
 
 
-class HostOnly(FakeTensorMode):
+def active_recorder() -> Recorder:
+    """What is noted into while code of a submission runs: then there always is one."""
+    assert recorder is not None
+    return recorder
+
+
+class HostOnly(FakeTensorMode):  # type: ignore[no-untyped-call]
     """FakeTensorMode that never touches a device, whatever torch.cuda.is_available() says."""
 
     avoid_device_init = True
@@ -57,11 +63,14 @@ def install() -> None:
     """Give FakeTensors addresses, and have them say so where values are asked for."""
     install_device_guard()
     # Torch with CUDA would start the driver for the first tensor; some releases ask no mode first.
-    fake_tensor.init_gpu_context = lambda device: None
-    FakeTensor.data_ptr = _data_ptr
-    FakeTensor.__repr__ = _described
-    FakeTensor.__format__ = _formatted
-    torch.Tensor.pin_memory = lambda tensor, device=None: tensor  # copies take no time anyway
+    module: Any = fake_tensor
+    module.init_gpu_context = lambda device: None
+    library: Any = torch
+    library.Tensor.pin_memory = lambda tensor, device=None: tensor  # copies take no time anyway
+    fake: Any = FakeTensor
+    fake.data_ptr = _data_ptr
+    fake.__repr__ = _described
+    fake.__format__ = _formatted
     for name in ("tolist", "numpy", "__array__", "__dlpack__", "__cuda_array_interface__"):
         setattr(FakeTensor, name, _refusal(name))
 
@@ -69,7 +78,7 @@ def install() -> None:
 def _data_ptr(tensor: FakeTensor) -> int:
     if recorder is None:
         return 0
-    return recorder.buffer(tensor).address + tensor.storage_offset() * tensor.element_size()
+    return recorder.buffer(tensor).address + int(tensor.storage_offset()) * tensor.element_size()
 
 
 def _described(tensor: FakeTensor, **_: Any) -> str:
@@ -82,18 +91,18 @@ def _formatted(tensor: FakeTensor, _: str) -> str:
     return _described(tensor)
 
 
-def _refusal(name: str) -> Callable[..., Any]:
+def _refusal(name: str) -> Any:
     def refused(*_: Any, **__: Any) -> Any:
         raise needs_data(f"Tensor.{name}")
 
     return property(refused) if name == "__cuda_array_interface__" else refused
 
 
-class PlanMode(TorchDispatchMode):
+class PlanMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Sees each operation of torch: lets torch work out its shapes, and notes it in the plan."""
 
     def __init__(self, recorder: Recorder) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.operations = Operations(recorder)
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -127,11 +136,14 @@ def _own_operator(func: Any) -> Callable[..., Any] | None:
     name = func._schema.name
     own = getattr(custom_ops, "OPDEFS", {}).get(name)
     if own is not None:
-        return (getattr(own, "_backend_fns", None) or {}).get("cuda") or own._init_fn
+        of_cuda = (getattr(own, "_backend_fns", None) or {}).get("cuda")
+        implementation: Callable[..., Any] = of_cuda or own._init_fn
+        return implementation
     key = torch._C.DispatchKey.CUDA
     for each in (key, torch._C.DispatchKey.CompositeExplicitAutograd):
         if each in func.py_kernels:
-            return func.py_kernels[each]
+            registered: Callable[..., Any] = func.py_kernels[each]
+            return registered
     if torch._C._dispatch_has_kernel_for_dispatch_key(name, "CUDA"):
         return lambda *args, **kwargs: func._op_dk(key, *args, **kwargs)
     return None

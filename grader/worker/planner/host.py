@@ -63,10 +63,11 @@ def install() -> None:
     fake_tensors.install()
     torch_cuda.install()
     triton_driver.install()
-    torch.compile = _uncompiled
-    torch.Tensor.backward = torch.autograd.backward = _backward
-    torch.autograd.grad = _gradients
-    torch.nn.Module.compile = lambda self, *args, **kwargs: None
+    library: Any = torch
+    library.compile = _uncompiled
+    library.Tensor.backward = library.autograd.backward = _backward
+    library.autograd.grad = _gradients
+    library.nn.Module.compile = lambda self, *args, **kwargs: None
     warm_up.run()
 
 
@@ -82,7 +83,7 @@ class Planner:
         self.path = path
         self.entry_name = entry
         self.folder = folder
-        self.recorder = Recorder(path)  # of the import
+        self.recorder = Recorder.of_import(path)
         self.entry: Any = None
         self._printed = _Bounded()  # by the import
         self._fake = fake_tensors.fake_mode()
@@ -122,7 +123,7 @@ class Planner:
         except (RecursionError, MemoryError):
             raise source_errors.too_deep(name, source) from None
 
-    def plan(self, arguments: Sequence[Argument]) -> dict:
+    def plan(self, arguments: Sequence[Argument]) -> dict[str, Any]:
         """The plan of two calls of the entry with the same arguments.
 
         It begins with what the import did. Raises Refusal; of the type KEPT_STATE where the plan
@@ -171,16 +172,16 @@ class Planner:
 
     # --- errors -----------------------------------------------------------------------------------
 
-    def _describe(self, error: BaseException) -> dict:
+    def _describe(self, error: BaseException) -> dict[str, Any]:
         """An exception for a reply: type, message, line in the submission, its own frames.
 
         `told`: the message is a planner's, and no words of Python's, torch's or Triton's.
         """
-        ours = isinstance(error, PlannerError)
+        instead = error.instead if isinstance(error, PlannerError) else ""
         excerpt = error.excerpt if isinstance(error, KernelError) else ""
         return {
-            "told": ours,
-            "instead": error.instead if ours else "",
+            "told": isinstance(error, PlannerError),
+            "instead": instead,
             "type": type(error).__name__,
             "message": _words(error),
             "line": self._line(error),
@@ -273,7 +274,7 @@ def _computed(leaf: torch.Tensor) -> torch.Tensor:
     gradient = torch.empty_like(leaf.detach())
     if gradient.is_cuda and (recorder := fake_tensors.recorder) is not None:
         outputs = [recorder.view(gradient)]
-        recorder.add("foreign", operation="aten::backward", inputs=[], outputs=outputs)
+        recorder.steps.add("foreign", operation="aten::backward", inputs=[], outputs=outputs)
     return gradient
 
 

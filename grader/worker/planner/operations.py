@@ -14,7 +14,8 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor, unset_fake_temporarily
 
 from .errors import NeedsData
-from .recording import MAX_UPLOAD_BYTES, Recorder
+from .recording import Recorder
+from .steps import MAX_UPLOAD_BYTES
 
 _EMPTY = {
     "empty",
@@ -65,7 +66,7 @@ def tensors(values: Any) -> Iterator[torch.Tensor]:
         yield from tensors(list(values.values()))
 
 
-def is_on_device(func: Any, args: Any, kwargs: dict) -> bool:
+def is_on_device(func: Any, args: Any, kwargs: dict[str, Any]) -> bool:
     """Whether an operation has a part on the device, or takes a host argument without values."""
     device = kwargs.get("device")
     if device is not None and torch.device(device).type != "cpu":
@@ -81,7 +82,7 @@ class Operations:
     def __init__(self, recorder: Recorder) -> None:
         self.recorder = recorder
 
-    def of_host_values(self, func: Any, args: Any, kwargs: dict) -> Any:
+    def of_host_values(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         """The result of an operation whose values the host has: computed there, and sent.
 
         None for any other operation. Raises NeedsData for one that asks for a device's values.
@@ -106,7 +107,7 @@ class Operations:
         self._send(result, made)
         return result
 
-    def note(self, func: Any, args: Any, kwargs: dict, result: Any) -> None:
+    def note(self, func: Any, args: Any, kwargs: dict[str, Any], result: Any) -> None:
         """Add the steps of an operation that has gone through. Raises NeedsData or PlanLimit."""
         name = _name(func)
         if func.is_view or name in _NOTHING or not isinstance(result, torch.Tensor | tuple | list):
@@ -115,6 +116,8 @@ class Operations:
             for each in tensors(result):
                 if each.is_cuda:
                     self.recorder.buffer(each)
+        elif not isinstance(result, torch.Tensor):
+            self._foreign(func, args, kwargs, result)
         elif name in _ZEROS | _ONES | _FILLED:
             self._fill(func, args, kwargs, result)
         elif name == "copy_":
@@ -128,9 +131,9 @@ class Operations:
 
     # --- fills and copies -------------------------------------------------------------------------
 
-    def _fill(self, func: Any, args: Any, kwargs: dict, result: torch.Tensor) -> None:
+    def _fill(self, func: Any, args: Any, kwargs: dict[str, Any], result: torch.Tensor) -> None:
         name = _name(func)
-        value = 0 if name in _ZEROS else 1
+        value: Any = 0 if name in _ZEROS else 1
         if name in _FILLED:
             value = kwargs.get("fill_value", kwargs.get("value", args[-1] if args else None))
         if isinstance(value, torch.Tensor) and not isinstance(value, FakeTensor):
@@ -142,9 +145,9 @@ class Operations:
             self._fill_with(result, value)
 
     def _fill_with(self, to: torch.Tensor, value: bool | int | float) -> None:
-        if isinstance(value, float) and not math.isfinite(value):
-            value = str(value)
-        self.recorder.add("fill", to=self.recorder.view(to), value=value)
+        is_number = not isinstance(value, float) or math.isfinite(value)
+        told = value if is_number else str(value)
+        self.recorder.steps.add("fill", to=self.recorder.view(to), value=told)
 
     def _copy(self, to: torch.Tensor, source: torch.Tensor) -> None:
         if not to.is_cuda and source.is_cuda and not self._is_known(to):
@@ -152,11 +155,11 @@ class Operations:
         if to.numel() and (to.is_cuda or self._is_known(to)):
             source = source.expand(to.shape)
             views = {"to": self.recorder.view(to), "from": self.recorder.view(source)}
-            self.recorder.add("copy", **views)
+            self.recorder.steps.add("copy", **views)
 
     def _is_known(self, tensor: torch.Tensor) -> bool:
         """Whether a tensor without values on the host is an argument."""
-        return self.recorder.knows(tensor)
+        return self.recorder.memory.find(tensor) is not None
 
     def _send(self, to: torch.Tensor, values: torch.Tensor) -> None:
         """Note that values of the host go to a device tensor."""
@@ -166,7 +169,7 @@ class Operations:
             self._fill_with(to, value)
             return
         size = to.numel() * to.element_size()
-        self.recorder.check_upload(size)
+        self.recorder.steps.check_upload(size)
         with unset_fake_temporarily():
             sent = values.detach().to(to.dtype).expand(to.shape).reshape(-1)
             data = bytes(sent.view(torch.uint8).tolist())
@@ -182,7 +185,7 @@ class Operations:
 
     # --- what computes ----------------------------------------------------------------------------
 
-    def _foreign(self, func: Any, args: Any, kwargs: dict, result: Any) -> None:
+    def _foreign(self, func: Any, args: Any, kwargs: dict[str, Any], result: Any) -> None:
         written = [*tensors(result), *_written(func, args, kwargs)]
         outputs = {id(each): each for each in written if each.is_cuda or self._is_known(each)}
         read = {k: v for k, v in kwargs.items() if k not in _only_written(func)}
@@ -191,7 +194,7 @@ class Operations:
         reads_device = any(each.is_cuda for each in inputs.values())
         if reads_device and any(not each.is_cuda and not self._is_known(each) for each in written):
             raise needs_data(str(func))
-        self.recorder.add(
+        self.recorder.steps.add(
             "foreign",
             operation=func._schema.name,
             inputs=[self.recorder.view(each) for each in inputs.values()],
@@ -209,7 +212,7 @@ def _repeated(values: torch.Tensor) -> bool | int | float | None:
 
 
 def _name(func: Any) -> str:
-    return func._schema.name.rpartition("::")[2]
+    return str(func._schema.name).rpartition("::")[2]
 
 
 def _only_written(func: Any) -> set[str]:
@@ -217,7 +220,7 @@ def _only_written(func: Any) -> set[str]:
     return {each.name for each in func._schema.arguments if each.is_out}
 
 
-def _written(func: Any, args: Any, kwargs: dict) -> Iterator[torch.Tensor]:
+def _written(func: Any, args: Any, kwargs: dict[str, Any]) -> Iterator[torch.Tensor]:
     """The arguments that an operation writes to, as its schema says."""
     for index, argument in enumerate(func._schema.arguments):
         if argument.alias_info is not None and argument.alias_info.is_write:

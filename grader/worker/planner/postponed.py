@@ -17,6 +17,7 @@ import operator
 import sys
 import types
 from collections.abc import Callable, Iterator, Mapping
+from importlib.machinery import ModuleSpec
 from typing import Any
 
 import torch
@@ -32,6 +33,8 @@ class _Postponed(types.ModuleType):
     To import one of its submodules Python asks for `__path__`.
     """
 
+    __spec__: ModuleSpec
+
     def __getattr__(self, name: str) -> Any:
         is_package = self.__spec__.submodule_search_locations is not None
         if name.startswith("__") and not (name == "__path__" and is_package):
@@ -41,10 +44,12 @@ class _Postponed(types.ModuleType):
 
     def execute(self) -> None:
         """Become the whole module."""
-        if self.__spec__.submodule_search_locations is not None:
-            self.__path__ = self.__spec__.submodule_search_locations
-        self.__class__ = types.ModuleType
-        self.__spec__.loader.exec_module(self)
+        spec = self.__spec__
+        assert spec.loader is not None
+        if spec.submodule_search_locations is not None:
+            self.__path__ = spec.submodule_search_locations
+        self.__class__ = types.ModuleType  # type: ignore[assignment]  # it has no slots
+        spec.loader.exec_module(self)
 
 
 def postpone() -> None:
@@ -53,7 +58,7 @@ def postpone() -> None:
     _stand_in(_DYNAMO, {"disable": lambda function=None, *args, **kwargs: function})
     dynamo = sys.modules[_DYNAMO]
     if isinstance(dynamo, _Postponed):  # of which FakeTensorMode reads the settings
-        dynamo.__path__ = dynamo.__spec__.submodule_search_locations
+        dynamo.__path__ = dynamo.__spec__.submodule_search_locations or []
         importlib.import_module(f"{_DYNAMO}.config")
         del dynamo.__path__
     _stand_in(_SHAPES, _of_numbers())

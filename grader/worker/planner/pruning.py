@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .buffers import Buffer
+from .steps import Step
 
 
 @dataclass(frozen=True)
@@ -18,15 +19,15 @@ class Pruned:
     """A plan's parts without what only the import used."""
 
     buffers: list[Buffer]
-    specialisations: list[dict]
-    calls: list[list[dict]]
+    specialisations: list[dict[str, Any]]
+    calls: list[list[Step]]
 
 
 def prune(
     buffers: Sequence[Buffer],
     imported: Sequence[Buffer],
-    specialisations: Sequence[dict],
-    calls: Sequence[Sequence[dict]],
+    specialisations: Sequence[dict[str, Any]],
+    calls: Sequence[Sequence[Step]],
     at_import: int,
 ) -> Pruned:
     """Leave out what the import did to buffers that no call leads to.
@@ -56,7 +57,7 @@ def prune(
     )
 
 
-def _reached(early: Sequence[dict], own: Sequence[dict]) -> set[int]:
+def _reached(early: Sequence[Step], own: Sequence[Step]) -> set[int]:
     """The buffers that calls use, and those that the import used together with one of them."""
     needed = {id(each) for step in own if step["do"] != "free" for each in _buffers(step)}
     groups = [{id(each) for each in _buffers(step)} for step in early]
@@ -77,11 +78,11 @@ def _buffers(value: Any) -> Iterator[Buffer]:
             yield from _buffers(each)
 
 
-def _launches(step: dict) -> bool:
-    return step["do"] == "launch"
+def _launches(step: Step) -> bool:
+    return bool(step["do"] == "launch")
 
 
-def _renumbered(step: dict, numbers: dict[int, int]) -> dict:
+def _renumbered(step: Step, numbers: dict[int, int]) -> Step:
     if not _launches(step):
         return step
     return {**step, "specialisation": numbers[step["specialisation"]]}

@@ -6,7 +6,7 @@ import builtins
 import re
 import sys
 import sysconfig
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
@@ -34,7 +34,7 @@ class Describer:
         self.folder = folder
         self._references = 0
 
-    def specialisation(self, source: Any, chosen: Any) -> dict:
+    def specialisation(self, source: Any, chosen: Any) -> dict[str, Any]:
         """That of an ASTSource and the backend's options. Raises a PlannerError."""
         self._references = 0
         names = source.fn.arg_names
@@ -58,7 +58,9 @@ class Describer:
             },
         )
 
-    def _guarded(self, function: Any, describe: Any) -> dict:
+    def _guarded(
+        self, function: JITFunction, describe: Callable[[], dict[str, Any]]
+    ) -> dict[str, Any]:
         try:
             return describe()
         except CompileFailure as failure:
@@ -73,7 +75,7 @@ class Describer:
 
     # --- functions --------------------------------------------------------------------------------
 
-    def reference(self, function: JITFunction) -> dict:
+    def reference(self, function: JITFunction) -> dict[str, Any]:
         """Where a jit function stands, and what its names lead to. Raises a PlannerError."""
         self._references += 1
         if self._references > MAX_REFERENCES:
@@ -114,7 +116,7 @@ class Describer:
             )
         return text
 
-    def _defaults(self, function: JITFunction) -> dict:
+    def _defaults(self, function: JITFunction) -> dict[str, Any]:
         values = {}
         for parameter in function.signature.parameters.values():
             if parameter.default is not parameter.empty:
@@ -126,7 +128,7 @@ class Describer:
 
     # --- names ------------------------------------------------------------------------------------
 
-    def _bindings(self, function: JITFunction, text: FunctionText) -> dict:
+    def _bindings(self, function: JITFunction, text: FunctionText) -> dict[str, Any]:
         scope = _scope(function.fn)
         parameters = set(function.arg_names)
         return {
@@ -164,7 +166,7 @@ class Describer:
             }
         return {"constexpr": literal} if is_constexpr else literal
 
-    def _module(self, name: str, module: ModuleType, members: set[str]) -> dict:
+    def _module(self, name: str, module: ModuleType, members: set[str]) -> dict[str, Any]:
         if module.__name__ in proxies.MODULES and sys.modules.get(module.__name__) is module:
             return {"module": module.__name__}
         file = getattr(module, "__file__", None)
@@ -181,7 +183,7 @@ class Describer:
             }
         }
 
-    def _table(self, function: ConstexprFunction) -> dict:
+    def _table(self, function: ConstexprFunction) -> dict[str, Any]:
         """The results that a constexpr_function has given (see constexpr_calls.py)."""
         return {"name": function.__name__, "calls": function.__dict__.get("recorded_calls", [])}
 
@@ -195,7 +197,8 @@ class Describer:
 
     def constexpr_functions(self, function: JITFunction) -> list[ConstexprFunction]:
         """The submission's own constexpr_functions that a kernel leads to, directly or not."""
-        result, waiting, visited = [], [function], set()
+        result, waiting = [], [function]
+        visited: set[int] = set()
         while waiting and len(visited) < MAX_REFERENCES:
             current = waiting.pop()
             if id(current) in visited:
@@ -227,7 +230,7 @@ _IN_A_FILE = "put its source in a file that you hand in"
 _TEMPORARY = re.compile(r"^tmp[a-z0-9_]{8}")  # a random name of Python's tempfile
 _INSTALLED = {
     Path(each).resolve()
-    for each in (*sysconfig.get_paths().values(), Path(torch.__file__).parents[1])
+    for each in (*sysconfig.get_paths().values(), str(Path(torch.__file__).parents[1]))
 }
 
 

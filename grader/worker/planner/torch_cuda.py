@@ -44,7 +44,7 @@ PROPERTIES = types.SimpleNamespace(
 
 def _add(do: str, **fields: Any) -> None:
     if fake_tensors.recorder is not None:
-        fake_tensors.recorder.add(do, **fields)
+        fake_tensors.recorder.steps.add(do, **fields)
 
 
 class Event:
@@ -106,18 +106,19 @@ class Stream:
 
     def __enter__(self) -> Stream:
         if fake_tensors.recorder is not None:
-            self._outer.append(fake_tensors.recorder.stream)
+            self._outer.append(fake_tensors.recorder.steps.stream)
             self.make_current()
         return self
 
     def __exit__(self, *_: object) -> None:
         if self._outer:
-            fake_tensors.recorder.stream = self._outer.pop()
+            fake_tensors.active_recorder().steps.stream = self._outer.pop()
 
     def make_current(self) -> None:
         """Have launches go to this stream."""
-        fake_tensors.recorder.knows_owner(self._owner)
-        fake_tensors.recorder.stream = self.number
+        recorder = fake_tensors.active_recorder()
+        recorder.knows_owner(self._owner)
+        recorder.steps.stream = self.number
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Stream) and other.number == self.number
@@ -149,16 +150,17 @@ class Stream:
 
 
 def _number(stream: Stream | None) -> int:
+    recorder = fake_tensors.active_recorder()
     if stream is None:
-        return fake_tensors.recorder.stream
-    fake_tensors.recorder.knows_owner(stream._owner)
+        return recorder.steps.stream
+    recorder.knows_owner(stream._owner)
     return stream.number
 
 
 def current_stream(device: Any = None) -> Stream:
     """The stream that launches go to."""
     recorder = fake_tensors.recorder
-    return Stream(number=0 if recorder is None else recorder.stream)
+    return Stream(number=0 if recorder is None else recorder.steps.stream)
 
 
 class _Context:
@@ -173,7 +175,7 @@ class _Context:
     def __exit__(self, *_: object) -> None:
         pass
 
-    def __call__(self, function: Callable) -> Callable:
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
         return function
 
 
@@ -256,7 +258,7 @@ _OF_ANY_DEVICE = {  # torch.accelerator
 
 def install() -> None:
     """Put these in the place of torch.cuda's functions, for the rest of the process."""
-    cuda = torch.cuda
+    cuda: Any = torch.cuda
     for name, value in _ANSWERS.items():
         answer = _answer(value)
         answer.__name__ = answer.__qualname__ = name
@@ -265,11 +267,12 @@ def install() -> None:
     for name in _REFUSED:
         setattr(cuda, name, _refused(f"torch.cuda.{name}"))
     if hasattr(torch, "accelerator"):
+        accelerator: Any = torch.accelerator
         for name, value in _OF_ANY_DEVICE.items():
-            setattr(torch.accelerator, name, _answer(value))
-        torch.accelerator.synchronize = synchronize
-        torch.accelerator.current_stream = current_stream
-        torch.accelerator.set_stream = set_stream
+            setattr(accelerator, name, _answer(value))
+        accelerator.synchronize = synchronize
+        accelerator.current_stream = current_stream
+        accelerator.set_stream = set_stream
     for replacement in (Event, Stream, device, device_of, stream, set_stream, synchronize):
         setattr(cuda, replacement.__name__, replacement)
     # As of a generator with the seed 0 that nothing was drawn from: seed and offset.
@@ -281,5 +284,6 @@ def install() -> None:
         range_push=_answer(None), range_pop=_answer(None), mark=_answer(None), range=_Context
     )
     cuda.profiler = types.SimpleNamespace(start=_answer(None), stop=_answer(None), profile=_Context)
-    torch._C._cuda_getCurrentRawStream = lambda device=0: current_stream().number
+    library: Any = torch._C
+    library._cuda_getCurrentRawStream = lambda device=0: current_stream().number
     torch.version.cuda = torch.version.cuda or "12.8"

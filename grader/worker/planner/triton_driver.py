@@ -39,7 +39,7 @@ class Utilities:
     """What Triton asks of a driver's `utils`."""
 
     @staticmethod
-    def get_device_properties(device: int = 0) -> dict:
+    def get_device_properties(device: int = 0) -> dict[str, Any]:
         """Those of the course's GPU."""
         properties = torch_cuda.PROPERTIES
         return {
@@ -115,12 +115,12 @@ class PlannedKernel:
         self.src, self.options, self.name = source, chosen, source.fn.__name__
         self.described = _described(source, chosen)
         self.hash = self.described["hash"]
-        self._compiled: dict | None = None
+        self._compiled: dict[str, Any] | None = None
 
     # What a launcher asks of a kernel that has been compiled.
 
     @property
-    def compiled(self) -> dict:
+    def compiled(self) -> dict[str, Any]:
         """The backend's answer. Raises what Triton raises for a kernel that doesn't compile."""
         if self._compiled is None:
             self._compiled = _compiled(self.src, self.options, self.described)
@@ -139,7 +139,7 @@ class PlannedKernel:
     @property
     def n_max_threads(self) -> int:
         """The threads that a block may have with so many registers."""
-        registers = max(self.compiled["registers"], 1)
+        registers = max(int(self.compiled["registers"]), 1)
         return min(options.MAX_THREADS, 65_536 // registers // 32 * 32)
 
     def _init_handles(self) -> None:
@@ -154,10 +154,10 @@ class PlannedKernel:
 
     def run(self, x: Any, y: Any, z: Any, stream: Any, *rest: Any) -> None:
         """Note a launch: Triton's launcher gives five things of its own before the arguments."""
-        recorder = fake_tensors.recorder
+        recorder = fake_tensors.active_recorder()
         grid = [int(each) for each in (x, y, z)]
         _check_grid(self.name, grid)
-        arguments: list[dict] = []
+        arguments: list[dict[str, Any]] = []
         for name, kind, value in zip(
             self.src.signature, self.src.signature.values(), rest[5:], strict=False
         ):
@@ -165,7 +165,7 @@ class PlannedKernel:
         if 0 in grid:
             return  # CUDA isn't asked to launch nothing
         clusters = getattr(self.options, "num_ctas", 1)
-        recorder.add(
+        recorder.steps.add(
             "launch",
             specialisation=recorder.specialisation(self.described),
             grid=grid,
@@ -174,7 +174,7 @@ class PlannedKernel:
             arguments=arguments,
             parameters="",
             pointers=[],
-            stream=stream if isinstance(stream, int) else recorder.stream,
+            stream=stream if isinstance(stream, int) else recorder.steps.stream,
             cooperative=bool(getattr(self.options, "launch_cooperative_grid", False)),
             cluster=[clusters, 1, 1] if clusters > 1 else [],
             attributes={"pdl": True} if getattr(self.options, "launch_pdl", False) else {},
@@ -201,11 +201,11 @@ class _Metadata:
             return compiled.get(name, 0)
         raise AttributeError(name)
 
-    def _asdict(self) -> dict:
+    def _asdict(self) -> dict[str, Any]:
         return {"name": self._kernel.name, **vars(self._kernel.options)}
 
 
-def _described(source: Any, chosen: Any) -> dict:
+def _described(source: Any, chosen: Any) -> dict[str, Any]:
     if describer is None:
         return {"hash": ""}
     own = describer.constexpr_functions(source.fn)
@@ -225,7 +225,7 @@ def _check_grid(name: str, grid: list[int]) -> None:
             )
 
 
-def _arguments(name: str, kind: Any, value: Any) -> list[dict]:
+def _arguments(name: str, kind: Any, value: Any) -> list[dict[str, Any]]:
     """The arguments of a launch that one parameter stands for: none of a constexpr."""
     if isinstance(kind, tuple):
         pairs = zip(kind, value, strict=True)
@@ -239,8 +239,8 @@ def _arguments(name: str, kind: Any, value: Any) -> list[dict]:
     return [_scalar(name, kind, value)]
 
 
-def _pointer(name: str, value: Any) -> dict:
-    recorder = fake_tensors.recorder
+def _pointer(name: str, value: Any) -> dict[str, Any]:
+    recorder = fake_tensors.active_recorder()
     base = getattr(value, "base", value)  # of what triton.reinterpret made
     if isinstance(base, torch.Tensor):
         if not base.is_cuda:
@@ -251,15 +251,15 @@ def _pointer(name: str, value: Any) -> dict:
             "pointer": [recorder.buffer(base), base.storage_offset() * base.element_size()],
         }
     address = value.data_ptr() if hasattr(value, "data_ptr") else value or 0
-    target = recorder.at(int(address))
+    target = recorder.memory.at(int(address))
     if target is None:
         return {"scalar": struct.pack("<q", int(address)).hex(), "type": "i64"}
     return {"pointer": list(target)}
 
 
-def _scalar(name: str, kind: str, value: Any) -> dict:
-    recorder = fake_tensors.recorder
-    if kind in ("i64", "u64") and (target := recorder.at(int(value))) is not None:
+def _scalar(name: str, kind: str, value: Any) -> dict[str, Any]:
+    recorder = fake_tensors.active_recorder()
+    if kind in ("i64", "u64") and (target := recorder.memory.at(int(value))) is not None:
         return {"pointer": list(target)}
     if kind == "bf16":
         data = struct.pack("<f", value)[2:]
@@ -273,11 +273,11 @@ def _scalar(name: str, kind: str, value: Any) -> dict:
     return {"scalar": data.hex(), "type": kind}
 
 
-def _descriptor(name: str, value: Any) -> dict:
+def _descriptor(name: str, value: Any) -> dict[str, Any]:
     for each in ("round_f32_to_tf32", "pixel_box_lower_corner"):
         if getattr(value, each, None):
             raise Unsupported(f"a tensor descriptor with {each} ({name})", "leave that out")
-    recorder = fake_tensors.recorder
+    recorder = fake_tensors.active_recorder()
     base = value.base
     return {
         "buffer": recorder.buffer(base),
@@ -290,7 +290,7 @@ def _descriptor(name: str, value: Any) -> dict:
     }
 
 
-def _compiled(source: Any, chosen: Any, described: dict) -> dict:
+def _compiled(source: Any, chosen: Any, described: dict[str, Any]) -> dict[str, Any]:
     """What the backend makes of a kernel. Raises Triton's exceptions."""
     with messages.captured_stderr() as diagnostics:
         try:

@@ -22,8 +22,8 @@ from .recording import Recorder
 from .specialisation import Describer
 
 
-@triton.jit
-def _copy(source, target, n, BLOCK: tl.constexpr):
+@triton.jit  # type: ignore[untyped-decorator]  # Triton has no types
+def _copy(source, target, n, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]  # a kernel
     offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     mask = offsets < n
     tl.store(target + offsets, tl.load(source + offsets, mask=mask), mask=mask)
@@ -37,7 +37,7 @@ def run() -> None:
 
 
 def _plan() -> None:
-    recorder = fake_tensors.recorder = Recorder(__file__)
+    recorder = fake_tensors.recorder = Recorder.of_import(__file__)
     triton_driver.describer = Describer(SourceFolder(str(Path(__file__).parent)))
     proxies.path_of(tl.load)
     fake = fake_tensors.fake_mode()

@@ -129,6 +129,7 @@ def lanes_of(access: Access) -> Lanes:
         arrays = _fastest_last(arrays, access.width)
     lanes = addresses[:1].size if rows else 0
     flat = [None if each is None else each.reshape(rows, lanes) for each in arrays]
+    assert flat[0] is not None
     return Lanes(np.asarray(access.programs), flat[0], flat[1], flat[2], access.width)
 
 
@@ -212,4 +213,6 @@ def _fastest_last(arrays: Sequence[np.ndarray | None], width: int) -> list[np.nd
 def _neighbours(addresses: np.ndarray, axis: int, width: int) -> np.ndarray:
     """For each program, how many addresses along an axis follow the one before."""
     corner = tuple(slice(None) if each in (0, axis) else 0 for each in range(addresses.ndim))
-    return np.count_nonzero(np.diff(addresses[corner], axis=1) == width, axis=1)
+    follows = np.diff(addresses[corner], axis=1) == width
+    count: np.ndarray = np.count_nonzero(follows, axis=1)
+    return count

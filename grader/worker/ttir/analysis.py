@@ -20,22 +20,24 @@ class Facts:
 
 def facts_of(module: Module) -> Facts:
     """The facts of a module, which keeps them. Raises MalformedIR."""
-    if module.facts is None:
-        widest, waits, tiles = 1, False, []
-        for function in module.functions.values():
-            for op in walk(function.blocks):
-                for declared in op.types:
-                    widest = max(widest, declared.size)
-                    if declared.shape:
-                        tiles.append((op, declared.size))
-                for declared in op.operand_types:
-                    widest = max(widest, declared.size)
-                if op.name == "scf.while":
-                    waits = waits or _reads_memory(op, module, set())
-                waits = waits or op.name == "tt.atomic_poll"
-        sizes = [size for _, size in tiles]
-        module.facts = Facts(widest, max(1, sum(sizes) // max(1, len(sizes))), waits, tiles)
-    return module.facts
+    if isinstance(module.facts, Facts):
+        return module.facts
+    widest, waits = 1, False
+    tiles: list[tuple[Op, int]] = []
+    for function in module.functions.values():
+        for op in walk(function.blocks):
+            for declared in op.types:
+                widest = max(widest, declared.size)
+                if declared.shape:
+                    tiles.append((op, declared.size))
+            for declared in op.operand_types:
+                widest = max(widest, declared.size)
+            if op.name == "scf.while":
+                waits = waits or _reads_memory(op, module, set())
+            waits = waits or op.name == "tt.atomic_poll"
+    sizes = [size for _, size in tiles]
+    module.facts = facts = Facts(widest, max(1, sum(sizes) // max(1, len(sizes))), waits, tiles)
+    return facts
 
 
 def _reads_memory(op: Op, module: Module, visited: set[str]) -> bool:

@@ -60,7 +60,7 @@ def _in_turns(
 ) -> np.ndarray:
     """What each lane found. `change(lanes, old)` gives what these lanes leave behind."""
     if not index.size:
-        return memory[index]
+        return np.empty(0, memory.dtype)
     turn = _occurrence(index)
     turns = int(turn.max()) + 1
     found = np.empty(len(index), memory.dtype)
@@ -108,7 +108,7 @@ class _Atomic:
         """Give the result what lanes found."""
         if not self.op.results:
             return
-        result = np.zeros(shape, computed(self.kind))
+        result: np.ndarray = np.zeros(shape, computed(self.kind))
         for chosen, bits in parts:
             values = from_bits(bits, self.kind)
             if chosen is None:

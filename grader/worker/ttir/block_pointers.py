@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -17,6 +16,7 @@ from .registry import Run, operation
 from .state import Frame, State
 
 _CHECKED = re.compile(r"boundaryCheck = array<i32: ([\d, ]+)>")
+_PADDINGS = {1: 0.0, 2: np.nan}  # what is read outside of a tensor, by `padding`; else undefined
 
 
 @operation("tt.make_tensor_ptr")
@@ -57,7 +57,7 @@ def load(op: Op) -> Run:
     """A load through a block pointer: what is outside has the padding, or is undefined."""
     kind, shape, out = op.types[0].kind, op.types[0].shape, op.results[0]
     dtype, width = stored(kind), width_of(kind)
-    padding: Any = {1: 0, 2: np.nan}.get(op.attributes.get("padding"))
+    padding = _PADDINGS.get(op.attributes.get("padding", 0))
 
     def run(state: State, frame: Frame) -> None:
         addresses, inside = _block(op, frame.values[op.operands[0]], width)
@@ -65,7 +65,7 @@ def load(op: Op) -> Run:
         found = places(state, op, "load", addresses, mask, width)
         if state.execution.observers:
             tell(state, op, "load", width, addresses, mask, shape)
-        value = np.full((1,) * (len(shape) + 1), padding or 0, computed(kind))
+        value: np.ndarray = np.full((1,) * (len(shape) + 1), padding or 0, computed(kind))
         for each in found:
             read = from_bits(each.reading(dtype), kind)
             value = read if each.chosen is None else np.where(each.chosen, read, value)

@@ -260,7 +260,9 @@ def _for(op: Op) -> Run:
             frame.put(index, [(now, None)])
             frame.put(names, carried)
             new = yield from run_region(state, frame, block)
-            carried = new if alike else _all_merged(state.active, new, carried)
+            carried = (
+                new if alike or state.active is None else _all_merged(state.active, new, carried)
+            )
         state.active = outer
         frame.put(op.results, carried)
 

@@ -57,7 +57,7 @@ def _read(
     if state.execution.observers:
         tell(state, op, "load", width, addresses, mask, block)
     padding = np.nan if not tensor.zeros and is_float(kind) else 0
-    value = np.full((1,) * (len(block) + 1), padding, computed(kind))
+    value: np.ndarray = np.full((1,) * (len(block) + 1), padding, computed(kind))
     for each in found:
         read = from_bits(each.reading(stored(kind)), kind)
         value = read if each.chosen is None else np.where(each.chosen, read, value)

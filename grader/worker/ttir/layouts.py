@@ -106,18 +106,16 @@ class AccessLayout:
         addresses = np.asarray(access.full())
         rows = len(addresses)
         order = _arranged(self.encoding, self.shape)
-        arrays = [addresses, access.active]
-        flat, lit = (
-            None if each is None else np.broadcast_to(each, addresses.shape).reshape(rows, -1)
-            for each in arrays
-        )
-        if order is not None:
-            flat, lit = (None if each is None else each[:, order] for each in (flat, lit))
         run = self._run()
         vector = max(1, min(run, self.bytes // access.width))
         lanes = self.encoding.lanes(self.shape)
-        flat, lit = (_by_instruction(each, run, vector, lanes) for each in (flat, lit))
-        one = Lanes(np.asarray(access.programs), flat, lit, None, access.width)
+
+        def arranged(each: np.ndarray) -> np.ndarray:
+            flat = np.broadcast_to(each, addresses.shape).reshape(rows, -1)
+            return _by_instruction(flat if order is None else flat[:, order], run, vector, lanes)
+
+        active = None if access.active is None else arranged(access.active)
+        one = Lanes(np.asarray(access.programs), arranged(addresses), active, None, access.width)
         made = requests_of(one, lanes * vector)
         useful = made.distinct().size * access.width
         return WarpRequests(
@@ -178,16 +176,14 @@ def _arranged(encoding: Blocked, shape: tuple[int, ...]) -> np.ndarray | None:
     return None if (order[1:] > order[:-1]).all() else order
 
 
-def _by_instruction(
-    flat: np.ndarray | None, run: int, vector: int, lanes: int
-) -> np.ndarray | None:
+def _by_instruction(flat: np.ndarray, run: int, vector: int, lanes: int) -> np.ndarray:
     """The elements of one instruction together, of `vector` that it takes of each lane.
 
     A thread with more neighbouring elements than one instruction takes needs several.
     """
     pieces = run // vector
-    if flat is None or pieces == 1:
+    if pieces == 1:
         return flat
     rows, size = flat.shape
-    table = flat.reshape(rows, size // (run * lanes), lanes, pieces, vector)
-    return table.swapaxes(2, 3).reshape(rows, -1)
+    table: np.ndarray = flat.reshape(rows, size // (run * lanes), lanes, pieces, vector)
+    return np.reshape(table.swapaxes(2, 3), (rows, -1))

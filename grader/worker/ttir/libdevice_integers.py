@@ -188,7 +188,7 @@ def _to_integer(whole: np.ndarray, dtype: type) -> np.ndarray:
     """Whole numbers in float64 as integers; what doesn't fit becomes the nearest, NaN 0."""
     limits = np.iinfo(dtype)
     high, low = whole >= float(limits.max), whole <= float(limits.min)
-    inside = np.where(high | low | np.isnan(whole), 0.0, whole).astype(dtype)
+    inside: np.ndarray = np.where(high | low | np.isnan(whole), 0.0, whole).astype(dtype)
     return np.where(high, limits.max, np.where(low, limits.min, inside)).astype(dtype)
 
 
@@ -204,9 +204,9 @@ def _conversion(source: str, target: str, direction: str) -> Function:
         if source in ("uint", "ull"):
             x = unsigned(x)
         exact = x.astype(np.longdouble)
-        nearest = exact.astype(dtype)
+        nearest: np.ndarray = exact.astype(dtype)
         wide = nearest.astype(np.longdouble)
-        up = np.asarray(np.inf, dtype)
+        up: np.ndarray = np.asarray(np.inf, dtype)
         too_high = {"rz": np.abs(wide) > np.abs(exact), "rd": wide > exact}.get(direction)
         if too_high is not None:
             goal = np.zeros(1, dtype) if direction == "rz" else -up

@@ -64,6 +64,7 @@ def load(
     value = fallback
     covered: np.ndarray | None = None
     for each in found:
+        assert each.chosen is not None
         value = np.where(each.chosen, from_bits(each.reading(dtype), kind), value)
         covered = each.chosen if covered is None else covered | each.chosen
     if covered is None:

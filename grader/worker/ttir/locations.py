@@ -26,6 +26,13 @@ class Locations:
             known = self._known[location] = self._place(location, 0)
         return known
 
+    def strip(self, line: str) -> tuple[str, tuple[str, int]]:
+        """A line without the location at its end, and that location's place."""
+        start = line.rfind(" loc(")
+        if start < 0 or not line.endswith(")"):
+            return line, UNKNOWN
+        return line[:start], self.place(line[start + 5 : -1])
+
     def _place(self, text: str, depth: int) -> tuple[str, int]:
         if depth > MAX_DEPTH:
             return UNKNOWN

@@ -9,7 +9,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     from .executor import Launch
-    from .text import Op
+    from .ir import Op
 
 
 @dataclass(slots=True)

@@ -182,8 +182,9 @@ class _Clocks:
     def _merged(self, mine: np.ndarray | None, shared: np.ndarray) -> np.ndarray:
         if mine is None:
             self._check_room()
-            return shared.copy()
-        return np.maximum(mine, shared, out=mine)
+            return np.array(shared)
+        np.maximum(mine, shared, out=mine)
+        return mine
 
     def _fresh(self) -> np.ndarray:
         self._check_room()

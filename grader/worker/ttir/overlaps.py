@@ -62,7 +62,8 @@ def _near_writes(batches: list[Batch]) -> list[Batch]:
     if not written:
         return []
     # Joined to disjoint spans, in order.
-    lows, highs = [], []
+    lows: list[int] = []
+    highs: list[int] = []
     for low, high in sorted(written):
         if highs and low <= highs[-1]:
             highs[-1] = max(highs[-1], high)
@@ -105,7 +106,8 @@ class _Runs:
         written = np.maximum.reduceat(way, heads) != READ
         plain = np.minimum.reduceat(way, heads) != ATOMIC
         sizes = np.diff(heads, append=order.size)
-        return order[np.repeat(several & written & plain, sizes)]
+        chosen: np.ndarray = order[np.repeat(several & written & plain, sizes)]
+        return chosen
 
     def windows(self, chosen: np.ndarray) -> Iterator[_Window]:
         """Ranges of addresses with at most about WINDOW elements of the chosen runs each."""
@@ -189,7 +191,8 @@ class _Elements:
         )
 
     def _programs(self) -> np.ndarray:
-        return self._runs.programs[self._run]
+        programs: np.ndarray = self._runs.programs[self._run]
+        return programs
 
     def _keep_contended(self) -> None:
         """Drop elements of one program, that nobody writes, or that only atomics touch."""

@@ -26,6 +26,7 @@ from .counters import Counters
 from .errors import LimitExceeded, MalformedIR, NotModelled, WrongArguments
 from .executor import Descriptor, Launch, execute
 from .findings import Findings
+from .ir import Module
 from .memory import Buffer, Memory
 from .observer import Observer
 from .orders import Atomics, Order
@@ -53,7 +54,7 @@ class PlanExecutor:
     def __init__(self, buffers: Sequence[arena.Buffer]) -> None:
         """`buffers` are the arena's."""
         self._buffers = buffers
-        self._modules: dict[str, text.Module] = {}
+        self._modules: dict[str, Module] = {}
         self._kept: list[_Placed] = []  # the last plan's buffers, as its first call left them
 
     def execute(self, arguments: Sequence[Argument], document: Mapping[str, Any]) -> dict[str, Any]:
@@ -114,7 +115,7 @@ class PlanExecutor:
         """An argument: all of its allocation for copies, the view's extent for kernels."""
         shared = self._buffers[argument.buffer]
         start, length = argument.allocation
-        dtype = getattr(torch, argument.dtype.name)
+        dtype = getattr(torch, argument.dtype_name)
         region = of_argument(
             described["argument"],
             address + argument.offset - start,
@@ -164,7 +165,7 @@ class _Run:
     def __init__(
         self,
         document: Mapping[str, Any],
-        modules: Mapping[int, text.Module],
+        modules: Mapping[int, Module],
         placed: Sequence[_Placed],
     ) -> None:
         self._document = document
@@ -253,7 +254,9 @@ class _Run:
             self._findings.add("modified_input", line, "", (0, 0, 0), address=placed.address)
             return None
         dtype = getattr(torch, view["dtype"])
-        whole = placed.bytes[: placed.size // dtype.itemsize * dtype.itemsize].view(dtype)
+        whole: torch.Tensor = placed.bytes[: placed.size // dtype.itemsize * dtype.itemsize].view(
+            dtype
+        )
         first = whole.storage_offset() + view["offset"]
         return whole.as_strided(view["shape"], view["strides"], first)
 
@@ -288,8 +291,9 @@ class _Run:
         it is, which matters where that is an argument.
         """
         line = step["line"]
-        outputs = [self._tensor(each, line, writing=True) for each in step["outputs"]]
-        if None in outputs:
+        writable = (self._tensor(each, line, writing=True) for each in step["outputs"])
+        outputs = [each for each in writable if each is not None]
+        if len(outputs) < len(step["outputs"]):
             return
         inputs = [self._tensor(each, line, writing=False) for each in step["inputs"]]
         name = step["operation"].rpartition("::")[2].partition(".")[0]
@@ -350,9 +354,9 @@ class _Run:
     def _add(self, found: Finding) -> None:
         """One of the executor's findings, unless an observer has it already."""
         kind = found.kind
-        inside = found.buffer is not None and 0 <= found.offset < found.buffer.data.size
-        if kind == "out_of_bounds_write" and inside and not found.buffer.writable:
-            kind = "modified_input"
+        buffer = found.buffer
+        if kind == "out_of_bounds_write" and buffer is not None and not buffer.writable:
+            kind = "modified_input" if 0 <= found.offset < buffer.data.size else kind
         known = {(each["kind"], each["line"]) for each in self._findings.report()}
         if (kind, found.line) in known:
             return

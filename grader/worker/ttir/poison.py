@@ -40,6 +40,10 @@ class Poison:
         parts = tuple((function(where), origin) for where, origin in self.parts)
         return Poison(function(self.where), self.origin, parts)
 
+    def any_along(self, axis: int, keepdims: bool = False) -> Poison:
+        """The poison of values that take in all elements along an axis."""
+        return self.moved(lambda where: np.asarray(where.any(axis=axis, keepdims=keepdims)))
+
     def under(self, mask: np.ndarray) -> Poison | None:
         """What of it is under a mask; None where that is nothing."""
         kept = self.moved(lambda where: where & mask)

@@ -94,8 +94,8 @@ def _dot(op: Op) -> Run:
 
     def run(state: State, frame: Frame) -> None:
         values = frame.values
-        left = full(values[a], shape_a).astype(dtype, copy=False)
-        right = full(values[b], shape_b).astype(dtype, copy=False)
+        left: np.ndarray = full(values[a], shape_a).astype(dtype, copy=False)
+        right: np.ndarray = full(values[b], shape_b).astype(dtype, copy=False)
         result = product(left, right)
         if wanted == np.int32:
             result = result.astype(np.int64).astype(np.int32)
@@ -113,8 +113,8 @@ def _dot(op: Op) -> Run:
 def _poison(frame: Frame, operands: list[int], out: int) -> None:
     """A row or column with an undefined element has an undefined product with all of the others."""
     of_a, of_b, of_c = (frame.poison.get(slot) for slot in operands)
-    rows = of_a and of_a.moved(lambda where: where.any(axis=-1, keepdims=True))
-    columns = of_b and of_b.moved(lambda where: where.any(axis=-2, keepdims=True))
+    rows = of_a and of_a.any_along(-1, keepdims=True)
+    columns = of_b and of_b.any_along(-2, keepdims=True)
     found = union([rows, columns, of_c])
     if found is None or not found.where.any():
         frame.poison.pop(out, None)
@@ -194,8 +194,8 @@ def _dot_scaled(op: Op) -> Run:
 
     def run(state: State, frame: Frame) -> None:
         values = frame.values
-        left = full(values[a], type_a.shape)
-        right = full(values[b], type_b.shape)
+        left: np.ndarray = full(values[a], type_a.shape)
+        right: np.ndarray = full(values[b], type_b.shape)
         left = _decoded(np.ascontiguousarray(left), lhs, left.ndim - (1 if pack_a else 2), True)
         right = _decoded(np.ascontiguousarray(right), rhs, right.ndim - (2 if pack_b else 1), True)
         left = scaled_by(left, None if scale_a is None else values[scale_a], kind_a, False)

@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+Arrays = tuple[np.ndarray, ...]  # one for each dimension
+
 
 @dataclass(frozen=True)
 class Tensor:
@@ -16,15 +18,15 @@ class Tensor:
     """
 
     base: np.ndarray
-    shape: tuple[np.ndarray, ...]
-    strides: tuple[np.ndarray, ...]
-    offsets: tuple[np.ndarray, ...] = ()
+    shape: Arrays
+    strides: Arrays
+    offsets: Arrays = ()
     zeros: bool = True
 
     def merged(self, chosen: np.ndarray, other: Tensor) -> Tensor:
         """This one for chosen programs, the other for the others."""
 
-        def choose(ours: tuple[np.ndarray, ...], theirs: tuple[np.ndarray, ...]) -> tuple:
+        def choose(ours: Arrays, theirs: Arrays) -> Arrays:
             return tuple(np.where(chosen, a, b) for a, b in zip(ours, theirs, strict=True))
 
         return replace(

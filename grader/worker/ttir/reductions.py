@@ -98,7 +98,8 @@ def _run_region(
         try:
             next(run)
         except StopIteration as end:
-            return end.value
+            results: list[Pair] = end.value
+            return results
         raise NotModelled("waiting for another program in a reduction")
 
 
@@ -129,12 +130,10 @@ def _inputs(op: Op, frame: Frame, axis: int) -> list[Pair]:
             rows = np.broadcast_shapes(rows, poison.where.shape)
     for value, poison, length in arrays:
         shape = (*rows[:axis], length, *rows[axis + 1 :])
-        value = np.moveaxis(np.broadcast_to(value, shape), axis, -1)
-        if poison is not None:
-            poison = poison.moved(
-                lambda where, shape=shape: np.moveaxis(np.broadcast_to(where, shape), axis, -1)
-            )
-        pairs.append((value, poison))
+        whole, undefined = _broadcast((value, poison), shape)
+        if undefined is not None:
+            undefined = undefined.moved(lambda where: np.moveaxis(where, axis, -1))
+        pairs.append((np.moveaxis(whole, axis, -1), undefined))
     return pairs
 
 
@@ -147,15 +146,17 @@ def _cut(pairs: list[Pair], part: slice) -> list[Pair]:
 
 def _joined(first: list[Pair], second: list[Pair]) -> list[Pair]:
     """Two parts along the last axis, one behind the other."""
-    joined: list[Pair] = []
-    for (a, p), (b, q) in zip(first, second, strict=True):
-        before, behind = np.zeros(a.shape, bool), np.zeros(b.shape, bool)
-        parts = [
-            p and p.moved(lambda where, behind=behind: np.concatenate([where, behind], axis=-1)),
-            q and q.moved(lambda where, before=before: np.concatenate([before, where], axis=-1)),
-        ]
-        joined.append((np.concatenate([a, b], axis=-1), union(parts)))
-    return joined
+    return [_one_behind(*pairs) for pairs in zip(first, second, strict=True)]
+
+
+def _one_behind(first: Pair, second: Pair) -> Pair:
+    (a, p), (b, q) = first, second
+    before, behind = np.zeros(a.shape, bool), np.zeros(b.shape, bool)
+    parts = [
+        p and p.moved(lambda where: np.concatenate([where, behind], axis=-1)),
+        q and q.moved(lambda where: np.concatenate([before, where], axis=-1)),
+    ]
+    return np.concatenate([a, b], axis=-1), union(parts)
 
 
 @operation("tt.reduce")
@@ -211,7 +212,7 @@ def _quick_reduce(op: Op, axis: int, single: str) -> Callable[[State, Frame], bo
             if found is None:
                 frame.poison.pop(out, None)
             else:
-                frame.poison[out] = found.moved(lambda where: where.any(axis=axis))
+                frame.poison[out] = found.any_along(axis)
         return True
 
     return reduce

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable
 
@@ -66,8 +67,8 @@ def number(text: str, kind: str) -> np.ndarray:
         return np.asarray(value, f"u{bits // 8}").view(computed(kind))
     if text.startswith("0x"):
         bits_type = np.dtype(f"u{np.dtype(stored(kind)).itemsize}")
-        return _of_bits(np.asarray([int(text, 16)], bits_type), kind)[0]
-    return round_to(np.asarray([float(text)]), kind)[0]
+        return _of_bits(np.asarray([int(text, 16)], bits_type), kind).reshape(())
+    return round_to(np.asarray([float(text)]), kind).reshape(())
 
 
 def _of_bits(bits: np.ndarray, kind: str) -> np.ndarray:
@@ -106,7 +107,7 @@ def _constant(op: Op) -> Run:
 def _poison(op: Op) -> Run:
     """A value that nothing may depend on. Loops start with it where a variable is set inside."""
     declared, out = op.types[0], op.results[0]
-    value = np.zeros((1,) * (len(declared.shape) + 1), computed(declared.kind))
+    value: np.ndarray = np.zeros((1,) * (len(declared.shape) + 1), computed(declared.kind))
     poison = Poison(np.ones(value.shape, bool), op)
 
     def run(state: State, frame: Frame) -> None:
@@ -232,9 +233,13 @@ def _split(op: Op) -> Run:
         for half, out in enumerate(op.results):
             frame.values[out] = value[..., half]
             if frame.poison:
-                reshaped(frame, source, out, lambda where, half=half: full(where, shape)[..., half])
+                reshaped(frame, source, out, functools.partial(_half, shape=shape, half=half))
 
     return run
+
+
+def _half(where: np.ndarray, shape: tuple[int, ...], half: int) -> np.ndarray:
+    return full(where, shape)[..., half]
 
 
 @operation("tt.gather")
@@ -290,6 +295,6 @@ def _histogram(op: Op) -> Run:
             if found is None or not found.where.any():
                 frame.poison.pop(out, None)
             else:
-                frame.poison[out] = found.moved(lambda where: where.any(axis=1, keepdims=True))
+                frame.poison[out] = found.any_along(1, keepdims=True)
 
     return run

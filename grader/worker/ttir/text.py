@@ -15,8 +15,9 @@ from . import liveness, typing_rules
 from .errors import MalformedIR, NotModelled, TooDeeplyNested, TooManyOperations, TooMuchText
 from .ir import UNKNOWN, Block, Function, Module, Op, Type, walk
 from .locations import Locations
+from .names import Names
 from .scanning import STRING, atomic_attributes, attributes, enclosed, split_arrow, split_types
-from .types import parse_type, split_list
+from .types import TypeReader, split_list
 
 MAX_TEXT = 16_000_000
 MAX_LINE = 1_000_000
@@ -24,9 +25,7 @@ MAX_OPERATIONS = 200_000
 MAX_NESTING = 40
 
 _ALIAS = re.compile(r"(#loc\d{0,9}) = loc\((.*)\)$")
-_NAME = re.compile(r"%[\w$.\-]+(?:#\d{1,4})?")
 _FUNCTION = re.compile(r'tt\.func (?:(public|private|nested) )?@("(?:[^"\\]|\\.)*"|[\w$.\-]+)\(')
-_RESULT = re.compile(r"(%[\w$.\-]+)(?::(\d{1,3}))?")
 _OP = re.compile(r'(?:((?:%[\w$.\-:]+,? ?)+) = )?"?([a-z_]+\.[\w.]+)"?(.*)$', re.DOTALL)
 _FOR = re.compile(r"\s*(unsigned )?(%\S+) = (%\S+) to (%\S+) step (%\S+)(.*)", re.DOTALL)
 _PAIR = re.compile(r"(%[\w$.\-]+) = (%[\w$.\-]+(?:#\d{1,4})?)")
@@ -64,14 +63,9 @@ class _Reader:
                 self.lines.append(line)
         self.at = 0
         self.operations = 0
-        self.types: dict[str, Type] = {}
-        self.type_lists: dict[str, list[Type]] = {}
+        self.types = TypeReader()
         self.locations = Locations(aliases)
-        self.slots: dict[str, int] = {}
-        self.undo: list[tuple[str, int | None]] = []
-        self.count = 0  # slots of the current function
-        self.uses: set[int] = set()
-        self.labels: dict[str, int] = {}
+        self.names = Names()  # of the current function
 
     def functions(self) -> dict[str, Function]:
         functions: dict[str, Function] = {}
@@ -96,7 +90,7 @@ class _Reader:
         matched = _FUNCTION.match(line)
         if matched is None or not line.endswith("{"):
             raise MalformedIR(f"{line[:80]!r} is no function")
-        self.slots, self.undo, self.count, self.uses = {}, [], 0, set()
+        self.names = Names()
         inside, _ = enclosed(line, matched.end() - 1)
         arguments, types = self._parameters(inside)
         first = Block("", arguments, types)
@@ -106,71 +100,18 @@ class _Reader:
         self.at += 1
         name = matched[2].strip('"')
         for op in walk(blocks):
-            op.used = any(slot in self.uses for slot in op.results)
+            op.used = any(slot in self.names.used for slot in op.results)
         liveness.mark(blocks)
-        return Function(name, types, arguments, blocks, self.count, matched[1] == "public")
+        return Function(name, types, arguments, blocks, self.names.count, matched[1] == "public")
 
     def _parameters(self, text: str) -> tuple[list[int], list[Type]]:
         """The slots and types of `%a: i32 loc("a"), %b: ...`."""
         slots, types = [], []
         for piece in split_list(text):
             name, _, rest = piece.strip().partition(":")
-            types.append(self._type(rest.partition(" loc(")[0].partition(" {")[0]))
-            slots.append(self._define(name))
+            types.append(self.types.read(rest.partition(" loc(")[0].partition(" {")[0]))
+            slots.append(self.names.define(name))
         return slots, types
-
-    # --- names ---
-
-    def _define(self, name: str) -> int:
-        if not _NAME.fullmatch(name):
-            raise MalformedIR(f"the name {name[:40]!r}")
-        self.undo.append((name, self.slots.get(name)))
-        self.slots[name] = self.count
-        self.count += 1
-        return self.count - 1
-
-    def _uses(self, names: list[str]) -> list[int]:
-        slots = []
-        for name in names:
-            slot = self.slots.get(name)
-            if slot is None:
-                slot = self.slots.get(name.removesuffix("#0"))
-            if slot is None:
-                raise MalformedIR(f"{name[:40]} is used before it is there")
-            slots.append(slot)
-        self.uses.update(slots)
-        return slots
-
-    def _results(self, text: str | None) -> list[int]:
-        slots = []
-        for part in (text or "").split(","):
-            if not part.strip():
-                continue
-            matched = _RESULT.fullmatch(part.strip())
-            if matched is None:
-                raise MalformedIR(f"the results {part[:40]!r}")
-            if matched[2] is None:
-                slots.append(self._define(matched[1]))
-            else:
-                slots += [self._define(f"{matched[1]}#{i}") for i in range(int(matched[2]))]
-        return slots
-
-    def _type(self, text: str) -> Type:
-        known = self.types.get(text)
-        if known is None:
-            known = self.types[text] = parse_type(text)
-        return known
-
-    def _types(self, text: str) -> list[Type]:
-        """The types of `f32, f32` or `(f32, f32)`."""
-        known = self.type_lists.get(text)
-        if known is None:
-            bare = text.strip()
-            if bare.startswith("(") and bare.endswith(")"):
-                bare = bare[1:-1]
-            known = [self._type(part.strip()) for part in split_list(bare)]
-            self.type_lists[text] = known
-        return known
 
     # --- regions and operations ---
 
@@ -179,7 +120,6 @@ class _Reader:
         if depth > MAX_NESTING:
             raise TooDeeplyNested(MAX_NESTING)
         blocks = [first]
-        outer_labels, self.labels = self.labels, {}
         branches: list[tuple[Op, list[tuple[str, list[int]]]]] = []
         while not (line := self.lines[self.at]).startswith("}"):
             self.at += 1
@@ -193,7 +133,6 @@ class _Reader:
         numbers = {block.label: number for number, block in enumerate(blocks)}
         for op, targets in branches:
             op.successors = [(numbers[label], given) for label, given in targets]
-        self.labels = outer_labels
         return blocks
 
     def _block(self, line: str, blocks: list[Block]) -> None:
@@ -218,27 +157,21 @@ class _Reader:
         opens = line.endswith("{")
         place = UNKNOWN
         if not opens:
-            line, place = self._strip_location(line)
+            line, place = self.locations.strip(line)
         matched = _OP.match(line)
         if matched is None:
             raise MalformedIR(f"{line[:80]!r}")
         results, name, rest = matched.groups()
         if opens:
             op = self._with_regions(name, rest, depth)
-            op.results = self._results(results)
+            op.results = self.names.define_results(results)
         else:
             op = self._plain(name, rest.strip(), place)
-            op.results = self._results(results)
+            op.results = self.names.define_results(results)
             op.types = typing_rules.result_types(op)
         if len(op.types) != len(op.results):
             raise MalformedIR(f"{len(op.results)} results of {len(op.types)} types: {line[:80]!r}")
         return op
-
-    def _strip_location(self, line: str) -> tuple[str, tuple[str, int]]:
-        start = line.rfind(" loc(")
-        if start < 0 or not line.endswith(")"):
-            return line, UNKNOWN
-        return line[:start], self.locations.place(line[start + 5 : -1])
 
     def _plain(self, name: str, rest: str, place: tuple[str, int]) -> Op:
         if name == "tt.elementwise_inline_asm":
@@ -247,14 +180,13 @@ class _Reader:
         op = Op(name, [], [], [], [], body, {}, place)
         if name in ("cf.br", "cf.cond_br"):
             return self._branch(op, rest)
-        names = _NAME.findall(STRING.sub('""', body))
         op.attributes = attributes(body)
         if name.startswith("tt.atomic_"):
             atomic_attributes(op)
-        op.operands = self._uses(names)
+        op.operands = self.names.use_all(STRING.sub('""', body))
         left, _, right = split_arrow(types)
         op.operand_types = self._operand_types(op, left)
-        op.types = self._types(right) if right else []
+        op.types = self.types.read_list(right) if right else []
         return op
 
     def _operand_types(self, op: Op, text: str) -> list[Type]:
@@ -263,17 +195,17 @@ class _Reader:
             return special(text)
         if " * " in text:
             text = text.replace(" * ", ", ")
-        return list(self._types(text))
+        return list(self.types.read_list(text))
 
     def _branch(self, op: Op, rest: str) -> Op:
         head = rest.split("^", 1)[0]
-        op.operands = self._uses(_NAME.findall(head))
+        op.operands = self.names.use_all(head)
         targets = []
         for matched in _BRANCH.finditer(rest):
             given: list[int] = []
             if rest[matched.end() : matched.end() + 1] == "(":
                 inside, _ = enclosed(rest, matched.end())
-                given = self._uses(_NAME.findall(inside.split(" : ")[0]))
+                given = self.names.use_all(inside.split(" : ")[0])
             targets.append((matched[1], given))
         op.attributes["to"] = targets
         return op
@@ -281,39 +213,31 @@ class _Reader:
     def _with_regions(self, name: str, head: str, depth: int) -> Op:
         """An operation whose line ends with the brace that opens its first region."""
         op = Op(name, [], [], [], [], head.strip(), {})
-        mark = len(self.undo)
+        mark = self.names.mark()
         first = Block("", [], [])
         reader = self._HEADS.get(name)
         if reader is not None:
             reader(self, op, head[:-1].strip(), first)
         elif head.startswith("(") and head.rstrip().endswith("({"):
             inside, end = enclosed(head, 0)
-            op.operands = self._uses(_NAME.findall(inside))
+            op.operands = self.names.use_all(inside)
             op.attributes = attributes(head[end:])
         else:
             raise NotModelled(f"operation {name}")
         while True:
             op.regions.append(self._region(depth + 1, first))
-            self._leave(mark)
+            self.names.leave(mark)
             closing = self.lines[self.at]
             self.at += 1
             first = Block("", [], [])
             if not closing.endswith("{"):
                 break
-        closing, op.line = self._strip_location(closing)
+        closing, op.line = self.locations.strip(closing)
         if closing.startswith("})") and ":" in closing:
             left, _, right = split_arrow(split_types(closing[2:])[1])
-            op.operand_types, op.types = list(self._types(left)), self._types(right)
+            op.operand_types = list(self.types.read_list(left))
+            op.types = self.types.read_list(right)
         return op
-
-    def _leave(self, mark: int) -> None:
-        """Forget the names that were defined since."""
-        while len(self.undo) > mark:
-            name, before = self.undo.pop()
-            if before is None:
-                self.slots.pop(name, None)
-            else:
-                self.slots[name] = before
 
     def _for(self, op: Op, head: str, first: Block) -> None:
         matched = _FOR.match(head)
@@ -326,12 +250,13 @@ class _Reader:
             inside, end = enclosed(tail, tail.index("("))
             pairs = _PAIR.findall(inside)
             types, end = enclosed(tail, tail.index("(", end))
-            op.types = self._types(types)
+            op.types = self.types.read_list(types)
             tail = tail[end:]
         kind = tail.replace(":", " ").strip() or "index"
-        op.operands = self._uses([matched[3], matched[4], matched[5], *(each[1] for each in pairs)])
-        first.types = [self._type(kind), *op.types]
-        first.arguments = [self._define(matched[2]), *(self._define(each[0]) for each in pairs)]
+        own, given = [each[0] for each in pairs], [each[1] for each in pairs]
+        op.operands = self.names.use([matched[3], matched[4], matched[5], *given])
+        first.types = [self.types.read(kind), *op.types]
+        first.arguments = [self.names.define(each) for each in (matched[2], *own)]
 
     def _while(self, op: Op, head: str, first: Block) -> None:
         inside = ""
@@ -340,14 +265,14 @@ class _Reader:
             head = head[end:]
         left, _, right = split_arrow(head.strip().removeprefix(":").strip())
         pairs = _PAIR.findall(inside)
-        op.operands = self._uses([each[1] for each in pairs])
-        first.types, op.types = list(self._types(left)), self._types(right)
-        first.arguments = [self._define(each[0]) for each in pairs]
+        op.operands = self.names.use([each[1] for each in pairs])
+        first.types, op.types = list(self.types.read_list(left)), self.types.read_list(right)
+        first.arguments = [self.names.define(each[0]) for each in pairs]
 
     def _if(self, op: Op, head: str, first: Block) -> None:
         condition, _, types = split_arrow(head)
-        op.operands = self._uses(_NAME.findall(condition))
-        op.types = self._types(types) if types else []
+        op.operands = self.names.use_all(condition)
+        op.types = self.types.read_list(types) if types else []
 
     _HEADS: ClassVar[dict[str, Callable[..., None]]] = {
         "scf.for": _for,

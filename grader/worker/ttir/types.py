@@ -22,6 +22,31 @@ def parse_type(text: str) -> Type:
     return Type((), _element(text)) if not text.startswith("!tt.") else _of_triton(text)
 
 
+class TypeReader:
+    """Reads types; each text that has been read before is the same object again."""
+
+    def __init__(self) -> None:
+        self._types: dict[str, Type] = {}
+        self._lists: dict[str, list[Type]] = {}
+
+    def read(self, text: str) -> Type:
+        """The type that `text` is. Raises MalformedIR."""
+        known = self._types.get(text)
+        if known is None:
+            known = self._types[text] = parse_type(text)
+        return known
+
+    def read_list(self, text: str) -> list[Type]:
+        """The types of `f32, f32` or `(f32, f32)`. Raises MalformedIR."""
+        known = self._lists.get(text)
+        if known is None:
+            bare = text.strip()
+            if bare.startswith("(") and bare.endswith(")"):
+                bare = bare[1:-1]
+            known = self._lists[text] = [self.read(part.strip()) for part in split_list(bare)]
+        return known
+
+
 def pointer_to(text: str) -> Type:
     """A pointer's type from what it points to: "f32" or "tensor<16x16xf16>"."""
     return _of_triton(f"!tt.ptr<{text}>")

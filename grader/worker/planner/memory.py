@@ -1,0 +1,110 @@
+"""The device memory of a plan: its buffers, and which of torch's storages is which buffer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from torch.multiprocessing.reductions import StorageWeakRef
+
+from .buffers import ADDRESS_BASE, ADDRESS_BITS, Buffer
+from .errors import PlanLimit, TooMuchMemory
+from .steps import Steps
+
+# The same numbers bound what the grader reads (grader/plan/): beyond them it would refuse the plan.
+MAX_BUFFERS = 4096
+MAX_DEVICE_BYTES = 2 << 30  # allocated at a time, beside the arguments
+
+
+@dataclass(eq=False)
+class DeviceMemory:
+    """The buffers of a plan; allocations and releases become steps of it."""
+
+    steps: Steps
+    buffers: list[Buffer] = field(default_factory=list)
+    imported: tuple[Buffer, ...] = ()  # those that the submission's import has made
+    _arguments_known: bool = False
+    _of_storage: dict[int, Buffer] = field(default_factory=dict)
+    _early: list[Buffer] = field(default_factory=list)  # made before the arguments were there
+    _device_bytes: int = 0
+
+    def for_plan(self, steps: Steps) -> DeviceMemory:
+        """The memory that a plan begins with, where this is the import's."""
+        return replace(
+            self,
+            steps=steps,
+            buffers=[*self.buffers],
+            imported=tuple(self.buffers),
+            _of_storage={**self._of_storage},
+            _early=[],
+        )
+
+    def register(self, storage: Any, **fields: Any) -> Buffer:
+        """A buffer for a storage that has none yet. Raises PlanLimit."""
+        if len(self.buffers) >= MAX_BUFFERS:
+            raise PlanLimit(
+                f"the launcher allocates more than {MAX_BUFFERS:,} tensors",
+                "Allocate one tensor and take views of it.",
+            )
+        early = 0 if self._arguments_known else MAX_BUFFERS  # what numbers they get isn't known
+        slot = early + len(self.buffers)
+        values = {"bytes": storage.nbytes(), "slot": slot, "line": self.steps.caller()} | fields
+        reference = StorageWeakRef(storage)  # type: ignore[no-untyped-call]
+        buffer = Buffer(**values, storage=reference)
+        self.buffers.append(buffer)
+        self._of_storage[buffer.storage.cdata] = buffer
+        return buffer
+
+    def find(self, tensor: torch.Tensor) -> Buffer | None:
+        """The buffer that a tensor lies in; None where it isn't known to the plan yet."""
+        return self._of_storage.get(tensor.untyped_storage()._cdata)
+
+    def allocate(self, tensor: torch.Tensor) -> Buffer:
+        """A buffer for a device tensor that has none yet. Raises PlanLimit."""
+        self.release_dead()
+        buffer = self.register(tensor.untyped_storage())
+        self._device_bytes += buffer.bytes
+        if self._device_bytes > MAX_DEVICE_BYTES:
+            raise TooMuchMemory(
+                f"the launcher has {self._device_bytes:,} bytes allocated at a time; "
+                f"at most {MAX_DEVICE_BYTES:,} are allowed"
+            )
+        self.steps.add("alloc", buffer=buffer)
+        return buffer
+
+    def release_dead(self) -> None:
+        """Note the release of buffers whose tensors are gone."""
+        for buffer in self.buffers:
+            if buffer.is_live and buffer.kind == "device" and buffer.is_expired:
+                buffer.is_live = False
+                # Its address may be used for another storage once the weak reference is gone.
+                self._of_storage.pop(buffer.storage.cdata, None)
+                self._device_bytes -= buffer.bytes
+                self.steps.add("free", buffer=buffer)
+
+    def survivors(self) -> set[int]:
+        """The storages that this plan allocated and the submission has kept."""
+        return {
+            buffer.storage.cdata
+            for buffer in self.buffers
+            if buffer not in self.imported and not buffer.is_expired
+        }
+
+    def at(self, address: int) -> tuple[Buffer, int] | None:
+        """The buffer that an address lies in and the byte in it."""
+        slot = ((address - ADDRESS_BASE) >> ADDRESS_BITS) - 1
+        offset = address & ((1 << ADDRESS_BITS) - 1)
+        for buffer in self.buffers:
+            if buffer.slot == slot and offset <= buffer.bytes:
+                return buffer, offset
+        return None
+
+    def begin_arguments(self) -> None:
+        """What is registered from here on are the arguments, which a plan lists first."""
+        self._arguments_known = True
+        self._early, self.buffers = self.buffers, []
+
+    def begin_calls(self) -> None:
+        """The arguments are known; buffers made at import follow them."""
+        self.buffers += self._early
