@@ -310,7 +310,7 @@ def _variant(
         return seen
     on_step(Step(exercise.name, variant.name, "timing"))
     timed = session.stopwatch.time(
-        exercise, variant, lambda: locks.alone_on("cuda"), FromBundle(bundle, planned)
+        exercise, variant, lambda: locks.exclusive_on("cuda"), FromBundle(bundle, planned)
     )
     return _unseen(planned, parts=parts, memory=memory, performance=timed)
 
@@ -323,7 +323,7 @@ def _parts(
     cases = {each.case: each for part in planned.parts for each in part.cases}
     sandbox = session.runners.sandbox_of("cuda")
     with (
-        locks.beside_on("cuda") as make_way,
+        locks.shared_on("cuda") as make_way,
         BundleRunner(sandbox, task, bundle, cases) as runner,
     ):
         for dtype, size_class in keys_of(task.variant):

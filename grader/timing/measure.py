@@ -125,7 +125,7 @@ def measure(
     timed: list[PerformanceEvidence] = []
     # Nobody checks or times anything else on this GPU meanwhile.
     with contextlib.ExitStack() as opened:
-        opened.enter_context(locks.alone_on(candidate.sandbox.device))
+        opened.enter_context(locks.exclusive_on(candidate.sandbox.device))
         if not trusted.is_started:
             trusted.start()
         every = cases_of(candidate.task, seed)

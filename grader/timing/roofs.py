@@ -32,7 +32,7 @@ LETTERS = 200  # of the reason why a workload can't be run
 @contextlib.contextmanager
 def timer(device: DeviceName = "cuda") -> Iterator[SecondsOf]:
     """What `roofs.measure` asks for, as long as the context is open. Raises SandboxError."""
-    with locks.alone_on(device), Sandbox(device, Level.limits) as sandbox, _Lane(sandbox) as it:
+    with locks.exclusive_on(device), Sandbox(device, Level.limits) as sandbox, _Lane(sandbox) as it:
         yield it.seconds_of
 
 

@@ -369,7 +369,7 @@ def without_a_gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict]:
         BundleRunner, "_spawn", lambda self: _Silu(self, what["is_right"], what["documents"])
     )
     monkeypatch.setattr(Stopwatch, "time", time)
-    monkeypatch.setattr(locks, "beside_on", lambda _: contextlib.nullcontext(lambda: None))
+    monkeypatch.setattr(locks, "shared_on", lambda _: contextlib.nullcontext(lambda: None))
     yield what
 
 

@@ -65,8 +65,8 @@ def end(pid: int) -> None:
 
 def test_who_is_alone_is_so_within_itself_too():
     waited = []
-    with locks.alone("0"):
-        with locks.alone("0", lambda: waited.append(1)), locks.beside("0") as make_way:
+    with locks.exclusive("0"):
+        with locks.exclusive("0", lambda: waited.append(1)), locks.shared("0") as make_way:
             make_way()
             assert not is_free() and not is_free(how=fcntl.LOCK_SH)
         assert not is_free(how=fcntl.LOCK_SH)
@@ -75,9 +75,9 @@ def test_who_is_alone_is_so_within_itself_too():
 
 
 def test_a_share_is_given_back_while_the_same_command_is_alone():
-    with locks.beside("0") as make_way:
+    with locks.shared("0") as make_way:
         assert is_free(how=fcntl.LOCK_SH) and not is_free()
-        with locks.alone("0"):
+        with locks.exclusive("0"):
             assert not is_free(how=fcntl.LOCK_SH)
         make_way()
         assert is_free(how=fcntl.LOCK_SH) and not is_free()
@@ -85,22 +85,22 @@ def test_a_share_is_given_back_while_the_same_command_is_alone():
 
 
 def test_what_fails_under_a_turn_gives_it_back():
-    with pytest.raises(ZeroDivisionError), locks.alone("0"):
+    with pytest.raises(ZeroDivisionError), locks.exclusive("0"):
         _ = 1 / 0
-    assert is_free() and not locks._held["0"].times_alone
+    assert is_free() and not locks._held["0"].times_exclusive
 
 
 def test_who_has_to_wait_is_told_once_and_then_has_its_turn(tmp_path):
     ready, waiting = tmp_path / "ready", []
 
     def hold() -> None:
-        with locks.alone("0"):
+        with locks.exclusive("0"):
             ready.touch()
             time.sleep(0.2)
 
     holding = child(hold)
     wait_until(ready.exists)
-    with locks.alone("0", lambda: waiting.append(1)):
+    with locks.exclusive("0", lambda: waiting.append(1)):
         assert not is_free()
     os.waitpid(holding, 0)
     assert waiting == [1]
@@ -108,9 +108,9 @@ def test_who_has_to_wait_is_told_once_and_then_has_its_turn(tmp_path):
 
 def test_where_kernels_run_on_no_gpu_there_are_no_turns(monkeypatch):
     monkeypatch.setenv(locks.VISIBLE, "")
-    with locks.alone_on("interpreter"), locks.beside_on("interpreter") as make_way:
+    with locks.exclusive_on("interpreter"), locks.shared_on("interpreter") as make_way:
         make_way()
-    with pytest.raises(GpuError, match="there is no GPU here"), locks.alone_on("cuda"):
+    with pytest.raises(GpuError, match="there is no GPU here"), locks.exclusive_on("cuda"):
         pass
 
 
@@ -143,7 +143,7 @@ def test_a_grader_that_waits_for_the_gpu_says_so(session, monkeypatch, tmp_path)
     ready, steps = tmp_path / "ready", []
 
     def hold() -> None:
-        with locks.alone("0"):
+        with locks.exclusive("0"):
             ready.touch()
             time.sleep(60)
 
@@ -165,7 +165,7 @@ def test_what_is_checked_makes_way_between_two_cases(session, monkeypatch, tmp_p
 
     def measure_once() -> None:
         wait_until(begun.exists)
-        with locks.alone("0"):
+        with locks.exclusive("0"):
             been.touch()
 
     def parts(exercise, variant, keys, on_step) -> tuple[PartEvidence, ...]:
@@ -179,7 +179,7 @@ def test_what_is_checked_makes_way_between_two_cases(session, monkeypatch, tmp_p
 
     monkeypatch.setattr(session, "_checked", parts)
     measuring = child(measure_once)
-    with locks.beside("0") if within else contextlib.nullcontext(lambda: None) as make_way:
+    with locks.shared("0") if within else contextlib.nullcontext(lambda: None) as make_way:
         # Within a share, as in a class, it is that one which makes way.
         seen = session.beside(SILU, TRITON, lambda step: make_way())
     os.waitpid(measuring, 0)
