@@ -19,6 +19,7 @@ from grader.sandbox import Sandbox
 from grader.spec import Variant, load_all
 from grader.status import Status
 from grader.timing import contenders, measure, sequential
+from grader.timing.attempt import Options
 from grader.timing.baselines import CONTROL_BYTES, Baselines
 from grader.timing.contenders import FEWEST_SETS, MOST_SETS
 from grader.timing.failures import TimingFailed, TooLittleMemory
@@ -289,7 +290,7 @@ def test_its_host_answers_to_nothing_else(python_sandbox, opened):
 def in_python(sandbox: Sandbox, source: str) -> PerformanceEvidence:
     candidate = InPython.of(sandbox, EXERCISE, asking("torch", at_least=0.001), source)
     budget = sequential.Budget(seconds=60.0, pairs=sequential.MIN_PAIRS)
-    return measure.measure(candidate, 7, trusted=sandbox, budget=budget)
+    return measure.measure(candidate, 7, trusted=sandbox, options=Options(budget=budget))
 
 
 def test_a_kernel_is_timed_from_the_request_to_the_evidence(python_sandbox, monkeypatch):
