@@ -47,10 +47,10 @@ from grader.sandbox import untrusted
 from grader.spec import Exercise, Variant
 from grader.spec.task import Task
 from grader.status import Status
+from grader.timing.buffer_sets import Layout
 from grader.timing.contenders import FromPlans
 from grader.timing.failures import TimingFailed
 from grader.timing.measure import cases_of
-from grader.timing.sets import Layout
 from grader.worker.protocol import Argument
 
 EDGES = 2  # cases of a part that always go along

@@ -10,10 +10,10 @@ from grader.sandbox import Sandbox
 from grader.sandbox.worker_process import SandboxError
 from grader.spec import Exercise, Variant
 from grader.timing import contenders
+from grader.timing.buffer_sets import Layout
 from grader.timing.contenders import Planned, Standing
 from grader.timing.failures import TimingFailed, TooLittleMemory
 from grader.timing.replays import Replays
-from grader.timing.sets import Layout
 from grader.worker.gpu_mapping import GpuMemoryError
 
 CONTROL = "copy"

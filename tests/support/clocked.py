@@ -24,9 +24,9 @@ from grader.sandbox.worker_process import Death
 from grader.spec import Exercise, Variant
 from grader.spec.task import Task
 from grader.timing import attempt, contenders, replays, sequential
-from grader.timing.graded_sets import GradedSets
+from grader.timing.buffer_sets import BufferSets, Layout, Memory
+from grader.timing.graded_buffer_sets import GradedBufferSets
 from grader.timing.replays import Replays
-from grader.timing.sets import Layout, Memory, Sets
 from grader.worker.protocol import Argument, Code, Operation, Reply
 
 Work = Callable[[Sequence[int]], None]  # what is done with the sets of a replay, in their order
@@ -135,7 +135,7 @@ class MadeUpReplays:
 
 def without_doubts(monkeypatch: pytest.MonkeyPatch, rounds: int) -> None:
     """Over the CPU, beside other tests, how long something takes is chance."""
-    monkeypatch.setattr(contenders, "MOST_SETS", 4)
+    monkeypatch.setattr(contenders, "MOST_BUFFER_SETS", 4)
     monkeypatch.setattr(attempt, "IDLE_PAIRS", 1)
     monkeypatch.setattr(attempt, "MOST_SPREAD", 1e9)
     monkeypatch.setattr(attempt, "MOST_APART", 1e9)
@@ -168,8 +168,8 @@ class InPython:
         exercise, variant = self.task.exercise, self.task.variant
         layout = Layout.of(exercise, variant, case)
 
-        def graded_sets(memory: Memory, count: int) -> Sets:
-            return GradedSets(memory, exercise, variant, case, count)
+        def make_sets(memory: Memory, count: int) -> BufferSets:
+            return GradedBufferSets(memory, exercise, variant, case, count)
 
         what = (self.sandbox, self.path, variant.entry, [layout], opened)
-        return contenders.start(*what).serve(layout, graded_sets)
+        return contenders.start(*what).serve(layout, make_sets)

@@ -29,10 +29,10 @@ from grader.grading.session import Session, selected
 from grader.spec import load_all
 from grader.spec.task import Task
 from grader.status import Status
+from grader.timing.buffer_sets import Layout
 from grader.timing.contenders import FromPlans
 from grader.timing.failures import TimingFailed
 from grader.timing.measure import cases_of
-from grader.timing.sets import Layout
 from grader.timing.submission import Stopwatch
 from grader.worker.protocol import Argument, Code, Reply
 from tests.support.small_exercise import ROOT

@@ -19,11 +19,11 @@ from grader.status import Status
 from grader.timing import sequential
 from grader.timing.attempt import MOST_APART, Options
 from grader.timing.baselines import Baselines
+from grader.timing.buffer_sets import Layout
 from grader.timing.contenders import REFERENCE, Planned
 from grader.timing.failures import TimingFailed
 from grader.timing.measure import measure_case
 from grader.timing.replays import Replays
-from grader.timing.sets import Layout
 from tests.support import clock_cheats
 from tests.support.clock_cheats import EXERCISES, SLOW, TIMED, UNDECIDED, Cheat
 

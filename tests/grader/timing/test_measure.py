@@ -24,7 +24,7 @@ from grader.timing.attempt import Options
 from grader.timing.baselines import CONTROL_BYTES, Baselines
 from grader.timing.failures import TimingFailed, TooLittleMemory
 from grader.timing.replays import Replays
-from tests.grader.timing.test_sets import Bench
+from tests.grader.timing.test_buffer_sets import Bench
 from tests.support import clocked
 from tests.support.clocked import MadeUp, MadeUpReplays, Time, sandbox
 
@@ -527,7 +527,7 @@ def lying(clock: Time, on_cuda) -> Iterator[Callable[..., PerformanceEvidence]]:
     def copied(name: str, case: Case) -> Replays:
         others.append(Bench("silu", "triton", "float32", 16))
         worker = MadeUp(clock, lambda order: None, 2e-4)
-        return Replays(worker, contenders.Sets(others[-1].arena, others[-1].layout, 16))
+        return Replays(worker, contenders.BufferSets(others[-1].arena, others[-1].layout, 16))
 
     def measure_(told: Callable[[int], float], seconds: float = 2e-4) -> PerformanceEvidence:
         class Lying(MadeUp):
