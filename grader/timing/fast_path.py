@@ -27,9 +27,9 @@ from grader.cases.compare import MAX_OWN_ERROR, allowed_error
 from grader.cases.oracle import Oracle, Truth
 from grader.spec import Tolerance
 
-# Of the error that the first buffer set allows: others differ. Of 48 small ones of each timed kernel
-# (1500 to 5000 elements) the strictest allowed 0.85 of what the laxest did; the more elements there
-# are, the less they differ.
+# Of the error that the first buffer set allows: others differ. Of 48 small ones of each timed
+# kernel (1500 to 5000 elements) the strictest allowed 0.85 of what the laxest did; the more
+# elements there are, the less they differ.
 AS_TORCH_ROOM = 0.6  # torch's own may be off by the rest
 FLOAT32_ROOM = 0.8
 FLOATS = (torch.float32, torch.float16, torch.bfloat16)
