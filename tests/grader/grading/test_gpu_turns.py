@@ -19,6 +19,7 @@ from grader.grading import parallel, process_pool
 from grader.grading.session import PUBLIC_SEED, Session, Step
 from grader.sandbox import Sandbox
 from grader.sandbox.confinement import Level
+from grader.sandbox.sandbox import environment_of
 from grader.spec import load_all
 from grader.spec.task import Task
 from grader.status import Status
@@ -303,12 +304,14 @@ def test_a_sandbox_on_a_gpu_sees_the_gpus_that_were_chosen(session, monkeypatch)
     monkeypatch.setenv(locks.VISIBLE, "0,1")
     locks.choose("1")
     sandbox = session.runners.sandbox_of("cuda")
-    assert sandbox._environment()[locks.VISIBLE] == "1"
+    environment = environment_of(sandbox.device, sandbox.plans, sandbox.scratch)
+    assert environment[locks.VISIBLE] == "1"
 
 
 @pytest.mark.parametrize("native", [False, True])
 def test_workers_have_as_many_queues_to_a_gpu_as_students_do(native, monkeypatch):
     for name, value in process_pool.ONE_QUEUE.items():
         monkeypatch.setenv(name, value)  # as in a process of a pool, which starts them
-    environment = Sandbox("cuda", Level.limits, native=native)._environment()
+    sandbox = Sandbox("cuda", Level.limits, native=native)
+    environment = environment_of(sandbox.device, sandbox.plans, sandbox.scratch)
     assert not environment.keys() & process_pool.ONE_QUEUE
