@@ -1,6 +1,6 @@
 """What confinement costs, level by level: `python benchmarks/confinement.py [--repeats N]`.
 
-For each level that works here: seconds until a sandbox's forking parent is ready and a first case
+For each level that works here: seconds until a sandbox's fork server is ready and a first case
 is judged, and milliseconds per case after that. The levels take turns, so that a busy machine slows
 them alike; figures are medians, the differences are to level limits. Goals: under 0.3 s per
 submission, under 5 % per case. Finding out which levels work is timed too: once per run.

@@ -82,7 +82,7 @@ def _whole(console: Console, exercises: dict[str, Exercise], submission: Path) -
         left = column in ("", "verdict")
         table.add_column(column, justify="left" if left else "right", no_wrap=True)
     table.add_row("imports", "", f"{IMPORTED - STARTED:.2f}")
-    table.add_row("forking parent", "", f"{ready - started:.2f}")
+    table.add_row("fork server", "", f"{ready - started:.2f}")
     for name, verdict, took, times in rows:
         table.add_row(name, verdict, f"{took:.2f}", *_split(times))
     table.add_row("all", "", f"{total:.2f}")

@@ -175,9 +175,9 @@ def _take_turn(task: Task, held: contextlib.ExitStack, watch: _Watch) -> Callabl
     gpu = locks.settle(is_alone)
     with watch.waiting():
         if is_alone:
-            held.enter_context(locks.alone(gpu))
+            held.enter_context(locks.exclusive(gpu))
             return lambda: None
-        give_way = held.enter_context(locks.beside(gpu))
+        give_way = held.enter_context(locks.shared(gpu))
 
     def make_way() -> None:
         with watch.waiting():

@@ -16,8 +16,7 @@ from rich.text import Text
 from grader.cases import gpu_memory
 from grader.gpu import machine, nvml
 from grader.gpu import measured_roofs as roofs
-from grader.gpu.contention import glance as glance_at_clock
-from grader.gpu.contention import too_much
+from grader.gpu.contention import share_of_others, too_much
 from grader.gpu.machine import GpuProperties
 from grader.gpu.measured_roofs import MeasuredRoofs, RoofsError, SecondsOf
 from grader.gpu.roofline import Peaks
@@ -43,7 +42,7 @@ def examine_gpu(
     gpu: Callable[[], GpuProperties | None] = machine.gpu_properties,
     look: Look = nvml.observe,
     timer: Timer = roof_timing.timer,
-    glance: Glance = glance_at_clock,
+    glance: Glance = share_of_others,
 ) -> MeasuredRoofs | None:
     """Print the GPU's state and its roofs; measure them if they aren't kept yet, or `again`.
 

@@ -193,9 +193,9 @@ class Runner:
         one runs what other students wrote. What the case may count on is what the spec allows it.
         """
         self._drop_worker()  # and with it what its allocator keeps
-        if locks.is_alone_on(self._sandbox.device):
+        if locks.is_exclusive_on(self._sandbox.device):
             return first
-        with locks.alone_on(self._sandbox.device):
+        with locks.exclusive_on(self._sandbox.device):
             self._load_failure = None  # a context needs memory too
             again = self._run_and_explain(case, made)
             if again.status is not Status.out_of_memory:

@@ -1,15 +1,14 @@
-"""Does anybody else have the GPU's time? A kernel that looks at the GPU's clock says so.
+"""How much of the GPU's time somebody else has: a kernel that watches the GPU's clock measures it.
 
-Processes don't compute on a GPU side by side: it goes from one to the other, some milliseconds each
-(CUDA C++ Programming Guide, "Multi-Process Service": without MPS, contexts are time-sliced). A
-kernel that does nothing but read the clock, again and again, sees no two readings far apart; where
-it was put aside for somebody else, it sees for how long. So a load is noticed whose process can't
-be seen, as in most containers, and which slows everything that is timed alike, and its time tells
-how much it takes. Other ways tell less: NVML's share of busy time counts our own kernels too, and
-times that differ from each other have other reasons.
+Without MPS, the contexts of processes are time-sliced: the GPU goes from one to the other, some
+milliseconds each (CUDA C++ Programming Guide, "Multi-Process Service"). A kernel that does nothing
+but read the clock finds no two readings far apart, unless the GPU went elsewhere between them. The
+gaps add up to the time that others had. So a load is noticed whose process isn't visible, as in
+most containers, and which slows down everything that is timed alike. NVML's share of busy time
+doesn't do: it counts our own kernels too.
 
-It runs in this process, of which no submission has anything, from PTX: no compiler's cache has a
-part in it.
+The kernel is PTX, and runs in this process, which no submission can influence; no compiler's cache
+has a part in it.
 """
 
 from __future__ import annotations
@@ -23,9 +22,9 @@ import torch
 
 from grader.worker.gpu_mapping import GpuMemoryError, checked
 
-# Of a look, at a stretch: the GPU goes elsewhere when its time is over, 2 ms on an H100. A look of
-# 1 ms saw nothing of a load that took half of it, for that came between two looks.
-LOOK_SECONDS = 0.05
+# Many time slices, which are 2 ms on an H100: a shorter probe can fall between two of somebody
+# else's.
+PROBE_SECONDS = 0.05
 MOST_TAKEN = 0.03  # of the GPU's time, by others: what is measured then is worth nothing
 LONGEST_MICROSECONDS = 50  # between two readings of somebody who has the GPU
 # %globaltimer goes on in steps, of 32 ns on an H100; how long they are is up to the GPU. Where they
@@ -76,8 +75,8 @@ again:
 
 
 @dataclass(frozen=True)
-class Seen:
-    """What was seen in one look, in seconds of the GPU's clock."""
+class Probe:
+    """One probe of the GPU's clock, in seconds of that clock."""
 
     seconds: float
     away: float  # of these, somebody else's
@@ -85,22 +84,22 @@ class Seen:
 
     @property
     def share(self) -> float | None:
-        """Of the GPU's time, what somebody else had; None where the clock doesn't tell."""
+        """Of the GPU's time, what somebody else had; None where the clock is too coarse."""
         at_work = self.seconds - self.away
         if not self.steps or at_work / self.steps > COARSEST_MICROSECONDS * 1e-6:
             return None
         return self.away / self.seconds
 
 
-def glance() -> float | None:
-    """What somebody else has just now of the time of the GPU that this process works on: a share.
+def share_of_others() -> float | None:
+    """The share of the GPU's time that other processes have just now, between 0 and 1.
 
-    None where nobody can look, or the clock doesn't tell. Nobody of ours is to be at work on the
-    GPU meanwhile.
+    None where the kernel can't run, or the clock is too coarse. No process of ours may use the GPU
+    meanwhile.
     """
     # The last of a torch without CUDA.
     with contextlib.suppress(ImportError, GpuMemoryError, RuntimeError, AssertionError):
-        return _kernel().watch(LOOK_SECONDS).share
+        return _kernel().watch(PROBE_SECONDS).share
     return None
 
 
@@ -112,23 +111,23 @@ def too_much(share: float | None) -> str:
 
 
 class _Kernel:
-    """The kernel, in torch's context. Raises what `glance` knows where it can't be had or run."""
+    """The kernel, in torch's context. Raises what `share_of_others` suppresses."""
 
     def __init__(self) -> None:
         from cuda.bindings import driver
 
         self._driver = driver
-        self._found = torch.zeros(3, dtype=torch.int32, device="cuda")
+        self._counters = torch.zeros(3, dtype=torch.int32, device="cuda")
         option = driver.CUjit_option.CU_JIT_CACHE_MODE
         no_cache = driver.CUjit_cacheMode.CU_JIT_CACHE_OPTION_NONE
         image = PTX.encode() + b"\0"
         module = checked(driver.cuModuleLoadDataEx(image, 1, [option], [no_cache]), "loading PTX")
         self._function = checked(driver.cuModuleGetFunction(module, b"watch"), "finding a kernel")
 
-    def watch(self, seconds: float) -> Seen:
-        """Look at the clock for so long."""
+    def watch(self, seconds: float) -> Probe:
+        """Watch the clock for so long."""
         torch.cuda.synchronize()
-        values = (self._found.data_ptr(), int(seconds * 1e9), LONGEST_MICROSECONDS * 1000)
+        values = (self._counters.data_ptr(), int(seconds * 1e9), LONGEST_MICROSECONDS * 1000)
         kinds = (ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint32)
         stream = torch.cuda.current_stream().cuda_stream
         one = (1, 1, 1)
@@ -136,8 +135,8 @@ class _Kernel:
             self._driver.cuLaunchKernel(self._function, *one, *one, 0, stream, (values, kinds), 0),
             "watching the GPU's clock",
         )
-        watched, away, steps = self._found.tolist()  # waits for it
-        return Seen(watched * 1e-9, away * 1e-9, steps)
+        watched, away, steps = self._counters.tolist()  # waits for it
+        return Probe(watched * 1e-9, away * 1e-9, steps)
 
 
 _kernel = cache(_Kernel)  # a process has one GPU; what raises is tried again

@@ -1,12 +1,12 @@
-"""Turns on the GPUs of this machine: many check kernels side by side, one at a time is timed.
+"""Locks on the GPUs of this machine: shared to check kernels, exclusive to time one.
 
-What is checked holds a GPU with the others, and makes way between two cases when somebody wants it
-alone. The locks are the kernel's, on files, so they hold between all commands of one user and end
-with the process that holds them, however it ends.
+A process that checks kernels gives its shared lock back between two cases when another one wants
+the GPU exclusively. The locks are flock's, on files: they hold between all commands of one user,
+and end with the process that holds them, however it ends.
 
-A GPU is called what CUDA_VISIBLE_DEVICES calls it: commands that call the same one by its number
-and by its UUID don't know of each other, and neither do those of two users. What they do to a
-timing then is the clock's to notice.
+A GPU has the name that CUDA_VISIBLE_DEVICES gives it. Commands that name the same GPU by its number
+and by its UUID don't keep each other out, and neither do those of two users; timing/watch.py
+notices if such a command disturbs a timing.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ from grader.mistakes import Mistake
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 FOLDER = "warpgrade-gpus"  # of the locks, with the user's number; it stays
-ON_GPU = "cuda"  # of the devices that kernels run on, the one that turns are taken on
+ON_GPU = "cuda"  # of the devices that kernels run on, the one that is locked
 
 _NAME = re.compile(r"\d+|(GPU|MIG)-[0-9A-Za-z-]+")
 _mine: tuple[str, IO[str] | None] | None = None  # this process's GPU; its lock where it owns it
 
 
 class GpuError(Mistake, RuntimeError):
-    """No GPU or no turn can be had; the message says why."""
+    """No GPU or no lock on one can be had; the message says why."""
 
 
 @dataclass
 class _Held:
-    """What this process holds of one GPU: a lock of its own doesn't keep it waiting."""
+    """The locks that this process has on one GPU; it doesn't wait for its own."""
 
-    share: IO[str] | None = None
-    times_alone: int = 0
+    shared: IO[str] | None = None
+    times_exclusive: int = 0
 
 
 _held: dict[str, _Held] = {}
@@ -84,10 +84,10 @@ def _usable() -> int:
     return torch.cuda.device_count()
 
 
-def settle(alone: bool) -> str:
+def settle(owned: bool) -> str:
     """Choose this process's GPU, for good and before CUDA is used: a name among the visible.
 
-    `alone`: one that no other process has chosen so. Raises GpuError where there is none left.
+    `owned`: one that no other process owns. Raises GpuError where there is none left.
     """
     global _mine
     if _mine is not None:
@@ -95,9 +95,9 @@ def settle(alone: bool) -> str:
     names = visible()
     if not names:
         raise GpuError("there is no GPU here")
-    if not alone:
+    if not owned:
         _mine = (names[os.getpid() % len(names)], None)
-    for name in names if alone else ():
+    for name in names if owned else ():
         lock = _open(name, "owner")
         with suppress(OSError):
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -118,95 +118,96 @@ def here() -> str:
     return names[0]
 
 
-# --- turns ----------------------------------------------------------------------------------------
+# --- locks ---------------------------------------------------------------------------------------
 
 
 @contextmanager
-def beside(name: str) -> Iterator[Callable[[], None]]:
-    """Hold a GPU together with others. What it yields makes way for whoever wants it alone.
+def shared(name: str) -> Iterator[Callable[[], None]]:
+    """Hold a shared lock on a GPU. Yields a function that lets a waiting exclusive lock go first.
 
-    Within itself it changes nothing: the outermost one holds the GPU, and makes way.
+    Nested in another lock of this process it changes nothing: the outermost one counts.
     """
     held = _held.setdefault(name, _Held())
-    if held.share is not None or held.times_alone:
+    if held.shared is not None or held.times_exclusive:
         yield lambda: None
         return
     with _open(name, "turn") as turn, _open(name, "use") as use:
 
         def make_way() -> None:
-            if not held.times_alone:
+            if not held.times_exclusive:
                 fcntl.flock(use, fcntl.LOCK_UN)
                 _share(turn, use)
 
         _share(turn, use)
-        held.share = use
+        held.shared = use
         try:
             yield make_way
         finally:
-            held.share = None
+            held.shared = None
 
 
 @contextmanager
-def alone(name: str, waiting: Callable[[], None] = lambda: None) -> Iterator[None]:
-    """Hold a GPU with nobody beside; waits for its turn, and calls `waiting` where it has to.
+def exclusive(name: str, waiting: Callable[[], None] = lambda: None) -> Iterator[None]:
+    """Hold an exclusive lock on a GPU. Calls `waiting` before it has to wait for it.
 
-    Within itself it is had at once. A share that this process has is given back meanwhile.
+    Nested in another exclusive lock it is granted at once. A shared lock of this process is
+    released meanwhile.
     """
     held = _held.setdefault(name, _Held())
-    if held.times_alone:
+    if held.times_exclusive:
         with _counted(held):
             yield
         return
     try:
         with _open(name, "turn") as turn, _open(name, "use") as use:
-            if held.share is not None:
-                fcntl.flock(held.share, fcntl.LOCK_UN)
+            if held.shared is not None:
+                fcntl.flock(held.shared, fcntl.LOCK_UN)
             _take(turn, waiting)
             _take(use, waiting)
             with _counted(held):
                 yield
     finally:
-        if held.share is not None:
+        if held.shared is not None:
             with _open(name, "turn") as turn:
-                _share(turn, held.share)
+                _share(turn, held.shared)
 
 
 @contextmanager
-def alone_on(device: str, waiting: Callable[[], None] = lambda: None) -> Iterator[None]:
-    """As `alone`, for this process's GPU; where kernels run on none there are no turns."""
+def exclusive_on(device: str, waiting: Callable[[], None] = lambda: None) -> Iterator[None]:
+    """As `exclusive`, for this process's GPU; on another device nothing is locked."""
     if device != ON_GPU:
         yield
         return
-    with alone(here(), waiting):
+    with exclusive(here(), waiting):
         yield
 
 
-def is_alone_on(device: str) -> bool:
-    """Whether this process holds its GPU with nobody beside."""
-    return device == ON_GPU and bool(_held.setdefault(here(), _Held()).times_alone)
+def is_exclusive_on(device: str) -> bool:
+    """Whether this process has an exclusive lock on its GPU."""
+    return device == ON_GPU and bool(_held.setdefault(here(), _Held()).times_exclusive)
 
 
 @contextmanager
-def beside_on(device: str) -> Iterator[Callable[[], None]]:
-    """As `beside`, for this process's GPU; where kernels run on none there are no turns."""
+def shared_on(device: str) -> Iterator[Callable[[], None]]:
+    """As `shared`, for this process's GPU; on another device nothing is locked."""
     if device != ON_GPU:
         yield lambda: None
         return
-    with beside(here()) as make_way:
+    with shared(here()) as make_way:
         yield make_way
 
 
 @contextmanager
 def _counted(held: _Held) -> Iterator[None]:
-    held.times_alone += 1
+    held.times_exclusive += 1
     try:
         yield
     finally:
-        held.times_alone -= 1
+        held.times_exclusive -= 1
 
 
 def _share(turn: IO[str], use: IO[str]) -> None:
-    fcntl.flock(turn, fcntl.LOCK_SH)  # not had while somebody waits to be alone
+    fcntl.flock(turn, fcntl.LOCK_SH)  # not granted while somebody waits for the exclusive lock
     fcntl.flock(use, fcntl.LOCK_SH)
     fcntl.flock(turn, fcntl.LOCK_UN)
 
@@ -219,11 +220,11 @@ def _take(lock: IO[str], waiting: Callable[[], None]) -> None:
         fcntl.flock(lock, fcntl.LOCK_EX)
 
 
-def _open(name: str, what: str) -> IO[str]:
+def _open(name: str, purpose: str) -> IO[str]:
     folder = Path(tempfile.gettempdir()) / f"{FOLDER}-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
-    found = folder.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+    status = folder.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
         raise GpuError(f"{folder}: expected a folder of one's own for locks: remove it")
     plain = "".join(letter if letter.isalnum() else "-" for letter in name)
-    return (folder / f"{plain}.{what}").open("a")
+    return (folder / f"{plain}.{purpose}").open("a")

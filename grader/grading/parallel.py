@@ -273,7 +273,7 @@ def _settle(alone: bool) -> None:
     except locks.GpuError:
         if not alone:
             raise
-        locks.settle(alone=False)
+        locks.settle(owned=False)
 
 
 def _check(task: _Task, keys: Sequence[tuple[str, str]]) -> tuple[PartEvidence, ...]:

@@ -47,10 +47,10 @@ from grader.sandbox import untrusted
 from grader.spec import Exercise, Variant
 from grader.spec.task import Task
 from grader.status import Status
+from grader.timing.buffer_sets import Layout
 from grader.timing.contenders import FromPlans
 from grader.timing.failures import TimingFailed
 from grader.timing.measure import cases_of
-from grader.timing.sets import Layout
 from grader.worker.protocol import Argument
 
 EDGES = 2  # cases of a part that always go along
@@ -310,7 +310,7 @@ def _variant(
         return seen
     on_step(Step(exercise.name, variant.name, "timing"))
     timed = session.stopwatch.time(
-        exercise, variant, lambda: locks.alone_on("cuda"), FromBundle(bundle, planned)
+        exercise, variant, lambda: locks.exclusive_on("cuda"), FromBundle(bundle, planned)
     )
     return _unseen(planned, parts=parts, memory=memory, performance=timed)
 
@@ -323,7 +323,7 @@ def _parts(
     cases = {each.case: each for part in planned.parts for each in part.cases}
     sandbox = session.runners.sandbox_of("cuda")
     with (
-        locks.beside_on("cuda") as make_way,
+        locks.shared_on("cuda") as make_way,
         BundleRunner(sandbox, task, bundle, cases) as runner,
     ):
         for dtype, size_class in keys_of(task.variant):

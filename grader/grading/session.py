@@ -509,7 +509,7 @@ class Session:
     @contextmanager
     def _share(self, on_step: Progress) -> Iterator[Progress]:
         """Hold the GPU beside others; each step makes way for whoever wants it alone."""
-        with locks.beside_on(self.device) as make_way:
+        with locks.shared_on(self.device) as make_way:
 
             def stepped(step: Step) -> None:
                 make_way()
@@ -522,7 +522,7 @@ class Session:
     ) -> AbstractContextManager[None]:
         """Nobody else checks or times anything on this GPU meanwhile."""
         waiting = Step(exercise.name, variant.name, "waiting for the GPU")
-        return locks.alone_on(self.device, lambda: on_step(waiting))
+        return locks.exclusive_on(self.device, lambda: on_step(waiting))
 
     def _performance(
         self,

@@ -21,6 +21,7 @@ from grader.sandbox import Sandbox
 from grader.spec import Exercise, Variant
 from grader.status import Status
 from grader.timing import sequential
+from grader.timing.attempt import Options
 from grader.timing.baselines import Baselines
 from grader.timing.contenders import Planned
 from grader.timing.failures import TimingFailed
@@ -124,39 +125,29 @@ def run(
             baselines.expect(BASELINES)
             for number, (each, case) in enumerate(zip(planned, cases, strict=True), 1):
                 on_step(Step(f"{exercise.name}/{variant.name}", case, number, len(planned)))
-                within = budget or (None if each.is_scored else AROUND)
-                what = (candidate, baselines, trusted, case, known, within)
-                seen = _timed(*what, held_to_calm=each.is_scored)
+                # The scored case is timed as strictly as in a grade.
+                options = Options(
+                    also=BASELINES,
+                    roofs=known,
+                    budget=budget or (None if each.is_scored else AROUND),
+                    held_to_idle=each.is_scored,
+                )
+                seen = _timed(candidate, baselines, case, options)
                 yield Timed(exercise.name, variant.name, each.size, each.is_scored, seen)
                 if seen.status not in (Status.passed, Status.not_measured):
                     break
 
 
 def _timed(
-    candidate: Planned,
-    baselines: Baselines,
-    trusted: Sandbox,
-    case: Case,
-    known: Roofs | None,
-    budget: sequential.Budget | None,
-    *,
-    held_to_calm: bool,
+    candidate: Planned, baselines: Baselines, case: Case, options: Options
 ) -> PerformanceEvidence:
-    # Without thresholds the race goes on until every ratio is known to a percent, or as well as
-    # its budget allows. The scored case is timed as strictly as in a grade.
+    # Without thresholds the test goes on until every ratio is known to a percent, or as well as its
+    # budget allows.
     variant = candidate.task.variant
-    asks_nothing = variant.performance.model_copy(update={"thresholds": ()})
+    asks_nothing = variant.timed.model_copy(update={"thresholds": ()})
     variant = variant.model_copy(update={"performance": asks_nothing})
-    return measure_case(
-        replace(candidate, task=replace(candidate.task, variant=variant)),
-        trusted,
-        case,
-        baselines=baselines,
-        also=BASELINES,
-        roofs=known,
-        budget=budget,
-        held_to_calm=held_to_calm,
-    )
+    candidate = replace(candidate, task=replace(candidate.task, variant=variant))
+    return measure_case(candidate, baselines, case, options)
 
 
 def roofs_here() -> Roofs | None:

@@ -77,7 +77,7 @@ class Confinement:
 
     @property
     def is_enough(self) -> bool:
-        """Whether a stranger's submission may be graded, and a grade be final."""
+        """Whether an untrusted submission may be graded, and a grade be final."""
         return self.level is not Level.limits
 
     @property
@@ -101,7 +101,7 @@ def choose(
             return Confinement(level, device, *_words(level, device))
         if not offer.works:
             refused.append(f"no {level.value}: {offer.reason}. {offer.advice}".strip())
-    raise ConfinementError(" ".join(refused) or "limits alone don't hold a stranger's code")
+    raise ConfinementError(" ".join(refused) or "limits alone don't hold untrusted code")
 
 
 def probe(device: DeviceName = "interpreter") -> list[Offer]:
@@ -157,7 +157,7 @@ def _try(level: Level, device: DeviceName) -> Offer:
     if level is Level.limits:
         return Offer(level, True)
     if sys.platform != "linux":
-        return Offer(level, False, "it needs Linux", "Grade strangers' files on Linux.")
+        return Offer(level, False, "it needs Linux", "Grade untrusted files on Linux.")
     try:
         if level is Level.bubblewrap:
             _look_for_bubblewrap(device)
@@ -301,14 +301,18 @@ def _words(level: Level, device: DeviceName) -> tuple[tuple[str, ...], tuple[str
 # --- the command line -----------------------------------------------------------------------------
 
 
-def _plan(confinement: Confinement, scratch: Path, submission: Path) -> dict:
+def _plan(confinement: Confinement, scratch: Path, submission: Path) -> dict[str, Any]:
     """What worker/lockdown.py is to do; empty at level limits."""
     level, device = confinement.level, confinement.device
     if level is Level.limits:
         return {}
     # What the compiler made of a submission is started from the folder that holds it.
     own_programs = [str(submission.resolve())] if device != "interpreter" else []
-    plan: dict = {"filter": _plain_filter(level, device), "landlock": None, "separate": None}
+    plan: dict[str, Any] = {
+        "filter": _plain_filter(level, device),
+        "landlock": None,
+        "separate": None,
+    }
     if _separates_workers():
         devices = _real(allowed_paths.devices(device))
         plan["separate"] = {"devices": devices if level is Level.landlock else ["/dev"]}
@@ -383,15 +387,15 @@ def _bubblewrap(
     """bubblewrap and its options, up to the command."""
     line = ["bwrap", "--unshare-all", "--unshare-user", "--uid", _NOBODY, "--gid", _NOBODY]
     line += ["--hostname", "worker", "--cap-drop", "ALL", "--new-session", "--die-with-parent"]
-    line += ["--as-pid-1"]  # the forking parent is the namespace's init: with it, all ends
+    line += ["--as-pid-1"]  # the fork server is the namespace's init: with it, all ends
     if "--disable-userns" in _bubblewrap_options():
         line += ["--disable-userns"]
     # Links come first: a mount's parent folders are made where they are missing.
     tree = allowed_paths.mounts(allowed_paths.readable(device))
-    for path, target in tree.links.items():
-        line += ["--symlink", target, path]
-    for path in tree.binds:
-        line += ["--ro-bind", path, path]
+    for link, target in tree.links.items():
+        line += ["--symlink", target, link]
+    for bound in tree.binds:
+        line += ["--ro-bind", bound, bound]
     line += ["--proc", "/proc", "--dev", "/dev"]
     for path in allowed_paths.devices(device):
         if path.name.startswith(("nvidia", "dxg")):

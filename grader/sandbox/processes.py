@@ -1,7 +1,7 @@
 """The processes behind a worker: finding them, counting what they use, ending them.
 
 A worker can leave its session, its parent and its environment behind, but not the "no new
-privileges" flag of prctl(2), which the forking parent sets before anything else. By that mark
+privileges" flag of prctl(2), which the fork server sets before anything else. By that mark
 orphans of a submission are told from the grader's own children. Other facts are from proc(5).
 """
 
@@ -85,12 +85,12 @@ def end(find: FindProcesses) -> None:
     Once is not enough: parents and children are read one after the other, so a process whose parent
     ends meanwhile is seen below neither the old parent nor the one that adopts it.
     """
-    looked_again = False
+    is_second = False
     for _ in range(_ROUNDS):
         alive = [process for process in find() if _is_alive(process)]
-        if not alive and looked_again:
+        if not alive and is_second:
             return
-        looked_again = not alive
+        is_second = not alive
         for process in alive:
             with contextlib.suppress(psutil.Error):
                 process.kill()
@@ -100,7 +100,7 @@ def end(find: FindProcesses) -> None:
 def end_adopted(home: str, spare: Collection[int]) -> None:
     """Kill and reap the orphans of a submission that have become this process's children.
 
-    `spare` are the forking parents in use. Where this process bears the mark itself, orphans are
+    `spare` are the fork servers in use. Where this process bears the mark itself, orphans are
     told by their HOME.
     """
     for _ in range(_ROUNDS):

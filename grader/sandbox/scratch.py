@@ -1,4 +1,4 @@
-"""A submission's scratch folder: what it holds is a stranger's doing, so it is met with care."""
+"""A submission's scratch folder, measured and removed: what it holds is untrusted."""
 
 from __future__ import annotations
 

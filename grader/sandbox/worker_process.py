@@ -1,4 +1,4 @@
-"""One worker seen from outside: what it is asked, what it may use, and how it died.
+"""One worker seen from outside: its requests, its limits, and how it ended.
 
     Worker.ask(request)    a Reply, or a Death
 
@@ -28,14 +28,14 @@ from grader.worker.protocol import Code, Operation, ProtocolError, Reply, Reques
 
 LOG_BYTES = 64 * 1024
 WALL_PER_CPU = 3.0  # wall seconds allowed per second of the CPU limit
-WATCH_INTERVAL = 0.1  # seconds between looks at what a worker uses
-MEASURE_INTERVAL = 0.3  # seconds between looks at the scratch folder
+WATCH_INTERVAL = 0.1  # seconds between checks of what a worker uses
+MEASURE_INTERVAL = 0.3  # seconds between checks of the scratch folder
 MOST_PROCESSES = 64  # of one worker at a time
-INHERITED_BYTES = 1 << 30  # resident, but the forking parent's: torch and triton
-FORK_SECONDS = 20.0  # milliseconds, unless a submission has stopped the forking parent
+INHERITED_BYTES = 1 << 30  # resident, but the fork server's: torch and triton
+FORK_SECONDS = 20.0  # milliseconds, unless a submission has stopped the fork server
 END_SECONDS = 1.0  # for a worker that has closed its socket to be gone
 _LENGTH = re.compile(r"[0-9a-f]{16}")  # of a long answer
-TELL_SECONDS = 5.0  # for the forking parent to tell how a worker that is gone ended
+EXIT_SECONDS = 5.0  # for the fork server to send how a worker that is gone ended
 
 
 class SandboxError(RuntimeError):
@@ -79,8 +79,8 @@ class Limits:
         return self.cpu_seconds * WALL_PER_CPU
 
 
-class Parent(Protocol):
-    """What a worker needs of the sandbox it was forked in."""
+class Server(Protocol):
+    """What a worker needs of the fork server that forked it."""
 
     def processes_of(self, worker: Worker) -> list[psutil.Process]: ...
     def exit_of(self, number: int, wait: float) -> int | None: ...
@@ -89,12 +89,37 @@ class Parent(Protocol):
     def was_out_of_memory(self) -> bool: ...
 
 
+class PrintedText:
+    """The last of what a worker has printed during a request, from a pipe that doesn't block."""
+
+    def __init__(self, pipe: int) -> None:
+        self.pipe = pipe
+        self._tail = bytearray()
+
+    def __str__(self) -> str:
+        return self._tail.decode("utf-8", "replace")
+
+    def clear(self) -> None:
+        """Forget what was printed before."""
+        self._tail.clear()
+
+    def read(self) -> None:
+        """Read what is there; but not for ever, however fast the worker prints."""
+        with contextlib.suppress(OSError):
+            for _ in range(16):
+                data = os.read(self.pipe, LOG_BYTES)
+                self._tail += data
+                del self._tail[:-LOG_BYTES]
+                if len(data) < LOG_BYTES:
+                    break
+
+
 class Worker:
     """One untrusted process and its socket."""
 
     def __init__(
         self,
-        sandbox: Parent,
+        server: Server,
         number: int,
         pid: int,
         requests: socket.socket,
@@ -104,11 +129,10 @@ class Worker:
         self.pid = pid
         self.limits = limits
         self.alive = True
-        self._sandbox = sandbox
+        self._server = server
         self._number = number
         self._requests = requests
-        self._log = log
-        self._tail = bytearray()
+        self._printed = PrintedText(log)
         self._sequence = 0
         self._pidfd = _open_pidfd(pid)
         self._poller = select.poll()
@@ -181,9 +205,9 @@ class Worker:
         repeat: int = 0,
         document: bytes = b"",
     ) -> Death | None:
-        """Send a request and don't wait: `wait` tells what comes of it."""
+        """Send a request and don't wait: `wait` returns the answer."""
         self._sequence += 1
-        self._tail.clear()
+        self._printed.clear()
         request = Request(operation, self._sequence, tuple(arguments), repeat)
         message = request.pack()
         started = time.monotonic()
@@ -219,30 +243,30 @@ class Worker:
         if not self.alive:
             return
         self._kill()
-        self._sandbox.exit_of(self._number, 1.0)
+        self._server.exit_of(self._number, 1.0)
         self._forget()
 
     def _await(self, limits: Limits, started: float) -> Reply | Death:
-        usage = processes.Usage(self.pid, lambda: self._sandbox.processes_of(self))
-        looked = measured = started
+        usage = processes.Usage(self.pid, lambda: self._server.processes_of(self))
+        checked = measured = started
         while True:
             events = dict(self._poller.poll(WATCH_INTERVAL * 1000))
-            if self._log in events:
-                self._drain()
-                if events[self._log] & select.POLLHUP:
-                    self._poller.unregister(self._log)
+            if self._printed.pipe in events:
+                self._printed.read()
+                if events[self._printed.pipe] & select.POLLHUP:
+                    self._poller.unregister(self._printed.pipe)
             # Its end is watched too: a process it left may keep the socket open.
             if self._requests.fileno() in events or self._pidfd in events:
                 return self._read(started)
             now = time.monotonic()
             if now - started > limits.wall_seconds:
                 return self._bury(started, Cause.timed_out)
-            if now - looked >= WATCH_INTERVAL:
-                looked = now
+            if now - checked >= WATCH_INTERVAL:
+                checked = now
                 cause = _passed(limits, *usage.now())
                 if cause is None and now - measured >= MEASURE_INTERVAL:
                     measured = now
-                    cause = Cause.disk_full if self._sandbox.overflows() else None
+                    cause = Cause.disk_full if self._server.overflows() else None
                 if cause is not None:
                     return self._bury(started, cause)
 
@@ -269,11 +293,11 @@ class Worker:
         status = None
         # Its socket closes a moment before it has ended; or without that it ends at all.
         if cause is None and (self._pidfd is None or is_readable(self._pidfd, END_SECONDS)):
-            status = self._sandbox.exit_of(self._number, TELL_SECONDS)
+            status = self._server.exit_of(self._number, EXIT_SECONDS)
         self._kill()
-        if cause is None and self._sandbox.was_out_of_memory():
+        if cause is None and self._server.was_out_of_memory():
             cause = Cause.out_of_memory
-        self._drain()
+        self._printed.read()
         log = self.log
         self._forget()
         return _death(cause, status, log, seconds)
@@ -285,28 +309,18 @@ class Worker:
             with contextlib.suppress(OSError):
                 signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
             is_readable(self._pidfd, END_SECONDS)
-        processes.end(lambda: self._sandbox.processes_of(self))
+        processes.end(lambda: self._server.processes_of(self))
 
     @property
     def log(self) -> str:
         """The last of what the worker printed during this request."""
-        return self._tail.decode("utf-8", "replace")
-
-    def _drain(self) -> None:
-        """Read what it has printed; but not for ever, however fast it prints."""
-        with contextlib.suppress(OSError):
-            for _ in range(16):
-                data = os.read(self._log, LOG_BYTES)
-                self._tail += data
-                del self._tail[:-LOG_BYTES]
-                if len(data) < LOG_BYTES:
-                    break
+        return str(self._printed)
 
     def _forget(self) -> None:
         with contextlib.suppress(ValueError):
-            self._sandbox.forget(self)
+            self._server.forget(self)
             self._requests.close()
-            os.close(self._log)
+            os.close(self._printed.pipe)
             if self._pidfd is not None:
                 os.close(self._pidfd)
                 self._pidfd = None

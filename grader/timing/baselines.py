@@ -1,4 +1,4 @@
-"""The baselines of one variant: who they are, and how much the control copies."""
+"""The baselines of one variant, started and kept for all its cases."""
 
 from __future__ import annotations
 
@@ -6,30 +6,28 @@ import contextlib
 from collections.abc import Callable, Collection, Sequence
 
 from grader.cases import Case
-from grader.cases.gpu_memory import GpuMemoryError
 from grader.sandbox import Sandbox
 from grader.sandbox.worker_process import SandboxError
 from grader.spec import Exercise, Variant
 from grader.timing import contenders
+from grader.timing.buffer_sets import Layout
 from grader.timing.contenders import Planned, Standing
 from grader.timing.failures import TimingFailed, TooLittleMemory
 from grader.timing.replays import Replays
-from grader.timing.sets import Layout
+from grader.worker.gpu_mapping import GpuMemoryError
 
 CONTROL = "copy"
 CONTROL_BYTES = 256 << 20  # moved by a control at least: some 90 us on an H100
-
-
 KEPT = (CONTROL, "torch", "compile")
 _IN_THE_WAY = (TimingFailed, TooLittleMemory, SandboxError, GpuMemoryError)
 
 
 class Baselines(contextlib.AbstractContextManager["Baselines"]):
-    """Starts them. Close it, or use it as a context manager.
+    """Starts baselines by name. A context manager, which ends them.
 
-    To start Python on a GPU takes a second and more, to start torch's compiler several, and a
-    variant may be timed on several cases: so they serve all cases, one after the other, with
-    buffers for the largest.
+    A start takes a second and more, of torch's compiler several, and a variant may be timed on
+    several cases. So a baseline serves all cases, one after the other, with buffers for the
+    largest.
     """
 
     def __init__(
@@ -54,20 +52,18 @@ class Baselines(contextlib.AbstractContextManager["Baselines"]):
         self.renew()
 
     def renew(self) -> None:
-        """End them all: who is asked for next is a new one."""
+        """End them all; the next one of each name is a new process."""
         self._kept.clear()
         self._opened.close()
 
     def expect(self, names: Collection[str]) -> None:
-        """Have those that are kept load their code while something else is done.
+        """Let those that are kept load their code in the background.
 
-        What is in the way of that is met again, and told, by `begin`.
+        A failure is suppressed here: `begin` meets it again, and raises.
         """
         for name in names:
             if name in KEPT and name != CONTROL and name not in self._kept:
-                with contextlib.suppress(
-                    TimingFailed, TooLittleMemory, SandboxError, GpuMemoryError
-                ):
+                with contextlib.suppress(*_IN_THE_WAY):
                     self._kept[name] = self._started(name, self._cases, self._opened)
 
     def begin(self, name: str, case: Case, opened: contextlib.ExitStack) -> Replays:
@@ -76,6 +72,7 @@ class Baselines(contextlib.AbstractContextManager["Baselines"]):
         Raises as contenders.start and contenders.layout_of do.
         """
         if name == "reference":
+            assert self._reference is not None  # has_reference says so
             return self._reference().begin(case, opened, graded=False)
         if name == CONTROL and self._executors.device == "cuda":
             return contenders.copy(self._executors, self._layout(name, case), opened)
@@ -87,8 +84,9 @@ class Baselines(contextlib.AbstractContextManager["Baselines"]):
 
     def _started(self, name: str, cases: Sequence[Case], opened: contextlib.ExitStack) -> Standing:
         layouts = [self._layout(name, each) for each in cases]
-        what = (self._sandbox, name, self._exercise, self._variant)
-        return contenders.baseline(*what, layouts, opened)
+        return contenders.baseline(
+            self._sandbox, name, self._exercise, self._variant, layouts, opened
+        )
 
     def _layout(self, name: str, case: Case) -> Layout:
         moved = self.moved_by(name, case)
@@ -100,9 +98,9 @@ class Baselines(contextlib.AbstractContextManager["Baselines"]):
         return self._reference is not None and contenders.has_reference(self._variant)
 
     @property
-    def needed(self) -> set[str | None]:
+    def needed(self) -> set[str]:
         """Those that thresholds name."""
-        return {each.speed_vs for each in self._variant.performance.steps}
+        return {each.speed_vs for each in self._variant.timed.steps if each.speed_vs}
 
     def moved_by(self, name: str, case: Case) -> int:
         """Bytes: as the case, but for a control that no threshold names, which has to be long."""

@@ -6,8 +6,7 @@
     reference   the staff's solution, where there is one
 
 Each has a process and buffer sets of its own. The candidate and the reference are plans, replayed
-by the executor on a GPU; the others are Python of ours, in a sandbox where no submission can reach
-them.
+by the executor on a GPU. The others are Python of ours, in a sandbox that no submission can reach.
 """
 
 from __future__ import annotations
@@ -31,17 +30,17 @@ from grader.sandbox.allowed_paths import WORKER_FOLDER
 from grader.sandbox.worker_process import Worker
 from grader.spec import ITEMSIZE, Exercise, Scalar, Tensor, Variant
 from grader.spec.task import Task
+from grader.timing.buffer_sets import BufferSets, Layout, Memory, buffer_sets_that_fit
 from grader.timing.failures import TimingFailed, TooLittleMemory, expect_ok
-from grader.timing.graded_sets import GradedSets
+from grader.timing.graded_buffer_sets import GradedBufferSets
 from grader.timing.replays import FIRST_LIMITS, Replays
-from grader.timing.sets import Layout, Memory, Sets, sets_that_fit
 from grader.worker.protocol import Argument, Operation
 
 REFERENCE = oracle.ORACLES.parent
 BASELINES = WORKER_FOLDER / "baselines.py"  # our own Python, timed beside a submission
-MOST_SETS, FEWEST_SETS = 256, 6  # of buffers, for each worker
-ENOUGH_BYTES = 1 << 30  # that the sets of one worker have, where they fit
-MEMORY_SHARE = 0.25  # of what is free on the device, for one worker's sets
+MOST_BUFFER_SETS, FEWEST_BUFFER_SETS = 256, 6  # for each worker
+ENOUGH_BYTES = 1 << 30  # of the buffer sets of one worker, where they fit
+MEMORY_SHARE = 0.25  # of what is free on the device, for one worker's buffer sets
 MOST_CONFIGURATIONS = 64  # of a tuned kernel, that are tried
 TRIALS = 3  # replays of each configuration of a tuned kernel, of which the fastest counts
 
@@ -73,17 +72,19 @@ class FromPlans:
         planned = self.plans.planned(case, arguments)
         if isinstance(planned, CaseResult):
             raise TimingFailed(planned.verdict.what, planned.status)
+        numbers: Sequence[int | None]
         numbers = self.plans.configurations_of(planned)[:MOST_CONFIGURATIONS] or [None]
         made = [gpu.document(self.plans, case, planned, True, number) for number in numbers]
-        found = [each for each in made if isinstance(each, bytes)]
-        if not found:
-            raise TimingFailed(made[0].verdict.what, made[0].status)
-        return list(dict.fromkeys(found))
+        documents = [each for each in made if isinstance(each, bytes)]
+        if not documents:
+            first = next(each for each in made if isinstance(each, CaseResult))
+            raise TimingFailed(first.verdict.what, first.status)
+        return list(dict.fromkeys(documents))
 
 
 @dataclass(frozen=True)
 class Planned:
-    """What is timed by plan: a variant, and the sandbox that its executor runs in."""
+    """A variant that is timed by plan, and the sandbox that its executor runs in."""
 
     sandbox: Sandbox
     task: Task
@@ -106,13 +107,13 @@ class Planned:
         layout = Layout.of(self.task.exercise, self.task.variant, case)
         documents = self.plans.documents(case, layout.arguments(0))
 
-        def graded_sets(memory: Memory, count: int) -> Sets:
+        def make_sets(memory: Memory, count: int) -> BufferSets:
             if graded:
-                return GradedSets(memory, self.task.exercise, self.task.variant, case, count)
-            return Sets(memory, layout, count)
+                return GradedBufferSets(memory, self.task.exercise, self.task.variant, case, count)
+            return BufferSets(memory, layout, count)
 
         program = gpu.held_program(self.sandbox)
-        replays = start(self.sandbox, program, "", [layout], opened).serve(layout, graded_sets)
+        replays = start(self.sandbox, program, "", [layout], opened).serve(layout, make_sets)
         tune(replays, documents)
         return replays
 
@@ -145,9 +146,9 @@ def baseline(
     layouts: Sequence[Layout],
     opened: contextlib.ExitStack,
 ) -> Standing:
-    """What a candidate is timed against, by name: `torch` or `compile`; `copy` without a GPU.
+    """The worker of a baseline, by name: `torch` or `compile`; `copy` without a GPU.
 
-    It is to serve `layouts`, one at a time. Raises as `start` does; KeyError for a name.
+    It will serve `layouts`, one at a time. Raises as `start` does; KeyError for a name.
     """
     if name == "copy":
         return start(sandbox, BASELINES, "copy", layouts, opened)
@@ -177,12 +178,12 @@ def trusted(
 
 def moved_bytes(variant: Variant, case: Case) -> int:
     """What a performance case must move, by the spec's formula."""
-    return int(variant.performance.bytes.evaluate(_sizes(case)))
+    return int(variant.timed.bytes.evaluate(_sizes(case)))
 
 
 def computed_flops(variant: Variant, case: Case) -> float | None:
     """What it must compute, where the spec has a formula."""
-    flops = variant.performance.flops
+    flops = variant.timed.flops
     return None if flops is None else float(flops.evaluate(_sizes(case)))
 
 
@@ -203,7 +204,7 @@ class Standing:
         self.worker, self.memory, self.room = worker, memory, room
         self._loads = loads
 
-    def serve(self, layout: Layout, make_sets: Callable[[Memory, int], Sets]) -> Replays:
+    def serve(self, layout: Layout, make_sets: Callable[[Memory, int], BufferSets]) -> Replays:
         """Replays over as many buffer sets of a layout as there is room for.
 
         Those it served before are no longer served. Raises TimingFailed, also where its code
@@ -213,11 +214,11 @@ class Standing:
             expect_ok(self.worker.wait())
             self._loads = False
         fits = (room // length for room, length in zip(self.room, layout.lengths, strict=True))
-        return Replays(self.worker, make_sets(self.memory, min(*fits, MOST_SETS)))
+        return Replays(self.worker, make_sets(self.memory, min(*fits, MOST_BUFFER_SETS)))
 
     def ungraded(self, layout: Layout) -> Replays:
         """Replays whose outputs nobody judges."""
-        return self.serve(layout, lambda memory, count: Sets(memory, layout, count))
+        return self.serve(layout, lambda memory, count: BufferSets(memory, layout, count))
 
 
 def start(
@@ -230,13 +231,14 @@ def start(
     """A worker that can serve each of these layouts; it ends with `opened`.
 
     `entry` is a function of the Python file at `path`; with "" that is the executor's program.
-    What comes of loading it is told by who serves one. Raises TimingFailed and TooLittleMemory.
+    Serving a layout raises what went wrong in loading. Raises TimingFailed and TooLittleMemory.
     """
     on_gpu = sandbox.device == "cuda"
     free = _room(on_gpu)
     lengths = [layout.bytes(_count(layout, free)) for layout in layouts]
     room = max(inputs for inputs, _ in lengths), max(outputs for _, outputs in lengths)
-    memory = opened.enter_context((GpuMemory if on_gpu else Arena)(*room))
+    memory: GpuMemory | Arena = GpuMemory(*room) if on_gpu else Arena(*room)
+    opened.enter_context(memory)
     worker = sandbox.worker(path, entry, memory.buffers, FIRST_LIMITS, on_gpu=on_gpu)
     opened.callback(worker.close)
     if entry:
@@ -247,14 +249,14 @@ def start(
 
 
 def _count(layout: Layout, free: int) -> int:
-    """How many sets of a layout a worker has. Raises TooLittleMemory."""
-    enough = min(MOST_SETS, max(FEWEST_SETS, ENOUGH_BYTES // sum(layout.lengths)))
-    wanted = [number for number in (enough, 64, 32, 16, 8, FEWEST_SETS) if number <= enough]
-    count = sets_that_fit(layout, free, wanted)
+    """How many buffer sets of a layout a worker has. Raises TooLittleMemory."""
+    enough = min(MOST_BUFFER_SETS, max(FEWEST_BUFFER_SETS, ENOUGH_BYTES // sum(layout.lengths)))
+    wanted = [number for number in (enough, 64, 32, 16, 8, FEWEST_BUFFER_SETS) if number <= enough]
+    count = buffer_sets_that_fit(layout, free, wanted)
     if not count:
-        needed = sum(layout.bytes(FEWEST_SETS))
+        needed = sum(layout.bytes(FEWEST_BUFFER_SETS))
         raise TooLittleMemory(
-            f"{FEWEST_SETS} sets of buffers have {needed >> 20} MiB, "
+            f"{FEWEST_BUFFER_SETS} sets of buffers have {needed >> 20} MiB, "
             f"and {free >> 20} MiB may be used"
         )
     return count

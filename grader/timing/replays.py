@@ -28,8 +28,8 @@ from dataclasses import replace
 from grader.sandbox import untrusted
 from grader.sandbox.worker_process import Limits, Worker
 from grader.status import Status
+from grader.timing.buffer_sets import BufferSets
 from grader.timing.failures import TimingFailed, expect_ok
-from grader.timing.sets import Sets
 from grader.worker.protocol import Operation, Reply
 
 TARGET_SECONDS = 0.002  # of a replay: long against SLACK_SECONDS
@@ -44,7 +44,7 @@ TIMES_EXPECTED = 50.0  # a replay that takes so many times as long as it should 
 class Replays:
     """One worker and its buffer sets. A context manager, which ends the worker."""
 
-    def __init__(self, worker: Worker, sets: Sets) -> None:
+    def __init__(self, worker: Worker, sets: BufferSets) -> None:
         """The worker has its code; every set's arguments are handed to it now.
 
         Raises TimingFailed.

@@ -20,9 +20,9 @@ from grader.gpu.measured_roofs import SecondsOf, Workload, WorkloadFailed
 from grader.sandbox import Sandbox
 from grader.sandbox.confinement import Level
 from grader.timing import contenders
+from grader.timing.buffer_sets import Layout
 from grader.timing.failures import TimingFailed, TooLittleMemory
 from grader.timing.replays import Replays
-from grader.timing.sets import Layout
 from grader.worker.gpu_mapping import GpuMemoryError
 
 REPLAYS = 9
@@ -31,13 +31,17 @@ LETTERS = 200  # of the reason why a workload can't be run
 
 @contextlib.contextmanager
 def timer(device: DeviceName = "cuda") -> Iterator[SecondsOf]:
-    """What `roofs.measure` asks for, as long as the context is open. Raises SandboxError."""
-    with locks.alone_on(device), Sandbox(device, Level.limits) as sandbox, _Lane(sandbox) as it:
+    """The timer of `measured_roofs.measure`, while the context is open. Raises SandboxError."""
+    with (
+        locks.exclusive_on(device),
+        Sandbox(device, Level.limits) as sandbox,
+        _WorkloadTimer(sandbox) as it,
+    ):
         yield it.seconds_of
 
 
-class _Lane(contextlib.ExitStack):
-    """The worker of one workload at a time: to start it takes longer than its pairs do."""
+class _WorkloadTimer(contextlib.ExitStack):
+    """Has a worker for one workload at a time, which is kept while the workload stays the same."""
 
     def __init__(self, sandbox: Sandbox) -> None:
         super().__init__()
@@ -77,6 +81,7 @@ class _Lane(contextlib.ExitStack):
 
 def _inputs(workload: Workload) -> Inputs:
     """The arguments, without values."""
+    shape: tuple[int, ...]
     if workload.name == "copy":
         # As float32: normal numbers have random bits, and are drawn in their own size.
         given, made = ["source"], "destination"

@@ -1,37 +1,37 @@
-"""The sequential measurement: candidate and baselines in turn, until it is decided who is faster.
+"""A sequential test: candidate and baselines are timed in turn until the thresholds are decided.
 
-Pure over what it is given: lanes that say how long a call took, and a clock. So it is tested with
-made-up lanes and no time passing.
+Pure over what it is given: contenders that say how long a call took, and a clock. So its tests have
+made-up contenders, and no time passes.
 
-In each round every lane is measured once, the candidate in the middle and the order turned round
-from one round to the next, so that a drift of the machine cancels. A round in which a lane's time
-is void counts for nothing and is counted with its reason.
+In each round every contender is timed once, the candidate in the middle. The order is turned round
+from one round to the next, so that a drift of the machine cancels. A round with a void time counts
+for nothing, and is counted by its reason.
 
-**The same submission gets the same points every time.** What stands between a measurement and that
-promise is noise, and what is done about each kind:
+**The same submission gets the same points every time.** Noise stands in the way of that promise.
+What is done about each kind:
 
-- *Noise within a run* is averaged away. Intervals are at CONFIDENCE over all looks of a race
-  together: looking again and again for an interval that is clear of a threshold would find one by
-  chance, so the k-th look may err with 1/(k (k + 1)) of what the race may (these shares add up to
-  1 for any number of looks; by the union bound the race errs no more often than it says).
+- *Noise within a run* is averaged away. Intervals have CONFIDENCE over all checks of a test
+  together: checking again and again whether an interval is clear of a threshold would find one by
+  chance. So the k-th check may err with 1/(k (k + 1)) of what the test may. These shares add up to
+  1 for any number of checks; by the union bound the test errs no more often than it says.
 - *What differs from run to run* (where buffers lie, which clock the GPU settles on) is the same in
-  all pairs of a race: more of them don't show it. Measured on an H100, a kernel's ratio was 1.000,
-  0.997 and 0.996 in three processes. So no interval that is reported is narrower than REPEATS to
-  both sides of its median.
+  all pairs of a test, so that more of them don't show it. Measured on an H100, a kernel's ratio was
+  1.000, 0.997 and 0.996 in three processes. So no interval that is reported is narrower than
+  REPEATS to both sides of its median.
 - *The doubt goes to the student*: a threshold holds where the interval's high end reaches it
-  (score.py). With the line above, a kernel whose true ratio is the threshold, to the digit, holds
+  (score.py). With the rule above, a kernel whose true ratio is the threshold, to the digit, holds
   it unless its median comes out more than 0.4 % too low. In effect the line between holding and
   missing lies at threshold / (1 + REPEATS), half-way between "at the threshold" and "0.8 % short of
   it", and both of these get the same points each time.
 - *The line itself*: no rule on noisy numbers can treat two speeds alike that differ by nothing and
-  lie on its two sides. What a rule can do is to put the line where no threshold is, and to make the
-  zone around it narrow. So the race goes on, to the end of its budget, exactly while the interval
-  (before it is widened) contains that line, and stops as soon as the points can't change any more.
+  lie on its two sides. A rule can put the line where no threshold is, and make the zone around it
+  narrow. So the test goes on, to the end of its budget, exactly while the interval (before it is
+  widened) contains that line, and stops as soon as the points can't change any more.
 
-Simulated with 0.3 % noise per ratio, 1000 races each: 0.5 % short of a threshold none holds it, at
+Simulated with 0.3 % noise per ratio, 1000 tests each: 0.5 % short of a threshold none holds it, at
 the threshold and 0.2 % short of it all do; 0.4 % short of it, on the line, 47 % hold. Where a whole
-race is off by up to 0.2 % besides, none holds 0.8 % short of it, 3 % do at 0.6 %, 98 % at 0.2 %,
-and at the threshold all (benchmarks/races.py prints the table, with more noise too).
+test is off by up to 0.2 % besides, none holds 0.8 % short of it, 3 % do at 0.6 %, 98 % at 0.2 %,
+and at the threshold all (benchmarks/sequential_tests.py prints the table, with more noise too).
 """
 
 from __future__ import annotations
@@ -40,47 +40,47 @@ import math
 import statistics
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from grader.timing.bootstrap import Interval, interval, paired_ratios
 
-CONFIDENCE = 0.999  # of all looks of a race together
+CONFIDENCE = 0.999  # of all checks of a test together
 REPEATS = 0.004  # how far the same kernel's ratio may be off from run to run, as a share
-MIN_PAIRS = 12  # before the first look; of fewer, the whole range covers less than is asked for
+MIN_PAIRS = 12  # before the first check; of fewer, the whole range covers less than is asked for
 MAX_PAIRS = 200
-MAX_SECONDS = 3.0  # after which a race with MIN_PAIRS ends
-PATIENCE = 20.0  # times as long, for a race that hasn't got so many yet
-GROWTH = 1.5  # pairs at a look over those at the one before
+MAX_SECONDS = 3.0  # after which a test with MIN_PAIRS ends
+PATIENCE = 20.0  # times as long, for a test that hasn't got so many yet
+GROWTH = 1.5  # pairs at a check over those at the one before
 NARROW = 0.004  # half width, as a share: enough where no threshold asks for more
 FINEST = 0.001  # half width, as a share: more pairs tell nothing that would repeat
 # Of all rounds. A candidate that could void the slower half of its rounds would look better by two
 # thirds of the noise's standard deviation; more than half is no measurement.
 MOST_VOID = 0.5
-CALM = 0.03  # how much slower a baseline may be beside the candidate than before it, as a share
+MOST_SLOWED = 0.03  # of a baseline beside the candidate, against its idle time, as a share
 NORMAL = 1.4826  # standard deviation over median absolute deviation, of what is normal
 
 
 @dataclass(frozen=True)
-class Calm:
-    """A baseline's times before the candidate existed."""
+class IdleBaseline:
+    """A baseline's times before the candidate's process exists."""
 
     seconds: float  # median per call
     spread: float = 0.0  # standard deviation of one replay's
 
     @classmethod
-    def of(cls, times: Sequence[float]) -> Calm:
-        """From the times of some replays; an odd one among them says nothing of the spread."""
+    def of(cls, times: Sequence[float]) -> IdleBaseline:
+        """From the times of some replays. The spread is robust against an outlier among them."""
         middle = statistics.median(times)
         deviation = statistics.median(abs(each - middle) for each in times)
         return cls(middle, NORMAL * deviation)
 
     @property
     def limit(self) -> float:
-        """What noise and CALM explain, and no more; inf where there was nothing but noise."""
+        """The longest time that noise and MOST_SLOWED explain; inf if there was only noise."""
         if self.seconds <= 0:
             return math.inf
-        return (1 + CALM) * self.seconds + 2 * self.spread
+        return (1 + MOST_SLOWED) * self.seconds + 2 * self.spread
 
 
 @dataclass(frozen=True)
@@ -90,10 +90,11 @@ class Void:
     reason: str
 
 
-class Lane(Protocol):
-    """One that is timed: the candidate, or a baseline."""
+class Contender(Protocol):
+    """The candidate, or a baseline that it is timed against."""
 
-    name: str
+    @property
+    def name(self) -> str: ...
 
     def seconds(self) -> float | Void:
         """Seconds per call, from one replay."""
@@ -101,7 +102,7 @@ class Lane(Protocol):
 
 @dataclass(frozen=True)
 class Constant:
-    """A baseline that takes the same time always: a roof of the device, a limit in seconds."""
+    """A baseline that always takes the same time: a roof of the device, a limit in seconds."""
 
     name: str
     value: float  # seconds per call
@@ -112,7 +113,7 @@ class Constant:
 
 @dataclass(frozen=True)
 class Budget:
-    """What one race may use up."""
+    """What one test may use up."""
 
     seconds: float = MAX_SECONDS
     pairs: int = MAX_PAIRS
@@ -129,7 +130,7 @@ class Compared:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a race came to. Where `reason` says why there is no measurement, only counts are set."""
+    """The result of a test. Where `reason` says why there is none, only counts are set."""
 
     reason: str = ""
     pairs: int = 0
@@ -137,24 +138,32 @@ class Outcome:
     budget_ended: bool = False  # before everything was decided
     seconds: Interval | None = None  # of the candidate, per call, never narrower than REPEATS
     baselines: tuple[Compared, ...] = ()
-    disturbed: str = ""  # which baselines ran slower than in the calm; evidence for a person
+    disturbed: str = ""  # which baselines ran slower than idle; evidence for a person
     is_disturbed: bool = False  # no measurement, for rounds in which baselines were slower
 
 
 @dataclass
-class _Race:
-    candidate: Lane
-    baselines: Sequence[Lane]
-    lines: Mapping[str, Sequence[float]]  # ratios at which points change, by baseline
+class _SequentialTest:
+    candidate: Contender
+    baselines: Sequence[Contender]
+    thresholds: Mapping[str, Sequence[float]]  # ratios at which points change, by baseline
     budget: Budget
     now: Callable[[], float]
-    times: dict[str, list[float]]
-    calm: Mapping[str, Calm] = field(default_factory=dict)
-    beside: dict[str, list[float]] = field(default_factory=dict)  # in rounds that are void too
+    idle: Mapping[str, IdleBaseline] = field(default_factory=dict)
     voids: Counter[str] = field(default_factory=Counter)
     disturbed_rounds: int = 0
     rounds: int = 0
-    looks: int = 0
+    checks: int = 0
+
+    def __post_init__(self) -> None:
+        """Raises ValueError where names are not distinct or a threshold names no baseline."""
+        names = [self.candidate.name, *(each.name for each in self.baselines)]
+        if len(set(names)) != len(names):
+            raise ValueError(f"expected contenders of different names, got {', '.join(names)}")
+        if unknown := set(self.thresholds) - set(names[1:]):
+            raise ValueError(f"expected thresholds of {', '.join(names[1:])}, got {min(unknown)}")
+        self.times: dict[str, list[float]] = {name: [] for name in names}
+        self.times_of_all: dict[str, list[float]] = {name: [] for name in self.idle}  # void, too
 
     @property
     def pairs(self) -> int:
@@ -167,7 +176,7 @@ class _Race:
 
     @property
     def is_disturbed(self) -> bool:
-        """Whether there is no measurement for rounds in which baselines were slower.
+        """Whether there is no measurement because of rounds in which baselines were slower.
 
         Most of the void ones are that, or without them few enough would be void.
         """
@@ -175,16 +184,21 @@ class _Race:
         of = self.rounds - self.disturbed_rounds
         return self.is_void and (others < self.disturbed_rounds or others <= MOST_VOID * of)
 
-    def run(self) -> tuple[str, bool]:
-        """Measure. Returns why there is no measurement, or "", and whether the budget ended."""
+    @property
+    def confidence(self) -> float:
+        """Of the interval at this check, so that all of them together have CONFIDENCE."""
+        return 1 - (1 - CONFIDENCE) / (self.checks * (self.checks + 1))
+
+    def run(self) -> Outcome:
+        """Time rounds until the thresholds are decided, or the budget ends."""
         started = self.now()
-        next_look = MIN_PAIRS
+        next_check = MIN_PAIRS
         while True:
-            if self.pairs >= next_look:
-                self.looks += 1
+            if self.pairs >= next_check:
+                self.checks += 1
                 if self._is_decided():
-                    return "", False
-                next_look = math.ceil(self.pairs * GROWTH)
+                    return self._measured(budget_ended=False)
+                next_check = math.ceil(self.pairs * GROWTH)
             enough = 1.0 if self.pairs >= MIN_PAIRS else PATIENCE
             is_over = self.now() >= started + enough * self.budget.seconds
             if self.pairs >= self.budget.pairs or is_over:
@@ -192,47 +206,42 @@ class _Race:
             self._round()
             if self.rounds >= MIN_PAIRS and self.is_void:
                 often = ", ".join(f"{reason} ({n})" for reason, n in self.voids.most_common(3))
-                void = self.voids.total()
-                return f"{void} of {self.rounds} timed pairs are void: {often}", False
-        self.looks += 1
+                reason = f"{self.voids.total()} of {self.rounds} timed pairs are void: {often}"
+                return self._unmeasured(reason, budget_ended=False)
+        self.checks += 1
         if self.pairs < MIN_PAIRS:
             seconds = PATIENCE * self.budget.seconds
-            return f"only {self.pairs} pairs were timed in {seconds:g} s", True
-        return "", not self._is_decided()
+            reason = f"only {self.pairs} pairs were timed in {seconds:g} s"
+            return self._unmeasured(reason, budget_ended=True)
+        return self._measured(budget_ended=not self._is_decided())
 
     def _round(self) -> None:
-        """One measurement of every lane; all or none of them count."""
+        """Time every contender once; all of these times count, or none."""
         self.rounds += 1
-        found: dict[str, float] = {}
-        for lane in self._order():
-            seconds = lane.seconds()
+        times: dict[str, float] = {}
+        for contender in self._order():
+            seconds = contender.seconds()
             if not isinstance(seconds, Void):
-                seconds = self._seen(lane.name, seconds)
+                seconds = self._checked(contender.name, seconds)
             if isinstance(seconds, Void):
                 self.voids[seconds.reason] += 1
                 return
-            found[lane.name] = seconds
-        for name, seconds in found.items():
-            self.times[name].append(seconds)
+            times[contender.name] = seconds
+        for name, took in times.items():
+            self.times[name].append(took)
 
-    def _seen(self, name: str, seconds: float) -> float | Void:
+    def _checked(self, name: str, seconds: float) -> float | Void:
         """The time, if it can count."""
         if not (math.isfinite(seconds) and seconds > 0):
             return Void("a time that is not above 0")
-        if name in self.calm:
-            self.beside[name].append(seconds)
-            if seconds > self.calm[name].limit:
+        if name in self.idle:
+            self.times_of_all[name].append(seconds)
+            if seconds > self.idle[name].limit:
                 self.disturbed_rounds += 1
                 return Void(f"{name} ran slower beside the kernel than before it")
         return seconds
 
-    @property
-    def disturbed(self) -> str:
-        """Which baselines ran slower than in the calm."""
-        beside = {name: statistics.median(seen) for name, seen in self.beside.items() if seen}
-        return disturbance(beside, self.calm)
-
-    def _order(self) -> list[Lane]:
+    def _order(self) -> list[Contender]:
         """The candidate in the middle, every baseline next to it in turn, before and after."""
         others = list(self.baselines)
         turn = self.rounds // 2 % len(others) if others else 0
@@ -241,26 +250,45 @@ class _Race:
         order = [*others[:half], self.candidate, *others[half:]]
         return order[::-1] if self.rounds % 2 else order
 
-    @property
-    def confidence(self) -> float:
-        """Of the interval at this look, so that all of them together have CONFIDENCE."""
-        return 1 - (1 - CONFIDENCE) / (self.looks * (self.looks + 1))
-
-    def ratio(self, name: str) -> Interval:
+    def _ratio(self, name: str) -> Interval:
         """The ratio to a baseline, before it is widened."""
-        return interval(
-            paired_ratios(self.times[self.candidate.name], self.times[name]), self.confidence
-        )
+        ratios = paired_ratios(self.times[self.candidate.name], self.times[name])
+        return interval(ratios, self.confidence)
 
     def _is_decided(self) -> bool:
         """Whether more pairs would change no points."""
-        if not any(self.lines.values()):
+        ratios = {each.name: self._ratio(each.name) for each in self.baselines}
+        if not any(self.thresholds.values()):
             own = interval(self.times[self.candidate.name], self.confidence)
-            found = [self.ratio(each.name) for each in self.baselines] or [own]
-            return all(each.half_width <= NARROW for each in found)
-        return all(
-            is_clear(self.ratio(each.name), self.lines.get(each.name, ()))
+            return all(each.half_width <= NARROW for each in ratios.values() or [own])
+        return all(is_clear(ratio, self.thresholds.get(name, ())) for name, ratio in ratios.items())
+
+    def _measured(self, budget_ended: bool) -> Outcome:
+        own = interval(self.times[self.candidate.name], self.confidence)
+        compared = (
+            Compared(
+                each.name,
+                statistics.median(self.times[each.name]),
+                self._ratio(each.name).at_least_as_wide(REPEATS),
+            )
             for each in self.baselines
+        )
+        return replace(
+            self._unmeasured("", budget_ended),
+            seconds=own.at_least_as_wide(REPEATS),
+            baselines=tuple(compared),
+        )
+
+    def _unmeasured(self, reason: str, budget_ended: bool) -> Outcome:
+        """The counts alone."""
+        times = ((name, each) for name, each in self.times_of_all.items() if each)
+        return Outcome(
+            reason,
+            self.pairs,
+            dict(self.voids),
+            budget_ended,
+            disturbed=_slowed({name: statistics.median(each) for name, each in times}, self.idle),
+            is_disturbed=self.is_disturbed,
         )
 
 
@@ -277,74 +305,34 @@ def is_clear(ratio: Interval, thresholds: Iterable[float]) -> bool:
 
 
 def run(
-    candidate: Lane,
-    baselines: Sequence[Lane],
+    candidate: Contender,
+    baselines: Sequence[Contender],
     thresholds: Mapping[str, Sequence[float]],
     now: Callable[[], float],
     *,
     budget: Budget | None = None,
-    calm: Mapping[str, Calm] | None = None,
+    idle: Mapping[str, IdleBaseline] | None = None,
 ) -> Outcome:
     """Time the candidate beside the baselines until the points are decided, or the budget ends.
 
     `thresholds` are, by baseline, the ratios (baseline's time over candidate's) at which points
     change: every rung of linear points too. A limit in seconds is a Constant with the threshold 1.
-    With none at all, the race ends when every ratio's interval is within NARROW. `now` is in
-    seconds; `calm` says how long baselines took per call before the candidate existed: a round in
-    which one of them takes longer than that explains is void.
+    With none at all, the test ends when every ratio's interval is within NARROW. `now` is in
+    seconds. `idle` has the baselines' times before the candidate's process existed: a round is void
+    in which one of them takes longer than its limit.
 
-    Raises ValueError where names are not distinct or a threshold names no baseline. What a lane
-    raises is let through.
+    Raises ValueError where names are not distinct or a threshold names no baseline. What a
+    contender raises is let through.
     """
-    names = [candidate.name, *(each.name for each in baselines)]
-    if len(set(names)) != len(names):
-        raise ValueError(f"expected lanes of different names, got {', '.join(names)}")
-    if unknown := set(thresholds) - set(names[1:]):
-        raise ValueError(f"expected thresholds of {', '.join(names[1:])}, got {min(unknown)}")
-    race = _Race(
-        candidate,
-        baselines,
-        thresholds,
-        budget or Budget(),
-        now,
-        {name: [] for name in names},
-        calm or {},
-        {name: [] for name in calm or {}},
-    )
-    reason, budget_ended = race.run()
-    if reason:
-        return Outcome(
-            reason,
-            race.pairs,
-            dict(race.voids),
-            budget_ended,
-            disturbed=race.disturbed,
-            is_disturbed=race.is_disturbed,
-        )
-    own = interval(race.times[candidate.name], race.confidence)
-    return Outcome(
-        pairs=race.pairs,
-        voids=dict(race.voids),
-        budget_ended=budget_ended,
-        seconds=own.at_least_as_wide(REPEATS),
-        baselines=tuple(
-            Compared(
-                each.name,
-                statistics.median(race.times[each.name]),
-                race.ratio(each.name).at_least_as_wide(REPEATS),
-            )
-            for each in baselines
-        ),
-        disturbed=race.disturbed,
-    )
+    test = _SequentialTest(candidate, baselines, thresholds, budget or Budget(), now, idle or {})
+    return test.run()
 
 
-def disturbance(beside: Mapping[str, float], calm: Mapping[str, Calm]) -> str:
-    """Which baselines ran slower beside the candidate than before it, by more than CALM; or ""."""
-    told = [
-        f"{name} took {took / calm[name].seconds - 1:.1%} longer beside the kernel than before it "
-        f"({1e6 * took:.4g} us and {1e6 * calm[name].seconds:.4g} us)"
-        for name, took in beside.items()
-        if took > (1 + CALM) * calm[name].seconds > 0
-    ]
-    return "; ".join(told)
+def _slowed(observed: Mapping[str, float], idle: Mapping[str, IdleBaseline]) -> str:
+    """Which baselines took longer beside the candidate, by more than MOST_SLOWED; or ""."""
+    return "; ".join(
+        f"{name} took {took / idle[name].seconds - 1:.1%} longer beside the kernel than before it "
+        f"({1e6 * took:.4g} us and {1e6 * idle[name].seconds:.4g} us)"
+        for name, took in observed.items()
+        if took > (1 + MOST_SLOWED) * idle[name].seconds > 0
+    )

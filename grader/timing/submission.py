@@ -23,6 +23,7 @@ from grader.spec import Exercise, Variant
 from grader.spec.task import Task
 from grader.status import Status
 from grader.timing import contenders
+from grader.timing.attempt import AS_GRADED, Options
 from grader.timing.contenders import Documents, FromPlans, Planned
 from grader.timing.failures import TimingFailed
 from grader.timing.measure import cases_of, measure, trusted_sandbox
@@ -101,8 +102,7 @@ class Stopwatch:
                     self._seed,
                     trusted=self.trusted,
                     reference=lambda: self.reference(exercise, variant),
-                    roofs=self._roofs.roofs() if self._roofs else None,
-                    usual_sm_mhz=self._roofs.sm_mhz if self._roofs else None,
+                    options=self._options,
                 )
         except TimingFailed as failed:
             return PerformanceEvidence(failed.status, str(failed))
@@ -149,14 +149,13 @@ class Stopwatch:
         return runners, sandbox
 
     @cached_property
-    def _roofs(self) -> measured_roofs.MeasuredRoofs | None:
-        """What `grader doctor --gpu` measured on this GPU; None where it wasn't asked to."""
+    def _options(self) -> Options:
+        """With the roofs that `grader doctor --gpu` measured on this GPU, where it was asked to."""
         gpu = machine.gpu_properties()
-        return (
-            measured_roofs.load(measured_roofs.identity_of(gpu, nvml.observe(gpu.uuid or None)))
-            if gpu
-            else None
-        )
+        if gpu is None:
+            return AS_GRADED
+        roofs = measured_roofs.load(measured_roofs.identity_of(gpu, nvml.observe(gpu.uuid or None)))
+        return Options(roofs=roofs.roofs(), usual_sm_mhz=roofs.sm_mhz) if roofs else AS_GRADED
 
 
 def as_timed(runners: Runners, task: Task) -> Planned:

@@ -23,10 +23,10 @@ from grader.sandbox import Sandbox
 from grader.sandbox.worker_process import Death
 from grader.spec import Exercise, Variant
 from grader.spec.task import Task
-from grader.timing import contenders, measure, replays, sequential
-from grader.timing.graded_sets import GradedSets
+from grader.timing import attempt, contenders, replays, sequential
+from grader.timing.buffer_sets import BufferSets, Layout, Memory
+from grader.timing.graded_buffer_sets import GradedBufferSets
 from grader.timing.replays import Replays
-from grader.timing.sets import Layout, Memory, Sets
 from grader.worker.protocol import Argument, Code, Operation, Reply
 
 Work = Callable[[Sequence[int]], None]  # what is done with the sets of a replay, in their order
@@ -110,8 +110,8 @@ class MadeUp:
     def close(self) -> None: ...
 
 
-class Lane:
-    """Replays that take what they are told to: in the calm, and `later`; `apart` is made up too."""
+class MadeUpReplays:
+    """Replays that take as long as given: when idle, and `later`; `apart` is made up too."""
 
     calls = 4
 
@@ -130,19 +130,19 @@ class Lane:
     def seconds(self) -> float:
         assert self.settled
         self.taken += 1
-        return self.times[self.taken > measure.CALM_PAIRS]
+        return self.times[self.taken > attempt.IDLE_PAIRS]
 
 
 def without_doubts(monkeypatch: pytest.MonkeyPatch, rounds: int) -> None:
     """Over the CPU, beside other tests, how long something takes is chance."""
-    monkeypatch.setattr(contenders, "MOST_SETS", 4)
-    monkeypatch.setattr(measure, "CALM_PAIRS", 1)
-    monkeypatch.setattr(measure, "MOST_SPREAD", 1e9)
-    monkeypatch.setattr(measure, "MOST_APART", 1e9)
-    monkeypatch.setattr(measure, "LEAST_COPY", 0.0)
-    monkeypatch.setattr(measure, "TOO_SLOW", 0.0)
+    monkeypatch.setattr(contenders, "MOST_BUFFER_SETS", 4)
+    monkeypatch.setattr(attempt, "IDLE_PAIRS", 1)
+    monkeypatch.setattr(attempt, "MOST_SPREAD", 1e9)
+    monkeypatch.setattr(attempt, "MOST_APART", 1e9)
+    monkeypatch.setattr(attempt, "LEAST_COPY", 0.0)
+    monkeypatch.setattr(attempt, "TOO_SLOW", 0.0)
     monkeypatch.setattr(sequential, "MOST_VOID", 1.0)
-    monkeypatch.setattr(sequential, "CALM", 1e9)
+    monkeypatch.setattr(sequential, "MOST_SLOWED", 1e9)
     monkeypatch.setattr(sequential, "MIN_PAIRS", rounds)
 
 
@@ -168,8 +168,8 @@ class InPython:
         exercise, variant = self.task.exercise, self.task.variant
         layout = Layout.of(exercise, variant, case)
 
-        def graded_sets(memory: Memory, count: int) -> Sets:
-            return GradedSets(memory, exercise, variant, case, count)
+        def make_sets(memory: Memory, count: int) -> BufferSets:
+            return GradedBufferSets(memory, exercise, variant, case, count)
 
         what = (self.sandbox, self.path, variant.entry, [layout], opened)
-        return contenders.start(*what).serve(layout, graded_sets)
+        return contenders.start(*what).serve(layout, make_sets)

@@ -144,6 +144,6 @@ def sandbox(
     for module in (contenders, runner):
         monkeypatch.setattr(module, "GpuMemory", GpuMemory)
     monkeypatch.setattr(contenders, "_room", lambda on_gpu: room)
-    monkeypatch.setattr(runner.locks, "is_alone_on", lambda device: True)
+    monkeypatch.setattr(runner.locks, "is_exclusive_on", lambda device: True)
     with Sandbox("cuda", Level.limits, native=True) as opened:
         yield opened

@@ -25,6 +25,7 @@ from grader.staff.calibration.lint import lint
 from grader.staff.calibration.proposals import Proposal, propose
 from grader.staff.calibration.readings import CalibrationError, Measure, Readings
 from grader.staff.calibration.spec_edit import Path, changed
+from grader.timing.attempt import Options
 from grader.timing.failures import TimingFailed
 from grader.timing.measure import measure, trusted_sandbox
 from grader.timing.submission import as_timed
@@ -139,7 +140,7 @@ def clock(device: DeviceName = "cuda") -> Iterator[Measure]:
                     candidate = as_timed(runners, Task(exercise, variant))
                 except TimingFailed as failed:
                     return PerformanceEvidence(failed.status, str(failed))
-                return measure(candidate, PUBLIC_SEED, roofs=kept, trusted=trusted)
+                return measure(candidate, PUBLIC_SEED, trusted=trusted, options=Options(roofs=kept))
 
         yield timer
 

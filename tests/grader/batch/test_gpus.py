@@ -59,14 +59,14 @@ def note(folder: Path, mark: str) -> None:
 
 def test_who_checks_makes_way_between_two_cases_for_whoever_times(tmp_path):
     def check() -> None:
-        with gpus.beside("0") as make_way:
+        with gpus.shared("0") as make_way:
             note(tmp_path, "c")
             while "x" not in marks(tmp_path):
                 make_way()
                 time.sleep(0.002)
 
     def measure() -> None:
-        with gpus.alone("0"):
+        with gpus.exclusive("0"):
             note(tmp_path, "[")
             time.sleep(0.1)
             note(tmp_path, "]")
@@ -84,7 +84,7 @@ def test_who_checks_makes_way_between_two_cases_for_whoever_times(tmp_path):
 
 def test_a_process_that_is_killed_gives_the_gpu_back(tmp_path):
     def hold() -> None:
-        with gpus.alone("0"):
+        with gpus.exclusive("0"):
             note(tmp_path, "h")
             time.sleep(60)
 
@@ -92,7 +92,7 @@ def test_a_process_that_is_killed_gives_the_gpu_back(tmp_path):
     wait_until(lambda: marks(tmp_path) == "h")
     os.kill(holding, signal.SIGKILL)
     os.waitpid(holding, 0)
-    with gpus.alone("0"), pytest.raises(BlockingIOError):
+    with gpus.exclusive("0"), pytest.raises(BlockingIOError):
         gpus.fcntl.flock(gpus._open("0", "use"), gpus.fcntl.LOCK_SH | gpus.fcntl.LOCK_NB)
 
 
@@ -101,7 +101,7 @@ def test_each_timing_process_has_a_gpu_of_its_own(tmp_path, monkeypatch):
 
     def settle() -> None:
         try:
-            note(tmp_path, gpus.settle(alone=True) + os.environ[gpus.VISIBLE])
+            note(tmp_path, gpus.settle(owned=True) + os.environ[gpus.VISIBLE])
         except gpus.GpuError:
             note(tmp_path, "-")
         time.sleep(60)
@@ -119,7 +119,7 @@ def test_each_timing_process_has_a_gpu_of_its_own(tmp_path, monkeypatch):
 def test_a_folder_of_somebody_elses_is_not_trusted(tmp_path):
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / f"warpgrade-gpus-{os.getuid()}").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(gpus.GpuError, match="expected a folder of one's own"), gpus.alone("0"):
+    with pytest.raises(gpus.GpuError, match="expected a folder of one's own"), gpus.exclusive("0"):
         pass
 
 

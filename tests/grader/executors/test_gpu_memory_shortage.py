@@ -49,7 +49,7 @@ def scripted(monkeypatch) -> Scripted:
 
         def run(*_: object) -> CaseResult:
             assert made._load_failure is None
-            alone.append(locks.is_alone_on("cuda"))
+            alone.append(locks.is_exclusive_on("cuda"))
             result = next(left)
             made._load_failure = None if result is RIGHT else result  # as where it can't even load
             return result
@@ -63,9 +63,9 @@ def scripted(monkeypatch) -> Scripted:
 
 def test_what_passes_alone_was_short_of_memory_that_others_had(scripted: Scripted) -> None:
     one, alone = scripted(FULL, RIGHT)
-    with locks.beside("0"):
+    with locks.shared("0"):
         assert one.run(CASE).verdict.passed
-        assert not locks.is_alone_on("cuda")
+        assert not locks.is_exclusive_on("cuda")
     assert alone == [False, True]
 
 
@@ -87,7 +87,7 @@ def test_where_programs_that_take_no_turns_have_the_memory_nothing_is_known(
 
 def test_who_is_alone_already_is_believed(scripted: Scripted) -> None:
     one, alone = scripted(FULL)
-    with locks.alone("0"):
+    with locks.exclusive("0"):
         assert one.run(CASE) is FULL
     assert alone == [True]
 
@@ -104,7 +104,7 @@ import fcntl, time, torch
 from grader.gpu import locks
 
 name = locks.here()
-with locks.beside(name) as make_way, locks._open(name, "turn") as turn:
+with locks.shared(name) as make_way, locks._open(name, "turn") as turn:
     kept = torch.empty(torch.cuda.mem_get_info()[0] - (16 << 20), dtype=torch.uint8, device="cuda")
     print("ready", flush=True)
     while True:
@@ -136,7 +136,7 @@ def hoarding(tmp_path) -> Iterator[subprocess.Popen]:
 def test_on_a_gpu_another_kernels_hoard_is_nobody_elses_failure(hoarding) -> None:
     with Session(SOLUTION.parent, {"silu": SILU}, device="cuda") as session:
         one = session.runners.triton(Task(SILU, SILU.variants["triton"]))
-        with locks.beside_on("cuda"):
+        with locks.shared_on("cuda"):
             assert one.run(CASE).verdict.passed
             assert one.times.workers >= 2  # the first found no memory
     assert hoarding.stdout.readline() == "made way\n"

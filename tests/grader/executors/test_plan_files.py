@@ -29,10 +29,10 @@ from grader.grading.session import Session, selected
 from grader.spec import load_all
 from grader.spec.task import Task
 from grader.status import Status
+from grader.timing.buffer_sets import Layout
 from grader.timing.contenders import FromPlans
 from grader.timing.failures import TimingFailed
 from grader.timing.measure import cases_of
-from grader.timing.sets import Layout
 from grader.timing.submission import Stopwatch
 from grader.worker.protocol import Argument, Code, Reply
 from tests.support.small_exercise import ROOT
@@ -369,7 +369,7 @@ def without_a_gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict]:
         BundleRunner, "_spawn", lambda self: _Silu(self, what["is_right"], what["documents"])
     )
     monkeypatch.setattr(Stopwatch, "time", time)
-    monkeypatch.setattr(locks, "beside_on", lambda _: contextlib.nullcontext(lambda: None))
+    monkeypatch.setattr(locks, "shared_on", lambda _: contextlib.nullcontext(lambda: None))
     yield what
 
 

@@ -13,7 +13,7 @@ import triton
 
 from benchmarks.repeated_grades import loaded_gpu
 from grader.gpu import contention
-from grader.gpu.contention import COARSEST_MICROSECONDS, MOST_TAKEN, Seen, too_much
+from grader.gpu.contention import COARSEST_MICROSECONDS, MOST_TAKEN, Probe, too_much
 from grader.grading.session import Session
 from grader.spec import load_all
 from grader.status import Status
@@ -24,17 +24,17 @@ PTXAS = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "ptxas"
 
 
 def test_what_others_had_is_a_share_of_what_was_watched():
-    assert Seen(0.05, 0.0, 1_500_000).share == 0.0
-    assert Seen(0.05, 0.01, 1_200_000).share == pytest.approx(0.2)
+    assert Probe(0.05, 0.0, 1_500_000).share == 0.0
+    assert Probe(0.05, 0.01, 1_200_000).share == pytest.approx(0.2)
 
 
 def test_a_clock_of_long_steps_tells_nothing():
     step = COARSEST_MICROSECONDS * 1e-6
-    assert Seen(0.05, 0.0, round(0.05 / step) + 1).share == 0.0
-    assert Seen(0.05, 0.04, round(0.01 / step) + 1).share == pytest.approx(0.8)  # none while away
-    assert Seen(0.05, 0.0, round(0.05 / step) - 1).share is None
-    assert Seen(0.05, 0.0, 0).share is None  # it stands still
-    assert Seen(0.0, 0.0, 0).share is None
+    assert Probe(0.05, 0.0, round(0.05 / step) + 1).share == 0.0
+    assert Probe(0.05, 0.04, round(0.01 / step) + 1).share == pytest.approx(0.8)  # none while away
+    assert Probe(0.05, 0.0, round(0.05 / step) - 1).share is None
+    assert Probe(0.05, 0.0, 0).share is None  # it stands still
+    assert Probe(0.0, 0.0, 0).share is None
 
 
 def test_what_is_too_much_is_told_in_percent():
@@ -52,7 +52,7 @@ def no_kernel_yet():
 def test_where_the_kernel_cannot_be_loaded_nothing_is_seen(monkeypatch, no_kernel_yet):
     for module in ("cuda", "cuda.bindings"):
         monkeypatch.setitem(sys.modules, module, None)
-    assert contention.glance() is None
+    assert contention.share_of_others() is None
 
 
 def refused(*_: object) -> None:
@@ -70,15 +70,15 @@ def test_where_the_driver_refuses_nothing_is_seen_and_the_kernel_is_loaded_once(
             if len(made) == 1:
                 refused()
 
-        def watch(self, seconds: float) -> Seen:
-            return Seen(seconds, seconds / 4, 1_000_000)
+        def watch(self, seconds: float) -> Probe:
+            return Probe(seconds, seconds / 4, 1_000_000)
 
     monkeypatch.setattr(contention, "_kernel", functools.cache(Kernel))
-    assert contention.glance() is None
-    assert [contention.glance() for _ in range(3)] == [pytest.approx(0.25)] * 3
+    assert contention.share_of_others() is None
+    assert [contention.share_of_others() for _ in range(3)] == [pytest.approx(0.25)] * 3
     assert len(made) == 2
     monkeypatch.setattr(Kernel, "watch", refused)
-    assert contention.glance() is None
+    assert contention.share_of_others() is None
 
 
 @pytest.mark.skipif(not PTXAS.is_file(), reason="this Triton brings no ptxas")
@@ -93,9 +93,9 @@ def test_it_is_valid_for_what_the_grader_runs_on(tmp_path, architecture):
 
 @pytest.mark.gpu
 def test_alone_nobody_has_the_gpu_and_beside_a_load_somebody_does():
-    assert contention.glance() == pytest.approx(0.0, abs=MOST_TAKEN / 3)
+    assert contention.share_of_others() == pytest.approx(0.0, abs=MOST_TAKEN / 3)
     with loaded_gpu():
-        beside = contention.glance()
+        beside = contention.share_of_others()
     assert 0.2 < beside < 0.8
 
 

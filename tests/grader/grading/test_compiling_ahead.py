@@ -16,9 +16,9 @@ from grader.grading.session import Session
 from grader.spec import Variant, load_all
 from grader.spec.task import Task
 from grader.status import Status
+from grader.timing.buffer_sets import Layout
 from grader.timing.contenders import FromPlans
 from grader.timing.failures import TimingFailed
-from grader.timing.sets import Layout
 from grader.worker.protocol import Argument
 from tests.support.small_exercise import ROOT
 

@@ -60,7 +60,7 @@ def observe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Observe
     def nobody_else(device: str) -> Iterator[Callable[[], None]]:
         yield lambda: None
 
-    monkeypatch.setattr(locks, "beside_on", nobody_else)
+    monkeypatch.setattr(locks, "shared_on", nobody_else)
 
     def observed(source: str) -> tuple[PartEvidence, list[Case]]:
         (tmp_path / "softmax.py").write_text(source)

@@ -19,6 +19,7 @@ from grader.grading import parallel, process_pool
 from grader.grading.session import PUBLIC_SEED, Session, Step
 from grader.sandbox import Sandbox
 from grader.sandbox.confinement import Level
+from grader.sandbox.sandbox import environment_of
 from grader.spec import load_all
 from grader.spec.task import Task
 from grader.status import Status
@@ -65,8 +66,8 @@ def end(pid: int) -> None:
 
 def test_who_is_alone_is_so_within_itself_too():
     waited = []
-    with locks.alone("0"):
-        with locks.alone("0", lambda: waited.append(1)), locks.beside("0") as make_way:
+    with locks.exclusive("0"):
+        with locks.exclusive("0", lambda: waited.append(1)), locks.shared("0") as make_way:
             make_way()
             assert not is_free() and not is_free(how=fcntl.LOCK_SH)
         assert not is_free(how=fcntl.LOCK_SH)
@@ -75,9 +76,9 @@ def test_who_is_alone_is_so_within_itself_too():
 
 
 def test_a_share_is_given_back_while_the_same_command_is_alone():
-    with locks.beside("0") as make_way:
+    with locks.shared("0") as make_way:
         assert is_free(how=fcntl.LOCK_SH) and not is_free()
-        with locks.alone("0"):
+        with locks.exclusive("0"):
             assert not is_free(how=fcntl.LOCK_SH)
         make_way()
         assert is_free(how=fcntl.LOCK_SH) and not is_free()
@@ -85,22 +86,22 @@ def test_a_share_is_given_back_while_the_same_command_is_alone():
 
 
 def test_what_fails_under_a_turn_gives_it_back():
-    with pytest.raises(ZeroDivisionError), locks.alone("0"):
+    with pytest.raises(ZeroDivisionError), locks.exclusive("0"):
         _ = 1 / 0
-    assert is_free() and not locks._held["0"].times_alone
+    assert is_free() and not locks._held["0"].times_exclusive
 
 
 def test_who_has_to_wait_is_told_once_and_then_has_its_turn(tmp_path):
     ready, waiting = tmp_path / "ready", []
 
     def hold() -> None:
-        with locks.alone("0"):
+        with locks.exclusive("0"):
             ready.touch()
             time.sleep(0.2)
 
     holding = child(hold)
     wait_until(ready.exists)
-    with locks.alone("0", lambda: waiting.append(1)):
+    with locks.exclusive("0", lambda: waiting.append(1)):
         assert not is_free()
     os.waitpid(holding, 0)
     assert waiting == [1]
@@ -108,9 +109,9 @@ def test_who_has_to_wait_is_told_once_and_then_has_its_turn(tmp_path):
 
 def test_where_kernels_run_on_no_gpu_there_are_no_turns(monkeypatch):
     monkeypatch.setenv(locks.VISIBLE, "")
-    with locks.alone_on("interpreter"), locks.beside_on("interpreter") as make_way:
+    with locks.exclusive_on("interpreter"), locks.shared_on("interpreter") as make_way:
         make_way()
-    with pytest.raises(GpuError, match="there is no GPU here"), locks.alone_on("cuda"):
+    with pytest.raises(GpuError, match="there is no GPU here"), locks.exclusive_on("cuda"):
         pass
 
 
@@ -143,7 +144,7 @@ def test_a_grader_that_waits_for_the_gpu_says_so(session, monkeypatch, tmp_path)
     ready, steps = tmp_path / "ready", []
 
     def hold() -> None:
-        with locks.alone("0"):
+        with locks.exclusive("0"):
             ready.touch()
             time.sleep(60)
 
@@ -165,7 +166,7 @@ def test_what_is_checked_makes_way_between_two_cases(session, monkeypatch, tmp_p
 
     def measure_once() -> None:
         wait_until(begun.exists)
-        with locks.alone("0"):
+        with locks.exclusive("0"):
             been.touch()
 
     def parts(exercise, variant, keys, on_step) -> tuple[PartEvidence, ...]:
@@ -179,7 +180,7 @@ def test_what_is_checked_makes_way_between_two_cases(session, monkeypatch, tmp_p
 
     monkeypatch.setattr(session, "_checked", parts)
     measuring = child(measure_once)
-    with locks.beside("0") if within else contextlib.nullcontext(lambda: None) as make_way:
+    with locks.shared("0") if within else contextlib.nullcontext(lambda: None) as make_way:
         # Within a share, as in a class, it is that one which makes way.
         seen = session.beside(SILU, TRITON, lambda step: make_way())
     os.waitpid(measuring, 0)
@@ -303,12 +304,14 @@ def test_a_sandbox_on_a_gpu_sees_the_gpus_that_were_chosen(session, monkeypatch)
     monkeypatch.setenv(locks.VISIBLE, "0,1")
     locks.choose("1")
     sandbox = session.runners.sandbox_of("cuda")
-    assert sandbox._environment()[locks.VISIBLE] == "1"
+    environment = environment_of(sandbox.device, sandbox.plans, sandbox.scratch)
+    assert environment[locks.VISIBLE] == "1"
 
 
 @pytest.mark.parametrize("native", [False, True])
 def test_workers_have_as_many_queues_to_a_gpu_as_students_do(native, monkeypatch):
     for name, value in process_pool.ONE_QUEUE.items():
         monkeypatch.setenv(name, value)  # as in a process of a pool, which starts them
-    environment = Sandbox("cuda", Level.limits, native=native)._environment()
+    sandbox = Sandbox("cuda", Level.limits, native=native)
+    environment = environment_of(sandbox.device, sandbox.plans, sandbox.scratch)
     assert not environment.keys() & process_pool.ONE_QUEUE

@@ -67,7 +67,7 @@ def on_the_cpu(monkeypatch: pytest.MonkeyPatch, python_sandbox) -> Callable[[str
     monkeypatch.setattr(rounds, "why_none", lambda: "")
     monkeypatch.setattr(rounds, "case_of", lambda e, v, seed: fixed_case(e, v, SMALL, seed))
     monkeypatch.setattr(rounds, "ROUNDS", 3)
-    monkeypatch.setattr(contenders, "MOST_SETS", 4)
+    monkeypatch.setattr(contenders, "MOST_BUFFER_SETS", 4)
     monkeypatch.setattr(target, "Session", partial(Session, device="interpreter"))
     trusted = lambda *_: contextlib.nullcontext(python_sandbox)  # noqa: E731
     monkeypatch.setattr(target, "Sandbox", trusted)

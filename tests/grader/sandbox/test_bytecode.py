@@ -91,7 +91,7 @@ def test_what_sandboxes_import_is_put_there_and_found_by_them(tmp_path: Path, mo
     written = fork_server.stat().st_mtime_ns
     with Sandbox("interpreter", plans=True) as sandbox:
         sandbox.start()
-        line = Path(f"/proc/{sandbox._process.pid}/cmdline").read_bytes().decode()
+        line = Path(f"/proc/{sandbox._server._process.pid}/cmdline").read_bytes().decode()
     assert f"pycache_prefix={tmp_path}" in line
     assert fork_server.stat().st_mtime_ns == written  # which they only read
 

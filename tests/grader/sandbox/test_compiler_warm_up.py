@@ -60,7 +60,7 @@ def test_a_process_that_compiled_has_a_single_thread_and_can_be_forked(told):
 def test_the_parent_of_a_gpus_workers_is_warm():
     with Sandbox("cuda", Level.limits) as sandbox:
         assert list(sandbox.scratch.rglob("_copy.cubin"))
-        assert len(list(Path(f"/proc/{sandbox._parent_pid}/task").iterdir())) == 1
+        assert len(list(Path(f"/proc/{sandbox._server.pid}/task").iterdir())) == 1
 
 
 def test_the_parent_of_an_interpreters_workers_compiles_nothing():

@@ -111,7 +111,7 @@ def test_the_graders_process_can_not_be_read(room):
     expect_refused(told)
 
 
-def test_the_forking_parent_can_not_be_read_or_signalled(room):
+def test_the_fork_server_can_not_be_read_or_signalled(room):
     lines = """
 parent = os.getppid()
 told = {name: refused(open, f"/proc/{parent}/{name}", "rb") for name in ("environ", "mem", "maps")}
@@ -298,7 +298,7 @@ except PermissionError:
     tell([])
 """
     (told,) = room.run(lines)
-    assert told in ([], [1, 2])  # in a namespace: the forking parent and the worker
+    assert told in ([], [1, 2])  # in a namespace: the fork server and the worker
 
 
 def test_a_worker_can_end_itself_by_a_signal(room):

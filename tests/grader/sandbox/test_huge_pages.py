@@ -26,7 +26,7 @@ def test_an_idle_fork_server_gathers_its_memory_and_still_forks():
     with Sandbox(plans=True) as sandbox:
         path = sandbox.hold("silu.py", b"")
         sandbox.worker(path, "silu", (), Limits(), role="planner").close()
-        [pid] = [sandbox._parent_pid]
+        [pid] = [sandbox._server.pid]
         for _ in range(100):
             if kilobytes(pid, HUGE) > 20_000:
                 break

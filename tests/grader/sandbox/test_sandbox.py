@@ -94,13 +94,13 @@ def call(worker: Worker, limits: Limits | None = None) -> Reply | Death:
 
 
 def below(sandbox: Sandbox) -> list[psutil.Process]:
-    """What runs below the forking parent."""
+    """What runs below the fork server."""
     found = processes.below(parent_of(sandbox))
     return [each for each in found if is_running(each.pid)]
 
 
 def parent_of(sandbox: Sandbox) -> int:
-    return sandbox._parent_pid
+    return sandbox._server.pid
 
 
 def fields(reply: Reply | Death) -> dict:
@@ -146,18 +146,19 @@ def test_what_has_begun_is_started_once_and_needs_waiting_for() -> None:
         opened.callback(begun.close)
         begun.begin()
         assert not begun.is_started
-        [child] = [each for each in psutil.Process().children() if each.pid == begun._process.pid]
+        pid = begun._server._process.pid
+        [child] = [each for each in psutil.Process().children() if each.pid == pid]
         begun.begin()
         begun.start()
-        assert begun.is_started and begun._process.pid == child.pid
+        assert begun.is_started and begun._server._process.pid == child.pid
         begun.start()
-        assert begun._process.pid == child.pid
+        assert begun._server._process.pid == child.pid
 
 
 def test_what_has_only_begun_is_ended_too() -> None:
     begun = Sandbox(level=Level.limits)
     begun.begin()
-    child = psutil.Process(begun._process.pid)
+    child = psutil.Process(begun._server._process.pid)
     begun.close()
     assert not child.is_running() and not begun.is_started
 
@@ -461,7 +462,7 @@ def test_reading_output_ends_though_more_is_always_there(start, monkeypatch) -> 
         return b"x" * length
 
     monkeypatch.setattr("grader.sandbox.worker_process.os.read", endless)
-    worker._drain()
+    worker._printed.read()
     monkeypatch.undo()
     assert reads
 
@@ -627,7 +628,7 @@ def test_only_its_socket_its_log_and_its_buffers_are_open(start) -> None:
     assert {kind for kind in kinds if kind.startswith("/")} == {"/dev/null"}
 
 
-# --- a submission against the forking parent ---------------------------------------------------
+# --- a submission against the fork server ------------------------------------------------------
 
 
 @pytest.fixture
@@ -722,7 +723,7 @@ def test_a_scratch_folder_turned_into_a_link_is_not_followed(tmp_path) -> None:
 
 
 def test_a_worker_without_a_sandbox_is_our_error_not_the_submissions(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr("grader.sandbox.sandbox.WORKER_PROGRAM", tmp_path / "missing.py")
+    monkeypatch.setattr("grader.sandbox.fork_server.WORKER_PROGRAM", tmp_path / "missing.py")
     with pytest.raises(SandboxError, match="did not start"):
         Sandbox(level=Level.limits).start()
 
@@ -769,7 +770,9 @@ def test_a_full_scratch_folder_ends_a_worker(start, monkeypatch) -> None:
 
 @pytest.mark.skipif(bool(cgroup.why_not()), reason=cgroup.why_not() or "there is one")
 def test_a_control_group_bounds_all_of_a_submissions_processes(monkeypatch) -> None:
-    monkeypatch.setattr("grader.sandbox.sandbox.GROUP_BYTES", 6 << 30)  # torch with CUDA needs some
+    monkeypatch.setattr(
+        "grader.sandbox.fork_server.GROUP_BYTES", 6 << 30
+    )  # torch with CUDA needs some
     greedy = """
         import os, time
         def entry():
@@ -782,11 +785,11 @@ def test_a_control_group_bounds_all_of_a_submissions_processes(monkeypatch) -> N
     """
     with Sandbox(machine.device(), level=Level.limits) as opened:
         path = opened.hold("greedy.py", textwrap.dedent(greedy).encode())
-        group = opened._group.folder
+        group = opened._server._group.folder
         limits = Limits(cpu_seconds=30.0, memory_bytes=1 << 40)
         worker = ready(opened.worker(path, "entry", [], limits))
         call(worker, limits=Limits(cpu_seconds=20.0, memory_bytes=1 << 40))
-        assert opened._group.times_out_of_memory() or opened.was_out_of_memory()
+        assert opened._server._group.times_out_of_memory() or opened._server.was_out_of_memory()
     assert not group.exists()
 
 

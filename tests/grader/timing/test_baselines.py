@@ -19,11 +19,12 @@ from grader.sandbox import Sandbox
 from grader.spec import Variant, load_all
 from grader.status import Status
 from grader.timing import contenders, measure, sequential
+from grader.timing.attempt import Options
 from grader.timing.baselines import CONTROL_BYTES, Baselines
-from grader.timing.contenders import FEWEST_SETS, MOST_SETS
+from grader.timing.buffer_sets import Layout
+from grader.timing.contenders import FEWEST_BUFFER_SETS, MOST_BUFFER_SETS
 from grader.timing.failures import TimingFailed, TooLittleMemory
 from grader.timing.replays import Replays
-from grader.timing.sets import Layout
 from grader.worker.protocol import Code, Operation
 from tests.support.clocked import RMSNORM, InPython, without_doubts
 
@@ -42,7 +43,7 @@ CASES = [case(16, 512), case(64, 512), case(8, 64, "float16"), case(1, 2000)]
 @pytest.fixture(autouse=True)
 def few_sets(monkeypatch: pytest.MonkeyPatch) -> None:
     """To draw inputs takes longer than anything else here."""
-    monkeypatch.setattr(contenders, "MOST_SETS", 8)
+    monkeypatch.setattr(contenders, "MOST_BUFFER_SETS", 8)
 
 
 def asking(*names: str, at_least: float = 0.5) -> Variant:
@@ -210,7 +211,9 @@ def test_where_too_little_is_free_it_is_said(python_sandbox, opened, monkeypatch
     monkeypatch.setattr(contenders, "_room", lambda on_gpu: 4096)
     with (
         baselines_of(python_sandbox, "torch") as baselines,
-        pytest.raises(TooLittleMemory, match=rf"{FEWEST_SETS} sets of buffers have \d+ MiB, and"),
+        pytest.raises(
+            TooLittleMemory, match=rf"{FEWEST_BUFFER_SETS} sets of buffers have \d+ MiB, and"
+        ),
     ):
         baselines.begin("torch", CASES[0], opened)
 
@@ -220,14 +223,14 @@ def test_where_too_little_is_free_it_is_said(python_sandbox, opened, monkeypatch
     [
         (1 << 20, 80 << 30, 256),  # no more than the most
         (8 << 20, 80 << 30, 128),  # enough is a GiB
-        (512 << 20, 80 << 30, FEWEST_SETS),
-        (512 << 20, 3 << 30, FEWEST_SETS),
+        (512 << 20, 80 << 30, FEWEST_BUFFER_SETS),
+        (512 << 20, 3 << 30, FEWEST_BUFFER_SETS),
         (1 << 20, 40 << 20, 32),  # what fits
-        (1 << 20, 7 << 20, FEWEST_SETS),
+        (1 << 20, 7 << 20, FEWEST_BUFFER_SETS),
     ],
 )
 def test_as_many_sets_as_are_enough_and_fit(monkeypatch, set_bytes, free, count):
-    monkeypatch.setattr(contenders, "MOST_SETS", MOST_SETS)
+    monkeypatch.setattr(contenders, "MOST_BUFFER_SETS", MOST_BUFFER_SETS)
     layout = Layout.of_inputs(contenders._copied(set_bytes // 2))
     half = -(-set_bytes // 2)
     assert half <= layout.lengths[0] <= layout.lengths[1] <= half + (16 << 10)
@@ -239,7 +242,7 @@ def test_as_many_sets_as_are_enough_and_fit(monkeypatch, set_bytes, free, count)
 def test_a_worker_has_room_for_the_largest_of_its_cases(python_sandbox, opened):
     with baselines_of(python_sandbox, "torch") as baselines:
         replays = [baselines.begin("torch", each, opened) for each in CASES]
-    assert all(each._sets.count >= FEWEST_SETS for each in replays)
+    assert all(each._sets.count >= FEWEST_BUFFER_SETS for each in replays)
     assert replays[0]._sets.count == 8  # the fewer bytes a set has, the more of them
 
 
@@ -289,7 +292,7 @@ def test_its_host_answers_to_nothing_else(python_sandbox, opened):
 def in_python(sandbox: Sandbox, source: str) -> PerformanceEvidence:
     candidate = InPython.of(sandbox, EXERCISE, asking("torch", at_least=0.001), source)
     budget = sequential.Budget(seconds=60.0, pairs=sequential.MIN_PAIRS)
-    return measure.measure(candidate, 7, trusted=sandbox, budget=budget)
+    return measure.measure(candidate, 7, trusted=sandbox, options=Options(budget=budget))
 
 
 def test_a_kernel_is_timed_from_the_request_to_the_evidence(python_sandbox, monkeypatch):

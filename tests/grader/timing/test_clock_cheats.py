@@ -17,11 +17,13 @@ from grader.grading.session import Session
 from grader.sandbox import Sandbox
 from grader.status import Status
 from grader.timing import sequential
+from grader.timing.attempt import MOST_APART, Options
+from grader.timing.baselines import Baselines
+from grader.timing.buffer_sets import Layout
 from grader.timing.contenders import REFERENCE, Planned
 from grader.timing.failures import TimingFailed
-from grader.timing.measure import MOST_APART, measure_case
+from grader.timing.measure import measure_case
 from grader.timing.replays import Replays
-from grader.timing.sets import Layout
 from tests.support import clock_cheats
 from tests.support.clock_cheats import EXERCISES, SLOW, TIMED, UNDECIDED, Cheat
 
@@ -232,7 +234,10 @@ def test_on_a_gpu_what_is_slow_has_missed_its_thresholds(cheat: Cheat, opened: O
     case = timed_case(cheat.exercise, cheat.variant, FEW)
     trusted = on_gpu.stopwatch.trusted
     trusted.start()
-    budget = sequential.Budget(seconds=1.0)
-    seen = measure_case(planned_by(on_gpu, cheat), trusted, case, budget=budget)
+    planned = planned_by(on_gpu, cheat)
+    options = Options(budget=sequential.Budget(seconds=1.0))
+    what = (trusted, planned.sandbox, cheat.exercise, cheat.variant, [case], None)
+    with Baselines(*what) as baselines:
+        seen = measure_case(planned, baselines, case, options)
     assert seen.status is Status.passed, seen
     assert all(each.ratio < 0.1 for each in seen.baselines)

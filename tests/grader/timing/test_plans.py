@@ -19,9 +19,9 @@ from grader.spec import Exercise, Variant, load_all
 from grader.spec.task import Task
 from grader.status import Status
 from grader.timing import contenders, submission
+from grader.timing.buffer_sets import Layout
 from grader.timing.contenders import MOST_CONFIGURATIONS, FromPlans, Planned
 from grader.timing.failures import TimingFailed, TooLittleMemory
-from grader.timing.sets import Layout
 from grader.timing.submission import Stopwatch
 from tests.support.clocked import sandbox
 from tests.support.small_exercise import ROOT

@@ -13,7 +13,7 @@ from grader.timing import contenders, replays
 from grader.timing.failures import TimingFailed
 from grader.timing.replays import DECOYS, FEWEST_CALLS, SLACK_SECONDS, TARGET_SECONDS, Replays
 from grader.worker.protocol import Code, Operation, Reply
-from tests.grader.timing.test_sets import Bench
+from tests.grader.timing.test_buffer_sets import Bench
 from tests.support import clocked
 from tests.support.clocked import BESIDE, MadeUp, Time
 

@@ -23,7 +23,7 @@ from grader.gpu.measured_roofs import (
     peaks_of,
 )
 from grader.timing import contenders, roofs
-from grader.timing.sets import Layout, Sets
+from grader.timing.buffer_sets import BufferSets, Layout
 from grader.worker import baselines
 from grader.worker.gpu_mapping import GpuMemoryError
 
@@ -35,14 +35,14 @@ LARGER = copy_workload(1 << 30)  # 16 MiB: long against what a busy machine adds
 def few_sets(monkeypatch: pytest.MonkeyPatch) -> None:
     """To draw inputs takes longer than anything else over the CPU."""
     if gpu_properties() is None:
-        monkeypatch.setattr(contenders, "MOST_SETS", 8)
+        monkeypatch.setattr(contenders, "MOST_BUFFER_SETS", 8)
 
 
 @pytest.fixture
 def seconds_of(python_sandbox) -> Iterator[SecondsOf]:
     """As `timer` gives it, in a sandbox that is there already."""
-    with roofs._Lane(python_sandbox) as lane:
-        yield lane.seconds_of
+    with roofs._WorkloadTimer(python_sandbox) as timer:
+        yield timer.seconds_of
 
 
 def test_the_timer_brings_a_sandbox_of_its_own():
@@ -77,14 +77,14 @@ def test_a_workload_keeps_its_worker_and_its_buffers(seconds_of, monkeypatch):
 def test_a_baseline_writes_its_result_into_the_buffer_it_is_given(
     seconds_of, monkeypatch, workload
 ):
-    made: list[Sets] = []
+    made: list[BufferSets] = []
 
-    class Seen(Sets):
+    class Seen(BufferSets):
         def __init__(self, *arguments):
             super().__init__(*arguments)
             made.append(self)
 
-    monkeypatch.setattr(contenders, "Sets", Seen)
+    monkeypatch.setattr(contenders, "BufferSets", Seen)
     seconds_of(workload)
     [sets] = made
     right = 0
@@ -106,7 +106,7 @@ def test_the_vendors_product_takes_views_of_shared_memory():
     ):
         layout = Layout.of_inputs(roofs._inputs(matrix_workload(dtype, 24)))
         with Arena(*layout.bytes(2)) as memory:
-            sets = Sets(memory, layout, 2)
+            sets = BufferSets(memory, layout, 2)
             sets.fill([0, 1])
             a, b = (view for _, view in sets._views(1, "input"))
             [(_, out)] = sets._views(1, "output")
@@ -141,7 +141,7 @@ def test_too_little_memory_of_our_own_is_one_line(seconds_of, monkeypatch):
     def full(*_):
         raise torch.cuda.OutOfMemoryError("tried to allocate\nmuch")
 
-    monkeypatch.setattr(Sets, "fill", full)
+    monkeypatch.setattr(BufferSets, "fill", full)
     assert "too little memory" in failure(seconds_of, matrix_workload("float32", 17))
 
 
@@ -171,7 +171,7 @@ def failure(seconds_of: SecondsOf, workload: Workload) -> str:
 def test_enough_sets_of_a_copy_fit_a_gpu_of_which_most_is_free(gib):
     layout = Layout.of_inputs(roofs._inputs(copy_workload(gib << 30)))
     free = int(0.9 * (gib << 30) * contenders.MEMORY_SHARE)
-    assert contenders._count(layout, free) >= contenders.FEWEST_SETS
+    assert contenders._count(layout, free) >= contenders.FEWEST_BUFFER_SETS
 
 
 # --- on a GPU -------------------------------------------------------------------------------------

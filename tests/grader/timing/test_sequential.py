@@ -1,4 +1,4 @@
-"""Races over made-up lanes: the same points each time, drift and voids, and the budget's end."""
+"""Sequential tests over made-up contenders: the same points each time, drift, voids and budgets."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from grader.timing.sequential import (
     MIN_PAIRS,
     REPEATS,
     Budget,
-    Calm,
     Compared,
     Constant,
+    IdleBaseline,
     Outcome,
     Void,
     is_clear,
@@ -27,7 +27,7 @@ AT = 0.9  # the threshold of most tests
 
 
 class Made:
-    """A lane that answers from a list, over and over; it notes when it was asked."""
+    """A contender that answers from a list, over and over; it notes when it was asked."""
 
     def __init__(self, name, answers, log=None):
         self.name = name
@@ -40,7 +40,7 @@ class Made:
 
 
 class Clock:
-    """A clock that goes on by `step` at each look at it."""
+    """A clock that goes on by `step` each time it is read."""
 
     def __init__(self, step=0.0):
         self.step, self.time = step, 0.0
@@ -50,10 +50,10 @@ class Clock:
         return self.time
 
 
-def raced(own, other, thresholds=(AT,), **options):
+def compared(own, other, thresholds=(AT,), **options):
     """A candidate's answers against a baseline's, both in seconds."""
-    lanes = Made("candidate", own), [Made("copy", other)]
-    return sequential.run(*lanes, {"copy": thresholds}, options.pop("now", Clock()), **options)
+    contenders = Made("candidate", own), [Made("copy", other)]
+    return sequential.run(*contenders, {"copy": thresholds}, options.pop("now", Clock()), **options)
 
 
 def verdict(outcome: Outcome, at_least: float = AT) -> str:
@@ -64,25 +64,25 @@ def verdict(outcome: Outcome, at_least: float = AT) -> str:
     return "can't tell" if found.ratio.high >= at_least else "missed"
 
 
-def simulated(ratio, races, noise=0.003, runs=0.0, seed=5, tails=0.0):
-    """The verdicts of many races of a candidate with this true ratio.
+def simulated(ratio, tests, noise=0.003, runs=0.0, seed=5, tails=0.0):
+    """The verdicts of many tests of a candidate with this true ratio.
 
     `noise` is the standard deviation of a pair's ratio, `runs` how far it may be off in a whole
-    race; a share `tails` of the candidate's times is longer by up to a third.
+    test; a share `tails` of the candidate's times is longer by up to a third.
     """
     draws = np.random.default_rng(seed)
     counts: Counter[str] = Counter()
     pairs = 0
-    for _ in range(races):
-        lanes = np.exp(draws.normal(0, noise / math.sqrt(2), (2, sequential.MAX_PAIRS)))
+    for _ in range(tests):
+        contenders = np.exp(draws.normal(0, noise / math.sqrt(2), (2, sequential.MAX_PAIRS)))
         if tails:
             slow = draws.random(sequential.MAX_PAIRS) < tails
-            lanes[0] *= 1 + slow * draws.random(sequential.MAX_PAIRS) / 3
-        own = (lanes[0] * 1e-4 / (ratio * (1 + draws.uniform(-runs, runs)))).tolist()
-        outcome = raced(own, (lanes[1] * 1e-4).tolist())
+            contenders[0] *= 1 + slow * draws.random(sequential.MAX_PAIRS) / 3
+        own = (contenders[0] * 1e-4 / (ratio * (1 + draws.uniform(-runs, runs)))).tolist()
+        outcome = compared(own, (contenders[1] * 1e-4).tolist())
         counts[verdict(outcome)] += 1
         pairs += outcome.pairs
-    return counts, pairs / races
+    return counts, pairs / tests
 
 
 # --- the same points each time --------------------------------------------------------------------
@@ -130,7 +130,7 @@ def test_a_ratio_with_a_third_of_a_percent_of_noise_is_known_to_a_percent_after_
         own, other = np.exp(
             draws.normal(0, 0.003 / math.sqrt(2), (2, sequential.MAX_PAIRS))
         ).tolist()
-        outcome = raced(own, other, ())
+        outcome = compared(own, other, ())
         [found] = outcome.baselines
         assert found.ratio.high - found.ratio.low <= 0.01 * found.ratio.median
         assert found.ratio.low <= 1.0 <= found.ratio.high
@@ -155,17 +155,17 @@ def test_more_noise_than_the_budget_can_average_away_is_the_students_gain():
 
 
 def test_no_decision_rests_on_fewer_pairs_than_the_least():
-    assert raced([1.0], [0.1]).pairs == MIN_PAIRS
+    assert compared([1.0], [0.1]).pairs == MIN_PAIRS
 
 
-def test_the_race_goes_on_while_any_threshold_is_open():
+def test_the_sequential_test_goes_on_while_any_threshold_is_open():
     """Between the rungs of linear points it is decided soon, at the line of one it isn't."""
     rungs = [0.54 + 0.04 * each for each in range(10)]
     noisy = [1.0, 1.03, 0.97, 1.02, 0.98]
-    assert raced(noisy, [0.70]).pairs < 60
-    outcome = raced(noisy, [0.70], [0.70 * (1 + REPEATS)])
+    assert compared(noisy, [0.70]).pairs < 60
+    outcome = compared(noisy, [0.70], [0.70 * (1 + REPEATS)])
     assert (outcome.pairs, outcome.budget_ended) == (sequential.MAX_PAIRS, True)
-    assert raced(noisy, [0.70 / (1 + REPEATS)], rungs).pairs == sequential.MAX_PAIRS
+    assert compared(noisy, [0.70 / (1 + REPEATS)], rungs).pairs == sequential.MAX_PAIRS
 
 
 def test_every_baseline_has_to_be_decided():
@@ -180,7 +180,7 @@ def test_every_baseline_has_to_be_decided():
 def test_without_thresholds_it_ends_when_every_interval_is_narrow():
     draws = np.random.default_rng(2)
     own, other = np.exp(draws.normal(0, 0.004, (2, sequential.MAX_PAIRS))).tolist()
-    outcome = raced(own, other, ())
+    outcome = compared(own, other, ())
     assert MIN_PAIRS < outcome.pairs < sequential.MAX_PAIRS
     assert not outcome.budget_ended
     [found] = outcome.baselines
@@ -188,38 +188,38 @@ def test_without_thresholds_it_ends_when_every_interval_is_narrow():
 
 
 def test_what_has_no_noise_is_decided_even_at_the_line():
-    outcome = raced([1.0], [AT / (1 + REPEATS)])
+    outcome = compared([1.0], [AT / (1 + REPEATS)])
     assert (outcome.pairs, outcome.budget_ended) == (MIN_PAIRS, False)
 
 
 @pytest.mark.parametrize(
     ("budget", "now", "pairs"), [(Budget(pairs=30), Clock(), 30), (Budget(2.5), Clock(0.1), 24)]
 )
-def test_the_budget_ends_a_race_that_is_not_decided(budget, now, pairs):
+def test_the_budget_ends_a_sequential_test_that_is_not_decided(budget, now, pairs):
     noisy = [1.0, 1.05, 0.95]
-    outcome = raced(noisy, [AT / (1 + REPEATS)], budget=budget, now=now)
+    outcome = compared(noisy, [AT / (1 + REPEATS)], budget=budget, now=now)
     assert outcome.budget_ended
     assert outcome.reason == ""
     assert abs(outcome.pairs - pairs) <= 1
 
 
-def test_a_race_of_long_calls_goes_on_until_it_has_the_least_of_pairs():
-    outcome = raced([1.0], [1.0], budget=Budget(0.5), now=Clock(0.1))
+def test_a_sequential_test_of_long_calls_goes_on_until_it_has_the_least_of_pairs():
+    outcome = compared([1.0], [1.0], budget=Budget(0.5), now=Clock(0.1))
     assert outcome.reason == "" and outcome.pairs == MIN_PAIRS
 
 
 def test_a_budget_too_short_for_the_least_is_no_measurement():
-    outcome = raced([1.0], [1.0], budget=Budget(0.5), now=Clock(2.0))
+    outcome = compared([1.0], [1.0], budget=Budget(0.5), now=Clock(2.0))
     assert outcome.reason == "only 4 pairs were timed in 10 s"
     assert outcome.baselines == ()
     assert outcome.budget_ended
 
 
-def test_looks_share_what_a_race_may_err_by():
-    racing = sequential._Race(Made("c", [1]), [], {}, Budget(), Clock(), {"c": []})
+def test_checks_share_what_a_test_may_err_by():
+    test = sequential._SequentialTest(Made("c", [1]), [], {}, Budget(), Clock())
     doubts = []
-    for racing.looks in range(1, 5000):
-        doubts.append(1 - racing.confidence)
+    for test.checks in range(1, 5000):
+        doubts.append(1 - test.confidence)
     assert sum(doubts) <= 1 - sequential.CONFIDENCE + 1e-12
     assert sorted(doubts, reverse=True) == doubts
 
@@ -241,15 +241,15 @@ def test_a_threshold_is_decided_where_the_points_can_not_change(low, high, expec
 
 
 def test_drift_of_the_machine_cancels():
-    """The GPU gets slower while the race is on: whoever comes first in a pair gains nothing."""
+    """The GPU gets slower while the test is on: whoever comes first in a pair gains nothing."""
     clock = itertools.count()
 
     class Drifting(Made):
         def seconds(self):
             return next(self.answers) * (1 + next(clock) / 100)
 
-    lanes = Drifting("candidate", [1.0]), [Drifting("copy", [1.0])]
-    outcome = sequential.run(*lanes, {"copy": [0.5, 2.0]}, Clock())
+    contenders = Drifting("candidate", [1.0]), [Drifting("copy", [1.0])]
+    outcome = sequential.run(*contenders, {"copy": [0.5, 2.0]}, Clock())
     assert outcome.baselines[0].ratio.median == pytest.approx(1, abs=0.002)
 
 
@@ -257,10 +257,10 @@ def test_drift_of_the_machine_cancels():
 def test_every_baseline_stands_on_both_sides_of_the_candidate_equally_often(count):
     log: list[str] = []
     others = [Made(f"y{each}", [1.0], log) for each in range(count)]
-    racing = sequential._Race(Made("c", [1.0], log), others, {}, Budget(), Clock(), {})
+    test = sequential._SequentialTest(Made("c", [1.0], log), others, {}, Budget(), Clock())
     places = Counter()
-    for racing.rounds in range(2 * count * 2):
-        order = [lane.name for lane in racing._order()]
+    for test.rounds in range(2 * count * 2):
+        order = [each.name for each in test._order()]
         assert sorted(order) == sorted(["c", *(each.name for each in others)])
         for name in order:
             places[name, order.index(name) < order.index("c")] += 1
@@ -270,7 +270,7 @@ def test_every_baseline_stands_on_both_sides_of_the_candidate_equally_often(coun
 
 def test_a_void_pair_counts_for_nothing_and_is_counted_with_its_reason():
     asleep, sick = Void("slept in the short run"), Void("the output was not written")
-    outcome = raced([1.0, asleep, 1.0, 1.0, sick, 1.0], [0.5], thresholds=[0.9])
+    outcome = compared([1.0, asleep, 1.0, 1.0, sick, 1.0], [0.5], thresholds=[0.9])
     assert outcome.reason == ""
     assert outcome.baselines[0].ratio == Interval(0.5, 0.5, 0.5, 12).at_least_as_wide(REPEATS)
     assert set(outcome.voids) == {asleep.reason, sick.reason}
@@ -279,13 +279,13 @@ def test_a_void_pair_counts_for_nothing_and_is_counted_with_its_reason():
 
 def test_a_baselines_void_voids_the_candidates_time_too():
     """Each candidate's time stands beside the baseline's of the same round, or nowhere."""
-    outcome = raced([1.0], [4.0, 4.0, Void("noise")])
+    outcome = compared([1.0], [4.0, 4.0, Void("noise")])
     assert (outcome.pairs, outcome.voids) == (MIN_PAIRS, {"noise": 5})
     assert (outcome.seconds.count, outcome.baselines[0].ratio.count) == (MIN_PAIRS, MIN_PAIRS)
 
 
-def test_too_many_voids_end_the_race_without_a_measurement():
-    outcome = raced([Void("slept in the short run"), Void("slept in the short run"), 1.0], [1.0])
+def test_too_many_voids_end_the_sequential_test_without_a_measurement():
+    outcome = compared([Void("slept in the short run"), Void("slept in the short run"), 1.0], [1.0])
     assert outcome.reason.startswith("8 of 12 timed pairs are void: slept in the short run (8)")
     assert outcome.baselines == ()
     assert outcome.seconds is None
@@ -294,7 +294,7 @@ def test_too_many_voids_end_the_race_without_a_measurement():
 
 @pytest.mark.parametrize("time", [0.0, -1e-6, math.nan, math.inf])
 def test_a_time_that_is_none_is_void(time):
-    outcome = raced([time], [1.0])
+    outcome = compared([time], [1.0])
     assert outcome.voids == {"a time that is not above 0": MIN_PAIRS}
     assert "are void" in outcome.reason
 
@@ -303,7 +303,7 @@ def test_a_time_that_is_none_is_void(time):
 
 
 def test_no_interval_is_narrower_than_what_repeats():
-    outcome = raced([1e-4], [1.2e-4])
+    outcome = compared([1e-4], [1.2e-4])
     assert outcome.seconds == Interval(1e-4, 1e-4 / (1 + REPEATS), 1e-4 * (1 + REPEATS), MIN_PAIRS)
     [found] = outcome.baselines
     assert (found.name, found.seconds) == ("copy", 1.2e-4)
@@ -312,19 +312,19 @@ def test_no_interval_is_narrower_than_what_repeats():
     )
 
 
-def test_rounds_in_which_a_baseline_is_slower_than_in_the_calm_are_void_and_told():
-    calm = {"copy": Calm(1e-4)}
-    quiet = raced([1e-4], [1.02e-4], calm=calm)
+def test_rounds_in_which_a_baseline_is_slower_than_idle_are_void_and_told():
+    idle = {"copy": IdleBaseline(1e-4)}
+    quiet = compared([1e-4], [1.02e-4], idle=idle)
     assert quiet.disturbed == "" and not quiet.voids
-    assert raced([1e-4], [0.5e-4], calm=calm).disturbed == ""
+    assert compared([1e-4], [0.5e-4], idle=idle).disturbed == ""
 
-    loud = raced([1e-4], [1.05e-4], calm=calm)
+    loud = compared([1e-4], [1.05e-4], idle=idle)
     assert loud.disturbed == (
         "copy took 5.0% longer beside the kernel than before it (105 us and 100 us)"
     )
     assert loud.seconds is None and "copy ran slower beside the kernel" in loud.reason
 
-    now_and_then = raced([1e-4], [1e-4, 1e-4, 1e-4, 1.5e-4], calm=calm)
+    now_and_then = compared([1e-4], [1e-4, 1e-4, 1e-4, 1.5e-4], idle=idle)
     [found] = now_and_then.baselines
     assert (found.seconds, found.ratio.median) == (1e-4, pytest.approx(1.0))
     assert set(now_and_then.voids) == {"copy ran slower beside the kernel than before it"}
@@ -340,41 +340,41 @@ def test_rounds_in_which_a_baseline_is_slower_than_in_the_calm_are_void_and_told
         ("-", True, False),
     ],
 )
-def test_a_race_is_disturbed_where_it_would_stand_without_the_slower_baseline(
+def test_a_sequential_test_is_disturbed_where_it_would_stand_without_the_slower_baseline(
     candidate, is_void, is_disturbed
 ):
     asleep = Void("slept in the short run")
     of = {"-": asleep, ".": 1e-4}
-    outcome = raced(
+    outcome = compared(
         [of[each] for each in candidate],
         [1.5e-4, 1e-4, 1e-4, 1e-4],
-        calm={"copy": Calm(1e-4)},
+        idle={"copy": IdleBaseline(1e-4)},
     )
     assert (outcome.seconds is None, outcome.is_disturbed) == (is_void, is_disturbed)
 
 
-def test_a_race_is_disturbed_where_baselines_void_most_rounds_and_more_than_others_do():
-    calm = {"copy": Calm(1e-4)}
-    assert raced([1e-4], [1.05e-4], calm=calm).is_disturbed
-    assert not raced([1e-4], [1e-4], calm=calm).is_disturbed
+def test_a_sequential_test_is_disturbed_where_baselines_void_most_rounds_and_more_than_others_do():
+    idle = {"copy": IdleBaseline(1e-4)}
+    assert compared([1e-4], [1.05e-4], idle=idle).is_disturbed
+    assert not compared([1e-4], [1e-4], idle=idle).is_disturbed
     asleep = Void("slept in the short run")
-    assert not raced([asleep], [1.0e-4], calm=calm).is_disturbed
+    assert not compared([asleep], [1.0e-4], idle=idle).is_disturbed
     # Too slow for the budget, and one round in eight disturbed: trying again would be no better.
     slow = Clock(step=sequential.PATIENCE * sequential.MAX_SECONDS / 10)
-    few = raced([1e-4], [1e-4] * 7 + [1.5e-4], calm=calm, now=slow)
+    few = compared([1e-4], [1e-4] * 7 + [1.5e-4], idle=idle, now=slow)
     assert few.reason.startswith("only") and few.voids and not few.is_disturbed
 
 
-def test_what_is_noise_in_the_calm_is_noise_afterwards():
-    rough = Calm.of([1e-4, 1.04e-4, 0.96e-4, 1.08e-4, 0.92e-4, 1.0e-4, 3e-4])
+def test_what_is_noise_idle_is_noise_afterwards():
+    rough = IdleBaseline.of([1e-4, 1.04e-4, 0.96e-4, 1.08e-4, 0.92e-4, 1.0e-4, 3e-4])
     assert rough.seconds == 1e-4 and 0.03e-4 < rough.spread < 0.12e-4
-    assert not raced([1e-4], [1e-4, 1.08e-4], calm={"copy": rough}).voids
-    assert raced([1e-4], [1e-4, 1e-4, 1e-4, 1.5e-4], calm={"copy": rough}).voids
-    nothing_but_noise = raced([1e-4], [1e-4], calm={"copy": Calm(-2e-6)})
+    assert not compared([1e-4], [1e-4, 1.08e-4], idle={"copy": rough}).voids
+    assert compared([1e-4], [1e-4, 1e-4, 1e-4, 1.5e-4], idle={"copy": rough}).voids
+    nothing_but_noise = compared([1e-4], [1e-4], idle={"copy": IdleBaseline(-2e-6)})
     assert not nothing_but_noise.voids and not nothing_but_noise.disturbed
 
 
-def test_a_limit_in_seconds_is_a_lane_of_its_own():
+def test_a_limit_in_seconds_is_a_contender_of_its_own():
     candidate = Made("candidate", [1e-3])
     outcome = sequential.run(candidate, [Constant("2 ms", 2e-3)], {"2 ms": [1.0]}, Clock())
     widened = Interval(2.0, 2.0, 2.0, MIN_PAIRS).at_least_as_wide(REPEATS)
@@ -387,8 +387,8 @@ def test_a_candidate_alone_is_timed_until_its_time_is_known():
     assert outcome.seconds.median == 1.0
 
 
-def test_lanes_that_can_not_be_told_apart_are_refused():
-    with pytest.raises(ValueError, match="different names, got copy, copy"):
+def test_contenders_that_can_not_be_told_apart_are_refused():
+    with pytest.raises(ValueError, match="contenders of different names, got copy, copy"):
         sequential.run(Made("copy", [1.0]), [Made("copy", [1.0])], {}, Clock())
     with pytest.raises(ValueError, match="thresholds of copy, got torch"):
         sequential.run(Made("candidate", [1.0]), [Made("copy", [1.0])], {"torch": [1.0]}, Clock())

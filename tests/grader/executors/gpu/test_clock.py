@@ -21,8 +21,8 @@ from grader.spec import load_all
 from grader.spec.task import Task
 from grader.status import Status
 from grader.timing import contenders
+from grader.timing.buffer_sets import Layout
 from grader.timing.failures import TimingFailed
-from grader.timing.sets import Layout
 from grader.worker.protocol import Argument
 from tests.support.fake_gpu import NEEDS_COMPILER, FakeGpu
 
@@ -95,7 +95,7 @@ def planned(sandbox: Sandbox, documents: Documents) -> contenders.Planned:
 def test_a_candidate_is_timed_and_every_output_judged(sandbox, opened, cubin: bytes) -> None:
     replays = planned(sandbox, Documents(cubin)).begin(CASE, opened)
     took = replays.settle()
-    assert took > 0 and replays.calls >= contenders.FEWEST_SETS
+    assert took > 0 and replays.calls >= contenders.FEWEST_BUFFER_SETS
     for _ in range(3):
         assert replays.seconds() > 0
 

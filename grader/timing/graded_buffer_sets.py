@@ -1,8 +1,8 @@
 """The buffer sets of a submission's worker: everything new for each replay, every output judged.
 
-What a kernel has kept from an earlier call is of no use to it: each input is drawn anew, whole, and
-each output holds random poison before. All outputs are judged, whole, from a copy taken once the
-replay is over.
+Each input is drawn anew, whole, and each output holds random poison before, so that what a kernel
+has kept from an earlier call is of no use to it. All outputs are judged, whole, from a copy taken
+once the replay is over.
 """
 
 from __future__ import annotations
@@ -18,14 +18,22 @@ from grader.cases.arena import Outcome, Slot
 from grader.cases.compare import Verdict, judge
 from grader.spec import Exercise, Variant
 from grader.status import Status
-from grader.timing.screen import Screen
-from grader.timing.sets import OUTPUTS, Layout, Memory, Sets, itemsize_of, strided, synchronise
+from grader.timing.buffer_sets import (
+    OUTPUTS,
+    BufferSets,
+    Layout,
+    Memory,
+    itemsize_of,
+    strided,
+    synchronise,
+)
+from grader.timing.fast_path import FastPath
 
 BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}  # by bytes
 
 
-class GradedSets(Sets):
-    """The buffers of a stranger: everything new for each run, and every output judged."""
+class GradedBufferSets(BufferSets):
+    """The buffers of an untrusted worker."""
 
     def __init__(
         self, memory: Memory, exercise: Exercise, variant: Variant, case: Case, count: int
@@ -35,7 +43,7 @@ class GradedSets(Sets):
         self._oracle = oracle.load(exercise.oracle)
         self._tolerance = exercise.tolerance_of(variant)
         dtypes = [slot.dtype for slot, _ in self._outputs]
-        self._screen = Screen(self._oracle, self._tolerance, dtypes)
+        self._fast_path = FastPath(self._oracle, self._tolerance, dtypes)
         self._poison = torch.empty(
             self._layout.lengths[OUTPUTS], dtype=torch.uint8, device=memory.outputs.device
         )
@@ -71,7 +79,7 @@ class GradedSets(Sets):
 
     def judge(self, order: Sequence[int]) -> Verdict:
         """The verdict on every output of the replay: the first one that is wrong."""
-        # The last call's first: it is what is missing where a replay was told too early.
+        # The last call's first: it is what is missing where a replay was reported too early.
         copies = {number: self._set_bytes(OUTPUTS, number).clone() for number in reversed(order)}
         for number in order:
             verdict = self._judge_set(self._inputs_of(number), copies[number])
@@ -90,13 +98,13 @@ class GradedSets(Sets):
         """The verdict on one set: its inputs, and the copy of its part of the outputs' buffer."""
         scalars = self._layout.inputs.scalars
         outputs = [strided(after, slot, offset) for slot, offset in self._outputs]
-        if self._is_untouched_beside(after) and self._screen.passes(values, scalars, outputs):
+        if self._is_untouched_around(after) and self._fast_path.passes(values, scalars, outputs):
             return Verdict(Status.passed)
         truths = self._oracle.truths(values, scalars, self._tolerance.magnitude)
-        self._screen.learn(values, scalars, truths)
+        self._fast_path.learn(values, scalars, truths)
         return judge(list(self._outcomes(after)), truths, self._tolerance)
 
-    def _is_untouched_beside(self, after: torch.Tensor) -> bool:
+    def _is_untouched_around(self, after: torch.Tensor) -> bool:
         """Whether what lies around the outputs is as it was; False where that takes longer."""
         end = 0
         for slot, offset in self._outputs:
@@ -128,7 +136,7 @@ class GradedSets(Sets):
             count = outside if number == len(outputs) - 1 else 0
             if count:
                 places = tuple(
-                    ((around.nonzero()[:1024, 0] - offset) // itemsize).unique().tolist()
+                    dict.fromkeys(((around.nonzero()[:1024, 0] - offset) // itemsize).tolist())
                 )
             yield Outcome(
                 slot,

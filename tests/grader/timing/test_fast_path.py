@@ -1,4 +1,4 @@
-"""The first look at timed outputs: what it lets pass would pass in float64 too."""
+"""The fast path for timed outputs: what it lets pass would pass in float64 too."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from grader.cases.compare import allowed_error
 from grader.cases.oracle import Oracle
 from grader.spec import Tolerance
 from grader.status import Status
-from grader.timing.screen import Screen
-from tests.grader.timing.test_sets import ALL, COUNT, EXERCISES, TIMED, Bench
+from grader.timing.fast_path import FastPath
+from tests.grader.timing.test_buffer_sets import ALL, COUNT, EXERCISES, TIMED, Bench
 
 OFF = (0.0, 0.3, 0.55, 0.7, 0.85, 0.95, 1.05, 1.3, 3.0)  # of what an element may be off by
 
@@ -23,10 +23,11 @@ def test_nothing_passes_that_would_not_in_float64(name, variant, dtype):
     truths_of, tolerance = sets._oracle.truths, sets._tolerance
     sets.fill(ALL)
     first = sets._inputs_of(0)
-    screen = Screen(sets._oracle, tolerance, [slot.dtype for slot, _ in sets._outputs])
-    assert not screen.passes(first, scalars, sets._oracle.own(first, scalars))  # nothing is known
-    screen.learn(first, scalars, truths_of(first, scalars, tolerance.magnitude))
-    assert screen.trusted == (["as torch"] if dtype == "bfloat16" else []) + ["in float32"]
+    fast_path = FastPath(sets._oracle, tolerance, [slot.dtype for slot, _ in sets._outputs])
+    own = sets._oracle.own(first, scalars)
+    assert not fast_path.passes(first, scalars, own)  # nothing is known
+    fast_path.learn(first, scalars, truths_of(first, scalars, tolerance.magnitude))
+    assert fast_path.trusted == (["as torch"] if dtype == "bfloat16" else []) + ["in float32"]
     passed = failed = 0
     for number in range(1, COUNT):
         given = sets._inputs_of(number)
@@ -46,10 +47,10 @@ def test_nothing_passes_that_would_not_in_float64(name, variant, dtype):
                     for v, t, (slot, _) in zip(outputs, truths, sets._outputs, strict=True)
                 )
             )
-            # By a screen of its own each: what fails one look isn't shown it again.
-            screen = Screen(sets._oracle, tolerance, [slot.dtype for slot, _ in sets._outputs])
-            screen.learn(first, scalars, truths_of(first, scalars, tolerance.magnitude))
-            if screen.passes(given, scalars, outputs):
+            # A fast path of its own each: a comparison that fails isn't made again.
+            fast_path = FastPath(sets._oracle, tolerance, [slot.dtype for slot, _ in sets._outputs])
+            fast_path.learn(first, scalars, truths_of(first, scalars, tolerance.magnitude))
+            if fast_path.passes(given, scalars, outputs):
                 assert right, f"{off} of what is allowed"
                 passed += 1
             else:
@@ -66,39 +67,39 @@ def doubtful(x: torch.Tensor) -> torch.Tensor:
 def test_an_oracle_that_float32_is_not_enough_for_is_asked_in_float64(dtype):
     oracle = Oracle("doubtful", doubtful, torch.clone, None)
     x = torch.randn(1000).to(getattr(torch, dtype))
-    screen = Screen(oracle, Tolerance(), [dtype])
-    screen.learn({"x": x}, {}, oracle.truths({"x": x}, {}, "expected"))
-    assert screen.trusted == (["as torch"] if dtype == "bfloat16" else [])
+    fast_path = FastPath(oracle, Tolerance(), [dtype])
+    fast_path.learn({"x": x}, {}, oracle.truths({"x": x}, {}, "expected"))
+    assert fast_path.trusted == (["as torch"] if dtype == "bfloat16" else [])
 
 
 def test_torch_is_no_measure_where_it_is_off_itself():
     oracle = Oracle("scaled", torch.clone, lambda x: x * 1.5, None)
     x = torch.randn(1000).bfloat16()
-    screen = Screen(oracle, Tolerance(), ["bfloat16"])
-    screen.learn({"x": x}, {}, oracle.truths({"x": x}, {}, "expected"))
-    assert screen.trusted == []
+    fast_path = FastPath(oracle, Tolerance(), ["bfloat16"])
+    fast_path.learn({"x": x}, {}, oracle.truths({"x": x}, {}, "expected"))
+    assert fast_path.trusted == []
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
-def test_what_is_not_finite_is_never_passed_by_a_first_look(value):
+def test_what_is_not_finite_is_never_passed_by_the_fast_path(value):
     oracle = oracles.load("silu")
     tolerance = EXERCISES["silu"].tolerance_of(EXERCISES["silu"].variants["triton"])
     x = torch.randn(1000).bfloat16()
-    screen = Screen(oracle, tolerance, ["bfloat16"])
-    screen.learn({"x": x}, {}, oracle.truths({"x": x}, {}, tolerance.magnitude))
+    fast_path = FastPath(oracle, tolerance, ["bfloat16"])
+    fast_path.learn({"x": x}, {}, oracle.truths({"x": x}, {}, tolerance.magnitude))
     out = torch.nn.functional.silu(x)
-    assert screen.passes({"x": x}, {}, [out])
+    assert fast_path.passes({"x": x}, {}, [out])
     out[17] = value
-    assert not screen.passes({"x": x}, {}, [out])
-    assert screen.trusted == ["in float32"]
+    assert not fast_path.passes({"x": x}, {}, [out])
+    assert fast_path.trusted == ["in float32"]
 
 
 def test_integers_are_for_float64_alone():
     oracle = Oracle("doubled", lambda x: x * 2, lambda x: x * 2, None)
     x = torch.arange(50, dtype=torch.int32)
-    screen = Screen(oracle, Tolerance(), ["int32"])
-    screen.learn({"x": x}, {}, oracle.truths({"x": x}, {}, "expected"))
-    assert not screen.passes({"x": x}, {}, [x * 2])
+    fast_path = FastPath(oracle, Tolerance(), ["int32"])
+    fast_path.learn({"x": x}, {}, oracle.truths({"x": x}, {}, "expected"))
+    assert not fast_path.passes({"x": x}, {}, [x * 2])
 
 
 def test_a_judged_run_learns_and_still_tells_what_is_wrong():

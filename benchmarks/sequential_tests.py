@@ -1,9 +1,9 @@
-"""Simulated races: how often a kernel gets the same points, by how far it is from a threshold.
+"""Simulated sequential tests: how often a kernel gets the same points, by its speed.
 
-    python benchmarks/races.py [--races 1000]
+    python benchmarks/sequential_tests.py [--tests 1000]
 
 A row per true ratio (as a share of the threshold) and noise of a pair's ratio; `run to run` is how
-far a whole race may be off, evenly up to that, to either side. No clock and no GPU are needed.
+far a whole test may be off, evenly up to that, to either side. No clock and no GPU are needed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ AT = 0.9
 
 
 class Series:
-    """A lane that answers from a list."""
+    """A contender that answers from a list."""
 
     def __init__(self, name: str, times: list[float]) -> None:
         self.name = name
@@ -32,28 +32,28 @@ class Series:
         return next(self._times)
 
 
-def simulate(ratio: float, noise: float, offset: float, races: int, draws) -> tuple[float, float]:
-    """The share of races that hold the threshold, and pairs per race."""
+def simulate(ratio: float, noise: float, offset: float, tests: int, draws) -> tuple[float, float]:
+    """The share of tests that hold the threshold, and pairs per test."""
     held = pairs = 0
-    for _ in range(races):
+    for _ in range(tests):
         own, other = np.exp(draws.normal(0, noise / math.sqrt(2), (2, sequential.MAX_PAIRS)))
         other *= ratio * (1 + draws.uniform(-offset, offset))
-        lanes = Series("candidate", own.tolist()), [Series("copy", other.tolist())]
-        outcome = sequential.run(*lanes, {"copy": [AT]}, lambda: 0.0)
+        contenders = Series("candidate", own.tolist()), [Series("copy", other.tolist())]
+        outcome = sequential.run(*contenders, {"copy": [AT]}, lambda: 0.0)
         held += outcome.baselines[0].ratio.high >= AT
         pairs += outcome.pairs
-    return held / races, pairs / races
+    return held / tests, pairs / tests
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--races", type=int, default=1000)
-    races = parser.parse_args().races
+    parser.add_argument("--tests", type=int, default=1000)
+    tests = parser.parse_args().tests
     draws = np.random.default_rng(2026)
     table = Table("true ratio", "noise", "run to run", "holds", "pairs", box=None)
     for noise, offset in ((0.003, 0.0), (0.003, 0.002), (0.01, 0.002), (0.03, 0.002)):
         for distance in DISTANCES:
-            held, pairs = simulate(AT * (1 + distance), noise, offset, races, draws)
+            held, pairs = simulate(AT * (1 + distance), noise, offset, tests, draws)
             row = (f"{distance:+.2%}", f"{noise:.1%}", f"{offset:.1%}", f"{held:.1%}")
             table.add_row(*row, f"{pairs:.0f}")
     Console().print(table)

@@ -1,4 +1,4 @@
-"""Where a timed worker computes: for each call inputs and outputs of its own.
+"""Buffer sets of a timed worker: inputs and outputs of their own for every call.
 
     sets.fill(order)     before a replay: inputs of these sets, and what their outputs hold
     sets.judge(order)    after it; and judge_decoys(others)
@@ -69,7 +69,7 @@ class Layout:
         return self.lengths[0] * count, self.lengths[1] * count
 
     def arguments(self, number: int) -> list[Argument]:
-        """What a worker, or a planner, is told of one set."""
+        """One buffer set as arguments of a worker or a planner."""
         placed = []
         for slot, offset in zip(self.inputs.slots, self.offsets, strict=True):
             buffer = INPUTS if slot.role == "input" else OUTPUTS
@@ -89,8 +89,8 @@ class Layout:
         return self.inputs.arguments(placed)
 
 
-class Sets:
-    """The buffers of one worker, seen from the grader; here of one of our own, which doesn't cheat.
+class BufferSets:
+    """The buffers of one worker, seen from the grader; here of a trusted one.
 
     Its inputs are drawn once, and nobody judges its outputs. `memory` holds `layout.bytes(count)`.
     """
@@ -104,7 +104,7 @@ class Sets:
         self._is_filled = False
 
     def arguments(self, number: int) -> list[Argument]:
-        """What the worker is told of one set."""
+        """One buffer set as the worker's arguments."""
         return self._layout.arguments(number)
 
     def fill(self, order: Sequence[int]) -> None:
@@ -118,11 +118,11 @@ class Sets:
         synchronise(self._memory.inputs)
 
     def judge(self, order: Sequence[int]) -> Verdict:
-        """Nothing to say of our own."""
+        """Passed: outputs of a trusted worker aren't judged."""
         return Verdict(Status.passed)
 
     def judge_decoys(self, numbers: Sequence[int]) -> Verdict:
-        """Nothing to say of our own."""
+        """Passed: outputs of a trusted worker aren't judged."""
         return Verdict(Status.passed)
 
     # --- where things are -------------------------------------------------------------------------
@@ -158,7 +158,8 @@ def strided(memory: torch.Tensor, slot: Slot, offset: int, as_bytes: bool = Fals
 
 def itemsize_of(slot: Slot) -> int:
     """Bytes of an element."""
-    return getattr(torch, slot.dtype).itemsize
+    dtype: torch.dtype = getattr(torch, slot.dtype)
+    return dtype.itemsize
 
 
 def _kind(slot: Slot) -> str:
@@ -175,6 +176,6 @@ def synchronise(tensor: torch.Tensor) -> None:
         torch.cuda.synchronize(tensor.device)
 
 
-def sets_that_fit(layout: Layout, free_bytes: int, wanted: Sequence[int]) -> int:
+def buffer_sets_that_fit(layout: Layout, free_bytes: int, wanted: Sequence[int]) -> int:
     """The first of the wanted numbers of sets whose buffers fit, or 0."""
     return next((n for n in wanted if sum(layout.bytes(n)) <= free_bytes), 0)

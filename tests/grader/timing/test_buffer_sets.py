@@ -1,4 +1,4 @@
-"""Sets of buffers for the clock: new inputs and poison for each replay, every output judged."""
+"""Buffer sets for the clock: new inputs and poison for each replay, every output judged."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from grader.cases import Case, oracle
 from grader.cases.arena import Arena
 from grader.spec import Scalar, load_all
 from grader.status import Status
-from grader.timing.graded_sets import GradedSets
-from grader.timing.sets import Layout, Sets, sets_that_fit
+from grader.timing.buffer_sets import BufferSets, Layout, buffer_sets_that_fit
+from grader.timing.graded_buffer_sets import GradedBufferSets
 
 EXERCISES = load_all()
 SIZES = {
@@ -35,7 +35,7 @@ ALL = range(COUNT)
 
 
 class Bench:
-    """Sets in memory of this process, and a worker that is simply torch."""
+    """Buffer sets in memory of this process, and a worker that is simply torch."""
 
     def __init__(self, name: str, variant: str, dtype: str, count: int = COUNT) -> None:
         self.exercise = EXERCISES[name]
@@ -48,7 +48,7 @@ class Bench:
         case = Case(tuple(SIZES[name].items()), dtype, 7, "normal", scalars=scalars)
         self.layout = Layout.of(self.exercise, self.variant, case)
         self.arena = Arena(*self.layout.bytes(count))
-        self.sets = GradedSets(self.arena, self.exercise, self.variant, case, count)
+        self.sets = GradedBufferSets(self.arena, self.exercise, self.variant, case, count)
         self.own = oracle.load(self.exercise.oracle).own
 
     def tensors(self, number: int) -> tuple[dict[str, torch.Tensor], list[torch.Tensor]]:
@@ -155,7 +155,7 @@ def test_what_is_written_beside_an_output_is_seen(bench, beside):
 
 
 def test_inputs_of_our_own_are_drawn_once_and_nobody_judges(bench):
-    ours = Sets(bench.arena, bench.layout, COUNT)
+    ours = BufferSets(bench.arena, bench.layout, COUNT)
     ours.fill([2])
     before = bench.arena.inputs.clone()
     assert all(view.any() for number in ALL for _, view in ours._views(number, "input"))
@@ -175,5 +175,5 @@ def test_what_is_read_and_written_or_lies_in_host_memory_is_refused():
 def test_as_many_sets_as_fit():
     layout = Bench("silu", "triton", "float32").layout
     one = sum(layout.bytes(1))
-    assert sets_that_fit(layout, 9 * one, (16, 8, 4)) == 8
-    assert sets_that_fit(layout, one - 1, (4, 1)) == 0
+    assert buffer_sets_that_fit(layout, 9 * one, (16, 8, 4)) == 8
+    assert buffer_sets_that_fit(layout, one - 1, (4, 1)) == 0

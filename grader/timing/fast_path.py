@@ -1,21 +1,22 @@
-"""A first look at timed outputs: nearly all are right, and this says so in a fraction of the time.
+"""A fast path for timed outputs: nearly all are right, and a cheaper comparison shows it.
 
 A timed run has dozens of outputs of hundreds of MiB, and judging them in float64 takes a hundred
-times as long as computing them did. There are two cheaper looks, each of which can only say that an
-output is right: where one can't, the next is taken, and compare.py in float64 has the last word.
+times as long as computing them did. Two comparisons are cheaper. Each can only show that an output
+is right: where one can't, the next is made, and compare.py in float64 has the last word.
 
-    as torch    beside torch's own result, in the kernel's dtype: it costs about what the kernel
-                does; for bfloat16, which has the range of float32
-    in float32  beside the definition's result in float32: for outputs of 16 bits that is as good
-                as float64, what it is off by is far below a unit in their last place
+    as torch    with torch's own result, in the kernel's dtype: it costs about what the kernel does;
+                for bfloat16, which has the range of float32
+    in float32  with the definition's result in float32: for outputs of 16 bits that is as good as
+                float64, its own error is far below a unit in their last place
 
-Both allow less than compare.py does, for what they are off by themselves. Whether that is enough
-isn't assumed: the first set is judged in float64, and a look is trusted only if, at every element
-of it, whatever it lets pass would have passed there too.
+Both allow less than compare.py does, because of their own errors. Whether that is enough isn't
+assumed: the first buffer set is judged in float64, and a comparison is trusted only if, at every
+element of that set, whatever it lets pass would have passed there too.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -26,9 +27,9 @@ from grader.cases.compare import MAX_OWN_ERROR, allowed_error
 from grader.cases.oracle import Oracle, Truth
 from grader.spec import Tolerance
 
-# Of what an element may be off by, as the first set has shown; other sets differ. Of 48 small sets
-# of each timed kernel (1500 to 5000 elements) the strictest allowed 0.85 of what the laxest did,
-# and the more elements there are the less they differ.
+# Of the error that the first buffer set allows: others differ. Of 48 small ones of each timed
+# kernel (1500 to 5000 elements) the strictest allowed 0.85 of what the laxest did; the more
+# elements there are, the less they differ.
 AS_TORCH_ROOM = 0.6  # torch's own may be off by the rest
 FLOAT32_ROOM = 0.8
 FLOATS = (torch.float32, torch.float16, torch.bfloat16)
@@ -56,51 +57,53 @@ class Bound:
         return bool((off.abs_() <= self.allowed).all())
 
 
-class Screen:
-    """The first looks at the outputs of one case."""
+class FastPath:
+    """The fast path for the outputs of one case."""
 
     def __init__(self, oracle: Oracle, tolerance: Tolerance, dtypes: Sequence[str]) -> None:
         """`dtypes` are those of the outputs."""
         kinds = [getattr(torch, dtype) for dtype in dtypes]
         self._kinds = kinds
         self._tolerance = tolerance
-        looks = [_AsTorch(oracle, tolerance, kinds), _InFloat32(oracle, tolerance, kinds)]
-        self._candidates = looks if set(kinds) <= {*FLOATS} else []
-        self._trusted: list[_AsTorch | _InFloat32] = []
+        self._candidates: list[_Comparison] = []
+        if set(kinds) <= {*FLOATS}:
+            kinds_of_comparison = (_AsTorch, _InFloat32)
+            self._candidates = [each(oracle, tolerance, kinds) for each in kinds_of_comparison]
+        self._trusted: list[_Comparison] = []
 
     @property
     def trusted(self) -> list[str]:
-        """The names of the looks that are taken."""
+        """The names of the comparisons that are made."""
         return [each.name for each in self._trusted]
 
     def learn(self, inputs: Inputs, scalars: Scalars, truths: Sequence[Truth]) -> None:
-        """Find out, by one set's truths in float64, which of the looks can be trusted.
+        """Find out, by one buffer set's truths in float64, which comparisons can be trusted.
 
         The first set's answer holds. Raises OracleError where a function of the oracle fails.
         """
         candidates, self._candidates = self._candidates, []
-        for look in candidates:
-            look.learn(truths)
-            bounds = look.bounds(inputs, scalars)
+        for comparison in candidates:
+            comparison.learn(truths)
+            bounds = comparison.bounds(inputs, scalars)
             if bounds is not None and all(
                 self._is_stricter(bound, truth, kind)
                 for bound, truth, kind in zip(bounds, truths, self._kinds, strict=True)
             ):
-                self._trusted.append(look)
+                self._trusted.append(comparison)
 
     def passes(self, inputs: Inputs, scalars: Scalars, outputs: Sequence[torch.Tensor]) -> bool:
         """Whether every element of every output is right; False where that isn't decided.
 
         Raises OracleError where a function of the oracle fails.
         """
-        for look in list(self._trusted):
-            bounds = look.bounds(inputs, scalars)
+        for comparison in list(self._trusted):
+            bounds = comparison.bounds(inputs, scalars)
             if bounds is not None and all(
                 bound.holds(values) for bound, values in zip(bounds, outputs, strict=True)
             ):
                 return True
-            if look is not self._trusted[-1]:  # it will not do for this kernel's other outputs
-                self._trusted.remove(look)
+            if comparison is not self._trusted[-1]:  # useless for this kernel's other outputs
+                self._trusted.remove(comparison)
         return False
 
     def _is_stricter(self, bound: Bound, truth: Truth, kind: torch.dtype) -> bool:
@@ -110,22 +113,38 @@ class Screen:
         return bool((bound.allowed.double() + apart <= wide).all())
 
 
-class _AsTorch:
-    """Beside torch's own result."""
+class _Comparison(ABC):
+    """What outputs are compared with, and how near they have to be."""
 
-    name = "as torch"
+    name: str
 
     def __init__(self, oracle: Oracle, tolerance: Tolerance, kinds: Sequence[torch.dtype]) -> None:
         self._oracle, self._tolerance, self._kinds = oracle, tolerance, kinds
         self._units: list[float] | None = None  # allowed for each output
 
+    @abstractmethod
     def learn(self, truths: Sequence[Truth]) -> None:
-        """Take torch's error from the truths of a set in float64."""
+        """Take torch's error from the truths of a buffer set in float64."""
+
+    @abstractmethod
+    def bounds(self, inputs: Inputs, scalars: Scalars) -> list[Bound] | None:
+        """One for each output; None where the comparison isn't for these outputs."""
+
+    def _units_of(self, truths: Sequence[Truth]) -> list[float]:
+        return [
+            _allowed_units(truth, kind, self._tolerance)
+            for truth, kind in zip(truths, self._kinds, strict=True)
+        ]
+
+
+class _AsTorch(_Comparison):
+    name = "as torch"
+
+    def learn(self, truths: Sequence[Truth]) -> None:
         if torch.bfloat16 in self._kinds and all(each.own is not None for each in truths):
-            self._units = _all_allowed_units(truths, self._kinds, self._tolerance)
+            self._units = self._units_of(truths)
 
     def bounds(self, inputs: Inputs, scalars: Scalars) -> list[Bound] | None:
-        """None where it isn't for these outputs."""
         if self._units is None:
             return None
         own = self._oracle.own(inputs, scalars)
@@ -137,23 +156,15 @@ class _AsTorch:
         ]
 
 
-class _InFloat32:
-    """Beside the definition's result in float32."""
-
+class _InFloat32(_Comparison):
     name = "in float32"
 
-    def __init__(self, oracle: Oracle, tolerance: Tolerance, kinds: Sequence[torch.dtype]) -> None:
-        self._oracle, self._tolerance, self._kinds = oracle, tolerance, kinds
-        self._units: list[float] | None = None  # allowed for each output
-
     def learn(self, truths: Sequence[Truth]) -> None:
-        """Take torch's error from the truths of a set in float64."""
-        units = _all_allowed_units(truths, self._kinds, self._tolerance)
-        if max(units) < float("inf"):
+        units = self._units_of(truths)
+        if max(units) < float("inf"):  # else torch's own result is no measure
             self._units = units
 
     def bounds(self, inputs: Inputs, scalars: Scalars) -> list[Bound] | None:
-        """None where torch's own result is no measure."""
         if self._units is None:
             return None
         wide = self._oracle.in_dtype(inputs, scalars, self._tolerance.magnitude, torch.float32)
@@ -161,14 +172,6 @@ class _InFloat32:
             Bound(expected, _units(FLOAT32_ROOM * units, size, kind))
             for expected, size, kind, units in zip(*wide, self._kinds, self._units, strict=True)
         ]
-
-
-def _all_allowed_units(
-    truths: Sequence[Truth], kinds: Sequence[torch.dtype], tolerance: Tolerance
-) -> list[float]:
-    return [
-        _allowed_units(truth, kind, tolerance) for truth, kind in zip(truths, kinds, strict=True)
-    ]
 
 
 def _allowed_units(truth: Truth, kind: torch.dtype, tolerance: Tolerance) -> float:

@@ -1,0 +1,237 @@
+"""A fork server seen from outside: launched, asked for workers, ended with all that it started.
+
+worker/fork_server.py is what runs there. A submission can reach that process, and may stop or end
+it. So nothing that it says is believed but how a worker ended, and which child a worker is once
+that is checked.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from grader.sandbox import bytecode, confinement, processes
+from grader.sandbox.cgroup import ProcessGroup
+from grader.sandbox.confinement import Confinement, Level
+from grader.sandbox.scratch import is_larger_than
+from grader.sandbox.worker_process import (
+    FORK_SECONDS,
+    Limits,
+    SandboxError,
+    Worker,
+    is_readable,
+    socket_pair,
+)
+
+WORKER_PROGRAM = Path(__file__).parents[1] / "worker" / "start.py"
+# Of all of a submission's processes together: a backstop behind the limits of each request.
+GROUP_BYTES = 16 << 30
+GROUP_PROCESSES = 512  # threads too, of which CUDA and the compilers have many
+START_SECONDS = 120.0  # importing torch on a cold, slow disk
+
+_in_use: set[int] = set()  # the fork servers of this process
+
+
+class ForkServer:
+    """One process, from its launch to its end."""
+
+    def __init__(
+        self,
+        confined: Confinement,
+        kind: str,
+        scratch: Path,
+        submission: Path,
+        environment: Mapping[str, str],
+    ) -> None:
+        """Launch it, and don't wait. It is tied to the calling thread, and ends with it.
+
+        For `kind` see worker/fork_server.py. Raises SandboxError where it can't be started.
+        """
+        self.pid = 0  # here; what was launched may be what starts it
+        self.is_ready = False
+        self._confinement, self._scratch = confined, scratch
+        self._kills_known = 0
+        self._exits: dict[int, int] = {}
+        self._last_number = 0
+        self._workers: list[Worker] = []
+        processes.adopt_orphans()  # of a worker whose fork server was killed
+        self._control, theirs = socket_pair()
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the rest)
+        self._group = ProcessGroup.create(GROUP_BYTES, GROUP_PROCESSES)
+        python = (sys.executable, "-I", "-B", *bytecode.option())
+        line = confinement.command(
+            confined,
+            [*python, str(WORKER_PROGRAM), str(theirs.fileno()), kind],
+            scratch=scratch,
+            submission=submission,
+            environment=environment,
+        )
+        try:
+            with theirs:  # closed here, so that its end is the fork server's end
+                self._process = subprocess.Popen(
+                    self._group.command(line) if self._group else line,
+                    pass_fds=[theirs.fileno()],
+                    stdin=subprocess.DEVNULL,
+                    stdout=self._log,
+                    stderr=self._log,
+                    env=environment,
+                    cwd=scratch,
+                    start_new_session=True,
+                )
+        except OSError as error:
+            self._close_files()
+            raise SandboxError(f"the fork server can't be started: {error}") from None
+        _in_use.add(self._process.pid)
+
+    def wait_until_ready(self) -> None:
+        """Wait until it has imported torch and triton. Raises SandboxError if it doesn't get there.
+
+        It has to be stopped then.
+        """
+        if self.is_ready:
+            return
+        message = self._received(START_SECONDS)
+        if not message or message.get("ready") is not True:
+            self._end_processes()
+            self._log.seek(0)
+            text = self._log.read()[-2000:].decode("utf-8", "replace")
+            raise SandboxError(f"the fork server did not start:\n{text}")
+        launched = self._process.pid
+        own_pids = self._confinement.has_own_pids
+        pid = confinement.outer_pid(1, launched) if own_pids else launched
+        if pid is None:
+            raise SandboxError("the fork server is gone as soon as it was ready")
+        self.pid, self.is_ready = pid, True
+
+    def fork(
+        self,
+        request: Mapping[str, Any],
+        buffers: Sequence[tuple[int, int, bool]],
+        limits: Limits,
+    ) -> Worker:
+        """A worker as the request says, over the buffers: descriptor, length, whether it may write.
+
+        Raises SandboxError and OSError where there is none.
+        """
+        self._last_number += 1
+        message = {
+            "id": self._last_number,
+            **request,
+            "buffers": [[length, writable] for _, length, writable in buffers],
+        }
+        requests, theirs = socket_pair()
+        log, log_write = os.pipe()
+        os.set_blocking(log, False)
+        descriptors = [theirs.fileno(), log_write, *(fd for fd, _, _ in buffers)]
+        try:
+            socket.send_fds(self._control, [json.dumps(message).encode()], descriptors)
+            pid = self._pid_of_last()
+        except BaseException:
+            requests.close()
+            os.close(log)
+            raise
+        finally:
+            theirs.close()
+            os.close(log_write)
+        worker = Worker(self, self._last_number, pid, requests, log, limits)
+        self._workers.append(worker)
+        worker.wait_until_ready()
+        return worker
+
+    def processes_of(self, worker: Worker) -> list[psutil.Process]:
+        """What a worker started, and orphans, which can't be told apart; without the worker."""
+        others = [other.pid for other in self._workers if other is not worker]
+        started = processes.without(processes.below(self.pid), others)
+        return [each for each in started if each.pid != worker.pid]
+
+    def exit_of(self, number: int, wait: float) -> int | None:
+        """The wait status of worker `number`, once the fork server has sent it."""
+        deadline = time.monotonic() + wait
+        while number not in self._exits:
+            remaining = deadline - time.monotonic()
+            if remaining <= 0 or self._received(remaining) is None:
+                return None
+        return self._exits.pop(number)
+
+    def forget(self, worker: Worker) -> None:
+        """Take a worker that has ended off the list. Raises ValueError when it isn't there."""
+        self._workers.remove(worker)
+
+    def was_out_of_memory(self) -> bool:
+        """Whether the kernel has ended a process here for want of memory since the last time."""
+        before = self._kills_known
+        self._kills_known = self._group.times_out_of_memory() if self._group else 0
+        return self._kills_known > before
+
+    def overflows(self) -> bool:
+        """Whether the scratch folder holds too much, where nothing else bounds it."""
+        if self._confinement.level is Level.bubblewrap:
+            return False  # it is in memory, of a fixed size
+        return is_larger_than(self._scratch, confinement.SCRATCH_BYTES)
+
+    def stop(self) -> None:
+        """End it and all that comes from it, adopted orphans too. Workers are for `close`."""
+        self._end_processes()
+        self._close_files()
+
+    def close(self) -> None:
+        """End its workers, then as `stop`."""
+        for worker in list(self._workers):
+            worker.close()
+        self.stop()
+
+    def _end_processes(self) -> None:
+        launched = self._process.pid
+        processes.end(lambda: processes.below(launched))
+        self._process.kill()
+        self._process.wait()
+        _in_use.discard(launched)
+        processes.end_adopted(str(self._scratch), _in_use)
+
+    def _close_files(self) -> None:
+        if self._group is not None:
+            self._group.close()
+        self._control.close()
+        self._log.close()
+
+    def _pid_of_last(self) -> int:
+        """Which process the fork just asked for is. Raises SandboxError when nobody says."""
+        deadline = time.monotonic() + FORK_SECONDS
+        while True:
+            answer = self._received(deadline - time.monotonic())
+            if answer is None:
+                raise SandboxError("the fork server is gone")
+            if answer.get("id") != self._last_number or "pid" not in answer:
+                continue
+            pid = answer["pid"]
+            if isinstance(pid, int) and self._confinement.has_own_pids:
+                pid = confinement.outer_pid(pid, self.pid)
+            # A worker could have tampered with its fork server: no number is believed unchecked.
+            if not isinstance(pid, int) or not processes.is_child(pid, self.pid):
+                raise SandboxError("the fork server names a process that isn't its child")
+            return pid
+
+    def _received(self, seconds: float) -> dict[str, Any] | None:
+        """The next control message; None when there is none in time, or nobody to send one."""
+        try:
+            if not is_readable(self._control, seconds):
+                return None
+            message = json.loads(self._control.recv(1 << 16))
+        except (OSError, ValueError, RecursionError):
+            return None
+        if not isinstance(message, dict):
+            return None
+        number, status = message.get("id"), message.get("exit")
+        if isinstance(number, int) and isinstance(status, int) and 0 <= status <= 0xFFFF:
+            self._exits[number] = status
+        return message
