@@ -21,8 +21,9 @@ from grader.batch.course.decisions import time_order
 from grader.batch.course.records import Adjustment, AdjustmentKind, Attempt, Entry, Gradebook
 from grader.batch.course.roster import Roster
 from grader.batch.plan import Plans, attempts_of
+from grader.batch.store.handins import StoredHandin
 from grader.batch.store.keys import Conditions
-from grader.batch.store.store import Store, StoredHandin
+from grader.batch.store.store import Store
 from grader.grading.search import Effort
 from grader.mistakes import Mistake
 from grader.report import one_line
@@ -39,7 +40,7 @@ class ClassError(Mistake, ValueError):
 
 
 @dataclass
-class Class:
+class CourseClass:
     """A class, its course and its roster. What is read here is the state of one moment."""
 
     store: Store
@@ -56,7 +57,7 @@ class Class:
         exercises: Mapping[str, Exercise],
         course: Path | None = None,
         roster: Path | None = None,
-    ) -> Class:
+    ) -> CourseClass:
         """The class with the course and the roster given, else those it was last graded with.
 
         These are read where they lay then; where they aren't any more, as they were. Its exercises
@@ -75,12 +76,12 @@ class Class:
     @cached_property
     def handins(self) -> list[StoredHandin]:
         """The hand-ins that can count."""
-        return attempts_of(self.store.handins())
+        return attempts_of(self.store.handins.all())
 
     @cached_property
     def adjustments(self) -> list[Adjustment]:
         """Those that weren't undone."""
-        return [each.adjustment for each in self.store.adjustments() if each.undone_by is None]
+        return [each.adjustment for each in self.store.adjustments.all() if each.undone_by is None]
 
     @cached_property
     def handins_of(self) -> dict[str, list[StoredHandin]]:
@@ -148,7 +149,7 @@ class Class:
 
     def device(self, here: str = "") -> str:
         """The device that the gradebook is of. Raises ClassError where that isn't clear."""
-        devices = self.store.devices()
+        devices = self.store.results.devices()
         final = [each for each in devices if not self.course.why_not_final(each)]
         if self.course.final_device is not None and len(final) == 1:
             return final[0]
