@@ -95,6 +95,13 @@ class Variant(Block):
         return "triton" if self.file.endswith(".py") else "cuda"
 
     @property
+    def timed(self) -> Performance:
+        """Its performance block. Raises ValueError where it has none."""
+        if self.performance is None:
+            raise ValueError(f"expected a variant that is timed, got {self.name}")
+        return self.performance
+
+    @property
     def max_points(self) -> float:
         """All that the variant gives, as a bonus or not."""
         return math.fsum(self.points.values())

@@ -36,9 +36,8 @@ class Standing:
     @classmethod
     def of(cls, entry: Entry) -> Standing:
         """What a gradebook's entry comes to; a score that isn't final is none."""
-        score = None if entry.waiting else entry.score
-        handin = entry.counted.handin.id if entry.counted else ""
-        return cls(entry.student.id, entry.student.name, score, entry.raw, handin)
+        handin = entry.handin.id if entry.handin else ""
+        return cls(entry.student.id, entry.student.name, entry.final_score, entry.raw, handin)
 
 
 class Store:
@@ -138,7 +137,6 @@ class Store:
                     "INSERT INTO standings VALUES (?, ?, ?, ?, ?, ?, ?)",
                     (*astuple(standing), book.device, written),
                 )
-                grade = entry.counted.grade if entry.counted else None
                 connection.executemany(
                     "INSERT INTO scores VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
                     [
@@ -146,7 +144,7 @@ class Store:
                             *(entry.student.id, exercise.name, v.name, v.status.value),
                             *(v.score, v.gradable, v.max_score, int(v.is_bonus)),
                         )
-                        for exercise in (grade.exercises if grade else ())
+                        for exercise in (entry.grade.exercises if entry.grade else ())
                         for v in exercise.variants
                     ],
                 )
