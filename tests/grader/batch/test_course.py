@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from grader.batch.course.course import Course, CourseError, Late, duration_of, load, duration_text
+from grader.batch.course.course import Course, CourseError, Late, duration_of, duration_text, load
 from grader.spec import SpecError
 from tests.support.class_records import exercises
 
