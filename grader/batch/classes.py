@@ -1,4 +1,4 @@
-"""A class as it stands: what is stored, by the specs, the course and the roster as they are now."""
+"""A class: what is stored, read by the specs, the course and the roster as they are now."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ from grader.batch.course.decisions import time_order
 from grader.batch.course.records import Adjustment, AdjustmentKind, Attempt, Entry, Gradebook
 from grader.batch.course.roster import Roster
 from grader.batch.plan import Plans, attempts_of
+from grader.batch.store.handins import StoredHandin
 from grader.batch.store.keys import Conditions
-from grader.batch.store.store import Store, StoredHandin
+from grader.batch.store.store import Store
 from grader.grading.search import Effort
 from grader.mistakes import Mistake
 from grader.report import one_line
@@ -39,8 +40,8 @@ class ClassError(Mistake, ValueError):
 
 
 @dataclass
-class Class:
-    """A class, its course and its roster. What is read here is the state of one moment."""
+class CourseClass:
+    """A class, its course and its roster, as they were when they were read."""
 
     store: Store
     exercises: Mapping[str, Exercise]
@@ -56,7 +57,7 @@ class Class:
         exercises: Mapping[str, Exercise],
         course: Path | None = None,
         roster: Path | None = None,
-    ) -> Class:
+    ) -> CourseClass:
         """The class with the course and the roster given, else those it was last graded with.
 
         These are read where they lay then; where they aren't any more, as they were. Its exercises
@@ -67,20 +68,20 @@ class Class:
         def load_course(path: Path) -> Course:
             return course_files.load(path, exercises)
 
-        found_course = _document(store, "course", course, load_course, notes)
-        found_roster = _document(store, "roster", roster, roster_files.load, notes)
-        rules = found_course or Course()
-        return cls(store, in_order(exercises, rules.order), rules, found_roster, notes=notes)
+        course_file = _document(store, "course", course, load_course, notes)
+        roster_file = _document(store, "roster", roster, roster_files.load, notes)
+        rules = course_file or Course()
+        return cls(store, in_order(exercises, rules.order), rules, roster_file, notes=notes)
 
     @cached_property
     def handins(self) -> list[StoredHandin]:
         """The hand-ins that can count."""
-        return attempts_of(self.store.handins())
+        return attempts_of(self.store.handins.all())
 
     @cached_property
     def adjustments(self) -> list[Adjustment]:
         """Those that weren't undone."""
-        return [each.adjustment for each in self.store.adjustments() if each.undone_by is None]
+        return [each.adjustment for each in self.store.adjustments.all() if each.undone_by is None]
 
     @cached_property
     def handins_of(self) -> dict[str, list[StoredHandin]]:
@@ -100,8 +101,8 @@ class Class:
 
         Raises RosterError.
         """
-        found = _document(self.store, "times", given, times_files.load, self.notes)
-        return found or (times_files.of(self.roster) if self.roster is not None else None)
+        times = _document(self.store, "times", given, times_files.load, self.notes)
+        return times or (times_files.of(self.roster) if self.roster is not None else None)
 
     def compared(self) -> list[StoredHandin]:
         """Of each student the hand-in that counts, a group's once.
@@ -127,13 +128,13 @@ class Class:
 
     @cached_property
     def _lifted_for(self) -> dict[int, frozenset[str]]:
-        found: dict[int, set[str]] = {}
+        names_of: dict[int, set[str]] = {}
         for each in self.adjustments:
             if each.kind is AdjustmentKind.lift:
                 names = {each.only} if each.only else set(self.exercises)
                 for handin in self.handins_of.get(each.student, ()):
-                    found.setdefault(handin.number, set()).update(names)
-        return {number: frozenset(names) for number, names in found.items()}
+                    names_of.setdefault(handin.number, set()).update(names)
+        return {number: frozenset(names) for number, names in names_of.items()}
 
     def student(self, name: str) -> str:
         """The id of a student, by it or by what the platform calls them. Raises ClassError."""
@@ -148,7 +149,7 @@ class Class:
 
     def device(self, here: str = "") -> str:
         """The device that the gradebook is of. Raises ClassError where that isn't clear."""
-        devices = self.store.devices()
+        devices = self.store.results.devices()
         final = [each for each in devices if not self.course.why_not_final(each)]
         if self.course.final_device is not None and len(final) == 1:
             return final[0]
@@ -202,15 +203,15 @@ class Move:
 def moves(store: Store, book: Gradebook) -> list[Move]:
     """Who has another score in a gradebook than in the one that was written out last."""
     before = store.standings()
-    found = []
+    moved = []
     for entry in book.entries:
         old = before.pop(entry.student.id, None)
-        score = _final(entry)
+        score = entry.final_score
         was = old.score if old else None
         if was != score:
-            found.append(Move(entry.student.id, entry.student.name, was, score))
+            moved.append(Move(entry.student.id, entry.student.name, was, score))
     gone = [Move(each.student, each.name, each.score, None) for each in before.values()]
-    return found + [each for each in gone if each.before is not None]
+    return moved + [each for each in gone if each.before is not None]
 
 
 def to_run_again(book: Gradebook) -> list[Entry]:
@@ -222,30 +223,29 @@ def to_run_again(book: Gradebook) -> list[Entry]:
     ]
 
 
-def _final(entry: Entry) -> float | None:
-    return None if entry.waiting else entry.score
-
-
 def _document(
     store: Store, name: str, given: Path | None, load: Callable[[Path], T], notes: list[str]
 ) -> T | None:
-    """The course or the roster, and what of it is to be told; kept as it is now."""
+    """A document of the class, read where it lies or as it was kept; kept as it is now."""
     kept = store.document(name)
-    if given is None and kept is None:
+    if given is not None:
+        path = given.absolute()
+    elif kept is None:
         return None
-    path = given.absolute() if given is not None else kept[0]
-    if given is None and not path.is_file():
-        notes.append(
-            f"{path}: not found; the {_CALLED[name]} is taken as it was when it was last read"
-        )
-        with tempfile.TemporaryDirectory() as folder:
-            copy = Path(folder) / path.name
-            copy.write_bytes(kept[1])
-            return load(copy)
-    found = load(path)
+    else:
+        path, content = kept
+        if not path.is_file():
+            notes.append(
+                f"{path}: not found; the {_CALLED[name]} is taken as it was when it was last read"
+            )
+            with tempfile.TemporaryDirectory() as folder:
+                copy = Path(folder) / path.name
+                copy.write_bytes(content)
+                return load(copy)
+    document = load(path)
     content = path.read_bytes()
-    if kept is None or kept != (path, content):
+    if kept != (path, content):
         if kept is not None and given is None:
             notes.append(f"{path}: changed since it was last read, and read anew")
         store.keep_document(name, path, content)
-    return found
+    return document

@@ -28,9 +28,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from fractions import Fraction
 
-from grader.batch.course.course import INTERPRETER, Course, told_time
+from grader.batch.course.course import INTERPRETER, Course, time_text
 from grader.batch.course.decisions import ON_EVIDENCE, decided, time_order, waits_for
-from grader.batch.course.lateness import after_penalty, has_time, judge
+from grader.batch.course.lateness import after_penalty, judge
 from grader.batch.course.people import People, people_of
 from grader.batch.course.records import (
     Adjustment,
@@ -79,13 +79,7 @@ def make(
     theirs: dict[str, list[Adjustment]] = {}
     for each in sorted(adjustments, key=_adjustment_order):
         theirs.setdefault(each.student, []).append(each)
-    given: dict[str, list[tuple[Attempt, tuple[Adjustment, ...]]]] = {}
-    for attempt in ordered:
-        members = people.members(attempt.handin)
-        decisions = tuple(a for m in members for a in theirs.get(m.id, ()) if a.kind in ON_EVIDENCE)
-        scored = _scored(attempt, decisions, exercises)
-        for member in members:
-            given.setdefault(member.id, []).append((scored, decisions))
+    given = _by_student(ordered, people, theirs, exercises)
     extensions, unknown = _extensions(course, people)
     maker = _Maker(course, people, extensions)
     entries = [
@@ -151,7 +145,7 @@ class _Maker:
     def entry(
         self,
         student: Student,
-        given: Sequence[tuple[Attempt, tuple[Adjustment, ...]]],
+        given: Sequence[_Decided],
         own: Sequence[Adjustment],
     ) -> Entry:
         attempts = [attempt for attempt, _ in given]
@@ -202,9 +196,9 @@ class _Maker:
         """The one that counts; `choices` is in the order of time, and not empty."""
         accepted = [each for each in choices if not each.lateness.refused] or choices
         if self.course.counts == "best":
-            graded = [each for each in accepted if each.left is not None]
+            graded = [(each.left, each) for each in accepted if each.left is not None]
             # The first of equals: the least late.
-            return max(graded, key=lambda each: each.left) if graded else accepted[-1]
+            return max(graded, key=lambda each: each[0])[1] if graded else accepted[-1]
         if self.course.counts == "last_on_time":
             accepted = [each for each in accepted if not each.lateness.days] or accepted
         return accepted[-1]
@@ -226,7 +220,7 @@ class _Maker:
             if attempt.handin.problem:
                 yield one_line(f"can't be read: {attempt.handin.trouble}")
         if student.id in self.extensions:
-            yield f"extension until {told_time(self.extensions[student.id])}"
+            yield f"extension until {time_text(self.extensions[student.id])}"
         if chosen is not None:
             yield from self._notes_on(student, attempts, chosen)
 
@@ -247,15 +241,36 @@ class _Maker:
             yield one_line(f"{handin.id} came too late to be accepted: it scores 0")
         if not handin.files and any(a.handin.files for a in attempts):
             yield one_line(f"{handin.id}, which counts, has no file of any exercise; another has")
-        if self.course.due is not None and not has_time(handin):
+        if self.course.due is not None and handin.known_time is None:
             mark = "marks it as late but tells" if handin.marked_late else "tells"
             yield f"the platform {mark} no time: whether it was late is not known"
-        if len(attempts) > 1 and not all(has_time(a.handin) for a in attempts):
+        if len(attempts) > 1 and any(a.handin.known_time is None for a in attempts):
             yield "hand-ins without a time are taken to be in the order of their names"
         others = [m for m in self.people.members(handin) if m.id != student.id]
         if others:
             yield one_line(f"in a group with {', '.join(m.name or m.id for m in others)}")
         yield from map(one_line, handin.notes)
+
+
+_Decided = tuple[Attempt, tuple[Adjustment, ...]]  # an attempt, and the decisions on its evidence
+
+
+def _by_student(
+    attempts: Iterable[Attempt],
+    people: People,
+    adjustments: Mapping[str, Sequence[Adjustment]],
+    exercises: Mapping[str, Exercise],
+) -> dict[str, list[_Decided]]:
+    """The attempts of each student, by Student.id, scored by what people decided about them."""
+    by_student: dict[str, list[_Decided]] = {}
+    for attempt in attempts:
+        members = people.members(attempt.handin)
+        of_members = [each for member in members for each in adjustments.get(member.id, ())]
+        decisions = tuple(each for each in of_members if each.kind in ON_EVIDENCE)
+        scored = _scored(attempt, decisions, exercises)
+        for member in members:
+            by_student.setdefault(member.id, []).append((scored, decisions))
+    return by_student
 
 
 def _scored(
@@ -275,42 +290,44 @@ def _scored(
 
 def _maximum(exercises: Mapping[str, Exercise], attempts: Iterable[Attempt]) -> float:
     """What the variants offer that the class was graded on; all of them, before it was."""
-    seen = {(v.exercise, v.variant) for a in attempts if a.evidence for v in a.evidence.variants}
+    graded = {(v.exercise, v.variant) for a in attempts if a.evidence for v in a.evidence.variants}
     offered = [
         variant.max_points
         for exercise in exercises.values()
         for variant in exercise.variants.values()
-        if not variant.bonus and (not seen or (exercise.name, variant.name) in seen)
+        if not variant.bonus and (not graded or (exercise.name, variant.name) in graded)
     ]
     return round(math.fsum(offered), 4)
 
 
 def _extensions(course: Course, people: People) -> tuple[dict[str, datetime], list[str]]:
     """Due dates by Student.id, the later one where there are two; and keys that name nobody."""
-    found: dict[str, datetime] = {}
+    due: dict[str, datetime] = {}
     unknown = []
     for key, until in sorted(course.extensions.items()):
         student = people.find(key)
         if student is None:
             unknown.append(f"course.yaml: extensions: {one_line(key)!r} names nobody")
-        elif student.id not in found or time_order(found[student.id]) < time_order(until):
-            found[student.id] = until
-    return found, unknown
+        elif student.id not in due or time_order(due[student.id]) < time_order(until):
+            due[student.id] = until
+    return due, unknown
 
 
 def _expect_one_test(attempts: Iterable[Attempt], device: str, seed: int) -> None:
     """The same device and the same seed for everybody, or it is no one test."""
-    graded = [(each.handin.id, each.evidence or each.grade) for each in attempts]
-    for what, wanted, came in (
-        ("device", device, lambda seen: seen.environment.get("gpu") or INTERPRETER),
-        ("seed", seed, lambda seen: seen.seed),
-    ):
-        others = [(id, came(seen)) for id, seen in graded if seen and came(seen) != wanted]
+    devices: list[tuple[str, object]] = []
+    seeds: list[tuple[str, object]] = []
+    for each in attempts:
+        if record := each.evidence or each.grade:
+            devices.append((each.handin.id, record.environment.get("gpu") or INTERPRETER))
+            seeds.append((each.handin.id, record.seed))
+    for name, wanted, observed in (("device", device, devices), ("seed", seed, seeds)):
+        others = [(id, value) for id, value in observed if value != wanted]
         if others:
             id, first = others[0]
             count = f"{len(others)} hand-in{'' if len(others) == 1 else 's'}"
             raise GradebookError(
-                f"expected everything to be graded with the {what} {wanted}; {count} had another: "
+                f"expected everything to be graded with the {name} {wanted}; {count} had another: "
                 f"{one_line(f'{id}: {first}')}. A gradebook never mixes them: grade those again"
             )
 

@@ -7,8 +7,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from grader.batch.course.records import Attempt
+from grader.batch.store.handins import StoredHandin
 from grader.batch.store.keys import NO_FILE, Conditions, Keys
-from grader.batch.store.store import Known, Store, StoredHandin, StoredResult
+from grader.batch.store.results import Known, StoredResult
+from grader.batch.store.store import Store
 from grader.batch.tasks import Wanted
 from grader.evidence import Evidence
 from grader.grading.session import selected
@@ -65,9 +67,15 @@ class Plans:
         A result is missing where there is none, where the grader failed on it, and where it was
         seen without a sandbox and one is required.
         """
-        known, graded = self.store.known(), self.store.graded(self.conditions.device)
+        known, graded = (
+            self.store.results.known(),
+            self.store.results.graded(self.conditions.device),
+        )
         outdated: Counter[str] = Counter()
-        jobs, waits, claimed, shared = [], {}, set(), 0
+        jobs: list[Job] = []
+        waits: dict[int, frozenset[str]] = {}
+        claimed: set[str] = set()
+        shared = 0
         for handin in handins:
             if handin.handin.problem:
                 continue
@@ -109,12 +117,12 @@ class Plans:
 
         What counts as missing is a variant of which the class has results: of others nobody asked.
         """
-        covered = self.store.covered(self.conditions.device)
+        covered = self.store.results.covered(self.conditions.device)
         read: dict[str, StoredResult | None] = {}
 
         def result(key: str) -> StoredResult | None:
             if key not in read:
-                read[key] = self.store.result(key)
+                read[key] = self.store.results.of(key)
             return read[key]
 
         return [
@@ -152,7 +160,7 @@ class Plans:
         )
 
     def _identity(self, handin: StoredHandin, wanted: Wanted) -> tuple[str, str, str, bool]:
-        """What a result is of, as Store.graded has it."""
+        """What a result is of, as ResultTable.graded has it."""
         file = self.exercises[wanted.exercise].variants[wanted.variant].file
         sha256 = handin.hashes.get(file, NO_FILE)
         return wanted.exercise, wanted.variant, sha256, wanted.lifted
@@ -166,7 +174,7 @@ class Plans:
         seen = known.get(wanted.key)
         if anew or seen is None or not seen.to_measure or seen.grader_failed:
             return wanted
-        return replace(wanted, checked=self.store.evidence_of(wanted.key))
+        return replace(wanted, checked=self.store.results.evidence_of(wanted.key))
 
 
 def _is_done(seen: Known | None, require_sandbox: bool) -> bool:

@@ -1,4 +1,4 @@
-"""Which submissions are alike: a reason for a person to look, never a verdict.
+"""Similar files of different people: a reason for a person to look, never a verdict.
 
 copydetect (extra `[similarity]`) turns a file into a text in which every name reads the same, so
 that renaming changes nothing, and compares the texts by their substrings of LENGTH tokens. What
@@ -25,7 +25,8 @@ import numpy as np
 
 from grader.batch.course.records import Handin
 from grader.mistakes import Mistake
-from grader.report.message import clean, one_line
+from grader.report import one_line
+from grader.sandbox.untrusted import clean
 
 LENGTH = 25  # characters of the text with names made alike: a line or so
 LEAST = 150  # of them that a file must have beside the stub: shorter kernels are all alike

@@ -13,9 +13,10 @@ import getpass
 import math
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
 from typing import Annotated
@@ -25,16 +26,17 @@ import typer
 from grader import __version__
 from grader import evidence as evidence_files
 from grader.batch import exports
-from grader.batch.classes import Class, ClassError, moves, to_run_again
+from grader.batch.classes import ClassError, CourseClass, Move, moves, to_run_again
 from grader.batch.collect import LAYOUTS, Collection, collect
 from grader.batch.collect.classroom_times import LAYOUT, judged_by
 from grader.batch.course.records import Adjustment, AdjustmentKind, Gradebook
 from grader.batch.gradebook import incomplete
 from grader.batch.pages import views
 from grader.batch.run import run
-from grader.batch.run.progress import watcher
+from grader.batch.run.progress import Watcher, watcher
 from grader.batch.run.run import Machines, Options, Outcome
-from grader.batch.store.store import NAME, Store, StoredHandin
+from grader.batch.store.handins import StoredHandin
+from grader.batch.store.store import NAME, Store
 from grader.cli.console import (
     FAILED,
     INTERRUPTED,
@@ -54,8 +56,8 @@ from grader.cli.console import (
 from grader.cli.reports import show
 from grader.gpu.locks import choose
 from grader.report import narrow, one_line
-from grader.report.message import clean
 from grader.report.summary import number
+from grader.sandbox.untrusted import clean
 from grader.spec import Exercise, load_all
 
 MOST_LINES = 10  # of one kind, on the terminal; the gradebook has them all
@@ -92,7 +94,7 @@ class Format(str, Enum):
     json = "json"
 
 
-def grade_class(
+def grade_class(  # noqa: PLR0913 - typer makes an option of each parameter
     source: Annotated[Path, typer.Argument(help="What the course's platform exports: see docs.")],
     out: Annotated[Path, typer.Option(help="Where results go; what is there is kept.")],
     course: CourseOption = None,
@@ -121,15 +123,15 @@ def grade_class(
     have_oracles(exercises, options.only)
     collection = collect(source, exercises, layout=layout, merge=merge, leave_out=[out])
     with run.begun(out) as store:
-        klass = Class.open(store, exercises, course, roster)
-        collection = _timed(collection, klass, times)
-        run.seed_of(store, seed, klass.course.seed)
-        with _running(klass, jobs, plain, scheduler, options) as running:
-            store.keep_handins(collection.handins, str(source.resolve()), running.number)
+        course_class = CourseClass.open(store, exercises, course, roster)
+        collection = _timed(collection, course_class, times)
+        run.seed_of(store, seed, course_class.course.seed)
+        with _running(course_class, jobs, plain, scheduler, options) as running:
+            store.handins.keep(collection.handins, str(source.resolve()), running.number)
             for note in collection.notes[:MOST_LINES]:
                 tell(one_line(note), "yellow")
-            outcome = running.grade(klass.handins, options)
-        book = _publish(klass, out, running.device)
+            outcome = running.grade(course_class.handins, options)
+        book = _publish(course_class, out, running.machines.device)
     _tell_class(book, out)
     _finish(outcome)
 
@@ -138,10 +140,10 @@ def rescore_class(results: Path, course: Path | None, roster: Path | None, yes: 
     """Score what is stored by the specs, the course and the roster as they are now."""
     folder = _folder(results)
     with run.alone(folder), Store(folder) as store:
-        klass = Class.open(store, load_all(), course, roster)
-        book = klass.gradebook()
+        course_class = CourseClass.open(store, load_all(), course, roster)
+        book = course_class.gradebook()
         again = to_run_again(book)
-        _tell_moves(klass, book)
+        _tell_moves(course_class, book)
         if again:
             tell(
                 f"{_count(len(again), 'student')} with no results under the specs as they are: "
@@ -154,7 +156,7 @@ def rescore_class(results: Path, course: Path | None, roster: Path | None, yes: 
             if not typer.confirm("Write this gradebook?"):
                 tell("Nothing is written")
                 return
-        _publish(klass, folder, book.device, book)
+        _publish(course_class, folder, book.device, book)
     _tell_class(book, folder)
 
 
@@ -176,15 +178,15 @@ def regrade(
     have_oracles(exercises, options.only)
     folder = _folder(results)
     with run.alone(folder), Store(folder) as store:
-        klass = Class.open(store, exercises)
-        handins = klass.handins_of[klass.student(student)]
+        course_class = CourseClass.open(store, exercises)
+        handins = course_class.handins_of[course_class.student(student)]
         if not handins:
             refuse(f"--student {one_line(student)}: there is nothing that they handed in")
-        with _running(klass, jobs, plain, scheduler, options) as running:
+        with _running(course_class, jobs, plain, scheduler, options) as running:
             outcome = running.grade(handins, options)
-        book = klass.gradebook(running.device)
-        _tell_moves(klass, book)
-        _publish(klass, folder, running.device, book)
+        book = course_class.gradebook(running.machines.device)
+        _tell_moves(course_class, book)
+        _publish(course_class, folder, running.machines.device, book)
     _finish(outcome)
 
 
@@ -213,30 +215,28 @@ def adjust(
     exercises = load_all()
     folder = _folder(results)
     with run.alone(folder), Store(folder) as store:
-        klass = Class.open(store, exercises)
+        course_class = CourseClass.open(store, exercises)
         given = _decisions(exercises, points, lift, accept_time, reject_time)
         if undo is None and not given:
             if reason is not None:
                 refuse("adjust: expected one of --points, --lift, --accept-time, --reject-time")
-            _list_adjustments(store, klass.student(student) if student else None)
+            _list_adjustments(store, course_class.student(student) if student else None)
             return
         if not reason or not reason.strip():
             refuse("adjust: expected --reason TEXT: whoever looks at the score later needs it")
         if undo is not None:
             if given or student:
                 refuse("--undo: expected the number of an adjustment and --reason, no more")
-            store.undo(undo, reason, _user())
+            store.adjustments.undo(undo, reason, _user())
         elif student is None or len(given) > 1:
             refuse("adjust: expected --student ID and one decision at a time")
         else:
-            [(kind, name, value)] = given
-            found = klass.student(student)
-            store.adjust(Adjustment(found, kind, reason.strip(), name, value, _user()))
-        klass = Class.open(store, exercises)
-        book = klass.gradebook()
-        _tell_moves(klass, book)
-        _publish(klass, folder, book.device, book)
-    if lift is not None:
+            _add(course_class, student, given[0], reason.strip())
+        course_class = CourseClass.open(store, exercises)
+        book = course_class.gradebook()
+        _tell_moves(course_class, book)
+        _publish(course_class, folder, book.device, book)
+    if lift is not None and student is not None:
         command = f"grader regrade {shlex.quote(str(results))} --student {shlex.quote(student)}"
         tell(f"{lift} is to be run without its rules: {command} --only {lift}", "yellow")
 
@@ -264,13 +264,12 @@ def export(
         refuse("--assignment: expected --format canvas beside it")
     writable(to)
     with Store(folder) as store:
-        klass = Class.open(store, load_all(), course, roster)
-        book = klass.gradebook()
-        for note in klass.notes:
-            told = one_line(note)
-            narrow.say(told, errors, "yellow")
+        course_class = CourseClass.open(store, load_all(), course, roster)
+        book = course_class.gradebook()
+        for note in course_class.notes:
+            narrow.say(one_line(note), errors, "yellow")
         if format is None:
-            _publish(klass, folder, book.device, book)
+            _publish(course_class, folder, book.device, book)
             _tell_class(book, folder)
             return
     text = _exported(book, format, assignment, allow_incomplete)
@@ -289,28 +288,39 @@ def is_class(path: Path) -> bool:
 # --- running --------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
 class _Running:
-    """A run that has begun."""
+    """A run that has begun; `number` is the store's."""
 
-    def __init__(self, klass: Class, number: int, machines: Machines, watching, stop) -> None:
-        self.number = number
-        self.device = machines.device
-        self._class = klass
-        self._machines = machines
-        self._watcher = watching
-        self._stop = stop
+    course_class: CourseClass
+    number: int
+    machines: Machines
+    watcher: Watcher
+    stop: threading.Event
 
     def grade(self, handins: Sequence[StoredHandin], options: Options) -> Outcome:
         outcome = run.grade(
-            self._class, handins, self._machines, self.number, options, self._watcher, self._stop
+            self.course_class,
+            handins,
+            self.machines,
+            self.number,
+            options,
+            self.watcher,
+            self.stop,
         )
         if outcome.complete:
-            self._class.store.end_run(self.number)
+            self.course_class.store.end_run(self.number)
         return outcome
 
 
 @contextmanager
-def _running(klass: Class, jobs: int | None, plain: bool, scheduler: str | None, options: Options):
+def _running(
+    course_class: CourseClass,
+    jobs: int | None,
+    plain: bool,
+    scheduler: str | None,
+    options: Options,
+) -> Iterator[_Running]:
     if scheduler is None:
         run.expect_sandbox(run.device_here(), options.require_sandbox)
     watching = watcher(errors, plain)
@@ -319,16 +329,16 @@ def _running(klass: Class, jobs: int | None, plain: bool, scheduler: str | None,
             run.stopped_by_signals(watching.say) as stop,
             _machines(scheduler, jobs, watching) as machines,
         ):
-            if why := klass.course.why_not_final(machines.device):
+            if why := course_class.course.why_not_final(machines.device):
                 watching.say(why)
             command = shlex.join(sys.argv)
-            number = klass.store.begin_run(command, __version__, run.environment())
-            yield _Running(klass, number, machines, watching, stop)
+            number = course_class.store.begin_run(command, __version__, run.environment())
+            yield _Running(course_class, number, machines, watching, stop)
     finally:
         watching.close()
 
 
-def _timed(collection: Collection, klass: Class, given: Path | None) -> Collection:
+def _timed(collection: Collection, course_class: CourseClass, given: Path | None) -> Collection:
     """GitHub Classroom's clones with the times of the platform, where those are known."""
     if collection.layout != LAYOUT:
         if given is not None:
@@ -337,7 +347,7 @@ def _timed(collection: Collection, klass: Class, given: Path | None) -> Collecti
                 f"trustworthy time; the layout is {collection.layout}"
             )
         return collection
-    handins, line = judged_by(collection.handins, klass.times(given))
+    handins, line = judged_by(collection.handins, course_class.times(given))
     return replace(collection, handins=handins, notes=(line, *collection.notes))
 
 
@@ -348,7 +358,9 @@ def _choose_gpus(gpus: str | None, scheduler: str | None) -> None:
         choose(gpus)
 
 
-def _machines(scheduler: str | None, jobs: int | None, watching) -> AbstractContextManager:
+def _machines(
+    scheduler: str | None, jobs: int | None, watching: Watcher
+) -> AbstractContextManager[Machines]:
     if scheduler is None:
         return run.this_machine(watching, jobs)
     from grader.batch.run import cluster
@@ -371,23 +383,25 @@ def _finish(outcome: Outcome) -> None:
         raise typer.Exit(INTERRUPTED)
 
 
-# --- what is told and written ---------------------------------------------------------------------
+# --- written and printed ---------------------------------------------------------------------
 
 
-def _publish(klass: Class, folder: Path, device: str, book: Gradebook | None = None) -> Gradebook:
+def _publish(
+    course_class: CourseClass, folder: Path, device: str, book: Gradebook | None = None
+) -> Gradebook:
     """Write every view, and keep the scores that are in them."""
-    book = book or klass.gradebook(device)
-    for note in klass.notes:
+    book = book or course_class.gradebook(device)
+    for note in course_class.notes:
         tell(one_line(note), "yellow")
-    klass.notes.clear()
+    course_class.notes.clear()
     try:
-        views.write(book, klass.exercises, folder)
+        views.write(book, course_class.exercises, folder)
     except OSError as error:
         raise ClassError(
             f"{error.filename or folder}: can't be written: {error.strerror}. All results are "
             f"stored: `grader export {folder}` writes these files"
         ) from None
-    klass.store.keep_standings(book)
+    course_class.store.keep_standings(book)
     return book
 
 
@@ -407,21 +421,21 @@ def _tell_class(book: Gradebook, folder: Path) -> None:
         tell(f"Not final: {problem}", "yellow")
 
 
-def _tell_some(what: str, lines: Sequence[str]) -> None:
+def _tell_some(title: str, lines: Sequence[str]) -> None:
     for line in lines[:MOST_LINES]:
-        tell(one_line(f"{what}: {line}"), "yellow")
+        tell(one_line(f"{title}: {line}"), "yellow")
     if len(lines) > MOST_LINES:
-        tell(f"{what}: and {len(lines) - MOST_LINES} more, in gradebook.json", "yellow")
+        tell(f"{title}: and {len(lines) - MOST_LINES} more, in gradebook.json", "yellow")
 
 
-def _tell_moves(klass: Class, book: Gradebook) -> None:
+def _tell_moves(course_class: CourseClass, book: Gradebook) -> None:
     """Who moves by how much, the largest moves first."""
-    moved = moves(klass.store, book)
+    moved = moves(course_class.store, book)
     if not moved:
         tell("Nobody's score changes")
         return
 
-    def change(move) -> float:
+    def change(move: Move) -> float:
         return (move.after or 0.0) - (move.before or 0.0)
 
     for move in sorted(moved, key=lambda each: (-abs(change(each)), each.student)):
@@ -437,8 +451,8 @@ def _points(score: float | None) -> str:
     return "none" if score is None else number(score, 4)
 
 
-def _count(count: int, what: str) -> str:
-    return f"{count} {what}{'' if count == 1 else 's'}"
+def _count(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def _exported(
@@ -457,6 +471,8 @@ def _exported(
 
 # --- adjustments ----------------------------------------------------------------------------------
 
+Decision = tuple[AdjustmentKind, str, float]  # with the variant it is about, and points
+
 
 def _decisions(
     exercises: Mapping[str, Exercise],
@@ -464,12 +480,12 @@ def _decisions(
     lift: str | None,
     accept_time: str | None,
     reject_time: str | None,
-) -> list[tuple[AdjustmentKind, str, float]]:
-    found = []
+) -> list[Decision]:
+    decisions = []
     if points is not None:
         if not math.isfinite(points) or not points:
             refuse(f"--points: expected a number such as +2 or -0.5, got {points:g}")
-        found.append((AdjustmentKind.points, "", points))
+        decisions.append((AdjustmentKind.points, "", points))
     for kind, name in (
         (AdjustmentKind.lift, lift),
         (AdjustmentKind.accept_time, accept_time),
@@ -477,24 +493,33 @@ def _decisions(
     ):
         if name is not None:
             known_names(exercises, [name])
-            found.append((kind, name, 0.0))
-    return found
+            decisions.append((kind, name, 0.0))
+    return decisions
+
+
+def _add(course_class: CourseClass, student: str, decision: Decision, reason: str) -> None:
+    kind, name, points = decision
+    made = Adjustment(course_class.student(student), kind, reason, name, points, _user())
+    course_class.store.adjustments.add(made)
 
 
 def _list_adjustments(store: Store, student: str | None) -> None:
-    found = [each for each in store.adjustments() if student in (None, each.adjustment.student)]
-    for each in found:
+    of_interest = [
+        each for each in store.adjustments.all() if student in (None, each.adjustment.student)
+    ]
+    for each in of_interest:
         made = each.adjustment
-        what = f"{made.points:+g} points" if made.kind is AdjustmentKind.points else made.kind.value
+        is_points = made.kind is AdjustmentKind.points
+        effect = f"{made.points:+g} points" if is_points else made.kind.value
         undone = " (undone)" if each.undone_by is not None else ""
         when = f"{made.at:%Y-%m-%d}" if made.at else ""
         tell(
             one_line(
-                f"{each.number}{undone}: {made.student}: {what} {made.only}: {made.reason} "
+                f"{each.number}{undone}: {made.student}: {effect} {made.only}: {made.reason} "
                 f"({made.by}, {when})"
             )
         )
-    if not found:
+    if not of_interest:
         tell("No adjustments")
 
 

@@ -54,24 +54,24 @@ def command(
     if resume and taken is not None:
         raise CalibrationError("--resume: expected to time something, and --readings times nothing")
     if taken is None:
-        found = _timed(exercises, names, out, resume)
+        timings = _timed(exercises, names, out, resume)
     else:
-        found = readings.read(taken)
+        timings = readings.read(taken)
         if out is not None:
-            write(out, readings.to_json(found))
-    found = of_these(found, exercises, names)
-    show(exercises, found)
+            write(out, readings.to_json(timings))
+    timings = of_these(timings, exercises, names)
+    show(exercises, timings)
     if write_specs:
-        for path in written(exercises, found):
+        for path in written(exercises, timings):
             tell(f"{path} written; now bring the handout up to date: make handout")
 
 
-def show(exercises: Mapping[str, Exercise], found: Readings, folder: Path = EXERCISES) -> list[str]:
-    """Print the tables, and what is to be looked at; returns the latter's lines."""
-    console.print(table.of_thresholds(exercises, found))
-    if found.ladders:
-        console.print(table.of_ladders(found.ladders))
-    lines = lint_lines(exercises, found, folder)
+def show(exercises: Mapping[str, Exercise], taken: Readings, folder: Path = EXERCISES) -> list[str]:
+    """Print the tables and the mistakes of the specs; returns the mistakes' lines."""
+    console.print(table.of_thresholds(exercises, taken))
+    if taken.ladders:
+        console.print(table.of_ladders(taken.ladders))
+    lines = lint_lines(exercises, taken, folder)
     for line in lines:
         tell(line, "yellow")
     if not lines:
@@ -89,18 +89,17 @@ def _timed(
     with bar() as line, clock() as timer:
         task = line.add_task("starting", total=None)
 
-        def told(text: str) -> None:
+        def on_timing(text: str) -> None:
             line.update(task, description=text)
             if not errors.is_terminal:  # there is no bar, and this takes minutes
                 errors.print(text, markup=False, highlight=False)
 
-        def kept(so_far: Readings) -> None:
+        def on_reading(so_far: Readings) -> None:
             if out is not None:
                 _replace(out, readings.to_json(so_far))
 
-        return readings.take(
-            device, selected(exercises, names), timer, told, known=known, kept=kept
-        )
+        chosen = selected(exercises, names)
+        return readings.take(device, chosen, timer, on_timing, known=known, on_reading=on_reading)
 
 
 def _replace(path: Path, text: str) -> None:

@@ -19,6 +19,7 @@ from rich.text import Text
 from grader.emulator.toolchain import cache_root
 from grader.executors import cuda_build
 from grader.gpu import machine
+from grader.gpu.devices import DeviceName
 from grader.report import narrow
 from grader.sandbox import Sandbox, bytecode, confinement
 from grader.sandbox.worker_process import Limits, SandboxError
@@ -202,7 +203,7 @@ def look_cuda() -> Finding:
 
 def _build_trial(backend: cuda_build.Backend) -> str:
     """Compile the trial file; "" or what went wrong, in a line."""
-    device = "emulator" if backend == "emulator" else "cuda"
+    device: DeviceName = "emulator" if backend == "emulator" else "cuda"
     try:
         with Sandbox(device, native=True) as sandbox:
             sandbox.start()

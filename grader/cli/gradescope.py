@@ -10,7 +10,7 @@ import typer
 from grader.batch.course import course as course_files
 from grader.cli.console import known_names, tell
 from grader.spec import load_all
-from grader.staff.gradescope.upload import TIMEOUT, make, write
+from grader.staff.gradescope.upload import TIMEOUT, Settings, make, write
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -42,9 +42,7 @@ def command(
     """Write the autograder that Gradescope runs for each submission, on a CPU."""
     exercises = load_all()
     rules = course_files.load(course, exercises) if course is not None else course_files.Course()
-    made = make(
-        ROOT,
-        exercises,
+    settings = Settings(
         only=known_names(exercises, only or []),
         hidden=known_names(exercises, hidden or []),
         visibility=visibility,
@@ -54,6 +52,7 @@ def command(
         timeout=timeout,
         thorough=thorough,
     )
+    made = make(ROOT, exercises, settings)
     write(made, out)
     tell(f"{out}: {len(made.files)} files, {made.size / 1e6:.1f} MB")
     tell("In the assignment's settings choose a container with at least 1.5 GB of memory.")

@@ -19,9 +19,9 @@ from grader.executors import bundle
 from grader.gpu import machine
 from grader.grading import plan_files
 from grader.grading.grade import PUBLIC_SEED, Session, Step, expect_files, selected
-from grader.report import narrow
-from grader.report.message import one_line
+from grader.report import narrow, one_line
 from grader.spec import Exercise, Variant, load_all
+from grader.status import Status
 
 
 def command(
@@ -110,9 +110,11 @@ def _tell_variant(variant: bundle.PlannedVariant) -> None:
     counts = [sum(bool(each.documents) for each in cases) for cases in (run, variant.timed)]
     tell(f"{name}: {counts[0]} cases to run, {counts[1]} to time")
     refused = [each for each in (*run, *variant.timed) if not each.documents]
-    for what in dict.fromkeys((each.status, one_line(each.what)) for each in refused):
-        first = next(each for each in refused if (each.status, one_line(each.what)) == what)
-        tell(f"  {first.status.headline}: {what[1]} ({first.case})", "red")
+    first_cases: dict[tuple[Status, str], str] = {}
+    for each in refused:
+        first_cases.setdefault((each.status, one_line(each.what)), each.case)
+    for (status, message), case in first_cases.items():
+        tell(f"  {status.headline}: {message} ({case})", "red")
 
 
 def _case(text: str | None, exercise: Exercise, variant: Variant) -> Case:
@@ -156,8 +158,8 @@ def _show(
     table.add_column(style="dim", no_wrap=True)
     in_triton = variant.language == "triton"  # a CUDA plan's buffers are without guard zones
     starts = [each.offset - each.allocation[0] if in_triton else 0 for each in arguments]
-    for line in plan.lines(planned, names, variant.file, starts):
-        table.add_row(*map(Text, (line.verb, one_line(line.what), line.place)))
+    for step in plan.lines(planned, names, variant.file, starts):
+        table.add_row(*map(Text, (step.verb, one_line(step.what), step.place)))
     narrow.show(table, console, indent=2, at_least=24)
     if planned.printed.strip():
         tell("  It printed:")

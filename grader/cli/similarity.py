@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from grader.batch.classes import Class
+from grader.batch.classes import CourseClass
 from grader.batch.similarity import MOST_SHOWN, THRESHOLD, pairs, to_html, to_text
 from grader.batch.store.store import Store
 from grader.cli.console import console, tell, writable, write
@@ -33,8 +33,10 @@ def command(
     writable(html_file)
     exercises = load_all()
     with Store(results) as store:
-        counting = Class.open(store, exercises).compared()
-        handins = [replace(each.handin, files=store.files(each.number)) for each in counting]
+        counting = CourseClass.open(store, exercises).compared()
+        handins = [
+            replace(each.handin, files=store.handins.files(each.number)) for each in counting
+        ]
     stubs = make_stubs(ROOT / "reference", exercises)
     with console.status("comparing"):
         found = pairs(handins, stubs, threshold, MOST_SHOWN if html_file is not None else 0)

@@ -1,4 +1,4 @@
-"""What the staff write: stubs, the handout's tables, the students' release."""
+"""`grader stubs`, `grader handout` and `grader release`: the files that the staff generate."""
 
 from __future__ import annotations
 
@@ -58,5 +58,4 @@ def write_release(
     exercises = load_all()
     made = release.make(ROOT, exercises, known_names(exercises, only or []))
     release.write(made, out)
-    told = f"{out}: {len(made.files)} files, {made.size / 1e6:.1f} MB"
-    tell(told)
+    tell(f"{out}: {len(made.files)} files, {made.size / 1e6:.1f} MB")

@@ -86,8 +86,9 @@ def why_not(session: Session, exercise: Exercise, variant: Variant) -> tuple[Sta
         return Status.not_attempted, reason
     if reason := session.stopwatch.why_not(variant):
         return Status.not_measured, reason
-    if found := rules.find(exercise, variant, session.files[variant.file]):
-        [violation] = found
+    source = session.files[variant.file]
+    if isinstance(source, bytes) and (violations := rules.find(exercise, variant, source)):
+        [violation] = violations
         return violation.status, f"{violation.where}: {violation.what} {violation.hint}".strip()
     return None
 
@@ -164,7 +165,7 @@ def roofs_here() -> Roofs | None:
 
 def axis(exercise: Exercise, variant: Variant) -> str:
     """What changes from size to size, as a plot names it: 'M = N = K (bfloat16)'."""
-    first = variant.performance.every_case[0]
+    first = variant.timed.every_case[0]
     names = scaled_names(exercise, variant)
     others = [f"{name} = {first[name]}" for name in exercise.sizes_names if name not in names]
     dtype = str(first.get("dtype", variant.dtypes[0]))

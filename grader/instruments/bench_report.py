@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 import pydantic
 from rich.console import Console
@@ -99,7 +100,7 @@ class _Document:
     """`roofs`: bandwidth in bytes/s, flops in FLOP/s by dtype, and whether they were measured."""
 
     timings: tuple[Timed, ...]
-    roofs: dict | None
+    roofs: dict[str, Any] | None
     schema: int = SCHEMA
 
 
@@ -147,9 +148,9 @@ def _ratios(timings: Sequence[Timed]) -> Table:
 
 def _series(family: Sequence[Timed]) -> list[Series]:
     """The kernel and its baselines over sizes."""
-    given = [(float(each.size), each.evidence) for each in family]
+    given = [(float(each.size), each.evidence) for each in family if each.size is not None]
     mine = series_of("yours", given)
-    found = [mine]
+    every = [mine]
     computes = any(point.flops for point in mine.points)
     for name in BASELINES:
         if name == "copy" and computes:
@@ -163,8 +164,8 @@ def _series(family: Sequence[Timed]) -> list[Series]:
             if baseline.name == name
         ]
         if points:
-            found.append(Series(name, mine.dtype, tuple(points)))
-    return found
+            every.append(Series(name, mine.dtype, tuple(points)))
+    return every
 
 
 def _is_timed(timing: Timed) -> bool:

@@ -1,4 +1,4 @@
-"""Which cases `grader bench` times: those of the spec, and the first of them smaller and larger.
+"""The cases that `grader bench` times: those of the spec, and the first one smaller and larger.
 
 What changes is the largest size of that case, together with the sizes equal to it: rows and cols of
 a square matrix, M, N and K, as many queries as keys. The others stay as they are.
@@ -35,7 +35,7 @@ class Planned:
 
 def scaled_names(exercise: Exercise, variant: Variant) -> tuple[str, ...]:
     """The sizes that change together: the largest of the first case, and those equal to it."""
-    first = variant.performance.every_case[0]
+    first = variant.timed.every_case[0]
     largest = max(first[name] for name in exercise.sizes_names)
     return tuple(name for name in exercise.sizes_names if first[name] == largest)
 
@@ -46,7 +46,7 @@ def plan(exercise: Exercise, variant: Variant, sizes: Sequence[int] | None = Non
     Needs a variant with a performance block. Raises SizesError where a tensor can't have such a
     size.
     """
-    first, *others = variant.performance.every_case
+    first, *others = variant.timed.every_case
     names = scaled_names(exercise, variant)
     own = first[names[0]]
     if sizes is None:
@@ -61,13 +61,13 @@ def plan(exercise: Exercise, variant: Variant, sizes: Sequence[int] | None = Non
 
 def parse(text: str) -> list[int]:
     """'1024,2048' as numbers. Raises SizesError."""
-    found = []
+    sizes = []
     for word in text.split(","):
         word = word.strip()
         if not (word.isascii() and word.isdecimal() and len(word) < 12 and 0 < int(word) < MOST):
             raise SizesError(f"expected whole numbers from 1 on, as in 1024,2048, got {word!r}")
-        found.append(int(word))
-    return found
+        sizes.append(int(word))
+    return sizes
 
 
 def _expect_possible(

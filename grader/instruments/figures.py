@@ -1,4 +1,4 @@
-"""An empty figure, and its two files: what every plot begins and ends with.
+"""An empty figure in the plots' style, and its two files, a PNG and an SVG.
 
 Needs matplotlib (extra [plots]), which is imported when something is drawn. Figures are made
 without pyplot, so that no display and no global state is involved.
@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-_STYLE = {
+_STYLE: Any = {  # matplotlib's own type names every key there is
     "svg.hashsalt": "warpgrade",  # or ids in the SVG would be random
     "font.family": "DejaVu Sans",  # comes with matplotlib
     "font.size": 10,

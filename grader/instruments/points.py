@@ -1,4 +1,4 @@
-"""Timings as points and series: what plots and tables over sizes are made from."""
+"""Timings as points and series, from which plots and tables over sizes are made."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def point_of(timed: PerformanceEvidence, size: float) -> Point | None:
         timed.microseconds,
         timed.bytes,
         flops_of(timed),
-        getattr(timed, "microseconds_low", None),
-        getattr(timed, "microseconds_high", None),
+        timed.microseconds_low,
+        timed.microseconds_high,
     )
 
 

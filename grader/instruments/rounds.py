@@ -1,7 +1,7 @@
-"""What `tests/test_performance.py` times: rounds of calls of one worker, by the grade's own clock.
+"""Rounds of calls of one worker, as `tests/test_performance.py` times them, by the grade's clock.
 
-A round is one replay of a number of calls: see timing/replays.py. What a call takes by the device's
-own clock is told besides.
+A round is one replay of a number of calls: see timing/replays.py. The time of a call by the
+device's own clock is given too.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def kernels_of(variant: Variant) -> list[str]:
 
 def case_of(exercise: Exercise, variant: Variant, seed: int) -> Case:
     """The variant's performance case, the first of several."""
-    return fixed_case(exercise, variant, variant.performance.every_case[0], seed)
+    return fixed_case(exercise, variant, variant.timed.every_case[0], seed)
 
 
 class Rounds:
@@ -106,10 +106,10 @@ def stand_by(
         raise TimingFailed(str(error), Status.not_measured) from None
 
 
-def microseconds(found: Interval) -> dict[str, float]:
+def microseconds(seconds: Interval) -> dict[str, float]:
     """For a benchmark's extra_info: the median per call and where it may lie."""
     return {
-        "microseconds_per_call": round(1e6 * found.median, 3),
-        "microseconds_low": round(1e6 * found.low, 3),
-        "microseconds_high": round(1e6 * found.high, 3),
+        "microseconds_per_call": round(1e6 * seconds.median, 3),
+        "microseconds_low": round(1e6 * seconds.low, 3),
+        "microseconds_high": round(1e6 * seconds.high, 3),
     }

@@ -492,6 +492,13 @@ class Threshold(Block):
         return self
 
     @property
+    def limit(self) -> float:
+        """The ratio that it asks for at least, or the milliseconds at most."""
+        limit = self.milliseconds.at_most if self.milliseconds else self.at_least
+        assert limit is not None  # one of both is there, see above
+        return limit
+
+    @property
     def _step_count(self) -> int:
         # Exact: 0.96 to 1 is a step of 4 %, whatever binary fractions make of it.
         start, end, least = (

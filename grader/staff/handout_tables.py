@@ -162,7 +162,8 @@ def _threshold(threshold: Threshold) -> str:
     if threshold.milliseconds is not None:
         at_most = threshold.milliseconds
         return f"{_points(threshold.points)} for {at_most.at_most:g} ms on an {at_most.gpu}"
-    speed = f"{threshold.at_least:.2f} {OF_BASELINE[threshold.speed_vs]}"
+    assert threshold.speed_vs is not None  # it has one or the other
+    speed = f"{threshold.limit:.2f} {OF_BASELINE[threshold.speed_vs]}"
     if threshold.from_ is not None:
         steps = len(threshold.steps)
         speed += f", in {steps} step{'' if steps == 1 else 's'} from 0 at {threshold.from_:.2f}"

@@ -14,7 +14,7 @@ from concurrent.futures import Future
 from pathlib import Path
 
 from grader.batch import tasks
-from grader.batch.classes import Class
+from grader.batch.classes import CourseClass
 from grader.batch.collect import collect
 from grader.batch.course.records import Gradebook
 from grader.batch.pages import views
@@ -129,16 +129,16 @@ def grade_class(
     """What `grader batch` does, in this process; without its words."""
     collection = collect(source, exercises, leave_out=[out])
     with run.alone(out), Store(out, create=True) as store:
-        klass = Class.open(store, exercises, course, roster)
-        klass.effort = effort
-        run.seed_of(store, seed, klass.course.seed)
+        course_class = CourseClass.open(store, exercises, course, roster)
+        course_class.effort = effort
+        run.seed_of(store, seed, course_class.course.seed)
         number = store.begin_run("test", "0", {})
-        store.keep_handins(collection.handins, str(source), number)
+        store.handins.keep(collection.handins, str(source), number)
         machines = machines or Machines("interpreter", InThisProcess(function))
         options = Options(tuple(only), require_sandbox)
-        outcome = run.grade(klass, klass.handins, machines, number, options, watcher)
+        outcome = run.grade(course_class, course_class.handins, machines, number, options, watcher)
         store.end_run(number)
-        book = klass.gradebook()
+        book = course_class.gradebook()
         views.write(book, exercises, out)
         store.keep_standings(book)
     return outcome, book

@@ -1,4 +1,4 @@
-"""Hand-ins out of what a platform exports: `collect` reads a class, whatever its shape.
+"""Hand-ins from a platform's export: `collect` reads a class in any of the known layouts.
 
     layouts     which of the shapes a source has, and its hand-ins
       canvas  gradescope  classroom     what these platforms' names and files say
@@ -10,12 +10,13 @@
     git_time    the time of a commit, without running git
     files       what can be read, and why it can't
 
-Everything in a hand-in is hostile: nothing is unpacked to the disk, no link is followed, nothing
+Everything in a hand-in is untrusted: nothing is unpacked to the disk, no link is followed, nothing
 but a regular file is opened, and no size is believed before it was measured.
 """
 
 from __future__ import annotations
 
-from grader.batch.collect.layouts import LAYOUTS, CollectError, Collection, collect
+from grader.batch.collect.layouts import LAYOUTS, Collection, collect
+from grader.batch.collect.sources import CollectError
 
 __all__ = ["LAYOUTS", "CollectError", "Collection", "collect"]

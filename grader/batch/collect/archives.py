@@ -21,10 +21,10 @@ from grader.batch.collect.files import (
     MAX_FILES,
     Item,
     Listing,
-    Unreadable,
     is_litter,
     skipped_folder,
 )
+from grader.grading.submitted import Unreadable
 
 MAX_ARCHIVE_BYTES = 64 << 20  # as handed in
 MAX_UNPACKED_BYTES = 128 << 20  # what may come out of one archive
@@ -46,6 +46,7 @@ _MAGIC = (
     (b"\x28\xb5\x2f\xfd", "zstd"),
 )
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+_METHOD_NAMES: dict[int, str] = zipfile.compressor_names  # type: ignore[attr-defined]  # not in typeshed
 
 
 class Refused(Unreadable):
@@ -82,26 +83,26 @@ def open_archive(item: Item) -> Listing:
     data = item.read(MAX_ARCHIVE_BYTES + 1)
     if len(data) > MAX_ARCHIVE_BYTES:
         raise Unreadable(f"is larger than {MAX_ARCHIVE_BYTES >> 20} MiB")
-    what = kind_of(data, item.name)
+    kind = kind_of(data, item.name)
     if not data:
         raise Unreadable("is empty (0 bytes)")
-    if what == "zip":
+    if kind == "zip":
         return zip_listing(io.BytesIO(data), len(data))
-    if what == "gzip" and not item.name.lower().endswith((".tgz", ".tar.gz", ".zip", ".tar")):
+    if kind == "gzip" and not item.name.lower().endswith((".tgz", ".tar.gz", ".zip", ".tar")):
         raise Unreadable("is a compressed file: expected zip or tar.gz")
-    if what in ("gzip", "tar"):
-        return _tar_listing(_gunzipped(data) if what == "gzip" else data)
-    if what:
-        raise Unreadable(f"is a {what} archive: expected zip or tar.gz")
+    if kind in ("gzip", "tar"):
+        return _tar_listing(_gunzipped(data) if kind == "gzip" else data)
+    if kind:
+        raise Unreadable(f"is a {kind} archive: expected zip or tar.gz")
     expected = "zip" if item.name.lower().endswith(".zip") else "tar.gz"
     raise Unreadable(f"is no {expected} archive: it doesn't begin like one")
 
 
 def kind_of(head: bytes, name: str = "") -> str:
     """What a file is by its first bytes, whatever its name claims; "" where they say nothing."""
-    for magic, what in _MAGIC:
+    for magic, kind in _MAGIC:
         if head.startswith(magic):
-            return what
+            return kind
     if head[257:262] == b"ustar" or (name.lower().endswith(".tar") and head):
         return "tar"
     return ""
@@ -122,7 +123,7 @@ def zip_listing(file: BinaryIO, size: int, limits: Limits | None = None) -> List
         archive = zipfile.ZipFile(bounded)
     except Unreadable:
         raise
-    except Exception as error:  # zipfile meets hostile bytes with errors of every kind
+    except Exception as error:  # zipfile meets untrusted bytes with errors of every kind
         raise Unreadable(_damaged(error)) from None
     bounded.limit = None
     members = [info for info in archive.infolist() if not info.filename.endswith("/")]
@@ -152,18 +153,16 @@ def _zip_item(
     archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: str, budget: _Budget | None
 ) -> Item:
     mode = info.external_attr >> 16 if info.create_system == 3 else 0
-    what = stat.S_IFMT(mode)
-    if what not in (0, stat.S_IFREG):
-        return Item(path, refused="is a link" if what == stat.S_IFLNK else "is no regular file")
+    file_type = stat.S_IFMT(mode)
+    if file_type not in (0, stat.S_IFREG):
+        is_link = file_type == stat.S_IFLNK
+        return Item(path, refused="is a link" if is_link else "is no regular file")
     if info.flag_bits & 0x1:
         return Item(path, refused="is encrypted")
     if info.compress_type not in _METHODS:
-        return Item(path, refused=f"is compressed by a method that isn't read ({_method(info)})")
+        name = _METHOD_NAMES.get(info.compress_type, info.compress_type)
+        return Item(path, refused=f"is compressed by a method that isn't read ({name})")
     return Item(path, lambda limit: _unzipped(archive, info, limit, budget))
-
-
-def _method(info: zipfile.ZipInfo) -> str:
-    return zipfile.compressor_names.get(info.compress_type, str(info.compress_type))
 
 
 def _unzipped(
@@ -209,7 +208,7 @@ class _Bounded:
 
 
 class _Budget:
-    """What came out of an archive so far, in bytes. Raises Refused beyond what may."""
+    """Counts the bytes that came out of an archive. Raises Refused beyond the limits."""
 
     def __init__(self, packed: int) -> None:
         self._packed, self._unpacked = packed, 0
@@ -265,7 +264,7 @@ def _tar_listing(data: bytes) -> Listing:
     try:
         with tarfile.open(fileobj=file, mode="r:") as archive:
             while (member := archive.next()) is not None:
-                archive.members = []  # they'd all be kept otherwise, with their attributes
+                archive.members = []  # type: ignore[attr-defined]  # or all are kept, with their attributes
                 count += 1
                 if count > MAX_FILES:
                     raise Unreadable(f"holds more than {MAX_FILES} files")
@@ -318,10 +317,10 @@ def _add(items: dict[str, Item], item: Item, notes: list[str]) -> None:
     items[item.path] = item
 
 
-def _listing(found: Iterable[Item], notes: list[str], *, in_archive: bool) -> Listing:
+def _listing(items: Iterable[Item], notes: list[str], *, in_archive: bool) -> Listing:
     kept = []
     skipped: dict[str, None] = {}
-    for item in found:
+    for item in items:
         path = "/".join(part for part in item.path.split("/") if part not in ("", "."))
         if is_litter(path):
             continue
@@ -336,5 +335,5 @@ def _listing(found: Iterable[Item], notes: list[str], *, in_archive: bool) -> Li
 def _damaged(error: Exception) -> str:
     if "not a zip file" in str(error):
         return "is damaged: it has no end as a zip has (was it cut off?)"
-    told = str(error).strip().rstrip(".") or type(error).__name__
-    return f"is damaged: {told[:1].lower()}{told[1:]}"
+    reason = str(error).strip().rstrip(".") or type(error).__name__
+    return f"is damaged: {reason[:1].lower()}{reason[1:]}"

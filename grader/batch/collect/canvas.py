@@ -14,11 +14,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from grader.batch.collect.archives import is_archive
-from grader.batch.collect.files import Item, Listing, Unreadable
+from grader.batch.collect.files import Item, Listing
 from grader.batch.collect.names import Wanted, identifier
 from grader.batch.collect.reading import Reader
 from grader.batch.collect.sources import Part, Source
 from grader.batch.course.records import Handin, Member
+from grader.grading.submitted import Unreadable
 
 _DISPLAYED = r"(?:(?P<attachment>[0-9]+)_(?P<display>.+)|(?P<online>text|link)\.html)"
 _ANONYMOUS = re.compile(
@@ -82,28 +83,28 @@ def handins(source: Source, reader: Reader) -> tuple[list[Handin], list[str]]:
             notes.append(f"left out, for its name isn't one of Canvas's: {part.name}")
         else:
             attachments.setdefault(parsed.handin, []).append((parsed, part))
-    made = [_handin(name, found, reader) for name, found in attachments.items()]
+    made = [_handin(name, files, reader) for name, files in attachments.items()]
     return made, notes
 
 
-def _handin(name: str, found: list[tuple[CanvasName, Part]], reader: Reader) -> Handin:
-    first = found[0][0]
+def _handin(name: str, attachments: list[tuple[CanvasName, Part]], reader: Reader) -> Handin:
+    first = attachments[0][0]
     member = Member(identifier(first.user), identifier(first.name))
-    online = [each.display for each, _ in found if not each.attachment]
+    online = [each.display for each, _ in attachments if not each.attachment]
     notes = [f"handed in as {each.removesuffix('.html')} on the page: no files" for each in online]
     return reader.handin(
         name,
         [member],
-        lambda: _listing(found, reader.wanted),
-        marked_late=any(each.late for each, _ in found),
+        lambda: _listing(attachments, reader.wanted),
+        marked_late=any(each.late for each, _ in attachments),
         notes=notes,
     )
 
 
-def _listing(found: list[tuple[CanvasName, Part]], wanted: Wanted) -> Listing:
+def _listing(attachments: list[tuple[CanvasName, Part]], wanted: Wanted) -> Listing:
     items: list[Item] = []
     notes: list[str] = []
-    for parsed, part in found:
+    for parsed, part in attachments:
         if not parsed.attachment:
             continue
         if part.item is not None:

@@ -14,9 +14,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from grader.batch.collect.archives import Refused, is_archive, open_archive
-from grader.batch.collect.files import MAX_DEPTH, Item, Listing, Unreadable
-from grader.batch.collect.names import Match, Quality, Wanted, readable
-from grader.grading.submitted import MAX_FILE_BYTES
+from grader.batch.collect.files import MAX_DEPTH, Item, Listing
+from grader.batch.collect.names import Match, Quality, Wanted
+from grader.grading.submitted import MAX_FILE_BYTES, Unreadable
+from grader.report import one_line
 
 MAX_ARCHIVES = 8  # in one hand-in
 _MOST_SHOWN = 8  # names in one note
@@ -76,7 +77,7 @@ def take(listing: Listing, wanted: Wanted) -> Taken:
             if file in candidates:
                 _take_one(file, candidates[file], home, taken, failures)
     except Refused as error:
-        return Taken(problem=readable(str(error)), notes=_readable(taken.notes))
+        return Taken(problem=one_line(str(error)), notes=_readable(taken.notes))
     taken.notes += failures
     taken.notes += _about(ignored, wanted, taken.files)
     if not taken.files:
@@ -87,11 +88,11 @@ def take(listing: Listing, wanted: Wanted) -> Taken:
         else:
             nothing = "nothing is in it" if not (ignored or listing.items) else ""
             taken.notes.insert(0, nothing or "it has no file that an exercise names")
-    return Taken(taken.files, readable(taken.problem), _readable(taken.notes))
+    return Taken(taken.files, one_line(taken.problem), _readable(taken.notes))
 
 
 def _readable(notes: Iterable[str]) -> list[str]:
-    return list(dict.fromkeys(map(readable, notes)))
+    return list(dict.fromkeys(map(one_line, notes)))
 
 
 # --- archives in a hand-in -----------------------------------------------------------------------

@@ -44,7 +44,7 @@ def handins(source: Source, reader: Reader) -> tuple[list[Handin], list[str]]:
     for part in source.parts:
         if part.is_folder:
             made.append(_handin(part, prefix, reader))
-        elif part.is_archive or part.item.refused:
+        elif part.is_archive or (part.item is not None and part.item.refused):
             made.append(reader.of_part(part))
         else:
             notes.append(f"left out: {part.name}")
@@ -53,9 +53,9 @@ def handins(source: Source, reader: Reader) -> tuple[list[Handin], list[str]]:
 
 def assignment_prefix(names: list[str], folder: str) -> str:
     """What comes before the login in the names of clones, with its hyphen, or ""."""
-    told = f"{folder.removesuffix(_FOLDER_SUFFIX)}-"
-    if folder.endswith(_FOLDER_SUFFIX) and any(name.startswith(told) for name in names):
-        return told
+    prefix = f"{folder.removesuffix(_FOLDER_SUFFIX)}-"
+    if folder.endswith(_FOLDER_SUFFIX) and any(name.startswith(prefix) for name in names):
+        return prefix
     if len(names) < 2:
         return ""
     common = []

@@ -39,7 +39,7 @@ class Times:
     known: Mapping[str, datetime]
 
     def find(self, handin: Handin) -> datetime | None:
-        """When the platform received it."""
+        """When the platform received a hand-in; None where it doesn't say."""
         names = [handin.id, *(member.login for member in handin.members)]
         return next((self.known[n.casefold()] for n in names if n.casefold() in self.known), None)
 
@@ -47,15 +47,15 @@ class Times:
 def load(path: Path) -> Times:
     """Read a file of grades. Raises RosterError."""
     roster = roster_files.load(path)
-    found = of(roster)
-    if found is None:
+    times = of(roster)
+    if times is None:
         raise RosterError(
             [
                 f"{roster.file}: row 1: expected the column {COLUMN!r} of GitHub Classroom's "
                 f"grades; got a {roster.kind} roster"
             ]
         )
-    return found
+    return times
 
 
 def of(roster: Roster) -> Times | None:
@@ -66,12 +66,12 @@ def of(roster: Roster) -> Times | None:
     mistakes = []
     for student in roster.students:
         cells = {roster_files.key_of(name): cell for name, cell in student.columns.items()}
-        told = cells.get(COLUMN, "").strip()
-        at = _time(told)
-        if told and at is None:
+        given = cells.get(COLUMN, "").strip()
+        at = _time(given)
+        if given and at is None:
             mistakes.append(
                 f"{roster.place(student)}: {COLUMN}: expected a time such as "
-                f"2026-03-02T21:04:05Z, got {one_line(told)[:60]!r}"
+                f"2026-03-02T21:04:05Z, got {one_line(given)[:60]!r}"
             )
         repository = cells.get("student_repository_name", "")
         for name in filter(None, (repository, student.platform_id)):
@@ -114,7 +114,7 @@ def _time(text: str) -> datetime | None:
     plain = re.sub(r"\s*(?:[zZ]|UTC)$", "+00:00", text)
     plain = re.sub(r"\s+([+-]\d\d):?(\d\d)$", r"\1:\2", plain)
     try:
-        found = datetime.fromisoformat(plain)
+        time = datetime.fromisoformat(plain)
     except ValueError:
         return None
-    return found if found.tzinfo is not None else found.replace(tzinfo=timezone.utc)
+    return time if time.tzinfo is not None else time.replace(tzinfo=timezone.utc)

@@ -34,7 +34,7 @@ class Item:
     """A file of a hand-in, not read yet.
 
     `read(n)` gives its first n bytes at most, or raises Unreadable. Where `refused` says what it is
-    (a link, a device) there is nothing to read. `shown` is what messages call it.
+    (a link, a device) there is nothing to read. `shown` is its name in messages.
     """
 
     path: str  # below the hand-in, with "/" between
@@ -59,7 +59,7 @@ class Item:
 
 @dataclass(frozen=True)
 class Listing:
-    """The files of a hand-in, in the order of their paths. `notes` say what wasn't looked at.
+    """The files of a hand-in, in the order of their paths. `notes` name what wasn't read.
 
     `folders` are those at the top of a class's zip that it names by themselves.
     """
@@ -103,17 +103,17 @@ def listed(folder: Path) -> Listing:
 
 def entries(folder: Path) -> list[os.DirEntry[str]]:
     """What lies directly in `folder`, by name, without litter. Raises Unreadable."""
-    found = []
+    kept: list[os.DirEntry[str]] = []
     try:
         with os.scandir(folder) as scanned:
             for entry in scanned:
-                if len(found) == MAX_FILES:
+                if len(kept) == MAX_FILES:
                     raise TooMany(f"holds more than {MAX_FILES} files")
                 if not is_litter(entry.name):
-                    found.append(entry)
+                    kept.append(entry)
     except OSError as error:
         raise Unreadable(f"can't be read: {reason(error)}") from None
-    return sorted(found, key=lambda entry: entry.name)
+    return sorted(kept, key=lambda entry: entry.name)
 
 
 def kind(entry: os.DirEntry[str]) -> str:
@@ -127,9 +127,8 @@ def kind(entry: os.DirEntry[str]) -> str:
 
 def item_of(entry: os.DirEntry[str], path: str) -> Item:
     """The file `entry`, which the hand-in calls `path`."""
-    what = kind(entry)
-    if what != "file":
-        return Item(path, refused=f"is {what}")
+    if (file_type := kind(entry)) != "file":
+        return Item(path, refused=f"is {file_type}")
     whole = Path(entry.path)
     return Item(path, lambda limit: read_file(whole, limit))
 

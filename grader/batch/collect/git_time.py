@@ -1,9 +1,10 @@
-"""When the commit was made that a clone stands at, found out without running git.
+"""The time of the commit that a clone has checked out, read without running git.
 
-A hostile repository can make git run programs by its configuration, its hooks or a remote; here its
-files are only read: .git/HEAD, the reference it names, and the commit as a loose object or from a
-pack (gitformat-pack and gitformat-index of git's documentation). No link is followed. The time is
-the committer's, as the author's computer told it: whoever commits can set it.
+An untrusted repository can make git run programs by its configuration, its hooks or a remote. Here
+its files are only read: .git/HEAD, the reference it names, and the commit as a loose object or from
+a pack (gitformat-pack and gitformat-index of git's documentation). No link is followed, and no size
+is believed before it was measured. The time is the committer's, by the author's computer: whoever
+commits can set it.
 """
 
 from __future__ import annotations
@@ -203,21 +204,19 @@ def _packed(git: int, pack: mmap.mmap, offset: int, depth: int) -> tuple[int, by
         while pack[at] & 0x80:
             at += 1
         at += 1
+        back, base = 0, b""
         if kind == _OFFSET_DELTA:
             back, at = _distance(pack, at)
-            base = offset - back
         elif kind == _REFERENCE_DELTA:
             base, at = pack[at : at + 20], at + 20
-        packed = pack[at : at + _LONGEST_OBJECT]
-        data = _inflated(packed)
+        data = _inflated(pack[at : at + _LONGEST_OBJECT])
         if kind not in (_OFFSET_DELTA, _REFERENCE_DELTA):
             break
         deltas.append(data)
-        if kind == _OFFSET_DELTA:
-            offset = base
-        else:
+        if kind == _REFERENCE_DELTA:
             kind, data = _from_packs(git, base, depth + len(deltas))
             break
+        offset -= back
     for delta in reversed(deltas):
         data = _applied(delta, data)
     return kind, data

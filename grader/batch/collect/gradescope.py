@@ -14,11 +14,12 @@ from typing import Any
 
 import yaml
 
-from grader.batch.collect.files import Unreadable
-from grader.batch.collect.names import identifier, readable
+from grader.batch.collect.names import identifier
 from grader.batch.collect.reading import Reader, listing_of
 from grader.batch.collect.sources import CollectError, Part, Source
 from grader.batch.course.records import Handin, Member
+from grader.grading.submitted import Unreadable
+from grader.report import one_line
 
 METADATA = "submission_metadata.yml"
 _LARGEST = 256 << 20  # bytes; it has the history of every submission
@@ -31,15 +32,15 @@ def find(source: Source) -> Source | None:
     """The source, or a folder in it, that has the metadata; None where none has."""
     if source.part(METADATA) is not None:
         return source
-    found = []
+    roots = []
     for part in source.folders[:10]:
         try:
             inner = part.inside()
         except Unreadable:
             continue
         if inner.part(METADATA) is not None:
-            found.append(inner)
-    return found[0] if len(found) == 1 else None
+            roots.append(inner)
+    return roots[0] if len(roots) == 1 else None
 
 
 def handins(source: Source, reader: Reader) -> tuple[list[Handin], list[str]]:
@@ -69,7 +70,7 @@ def _handin(name: str, known: Mapping[str, Any], part: Part | None, reader: Read
     members = _members(known.get(":submitters"), notes)
     at = _time(known.get(":created_at"), notes)
     if part is None:
-        problem = readable(f"{name}: {METADATA} names it, but there is no such folder")
+        problem = one_line(f"{name}: {METADATA} names it, but there is no such folder")
         return Handin(identifier(name), members, at, problem=problem, notes=tuple(notes))
     return reader.handin(name, members, listing_of(part), submitted_at=at, notes=notes)
 
@@ -77,8 +78,8 @@ def _handin(name: str, known: Mapping[str, Any], part: Part | None, reader: Read
 def _members(submitters: object, notes: list[str]) -> tuple[Member, ...]:
     members: dict[str, Member] = {}
     for each in submitters if isinstance(submitters, Sequence) else ():
-        told = each if isinstance(each, Mapping) else {}
-        name, sid, email = (_text(told.get(key)) for key in (":name", ":sid", ":email"))
+        known = each if isinstance(each, Mapping) else {}
+        name, sid, email = (_text(known.get(key)) for key in (":name", ":sid", ":email"))
         if who := sid or email or name:
             members[who] = Member(who, name, email)
     if not members:
@@ -101,15 +102,15 @@ def _time(value: object, notes: list[str]) -> datetime | None:
             return at.replace(microsecond=int((fraction or "0")[:6].ljust(6, "0")))
     except ValueError:
         pass
-    told = "nothing" if value is None else f"{value!r:.60}"
-    notes.append(f":created_at: expected a time with its offset from UTC, got {told}")
+    given = "nothing" if value is None else f"{value!r:.60}"
+    notes.append(f":created_at: expected a time with its offset from UTC, got {given}")
     return None
 
 
 # --- the metadata --------------------------------------------------------------------------------
 
 
-class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
+class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]  # built as there is
     """YAML in which all but null is text: `007` stays what it is, and a time keeps its offset.
 
     Ruby's own tags are passed over.
@@ -147,7 +148,7 @@ def _metadata(source: Source) -> Mapping[str, Any]:
     try:
         read = yaml.load(data, _Loader)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise CollectError(f"{place}: expected YAML: {readable(str(error))}") from None
+        raise CollectError(f"{place}: expected YAML: {one_line(str(error))}") from None
     if not isinstance(read, Mapping) or not all(isinstance(key, str) for key in read):
         raise CollectError(f"{place}: expected a mapping of submissions")
     return read

@@ -17,12 +17,13 @@ from pathlib import Path
 
 from grader.batch.collect import canvas, classroom, gradescope
 from grader.batch.collect.archives import open_archive, without_suffix
-from grader.batch.collect.files import Listing, Unreadable
 from grader.batch.collect.merging import with_earlier
-from grader.batch.collect.names import Quality, Wanted, identifier, readable
+from grader.batch.collect.names import Match, Quality, Wanted, identifier
 from grader.batch.collect.reading import Reader
 from grader.batch.collect.sources import CollectError, Part, Source, opened
 from grader.batch.course.records import Handin, Member
+from grader.grading.submitted import Unreadable
+from grader.report import one_line
 from grader.spec import Exercise
 
 LAYOUTS = ("folders", "archives", "gradescope", "canvas", "classroom", "single")
@@ -54,7 +55,7 @@ def collect(
     wrong with one hand-in is its `problem`. Ids are the same whenever the same source is collected.
     """
     if layout is not None and layout not in LAYOUTS:
-        raise CollectError(f"layout: expected {', '.join(LAYOUTS)}; got {readable(layout)}")
+        raise CollectError(f"layout: expected {', '.join(LAYOUTS)}; got {one_line(layout)}")
     wanted = Wanted(v.file for exercise in exercises.values() for v in exercise.variants.values())
     with opened(source, leave_out) as found:
         if not found.parts and found.archive is None:
@@ -63,7 +64,7 @@ def collect(
         made, notes = _READ[name](root, Reader(wanted))
     made = with_earlier(_with_own_ids(made), merge)
     return Collection(
-        name, tuple(sorted(made, key=lambda each: each.id)), tuple(map(readable, notes))
+        name, tuple(sorted(made, key=lambda each: each.id)), tuple(map(one_line, notes))
     )
 
 
@@ -106,11 +107,10 @@ def _contents(source: Source) -> str:
         "archive": archives,
         "other file": len(source.parts) - len(source.folders) - archives,
     }
-    words = [f"{n} {what}{'s' * (n != 1)}" for what, n in counts.items() if n]
+    words = [f"{n} {noun}{'s' * (n != 1)}" for noun, n in counts.items() if n]
     names = ", ".join(part.name for part in source.parts[:3])
     more = ", ..." if len(source.parts) > 3 else ""
-    found = f"{' and '.join(words)} ({names}{more})" if words else "an archive"
-    return readable(found)
+    return one_line(f"{' and '.join(words)} ({names}{more})" if words else "an archive")
 
 
 def _recognised(source: Source, wanted: Wanted) -> tuple[str, Source]:
@@ -123,13 +123,15 @@ def _recognised(source: Source, wanted: Wanted) -> tuple[str, Source]:
         return ("folders", inner) if _is_class(inner, wanted) else ("single", source)
     if _is_single(source, wanted):
         return "single", source
-    inner = source.wrapped()
-    if inner is not None and _is_class(inner, wanted):
-        source = inner
+    wrapped = source.wrapped()
+    if wrapped is not None and _is_class(wrapped, wanted):
+        source = wrapped
     archives = sum(part.is_archive for part in source.parts)
     if not archives and not source.folders and not any(_is_refused(part) for part in source.parts):
-        found = _contents(source)
-        raise CollectError(f"{source.name}: expected submissions in a known layout; found {found}")
+        contents = _contents(source)
+        raise CollectError(
+            f"{source.name}: expected submissions in a known layout; found {contents}"
+        )
     return ("archives" if archives > len(source.folders) else "folders"), source
 
 
@@ -154,9 +156,9 @@ def _is_class(source: Source, wanted: Wanted) -> bool:
     return any(count > 1 for count in counts.values())
 
 
-def _match(part: Part, wanted: Wanted):
-    found = wanted.match(part.name) if part.item is not None else None
-    return found if found is not None and found.quality <= Quality.spelling else None
+def _match(part: Part, wanted: Wanted) -> Match | None:
+    match = wanted.match(part.name) if part.item is not None else None
+    return match if match is not None and match.quality <= Quality.spelling else None
 
 
 def _files_in(part: Part, wanted: Wanted) -> set[str]:
@@ -189,17 +191,9 @@ def _plain(source: Source, reader: Reader) -> tuple[list[Handin], list[str]]:
 def _single(source: Source, reader: Reader) -> tuple[list[Handin], list[str]]:
     archive = source.archive
     if archive is None:
-        name, listing = source.name, source.listing
-    else:
-        name, listing = source.name, _opened(source)
-    member = Member(identifier(without_suffix(name) if archive is not None else name))
-    return [reader.handin(name, [member], listing)], []
-
-
-def _opened(source: Source) -> Callable[[], Listing]:
-    archive = source.archive
-    assert archive is not None
-    return lambda: open_archive(archive)
+        return [reader.handin(source.name, [Member(identifier(source.name))], source.listing)], []
+    member = Member(identifier(without_suffix(source.name)))
+    return [reader.handin(source.name, [member], lambda: open_archive(archive))], []
 
 
 _ROOT: Mapping[str, Callable[[Source], Source | None]] = {

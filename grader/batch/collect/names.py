@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 
-from grader.report.message import clean, one_line
+from grader.sandbox.untrusted import clean
 
 _LONGEST = 120  # characters of an id
 _COPIES = tuple(
@@ -62,15 +62,15 @@ class Wanted:
         folded = _folded(name)
         if folded in self._by_case:
             return Match(self._by_case[folded], Quality.spelling)
-        if (found := self._copy(folded)) is not None:
-            return found
+        if (copy := self._copy(folded)) is not None:
+            return copy
         bare = folded.removesuffix(".txt").rstrip()
         if bare == folded:
             return None
         if bare in self._by_case:
             return Match(self._by_case[bare], Quality.as_text)
-        found = self._copy(bare)
-        return Match(found.file, Quality.as_text, found.copy) if found is not None else None
+        copy = self._copy(bare)
+        return Match(copy.file, Quality.as_text, copy.copy) if copy is not None else None
 
     def resembled(self, name: str) -> str:
         """The file that a name which stands for none may have been meant for, or ""."""
@@ -106,12 +106,12 @@ def _letters(name: str) -> str:
 
 def _unambiguous(pairs: Iterable[tuple[str, str]]) -> Mapping[str, str]:
     """The pairs whose first half occurs once."""
-    found: dict[str, str] = {}
+    by_key: dict[str, str] = {}
     twice = set()
     for key, file in pairs:
-        twice |= {key} & found.keys()
-        found[key] = file
-    return {key: file for key, file in found.items() if key not in twice}
+        twice |= {key} & by_key.keys()
+        by_key[key] = file
+    return {key: file for key, file in by_key.items() if key not in twice}
 
 
 def identifier(name: str) -> str:
@@ -124,8 +124,3 @@ def identifier(name: str) -> str:
         return name
     digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
     return f"{safe}~{digest[:8]}"
-
-
-def readable(text: str) -> str:
-    """Text with names from outside in it as one clean line."""
-    return one_line(text)

@@ -1,18 +1,20 @@
-"""One hand-in out of what it was found in: its files chosen and read, or why there are none."""
+"""One hand-in, read from a folder or an archive: its files, or why there are none."""
 
 from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from grader.batch.collect.archives import open_archive, without_suffix
 from grader.batch.collect.choosing import take
-from grader.batch.collect.files import Item, Listing, Unreadable
-from grader.batch.collect.names import Wanted, identifier, readable
+from grader.batch.collect.files import Item, Listing
+from grader.batch.collect.names import Wanted, identifier
 from grader.batch.collect.sources import Part
 from grader.batch.course.records import Handin, Member
+from grader.grading.submitted import Unreadable
+from grader.report import one_line
 
 
 @dataclass
@@ -33,27 +35,23 @@ class Reader:
         notes: Iterable[str] = (),
     ) -> Handin:
         """The hand-in called `name`, of the files that `listing` finds."""
-        about = {"submitted_at": submitted_at, "marked_late": marked_late}
-        own = tuple(map(readable, notes))
+        empty = Handin(
+            identifier(name),
+            tuple(members),
+            submitted_at,
+            marked_late,
+            notes=tuple(map(one_line, notes)),
+        )
         try:
             taken = take(listing(), self.wanted)
         except Unreadable as error:
-            problem = readable(f"{name} {error}")
-            return Handin(identifier(name), tuple(members), problem=problem, notes=own, **about)
+            return replace(empty, problem=one_line(f"{name} {error}"))
         except Exception as error:  # our mistake, and no reason for the others not to be read
-            told = "".join(traceback.format_exception_only(error))
-            problem = readable(f"{name}: the grader failed to read it: {told}")
-            return Handin(identifier(name), tuple(members), problem=problem, notes=own, **about)
+            line = "".join(traceback.format_exception_only(error))
+            return replace(empty, problem=one_line(f"{name}: the grader failed to read it: {line}"))
         files = {file: self._kept.setdefault(data, data) for file, data in taken.files.items()}
-        problem = f"{readable(name)}: {taken.problem}" if taken.problem else ""
-        return Handin(
-            identifier(name),
-            tuple(members),
-            files=files,
-            problem=problem,
-            notes=(*own, *taken.notes),
-            **about,
-        )
+        problem = f"{one_line(name)}: {taken.problem}" if taken.problem else ""
+        return replace(empty, files=files, problem=problem, notes=(*empty.notes, *taken.notes))
 
     def of_part(self, part: Part) -> Handin:
         """A folder, an archive or what can't be opened, as the hand-in of whom it is named for."""

@@ -7,9 +7,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
+from typing import BinaryIO
 
 from grader.batch.collect import archives, files
-from grader.batch.collect.files import Item, Listing, Unreadable
+from grader.batch.collect.files import Item, Listing
+from grader.grading.submitted import Unreadable, read_file, reason
 from grader.mistakes import Mistake
 
 
@@ -22,7 +24,7 @@ class Part:
     """A folder or a file at the top of a source.
 
     Of a folder `listing` gives the files in it and `inside` its own parts; both raise Unreadable.
-    `item` is a file, or says why what it is is never opened.
+    `item` is a file, or says why it is never opened.
     """
 
     name: str
@@ -42,7 +44,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Source:
-    """What was pointed at: a folder's parts or those of a zip, by name, and `archive`, itself."""
+    """A folder's parts or those of a zip, by name; `archive` is the zip itself."""
 
     name: str
     parts: tuple[Part, ...] = ()
@@ -89,7 +91,7 @@ def opened(path: Path, leave_out: Iterable[Path] = ()) -> Iterator[Source]:
         with path.open("rb") as file:
             yield _of_archive(path, file)
     except (OSError, Unreadable) as error:
-        why = files.reason(error) if isinstance(error, OSError) else error
+        why = reason(error) if isinstance(error, OSError) else error
         raise CollectError(f"{path} can't be read: {why}") from None
 
 
@@ -112,8 +114,8 @@ def _of_folder(path: Path, leave_out: Collection[Path]) -> Source:
     return Source(name, tuple(parts), tuple(notes), cache(partial(files.listed, path)))
 
 
-def _of_archive(path: Path, file) -> Source:
-    itself = Item(path.name, lambda limit: files.read_file(path.resolve(), limit))
+def _of_archive(path: Path, file: BinaryIO) -> Source:
+    itself = Item(path.name, lambda limit: read_file(path.resolve(), limit))
     head = file.read(512)
     if archives.kind_of(head, path.name) != "zip":
         return Source(path.name, archive=itself)

@@ -21,14 +21,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from datetime import date, datetime, timedelta, timezone
+from datetime import date, datetime, timedelta, timezone, tzinfo
 from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Literal, get_args
 from zoneinfo import ZoneInfo
 
 import pydantic
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, PlainValidator
 
 from grader.report import one_line
 from grader.spec import Exercise
@@ -57,8 +57,8 @@ def duration_of(text: str) -> timedelta | None:
     """'15m', '36h', '2d', also '1d 12h' as a duration; None for anything else."""
     if not re.fullmatch(r"(\d{1,7}[smhd]\s*)+", text, re.ASCII):
         return None
-    found = re.findall(r"(\d+)([smhd])", text, re.ASCII)
-    total = sum((timedelta(**{_UNITS[unit]: int(count)}) for count, unit in found), timedelta())
+    parts = re.findall(r"(\d+)([smhd])", text, re.ASCII)
+    total = sum((timedelta(**{_UNITS[unit]: int(count)}) for count, unit in parts), timedelta())
     return total if total <= LONGEST else None
 
 
@@ -77,26 +77,26 @@ def time_of(value: object) -> datetime | None:
 def _duration(value: object) -> timedelta:
     if isinstance(value, timedelta):
         return value
-    found = duration_of(value.strip()) if isinstance(value, str) else None
-    if found is None:
+    duration = duration_of(value.strip()) if isinstance(value, str) else None
+    if duration is None:
         raise unexpected(_A_DURATION, value)
-    return found
+    return duration
 
 
 def _time(value: object) -> datetime:
-    found = time_of(value)
-    if found is None:
+    time = time_of(value)
+    if time is None:
         raise unexpected(_A_TIME, _shown(value))
-    return found
+    return time
 
 
 def _extension(value: object) -> datetime | timedelta:
-    found = time_of(value)
-    if found is None and isinstance(value, str):
-        found = duration_of(value.strip())
-    if found is None:
+    until: datetime | timedelta | None = time_of(value)
+    if until is None and isinstance(value, str):
+        until = duration_of(value.strip())
+    if until is None:
         raise unexpected(f"{_A_TIME}, or {_A_DURATION}", _shown(value))
-    return found
+    return until
 
 
 def _shown(value: object) -> object:
@@ -174,8 +174,8 @@ class Course(Block):
     due: Annotated[datetime, BeforeValidator(_time)] | None = None
     timezone: Annotated[str, BeforeValidator(_zone)] | None = None
     late: Late = Late()
-    extensions: dict[str, Annotated[datetime | timedelta, BeforeValidator(_extension)]] = (
-        pydantic.Field(default_factory=dict)
+    extensions: dict[str, Annotated[datetime, PlainValidator(_extension)]] = pydantic.Field(
+        default_factory=dict
     )
     counts: Annotated[Counts, one_of(get_args(Counts))] = "last"
     device: Annotated[str, BeforeValidator(_text)] | None = None
@@ -186,23 +186,25 @@ class Course(Block):
     @pydantic.model_validator(mode="after")
     def _finish(self) -> Course:
         if self.due is None:
-            given = [key for key in ("late", "extensions") if key in self.model_fields_set]
-            if given:
-                raise refusals([Mistake((key,), _MISSING_DUE) for key in given])
+            needing = [key for key in ("late", "extensions") if key in self.model_fields_set]
+            if needing:
+                raise refusals([Mistake((key,), _MISSING_DUE) for key in needing])
             return self
         due = self._placed(self.due)
-        if due is None:
+        if due.tzinfo is None:
             message = (
                 "expected an offset from UTC, such as +01:00 at its end, or the key 'timezone' "
                 f"beside it; got {_shown(self.due)} without either"
             )
             raise refusals([Mistake(("due",), message)])
+        as_written: Mapping[str, datetime | timedelta] = self.extensions
         extensions, mistakes = {}, []
-        for student, given in self.extensions.items():
-            until = due + given if isinstance(given, timedelta) else self._placed(given, due)
+        for student, given in as_written.items():
+            time = due + given if isinstance(given, timedelta) else given
+            until = self._placed(time, due.tzinfo)
             if until.astimezone(timezone.utc) < due.astimezone(timezone.utc):
                 message = (
-                    f"expected a time after the due date, {told_time(due)}, got {_shown(given)}"
+                    f"expected a time after the due date, {time_text(due)}, got {_shown(given)}"
                 )
                 mistakes.append(Mistake(("extensions", student), message))
             extensions[student] = until
@@ -212,15 +214,15 @@ class Course(Block):
         object.__setattr__(self, "extensions", extensions)
         return self
 
-    def _placed(self, time: datetime, like: datetime | None = None) -> datetime | None:
-        """A time with an offset: its own, the time zone's, or that of another time.
+    def _placed(self, time: datetime, otherwise: tzinfo | None = None) -> datetime:
+        """A time with an offset: its own, the course's time zone's, or that of `otherwise`.
 
         Where clocks are turned, an hour has two meanings; the later one is meant.
         """
         if time.tzinfo is not None:
             return time
         if self.timezone is None:
-            return time.replace(tzinfo=like.tzinfo) if like is not None else None
+            return time.replace(tzinfo=otherwise)
         zone = ZoneInfo(self.timezone)
         both = [time.replace(tzinfo=zone, fold=fold) for fold in (0, 1)]
         return max(both, key=lambda each: each.astimezone(timezone.utc))
@@ -277,7 +279,7 @@ def _unknown_names(
 # --- in words ------------------------------------------------------------------------------------
 
 
-def told_time(time: datetime) -> str:
+def time_text(time: datetime) -> str:
     """'2026-12-01 23:59 +01:00', with the time zone's name where it is known."""
     seconds = ":%S" if time.second else ""
     text = time.strftime(f"%Y-%m-%d %H:%M{seconds}")
@@ -287,7 +289,7 @@ def told_time(time: datetime) -> str:
     return f"{text} {offset[:3]}:{offset[3:]}" if offset else text
 
 
-def told_duration(length: timedelta) -> str:
+def duration_text(length: timedelta) -> str:
     """'2 days', '1 day 12 hours', '15 minutes'."""
     seconds = round(length.total_seconds())
     words = []
@@ -304,11 +306,11 @@ def _described(course: Course) -> Iterable[str]:
     if course.due is None:
         yield "no due date: nothing is late"
     else:
-        grace = f", and {told_duration(course.late.grace)} of grace" if course.late.grace else ""
-        yield f"due {told_time(course.due)}{grace}"
+        grace = f", and {duration_text(course.late.grace)} of grace" if course.late.grace else ""
+        yield f"due {time_text(course.due)}{grace}"
         yield from _late_lines(course.late)
     for student, until in course.extensions.items():
-        yield f"extension for {one_line(student)}: until {told_time(until)}"
+        yield f"extension for {one_line(student)}: until {time_text(until)}"
     yield {
         "last": "the last hand-in counts",
         "best": "the hand-in with the best score counts, after what lateness takes",
@@ -333,4 +335,4 @@ def _late_lines(late: Late) -> Iterable[str]:
     else:
         yield "lateness takes no points"
     if late.refuse_after is not None:
-        yield f"0 points for what is more than {told_duration(late.refuse_after)} late"
+        yield f"0 points for what is more than {duration_text(late.refuse_after)} late"

@@ -50,14 +50,14 @@ def waits_for(attempt: Attempt) -> tuple[str, ...]:
     """Why the score of a readable hand-in may still change, a line each."""
     if attempt.grade is None:
         return ("not graded yet",)
-    found = {
+    reasons = {
         Status.grader_error: "the grader failed on",
         Status.implausible_time: "a person has to decide on the time of",
     }
     lines = [
         f"{words} {name}"
         for name, status in _statuses(attempt.grade)
-        if (words := found.get(status))
+        if (words := reasons.get(status))
     ]
     if attempt.evidence is not None:
         lines += [f"{name}: {TO_RUN}" for name in _to_run(attempt.evidence)]

@@ -16,11 +16,12 @@ from grader.batch.course.records import Handin, Lateness
 def judge(handin: Handin, course: Course, due: datetime | None) -> Lateness:
     """The lateness of a hand-in against a student's own due date.
 
-    In time, where the platform tells no time: what isn't known costs nothing.
+    A hand-in without a known time is in time.
     """
-    if due is None or not has_time(handin):
+    submitted = handin.known_time
+    if due is None or submitted is None:
         return Lateness(due=due)
-    days = days_late(handin.submitted_at, due, course.late.grace)
+    days = days_late(submitted, due, course.late.grace)
     slip_days = min(days, course.late.slip_days)
     after = course.late.refuse_after
     return Lateness(
@@ -28,8 +29,7 @@ def judge(handin: Handin, course: Course, due: datetime | None) -> Lateness:
         days=days,
         slip_days=slip_days,
         penalty=float(course.late.penalty(days - slip_days)),
-        refused=after is not None
-        and _utc(handin.submitted_at) > _utc(due) + course.late.grace + after,
+        refused=after is not None and _utc(submitted) > _utc(due) + course.late.grace + after,
     )
 
 
@@ -49,11 +49,6 @@ def days_late(submitted: datetime, due: datetime, grace: timedelta) -> int:
     while _utc(submitted) > _utc(due + days * DAY) + grace:
         days += 1
     return days
-
-
-def has_time(handin: Handin) -> bool:
-    """Whether the platform told when it was handed in, with an offset from UTC."""
-    return handin.submitted_at is not None and handin.submitted_at.tzinfo is not None
 
 
 def _utc(time: datetime) -> datetime:

@@ -1,4 +1,4 @@
-"""Whom a hand-in's people are in the roster."""
+"""The rows of the roster that the people of a hand-in have."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from grader.report import one_line
 
 
 class Match(NamedTuple):
-    """Whom a member is; without a student, `reason` says in a line why it is nobody."""
+    """The student that a member is; without one, `reason` says why in a line."""
 
     student: Student | None
     reason: str = ""
@@ -40,15 +40,15 @@ class Matcher:
             (logins, (member.login, member.id, member.email)),
             (emails, (member.email, member.id, member.login)),
         )
-        found = [student for table, keys in asked for key in keys if (student := _in(table, key))]
-        others = [each for each in found if each.id != found[0].id]
+        rows = [student for table, keys in asked for key in keys if (student := _in(table, key))]
+        others = [each for each in rows if each.id != rows[0].id]
         if others:
-            places = [self.roster.place(each) for each in (found[0], others[0])]
-            return Match(None, f"{told(member)} fits both {places[0]} and {places[1]}")
-        return Match(found[0]) if found else Match(None, self._nobody(member))
+            places = [self.roster.place(each) for each in (rows[0], others[0])]
+            return Match(None, f"{member_text(member)} fits both {places[0]} and {places[1]}")
+        return Match(rows[0]) if rows else Match(None, self._nobody(member))
 
     def _nobody(self, member: Member) -> str:
-        text = f"{told(member)} is nobody in {one_line(self.roster.file)}"
+        text = f"{member_text(member)} is nobody in {one_line(self.roster.file)}"
         named = {_words(each.name): each for each in self.roster.students if _words(each.name)}
         name = _words(member.name)
         close = difflib.get_close_matches(name, named, n=1, cutoff=0.85) if name else []
@@ -59,7 +59,7 @@ class Matcher:
         return f"{text}; by the name it could be {similar}, {self.roster.place(student)}"
 
 
-def told(member: Member) -> str:
+def member_text(member: Member) -> str:
     """A member in words: 'Ada Lovelace (30123, ada@example.org)'."""
     ids = ", ".join(dict.fromkeys(filter(None, (member.id, member.login, member.email))))
     text = f"{member.name} ({ids})" if member.name and ids else member.name or ids

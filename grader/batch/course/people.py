@@ -1,4 +1,4 @@
-"""The class, from its roster or from its hand-ins, and whose hand-ins are whose."""
+"""The students of a class, by its roster or its hand-ins, and the students of each hand-in."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from grader.report import one_line
 
 @dataclass
 class People:
-    """The class, and whose hand-ins are whose."""
+    """The students of a class, and the students of each hand-in."""
 
     students: dict[str, Student]
-    of: dict[object, tuple[Student, ...]] = field(default_factory=dict)  # by _who(handin)
+    of: dict[object, tuple[Student, ...]] = field(default_factory=dict)  # by _identity(handin)
     unmatched: list[Handin] = field(default_factory=list)
     matcher: Matcher | None = None
 
     def members(self, handin: Handin) -> tuple[Student, ...]:
         """The students whose hand-in it is."""
-        return self.of.get(_who(handin), ())
+        return self.of.get(_identity(handin), ())
 
     def find(self, key: str) -> Student | None:
-        """A student by whatever id somebody may have written."""
+        """A student by any id of theirs: of the roster, the platform, a login or an email."""
         if self.matcher is not None:
             return self.matcher.find(Member(key, login=key, email=key)).student
         ids = {
@@ -50,7 +50,7 @@ class People:
                 yield f"{roster.place(student)}: no hand-in of {name}"
 
 
-def _who(handin: Handin) -> tuple[str, tuple[Member, ...]]:
+def _identity(handin: Handin) -> tuple[str, tuple[Member, ...]]:
     """Hand-ins of the same name and people have the same students."""
     return (handin.id, handin.members)
 
@@ -61,13 +61,14 @@ def people_of(roster: Roster | None, handins: Sequence[Handin]) -> People:
     """
     if roster is None:
         return _without_roster(handins)
-    people = People({each.id: each for each in roster.students}, matcher=Matcher(roster))
+    matcher = Matcher(roster)
+    people = People({each.id: each for each in roster.students}, matcher=matcher)
     for handin in handins:
         # Without people, a hand-in's own name may be one's: a folder called ada.
         members = handin.members or (Member(handin.id),)
-        matches = [people.matcher.find(member) for member in members]
-        found = {match.student.id: match.student for match in matches if match.student}
-        people.of[_who(handin)] = tuple(found.values())
+        matches = [matcher.find(member) for member in members]
+        students = {match.student.id: match.student for match in matches if match.student}
+        people.of[_identity(handin)] = tuple(students.values())
         reasons = tuple(match.reason for match in matches if match.student is None)
         if reasons:
             people.unmatched.append(replace(handin, notes=(*handin.notes, *reasons)))
@@ -85,5 +86,5 @@ def _without_roster(handins: Sequence[Handin]) -> People:
             known = people.students.get(id, Student(id, member.id))
             name, email = known.name or member.name, known.email or member.email
             people.students[id] = students[id] = replace(known, name=name, email=email)
-        people.of[_who(handin)] = tuple(students.values())
+        people.of[_identity(handin)] = tuple(students.values())
     return people

@@ -51,6 +51,12 @@ class Handin:
     notes: tuple[str, ...] = ()
 
     @property
+    def known_time(self) -> datetime | None:
+        """When it was handed in, where the platform says so with an offset from UTC."""
+        time = self.submitted_at
+        return time if time is not None and time.tzinfo is not None else None
+
+    @property
     def trouble(self) -> str:
         """`problem` with the hand-in's id in front, which it may begin with already."""
         begins = self.problem.startswith((f"{self.id} ", f"{self.id}: "))
@@ -132,7 +138,7 @@ class Lateness:
 
 @dataclass(frozen=True)
 class Entry:
-    """One student's line: `score` is final, after adjustments and the penalty for lateness.
+    """One student's line: `score` is what is left after adjustments and the penalty.
 
     `raw` is the counted attempt's own score. Both are None where nothing was handed in that could
     be graded; exports then write an empty cell or 0 as their format asks.
@@ -147,6 +153,21 @@ class Entry:
     adjustments: tuple[Adjustment, ...] = ()
     notes: tuple[str, ...] = ()  # "nothing handed in", "zip can't be read: …", "in a group with …"
     waiting: tuple[str, ...] = ()  # why `score` isn't final: "not graded yet", a time to decide on
+
+    @property
+    def final_score(self) -> float | None:
+        """`score`; None where it may still change."""
+        return None if self.waiting else self.score
+
+    @property
+    def handin(self) -> Handin | None:
+        """The hand-in that counts."""
+        return self.counted.handin if self.counted else None
+
+    @property
+    def grade(self) -> GradeScore | None:
+        """The score of the attempt that counts, check by check."""
+        return self.counted.grade if self.counted else None
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,6 @@ from collections.abc import Sequence
 from grader.batch.course.records import Entry, Gradebook, Student
 from grader.batch.exports.cells import (
     expect_complete,
-    final_score,
     identifier,
     points,
     table,
@@ -54,7 +53,7 @@ def render(
     column = _assignment_column(known, assignment or book.title or UNTITLED)
     header = [*students, column]
     possible = [POINTS_POSSIBLE, *[""] * (len(students) - 1), points(book.max_score)]
-    rows = [[*_cells(entry, students), points(final_score(entry))] for entry in book.entries]
+    rows = [[*_cells(entry, students), points(entry.final_score)] for entry in book.entries]
     return table(header, [possible, *rows])
 
 

@@ -15,7 +15,7 @@ import io
 import re
 from collections.abc import Iterable, Sequence
 
-from grader.batch.course.records import Entry, Gradebook
+from grader.batch.course.records import Gradebook
 from grader.batch.gradebook import GradebookError, incomplete
 from grader.report import one_line
 from grader.report.summary import number
@@ -41,11 +41,6 @@ def identifier(value: str) -> str:
 def points(value: float | None) -> str:
     """Points without trailing zeros, in up to 4 digits; an empty cell where there are none."""
     return "" if value is None else number(value, 4)
-
-
-def final_score(entry: Entry) -> float | None:
-    """The score of an entry; None where it may still change."""
-    return None if entry.waiting else entry.score
 
 
 def expect_complete(book: Gradebook, allow_incomplete: bool) -> None:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from grader.batch.course.lateness import has_time
 from grader.batch.course.records import Entry, Gradebook
 from grader.batch.exports.cells import (
     expect_complete,
-    final_score,
     identifier,
     points,
     table,
@@ -38,8 +36,8 @@ def render(book: Gradebook, *, allow_incomplete: bool = False) -> str:
 
 
 def _row(book: Gradebook, entry: Entry) -> list[str]:
-    handin = entry.counted.handin if entry.counted else None
-    score = final_score(entry)
+    handin = entry.handin
+    score = entry.final_score
     awarded = 0.0 if score is None and not entry.attempts else score
     return [
         text(book.title),
@@ -49,7 +47,7 @@ def _row(book: Gradebook, entry: Entry) -> list[str]:
         identifier(entry.student.id),
         identifier(handin.id) if handin else "",
         "",
-        handin.submitted_at.isoformat() if handin and has_time(handin) else "",
+        handin.known_time.isoformat() if handin and handin.known_time else "",
         points(awarded),
         points(book.max_score),
     ]

@@ -7,11 +7,9 @@ from __future__ import annotations
 
 from datetime import timezone
 
-from grader.batch.course.lateness import has_time
 from grader.batch.course.records import Entry, Gradebook, Student
 from grader.batch.exports.cells import (
     expect_complete,
-    final_score,
     identifier,
     points,
     table,
@@ -42,9 +40,9 @@ def render(book: Gradebook, *, allow_incomplete: bool = False) -> str:
 
 
 def _row(book: Gradebook, entry: Entry) -> list[str]:
-    score = final_score(entry)
-    handin = entry.counted.handin if entry.counted else None
-    timed = handin is not None and has_time(handin)
+    score = entry.final_score
+    handin = entry.handin
+    at = handin.known_time if handin else None
     return [
         *map(text, _names(entry.student)),
         identifier(entry.student.platform_id or entry.student.id),
@@ -54,14 +52,14 @@ def _row(book: Gradebook, entry: Entry) -> list[str]:
         points(book.max_score),
         _status(entry),
         identifier(handin.id) if handin else "",
-        handin.submitted_at.strftime("%Y-%m-%d %H:%M:%S %z") if handin and timed else "",
+        at.strftime("%Y-%m-%d %H:%M:%S %z") if at else "",
         _lateness(entry),
         str(len(entry.attempts)) if entry.attempts else "",
     ]
 
 
 def _status(entry: Entry) -> str:
-    if final_score(entry) is not None:
+    if entry.final_score is not None:
         return "Graded"
     return "Ungraded" if entry.attempts else "Missing"
 
@@ -83,11 +81,12 @@ def _names(student: Student) -> tuple[str, str]:
 
 def _lateness(entry: Entry) -> str:
     """Hours, minutes and seconds after the student's own due date, the grace not taken off."""
-    handin = entry.counted.handin if entry.counted else None
-    if handin is None or not has_time(handin) or entry.lateness.due is None:
-        return "00:00:00" if handin else ""
-    due = entry.lateness.due.astimezone(timezone.utc)
-    late = (handin.submitted_at.astimezone(timezone.utc) - due).total_seconds()
+    if entry.handin is None:
+        return ""
+    at, due = entry.handin.known_time, entry.lateness.due
+    if at is None or due is None:
+        return "00:00:00"
+    late = (at.astimezone(timezone.utc) - due.astimezone(timezone.utc)).total_seconds()
     minutes, seconds = divmod(int(max(0, late)), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours:02}:{minutes:02}:{seconds:02}"

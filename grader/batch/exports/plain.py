@@ -26,14 +26,13 @@ from typing import Any
 from grader.batch.course.records import AdjustmentKind, Attempt, Entry, Gradebook, Handin
 from grader.batch.exports.cells import (
     expect_complete,
-    final_score,
     identifier,
     points,
     table,
     text,
 )
 from grader.batch.gradebook import incomplete
-from grader.report.message import clean
+from grader.sandbox.untrusted import clean
 from grader.scoring.score import VariantScore
 
 SCHEMA = 1
@@ -113,7 +112,7 @@ def state(entry: Entry) -> str:
 
 def _entry(book: Gradebook, entry: Entry) -> dict[str, Any]:
     student, late, counted = entry.student, entry.lateness, entry.counted
-    grade = counted.grade if counted else None
+    grade = entry.grade
     return {
         "id": student.id,
         "platform_id": student.platform_id,
@@ -121,7 +120,7 @@ def _entry(book: Gradebook, entry: Entry) -> dict[str, Any]:
         "email": student.email,
         "section": clean(student.section),
         "state": state(entry),
-        "score": final_score(entry),
+        "score": entry.final_score,
         "raw": entry.raw,
         "gradable": grade.gradable if grade else None,
         "max_score": book.max_score,
@@ -181,7 +180,7 @@ def _row(book: Gradebook, entry: Entry, names: list[str]) -> list[str]:
         str(data["handins"]),
         text(book.device),
         str(book.seed),
-        text("; ".join(_told(each) for each in data["adjustments"])),
+        text("; ".join(_in_words(each) for each in data["adjustments"])),
         text("; ".join((*entry.waiting, *entry.notes))),
     ]
     for name in names:
@@ -190,13 +189,13 @@ def _row(book: Gradebook, entry: Entry, names: list[str]) -> list[str]:
     return row
 
 
-def _told(adjustment: dict[str, Any]) -> str:
+def _in_words(adjustment: dict[str, Any]) -> str:
     """'points -2: plagiarised comment', 'accept_time of gemm/triton: seen in ncu'."""
-    what = adjustment["kind"]
-    if adjustment["kind"] == AdjustmentKind.points.value:
-        what += f" {adjustment['points']:+g}"
+    decision = adjustment["kind"]
+    if decision == AdjustmentKind.points.value:
+        decision += f" {adjustment['points']:+g}"
     of = f" of {adjustment['only']}" if adjustment["only"] else ""
-    return f"{what}{of}: {adjustment['reason']}"
+    return f"{decision}{of}: {adjustment['reason']}"
 
 
 def _added(entry: Entry) -> float:

@@ -1,4 +1,4 @@
-"""Which mistakes a class shares: the same status under the same condition in the same variant.
+"""The mistakes that a class shares: one status under one condition in one variant.
 
 '23 submissions fail only where cols > 1024'. Numbers that belong to a condition tell mistakes
 apart (cols > 1024 is not cols > 512); numbers that belong to a single case don't.
@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from grader.batch.course.records import Entry
 from grader.batch.pages.overview import Submission
 from grader.evidence import VariantEvidence
-from grader.report.message import listing, merge_failures, one_line
+from grader.report import one_line
+from grader.report.message import listing, merge_failures
 from grader.scoring.score import MEMORY, PERFORMANCE, SKIPPED_AS_WRONG, VariantScore
 from grader.spec import Exercise
 from grader.status import Status
@@ -52,7 +53,7 @@ class Cluster:
     """A mistake and everybody who made it."""
 
     kind: Kind
-    what: str  # of one of them, with its numbers
+    example: str  # what happened in one of them, with its numbers
     submissions: tuple[Submission, ...]
 
     @property
@@ -85,8 +86,8 @@ class Cluster:
 
 
 @dataclass
-class _Found:
-    what: str
+class _Group:
+    example: str
     submissions: list[Submission] = field(default_factory=list)
 
 
@@ -100,12 +101,12 @@ def clusters(
     A submission counts once for a mistake, in however many dtypes and size classes it shows, and
     may have several mistakes. Not attempted, not measured and grader_error are none.
     """
-    found: dict[Kind, _Found] = {}
+    groups: dict[Kind, _Group] = {}
     for submission in everyone:
-        for kind, what in dict(_mistakes(submission, exercises)).items():
-            found.setdefault(kind, _Found(what)).submissions.append(submission)
+        for kind, example in dict(_mistakes(submission, exercises)).items():
+            groups.setdefault(kind, _Group(example)).submissions.append(submission)
     order = {name: index for index, name in enumerate(exercises)}
-    rows = [Cluster(kind, each.what, tuple(each.submissions)) for kind, each in found.items()]
+    rows = [Cluster(kind, each.example, tuple(each.submissions)) for kind, each in groups.items()]
     rows = [row for row in rows if row.count >= smallest]
     return tuple(
         sorted(
@@ -126,28 +127,28 @@ def _mistakes(
     for exercise in exercises.values():
         for name in exercise.variants:
             score = submission.variant(exercise.name, name)
-            seen = submission.seen(exercise.name, name)
-            if score is not None and seen is not None and not seen.not_attempted:
-                yield from _of_cases(seen)
+            evidence = submission.observed(exercise.name, name)
+            if score is not None and evidence is not None and not evidence.not_attempted:
+                yield from _of_cases(evidence)
                 yield from _of_targets(exercise.name, score)
 
 
-def _of_cases(seen: VariantEvidence) -> Iterator[tuple[Kind, str]]:
-    tried = {part.dtype for part in seen.parts}
-    for merged in merge_failures(seen.parts):
+def _of_cases(evidence: VariantEvidence) -> Iterator[tuple[Kind, str]]:
+    tried = {part.dtype for part in evidence.parts}
+    for merged in merge_failures(evidence.parts):
         failure = merged.failure
         condition = _condition(failure.pattern)
         failing = dict.fromkeys(dtype for _, dtype in merged.places)
-        is_told = condition not in ("", EVERY_CASE)
+        says_enough = condition not in ("", EVERY_CASE)
         yield (
             Kind(
-                seen.exercise,
-                seen.variant,
+                evidence.exercise,
+                evidence.variant,
                 failure.status,
                 condition,
-                dtypes=() if is_told or set(failing) == tried else tuple(failing),
+                dtypes=() if says_enough or set(failing) == tried else tuple(failing),
                 hint=one_line(failure.hint),
-                about="" if is_told else _without_numbers(failure.what),
+                about="" if says_enough else _without_numbers(failure.what),
             ),
             one_line(failure.what),
         )
@@ -168,10 +169,10 @@ def _of_targets(exercise: str, score: VariantScore) -> Iterator[tuple[Kind, str]
 def _condition(pattern: str) -> str:
     """'Every case with cols > 1024 fails (9 tried); …' -> 'cols > 1024'."""
     text = _TRIED.sub("", one_line(pattern))
-    if found := _CONDITION.match(text):
-        return found["condition"]
+    if match := _CONDITION.match(text):
+        return match["condition"]
     return EVERY_CASE if _ALWAYS.match(text) else text
 
 
-def _without_numbers(what: str) -> str:
-    return _NUMBER.sub("#", _DTYPE.sub("dtype", _SOURCE.sub("", one_line(what))))
+def _without_numbers(message: str) -> str:
+    return _NUMBER.sub("#", _DTYPE.sub("dtype", _SOURCE.sub("", one_line(message))))

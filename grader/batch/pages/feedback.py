@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from grader.batch.course.course import told_time
-from grader.batch.course.lateness import has_time
+from grader.batch.course.course import time_text
 from grader.batch.course.records import Adjustment, AdjustmentKind, Entry, Gradebook
 from grader.report import gradescope, html, markdown
 from grader.report.gradescope import Visible, everything_visible
@@ -50,7 +49,7 @@ def header_of(book: Gradebook, entry: Entry) -> Header:
     return Header(
         title=book.title or UNTITLED,
         name=entry.student.name or entry.student.id,
-        score=None if entry.waiting else entry.score,
+        score=entry.final_score,
         max_score=book.max_score,
         facts=tuple(_facts(entry)),
         notes=(*(f"not final: {line}" for line in entry.waiting), *entry.notes),
@@ -59,11 +58,10 @@ def header_of(book: Gradebook, entry: Entry) -> Header:
 
 def _facts(entry: Entry) -> Iterator[tuple[str, str]]:
     counted, late = entry.counted, entry.lateness
-    if counted is not None and has_time(counted.handin):
-        at = counted.handin.submitted_at
-        yield "Handed in", told_time(at.astimezone(late.due.tzinfo) if late.due else at)
+    if counted is not None and (at := counted.handin.known_time) is not None:
+        yield "Handed in", time_text(at.astimezone(late.due.tzinfo) if late.due else at)
     if late.due is not None:
-        yield "Due", told_time(late.due)
+        yield "Due", time_text(late.due)
     if counted is not None and counted.grade is not None:
         yield "Hand-in", f"{counted.handin.id}: {number(counted.grade.score, 4)} points"
     if late.refused:
@@ -72,7 +70,7 @@ def _facts(entry: Entry) -> Iterator[tuple[str, str]]:
         yield "Lateness", _late(late.days, late.slip_days, late.penalty)
     for each in entry.adjustments:
         if each.kind is not AdjustmentKind.note:
-            yield _told(each)
+            yield _in_words(each)
 
 
 def _late(days: int, slip_days: int, penalty: float) -> str:
@@ -83,7 +81,7 @@ def _late(days: int, slip_days: int, penalty: float) -> str:
     return f"{text}: {number(100 * penalty)} % off" if penalty else f"{text}: nothing off"
 
 
-def _told(each: Adjustment) -> tuple[str, str]:
+def _in_words(each: Adjustment) -> tuple[str, str]:
     """('-2 points', 'the report was missing'), ('Rules lifted', 'gemm/triton: asked before')."""
     sign = "+" if each.points > 0 else ""
     label = {

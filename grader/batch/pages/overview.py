@@ -1,4 +1,4 @@
-"""What a class did, in numbers: pure views of a gradebook.
+"""The results of a class in numbers: pure views of a gradebook.
 
     Submission     a counted attempt, with everybody whose score it is
     VariantTally   how many attempted and passed a variant, and what came of the others
@@ -16,7 +16,8 @@ from dataclasses import dataclass
 
 from grader.batch.course.records import Attempt, Entry, Gradebook
 from grader.evidence import PerformanceEvidence, VariantEvidence
-from grader.scoring.score import PERFORMANCE, CheckScore, VariantScore
+from grader.report import summary
+from grader.scoring.score import PERFORMANCE, CheckScore, GradeScore, VariantScore
 from grader.spec import Exercise, Threshold
 from grader.status import Status
 
@@ -29,18 +30,30 @@ class Submission:
     entries: tuple[Entry, ...]
 
     @property
+    def grade(self) -> GradeScore:
+        """The attempt's score."""
+        assert self.attempt.grade is not None  # `submissions` takes no others
+        return self.attempt.grade
+
+    @property
+    def grader_errors(self) -> list[tuple[str, str]]:
+        """(where, detail) of everything that the grader itself broke on."""
+        assert self.attempt.evidence is not None
+        return summary.grader_errors(self.attempt.evidence, self.grade)
+
+    @property
     def names(self) -> tuple[str, ...]:
         """Of its people, as the gradebook has them."""
         return tuple(entry.student.name or entry.student.id for entry in self.entries)
 
     def variant(self, exercise: str, variant: str) -> VariantScore | None:
         """The score of a variant, or None where it wasn't asked for."""
-        for row in self.attempt.grade.exercises if self.attempt.grade else ():
+        for row in self.grade.exercises:
             if row.name == exercise:
                 return next((each for each in row.variants if each.name == variant), None)
         return None
 
-    def seen(self, exercise: str, variant: str) -> VariantEvidence | None:
+    def observed(self, exercise: str, variant: str) -> VariantEvidence | None:
         """The evidence of a variant."""
         for each in self.attempt.evidence.variants if self.attempt.evidence else ():
             if (each.exercise, each.variant) == (exercise, variant):
@@ -50,20 +63,20 @@ class Submission:
 
 def submissions(gradebook: Gradebook) -> tuple[Submission, ...]:
     """The counted attempts that were graded, each once, in the order of the entries."""
-    found: dict[tuple[object, ...], tuple[Attempt, list[Entry]]] = {}
+    by_identity: dict[tuple[object, ...], tuple[Attempt, list[Entry]]] = {}
     for entry in gradebook.entries:
         attempt = entry.counted
         if attempt is not None and attempt.is_graded:
-            found.setdefault(_identity(attempt), (attempt, []))[1].append(entry)
-    return tuple(Submission(attempt, tuple(entries)) for attempt, entries in found.values())
+            by_identity.setdefault(_identity(attempt), (attempt, []))[1].append(entry)
+    return tuple(Submission(attempt, tuple(entries)) for attempt, entries in by_identity.values())
 
 
 def _identity(attempt: Attempt) -> tuple[object, ...]:
-    """What tells hand-ins apart: a group's attempt may have been read once for each member, a
+    """The identity of a hand-in. A group's attempt may have been read once for each member, a
     resubmission has the id of what it replaces, and a store leaves the bytes of files out."""
     handin = attempt.handin
-    seen = attempt.evidence.variants if attempt.evidence is not None else ()
-    files = frozenset((each.file, each.sha256) for each in seen)
+    variants = attempt.evidence.variants if attempt.evidence is not None else ()
+    files = frozenset((each.file, each.sha256) for each in variants)
     people = tuple(member.id for member in handin.members)
     return handin.id, people, handin.submitted_at, handin.sha256, files
 
@@ -147,15 +160,10 @@ def measure_of(threshold: Threshold) -> str:
     return threshold.speed_vs or MILLISECONDS
 
 
-def limit_of(threshold: Threshold) -> float:
-    """The ratio that a threshold asks for at least, or the milliseconds at most."""
-    return threshold.at_least if threshold.speed_vs else threshold.milliseconds.at_most
-
-
 def strips(everyone: Iterable[Submission], exercises: Mapping[str, Exercise]) -> tuple[Strip, ...]:
     """One for each variant that anybody was timed in, in the order of the specs."""
     every = tuple(everyone)
-    found = []
+    drawn = []
     for exercise in exercises.values():
         for variant in exercise.variants.values():
             if variant.performance is None or PERFORMANCE not in variant.points:
@@ -163,14 +171,16 @@ def strips(everyone: Iterable[Submission], exercises: Mapping[str, Exercise]) ->
             thresholds = variant.performance.steps
             checks = [(each, _check(each, exercise.name, variant.name)) for each in every]
             timings = tuple(
-                _timing(each, each.seen(exercise.name, variant.name).performance, check, thresholds)
+                _timing(each, timed, check, thresholds)
                 for each, check in checks
                 if check is not None and check.status in (Status.passed, Status.target_missed)
+                if (evidence := each.observed(exercise.name, variant.name)) is not None
+                if (timed := evidence.performance) is not None
             )
             statuses = Counter(check.status for _, check in checks if check is not None)
             tried = sum(statuses.values()) - statuses[Status.not_attempted]
             if timings or statuses[Status.implausible_time]:
-                found.append(
+                drawn.append(
                     Strip(
                         exercise.name,
                         variant.name,
@@ -181,7 +191,7 @@ def strips(everyone: Iterable[Submission], exercises: Mapping[str, Exercise]) ->
                         implausible=statuses[Status.implausible_time],
                     )
                 )
-    return tuple(found)
+    return tuple(drawn)
 
 
 def _check(submission: Submission, exercise: str, variant: str) -> CheckScore | None:
@@ -200,14 +210,14 @@ def _timing(
     values, at_best = {}, {}
     for threshold in thresholds:
         measure = measure_of(threshold)
-        if threshold.speed_vs:
-            found = [_ratios(each, measure) for each in timed.every]
-            value, best = (_least(column) for column in zip(*found, strict=True))
-        else:
-            is_its_gpu = threshold.milliseconds.gpu.lower() in timed.device.lower()
+        if threshold.milliseconds is None:
+            ratios = [_ratios(each, measure) for each in timed.every]
+            value, best = (_least(column) for column in zip(*ratios, strict=True))
+        elif threshold.milliseconds.gpu.lower() in timed.device.lower():
             value = _slowest(each.microseconds for each in timed.every)
             best = _slowest(each.microseconds_at_best for each in timed.every)
-            value, best = (value, best) if is_its_gpu else (math.nan, math.nan)
+        else:
+            continue
         if math.isfinite(value) and math.isfinite(best):
             values[measure], at_best[measure] = value, best
     return Timing(submission, values, at_best, check.score)
@@ -221,7 +231,8 @@ def _least(ratios: Sequence[float]) -> float:
 def _slowest(times: Iterable[float | None]) -> float:
     """The longest of times in microseconds, in milliseconds; nan where one wasn't taken."""
     every = list(times)
-    return math.nan if None in every else max(every) / 1000
+    taken = [time for time in every if time is not None]
+    return max(taken) / 1000 if len(taken) == len(every) else math.nan
 
 
 def _ratios(timed: PerformanceEvidence, baseline: str) -> tuple[float, float]:
@@ -242,7 +253,7 @@ def reached(values: Mapping[str, float], thresholds: Iterable[Threshold]) -> int
     for number, each in enumerate(thresholds):
         if measure_of(each) in values:
             is_decided = True
-            value, limit = values[measure_of(each)], limit_of(each)
+            value, limit = values[measure_of(each)], each.limit
             if value >= limit if each.speed_vs else value <= limit:
                 return number
     return -1 if is_decided else None

@@ -11,6 +11,7 @@ import base64
 import hashlib
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
 from functools import lru_cache
 from itertools import groupby
 from pathlib import Path
@@ -24,8 +25,8 @@ from grader.batch.course.records import Adjustment, AdjustmentKind, Entry, Grade
 from grader.batch.pages import charts, overview
 from grader.batch.pages.clusters import Cluster, clusters
 from grader.batch.pages.overview import Strip, Submission, VariantTally
-from grader.report import summary
-from grader.report.message import clean, one_line
+from grader.report import one_line, summary
+from grader.sandbox.untrusted import clean
 from grader.spec import Exercise
 
 SHARED_BY = 2  # submissions that make a mistake worth a line of its own
@@ -61,7 +62,7 @@ def render(
             error_line=summary.GRADER_ERROR_LINE,
             waiting=_waiting(everyone),
             unfinished=_unfinished(everyone),
-            unconfined=sum(summary.is_unconfined(each.attempt.grade) for each in everyone),
+            unconfined=sum(summary.is_unconfined(each.grade) for each in everyone),
             scores=_scores(gradebook),
             rows=[_row(entry, exercises) for entry in gradebook.entries],
             columns=[name for name in exercises if exercises[name].max_points],
@@ -127,26 +128,26 @@ def _by_exercise(tallies: Iterable[VariantTally]) -> list[tuple[str, list[Varian
 
 def _grader_errors(everyone: Iterable[Submission]) -> list[dict[str, Any]]:
     """What the grader broke on, alike failures together, with everybody it concerns."""
-    found: dict[tuple[str, str], list[str]] = {}
+    names_of: dict[tuple[str, str], list[str]] = {}
     for each in everyone:
-        for where, detail in summary.grader_errors(each.attempt.evidence, each.attempt.grade):
-            found.setdefault((where, detail), []).extend(each.names)
-    return [{"where": w, "detail": d, "names": names} for (w, d), names in found.items()]
+        for where, detail in each.grader_errors:
+            names_of.setdefault((where, detail), []).extend(each.names)
+    return [{"where": w, "detail": d, "names": names} for (w, d), names in names_of.items()]
 
 
 def _unfinished(everyone: Iterable[Submission]) -> list[str]:
-    return [name for each in everyone if not each.attempt.grade.complete for name in each.names]
+    return [name for each in everyone if not each.grade.complete for name in each.names]
 
 
 def _waiting(everyone: Iterable[Submission]) -> list[tuple[str, list[str]]]:
     """(exercise/variant, names) of the times that a person has to decide about."""
-    found: dict[str, list[str]] = {}
+    names_of: dict[str, list[str]] = {}
     for each in everyone:
-        for exercise in each.attempt.grade.exercises:
+        for exercise in each.grade.exercises:
             for variant in exercise.variants:
                 if any(check.status.value == "implausible_time" for check in variant.checks):
-                    found.setdefault(f"{exercise.name}/{variant.name}", []).extend(each.names)
-    return list(found.items())
+                    names_of.setdefault(f"{exercise.name}/{variant.name}", []).extend(each.names)
+    return list(names_of.items())
 
 
 def _unmatched(handin: Handin) -> dict[str, str]:
@@ -170,7 +171,7 @@ def _mistake(cluster: Cluster, index: Mapping[int, int]) -> dict[str, Any]:
         "sentence": cluster.sentence,
         "headline": kind.status.headline,
         "tone": summary.tone(kind.status),
-        "what": cluster.what,
+        "what": cluster.example,
         "rows": [index[id(entry)] for entry in cluster.entries],
     }
 
@@ -186,7 +187,7 @@ def _strip(strip: Strip) -> dict[str, Any]:
             for number, each in enumerate(strip.thresholds)
             if overview.measure_of(each) == measure
         ]
-        scale = charts.axis(values, [overview.limit_of(each) for _, each in limits])
+        scale = charts.axis(values, [each.limit for _, each in limits])
         places = charts.swarm(values, scale)
         drawings.append(
             {
@@ -199,8 +200,7 @@ def _strip(strip: Strip) -> dict[str, Any]:
                     for (across, away), each, value in zip(places, timings, values, strict=True)
                 ],
                 "limits": [
-                    (number, each, overview.limit_of(each), scale.at(overview.limit_of(each)))
-                    for number, each in limits
+                    (number, each, each.limit, scale.at(each.limit)) for number, each in limits
                 ],
             }
         )
@@ -208,7 +208,7 @@ def _strip(strip: Strip) -> dict[str, Any]:
         "strip": strip,
         "drawings": drawings,
         "thresholds": [
-            (each, overview.measure_of(each), overview.limit_of(each), _getting(strip, number))
+            (each, overview.measure_of(each), each.limit, _getting(strip, number))
             for number, each in enumerate(strip.thresholds)
         ],
         "nothing": _getting(strip, -1),
@@ -227,7 +227,7 @@ def _what_if(strip: Strip) -> dict[str, Any]:
         "thresholds": [
             {
                 "measure": strip.measures.index(overview.measure_of(each)),
-                "limit": overview.limit_of(each),
+                "limit": each.limit,
                 "least": each.speed_vs is not None,
                 "points": each.points,
             }
@@ -243,12 +243,13 @@ def _what_if(strip: Strip) -> dict[str, Any]:
 
 
 def _row(entry: Entry, exercises: Mapping[str, Exercise]) -> dict[str, Any]:
-    grade = entry.counted.grade if entry.counted is not None else None
+    counted, grade = entry.counted, entry.grade
     scores = {row.name: row.score for row in grade.exercises} if grade is not None else {}
-    errors = bool(grade) and bool(summary.grader_errors(entry.counted.evidence, grade))
+    evidence = counted.evidence if counted is not None else None
+    errors = bool(grade and evidence and summary.grader_errors(evidence, grade))
     problems = [each.handin.problem for each in entry.attempts if each.handin.problem]
-    told = [*(["the grader failed on it"] if errors else []), *entry.waiting, *entry.notes]
-    notes = list(dict.fromkeys([*told, *(each for each in problems if each not in str(told))]))
+    lines = [*(["the grader failed on it"] if errors else []), *entry.waiting, *entry.notes]
+    notes = list(dict.fromkeys([*lines, *(each for each in problems if each not in str(lines))]))
     tags = {
         "unscored": entry.score is None,
         "waiting": bool(entry.waiting),
@@ -294,7 +295,7 @@ def adjustment_in_words(adjustment: Adjustment) -> str:
     return words[adjustment.kind] + (f" ({one_line(adjustment.only)})" if adjustment.only else "")
 
 
-def _time(when: Any) -> str:
+def _time(when: datetime | None) -> str:
     return when.strftime("%Y-%m-%d %H:%M %Z").strip() if when is not None else ""
 
 

@@ -20,12 +20,15 @@ from pathlib import Path
 from typing import Any
 
 from grader import evidence as evidence_files
-from grader.batch.classes import Class, ClassError
+from grader.batch.classes import ClassError, CourseClass
 from grader.batch.plan import Job, Plan
 from grader.batch.run import schedule
 from grader.batch.run.progress import Silent, Watcher
 from grader.batch.run.schedule import Executor, Finished, InPool, Lane, Stopped
-from grader.batch.store.store import NAME, NewResult, Store, StoredHandin, StoreError
+from grader.batch.store.database import StoreError
+from grader.batch.store.handins import StoredHandin
+from grader.batch.store.results import NewResult
+from grader.batch.store.store import NAME, Store
 from grader.batch.tasks import INTERPRETER, Result, Task, grade_in_pool
 from grader.gpu import locks, machine
 from grader.grading import process_pool
@@ -94,7 +97,7 @@ def this_machine(watcher: Watcher, jobs: int | None = None) -> Iterator[Machines
 
 
 def grade(
-    klass: Class,
+    course_class: CourseClass,
     handins: Sequence[StoredHandin],
     machines: Machines,
     run: int,
@@ -107,13 +110,13 @@ def grade(
     Raises StoreError where a result can't be stored, TaskError and ConfinementError where nothing
     can be graded.
     """
-    plan = klass.plans(machines.device).make(
+    plan = course_class.plans(machines.device).make(
         handins,
         only=options.only,
         require_sandbox=options.require_sandbox,
         anew=options.anew,
     )
-    work = _Work(klass, plan, machines, run, options, watcher or Silent(), len(handins))
+    work = _Work(course_class, plan, machines, run, options, watcher or Silent(), len(handins))
     work.go(stop or threading.Event())
     return work.outcome
 
@@ -123,7 +126,7 @@ class _Work:
 
     def __init__(
         self,
-        klass: Class,
+        course_class: CourseClass,
         plan: Plan,
         machines: Machines,
         run: int,
@@ -131,8 +134,8 @@ class _Work:
         watcher: Watcher,
         total: int,
     ) -> None:
-        self._class = klass
-        self._store = klass.store
+        self._class = course_class
+        self._store = course_class.store
         self._plan = plan
         self._machines = machines
         self._run = run
@@ -175,7 +178,7 @@ class _Work:
             )
             for each in done.results
         ]
-        self._store.keep_results(results, self._class.store.seed, done.environment, self._run)
+        self._store.results.keep(results, self._class.store.seed, done.environment, self._run)
         self.outcome.graded += len(results)
         if any(each.grader_failed for each in results):
             self.outcome.failed.append(done.job.handin.handin.id)
@@ -205,7 +208,7 @@ class _Work:
 
     def _task(self, job: Job) -> Task:
         return Task(
-            self._store.files(job.handin.number),
+            self._store.handins.files(job.handin.number),
             job.wanted,
             self._class.exercises,
             self._store.seed,
@@ -230,7 +233,7 @@ class _Work:
             return
         count = sum(self._may_be_timed(wanted) for job in self._plan.jobs for wanted in job.wanted)
         if count:
-            seconds = self._store.seconds_per_timing(self._machines.device)
+            seconds = self._store.results.seconds_per_timing(self._machines.device)
             origin = "as measured so far" if seconds else "a guess before the first one"
             hours = count * (seconds or SECONDS_PER_TIMING) / 3600
             self._watcher.say(

@@ -1,4 +1,4 @@
-"""Which results are the same result: the key under which evidence is stored.
+"""The key under which evidence is stored: results with one key are the same result.
 
 A key is the hash of everything that evidence of one variant follows from: the bytes of the file,
 what the spec says about what is run and measured, the oracle's source, the grader's version, the
@@ -51,10 +51,10 @@ class Use(Enum):
     measured = "evidence depends on it"
     in_force = "evidence depends on it by way of the value in force, which is in the key"
     scored = "points follow from it and evidence: another value needs no new run"
-    told = "people read it"
+    shown = "people read it"
 
 
-M, F, S, T = Use.measured, Use.in_force, Use.scored, Use.told
+M, F, S, T = Use.measured, Use.in_force, Use.scored, Use.shown
 
 
 def _baselines(thresholds: Iterable[Threshold]) -> list[str]:
@@ -123,8 +123,8 @@ class Keys:
     """The keys of a class's results. Raises OracleError where an oracle can't be read."""
 
     def __init__(self, exercises: Mapping[str, Exercise], conditions: Conditions) -> None:
-        self._begun = {
-            (exercise.name, variant.name): _begun(exercises, exercise, variant, conditions)
+        self._digests = {
+            (exercise.name, variant.name): _digest(exercises, exercise, variant, conditions)
             for exercise in exercises.values()
             for variant in exercise.variants.values()
         }
@@ -134,17 +134,18 @@ class Keys:
 
         `lifted`: it may break the rules of the assignment.
         """
-        digest = self._begun[exercise, variant].copy()
+        digest = self._digests[exercise, variant].copy()
         digest.update(f"{file_sha256} {lifted}".encode())
         return digest.hexdigest()
 
 
-def _begun(
+def _digest(
     exercises: Mapping[str, Exercise], exercise: Exercise, variant: Variant, conditions: Conditions
-) -> Any:
+) -> hashlib._Hash:
+    """Of all that a variant's keys have in common, whatever file is handed in."""
     stated = {
         "spec": measured_part(exercise, variant),
-        "beside": _beside(exercises, variant),
+        "beside": _compiled_with(exercises, variant),
         "oracle": oracle_source(exercise.oracle, conditions.oracles),
         "seed": conditions.seed,
         "device": conditions.device,
@@ -172,12 +173,13 @@ def measured_part(exercise: Exercise, variant: Variant) -> dict[str, Any]:
 def _reduced(value: Any) -> Any:
     if isinstance(value, Block):
         uses = USES[type(value)]
-        parts = ((name, uses[name], getattr(value, name)) for name in type(value).model_fields)
-        return {
-            HASHED_AS.get(name, name): _reduced(part) if use is M else use(part)
-            for name, use, part in parts
-            if use is M or not isinstance(use, Use)
-        }
+        reduced = {}
+        for name in type(value).model_fields:
+            use, part = uses[name], getattr(value, name)
+            if use is M or not isinstance(use, Use):
+                hashed = HASHED_AS.get(name, name)
+                reduced[hashed] = _reduced(part) if isinstance(use, Use) else use(part)
+        return reduced
     if isinstance(value, Mapping):
         return [[key, _reduced(item)] for key, item in value.items()]  # the order counts
     if isinstance(value, (list, tuple)):
@@ -185,7 +187,7 @@ def _reduced(value: Any) -> Any:
     return str(value) if isinstance(value, Formula) else value
 
 
-def _beside(exercises: Mapping[str, Exercise], variant: Variant) -> list[Any]:
+def _compiled_with(exercises: Mapping[str, Exercise], variant: Variant) -> list[Any]:
     """The entries that a CUDA file is compiled with: those of all its variants, one program."""
     if variant.language != "cuda":
         return []
@@ -216,11 +218,11 @@ def oracle_source(name: str, path: Path = oracle.ORACLES) -> str:
     wanted = {name, f"{name}_torch", f"{name}_magnitude"}
     wanted |= {used for i in kept for used in _names_in(statements[i])}
     while True:
-        found = {i for i, names in enumerate(bound) if names & wanted} - kept
-        if not found:
+        more = {i for i, names in enumerate(bound) if names & wanted} - kept
+        if not more:
             return "\n".join(ast.unparse(statements[i]) for i in sorted(kept))
-        kept |= found
-        wanted |= {used for i in found for used in _names_in(statements[i])}
+        kept |= more
+        wanted |= {used for i in more for used in _names_in(statements[i])}
 
 
 def _is_text(statement: ast.stmt) -> bool:
@@ -237,8 +239,8 @@ def _bound_by(statement: ast.stmt) -> set[str]:
         return {(each.asname or each.name).partition(".")[0] for each in statement.names}
     if isinstance(statement, (ast.Assign, ast.AnnAssign)):
         targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
-        if all(isinstance(target, ast.Name) for target in targets):
-            return {target.id for target in targets}
+        names = [target.id for target in targets if isinstance(target, ast.Name)]
+        return set(names) if len(names) == len(targets) else set()
     return set()
 
 

@@ -60,7 +60,7 @@ STEPS: tuple[Step, ...] = (_first, _second)
 
 def version_of(database: sqlite3.Connection) -> int:
     """The version of a file; 0 for one that is empty."""
-    return database.execute("PRAGMA user_version").fetchone()[0]
+    return int(database.execute("PRAGMA user_version").fetchone()[0])
 
 
 def migrate(database: sqlite3.Connection) -> None:
@@ -84,10 +84,10 @@ def migrate(database: sqlite3.Connection) -> None:
 
 def statements(script: str) -> list[str]:
     """The statements of an SQL script (`executescript` would end the transaction)."""
-    found, part = [], ""
+    complete, part = [], ""
     for line in script.splitlines(keepends=True):
         part += line
         if sqlite3.complete_statement(part):
-            found.append(part)
+            complete.append(part)
             part = ""
-    return found
+    return complete

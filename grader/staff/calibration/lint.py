@@ -1,4 +1,4 @@
-"""What the specs say beside what was measured: mistakes, each with its place. Pure."""
+"""The specs compared with what was measured: mistakes, each with its place. Pure."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ APART = 0.02  # of a threshold: what a spec may be off what is proposed
 def lint(
     exercise: Exercise, readings: Readings, known: Mapping[str, Iterable[str]]
 ) -> list[Mistake]:
-    """What is to be looked at in one spec.
+    """The mistakes of one spec.
 
     `known` are the names of the slow submissions of each variant.
     """
-    found = list(_baseline_rungs(exercise))
+    mistakes = list(_baseline_rungs(exercise))
     for each in readings.variants:
         if each.exercise == exercise.name:
             variant = exercise.variants[each.variant]
-            found += _of_variant(variant, each, readings.device, known.get(variant.name, ()))
+            mistakes += _of_variant(variant, each, readings.device, known.get(variant.name, ()))
     for ladder in readings.ladders:
         if ladder.exercise == exercise.name:
-            found += _of_ladder(exercise, ladder)
-    return found
+            mistakes += _of_ladder(exercise, ladder)
+    return mistakes
 
 
 def _of_variant(
     variant: Variant, readings: VariantReadings, device: str, known: Iterable[str]
 ) -> Iterator[Mistake]:
     place = ("variants", variant.name, "performance")
-    calibrated = variant.performance.device
+    calibrated = variant.timed.device
     if calibrated is None or calibrated.lower() not in device.lower():
         yield Mistake(
             (*place, "device"),
@@ -58,7 +58,7 @@ def _of_variant(
 
 def _of_names(variant: Variant, known: Iterable[str]) -> Iterator[Mistake]:
     names = sorted(known)
-    for index, threshold in enumerate(variant.performance.thresholds):
+    for index, threshold in enumerate(variant.timed.thresholds):
         place = ("variants", variant.name, "performance", "thresholds", index)
         if not threshold.missed_by:
             yield Mistake(
@@ -82,7 +82,7 @@ def _not_timed(
         why = f"{timed.status.value}: {timed.reason}"
         yield Mistake(place, f"expected a time of {name}, got {why}")
     elif timed.disturbed:
-        yield Mistake(place, f"expected calm beside {name}, got: {timed.disturbed}")
+        yield Mistake(place, f"expected nothing to disturb {name}, got: {timed.disturbed}")
 
 
 def _of_threshold(place: tuple[str | int, ...], proposal: Proposal) -> Iterator[Mistake]:
@@ -108,8 +108,8 @@ def _of_threshold(place: tuple[str | int, ...], proposal: Proposal) -> Iterator[
                 (*place, "missed_by"),
                 f"expected {name} to miss {asked:g} of {proposal.baseline}, got {shown(edit)}",
             )
-    fastest = proposal.fastest
-    if fastest and proposal.at_least is not None and kept_out_from(fastest[1]) > proposal.at_least:
+    fastest, wanted = proposal.fastest, proposal.at_least
+    if reached and fastest and wanted is not None and kept_out_from(fastest[1]) > wanted:
         yield Mistake(
             place,
             f"expected room between {fastest[0]} and the solution, got {shown(fastest[1])} and "
@@ -147,6 +147,6 @@ def _baseline_rungs(exercise: Exercise) -> Iterator[Mistake]:
             yield Mistake(("variants", name), f"expected a baseline, worth nothing, got {got}")
 
 
-def shown(found: Baseline) -> str:
+def shown(timed: Baseline) -> str:
     """A ratio with its interval."""
-    return f"{found.ratio:.3f} [{found.at_worst:.3f}, {found.at_best:.3f}]"
+    return f"{timed.ratio:.3f} [{timed.at_worst:.3f}, {timed.at_best:.3f}]"

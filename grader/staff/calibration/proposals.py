@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from grader.evidence import Baseline, PerformanceEvidence
@@ -20,7 +20,7 @@ from grader.staff.calibration.readings import VariantReadings, against, edits_of
 FULL = 0.9  # of what the solution reaches
 MARGIN = 0.02  # between a threshold and the largest ratio that one that must miss it may have
 BELOW = 0.95  # of the threshold above against the same baseline, at most
-DIGITS = 2  # of a ratio in a spec
+HUNDRED = 100  # a ratio in a spec has two digits
 
 
 @dataclass(frozen=True)
@@ -48,52 +48,43 @@ class Proposal:
 
 
 def name_of(threshold: Threshold) -> str:
-    """What a threshold's baseline is called in a timing (timing/measure.py)."""
-    if threshold.milliseconds is not None:
-        return f"{threshold.milliseconds.at_most:g} ms"
-    return threshold.speed_vs
+    """The name that a threshold's baseline has in a timing (timing/measure.py)."""
+    return threshold.speed_vs or f"{threshold.limit:g} ms"
 
 
 def propose(variant: Variant, readings: VariantReadings) -> list[Proposal]:
     """A proposal for each threshold of a variant, in their order."""
-    found: list[Proposal] = []
+    proposals: list[Proposal] = []
     above: dict[str, float] = {}
-    for index, threshold in enumerate(variant.performance.thresholds):
+    for index, threshold in enumerate(variant.timed.thresholds):
         name = name_of(threshold)
         reached = against(readings.reference, name)
         made = Proposal(index, threshold, reached, edits_of(readings, name))
         if threshold.milliseconds is not None:
             made = _with_milliseconds(made, readings.reference)
         elif reached is not None:
-            made = _with_ratio(made, above.get(name))
-            above[name] = made.at_least
-        found.append(made)
-    return found
+            above[name] = _ratio(made, reached, above.get(name))
+            start = threshold.from_ and down(threshold.from_ * above[name] / threshold.limit)
+            made = replace(made, at_least=above[name], from_=start)
+        proposals.append(made)
+    return proposals
 
 
-def _with_ratio(made: Proposal, above: float | None) -> Proposal:
-    before = made.threshold
-    wanted = down(FULL * made.reached.ratio)
-    if made.index:
-        most = wanted if above is None else min(wanted, down(BELOW * above))
-        least = up(kept_out_from(made.fastest[1])) if made.fastest else 0.0
-        wanted = min(max(before.at_least, least), most)
-    start = None
-    if before.from_ is not None:
-        start = down(before.from_ * wanted / before.at_least)
-    return _changed(made, at_least=wanted, from_=start)
+def _ratio(made: Proposal, reached: Baseline, above: float | None) -> float:
+    wanted = down(FULL * reached.ratio)
+    if not made.index:
+        return wanted
+    most = wanted if above is None else min(wanted, down(BELOW * above))
+    least = up(kept_out_from(made.fastest[1])) if made.fastest else 0.0
+    return min(max(made.threshold.limit, least), most)
 
 
 def _with_milliseconds(made: Proposal, reference: PerformanceEvidence) -> Proposal:
-    times = [each.microseconds for each in reference.every]
-    if not times or None in times or made.index:
-        return _changed(made, at_most=made.threshold.milliseconds.at_most)
+    times = [each.microseconds for each in reference.every if each.microseconds is not None]
+    if made.index or len(times) < len(reference.every):
+        return replace(made, at_most=made.threshold.limit)
     slowest = max(times) / 1000 / FULL
-    return _changed(made, at_most=float(f"{slowest:.3g}"))
-
-
-def _changed(made: Proposal, **values: float | None) -> Proposal:
-    return Proposal(**{**vars(made), **values})
+    return replace(made, at_most=float(f"{slowest:.3g}"))
 
 
 def kept_out_from(edit: Baseline) -> float:
@@ -103,14 +94,14 @@ def kept_out_from(edit: Baseline) -> float:
 
 def down(value: float) -> float:
     """Cut to the digits of a spec: a threshold is never rounded to what isn't reached."""
-    return math.floor(_exact(value)) / 10**DIGITS
+    return math.floor(_exact(value)) / HUNDRED
 
 
 def up(value: float) -> float:
     """Raised to the digits of a spec."""
-    return math.ceil(_exact(value)) / 10**DIGITS
+    return math.ceil(_exact(value)) / HUNDRED
 
 
 def _exact(value: float) -> Fraction:
     # Of the twelve digits that are meant: 0.9 * 1.1 is 0.99, whatever binary fractions make of it.
-    return Fraction(f"{value:.12f}") * 10**DIGITS
+    return Fraction(f"{value:.12f}") * HUNDRED

@@ -1,4 +1,4 @@
-"""What a calibration times: solutions, slow submissions, and the rungs of ladders.
+"""The timings of a calibration: of solutions, of slow submissions and of the rungs of ladders.
 
 The clock is handed in: timing/measure.py on a GPU, figures made up in tests.
 """
@@ -21,8 +21,8 @@ from grader.staff.calibration.corpus import Submission
 _RUNG = re.compile(r"(?P<ladder>\w+)_v(?P<number>\d+)")
 
 Measure = Callable[[Exercise, Variant, str], PerformanceEvidence]  # the text of the file handed in
-Told = Callable[[str], None]
-Kept = Callable[["Readings"], None]
+OnTiming = Callable[[str], None]  # hears the name of what is timed next
+OnReading = Callable[["Readings"], None]  # gets all readings so far
 
 
 class CalibrationError(Mistake, ValueError):
@@ -80,34 +80,36 @@ def take(
     device: str,
     chosen: Sequence[tuple[Exercise, Variant]],
     measure: Measure,
-    told: Told = lambda line: None,
+    on_timing: OnTiming = lambda name: None,
     *,
     known: Readings | None = None,
-    kept: Kept = lambda so_far: None,
+    on_reading: OnReading = lambda so_far: None,
 ) -> Readings:
     """Time what the thresholds of the variants rest on, and every ladder they belong to.
 
-    `told` hears what is being timed, `kept` all there is after each timing. What is among `known`
-    is not timed again. Raises CorpusError, CalibrationError, and what `measure` raises.
+    `on_timing` is called before each timing, `on_reading` after it. What is among `known` is not
+    timed again. Raises CorpusError, CalibrationError, and what `measure` raises.
     """
     if known is not None and known.device != device:
         raise CalibrationError(f"expected timings taken on {device}, got {known.device}'s")
-    taking = _Taking(known or Readings(device), measure, told, kept)
+    taking = _Taking(known or Readings(device), measure, on_timing, on_reading)
     slow = corpus.load("wrong")
     for exercise, variant in chosen:
         if variant.performance is not None:
             taking.variant(exercise, variant, slow)
     for exercise, rungs in _ladders(chosen):
         taking.ladder(exercise, rungs)
-    return taking.found
+    return taking.readings
 
 
 class _Taking:
-    """A calibration under way: `found` is what there is so far."""
+    """A calibration under way, with its `readings` so far."""
 
-    def __init__(self, known: Readings, measure: Measure, told: Told, kept: Kept) -> None:
-        self.found = known
-        self._measure, self._told, self._kept = measure, told, kept
+    def __init__(
+        self, known: Readings, measure: Measure, on_timing: OnTiming, on_reading: OnReading
+    ) -> None:
+        self.readings = known
+        self._measure, self._on_timing, self._on_reading = measure, on_timing, on_reading
 
     def variant(
         self, exercise: Exercise, variant: Variant, submissions: Sequence[Submission]
@@ -115,48 +117,48 @@ class _Taking:
         """The solution and what is slow."""
         place = f"{exercise.name}/{variant.name}"
         key = (exercise.name, variant.name)
-        seen = next((v for v in self.found.variants if (v.exercise, v.variant) == key), None)
-        if seen is None:
+        taken = next((v for v in self.readings.variants if (v.exercise, v.variant) == key), None)
+        if taken is None:
             timed = self._timed(f"{place} reference", exercise, variant, _solution(variant))
-            seen = VariantReadings(*key, timed)
-            self._keep(seen)
-        named = {name for each in variant.performance.thresholds for name in each.missed_by}
+            taken = VariantReadings(*key, timed)
+            self._keep(taken)
+        named = {name for each in variant.timed.thresholds for name in each.missed_by}
         for each in slow_submissions(exercise, variant, submissions):
             wanted = each.check == "performance" or each.name in named
-            if wanted and each.name not in seen.edits:
+            if wanted and each.name not in taken.edits:
                 timed = self._timed(f"{place} {each.name}", exercise, variant, each.text())
-                seen = replace(seen, edits={**seen.edits, each.name: timed})
-                self._keep(seen)
+                taken = replace(taken, edits={**taken.edits, each.name: timed})
+                self._keep(taken)
 
     def ladder(self, exercise: Exercise, rungs: Sequence[Variant]) -> None:
         """The solutions of its rungs, all on one case."""
-        known = (each for each in self.found.ladders if each.exercise == exercise.name)
+        known = (each for each in self.readings.ladders if each.exercise == exercise.name)
         names = {each.name for each in rungs}
-        seen = next((each for each in known if names & set(each.rungs)), None)
-        seen = seen or LadderReadings(exercise.name, {})
+        taken = next((each for each in known if names & set(each.rungs)), None)
+        taken = taken or LadderReadings(exercise.name, {})
         for each in on_one_case(rungs):
-            if each.name not in seen.rungs:
+            if each.name not in taken.rungs:
                 place = f"{exercise.name}/{each.name} as a rung"
                 timed = self._timed(place, exercise, each, _solution(each))
-                seen = replace(seen, rungs={**seen.rungs, each.name: timed})
-                self._keep(seen)
+                taken = replace(taken, rungs={**taken.rungs, each.name: timed})
+                self._keep(taken)
 
     def _timed(
         self, place: str, exercise: Exercise, variant: Variant, source: str
     ) -> PerformanceEvidence:
-        self._told(place)
+        self._on_timing(place)
         return self._measure(exercise, variant, source)
 
-    def _keep(self, seen: VariantReadings | LadderReadings) -> None:
-        """Put it in place of what was there of the same variant or ladder."""
-        if isinstance(seen, VariantReadings):
-            key = (seen.exercise, seen.variant)
-            variants = {(v.exercise, v.variant): v for v in self.found.variants} | {key: seen}
-            self.found = replace(self.found, variants=tuple(variants.values()))
+    def _keep(self, taken: VariantReadings | LadderReadings) -> None:
+        """Put readings in the place of those of the same variant or ladder."""
+        if isinstance(taken, VariantReadings):
+            key = (taken.exercise, taken.variant)
+            variants = {(v.exercise, v.variant): v for v in self.readings.variants} | {key: taken}
+            self.readings = replace(self.readings, variants=tuple(variants.values()))
         else:
-            others = (each for each in self.found.ladders if not _is_same(each, seen))
-            self.found = replace(self.found, ladders=(*others, seen))
-        self._kept(self.found)
+            others = (each for each in self.readings.ladders if not _is_same(each, taken))
+            self.readings = replace(self.readings, ladders=(*others, taken))
+        self._on_reading(self.readings)
 
 
 def _is_same(one: LadderReadings, other: LadderReadings) -> bool:
@@ -176,10 +178,10 @@ def slow_submissions(
 
 def against(timed: PerformanceEvidence, name: str) -> Baseline | None:
     """How a timing compares with a baseline: of several cases that which counts, the slowest."""
-    found = [next((y for y in each.baselines if y.name == name), None) for each in timed.every]
-    if not timed.baselines or None in found:
+    by_case = [[y for y in each.baselines if y.name == name] for each in timed.every]
+    if not all(by_case):
         return None
-    return min(found, key=lambda each: (each.at_best, each.ratio))
+    return min((each for each, *_ in by_case), key=lambda each: (each.at_best, each.ratio))
 
 
 # --- ladders --------------------------------------------------------------------------------------
@@ -187,8 +189,8 @@ def against(timed: PerformanceEvidence, name: str) -> Baseline | None:
 
 def rung_of(variant: str) -> tuple[str, int] | None:
     """`triton_v3` is rung 3 of the ladder `triton`; None for what is on no ladder."""
-    found = _RUNG.fullmatch(variant)
-    return (found["ladder"], int(found["number"])) if found else None
+    match = _RUNG.fullmatch(variant)
+    return (match["ladder"], int(match["number"])) if match else None
 
 
 def _ladders(
@@ -216,14 +218,14 @@ def on_one_case(rungs: Sequence[Variant]) -> list[Variant]:
     Raises CalibrationError where there is none.
     """
     [*_, top] = (each for each in rungs if each.performance is not None)
-    case = dict(top.performance.every_case[0])
+    case = dict(top.timed.every_case[0])
     shared = [dtype for dtype in top.dtypes if all(dtype in each.dtypes for each in rungs)]
     if not shared:
         names = ", ".join(each.name for each in rungs)
         raise CalibrationError(f"{names}: expected a dtype that all of them take, found none")
     case["dtype"] = case.get("dtype") if case.get("dtype") in shared else shared[0]
     update = {"case": case, "cases": None}
-    performance = top.performance.model_copy(update=update)
+    performance = top.timed.model_copy(update=update)
     return [each.model_copy(update={"performance": performance}) for each in rungs]
 
 
@@ -239,4 +241,4 @@ def _solution(variant: Variant) -> str:
 def edits_of(readings: VariantReadings, baseline: str) -> Mapping[str, Baseline]:
     """How the slow submissions that were timed compare with a baseline."""
     every = {name: against(timed, baseline) for name, timed in readings.edits.items()}
-    return {name: found for name, found in every.items() if found is not None}
+    return {name: ratio for name, ratio in every.items() if ratio is not None}

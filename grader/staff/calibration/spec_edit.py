@@ -24,7 +24,7 @@ def changed(text: str, values: Mapping[Path, float | str], source: str = "spec")
     mapping's last key. Raises CalibrationError where a place has no single value, or where the
     change would reach further than that place.
     """
-    root = yaml.compose(text, Loader=yaml.SafeLoader)
+    root = _composed(text, source)
     edits: list[tuple[int, int, str]] = []
     for path, value in values.items():
         node = _at(root, path)
@@ -36,8 +36,15 @@ def changed(text: str, values: Mapping[Path, float | str], source: str = "spec")
             raise CalibrationError(f"{source}: {_shown(path)}: expected one value")
     for start, end, written in sorted(edits, reverse=True):
         text = text[:start] + written + text[end:]
-    _expect_meant(yaml.compose(text, Loader=yaml.SafeLoader), root, values, source)
+    _expect_meant(_composed(text, source), root, values, source)
     return text
+
+
+def _composed(text: str, source: str) -> yaml.Node:
+    root = yaml.compose(text, Loader=yaml.SafeLoader)
+    if root is None:
+        raise CalibrationError(f"{source}: expected a spec, got an empty file")
+    return root
 
 
 def _at(node: yaml.Node | None, path: Path) -> yaml.Node | None:
@@ -47,11 +54,12 @@ def _at(node: yaml.Node | None, path: Path) -> yaml.Node | None:
 
 
 def _child(node: yaml.Node | None, step: str | int) -> yaml.Node | None:
+    child: yaml.Node | None = None
     if isinstance(node, yaml.MappingNode):
-        return next((value for key, value in node.value if key.value == step), None)
+        child = next((value for key, value in node.value if key.value == step), None)
     if isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
-        return node.value[step]
-    return None
+        child = node.value[step]
+    return child
 
 
 def _inserted(

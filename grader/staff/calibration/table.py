@@ -44,34 +44,32 @@ def of_ladders(ladders: Sequence[LadderReadings]) -> Table:
     for ladder in ladders:
         for name, timed in ladder.rungs.items():
             baseline = timed.baselines[0].name if timed.baselines else ""
-            found = against(timed, baseline)
-            reached = shown(found) if found else f"not measured: {timed.reason}"
+            ratio = against(timed, baseline)
+            reached = shown(ratio) if ratio else f"not measured: {timed.reason}"
             table.add_row(f"{ladder.exercise}/{name}", timed.case, baseline, Text(reached))
     return table
 
 
 def _edits(proposal: Proposal) -> Text:
-    told = Text()
+    lines = Text()
     for name in proposal.threshold.missed_by:
         edit = proposal.edits.get(name)
-        if told:
-            told.append("\n")
+        if lines:
+            lines.append("\n")
         if edit is None:
-            told.append(f"{name}: not measured", "yellow")
+            lines.append(f"{name}: not measured", "yellow")
             continue
         asked = proposal.at_least or proposal.threshold.at_least
         reaches = asked is not None and kept_out_from(edit) > asked
-        told.append(f"{name} {shown(edit)}", "red" if reaches else "")
-    return told
+        lines.append(f"{name} {shown(edit)}", "red" if reaches else "")
+    return lines
 
 
 def _numbers(proposal: Proposal) -> tuple[Text, Text]:
     """What the spec says and what is proposed, in the spec's own words."""
     threshold = proposal.threshold
-    if threshold.milliseconds is not None:
-        before, after = threshold.milliseconds.at_most, proposal.at_most
-    else:
-        before, after = threshold.at_least, proposal.at_least
+    before = threshold.limit
+    after = proposal.at_most if threshold.milliseconds else proposal.at_least
     if after is None:
         return Text(_ratio(before, threshold.from_)), Text("-")
     style = "yellow" if abs(after / before - 1) > APART else "green"

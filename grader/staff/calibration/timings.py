@@ -1,4 +1,4 @@
-"""What a calibration's readings mean for the specs, and the clock that takes them."""
+"""A calibration's readings put into the specs, and the clock that takes them."""
 
 from __future__ import annotations
 
@@ -32,35 +32,37 @@ from grader.timing.submission import as_timed
 
 
 def lint_lines(
-    exercises: Mapping[str, Exercise], found: Readings, folder: FilePath = EXERCISES
+    exercises: Mapping[str, Exercise], taken: Readings, folder: FilePath = EXERCISES
 ) -> list[str]:
     """Mistakes as lines: file, line, key, what was expected, what came."""
     slow = corpus.load("wrong")
     lines: list[str] = []
-    for name in dict.fromkeys(each.exercise for each in (*found.variants, *found.ladders)):
+    names = [each.exercise for each in taken.variants]
+    names += [each.exercise for each in taken.ladders]
+    for name in dict.fromkeys(names):
         exercise = exercises[name]
         known = {
             variant.name: [s.name for s in readings.slow_submissions(exercise, variant, slow)]
             for variant in exercise.variants.values()
         }
-        mistakes = lint(exercise, found, known)
+        mistakes = lint(exercise, taken, known)
         if mistakes:
             lines += read_document(folder / f"{name}.yaml").report(mistakes).mistakes
     return lines
 
 
 def written(
-    exercises: Mapping[str, Exercise], found: Readings, folder: FilePath = EXERCISES
+    exercises: Mapping[str, Exercise], taken: Readings, folder: FilePath = EXERCISES
 ) -> list[FilePath]:
     """Put the proposed numbers and the GPU's name into the specs; returns those that changed.
 
     All of them or none. Raises CalibrationError where one can't be edited, or would be refused.
     """
     made: dict[FilePath, str] = {}
-    for name in dict.fromkeys(each.exercise for each in found.variants):
+    for name in dict.fromkeys(each.exercise for each in taken.variants):
         path = folder / f"{name}.yaml"
         before = path.read_text(encoding="utf-8")
-        after = changed(before, _values(exercises[name], found), path.name)
+        after = changed(before, _values(exercises[name], taken), path.name)
         _expect_accepted(path.name, after)
         if after != before:
             made[path] = after
@@ -69,9 +71,9 @@ def written(
     return list(made)
 
 
-def _values(exercise: Exercise, found: Readings) -> dict[Path, float | str]:
+def _values(exercise: Exercise, taken: Readings) -> dict[Path, float | str]:
     values: dict[Path, float | str] = {}
-    for each in found.variants:
+    for each in taken.variants:
         if each.exercise != exercise.name:
             continue
         variant = exercise.variants[each.variant]
@@ -80,15 +82,17 @@ def _values(exercise: Exercise, found: Readings) -> dict[Path, float | str]:
         for proposal in proposals:
             values |= _numbers((*place, "thresholds", proposal.index), proposal)
         if any(proposal.at_least is not None for proposal in proposals):
-            values[(*place, "device")] = found.device
+            values |= {(*place, "device"): taken.device}
     return values
 
 
 def _numbers(place: Path, proposal: Proposal) -> dict[Path, float]:
-    limit = ("milliseconds", "at_most")
-    told = {(*place, "at_least"): proposal.at_least, (*place, "from"): proposal.from_}
-    told[(*place, *limit)] = proposal.at_most
-    return {path: value for path, value in told.items() if value is not None}
+    numbers = {
+        (*place, "at_least"): proposal.at_least,
+        (*place, "from"): proposal.from_,
+        (*place, "milliseconds", "at_most"): proposal.at_most,
+    }
+    return {path: value for path, value in numbers.items() if value is not None}
 
 
 def _expect_accepted(name: str, text: str) -> None:
@@ -101,21 +105,21 @@ def _expect_accepted(name: str, text: str) -> None:
             raise CalibrationError(f"not written, the spec would be refused:\n{error}") from None
 
 
-def of_these(found: Readings, exercises: Mapping[str, Exercise], names: list[str]) -> Readings:
+def of_these(taken: Readings, exercises: Mapping[str, Exercise], names: list[str]) -> Readings:
     """Of readings those that are asked for; of variants that the specs have."""
     kept = {(exercise.name, variant.name) for exercise, variant in selected(exercises, names)}
     timed = {
         (e.name, v.name) for e in exercises.values() for v in e.variants.values() if v.performance
     }
     variants = tuple(
-        each for each in found.variants if (each.exercise, each.variant) in kept & timed
+        each for each in taken.variants if (each.exercise, each.variant) in kept & timed
     )
     ladders = tuple(
         each
-        for each in found.ladders
+        for each in taken.ladders
         if {(each.exercise, name) for name in each.rungs} & kept and each.exercise in exercises
     )
-    return Readings(found.device, variants, ladders)
+    return Readings(taken.device, variants, ladders)
 
 
 @contextmanager
@@ -151,7 +155,7 @@ def _kept_roofs() -> Roofs | None:
     state = nvml.observe(gpu.uuid or None) if gpu else None
     if gpu is None or not isinstance(state, GpuState):
         return None
-    found = measured_roofs.load(
+    measured = measured_roofs.load(
         measured_roofs.Identity(gpu.uuid or gpu.name, state.driver, gpu.name)
     )
-    return found.roofs() if found else None
+    return measured.roofs() if measured else None

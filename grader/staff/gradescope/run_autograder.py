@@ -20,21 +20,21 @@ LONGEST_LOG = 8000  # characters of what the grader wrote
 DID_NOT_FINISH = "Grading did not finish: the container was stopped, or its memory was used up."
 
 
-def write_failure(reason, log=""):
+def write_failure(reason: str, log: str = "") -> None:
     """A results.json without a score.
 
     Gradescope needs tests or a score. Its total is hidden where a student can't see every test, so
     that no 0 is shown, and the hidden test is for the staff.
     """
-    told = (
+    message = (
         f"{reason} This is no score, and not your mistake. The course staff can run the autograder "
         "again; your files are kept."
     )
     results = {
-        "output": told,
+        "output": message,
         "stdout_visibility": "hidden",
         "tests": [
-            {"name": "Not graded", "status": "failed", "output": told, "visibility": "visible"},
+            {"name": "Not graded", "status": "failed", "output": message, "visibility": "visible"},
             {
                 "name": "For the course staff",
                 "status": "failed",
@@ -51,7 +51,7 @@ def write_failure(reason, log=""):
     temporary.replace(path)
 
 
-def main():
+def main() -> None:
     write_failure(DID_NOT_FINISH)
     environment = {**os.environ, "PYTHONPATH": str(SOURCE), "AUTOGRADER": str(ROOT)}
     with tempfile.TemporaryFile() as log:

@@ -14,9 +14,10 @@ unless the assignment's settings give more.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import get_args
+from typing import cast, get_args
 
 from grader.grading.gradescope import CONFIG, Config
 from grader.report.gradescope import Visibility
@@ -36,33 +37,49 @@ _PROJECT_FILES = ("LICENSE", "README.md", "constraints.txt", "pyproject.toml")
 _SECRET_UNTIL = ("hidden", "after_published")
 
 
-def make(
-    project: Path,
-    exercises: Mapping[str, Exercise],
-    *,
-    only: Iterable[str] = (),
-    hidden: Sequence[str] = (),
-    visibility: Visibility = "after_published",
-    seed: int | None = None,
-    lifted: Sequence[str] = (),
-    order: Sequence[str] = (),
-    timeout: float = TIMEOUT,
-    thorough: bool = False,
-) -> Release:
-    """The autograder of the checkout `project`, with the exercises `only` names, or all.
+@dataclass(frozen=True)
+class Settings:
+    """How Gradescope grades an assignment.
 
-    What `hidden` names (exercises or variants) is shown to students as `visibility` says. A
-    class's `seed` is packed only where what it is used for stays hidden until the grades are out;
-    everything else is drawn by the public seed. `order` is the class's. `timeout` is the
-    assignment's, in seconds; `thorough` looks as long as `grader grade` does. Raises ReleaseError
-    as release.make does, and for settings that can't be.
+    `only` names exercises; none means all. What `hidden` names (exercises or variants) is shown to
+    students as `visibility` says. A class's `seed` is packed only where what it is used for stays
+    hidden until the grades are out; everything else is drawn by the public seed. `lifted` names
+    what may break the rules, `order` is the class's. `timeout` is the assignment's, in seconds;
+    `thorough` searches as long as `grader grade` does.
     """
-    if timeout < 2 * SPARE:
-        raise ReleaseError(f"--timeout: expected at least {2 * SPARE} seconds, got {timeout:g}")
-    if visibility not in get_args(Visibility) or visibility == "visible":
+
+    only: Sequence[str] = ()
+    hidden: Sequence[str] = ()
+    visibility: str = "after_published"
+    seed: int | None = None
+    lifted: Sequence[str] = ()
+    order: Sequence[str] = ()
+    timeout: float = TIMEOUT
+    thorough: bool = False
+
+    @property
+    def shown(self) -> Visibility:
+        """`visibility`, checked. Raises ReleaseError."""
+        for each in get_args(Visibility):
+            if each == self.visibility and each != "visible":
+                return cast(Visibility, each)
         wanted = ", ".join(each for each in get_args(Visibility) if each != "visible")
-        raise ReleaseError(f"--visibility: expected one of {wanted}, got {visibility!r}")
-    kept = release.make(project, exercises, only).files
+        raise ReleaseError(f"--visibility: expected one of {wanted}, got {self.visibility!r}")
+
+
+def make(
+    project: Path, exercises: Mapping[str, Exercise], settings: Settings | None = None
+) -> Release:
+    """The autograder of the checkout `project`.
+
+    Raises ReleaseError as release.make does, and for settings that can't be.
+    """
+    settings = settings or Settings()
+    if settings.timeout < 2 * SPARE:
+        wanted = f"at least {2 * SPARE} seconds"
+        raise ReleaseError(f"--timeout: expected {wanted}, got {settings.timeout:g}")
+    visibility = settings.shown
+    kept = release.make(project, exercises, settings.only).files
     files = {
         name: data
         for name, data in kept.items()
@@ -70,13 +87,13 @@ def make(
     }
     known = {name for name in exercises if f"grader/exercises/{name}.yaml" in files}
     config = Config(
-        seconds=timeout - SPARE,
-        hidden=tuple(name for name in hidden if name.partition("/")[0] in known),
+        seconds=settings.timeout - SPARE,
+        hidden=tuple(name for name in settings.hidden if name.partition("/")[0] in known),
         visibility=visibility,
-        seed=seed if visibility in _SECRET_UNTIL and hidden else None,
-        lifted=tuple(name for name in lifted if name.partition("/")[0] in known),
-        effort={} if thorough else EFFORT,
-        order=tuple(name for name in order if name in known),
+        seed=settings.seed if visibility in _SECRET_UNTIL and settings.hidden else None,
+        lifted=tuple(name for name in settings.lifted if name.partition("/")[0] in known),
+        effort={} if settings.thorough else EFFORT,
+        order=tuple(name for name in settings.order if name in known),
     )
     files[CONFIG] = config.to_json().encode()
     files["run_autograder"] = (_FOLDER / "run_autograder.py").read_bytes()
@@ -98,7 +115,7 @@ def write(made: Release, out: Path) -> None:
 def _version(project: Path, name: str) -> str:
     """Of the triton that the Makefile installs beside the CPU build of torch."""
     text = (project / "Makefile").read_text(encoding="utf-8")
-    found = re.search(rf"^{name} := (\S+)$", text, re.MULTILINE)
-    if found is None:
+    line = re.search(rf"^{name} := (\S+)$", text, re.MULTILINE)
+    if line is None:
         raise ReleaseError(f"{project / 'Makefile'}: expected a line {name} := VERSION")
-    return found[1]
+    return line[1]

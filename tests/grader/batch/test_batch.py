@@ -26,7 +26,8 @@ from grader.batch.plan import Job
 from grader.batch.run import progress, run, schedule
 from grader.batch.run.run import Machines
 from grader.batch.run.schedule import InPool, Lane, Stopped
-from grader.batch.store.store import NAME, Store, StoreError
+from grader.batch.store.database import StoreError
+from grader.batch.store.store import NAME, Store
 from grader.batch.tasks import Graded, Task, TaskError, Wanted, grade_files
 from grader.evidence import PartEvidence
 from grader.grading import process_pool
@@ -215,8 +216,10 @@ def test_results_of_earlier_executors_are_graded_anew_and_it_is_said(
         "results stay in the store"
     ]
     with Store(out) as store:  # the old ones can still be read
-        assert len(store.known()) == 6
-        assert all(store.result(key).evidence.variant == "triton" for key in store.known())
+        assert len(store.results.known()) == 6
+        assert all(
+            store.results.of(key).evidence.variant == "triton" for key in store.results.known()
+        )
 
 
 def test_a_class_has_one_seed_drawn_once(source, out, exercises, ran, tmp_path):
@@ -465,15 +468,17 @@ def test_an_interrupted_run_keeps_what_is_done_and_goes_on_from_there(source, ou
 
     def go(function, event) -> run.Outcome:
         with Store(out, create=True) as store:
-            klass = run.Class.open(store, exercises)
+            course_class = run.CourseClass.open(store, exercises)
             number = store.begin_run("test", "0", {})
             machines = Machines("interpreter", InThisProcess(function))
-            return run.grade(klass, klass.handins, machines, number, run.Options(), stop=event)
+            return run.grade(
+                course_class, course_class.handins, machines, number, run.Options(), stop=event
+            )
 
     with Store(out, create=True) as store:
         store.set_seed(7)
         number = store.begin_run("test", "0", {})
-        store.keep_handins(standin.collect(source, exercises).handins, "in", number)
+        store.handins.keep(standin.collect(source, exercises).handins, "in", number)
     assert not go(one_only, stop).complete
     assert len(done) == 1
     assert len(results(out)) == 1

@@ -21,7 +21,8 @@ from grader.batch.plan import Job
 from grader.batch.run import progress, run
 from grader.batch.run.run import Machines
 from grader.batch.run.schedule import Finished
-from grader.batch.store.store import NAME, StoredHandin
+from grader.batch.store.handins import StoredHandin
+from grader.batch.store.store import NAME
 from grader.batch.tasks import Graded, Task
 from grader.cli import app, batch
 from grader.evidence import (

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from grader.batch.course.course import Course, CourseError, Late, duration_of, load, told_duration
+from grader.batch.course.course import Course, CourseError, Late, duration_of, duration_text, load
 from grader.spec import SpecError
 from tests.support.class_records import exercises
 
@@ -186,9 +186,9 @@ def test_durations(text, expected):
 
 
 def test_durations_in_words():
-    assert told_duration(timedelta(hours=36)) == "1 day 12 hours"
-    assert told_duration(timedelta(minutes=15)) == "15 minutes"
-    assert told_duration(timedelta()) == "no time"
+    assert duration_text(timedelta(hours=36)) == "1 day 12 hours"
+    assert duration_text(timedelta(minutes=15)) == "15 minutes"
+    assert duration_text(timedelta()) == "no time"
 
 
 def test_a_penalty_is_exact_and_stops_at_its_cap():

@@ -13,9 +13,10 @@ import pytest
 from typer.testing import CliRunner
 
 from grader.batch import similarity
-from grader.batch.classes import Class
+from grader.batch.classes import CourseClass
 from grader.batch.course.records import Handin, Member
-from grader.batch.store.store import Store, StoreError
+from grader.batch.store.database import StoreError
+from grader.batch.store.store import Store
 from grader.cli import app
 from grader.spec import load_all
 from grader.staff.calibration.corpus import FOLDER, REFERENCE
@@ -162,7 +163,7 @@ def test_the_command_compares_what_a_class_handed_in(tmp_path):
     group = handin("group", {"rmsnorm.py": renamed(RMSNORM)}, "bob", "cyd")
     every = [handin("ada", {"rmsnorm.py": RMSNORM}), group, Handin("torn", problem="damaged")]
     with Store(tmp_path / "results", create=True) as store:
-        store.keep_handins(every, "here", store.begin_run("batch", "1", {}))
+        store.handins.keep(every, "here", store.begin_run("batch", "1", {}))
     page = tmp_path / "similar.html"
     words = ["similarity", str(tmp_path / "results"), "--html", str(page)]
     ran = CliRunner().invoke(app.app, words)
@@ -190,8 +191,8 @@ def test_of_each_student_the_hand_in_that_counts_is_compared(tmp_path):
     roster.write_text("id\nada\nbob\ncyd\n")
     with Store(tmp_path / "results", create=True) as store:
         every = [*ada, *bob, *cyd, *stranger]
-        store.keep_handins(every, "here", store.begin_run("batch", "1", {}))
-        Class.open(store, EXERCISES, roster=roster)
+        store.handins.keep(every, "here", store.begin_run("batch", "1", {}))
+        CourseClass.open(store, EXERCISES, roster=roster)
     ran = CliRunner().invoke(app.app, ["similarity", str(tmp_path / "results")])
     assert ran.exit_code == 0, ran.output
     found = [line for line in ran.output.splitlines() if "rmsnorm.py" in line]

@@ -24,9 +24,11 @@ from grader.batch.course.records import (
     Member,
     Student,
 )
+from grader.batch.store import database as databases
 from grader.batch.store import migrations
-from grader.batch.store import store as stores
-from grader.batch.store.store import NAME, NewResult, Store, StoreError
+from grader.batch.store.database import StoreError
+from grader.batch.store.results import NewResult
+from grader.batch.store.store import NAME, Store
 from grader.evidence import PartEvidence, VariantEvidence, variant_to_json
 from grader.status import Status
 from tests.support.small_exercise import ROOT
@@ -73,37 +75,37 @@ def rows(store: Store, query: str) -> list[tuple]:
 
 
 def test_a_handin_comes_back_as_it_was(store):
-    store.keep_handins([ADA, Handin("bad", problem="the zip can't be read")], "in", 1)
-    ada, bad = store.handins()
+    store.handins.keep([ADA, Handin("bad", problem="the zip can't be read")], "in", 1)
+    ada, bad = store.handins.all()
     assert replace(ada.handin, files=ADA.files) == ADA
-    assert store.files(ada.number) == ADA.files
+    assert store.handins.files(ada.number) == ADA.files
     assert set(ada.hashes) == {"silu.py", "silu.cu"}
     assert bad.handin == Handin("bad", problem="the zip can't be read")
-    assert (bad.hashes, store.files(bad.number)) == ({}, {})
+    assert (bad.hashes, store.handins.files(bad.number)) == ({}, {})
 
 
 def test_equal_files_are_stored_once(store):
-    store.keep_handins([ADA, replace(ADA, id="submission_2")], "in", 1)
+    store.handins.keep([ADA, replace(ADA, id="submission_2")], "in", 1)
     assert rows(store, "SELECT count(*) FROM files") == [(4,)]
     assert rows(store, "SELECT count(*) FROM contents") == [(2,)]
 
 
 def test_collecting_again_adds_nothing_and_takes_in_what_is_told_anew(store):
     for _ in range(2):
-        store.keep_handins([ADA], "in", 1)
+        store.handins.keep([ADA], "in", 1)
     later = AT + timedelta(hours=1)
-    store.keep_handins([replace(ADA, submitted_at=later)], "in", 1)
-    [ada] = store.handins()
+    store.handins.keep([replace(ADA, submitted_at=later)], "in", 1)
+    [ada] = store.handins.all()
     assert ada.handin.submitted_at == later
 
 
 def test_a_resubmission_takes_the_place_of_the_one_before_which_stays(store):
-    store.keep_handins([ADA], "in", 1)
-    store.keep_handins([replace(ADA, files={"silu.py": b"# better\n"})], "in", 1)
-    store.keep_handins([ADA], "in", 1)
-    found = store.handins()
+    store.handins.keep([ADA], "in", 1)
+    store.handins.keep([replace(ADA, files={"silu.py": b"# better\n"})], "in", 1)
+    store.handins.keep([ADA], "in", 1)
+    found = store.handins.all()
     assert [each.is_current for each in found] == [False, False, True]
-    assert [store.files(each.number)["silu.py"] for each in found] == [
+    assert [store.handins.files(each.number)["silu.py"] for each in found] == [
         b"# ada\n",
         b"# better\n",
         b"# ada\n",
@@ -112,57 +114,57 @@ def test_a_resubmission_takes_the_place_of_the_one_before_which_stays(store):
 
 def test_what_its_source_has_no_longer_is_gone_and_comes_back(store):
     other = replace(ADA, id="submission_2")
-    store.keep_handins([ADA, other], "in", 1)
-    store.keep_handins([other], "in", 1)
-    assert [each.is_gone for each in store.handins()] == [True, False]
-    store.keep_handins([replace(ADA, id="late")], "another source", 1)
-    assert [each.is_gone for each in store.handins()] == [True, False, False]
-    store.keep_handins([ADA, other], "in", 1)
-    assert [each.is_gone for each in store.handins()] == [False, False, False]
+    store.handins.keep([ADA, other], "in", 1)
+    store.handins.keep([other], "in", 1)
+    assert [each.is_gone for each in store.handins.all()] == [True, False]
+    store.handins.keep([replace(ADA, id="late")], "another source", 1)
+    assert [each.is_gone for each in store.handins.all()] == [True, False, False]
+    store.handins.keep([ADA, other], "in", 1)
+    assert [each.is_gone for each in store.handins.all()] == [False, False, False]
 
 
 def test_names_that_are_no_text_are_kept(store):
     odd = os.fsdecode(b"\xff\xfe")
     for _ in range(2):
-        store.keep_handins([Handin(odd, problem=odd)], odd, 1)
-    [handin] = store.handins()
+        store.handins.keep([Handin(odd, problem=odd)], odd, 1)
+    [handin] = store.handins.all()
     assert not handin.is_gone
     assert "dcff" in handin.handin.id
 
 
 def test_a_result_comes_back_with_its_environment(store):
-    store.keep_results([result("k1"), result("k2", Status.crashed)], 7, ENVIRONMENT, 1)
-    found = store.result("k2")
+    store.results.keep([result("k1"), result("k2", Status.crashed)], 7, ENVIRONMENT, 1)
+    found = store.results.of("k2")
     assert found.evidence == evidence(Status.crashed)
     assert found.environment == ENVIRONMENT
-    assert store.result("k3") is None
-    assert store.devices() == ["interpreter"]
-    assert store.covered("interpreter") == {("silu", "triton")}
-    assert store.covered("a GPU") == set()
+    assert store.results.of("k3") is None
+    assert store.results.devices() == ["interpreter"]
+    assert store.results.covered("interpreter") == {("silu", "triton")}
+    assert store.results.covered("a GPU") == set()
     assert rows(store, "SELECT count(*) FROM environments") == [(1,)]
 
 
 def test_a_later_result_takes_the_place_of_the_one_before_which_stays(store):
-    store.keep_results([result("k1", Status.crashed)], 7, ENVIRONMENT, 1)
-    store.keep_results([result("k1")], 7, ENVIRONMENT, 1)
-    assert store.result("k1").evidence == evidence()
+    store.results.keep([result("k1", Status.crashed)], 7, ENVIRONMENT, 1)
+    store.results.keep([result("k1")], 7, ENVIRONMENT, 1)
+    assert store.results.of("k1").evidence == evidence()
     kept = "SELECT status, superseded IS NULL FROM results ORDER BY number"
     assert rows(store, kept) == [("crashed", 0), ("passed", 1)]
 
 
 def test_results_are_kept_all_or_none(store):
-    store.keep_results([result("k1", Status.crashed)], 7, ENVIRONMENT, 1)
+    store.results.keep([result("k1", Status.crashed)], 7, ENVIRONMENT, 1)
     broken = replace(result("k2"), evidence="{}")
     with pytest.raises(Exception, match="exercise"):
-        store.keep_results([result("k1"), broken], 7, ENVIRONMENT, 1)
-    assert store.result("k1").evidence == evidence(Status.crashed)
-    assert store.result("k2") is None
+        store.results.keep([result("k1"), broken], 7, ENVIRONMENT, 1)
+    assert store.results.of("k1").evidence == evidence(Status.crashed)
+    assert store.results.of("k2") is None
 
 
 def test_what_a_run_has_to_know_of_results(store):
-    store.keep_results([result("k1", grader_failed=True)], 7, ENVIRONMENT, 1)
-    store.keep_results([result("k2", to_measure=True)], 7, {"sandbox": "limits"}, 1)
-    known = store.known()
+    store.results.keep([result("k1", grader_failed=True)], 7, ENVIRONMENT, 1)
+    store.results.keep([result("k2", to_measure=True)], 7, {"sandbox": "limits"}, 1)
+    known = store.results.known()
     assert known["k1"].grader_failed
     assert known["k1"].had_sandbox
     assert known["k2"].to_measure
@@ -197,10 +199,12 @@ def test_the_scores_written_last_are_kept_without_those_that_are_not_final(store
 
 
 def test_adjustments_are_only_ever_added(store):
-    first = store.adjust(Adjustment("1", AdjustmentKind.points, "typo", points=2.0, by="ta", at=AT))
-    store.adjust(Adjustment("1", AdjustmentKind.lift, "fine", only="silu/triton"))
-    store.undo(first, "no typo")
-    made, lifted = store.adjustments()
+    first = store.adjustments.add(
+        Adjustment("1", AdjustmentKind.points, "typo", points=2.0, by="ta", at=AT)
+    )
+    store.adjustments.add(Adjustment("1", AdjustmentKind.lift, "fine", only="silu/triton"))
+    store.adjustments.undo(first, "no typo")
+    made, lifted = store.adjustments.all()
     assert made.adjustment == Adjustment("1", AdjustmentKind.points, "typo", "", 2.0, "ta", AT)
     assert made.undone_by is not None
     assert lifted.undone_by is None
@@ -216,10 +220,10 @@ def test_adjustments_are_only_ever_added(store):
     ("number", "said"), [(9, "there is no adjustment 9"), (1, "undone already")]
 )
 def test_only_what_is_there_can_be_undone(store, number, said):
-    store.adjust(Adjustment("1", AdjustmentKind.note, "hello"))
-    store.undo(1, "why not")
+    store.adjustments.add(Adjustment("1", AdjustmentKind.note, "hello"))
+    store.adjustments.undo(1, "why not")
     with pytest.raises(StoreError, match=said):
-        store.undo(number, "again")
+        store.adjustments.undo(number, "again")
 
 
 # --- the file -------------------------------------------------------------------------------------
@@ -231,17 +235,17 @@ def test_a_version_1_file_is_migrated_with_all_it_holds(tmp_path, monkeypatch):
         with Store(tmp_path, create=True) as store:
             store.set_seed(7)
             store.begin_run("grader batch", "0.5", {})
-            store.keep_handins([ADA], "in", 1)
-            store.keep_results([result("k1")], 7, ENVIRONMENT, 1)
-            store.adjust(Adjustment("1", AdjustmentKind.points, "typo", points=2.0))
+            store.handins.keep([ADA], "in", 1)
+            store.results.keep([result("k1")], 7, ENVIRONMENT, 1)
+            store.adjustments.add(Adjustment("1", AdjustmentKind.points, "typo", points=2.0))
     database = sqlite3.connect(tmp_path / NAME)
     assert database.execute("PRAGMA user_version").fetchone() == (1,)
     database.close()
     with Store(tmp_path) as store:
         assert store.seed == 7
-        assert store.files(store.handins()[0].number) == ADA.files
-        assert store.result("k1").evidence == evidence()
-        assert store.adjustments()[0].adjustment.points == 2.0
+        assert store.handins.files(store.handins.all()[0].number) == ADA.files
+        assert store.results.of("k1").evidence == evidence()
+        assert store.adjustments.all()[0].adjustment.points == 2.0
         assert store.standings() == {}
         store.keep_document("course", Path("course.yaml"), b"")
         assert rows(store, "PRAGMA user_version") == [(len(migrations.STEPS),)]
@@ -254,12 +258,14 @@ def test_the_documents_name_every_table_and_run_on_it(store):
     ]
     tables = "SELECT name FROM sqlite_master WHERE type = 'table'"
     assert {name for line in shown for name in line} == {name for (name,) in rows(store, tables)}
-    store.keep_handins([ADA], "in", 1)
+    store.handins.keep([ADA], "in", 1)
     failed = replace(
         result("k1"),
-        evidence=variant_to_json(evidence(Status.crashed, store.handins()[0].hashes["silu.py"])),
+        evidence=variant_to_json(
+            evidence(Status.crashed, store.handins.all()[0].hashes["silu.py"])
+        ),
     )
-    store.keep_results([failed], 7, ENVIRONMENT, 1)
+    store.results.keep([failed], 7, ENVIRONMENT, 1)
     query = re.search(r"^    SELECT .*?;", text, re.S | re.M).group()
     assert rows(store, query) == [("silu", "triton", "crashed", 1)]
 
@@ -310,7 +316,7 @@ def test_another_programs_file_is_refused(tmp_path):
 
 
 def test_a_damaged_file_is_said(store):
-    store.keep_results([result(f"k{n}") for n in range(200)], 7, ENVIRONMENT, 1)
+    store.results.keep([result(f"k{n}") for n in range(200)], 7, ENVIRONMENT, 1)
     store.close()
     size = store.path.stat().st_size
     with store.path.open("r+b") as file:
@@ -318,20 +324,21 @@ def test_a_damaged_file_is_said(store):
         file.write(os.urandom(size - 4096 * 3))
     with pytest.raises(StoreError, match="damaged") as caught, Store(store.path.parent) as again:
         for number in range(200):
-            again.result(f"k{number}")
-        again.known()
+            again.results.of(f"k{number}")
+        again.results.known()
     assert "\n" not in str(caught.value)
 
 
 def test_a_file_in_use_is_said_and_nothing_is_lost(store, monkeypatch):
-    monkeypatch.setattr(stores, "BUSY_SECONDS", 0.1)
+    monkeypatch.setattr(databases, "BUSY_SECONDS", 0.1)
     with Store(store.path.parent) as second:
-        store._db.execute("BEGIN IMMEDIATE")
+        first = sqlite3.connect(store.path, isolation_level=None)
+        first.execute("BEGIN IMMEDIATE")
         with pytest.raises(StoreError, match="another program is using it"):
-            second.keep_results([result("k1")], 7, ENVIRONMENT, 1)
-        store._db.execute("ROLLBACK")
-        second.keep_results([result("k1")], 7, ENVIRONMENT, 1)
-    assert store.result("k1") is not None
+            second.results.keep([result("k1")], 7, ENVIRONMENT, 1)
+        first.close()
+        second.results.keep([result("k1")], 7, ENVIRONMENT, 1)
+    assert store.results.of("k1") is not None
 
 
 def in_a_child(function: Callable[[], str]) -> str:
@@ -400,17 +407,17 @@ def test_a_full_disk_loses_nothing_and_the_message_says_what_to_do(tmp_path):
             store.begin_run("grader batch", "0.6", {})
             try:
                 for number in range(10_000):
-                    store.keep_results([result(f"k{number}")], 7, ENVIRONMENT, 1)
+                    store.results.keep([result(f"k{number}")], 7, ENVIRONMENT, 1)
                     kept.append(f"k{number}")
             except StoreError as error:
                 said = str(error)
-            assert all(store.result(key) for key in kept)
+            assert all(store.results.of(key) for key in kept)
         with Store(tmp_path / "results") as store:
-            assert set(store.known()) == set(kept), "lost or doubled"
+            assert set(store.results.known()) == set(kept), "lost or doubled"
         own_disk(tmp_path, "8m")
         with Store(tmp_path / "results") as store:
-            store.keep_results([result("more")], 7, ENVIRONMENT, 1)
-            assert set(store.known()) == {*kept, "more"}
+            store.results.keep([result("more")], 7, ENVIRONMENT, 1)
+            assert set(store.results.known()) == {*kept, "more"}
         assert len(kept) > 20
         return said
 

@@ -24,6 +24,7 @@ from grader.sandbox import confinement
 from grader.sandbox.confinement import Confinement, Level
 from grader.staff import release
 from grader.staff.gradescope import upload
+from grader.staff.gradescope.upload import Settings
 from grader.staff.release import ReleaseError
 from tests.support.gradebooks import EXERCISES, variant_evidence
 from tests.support.leaks import leaks, solution_lines
@@ -38,7 +39,8 @@ CLASS_SEED = 987654321
 def packed(tmp_path_factory) -> Path:
     """The zip of silu, with its CUDA part hidden, under a class's seed."""
     out = tmp_path_factory.mktemp("zip") / "autograder.zip"
-    made = upload.make(ROOT, EXERCISES, only=["silu"], hidden=["silu/cuda"], seed=CLASS_SEED)
+    settings = Settings(only=["silu"], hidden=["silu/cuda"], seed=CLASS_SEED)
+    made = upload.make(ROOT, EXERCISES, settings)
     upload.write(made, out)
     return out
 
@@ -109,10 +111,8 @@ def test_no_line_of_a_solution_is_in_it(packed):
 
 def test_the_same_checkout_gives_the_same_bytes(tmp_path, packed):
     again = tmp_path / "again.zip"
-    made = upload.make(
-        ROOT, dict(reversed(EXERCISES.items())), only=["silu"], hidden=["silu/cuda"],
-        seed=CLASS_SEED,
-    )  # fmt: skip
+    settings = Settings(only=["silu"], hidden=["silu/cuda"], seed=CLASS_SEED)
+    made = upload.make(ROOT, dict(reversed(EXERCISES.items())), settings)
     upload.write(made, again)
     assert again.read_bytes() == packed.read_bytes()
 
@@ -127,7 +127,7 @@ def test_the_same_checkout_gives_the_same_bytes(tmp_path, packed):
     ],
 )
 def test_the_classs_seed_is_in_it_only_for_what_stays_hidden(settings, seed):
-    made = upload.make(ROOT, EXERCISES, seed=CLASS_SEED, **settings)
+    made = upload.make(ROOT, EXERCISES, Settings(seed=CLASS_SEED, **settings))
     assert json.loads(made.files[CONFIG])["seed"] == seed
     others = {name: data for name, data in made.files.items() if name != CONFIG}
     assert not [name for name, data in others.items() if str(CLASS_SEED).encode() in data]
@@ -204,7 +204,7 @@ def test_the_image_gets_the_newest_python_and_3_10_only_where_there_is_no_other(
 )
 def test_settings_that_cannot_be_are_one_line(settings, told):
     with pytest.raises(ReleaseError, match=told):
-        upload.make(ROOT, EXERCISES, **settings)
+        upload.make(ROOT, EXERCISES, Settings(**settings))
 
 
 def test_the_command_packs_a_courses_seed_and_what_it_lifts(tmp_path):
@@ -222,7 +222,7 @@ def test_the_command_packs_a_courses_seed_and_what_it_lifts(tmp_path):
 
 
 def test_only_a_zip_is_written(tmp_path):
-    made = upload.make(ROOT, EXERCISES, only=["silu"])
+    made = upload.make(ROOT, EXERCISES, Settings(only=["silu"]))
     with pytest.raises(ReleaseError, match=r"expected a name ending in \.zip"):
         upload.write(made, tmp_path / "folder")
 

@@ -189,7 +189,7 @@ def test_a_spec_calibrated_elsewhere_or_nowhere_is_told():
         (of_rmsnorm(NOT), ["expected a time of the solution, got not_measured: the GPU is too"]),
         (
             of_rmsnorm(replace(timing(copy=1.0, torch=1.5), disturbed="copy took 9 % longer")),
-            ["expected calm beside the solution, got: copy took 9 % longer"],
+            ["expected nothing to disturb the solution, got: copy took 9 % longer"],
         ),
     ],
 )
@@ -317,12 +317,12 @@ def test_what_was_timed_is_kept_at_once_and_not_timed_again(everything):
 
     clock, so_far = Interrupted(), []
     with pytest.raises(KeyboardInterrupt):
-        readings.take(GPU, [*rmsnorm, *gemm], clock, kept=so_far.append)
+        readings.take(GPU, [*rmsnorm, *gemm], clock, on_reading=so_far.append)
     assert len(so_far) == 6 == len(clock.seen)
     assert len(so_far[-1].variants) == 2 and not so_far[-1].ladders
 
     rest = Clock()
-    whole = readings.take(GPU, [*rmsnorm, *gemm], rest, known=so_far[-1], kept=so_far.append)
+    whole = readings.take(GPU, [*rmsnorm, *gemm], rest, known=so_far[-1], on_reading=so_far.append)
     assert whole == readings.take(GPU, [*rmsnorm, *gemm], Clock()) == so_far[-1]
     [ladder] = whole.ladders
     assert len(ladder.rungs) == 4 and len(rest.seen) == 4

@@ -1,0 +1,70 @@
+"""What people decided about scores. Nothing is removed: an adjustment is undone by another row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from grader.batch.course.records import Adjustment, AdjustmentKind
+from grader.batch.store.database import Database, StoreError, now
+
+
+@dataclass(frozen=True)
+class StoredAdjustment:
+    """An adjustment with its number; undone ones are kept."""
+
+    number: int
+    adjustment: Adjustment
+    undone_by: int | None = None
+
+
+class AdjustmentTable:
+    """The table adjustments."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def all(self) -> list[StoredAdjustment]:
+        """Every adjustment ever made, undone ones too."""
+        rows = self._database.rows(
+            "SELECT a.number, a.student, a.kind, a.reason, a.only_name, a.points, a.made_by, "
+            "a.made_at, b.number FROM adjustments a LEFT JOIN adjustments b ON b.undoes = a.number "
+            "WHERE a.undoes IS NULL ORDER BY a.number"
+        )
+        return [
+            StoredAdjustment(
+                number,
+                Adjustment(
+                    *(student, AdjustmentKind(kind), reason, only, points, by),
+                    datetime.fromisoformat(at),
+                ),
+                undone,
+            )
+            for number, student, kind, reason, only, points, by, at, undone in rows
+        ]
+
+    def add(self, adjustment: Adjustment) -> int:
+        """Add an adjustment; returns its number."""
+        return self._add(adjustment, None)
+
+    def undo(self, number: int, reason: str, by: str = "") -> None:
+        """Undo an adjustment; both stay. Raises StoreError where there is none to undo."""
+        stored = {each.number: each for each in self.all()}.get(number)
+        if stored is None:
+            raise StoreError(f"{self._database.path}: there is no adjustment {number}")
+        if stored.undone_by is not None:
+            raise StoreError(f"{self._database.path}: adjustment {number} is undone already")
+        note = Adjustment(stored.adjustment.student, AdjustmentKind.note, reason, by=by)
+        self._add(note, number)
+
+    def _add(self, adjustment: Adjustment, undoes: int | None) -> int:
+        at = adjustment.at.isoformat() if adjustment.at else now()
+        values = (
+            *(adjustment.student, adjustment.kind.value, adjustment.reason, adjustment.only),
+            *(adjustment.points, adjustment.by, at, undoes),
+        )
+        return self._database.write(
+            "INSERT INTO adjustments (student, kind, reason, only_name, points, made_by, "
+            "made_at, undoes) VALUES (?,?,?,?,?,?,?,?)",
+            values,
+        )

@@ -1,0 +1,160 @@
+"""The results of a class: evidence of one variant of a file each, under its key.
+
+A result takes the place of the one with the same key, which stays in the file as superseded.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from grader import evidence as evidence_files
+from grader.batch.store.database import Database, StoreError, now
+from grader.evidence import EvidenceError, VariantEvidence
+
+
+@dataclass(frozen=True)
+class StoredResult:
+    """Evidence of one variant, with the environment that it was observed in."""
+
+    evidence: VariantEvidence
+    environment: dict[str, Any]
+    stored: str
+
+
+@dataclass(frozen=True)
+class Known:
+    """What a run needs to know about a result in order to leave it alone."""
+
+    grader_failed: bool
+    to_measure: bool
+    had_sandbox: bool
+
+
+@dataclass(frozen=True)
+class NewResult:
+    """A result to be stored; `to_measure` where only what takes the whole GPU is left to do."""
+
+    key: str
+    evidence: str  # JSON, as Result.evidence
+    device: str
+    to_measure: bool = False
+    grader_failed: bool = False
+    seconds: float = 0.0
+    gpu_seconds: float = 0.0
+
+
+class ResultTable:
+    """The tables results and environments."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def devices(self) -> list[str]:
+        """Where there are results from: "interpreter", GPUs' names."""
+        rows = self._database.rows(
+            "SELECT DISTINCT device FROM results WHERE superseded IS NULL ORDER BY 1"
+        )
+        return [device for (device,) in rows]
+
+    def known(self) -> dict[str, Known]:
+        """Every current result by its key, as far as a run needs to know it."""
+        rows = self._database.rows(
+            "SELECT key, grader_failed, to_measure, "
+            "json_extract(json, '$.sandbox') IS NOT 'limits' "
+            "FROM results JOIN environments ON environments.number = environment "
+            "WHERE superseded IS NULL"
+        )
+        return {key: Known(bool(a), bool(b), bool(c)) for key, a, b, c in rows}
+
+    def graded(self, device: str) -> set[tuple[str, str, str, bool]]:
+        """Of what there are results from a device, whatever grader and specs they were made by.
+
+        As (exercise, variant, SHA-256 of the file, whether the rules were lifted).
+        """
+        rows = self._database.rows(
+            "SELECT DISTINCT exercise, variant, file_sha256, rules_lifted FROM results "
+            "WHERE device = ? AND superseded IS NULL",
+            (device,),
+        )
+        return {(exercise, variant, file, bool(lifted)) for exercise, variant, file, lifted in rows}
+
+    def covered(self, device: str) -> set[tuple[str, str]]:
+        """The variants of which there are results from a device, as (exercise, variant)."""
+        return set(
+            self._database.rows(
+                "SELECT DISTINCT exercise, variant FROM results "
+                "WHERE device = ? AND superseded IS NULL",
+                (device,),
+            )
+        )
+
+    def seconds_per_timing(self, device: str) -> float | None:
+        """What a variant's time on a device alone has cost on average; None before the first."""
+        row: tuple[float | None] = self._database.row(
+            "SELECT avg(gpu_seconds) FROM results WHERE device = ? AND gpu_seconds > 0", (device,)
+        )
+        return row[0]
+
+    def evidence_of(self, key: str) -> str:
+        """The evidence of a key's current result, as JSON; "" where there is none."""
+        row = self._database.row(
+            "SELECT evidence FROM results WHERE key = ? AND superseded IS NULL", (key,)
+        )
+        return row[0] if row else ""
+
+    def of(self, key: str) -> StoredResult | None:
+        """The current result of a key. Raises StoreError where it can't be read."""
+        row = self._database.row(
+            "SELECT evidence, json, stored FROM results "
+            "JOIN environments ON environments.number = environment "
+            "WHERE key = ? AND superseded IS NULL",
+            (key,),
+        )
+        if row is None:
+            return None
+        try:
+            observed = evidence_files.variant_from_json(
+                row[0], f"{self._database.path}: result {key[:12]}"
+            )
+        except EvidenceError as error:
+            raise StoreError(f"{error}; grade it again with `grader regrade`") from None
+        return StoredResult(observed, json.loads(row[1]), row[2])
+
+    def keep(
+        self, results: Sequence[NewResult], seed: int, environment: Mapping[str, Any], run: int
+    ) -> None:
+        """Take in results, all or none; each takes the place of the one with its key."""
+        stored = now()
+        with self._database.transaction() as connection:
+            text = json.dumps(environment, sort_keys=True)
+            connection.execute("INSERT OR IGNORE INTO environments (json) VALUES (?)", (text,))
+            [number] = connection.execute(
+                "SELECT number FROM environments WHERE json = ?", (text,)
+            ).fetchone()
+            for new in results:
+                observed = evidence_files.variant_from_json(new.evidence)
+                connection.execute(
+                    "UPDATE results SET superseded = ? WHERE key = ? AND superseded IS NULL",
+                    (stored, new.key),
+                )
+                connection.execute(
+                    "INSERT INTO results (key, exercise, variant, file_sha256, seed, device, "
+                    "rules_lifted, status, evidence, grader_failed, to_measure, environment, run, "
+                    "seconds, gpu_seconds, stored) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+                    (
+                        *(
+                            new.key,
+                            observed.exercise,
+                            observed.variant,
+                            observed.sha256,
+                            seed,
+                            new.device,
+                        ),
+                        *(int(observed.rules_lifted), observed.correctness.value, new.evidence),
+                        *(int(new.grader_failed), int(new.to_measure), number, run),
+                        *(new.seconds, new.gpu_seconds, stored),
+                    ),
+                )
