@@ -5,6 +5,7 @@ names, with the others off, and with all of them on. A tick is an attack that wa
 layer that has nothing to say about it. Exit status 1 when one was missed. Times are wall seconds.
 
     python benchmarks/attacks.py [NAME ...] [--jobs N]
+    python benchmarks/attacks.py --show NAME            the file that is handed in
 """
 
 from __future__ import annotations
@@ -37,12 +38,17 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help="of attacks; none: all of them")
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--show", action="store_true", help="print their files and run none")
     given = parser.parse_args()
     started = time.monotonic()
     chosen = [each for each in attacks.load() if not given.names or each.name in given.names]
     unknown = {*given.names} - {each.name for each in chosen}
     if unknown or not chosen:
         parser.error(f"no attack called {', '.join(sorted(unknown))}")
+    if given.show:
+        for attack in chosen:
+            sys.stdout.buffer.write(attack.source.encode("utf-8", "surrogateescape"))
+        return 0
     console = Console(width=None if sys.stdout.isatty() else 160)
     rows, differences = _run([each.name for each in chosen], given.jobs, console)
     console.print(_table([each for each in chosen if each.name in rows], rows))

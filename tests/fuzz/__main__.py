@@ -26,6 +26,7 @@ with atheris.instrument_imports(include=["grader"]):
 
 from tests.grader.plan.plans import ARGUMENTS
 from tests.grader.plan.test_reader import FULL
+from tests.support import attacks
 
 ROOT = Path(__file__).resolve().parents[2]
 SPEC = Path(tempfile.mkdtemp(prefix="warpgrade-fuzz-")) / "fuzzed.yaml"
@@ -90,7 +91,7 @@ def ttir(data: bytes) -> None:
 TARGETS: dict[str, tuple[Callable[[bytes], None], list[str]]] = {
     "protocol": (protocol, []),
     "spec": (spec, ["grader/exercises/*.yaml"]),
-    "policy": (rules, ["reference/*.cu", "tests/submissions/attacks/*.cu"]),
+    "policy": (rules, ["reference/*.cu"]),
     "evidence": (stored_evidence, []),
     "plan": (plans, []),
     "ttir": (ttir, ["tests/grader/worker/ttir/golden/3.9.0/*"]),
@@ -106,6 +107,9 @@ def main() -> None:
     example = evidence.Evidence("x", 1, (evidence.VariantEvidence("silu", "triton", "silu.py"),))
     (Path(corpus) / "evidence.json").write_text(evidence.to_json(example))
     (Path(corpus) / "plan.json").write_text(FULL)
+    if target is rules:
+        for attack in attacks.load("cuda"):
+            (Path(corpus) / f"{attack.name}.cu").write_text(attack.source, encoding="utf-8")
     for pattern in seeds:
         for path in ROOT.glob(pattern):
             (Path(corpus) / path.name).write_bytes(path.read_bytes())

@@ -1,16 +1,39 @@
 """The attacks: submissions that try to cheat or to do harm, each held by the layers it names.
 
-They live in tests/submissions/attacks/NAME.py and NAME.cu, each a complete file of a submission.
-The first line says what it does | the variant it is handed in for | the status it gets with every
-layer on, without a GPU | the layers that must hold it, each with the status it must get where that
-is the only layer:
+They live in tests/submissions/attacks. Most are one trick in a file that is otherwise like others:
+bases/ has those files, with slots such as `# <imports>`, and THEME.yaml the attacks, as what stands
+in the slots:
 
-    # It says what it does. | silu/triton | not_written | boundary=not_written
+    base: attempt.py          # what many of the attacks share, each may say otherwise
+    variant: silu/triton      # the variant it is handed in for
+    status: passed            # with every layer on, without a GPU
+    layers: sandbox=passed    # those that must hold it
+    attacks:
+
+    - name: connects_by_tcp
+      tries: It connects to a server on this machine.
+      fill:
+        imports: import socket
+        attempt: |
+          socket.create_connection(("127.0.0.1", KNOWN["port"]), timeout=1)
+
+A slot that isn't filled goes, with the blank lines behind it. `edits` change the base in other
+places, each an `old` that occurs once and a `new`, as for submissions that are wrong
+(grader/staff/calibration/corpus.py). `python benchmarks/attacks.py --show NAME` prints the file
+that comes of it.
+
+Where the trick is the whole file, the attack is NAME.py or NAME.cu. Its first line has the same:
+
+    # It says what it tries. | silu/triton | not_written | boundary=not_written
 
 More than one file is a folder NAME, where the names of the others end in `.txt`, so that nothing
-here ever imports or collects them. An attack knows what an insider could: the harness fills in its
-line `KNOWN = {}`, in CUDA C++ its line `// KNOWN` (it becomes `#define KNOWN_PORT 1234` and so on),
-with the places of the canaries (tests/support/canaries.py).
+here ever imports or collects them.
+
+A layer has the status that the attack must get where that layer is the only one; a layer without a
+status takes any that earns nothing. The names of attacks in CUDA C++ end in `_cu`. An attack knows
+what an insider could: the harness fills in its line `KNOWN = {}`, in CUDA C++ its line `// KNOWN`
+(it becomes `#define KNOWN_PORT 1234` and so on), with the places of the canaries
+(tests/support/canaries.py).
 
 Host code plans and has no data. Many an attack is nothing but its honest kernel then: its status is
 `passed`, and what it earns its kernel has computed.
@@ -33,7 +56,7 @@ and for CUDA C++
 
 The clock has cheats of its own (side streams, superbatches, graph capture, pinned L2, adaptive
 timers): clock_cheats.py. Archives (zip bombs, links, `..`) are those of test_archives.py, and
-some of these attacks are a class's hand-ins in test_batch_attacks.py.
+some of these attacks are a class's hand-ins in tests/grader/batch/test_attacks.py.
 """
 
 from __future__ import annotations
@@ -41,18 +64,25 @@ from __future__ import annotations
 import json
 import re
 import zlib
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
+
+import pydantic
+import yaml
 
 from grader.sandbox.confinement import Level
 from grader.spec import Exercise, Variant, load_all
+from grader.staff.calibration import corpus
 from grader.status import Status
 
 ROOT = Path(__file__).resolve().parents[2]
-FOLDER = ROOT / "tests" / "submissions" / "attacks"
+FOLDER = corpus.FOLDER / "attacks"
+BASES = FOLDER / "bases"
+SLOT = re.compile(r"^ *(?:#|//) <\w+>\n\n*", re.MULTILINE)
 EXERCISES = load_all()
 SANDBOXES = (Level.bubblewrap, Level.landlock)
 
@@ -62,7 +92,7 @@ OF_CUDA = frozenset({"policy", "emulator", "counters"})
 
 
 class AttackError(ValueError):
-    """The first line of an attack is wrong: the message names file, place and what was expected."""
+    """An attack is described wrongly; the message names file, place and what was expected."""
 
 
 class Layer(str, Enum):
@@ -82,7 +112,7 @@ class Attack:
     """One submission, and what must become of it."""
 
     name: str  # of its file or folder; those in CUDA C++ end in _cu
-    what: str
+    tries: str  # in one sentence
     exercise: Exercise
     variant: Variant
     status: Status  # with every layer on
@@ -90,7 +120,7 @@ class Attack:
     source: str
     others: dict[str, str] = field(default_factory=dict)  # further files of the folder
 
-    def write(self, folder: Path, known: dict) -> None:
+    def write(self, folder: Path, known: Mapping[str, Any]) -> None:
         """Make `folder` the submission."""
         folder.mkdir()
         for name, text in {self.variant.file: self.source, **self.others}.items():
@@ -103,41 +133,97 @@ class Attack:
 # --- the files ------------------------------------------------------------------------------------
 
 
+class _Entry(pydantic.BaseModel):
+    """An attack in a theme's YAML, with what it shares with the others there."""
+
+    model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
+
+    name: corpus.Name
+    tries: str
+    base: str
+    variant: str
+    status: str
+    layers: str
+    fill: dict[str, str] = {}
+    edits: tuple[corpus.Edit, ...] = ()
+
+    def text(self, place: str) -> str:
+        """The file that it stands for. Raises AttackError."""
+        path = BASES / self.base
+        if not path.is_file():
+            raise AttackError(f"{place}: expected one of {BASES.name}/, got {self.base}")
+        comment = "//" if path.suffix == ".cu" else "#"
+        text = _text(path)
+        slots = (corpus.Edit(old=f"{comment} <{slot}>", new=new) for slot, new in self.fill.items())
+        try:
+            for edit in (*self.edits, *slots):
+                text = corpus.applied(edit, text, place)
+        except corpus.CorpusError as error:
+            raise AttackError(str(error)) from None
+        first = " | ".join((self.tries, self.variant, self.status, self.layers))
+        return f"{comment} {first}\n{SLOT.sub('', text)}"
+
+
 def load(language: Literal["triton", "cuda"] | None = None) -> list[Attack]:
-    """Every attack of a language, or of both, by name. Raises AttackError."""
-    files = [path for path in FOLDER.iterdir() if path.suffix in (".py", ".cu") or path.is_dir()]
-    found = [read(path) for path in sorted(files, key=lambda path: (path.suffix, path.stem))]
-    return [each for each in found if language in (None, each.variant.language)]
+    """Every attack of a language, or of both, by language and name. Raises AttackError."""
+    paths = [path for path in FOLDER.iterdir() if path != BASES]
+    attacks = [attack for path in paths for attack in read(path)]
+    for name, count in Counter(attack.name for attack in attacks).items():
+        if count > 1:
+            raise AttackError(f"expected one attack named {name}, got {count}")
+    attacks.sort(key=lambda attack: (attack.variant.language, attack.name))
+    return [each for each in attacks if language in (None, each.variant.language)]
 
 
-def read(path: Path) -> Attack:
-    """One attack: a file, or a folder of several. Raises AttackError."""
+def read(path: Path) -> list[Attack]:
+    """The attack of a file or of a folder of several, or those of a YAML. Raises AttackError."""
+    if path.suffix == ".yaml":
+        return _read_theme(path)
     others: dict[str, str] = {}
     file = path
     if path.is_dir():
         [file] = path.glob("*.py")
         others = {each.name[:-4]: _text(each) for each in sorted(path.glob("*.txt"))}
-    source = _text(file)
-    place = f"{path.name}:1"
+    return [replace(_attack(path.stem, _text(file), f"{path.name}:1"), others=others)]
+
+
+def _read_theme(path: Path) -> list[Attack]:
+    document = yaml.safe_load(_text(path))
+    shared = {key: value for key, value in document.items() if key != "attacks"}
+    attacks = []
+    for number, given in enumerate(document["attacks"], start=1):
+        place = f"{path.name}: {given.get('name', f'attack {number}')}"
+        try:
+            entry = _Entry.model_validate({**shared, **given})
+        except pydantic.ValidationError as error:
+            first = error.errors()[0]
+            key = ".".join(map(str, first["loc"]))
+            raise AttackError(f"{place}: {key}: {first['msg']}") from None
+        attacks.append(_attack(entry.name, entry.text(place), place))
+    return attacks
+
+
+def _attack(stem: str, source: str, place: str) -> Attack:
+    """The attack that a file's text is, by its first line."""
     fields = [part.strip() for part in source.partition("\n")[0].lstrip("#/").split(" | ")]
     if len(fields) != 4:
-        expected = "expected what | exercise/variant | status | layers"
+        expected = "expected what it tries | exercise/variant | status | layers"
         raise AttackError(f"{place}: {expected}, got {len(fields)} fields")
-    what, target, status, layers = fields
-    exercise, _, variant = target.partition("/")
-    if exercise not in EXERCISES or variant not in EXERCISES[exercise].variants:
+    tries, target, status, layers = fields
+    exercise_name, _, variant_name = target.partition("/")
+    if exercise_name not in EXERCISES or variant_name not in EXERCISES[exercise_name].variants:
         raise AttackError(f"{place}: expected an exercise and its variant, got {target}")
-    found = EXERCISES[exercise].variants[variant]
+    exercise = EXERCISES[exercise_name]
+    variant = exercise.variants[variant_name]
     held_by = _layers(layers, place)
-    foreign = {*held_by} & OF_CUDA if found.language == "triton" else set()
+    foreign = {*held_by} & OF_CUDA if variant.language == "triton" else set()
     if foreign:
         raise AttackError(f"{place}: a Triton file has no layer {', '.join(sorted(foreign))}")
-    name = f"{path.stem}_cu" if file.suffix == ".cu" else path.stem
-    wanted = _status(status, place)
-    return Attack(name, what, EXERCISES[exercise], found, wanted, held_by, source, others)
+    name = f"{stem}_cu" if variant.language == "cuda" else stem
+    return Attack(name, tries, exercise, variant, _status(status, place), held_by, source)
 
 
-def _macros(known: dict) -> str:
+def _macros(known: Mapping[str, Any]) -> str:
     values = {**known, "secret": f"{known['folder']}/secret.txt"}
     return "".join(f"#define KNOWN_{key.upper()} {json.dumps(values[key])}\n" for key in values)
 
@@ -177,18 +263,18 @@ def columns() -> Sequence[tuple[str, Layer, Level | None]]:
     return found
 
 
-def alone(corpus: Sequence[Attack]) -> Sequence[tuple[Attack, str, Layer, Level | None]]:
+def alone(attacks: Sequence[Attack]) -> Sequence[tuple[Attack, str, Layer, Level | None]]:
     """Attacks with a layer that is to hold them alone: attack, label, layer, level.
 
     All that only reads a source; of the layers that run it one for each attack, in turn, since
     every one of them takes a sandbox of its own: `make attacks` tries them all.
     """
-    found = []
-    for attack in corpus:
+    tried = []
+    for attack in attacks:
         own = [each for each in columns() if each[1] in attack.layers]
-        found += [(attack, *each) for each in own if each[1] is Layer.policy]
+        tried += [(attack, *each) for each in own if each[1] is Layer.policy]
         running = [each for each in own if each[1] is not Layer.policy]
         if running:
             turn = zlib.crc32(attack.name.encode()) % len(running)
-            found.append((attack, *running[turn]))
-    return found
+            tried.append((attack, *running[turn]))
+    return tried

@@ -67,7 +67,7 @@ class _Model(pydantic.BaseModel):
 
 
 class Edit(_Model):
-    """One replacement in the reference solution."""
+    """One replacement in a file, such as the reference solution."""
 
     old: Annotated[str, pydantic.Field(min_length=1)]
     new: str
@@ -154,7 +154,7 @@ class Submission(_Model):
         if self.after or self.language == "cuda":
             text = _without_stub_lines(text)
         for edit in self.edits:
-            text = _applied(edit, text, self.after, self.place)
+            text = applied(edit, text, self.place, self.after)
         return text
 
     def lines(self) -> tuple[int, ...]:
@@ -260,7 +260,8 @@ def _minor(version: str) -> tuple[int, int]:
     return int(major), int(minor)
 
 
-def _applied(edit: Edit, text: str, after: str, place: str) -> str:
+def applied(edit: Edit, text: str, place: str, after: str = "") -> str:
+    """`text` with an edit made behind `after`. Raises CorpusError where it doesn't fit."""
     old, new = edit.old.rstrip("\n"), edit.new.rstrip("\n")
     behind = _behind(after, text, place)
     found = []
@@ -273,7 +274,7 @@ def _applied(edit: Edit, text: str, after: str, place: str) -> str:
             found.append((start, needle, indent))
         start = text.find(first_line, start + 1)
     if not found or (len(found) != 1 and not after):
-        raise CorpusError(f"{place}: expected {old!r} once in the reference, got {len(found)}")
+        raise CorpusError(f"{place}: expected {old!r} once in the file it edits, got {len(found)}")
     start, needle, indent = min(found)
     return text[:start] + _indented(new, indent) + text[start + len(needle) :]
 

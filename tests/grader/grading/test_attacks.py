@@ -61,7 +61,7 @@ def test_every_layer_is_tried_alone_on_many_attacks():
 
 @pytest.mark.parametrize("attack", CORPUS, ids=lambda attack: attack.name)
 def test_an_attack_is_told_in_one_sentence_and_named_after_it(attack: Attack):
-    assert attack.what.endswith(".")
+    assert attack.tries.endswith(".")
     assert attack.name.isidentifier()
     assert attack.name == attack.name.lower()
 
@@ -100,6 +100,47 @@ def test_a_mistake_in_a_first_line_is_named(tmp_path: Path, line: str, expected:
     path.write_text(f"{line}\ndef silu(x, out): ...\n")
     with pytest.raises(AttackError, match=rf"some\.py:1: expected .*{expected}|{expected}"):
         attacks.read(path)
+
+
+THEME = """
+base: attempt.py
+variant: silu/triton
+status: passed
+layers: sandbox=passed
+attacks:
+- name: knocks
+  tries: It knocks.
+"""
+KNOCKS = "  fill: {attempt: knock()}\n"
+
+
+def test_an_attack_of_a_theme_is_its_base_with_the_slots_filled(tmp_path: Path):
+    theme = tmp_path / "some.yaml"
+    theme.write_text(THEME + KNOCKS)
+    [attack] = attacks.read(theme)
+    lines = attack.source.splitlines()
+    assert lines[0] == "# It knocks. | silu/triton | passed | sandbox=passed"
+    assert lines[1] == "import triton"  # the slot for imports is gone, and the blank line behind it
+    assert "    knock()" in lines
+    assert not any(attacks.SLOT.match(line + "\n") for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (THEME.replace("attempt.py", "attemt.py") + KNOCKS, "one of bases/, got attemt.py"),
+        (THEME.replace("silu/triton", "silly/triton") + KNOCKS, "its variant, got silly"),
+        (THEME.replace("layers: sandbox=passed\n", "") + KNOCKS, "layers: Field required"),
+        (THEME + "  fills: {attempt: knock()}\n", "fills: Extra inputs"),
+        (THEME + "  fill: {atempt: knock()}\n", "'# <atempt>' once .* got 0"),
+        (THEME + "  edits: [{old: tl.load, new: x}, {old: tl.load, new: y}]\n", "got 0"),
+    ],
+)
+def test_a_mistake_in_a_theme_is_named(tmp_path: Path, text: str, expected: str):
+    theme = tmp_path / "some.yaml"
+    theme.write_text(text)
+    with pytest.raises(AttackError, match=rf"some\.yaml: knocks: .*{expected}"):
+        attacks.read(theme)
 
 
 # --- each layer alone -----------------------------------------------------------------------------

@@ -55,7 +55,7 @@ def test_there_are_enough_attacks_and_every_layer_holds_some():
 
 @pytest.mark.parametrize("attack", CORPUS, ids=lambda attack: attack.name)
 def test_an_attack_is_told_in_one_sentence_and_named_after_it(attack: Attack):
-    assert attack.what.endswith(".")
+    assert attack.tries.endswith(".")
     assert attack.name.isidentifier()
     assert attack.name == attack.name.lower()
 

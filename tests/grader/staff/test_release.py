@@ -23,6 +23,7 @@ from grader.staff import release
 from grader.staff.handout import difference
 from grader.staff.release import Release, ReleaseError
 from grader.staff.stubs import make_stubs
+from tests.support import attacks
 from tests.support.leaks import (
     OF_A_SOLUTION,
     OF_THE_CORPUS,
@@ -159,8 +160,11 @@ def test_no_line_of_a_wrong_or_an_honest_submission_is_in_it(made):
 
 
 def test_no_attack_is_in_it(made):
-    attacks = {path.name for path in (ROOT / "tests" / "submissions" / "attacks").iterdir()}
-    assert not attacks & {Path(name).name for name in made.files}
+    names = {path.name for path in attacks.FOLDER.iterdir()}
+    assert not names & {Path(name).name for name in made.files}
+    sentences = [(attack.name, attack.tries) for attack in attacks.load()]
+    found = leaks(made.files, sentences, (), OF_THE_CORPUS)
+    assert not found, "\n".join(map(str, found))
 
 
 SECRET = "    y = x / (1.0 + tl.exp(-x))"
