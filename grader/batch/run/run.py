@@ -26,7 +26,7 @@ from grader.batch.run import schedule
 from grader.batch.run.progress import Silent, Watcher
 from grader.batch.run.schedule import Executor, Finished, InPool, Lane, Stopped
 from grader.batch.store.store import NAME, NewResult, Store, StoredHandin, StoreError
-from grader.batch.tasks import INTERPRETER, Result, Task, grade_in_pool
+from grader.batch.tasks import INTERPRETER, HandinTask, Result, grade_in_pool
 from grader.gpu import locks, machine
 from grader.grading import process_pool
 from grader.grading.search import Effort
@@ -203,8 +203,8 @@ class _Work:
             if not self._waits[number]:
                 del self._waits[number]
 
-    def _task(self, job: Job) -> Task:
-        return Task(
+    def _task(self, job: Job) -> HandinTask:
+        return HandinTask(
             self._store.files(job.handin.number),
             job.wanted,
             self._class.exercises,
