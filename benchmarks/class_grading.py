@@ -39,8 +39,8 @@ from rich.table import Table  # noqa: E402
 
 from grader.batch.collect import collect  # noqa: E402
 from grader.batch.course.records import Handin  # noqa: E402
-from grader.grading.grade import grade  # noqa: E402
-from grader.grading.session import Session, selected  # noqa: E402
+from grader.grading.grade import grade, grade_task  # noqa: E402
+from grader.grading.session import Options, Session, selected  # noqa: E402
 from grader.scoring.score import score  # noqa: E402
 from grader.spec import load_all  # noqa: E402
 from tests.support import synthetic_class  # noqa: E402
@@ -194,9 +194,11 @@ def _shares(console: Console, bench: _Bench, students: int, sample: int = 8) -> 
     chosen = random.Random(SEED).sample(bench.handins(students), sample)
     started, cases, compiling = time.perf_counter(), 0.0, 0.0
     for handin in chosen:
-        with Session(Path("assignment"), EXERCISES, seed=CLASS_SEED, files=_all(handin)) as session:
-            for exercise, variant in selected(EXERCISES, bench.only):
-                session.variant(exercise, variant)
+        with Session(
+            Path("assignment"), EXERCISES, Options(seed=CLASS_SEED), files=_all(handin)
+        ) as session:
+            for task in selected(EXERCISES, bench.only):
+                grade_task(session, task)
             cases += sum(each.waiting for each in session.runners.times.values())
             compiling += sum(each.compiles for each in session.runners.times.values())
     total = time.perf_counter() - started
@@ -217,7 +219,7 @@ def _alone(console: Console, bench: _Bench, students: int, run: Run, count: int)
         with tempfile.TemporaryDirectory(prefix="warpgrade-alone-") as folder:
             for name, data in handin.files.items():
                 (Path(folder) / name).write_bytes(data)
-            seen = grade(Path(folder), EXERCISES, seed=CLASS_SEED, only=bench.only)
+            seen = grade(Path(folder), EXERCISES, Options(seed=CLASS_SEED), only=bench.only)
         alone = score(seen, EXERCISES).score
         if alone != stored[handin.id]:
             differ.append(f"{handin.id}: alone {alone}, in the class {stored[handin.id]}")

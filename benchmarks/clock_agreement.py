@@ -24,7 +24,7 @@ from rich.table import Table
 
 from grader.cases import fixed_case, oracle
 from grader.gpu import machine
-from grader.grading.session import Session
+from grader.grading.session import Options, Session
 from grader.spec import load_all
 from grader.timing import contenders
 from grader.timing.replays import Replays
@@ -121,7 +121,7 @@ def main() -> None:
         raise SystemExit("No NVIDIA GPU that torch can use: there are no two clocks to compare.")
     table = Table("silu of", "elements", "L2", "us here", "us elsewhere", "ratio")
     apart = []
-    with Session(oracle.ORACLES.parent, EXERCISES, device="cuda") as session:
+    with Session(oracle.ORACLES.parent, EXERCISES, Options(device="cuda")) as session:
         for whose, n in itertools.product(("torch", "solution"), SIZES):
             known = elsewhere(whose, n, count)
             for cache, calls in (("warm", WARM_CALLS), ("cold", 1)):

@@ -64,23 +64,25 @@ def main() -> None:
     _show(offers, probing, starts, cases, repeats)
 
 
-def _exercise():
+def _task() -> Task:
     return selected(load_all(), ["silu"])[0]
 
 
 def _cases() -> list[Case]:
-    exercise, variant = _exercise()
-    return Space(exercise, variant, variant.dtypes[0], "ragged", PUBLIC_SEED).edges()[:CASES]
+    task = _task()
+    return Space(
+        task.exercise, task.variant, task.variant.dtypes[0], "ragged", PUBLIC_SEED
+    ).edges()[:CASES]
 
 
 def _first(level: Level, device: str, opened: contextlib.ExitStack) -> tuple[Runner, float]:
     """A runner with its worker at work, and the seconds to its first verdict."""
-    exercise, variant = _exercise()
-    source = (ROOT / "reference" / variant.file).read_bytes()
+    task = _task()
+    source = (ROOT / "reference" / task.variant.file).read_bytes()
     started = time.perf_counter()
     sandbox = opened.enter_context(Sandbox(device, level))
-    path = sandbox.hold(variant.file, source)
-    runner = opened.enter_context(Runner(sandbox, Task(exercise, variant), path))
+    path = sandbox.hold(task.variant.file, source)
+    runner = opened.enter_context(Runner(sandbox, task, path))
     assert runner.run(_cases()[0]).verdict.passed
     return runner, time.perf_counter() - started
 

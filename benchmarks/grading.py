@@ -29,7 +29,7 @@ from rich.table import Table  # noqa: E402
 from grader.cases import Space  # noqa: E402
 from grader.executors import PlannedTritonRunner  # noqa: E402
 from grader.executors.runner import Times  # noqa: E402
-from grader.grading.grade import Session, selected  # noqa: E402
+from grader.grading.grade import Options, Session, grade_task, selected  # noqa: E402
 from grader.sandbox import Sandbox  # noqa: E402
 from grader.spec import Exercise, Variant, load_all  # noqa: E402
 from grader.spec.task import Task  # noqa: E402
@@ -57,24 +57,24 @@ def main() -> None:
     _workers(console, exercises, given.submission, given.repeats)
 
 
-def triton_variants(exercises: dict[str, Exercise]) -> list[tuple[Exercise, Variant]]:
+def triton_tasks(exercises: dict[str, Exercise]) -> list[Task]:
     """What is planned in Python; the first of an exercise stands for it below."""
-    return [pair for pair in selected(exercises) if pair[1].language == "triton"]
+    return [task for task in selected(exercises) if task.variant.language == "triton"]
 
 
 def _whole(console: Console, exercises: dict[str, Exercise], submission: Path) -> None:
     """One grade, as `grader grade` does it."""
     started = time.perf_counter()
-    with Session(submission, exercises, device="interpreter") as session:
+    with Session(submission, exercises, Options(device="interpreter")) as session:
         session.sandbox.start()
         ready = time.perf_counter()
         rows = []
-        for exercise, variant in triton_variants(exercises):
+        for task in triton_tasks(exercises):
             before = time.perf_counter()
-            seen = session.variant(exercise, variant)
+            seen = grade_task(session, task)
             took = time.perf_counter() - before
-            times = session.runners.times[f"{exercise.name}/{variant.name}"]
-            rows.append((f"{exercise.name}/{variant.name}", seen.correctness.value, took, times))
+            times = session.runners.times[str(task)]
+            rows.append((str(task), seen.correctness.value, took, times))
     total = time.perf_counter() - started + (IMPORTED - STARTED)
     table = Table(title="One grade of the reference, seconds", title_justify="left")
     columns = ("", "verdict", "all", "workers", "cases", "answers", "compiling*", "cases/s")
@@ -103,13 +103,12 @@ def _split(times: Times) -> tuple[str, ...]:
 
 def _workers(console: Console, exercises, submission: Path, repeats: int) -> None:
     """What a fresh planner and executor cost: to load the file and answer the first case."""
-    exercise, variant = triton_variants(exercises)[0]
-    case = Space(exercise, variant, variant.dtypes[0], variant.size_classes[0], 1).edges()[0]
+    task = triton_tasks(exercises)[0]
+    variant = task.variant
+    case = Space(task.exercise, variant, variant.dtypes[0], variant.size_classes[0], 1).edges()[0]
     with (
         Sandbox(plans=True) as sandbox,
-        PlannedTritonRunner(
-            sandbox, Task(exercise, variant), _held(sandbox, submission, variant)
-        ) as runner,
+        PlannedTritonRunner(sandbox, task, _held(sandbox, submission, variant)) as runner,
     ):
         assert runner.run(case).verdict.passed
         first, loaded = [], []

@@ -21,9 +21,10 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from grader.gpu.machine import gpu_name  # noqa: E402
-from grader.grading.grade import Session  # noqa: E402
+from grader.grading.grade import Options, Session, grade_task  # noqa: E402
 from grader.grading.search import Effort  # noqa: E402
 from grader.spec import load_all  # noqa: E402
+from grader.spec.task import Task  # noqa: E402
 from grader.staff.calibration import corpus  # noqa: E402
 from grader.status import Status  # noqa: E402
 from tests.grader.grading.test_submissions import check_honest, check_wrong, observe  # noqa: E402
@@ -93,10 +94,12 @@ def _with_seed(seed: int, device: str) -> tuple[int, list[str]]:
     parts, troubles = 0, []
     exercises = load_all()
     effort = Effort(edges=3, drawn=8, compile_ahead=False)
-    with Session(corpus.REFERENCE, exercises, seed=seed, device=device, effort=effort) as session:
+    with Session(
+        corpus.REFERENCE, exercises, Options(seed=seed, device=device, effort=effort)
+    ) as session:
         for exercise in exercises.values():
             for variant in exercise.variants.values():
-                for part in session.variant(exercise, variant).parts:
+                for part in grade_task(session, Task(exercise, variant)).parts:
                     parts += 1
                     if part.status is not Status.passed:
                         name = f"{exercise.name}/{variant.name} {part.dtype} {part.size_class}"

@@ -21,7 +21,7 @@ from rich.table import Table
 
 from grader.cases import Case, fixed_case, oracle
 from grader.gpu import machine
-from grader.grading.session import PUBLIC_SEED, Session
+from grader.grading.session import PUBLIC_SEED, Options, Session
 from grader.spec import Exercise, Variant, load_all
 
 COLUMNS = ("prepare", "fill", "replay", "finish")
@@ -38,7 +38,7 @@ def main() -> None:
     columns = ("plan", "start", "settle", "calls", *(f"{each} ms" for each in COLUMNS), "screened")
     table = Table("case", *columns)
     exercises = load_all()
-    with Session(oracle.ORACLES.parent, exercises, device="cuda") as session:
+    with Session(oracle.ORACLES.parent, exercises, Options(device="cuda")) as session:
         for exercise, variant in timed_variants(exercises.values(), given.exercises):
             for sizes in variant.performance.every_case:
                 case = fixed_case(exercise, variant, sizes, PUBLIC_SEED)

@@ -50,18 +50,20 @@ def main() -> int:
 
 def measured(folder: Path, only: list[str]) -> dict[str, dict[str, float]]:
     """Seconds and cases of each variant of the solutions in a working tree."""
+    from grader.grading.check import check
     from grader.grading.grade import Session, selected
+    from grader.grading.session import Options
     from grader.spec import load_all
 
     exercises = load_all()
     found = {}
-    with Session(folder / "reference", exercises, device="interpreter") as session:
-        for exercise, variant in selected(exercises, only):
-            parts = session.beside(exercise, variant).parts
+    with Session(folder / "reference", exercises, Options(device="interpreter")) as session:
+        for task in selected(exercises, only):
+            parts = check(session, task).parts
             wrong = [part for part in parts if part.status.value != "passed"]
             if wrong:
-                raise SystemExit(f"{exercise.name}/{variant.name}: {wrong[0]}")
-            name = f"{exercise.name}/{variant.name}"
+                raise SystemExit(f"{task}: {wrong[0]}")
+            name = str(task)
             seconds = sum(part.seconds for part in parts)
             found[name] = {"seconds": seconds, "cases": sum(part.cases_run for part in parts)}
             print(f"{name:28} {seconds:6.2f} s {found[name]['cases']:5} cases", flush=True)

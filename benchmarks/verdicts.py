@@ -207,7 +207,8 @@ def _corpus_record(submission: Any, gpu: bool = False) -> Record:
 
 def _style_record(path: Path) -> Record:
     """A file of honest/styles: every part of its exercise's Triton variant."""
-    from grader.grading.grade import Session
+    from grader.grading.grade import Options, Session, grade_task
+    from grader.spec.task import Task
     from tests.support import attacking
 
     exercise = attacking.EXERCISES[path.stem.split("_")[0]]
@@ -216,12 +217,10 @@ def _style_record(path: Path) -> Record:
         with Session(
             Path(root),
             attacking.EXERCISES,
-            seed=attacking.SEED,
-            device="interpreter",
-            effort=attacking.BRIEF,
+            Options(seed=attacking.SEED, device="interpreter", effort=attacking.BRIEF),
             sandbox=_sandbox(),
         ) as session:
-            observed = session.variant(exercise, exercise.variants["triton"])
+            observed = grade_task(session, Task(exercise, exercise.variants["triton"]))
     check = functools.partial(_check_equal, observed.correctness.value, "passed")
     return {
         **_described(observed.parts, observed.memory),

@@ -15,10 +15,12 @@ from pathlib import Path
 
 import pytest
 
+from grader.grading.check import check_memory, check_part
 from grader.grading.grade import Session
 from grader.report import part_block
 from grader.scoring import memory_bounds
 from grader.spec import Exercise, SpecError, Variant, load_all
+from grader.spec.task import Task
 from grader.status import Status
 
 NARROWEST, WIDEST = 40, 96  # columns of a message
@@ -55,8 +57,8 @@ def session(request: pytest.FixtureRequest) -> Iterator[Session]:
     with Session(Path(request.config.getoption("--submission")), EXERCISES) as opened:
         wanted = (getattr(item, "callspec", None) for item in request.session.items)
         given = (each.params for each in wanted if each is not None)
-        opened.expect(
-            (each["exercise"], each["variant"])
+        opened.begin_building(
+            Task(each["exercise"], each["variant"])
             for each in given
             if isinstance(each.get("variant"), Variant)
         )
@@ -68,18 +70,19 @@ def test_assignment(
     session: Session, exercise: Exercise, variant: Variant, dtype: str, size_class: str
 ) -> None:
     """One part of one variant."""
-    reason = session.not_attempted(variant)
+    task = Task(exercise, variant)
+    reason = session.not_attempted(task)
     if reason:
-        pytest.skip(f"{exercise.name}/{variant.name} not attempted: {reason}")
-    part = session.part(exercise, variant, dtype, size_class)
+        pytest.skip(f"{task} not attempted: {reason}")
+    part = check_part(session, task, dtype, size_class)
     if part.status is Status.not_measured:
         pytest.skip(f"not measured here: {part.reason}")
     if part.status is not Status.passed:
         columns = min(max(shutil.get_terminal_size().columns, NARROWEST), WIDEST)
         message = part_block(exercise.name, variant.name, part, columns)
-        right_on[f"{exercise.name}/{variant.name}"] = -math.inf
+        right_on[str(task)] = -math.inf
         pytest.fail(message, pytrace=False)
-    right_on[f"{exercise.name}/{variant.name}"] += part.cases_run
+    right_on[str(task)] += part.cases_run
 
 
 @pytest.mark.parametrize(("exercise", "variant"), MEMORY)
@@ -90,14 +93,14 @@ def test_memory(
     record_measured: Callable[[str], None],
 ) -> None:
     """How one variant uses memory, on the case that its spec names."""
-    name = f"{exercise.name}/{variant.name}"
-    if reason := session.not_attempted(variant):
-        pytest.skip(f"{name} not attempted: {reason}")
-    seen = session.memory(exercise, variant)
+    task = Task(exercise, variant)
+    if reason := session.not_attempted(task):
+        pytest.skip(f"{task} not attempted: {reason}")
+    seen = check_memory(session, task)
     if not seen.status.is_gradable:
         pytest.skip(f"not measured here: {seen.reason}")
     if seen.status.is_failure:
-        message = f"{name}: {seen.status.headline} on the case whose accesses are counted: "
+        message = f"{task}: {seen.status.headline} on the case whose accesses are counted: "
         pytest.fail(message + seen.reason, pytrace=False)
     told = memory_bounds.sentences(seen, exercise, variant)
     missed = [
@@ -105,6 +108,6 @@ def test_memory(
         for run, each in memory_bounds.shortfalls(seen, variant)
     ]
     if missed:
-        pytest.fail(f"{name}: short of the target: {'; '.join(missed)}.", pytrace=False)
-    start = f"right on all {right_on[name]} cases. " if right_on[name] > 0 else ""
-    record_measured(f"{name}: {start}{' '.join(told)}")
+        pytest.fail(f"{task}: short of the target: {'; '.join(missed)}.", pytrace=False)
+    start = f"right on all {right_on[str(task)]} cases. " if right_on[str(task)] > 0 else ""
+    record_measured(f"{task}: {start}{' '.join(told)}")

@@ -28,6 +28,7 @@ from grader.instruments import bench, rounds
 from grader.sandbox import Sandbox
 from grader.sandbox.confinement import Level
 from grader.spec import Exercise, SpecError, Variant, load_all
+from grader.spec.task import Task
 from grader.status import Status
 from grader.timing.failures import TimingFailed
 
@@ -74,7 +75,7 @@ def test_performance(
 ) -> None:
     """One kernel on the performance case of a variant."""
     name = f"{exercise.name}/{variant.name}"
-    if kernel == rounds.STUDENT and (found := bench.why_not(session, exercise, variant)):
+    if kernel == rounds.STUDENT and (found := bench.why_not(session, Task(exercise, variant))):
         _end(name, *found)
     try:
         with contextlib.ExitStack() as opened:

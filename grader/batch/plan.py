@@ -105,8 +105,9 @@ class Plans:
         """A hand-in's results, by their keys; in the order of the specs."""
         lifted = set(self.lifted(handin))
         found = []
-        for exercise, variant in selected(self.exercises, only):
-            is_lifted = bool({exercise.name, f"{exercise.name}/{variant.name}"} & lifted)
+        for task in selected(self.exercises, only):
+            exercise, variant = task.exercise, task.variant
+            is_lifted = bool({exercise.name, str(task)} & lifted)
             sha256 = handin.hashes.get(variant.file, NO_FILE)
             key = self._keys.of(exercise.name, variant.name, sha256, lifted=is_lifted)
             found.append(Wanted(exercise.name, variant.name, key, is_lifted))

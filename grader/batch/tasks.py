@@ -21,16 +21,20 @@ from typing import Any
 
 from grader import evidence as evidence_files
 from grader.batch.store.keys import NO_FILE, Conditions, Keys
-from grader.evidence import MemoryEvidence, PartEvidence, PerformanceEvidence, VariantEvidence
+from grader.evidence import MemoryEvidence, PartEvidence, PerformanceEvidence
 from grader.gpu import locks, machine
 from grader.gpu.devices import DeviceName
 from grader.grading import plan_files, process_pool
+from grader.grading.check import check
+from grader.grading.grade import grade_task
+from grader.grading.measure import is_timed, measure
 from grader.grading.search import Effort
-from grader.grading.session import Progress, Session, Step
+from grader.grading.session import Options, Progress, Session, Step, unwatched
 from grader.grading.submitted import MAX_FILE_BYTES
 from grader.mistakes import Mistake
 from grader.sandbox import processes
-from grader.spec import Exercise, Variant
+from grader.spec import Exercise
+from grader.spec.task import Task
 from grader.status import Status
 
 INTERPRETER = "interpreter"
@@ -63,9 +67,14 @@ class Wanted:
     def name(self) -> str:
         return f"{self.exercise}/{self.variant}"
 
+    def task(self, exercises: Mapping[str, Exercise]) -> Task:
+        """The exercise and the variant that are named."""
+        exercise = exercises[self.exercise]
+        return Task(exercise, exercise.variants[self.variant])
+
 
 @dataclass(frozen=True)
-class Task:
+class HandinTask:
     """What is wanted of the files of one hand-in. `device` is "interpreter" or a GPU's name."""
 
     files: Mapping[str, bytes]
@@ -105,8 +114,8 @@ class Graded:
 
 
 def grade_files(
-    task: Task,
-    on_step: Progress = lambda step: None,
+    task: HandinTask,
+    on_step: Progress = unwatched,
     opened: Callable[[Session], None] = lambda session: None,
 ) -> Graded:
     """Grade the wanted variants of a hand-in's files, in a session that is told to `opened`.
@@ -115,20 +124,18 @@ def grade_files(
     ConfinementError where a sandbox is required and there is none.
     """
     _check_is_the_same_grader(task)
-    files = _files(task)
     device: DeviceName = "interpreter" if task.device == INTERPRETER else "cuda"
-    results = []
-    with Session(
-        Path("assignment"),  # as a student repeats a failure, and never read: all files are given
-        task.exercises,
+    options = Options(
         seed=task.seed,
         device=device,
-        effort=task.effort,
+        effort=task.effort or Effort(),
         require_sandbox=task.require_sandbox,
-        lifted=[wanted.name for wanted in task.wanted if wanted.lifted],
-        files=files,
+        lifted=tuple(wanted.name for wanted in task.wanted if wanted.lifted),
         keeps_builds=False,
-    ) as session:
+    )
+    results = []
+    # The folder is as a student repeats a failure, and never read: all files are given.
+    with Session(Path("assignment"), task.exercises, options, files=_files(task)) as session:
         opened(session)
         for wanted in task.wanted:
             results.append(_result(session, wanted, on_step))
@@ -138,7 +145,7 @@ def grade_files(
     return Graded(tuple(results), environment)
 
 
-def grade_in_pool(task: Task) -> Graded:
+def grade_in_pool(task: HandinTask) -> Graded:
     """`grade_files` in a process that does nothing else.
 
     It tells each step to the pool's owner, takes its turns on the GPU, and ends itself where
@@ -167,7 +174,7 @@ def _remember(session: Session) -> None:
     _open[:] = [session]
 
 
-def _take_turn(task: Task, held: contextlib.ExitStack, watch: _Watch) -> Callable[[], None]:
+def _take_turn(task: HandinTask, held: contextlib.ExitStack, watch: _Watch) -> Callable[[], None]:
     """Wait for the GPU, where one is used; returns what makes way between two cases."""
     if task.device == INTERPRETER:
         return lambda: None
@@ -186,63 +193,52 @@ def _take_turn(task: Task, held: contextlib.ExitStack, watch: _Watch) -> Callabl
     return make_way
 
 
-def given_up(task: Task, reason: str) -> list[Result]:
+def given_up(task: HandinTask, reason: str) -> list[Result]:
     """The results of a task whose process was lost: the grader failed, which costs no points."""
     failed = Status.grader_error
     results = []
-    files = _files(task)
-    session = Session(Path("assignment"), task.exercises, files=files, device="interpreter")
-    with session:
+    options = Options(device="interpreter")
+    with Session(Path("assignment"), task.exercises, options, files=_files(task)) as session:
         for wanted in task.wanted:
-            exercise = task.exercises[wanted.exercise]
-            variant = exercise.variants[wanted.variant]
-            seen = replace(session.unseen(exercise, variant), rules_lifted=wanted.lifted)
-            parts = tuple(
-                PartEvidence(dtype, name, failed, reason=reason)
-                for dtype in variant.dtypes
-                for name in variant.size_classes
-            )
-            timed = PerformanceEvidence(failed, reason) if variant.performance else None
-            counted = MemoryEvidence(failed, reason) if variant.memory else None
+            of = wanted.task(task.exercises)
             if wanted.checked:
-                seen = evidence_files.variant_from_json(wanted.checked)
-                parts, counted = seen.parts, seen.memory
-            seen = replace(seen, parts=parts, performance=timed, memory=counted)
-            results.append(Result(wanted.key, evidence_files.variant_to_json(seen)))
+                evidence = evidence_files.variant_from_json(wanted.checked)
+            else:
+                evidence = replace(
+                    session.blank_evidence(of),
+                    rules_lifted=wanted.lifted,
+                    parts=tuple(PartEvidence(*part, failed, reason=reason) for part in of.parts),
+                    memory=MemoryEvidence(failed, reason) if of.variant.memory else None,
+                )
+            timed = PerformanceEvidence(failed, reason) if of.variant.performance else None
+            evidence = replace(evidence, performance=timed)
+            results.append(Result(wanted.key, evidence_files.variant_to_json(evidence)))
     return results
 
 
 def _result(session: Session, wanted: Wanted, on_step: Progress) -> Result:
     started = time.monotonic()
-    exercise = session.exercises[wanted.exercise]
-    variant = exercise.variants[wanted.variant]
+    task = wanted.task(session.exercises)
+    to_measure = False
     planned = b""
     if wanted.checked:
-        seen = evidence_files.variant_from_json(wanted.checked, wanted.name)
+        evidence = evidence_files.variant_from_json(wanted.checked, wanted.name)
         documents = plan_files.documents_of(wanted.planned) if wanted.planned else None
-        seen = session.alone(exercise, variant, seen, on_step, documents)
-        to_measure = False
+        evidence = measure(session, task, evidence, on_step, documents)
     elif session.device == "cuda":
-        seen = session.beside(exercise, variant, on_step)
-        to_measure = _wants_the_gpu_alone(variant, seen)
+        evidence = check(session, task, on_step)
+        to_measure = is_timed(task, evidence)
         if to_measure:
-            planned = plan_files.timed(session, exercise, variant, on_step)
+            planned = plan_files.plans_to_time(session, task, on_step)
             planned = planned if len(planned) <= MOST_PLANNED_BYTES else b""
     else:
-        seen = session.variant(exercise, variant, on_step)
-        to_measure = False
+        evidence = grade_task(session, task, on_step)
     seconds = round(time.monotonic() - started, 3)
-    told = evidence_files.variant_to_json(seen)
-    return Result(wanted.key, told, to_measure, seconds, planned)
+    text = evidence_files.variant_to_json(evidence)
+    return Result(wanted.key, text, to_measure, seconds, planned)
 
 
-def _wants_the_gpu_alone(variant: Variant, seen: VariantEvidence) -> bool:
-    """Only what is right is timed."""
-    wants = variant.performance is not None
-    return wants and seen.correctness is Status.passed
-
-
-def _files(task: Task) -> dict[str, bytes | str]:
+def _files(task: HandinTask) -> dict[str, bytes | str]:
     """Every file that a variant names; or, as text, why there is none to read."""
     names = {v.file for each in task.exercises.values() for v in each.variants.values()}
     files: dict[str, bytes | str] = {}
@@ -253,7 +249,7 @@ def _files(task: Task) -> dict[str, bytes | str]:
     return files
 
 
-def _check_is_the_same_grader(task: Task) -> None:
+def _check_is_the_same_grader(task: HandinTask) -> None:
     here = INTERPRETER if task.device == INTERPRETER else machine.gpu_name() or INTERPRETER
     if here != task.device:
         raise TaskError(

@@ -42,11 +42,22 @@ from grader.evidence import VariantEvidence
 from grader.gpu import machine
 from grader.gpu.locks import choose
 from grader.grading import process_pool
-from grader.grading.grade import PUBLIC_SEED, Progress, Session, Step, expect_files, selected
+from grader.grading.check import check_case
+from grader.grading.grade import (
+    PUBLIC_SEED,
+    Options,
+    Progress,
+    Session,
+    Step,
+    expect_files,
+    grade_task,
+    selected,
+)
 from grader.grading.grade import grade as grade_submission
 from grader.mistakes import Mistake
 from grader.report import narrow
-from grader.spec import Exercise, Variant, load_all
+from grader.spec import load_all
+from grader.spec.task import Task
 
 ROOT = Path(__file__).resolve().parents[2]
 # Commands that other modules hold, imported when one of them is asked for or help is.
@@ -137,10 +148,8 @@ def grade(
         observed = grade_submission(
             submission,
             exercises,
-            seed=seed,
+            Options(seed=seed, require_sandbox=require_sandbox, lifted=tuple(lifted)),
             only=names,
-            require_sandbox=require_sandbox,
-            lifted=lifted,
             jobs=jobs or process_pool.default_jobs(machine.gpu_bytes()),
             on_step=on_step,
         )
@@ -160,23 +169,20 @@ def check(
 ) -> None:
     """Check one exercise, or repeat one case of it."""
     exercises = load_all()
-    variants = selected(exercises, known_names(exercises, [name]))
+    tasks = selected(exercises, known_names(exercises, [name]))
     have_oracles(exercises, [name])
     expect_files(submission, exercises)
-    cases = [
-        _case(case, exercise, variant, seed) if case is not None else None
-        for exercise, variant in variants
-    ]
-    seen: list[VariantEvidence] = []
-    with _progress() as on_step, Session(submission, exercises, seed=seed) as session:
-        session.expect(variants)
-        for (exercise, variant), wanted in zip(variants, cases, strict=True):
-            seen.append(_checked(session, exercise, variant, wanted, on_step))
-    for index, (observed, wanted) in enumerate(zip(seen, cases, strict=True)):
+    cases = [_case(case, task, seed) if case is not None else None for task in tasks]
+    observed: list[VariantEvidence] = []
+    with _progress() as on_step, Session(submission, exercises, Options(seed=seed)) as session:
+        session.begin_building(tasks)
+        for task, wanted in zip(tasks, cases, strict=True):
+            observed.append(_checked(session, task, wanted, on_step))
+    for index, (evidence, wanted) in enumerate(zip(observed, cases, strict=True)):
         if index:
             console.print()
-        report.check_to_terminal(observed, console, case=str(wanted) if wanted else "")
-    if any(each.has_grader_error for each in seen):
+        report.check_to_terminal(evidence, console, case=str(wanted) if wanted else "")
+    if any(each.has_grader_error for each in observed):
         raise typer.Exit(FAILED)
 
 
@@ -274,24 +280,22 @@ def _die() -> NoReturn:
 # --- what the commands share ---------------------------------------------------------------------
 
 
-def _case(text: str, exercise: Exercise, variant: Variant, seed: int) -> Case:
+def _case(text: str, task: Task, seed: int) -> Case:
     try:
-        return parse(text, exercise, variant, seed)
+        return parse(text, task.exercise, task.variant, seed)
     except CaseError as error:
         refuse(f"--case: {error}")
 
 
-def _checked(
-    session: Session, exercise: Exercise, variant: Variant, case: Case | None, on_step: Progress
-) -> VariantEvidence:
-    """All of a variant but its timing, or one case of it."""
-    seen = session.unseen(exercise, variant)
-    if seen.not_attempted:
-        return seen
+def _checked(session: Session, task: Task, case: Case | None, on_step: Progress) -> VariantEvidence:
+    """All that can be observed about a task, or one case of it."""
+    evidence = session.blank_evidence(task)
+    if evidence.not_attempted:
+        return evidence
     if case is None:
-        return session.variant(exercise, variant, on_step)
-    on_step(Step(exercise.name, variant.name, str(case)))
-    return replace(seen, parts=(session.case(exercise, variant, case),))
+        return grade_task(session, task, on_step)
+    on_step(Step.at(task, str(case)))
+    return replace(evidence, parts=(check_case(session, task, case),))
 
 
 @contextmanager

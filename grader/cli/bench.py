@@ -24,11 +24,12 @@ from grader.gpu import machine
 from grader.gpu.roofline import Roofs
 from grader.grading.grade import Session, expect_files, selected
 from grader.instruments import bench, bench_report, plots
-from grader.instruments.bench import NothingToTime, Pair, Step, Timed
+from grader.instruments.bench import NothingToTime, Step, Timed
 from grader.instruments.bench_sizes import SizesError, parse, plan
 from grader.report import one_line
 from grader.sandbox import Sandbox
 from grader.spec import Exercise, load_all
+from grader.spec.task import Task
 from grader.timing import contenders, sequential
 
 OUT = Path("results/bench")
@@ -62,7 +63,7 @@ def command(
         if machine.gpu_name() is None:
             tell(bench.NO_GPU)
             return
-        has_solutions = any(contenders.has_reference(variant) for _, variant in chosen)
+        has_solutions = any(contenders.has_reference(task.variant) for task in chosen)
         session.stopwatch.begin(has_solutions)
         trusted = session.stopwatch.trusted
         run(session, trusted, chosen, wanted, bench.roofs_here(), out, json)
@@ -71,7 +72,7 @@ def command(
 def run(
     session: Session,
     trusted: Sandbox,
-    chosen: Sequence[Pair],
+    chosen: Sequence[Task],
     sizes: Sequence[int] | None,
     roofs: Roofs | None,
     out: Path,
@@ -114,7 +115,7 @@ def _leave(
         tell(str(error), "yellow")
 
 
-def _chosen(exercises: Mapping[str, Exercise], name: str, sizes: str | None) -> list[Pair]:
+def _chosen(exercises: Mapping[str, Exercise], name: str, sizes: str | None) -> list[Task]:
     """The variants to time; what can be known to be wrong before anything runs is refused."""
     named = selected(exercises, known_names(exercises, [name]))
     try:
@@ -124,8 +125,8 @@ def _chosen(exercises: Mapping[str, Exercise], name: str, sizes: str | None) -> 
     have_oracles(exercises, [name])
     try:
         wanted = parse(sizes) if sizes is not None else None
-        for exercise, variant in chosen:
-            plan(exercise, variant, wanted)
+        for task in chosen:
+            plan(task.exercise, task.variant, wanted)
     except SizesError as error:
         refuse(f"--sizes: {error}")
     return chosen

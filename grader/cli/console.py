@@ -67,7 +67,7 @@ def known_names(exercises: Mapping[str, Exercise], names: Iterable[str]) -> list
 
 def have_oracles(exercises: Mapping[str, Exercise], names: Sequence[str]) -> None:
     """Say now that an exercise has no oracle, instead of in each of its parts."""
-    for exercise in dict.fromkeys(exercise.name for exercise, _ in selected(exercises, names)):
+    for exercise in dict.fromkeys(each.exercise.name for each in selected(exercises, names)):
         try:
             oracle.load(exercises[exercise].oracle)
         except oracle.OracleError as error:

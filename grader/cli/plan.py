@@ -18,9 +18,10 @@ from grader.evidence import Failure
 from grader.executors import bundle
 from grader.gpu import machine
 from grader.grading import plan_files
-from grader.grading.grade import PUBLIC_SEED, Session, Step, expect_files, selected
+from grader.grading.grade import PUBLIC_SEED, Options, Session, Step, expect_files, selected
 from grader.report import narrow, one_line
-from grader.spec import Exercise, Variant, load_all
+from grader.spec import Exercise, load_all
+from grader.spec.task import Task
 from grader.status import Status
 
 
@@ -60,22 +61,22 @@ def command(
     if name is None or capability is not None:
         refuse("expected the name of an exercise or variant, or --out FILE")
     if json is not None and len(chosen) > 1:
-        refuse(f"--json: expected one variant, as in {chosen[0][0].name}/{chosen[0][1].name}")
+        refuse(f"--json: expected one variant, as in {chosen[0]}")
     expect_files(submission, exercises)
     writable(json)
     with Session(submission, exercises) as session:
-        for index, (exercise, variant) in enumerate(chosen):
+        for index, task in enumerate(chosen):
             if index:
                 console.print()
-            shown = _case(case, exercise, variant)
-            tell(f"{exercise.name}/{variant.name}: {shown}", "bold")
-            _show(session, exercise, variant, shown, json)
+            shown = _case(case, task)
+            tell(f"{task}: {shown}", "bold")
+            _show(session, task, shown, json)
 
 
 def _write_file(
     submission: Path,
     exercises: Mapping[str, Exercise],
-    chosen: Sequence[tuple[Exercise, Variant]],
+    chosen: Sequence[Task],
     out: Path,
     capability: int | None,
     seed: int,
@@ -85,7 +86,8 @@ def _write_file(
     writable(out)
     if capability is not None:
         machine.compile_for(capability)
-    with Session(submission, exercises, seed=seed, device="interpreter") as session, bar() as line:
+    options = Options(seed=seed, device="interpreter")
+    with Session(submission, exercises, options) as session, bar() as line:
         task = line.add_task("starting", total=None)
 
         def on_step(step: Step) -> None:
@@ -117,8 +119,9 @@ def _tell_variant(variant: bundle.PlannedVariant) -> None:
         tell(f"  {status.headline}: {message} ({case})", "red")
 
 
-def _case(text: str | None, exercise: Exercise, variant: Variant) -> Case:
+def _case(text: str | None, task: Task) -> Case:
     """The case that was asked for; else the one that is timed or counted, or a middling one."""
+    exercise, variant = task.exercise, task.variant
     if text is not None:
         try:
             return parse(text, exercise, variant, PUBLIC_SEED, is_run=False)
@@ -134,15 +137,14 @@ def _case(text: str | None, exercise: Exercise, variant: Variant) -> Case:
     return replace(edges[-1], layouts=(), scalars=(), data="normal")
 
 
-def _show(
-    session: Session, exercise: Exercise, variant: Variant, case: Case, json: Path | None
-) -> None:
-    if reason := session.not_attempted(variant):
+def _show(session: Session, task: Task, case: Case, json: Path | None) -> None:
+    exercise, variant = task.exercise, task.variant
+    if reason := session.not_attempted(task):
         tell(f"  not attempted: {reason}")
         return
     made = inputs.blank(exercise, variant, case)
     arguments = made.arguments(arena.described(made.slots))
-    planned = session.plan(exercise, variant, case, arguments)
+    planned = plan_files.plan_case(session, task, case, arguments)
     if isinstance(planned, Failure):
         tell(f"  {planned.status.headline}: {planned.what}", "red")
         for line in filter(None, (planned.where, planned.hint)):

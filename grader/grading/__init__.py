@@ -1,5 +1,7 @@
-"""One submission graded: its variants checked side by side, then timed one after the other.
+"""One submission graded: its tasks checked many at a time, then timed one at a time on each GPU.
 
-grade.grade(folder, exercises)    evidence on every variant
-session.Session                   one submission with all that it needs open
+grade.grade(folder, exercises)             evidence on every task
+session.Session(folder, exercises)         one submission with all that it needs open
+check.check(session, task)                 the shared phase: correctness and use of memory
+measure.measure(session, task, evidence)   the exclusive phase: speed
 """

@@ -6,37 +6,37 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from grader.cases import gpu_memory
 from grader.evidence import Evidence, VariantEvidence
 from grader.gpu import locks, machine
-from grader.gpu.devices import DeviceName
-from grader.grading.parallel import (
-    Options,
-    checked_side_by_side,
-    compiling_ahead,
-    timed_on_each_gpu,
-)
-from grader.grading.search import Effort
+from grader.grading.check import EDGES_ON_A_GPU, check
+from grader.grading.measure import measure
+from grader.grading.parallel import checked_side_by_side, compiling_ahead, timed_on_each_gpu
 from grader.grading.session import (
-    EDGES_ON_A_GPU,
     PUBLIC_SEED,
+    Options,
     Progress,
     Session,
     Step,
     SubmissionError,
     selected,
+    unwatched,
 )
 from grader.spec import Exercise
+from grader.spec.task import Task
 
 __all__ = [
     "PUBLIC_SEED",
+    "Options",
     "Progress",
     "Session",
     "Step",
     "SubmissionError",
     "expect_files",
     "grade",
+    "grade_task",
     "selected",
 ]
 
@@ -44,73 +44,75 @@ __all__ = [
 def grade(
     submission: Path,
     exercises: Mapping[str, Exercise],
+    options: Options | None = None,
     *,
-    seed: int = PUBLIC_SEED,
     only: Sequence[str] = (),
-    device: DeviceName | None = None,
-    effort: Effort | None = None,
-    require_sandbox: bool = False,
-    lifted: Sequence[str] = (),
     jobs: int = 1,
-    on_step: Progress = lambda step: None,
+    on_step: Progress = unwatched,
 ) -> Evidence:
     """Everything that can be observed about a submission on this machine.
 
-    `only` and `lifted` hold names of exercises (`rmsnorm`) or variants (`rmsnorm/triton`); the
-    latter may break the rules of the assignment. With `jobs` processes, variants are checked side
-    by side; what needs a GPU for itself, timing above all, comes after that, in this process, or,
-    where there are several GPUs, in one for each of them.
-    Ctrl-C ends it with the evidence of the variants that were done, marked incomplete. Raises
+    `only` holds names of exercises (`rmsnorm`) or variants (`rmsnorm/triton`). With `jobs`
+    processes, tasks are checked side by side; what needs a GPU for itself, timing above all, comes
+    after that, in this process, or, where there are several GPUs, in one for each of them.
+    Ctrl-C ends it with the evidence of the tasks that were done, marked incomplete. Raises
     SubmissionError when the folder isn't there, ConfinementError where a sandbox is required and
     there is none.
     """
     started = time.monotonic()
-    options = Options(exercises, seed, device, effort, require_sandbox, tuple(lifted))
-    asked_for = selected(exercises, only)
+    options = options or Options()
+    tasks = selected(exercises, only)
     checked: dict[int, VariantEvidence] = {}
     done: dict[int, VariantEvidence] = {}
     complete = True
-    with options.session(submission) as session:
+    with Session(submission, exercises, options) as session:
         options = replace(options, device=session.device)
         try:
-            if jobs > 1 and len(asked_for) > 1:
+            if jobs > 1 and len(tasks) > 1:
                 if session.device == locks.ON_GPU:  # what takes seconds, meanwhile
                     session.stopwatch.begin()
-                what = (session, options, asked_for)
-                with compiling_ahead(session, asked_for, checked):
-                    for index, seen in checked_side_by_side(*what, jobs, on_step):
-                        checked[index] = seen
-            for index, seen in timed_on_each_gpu(session, options, asked_for, checked, on_step):
-                done[index] = seen
-            for index, pair in enumerate(asked_for):
+                with compiling_ahead(session, tasks, checked):
+                    checked.update(checked_side_by_side(session, options, tasks, jobs, on_step))
+            done.update(timed_on_each_gpu(session, options, tasks, checked, on_step))
+            for index, task in enumerate(tasks):
                 if index not in checked:
-                    checked[index] = session.beside(*pair, on_step)
+                    checked[index] = check(session, task, on_step)
                 if index not in done:
-                    done[index] = session.alone(*pair, checked[index], on_step)
+                    done[index] = measure(session, task, checked[index], on_step)
         except KeyboardInterrupt:
             complete = False
             if session.device != "cuda":  # nothing more is to be run for these
                 for index in checked.keys() - done.keys():
-                    done[index] = session.alone(*asked_for[index], checked[index])
-        variants = [done.get(i) or session.unseen(*pair) for i, pair in enumerate(asked_for)]
-        sandbox = session.sandbox
-        environment = machine.environment(session.device, sandbox.description)
-        environment["confinement"] = sandbox.confinement.told
-        if session.device == "cuda":
-            environment["gpu_memory"] = how_memory_reaches_workers(session.runners.not_shared)
-            environment["cases_on_the_gpu"] = CASES_ON_A_GPU
-            if gpu_memory.reaches_host_memory():
-                environment["gpu_reach"] = gpu_memory.REACHES_HOST_MEMORY
-        if lifted:
-            environment["rules_lifted"] = sorted(lifted)
+                    done[index] = measure(session, tasks[index], checked[index])
+        variants = [done.get(i) or session.blank_evidence(task) for i, task in enumerate(tasks)]
+        environment = _environment(session, options)
     return Evidence(
         submission=_in_utf8(submission.name or str(submission)),
-        seed=seed,
+        seed=session.seed,
         variants=tuple(variants),
         environment=environment,
         seconds=round(time.monotonic() - started, 3),
         complete=complete,
     )
+
+
+def grade_task(session: Session, task: Task, on_step: Progress = unwatched) -> VariantEvidence:
+    """All that can be observed about one task, in a session that is open."""
+    return measure(session, task, check(session, task, on_step), on_step)
+
+
+def _environment(session: Session, options: Options) -> dict[str, Any]:
+    """Where it was graded, and how: what the evidence says besides its tasks."""
+    environment = machine.environment(session.device, session.sandbox.description)
+    environment["confinement"] = session.sandbox.confinement.told
+    if session.device == "cuda":
+        environment["gpu_memory"] = how_memory_reaches_workers(session.runners.not_shared)
+        environment["cases_on_the_gpu"] = CASES_ON_A_GPU
+        if gpu_memory.reaches_host_memory():
+            environment["gpu_reach"] = gpu_memory.REACHES_HOST_MEMORY
+    if options.lifted:
+        environment["rules_lifted"] = sorted(options.lifted)
+    return environment
 
 
 CASES_ON_A_GPU = (

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from grader.evidence import Evidence
 from grader.gpu import machine
-from grader.grading.grade import PUBLIC_SEED, Step, grade, selected
+from grader.grading.grade import PUBLIC_SEED, Options, Step, grade, selected
 from grader.grading.search import Effort
 from grader.report import gradescope
 from grader.report.gradescope import Visibility
@@ -116,7 +116,7 @@ def run(
 ) -> str:
     """The text of results.json."""
     deadline = time.monotonic() + config.seconds
-    names = [(e.name, v.name) for e, v in selected(exercises)]
+    names = [(each.exercise.name, each.variant.name) for each in selected(exercises)]
     open_names = [f"{e}/{v}" for e, v in names if not config.is_hidden(e, v)]
     hidden_names = [f"{e}/{v}" for e, v in names if config.is_hidden(e, v)]
     parts = []
@@ -165,10 +165,12 @@ def _graded(
     return grade(
         folder,
         exercises,
-        seed=PUBLIC_SEED if seed is None else seed,
+        Options(
+            seed=PUBLIC_SEED if seed is None else seed,
+            effort=Effort(**config.effort),
+            lifted=config.lifted,
+        ),
         only=only,
-        effort=Effort(**config.effort),
-        lifted=config.lifted,
         on_step=on_step,
     )
 

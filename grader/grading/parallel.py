@@ -14,61 +14,35 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 from grader.evidence import MemoryEvidence, PartEvidence, PerformanceEvidence, VariantEvidence
 from grader.gpu import locks
-from grader.gpu.devices import DeviceName
 from grader.grading import process_pool
-from grader.grading.search import Effort
-from grader.grading.session import Progress, Session, Step, keys_of
-from grader.spec import Exercise, Variant
+from grader.grading.check import check, check_memory, check_parts
+from grader.grading.measure import compile_ahead, is_timed, measure
+from grader.grading.session import Options, Progress, Session, Step
+from grader.spec import Exercise
+from grader.spec.task import Task
 from grader.status import Status
 
 LOST = "the grader's own process was killed, twice: for want of memory?"
 LOST_TIMING = "the grader's own process was killed while it timed"
 
-Pair = tuple[Exercise, Variant]
-
-
-@dataclass(frozen=True)
-class Options:
-    """What every session of one grading has in common."""
-
-    exercises: Mapping[str, Exercise]
-    seed: int
-    device: DeviceName | None
-    effort: Effort | None
-    require_sandbox: bool
-    lifted: tuple[str, ...]
-
-    def session(self, submission: Path, files: Mapping[str, bytes | str] | None = None) -> Session:
-        return Session(
-            submission,
-            self.exercises,
-            seed=self.seed,
-            device=self.device,
-            effort=self.effort,
-            require_sandbox=self.require_sandbox,
-            lifted=self.lifted,
-            files=files,
-        )
-
 
 def checked_side_by_side(
     session: Session,
     options: Options,
-    pairs: Sequence[Pair],
+    tasks: Sequence[Task],
     jobs: int,
     on_step: Progress,
 ) -> Iterator[tuple[int, VariantEvidence]]:
-    """What `Session.beside` shows of each variant, by its place in `pairs`, as they come.
+    """What `check` shows of each task, by its place in `tasks`, as they come.
 
     Exercises worth most, which take longest, come first, so that none of them is left for last.
     """
-    shares = _shares(pairs, options.device)
+    shares = _shares(tasks, options.device)
     with process_pool.Pool(min(jobs, len(shares))) as processes:
-        checking = _Checking(session, options, pairs, processes, on_step)
+        checking = _Checking(session, options, tasks, processes, on_step)
         for share in shares:
             checking.submit(share)
         while checking.waiting:
@@ -78,7 +52,7 @@ def checked_side_by_side(
 
 @contextlib.contextmanager
 def compiling_ahead(
-    session: Session, pairs: Sequence[Pair], checked: Mapping[int, VariantEvidence]
+    session: Session, tasks: Sequence[Task], checked: Mapping[int, VariantEvidence]
 ) -> Iterator[None]:
     """Compile what will be timed, on a GPU, while nothing else is to do in this process.
 
@@ -90,11 +64,11 @@ def compiling_ahead(
     over = threading.Event()
 
     def compile_each() -> None:
-        for index in _by_worth(pairs):
-            seen = checked.get(index)
-            if seen is None or seen.correctness is Status.passed:
+        for index in _by_worth(tasks):
+            evidence = checked.get(index)
+            if evidence is None or evidence.correctness is Status.passed:
                 with contextlib.suppress(Exception):  # it will be met again, and told, in time
-                    session.compile_ahead(*pairs[index], over.is_set)
+                    compile_ahead(session, tasks[index], over.is_set)
 
     compiling = threading.Thread(target=compile_each, daemon=True)
     compiling.start()
@@ -107,10 +81,10 @@ def compiling_ahead(
     compiling.join()
 
 
-def _by_worth(pairs: Sequence[Pair]) -> list[int]:
+def _by_worth(tasks: Sequence[Task]) -> list[int]:
     """Their places: exercises worth most first, and in each the variants worth most."""
-    worth = [(exercise.max_points, variant.max_points) for exercise, variant in pairs]
-    return sorted(range(len(pairs)), key=worth.__getitem__, reverse=True)
+    worth = [(task.exercise.max_points, task.variant.max_points) for task in tasks]
+    return sorted(range(len(tasks)), key=worth.__getitem__, reverse=True)
 
 
 @dataclass(frozen=True)
@@ -133,7 +107,7 @@ class _Share:
         return [replace(self, indices=(index,), is_again=True) for index in self.indices]
 
 
-def _shares(pairs: Sequence[Pair], device: str | None) -> list[_Share]:
+def _shares(tasks: Sequence[Task], device: str | None) -> list[_Share]:
     """How the work on the variants is shared out, in the order in which it is to begin.
 
     Without a GPU each variant is one process's work. On one, where checking is compiling, the
@@ -142,25 +116,26 @@ def _shares(pairs: Sequence[Pair], device: str | None) -> list[_Share]:
     idle core, and of a variant that turns out to be wrong they are forgotten. The variants in one
     file of CUDA C++ are one process's work: whoever gets one of them compiles it for all.
     """
-    by_worth = _by_worth(pairs)
+    by_worth = _by_worth(tasks)
     if device != locks.ON_GPU:
         return [_Share((index,)) for index in by_worth]
     shares: dict[object, list[_Share]] = {}
     for index in by_worth:
-        variant = pairs[index][1]
+        variant = tasks[index].variant
         if variant.language == "cuda":
             [before] = shares.get(variant.file, [_Share(())])
             shares[variant.file] = [replace(before, indices=(*before.indices, index))]
         else:
-            shares[index] = _shares_of_triton(index, variant)
+            shares[index] = _shares_of_triton(index, tasks[index])
     # Counting comes when there is nothing else to begin with.
     return sorted(chain.from_iterable(shares.values()), key=lambda share: share.counts)
 
 
-def _shares_of_triton(index: int, variant: Variant) -> list[_Share]:
-    keys = keys_of(variant)
-    parts = [_Share((index,), tuple(k for k in keys if k[0] == each)) for each in variant.dtypes]
-    return parts + [_Share((index,), counts=True)] * (variant.memory is not None)
+def _shares_of_triton(index: int, task: Task) -> list[_Share]:
+    variant = task.variant
+    by_dtype = (tuple(key for key in task.parts if key[0] == each) for each in variant.dtypes)
+    counting = [_Share((index,), counts=True)] if variant.memory is not None else []
+    return [*(_Share((index,), keys) for keys in by_dtype), *counting]
 
 
 class _Checking:
@@ -170,25 +145,26 @@ class _Checking:
         self,
         session: Session,
         options: Options,
-        pairs: Sequence[Pair],
+        tasks: Sequence[Task],
         processes: process_pool.Pool,
         on_step: Progress,
     ) -> None:
         self.waiting: dict[Future[Any], _Share] = {}
-        self._session, self._pairs, self._processes = session, pairs, processes
+        self._session, self._tasks, self._processes = session, tasks, processes
         self._on_step = on_step
-        self._given = (uuid4().hex, session.submission, session.files, options)
+        self._grading = _Grading.of(session, options)
         self._parts: dict[int, dict[tuple[str, str], PartEvidence]] = {}
         self._memory: dict[int, MemoryEvidence | None] = {}
 
     def submit(self, share: _Share) -> None:
         """Have a share done."""
-        pairs = [self._pairs[index] for index in share.indices]
-        tasks = [_Task(*self._given, exercise.name, variant.name) for exercise, variant in pairs]
+        tasks = [self._tasks[index] for index in share.indices]
         if share.is_all:
-            work = (_check_all, tasks)
+            work = (_check_all, self._grading, tasks)
+        elif share.counts:
+            work = (_check_memory, self._grading, *tasks)
         else:
-            work = (_count, *tasks) if share.counts else (_check, *tasks, share.keys)
+            work = (_check_parts, self._grading, *tasks, share.keys)
         self.waiting[self._processes.submit(*work, told=self._on_step)] = share
 
     def take(self, future: Future[Any]) -> Iterator[tuple[int, VariantEvidence]]:
@@ -216,10 +192,10 @@ class _Checking:
 
     def _put_together(self, index: int) -> VariantEvidence:
         """A variant's evidence from that of its shares."""
-        exercise, variant = self._pairs[index]
+        task = self._tasks[index]
         parts = self._parts.get(index, {})
-        ordered = tuple(parts[key] for key in keys_of(variant) if key in parts)
-        evidence = replace(self._session.unseen(exercise, variant), parts=ordered)
+        ordered = tuple(parts[key] for key in task.parts if key in parts)
+        evidence = replace(self._session.blank_evidence(task), parts=ordered)
         if evidence.correctness is not Status.passed:
             return evidence
         return replace(evidence, memory=self._memory.get(index))
@@ -229,74 +205,78 @@ class _Checking:
         if share.counts:
             return MemoryEvidence(Status.grader_error, LOST)
         [index] = share.indices
-        exercise, variant = self._pairs[index]
-        keys = share.keys or keys_of(variant)
+        task = self._tasks[index]
+        keys = share.keys or task.parts
         parts = [PartEvidence(*key, Status.grader_error, reason=LOST) for key in keys]
         if not share.is_all:
             return parts
-        return [replace(self._session.unseen(exercise, variant), parts=tuple(parts))]
-
-
-_kept: dict[str, Session] = {}  # in a process of the pool: the session of the grading it works for
+        return [replace(self._session.blank_evidence(task), parts=tuple(parts))]
 
 
 @dataclass(frozen=True)
-class _Task:
-    """A variant to work on in a process of a pool."""
+class _Grading:
+    """A grading that a process of a pool works for."""
 
-    kept_as: str  # of one grading: the session that it leaves in its processes
     submission: Path
     files: Mapping[str, bytes | str]
+    exercises: Mapping[str, Exercise]
     options: Options
-    exercise: str
-    variant: str
 
-    def pair(self) -> Pair:
-        """What the names stand for."""
-        exercise = self.options.exercises[self.exercise]
-        return exercise, exercise.variants[self.variant]
+    @classmethod
+    def of(cls, session: Session, options: Options) -> _Grading:
+        """The grading of a session in another process."""
+        files = session.files.of(session.exercises.values())
+        return cls(session.submission, files, session.exercises, options)
 
-    def session(self, alone: bool = False) -> Session:
-        """This process's session, opened once; on a GPU of its own where it is to be `alone`."""
+    def session(self, owned: bool = False) -> Session:
+        """This process's session, opened once; on a GPU of its own where it is to be `owned`."""
         if self.options.device == locks.ON_GPU:  # before anything here uses CUDA
-            _settle(alone)
-        if not _kept:
-            _kept[self.kept_as] = self.options.session(self.submission, self.files)
-            process_pool.at_end(_kept[self.kept_as].__exit__)
-        return _kept[self.kept_as]
+            _settle(owned)
+        if not _opened:
+            session = Session(self.submission, self.exercises, self.options, files=self.files)
+            process_pool.at_end(session.close)
+            _opened.append(session)
+        return _opened[0]
 
 
-def _settle(alone: bool) -> None:
+_opened: list[Session] = []  # in a process of a pool, which works for one grading: its session
+
+
+def _settle(owned: bool) -> None:
     """Choose this process's GPU; where other commands own them all, one in turns with them."""
     try:
-        locks.settle(alone)
+        locks.settle(owned)
     except locks.GpuError:
-        if not alone:
+        if not owned:
             raise
         locks.settle(owned=False)
 
 
-def _check(task: _Task, keys: Sequence[tuple[str, str]]) -> tuple[PartEvidence, ...]:
-    """Some parts of a variant."""
-    session = task.session()
-    process_pool.tell(Step(task.exercise, task.variant))
-    return session.parts(*task.pair(), keys, process_pool.tell)
+def _check_parts(
+    grading: _Grading, task: Task, keys: Sequence[tuple[str, str]]
+) -> tuple[PartEvidence, ...]:
+    """Some parts of a task."""
+    session = grading.session()
+    process_pool.tell(Step.at(task))
+    return check_parts(session, task, keys, process_pool.tell)
 
 
-def _check_all(tasks: Sequence[_Task]) -> list[VariantEvidence]:
-    """All of each variant but what needs a GPU for itself."""
-    return [task.session().beside(*task.pair(), process_pool.tell) for task in tasks]
+def _check_all(grading: _Grading, tasks: Sequence[Task]) -> list[VariantEvidence]:
+    """All of each task but what needs a GPU for itself."""
+    return [check(grading.session(), task, process_pool.tell) for task in tasks]
 
 
-def _count(task: _Task) -> MemoryEvidence | None:
-    """What a variant does to memory, whether or not it is right; None where it has no file."""
-    session, pair = task.session(), task.pair()
-    return None if session.not_attempted(pair[1]) else session.count(*pair, process_pool.tell)
+def _check_memory(grading: _Grading, task: Task) -> MemoryEvidence | None:
+    """What a task does to memory, whether or not it is right; None where it has no file."""
+    session = grading.session()
+    if session.not_attempted(task):
+        return None
+    return check_memory(session, task, process_pool.tell)
 
 
-def _alone(task: _Task, checked: VariantEvidence) -> VariantEvidence:
-    """One variant on a GPU of this process's own."""
-    return task.session(alone=True).alone(*task.pair(), checked, process_pool.tell)
+def _measure(grading: _Grading, task: Task, checked: VariantEvidence) -> VariantEvidence:
+    """One task on a GPU of this process's own."""
+    return measure(grading.session(owned=True), task, checked, process_pool.tell)
 
 
 # --- on each GPU ----------------------------------------------------------------------------------
@@ -305,37 +285,36 @@ def _alone(task: _Task, checked: VariantEvidence) -> VariantEvidence:
 def timed_on_each_gpu(
     session: Session,
     options: Options,
-    pairs: Sequence[Pair],
+    tasks: Sequence[Task],
     checked: Mapping[int, VariantEvidence],
     on_step: Progress,
 ) -> Iterator[tuple[int, VariantEvidence]]:
-    """What `Session.alone` adds, where several GPUs can time; by place in `pairs`, as they come.
+    """What `measure` adds, where several GPUs can time; by place in `tasks`, as they come.
 
     Nothing where there is one GPU, or one variant to be timed.
     """
-    right = [index for index, seen in checked.items() if seen.correctness is Status.passed]
-    timed = sorted(index for index in right if pairs[index][1].performance is not None)
+    timed = sorted(i for i, evidence in checked.items() if is_timed(tasks[i], evidence))
     gpus = len(locks.visible()) if session.device == locks.ON_GPU else 1
     if gpus > 1 and len(timed) > 1:
-        yield from _timed_in_pool(session, options, pairs, checked, timed, gpus, on_step)
+        yield from _timed_in_pool(session, options, tasks, checked, timed, gpus, on_step)
 
 
 def _timed_in_pool(
     session: Session,
     options: Options,
-    pairs: Sequence[Pair],
+    tasks: Sequence[Task],
     checked: Mapping[int, VariantEvidence],
     timed: Sequence[int],
     width: int,
     on_step: Progress,
 ) -> Iterator[tuple[int, VariantEvidence]]:
     """One process for each of `width` GPUs. What kills one of them costs its own variant."""
-    given = (uuid4().hex, session.submission, session.files, options)
+    grading = _Grading.of(session, options)
     with process_pool.Pool(min(width, len(timed))) as processes:
         waiting = {}
         for index in timed:
-            task = _Task(*given, pairs[index][0].name, pairs[index][1].name)
-            waiting[processes.submit(_alone, task, checked[index], told=on_step)] = index
+            work = (_measure, grading, tasks[index], checked[index])
+            waiting[processes.submit(*work, told=on_step)] = index
         for future in as_completed(waiting):
             index = waiting[future]
             try:

@@ -13,7 +13,7 @@ import contextlib
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from grader.cases import Case, Space, arena, inputs
 from grader.cases.compare import Verdict
 from grader.evidence import (
     Evidence,
+    Failure,
     MemoryEvidence,
     PartEvidence,
     VariantEvidence,
@@ -40,11 +41,12 @@ from grader.executors.bundle import (
 from grader.executors.kernels import facts
 from grader.executors.runner import CaseResult
 from grader.gpu import locks, machine
-from grader.grading.search import Effort, check, spread
-from grader.grading.session import Progress, Session, Step, keys_of
-from grader.plan import Specialisation
+from grader.grading.check import any_space
+from grader.grading.search import Effort, failure_of_compile, search_part, spread
+from grader.grading.session import Options, Progress, Session, Step, unwatched
+from grader.plan import Plan, Specialisation
 from grader.sandbox import untrusted
-from grader.spec import Exercise, Variant
+from grader.spec import Exercise
 from grader.spec.task import Task
 from grader.status import Status
 from grader.timing.buffer_sets import Layout
@@ -69,23 +71,37 @@ _EFFORT = Effort(shrink_runs=0, probe_seconds=-1.0)
 def make(
     session: Session,
     submission: str,
-    pairs: Sequence[tuple[Exercise, Variant]],
-    on_step: Progress = lambda step: None,
+    tasks: Sequence[Task],
+    on_step: Progress = unwatched,
 ) -> Bundle:
-    """The plans of some variants of a session's submission, which is called `submission`."""
+    """The plans of some tasks of a session's submission, which is called `submission`."""
     making = _Making(session, on_step)
-    return making.bundle(submission, [making.variant(*pair) for pair in pairs])
+    return making.bundle(submission, [making.variant(task, task.parts) for task in tasks])
 
 
-def timed(
-    session: Session,
-    exercise: Exercise,
-    variant: Variant,
-    on_step: Progress = lambda step: None,
-) -> bytes:
-    """The plans of one variant for the clock alone, for another process: see `documents_of`."""
+def plan_case(
+    session: Session, task: Task, case: Case, arguments: Sequence[Argument]
+) -> Plan | Failure:
+    """What the entry asks of the device for a case, or why there is no plan; runs no kernel.
+
+    Raises SandboxError.
+    """
+    runners = session.runners
+    if reason := runners.why_none(task.variant):
+        return Failure(Status.not_measured, str(case), reason)
+    in_cuda = task.variant.language == "cuda"
+    runner = runners.planned_native(task) if in_cuda else runners.planned(task)
+    planned = runner.failure_as_result(runner.plan_of(case, arguments), case)
+    if isinstance(planned, CaseResult):
+        space = any_space(session, task, case.dtype)
+        return failure_of_compile(space, replace(planned, case=case), session.files.called)
+    return planned
+
+
+def plans_to_time(session: Session, task: Task, on_step: Progress = unwatched) -> bytes:
+    """The plans of one task for the clock alone, for another process: see `documents_of`."""
     making = _Making(session, on_step)
-    planned = making.variant(exercise, variant, keys=())
+    planned = making.variant(task, parts=())
     return bundles.to_bytes(making.bundle("", [planned]))
 
 
@@ -110,37 +126,35 @@ class _Making:
             documents=tuple(self.documents),
         )
 
-    def variant(
-        self, exercise: Exercise, variant: Variant, keys: Sequence[tuple[str, str]] | None = None
-    ) -> PlannedVariant:
-        """All that goes along of a variant: of the parts at `keys`, or of all."""
-        task = Task(exercise, variant)
-        seen = self.session.unseen(exercise, variant)
-        parts: list[PlannedPart] = []
+    def variant(self, task: Task, parts: Sequence[tuple[str, str]]) -> PlannedVariant:
+        """All that goes along of a task: cases of some parts, and of what is timed."""
+        exercise, variant = task.exercise, task.variant
+        evidence = self.session.blank_evidence(task)
+        planned: list[PlannedPart] = []
         timed: list[PlannedCase] = []
         failed: list[Status] = []
-        if not seen.not_attempted:
+        if not evidence.not_attempted:
             self._met.clear()
-            for dtype, size_class in keys_of(variant) if keys is None else keys:
-                self.on_step(Step(exercise.name, variant.name, f"{dtype} {size_class}"))
+            for dtype, size_class in parts:
+                self.on_step(Step.at(task, f"{dtype} {size_class}"))
                 space = Space(exercise, variant, dtype, size_class, self.session.seed)
-                parts.append(PlannedPart(dtype, size_class, tuple(self._cases(task, space))))
-                failed += [case.status for case in parts[-1].cases if case.status.is_failure]
+                planned.append(PlannedPart(dtype, size_class, tuple(self._cases(task, space))))
+                failed += [case.status for case in planned[-1].cases if case.status.is_failure]
                 if failed.count(Status.timed_out) == ENOUGH_TIMEOUTS:
                     break
             is_timed = variant.performance is not None and not failed
             for case in cases_of(task, self.session.seed) if is_timed else ():
-                self.on_step(Step(exercise.name, variant.name, "what is timed"))
+                self.on_step(Step.at(task, "what is timed"))
                 timed.append(self._guarded(task, case, self._timed))
         self.session.runners.close_variant(task)
         return PlannedVariant(
             exercise.name,
             variant.name,
             variant.file,
-            seen.sha256,
+            evidence.sha256,
             bundles.spec_hash(exercise),
-            seen.not_attempted[:MAX_DETAIL],
-            tuple(parts),
+            evidence.not_attempted[:MAX_DETAIL],
+            tuple(planned),
             tuple(timed),
         )
 
@@ -183,9 +197,9 @@ class _Making:
     ) -> PlannedCase | None:
         """What `make` makes, or why it doesn't; trouble of our own is told as such."""
         try:
-            if found := self.session.violations(task.exercise, task.variant):
-                verdict = Verdict(found[0].status, found[0].what)
-                return _refused(case, CaseResult(case, verdict, hint=found[0].hint))
+            for violation in self.session.rules.violations(task):
+                verdict = Verdict(violation.status, violation.what)
+                return _refused(case, CaseResult(case, verdict, hint=violation.hint))
             return make(task, case)
         except TimingFailed as failed:
             return _refused(case, CaseResult(case, Verdict(failed.status, str(failed))))
@@ -245,7 +259,7 @@ class FromBundle:
 
 
 def documents_of(data: bytes) -> FromBundle:
-    """The plans for the clock that `timed` made in another process."""
+    """The plans for the clock that `plans_to_time` made in another process."""
     bundle = bundles.from_bytes(data)
     return FromBundle(bundle, bundle.variants[0])
 
@@ -253,14 +267,14 @@ def documents_of(data: bytes) -> FromBundle:
 def run(
     bundle: Bundle,
     exercises: Mapping[str, Exercise],
-    on_step: Progress = lambda step: None,
+    on_step: Progress = unwatched,
 ) -> Evidence:
     """What the GPU of this machine shows of what a bundle holds. Ctrl-C leaves what was done."""
     started = time.monotonic()
     done: list[VariantEvidence] = []
     files = {v.file: "planned elsewhere" for e in exercises.values() for v in e.variants.values()}
-    what = {"seed": bundle.seed, "device": "cuda", "files": files}
-    with Session(Path("assignment"), exercises, **what) as session:
+    options = Options(seed=bundle.seed, device="cuda")
+    with Session(Path("assignment"), exercises, options, files=files) as session:
         try:
             for planned in bundle.variants:
                 done.append(_variant(session, bundle, planned, on_step))
@@ -273,7 +287,7 @@ def run(
     return Evidence(
         submission=untrusted.brief(bundle.submission),
         seed=bundle.seed,
-        variants=(*done, *map(_unseen, left)),
+        variants=(*done, *map(_blank_evidence, left)),
         environment=environment,
         seconds=round(time.monotonic() - started, 3),
         complete=not left,
@@ -289,10 +303,9 @@ def told(observed: Evidence) -> str:
     )
 
 
-def _unseen(planned: PlannedVariant, **seen) -> VariantEvidence:
-    told = untrusted.clean(planned.not_attempted)
-    what = (planned.exercise, planned.variant, planned.file, planned.sha256, told)
-    return VariantEvidence(*what, **seen)
+def _blank_evidence(planned: PlannedVariant) -> VariantEvidence:
+    reason = untrusted.clean(planned.not_attempted)
+    return VariantEvidence(planned.exercise, planned.variant, planned.file, planned.sha256, reason)
 
 
 def _variant(
@@ -300,25 +313,26 @@ def _variant(
 ) -> VariantEvidence:
     """One variant: its cases, judged against the oracle, and its times where they are right."""
     exercise = session.exercises[planned.exercise]
-    variant = exercise.variants[planned.variant]
+    task = Task(exercise, exercise.variants[planned.variant])
+    evidence = _blank_evidence(planned)
     if planned.not_attempted:
-        return _unseen(planned)
-    parts = tuple(_parts(session, bundle, planned, Task(exercise, variant), on_step))
-    memory = MemoryEvidence(Status.not_measured, NO_MEMORY) if variant.memory else None
-    seen = _unseen(planned, parts=parts, memory=memory)
-    if variant.performance is None or seen.correctness is not Status.passed:
-        return seen
-    on_step(Step(exercise.name, variant.name, "timing"))
+        return evidence
+    memory = MemoryEvidence(Status.not_measured, NO_MEMORY) if task.variant.memory else None
+    parts = tuple(_parts(session, bundle, planned, task, on_step))
+    evidence = replace(evidence, parts=parts, memory=memory)
+    if task.variant.performance is None or evidence.correctness is not Status.passed:
+        return evidence
+    on_step(Step.at(task, "timing"))
     timed = session.stopwatch.time(
-        exercise, variant, lambda: locks.exclusive_on("cuda"), FromBundle(bundle, planned)
+        exercise, task.variant, lambda: locks.exclusive_on("cuda"), FromBundle(bundle, planned)
     )
-    return _unseen(planned, parts=parts, memory=memory, performance=timed)
+    return replace(evidence, performance=timed)
 
 
 def _parts(
     session: Session, bundle: Bundle, planned: PlannedVariant, task: Task, on_step: Progress
 ) -> Iterator[PartEvidence]:
-    """Every part of a variant, beside others on this GPU."""
+    """Every part of a task, under a shared lock."""
     here = {(part.dtype, part.size_class): part.cases for part in planned.parts}
     cases = {each.case: each for part in planned.parts for each in part.cases}
     sandbox = session.runners.sandbox_of("cuda")
@@ -326,8 +340,8 @@ def _parts(
         locks.shared_on("cuda") as make_way,
         BundleRunner(sandbox, task, bundle, cases) as runner,
     ):
-        for dtype, size_class in keys_of(task.variant):
-            on_step(Step(task.exercise.name, task.variant.name, f"{dtype} {size_class}"))
+        for dtype, size_class in task.parts:
+            on_step(Step.at(task, f"{dtype} {size_class}"))
             space = Space(task.exercise, task.variant, dtype, size_class, bundle.seed)
             given = {each.case for each in here.get((dtype, size_class), ())}
             chosen = [case for case in space.edges() if str(case) in given]  # no others are made
@@ -342,7 +356,7 @@ def _part(
         reason = "the file has no case of it"
         return PartEvidence(*key, Status.not_measured, reason=reason)
     try:
-        return check(space, runner, _EFFORT, on_case, chosen=chosen)
+        return search_part(space, runner, _EFFORT, on_case, chosen=chosen)
     except Exception:
         reason = traceback.format_exc(limit=-6)
         return PartEvidence(*key, Status.grader_error, reason=reason)

@@ -1,36 +1,66 @@
-"""The rules on CUDA C++, applied to one variant's file before anything of it is compiled."""
+"""The rules of the assignment: what of a task's file breaks them, before anything of it runs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from typing import Any
 
 from grader import policy
 from grader.evidence import Failure
 from grader.grading import source_reading
+from grader.grading.submitted import Files
 from grader.policy.cuda.findings import instead_of
-from grader.spec import Exercise, Variant
+from grader.spec.task import Task
 from grader.status import Status
 
 MOST = 12  # violations told in one message
 
 
-def find(exercise: Exercise, variant: Variant, data: bytes) -> tuple[Failure, ...]:
-    """What of a variant breaks the rules, as the one failure of all its parts; () for nothing.
+class Enforcement:
+    """Which rules a submission is held to, and what of it breaks them."""
+
+    def __init__(self, files: Files, lifted: Iterable[str] = (), is_on: bool = True) -> None:
+        """`lifted` names exercises and variants that may break the rules; not `is_on`, all may."""
+        self._files = files
+        self._lifted = frozenset(lifted)
+        self._is_on = is_on
+        self._violations: dict[str, tuple[Failure, ...]] = {}
+
+    def are_lifted(self, task: Task) -> bool:
+        """Whether a task may break the rules."""
+        return bool({task.exercise.name, str(task)} & self._lifted)
+
+    def apply_to(self, task: Task) -> bool:
+        """Whether a task's plans are held to the rules, too."""
+        return self._is_on and not self.are_lifted(task)
+
+    def violations(self, task: Task) -> tuple[Failure, ...]:
+        """What breaks the rules in a task's file: nothing of it is run then."""
+        data = self._files.read(task.variant.file)
+        if not self.apply_to(task) or isinstance(data, str):
+            return ()
+        if str(task) not in self._violations:
+            self._violations[str(task)] = violations_of(task, data)
+        return self._violations[str(task)]
+
+
+def violations_of(task: Task, data: bytes) -> tuple[Failure, ...]:
+    """What of a task's file breaks the rules, as the one failure of all its parts; () for nothing.
 
     `data` is the file. Of Python no file breaks any: what host code may do is judged by its plan.
     A CUDA file is one program, so every variant in it answers for all of it.
     """
-    if variant.language != "cuda":
+    file = task.variant.file
+    if task.variant.language != "cuda":
         return ()
     # Compilers take any bytes in comments and texts; the rules are about what is ASCII.
     text = data.decode("utf-8-sig", "replace")
-    found = _checked(policy.cuda.check, text, exercise.rules_of(variant))
-    if not found:
+    violations = _checked(policy.cuda.check, text, task.rules)
+    if not violations:
         return ()
-    first, *others = found
-    lines = [f"{variant.file}:{each.line}: {each.message}" for each in others[:MOST]]
+    first, *others = violations
+    lines = [f"{file}:{each.line}: {each.message}" for each in others[:MOST]]
     if len(others) > MOST:
         lines.append(f"and {len(others) - MOST} more")
     detail = "\n".join(["It breaks rules in other lines too:", *lines]) if lines else ""
@@ -39,7 +69,7 @@ def find(exercise: Exercise, variant: Variant, data: bytes) -> tuple[Failure, ..
             status=Status.policy_violation,
             case="",
             what=f"{first.message} (rule: {first.rule}).",
-            where=f"{variant.file}:{first.line}",
+            where=f"{file}:{first.line}",
             hint=first.instead,
             detail=detail,
         ),
@@ -47,10 +77,10 @@ def find(exercise: Exercise, variant: Variant, data: bytes) -> tuple[Failure, ..
 
 
 def _checked(check: Callable[..., list[policy.Violation]], *given: Any) -> list[policy.Violation]:
-    """What a check finds, in a process with limits; where it doesn't end, that is the violation."""
+    """A check's violations, from a process with limits; where it doesn't end, that is the one."""
     try:
-        found = source_reading.limited(lambda: [asdict(each) for each in check(*given)])
+        violations = source_reading.limited(lambda: [asdict(each) for each in check(*given)])
     except source_reading.TooInvolved as error:
         message = f"the file is too involved to be read: {error}"
         return [policy.Violation("unreadable", 1, 1, message, instead_of("unreadable"))]
-    return [policy.Violation(**each) for each in found]
+    return [policy.Violation(**each) for each in violations]

@@ -98,7 +98,7 @@ class _Search:
         return sum(not result.verdict.passed for result in self.results.values())
 
 
-def check(
+def search_part(
     space: Space,
     runner: Runner,
     effort: Effort | None = None,
@@ -112,21 +112,21 @@ def check(
     place of the space's edges and of drawn ones.
     """
     started = time.monotonic()
-    search = _Search(space, runner, effort or Effort())
-    stopped = _look(search, on_case, chosen)
-    if not search.smallest:
+    state = _Search(space, runner, effort or Effort())
+    stopped = _look(state, on_case, chosen)
+    if not state.smallest:
         return PartEvidence(
             space.dtype,
             space.size_class,
             Status.passed,
-            cases_run=len(search.results),
+            cases_run=len(state.results),
             reason=stopped,
             seconds=time.monotonic() - started,
-            printed=_printed(search.results.values()),
-            notes=_notes(search.results.values()),
+            printed=_printed(state.results.values()),
+            notes=_notes(state.results.values()),
         )
-    cases_run, cases_failed = len(search.results), search.failed
-    failures = _explain(search, submission)
+    cases_run, cases_failed = len(state.results), state.failed
+    failures = _explain(state, submission)
     return PartEvidence(
         space.dtype,
         space.size_class,
@@ -136,8 +136,8 @@ def check(
         failures,
         reason=failures[0].what if failures[0].status is Status.not_measured else stopped,
         seconds=time.monotonic() - started,
-        printed=_printed([search.smallest[worst(search.smallest)], *search.results.values()]),
-        notes=_notes(search.results.values()),
+        printed=_printed([state.smallest[worst(state.smallest)], *state.results.values()]),
+        notes=_notes(state.results.values()),
     )
 
 

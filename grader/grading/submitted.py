@@ -10,7 +10,11 @@ import errno
 import os
 import re
 import stat
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+
+from grader.grading import source_reading
+from grader.spec import Exercise, Variant
 
 MAX_FILE_BYTES = 1 << 20
 MAX_MODULES = 64  # Python files beside the one that is graded
@@ -59,13 +63,50 @@ def contents(path: Path) -> bytes | str:
     return data
 
 
+class Files:
+    """The files of one submission; each is read once, and stays what it was."""
+
+    def __init__(self, folder: Path, known: Mapping[str, bytes | str] | None = None) -> None:
+        """`known` are files that were read already, by name."""
+        self._folder = folder
+        self._read = dict(known or {})
+
+    def read(self, name: str) -> bytes | str:
+        """A file's contents; or, as text, why there are none."""
+        if name not in self._read:
+            self._read[name] = contents(self._folder / name)
+        return self._read[name]
+
+    def of(self, exercises: Iterable[Exercise]) -> dict[str, bytes | str]:
+        """Every file that a variant of these names, as `read` has it."""
+        names = {variant.file for each in exercises for variant in each.variants.values()}
+        return {name: self.read(name) for name in sorted(names)}
+
+    def modules(self) -> dict[str, bytes]:
+        """The Python files beside those that are graded, which may import them."""
+        return modules(self._folder)
+
+    def not_attempted(self, variant: Variant) -> str:
+        """Why there is nothing to run for a variant, or ""."""
+        data = self.read(variant.file)
+        if isinstance(data, str):
+            return data
+        return source_reading.is_untouched(data, variant.entry, variant.language)
+
+    @property
+    def called(self) -> str:
+        """The submission as a reproduce line names it; "" for the default folder."""
+        is_default = self._folder.resolve() == Path("assignment").resolve()
+        return "" if is_default else str(self._folder)
+
+
 def missing_folder(folder: Path, message: str) -> str:
     """The folder beside a submission's files that an import failed for want of, or "".
 
-    Folders aren't brought along with a file. `message` is the import's, from hostile hands.
+    Folders aren't brought along with a file. `message` is the import's, and untrusted.
     """
-    found = _NO_MODULE.search(message)
-    name = found[1] if found else ""
+    match = _NO_MODULE.search(message)
+    name = match[1] if match else ""
     try:
         is_there = bool(name) and stat.S_ISDIR(os.lstat(folder / name).st_mode)
     except OSError:

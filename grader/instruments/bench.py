@@ -13,12 +13,12 @@ from grader.cases import Case, fixed_case
 from grader.evidence import PerformanceEvidence
 from grader.gpu import machine, measured_roofs, nvml
 from grader.gpu.roofline import Roofs
-from grader.grading import rules
 from grader.grading.session import Session
 from grader.instruments.bench_sizes import plan, scaled_names
 from grader.report import one_line
 from grader.sandbox import Sandbox
 from grader.spec import Exercise, Variant
+from grader.spec.task import Task
 from grader.status import Status
 from grader.timing import sequential
 from grader.timing.attempt import Options
@@ -34,8 +34,6 @@ NO_GPU = (
 AROUND = sequential.Budget(pairs=16)  # of a case that isn't scored: enough for a curve
 BASELINES = ("copy", "torch", "compile", "reference")
 SHORT_MICROSECONDS = 50.0  # below which launches are timed as much as the kernel
-
-Pair = tuple[Exercise, Variant]
 
 
 class NothingToTime(ValueError):
@@ -67,28 +65,26 @@ class Step:
     count: int
 
 
-def with_a_case(chosen: Sequence[Pair], every: Sequence[Pair]) -> list[Pair]:
-    """Those of the chosen variants that have something to time.
+def with_a_case(chosen: Sequence[Task], every: Sequence[Task]) -> list[Task]:
+    """Those of the chosen tasks that have something to time.
 
     Raises NothingToTime where that is none, with what in `every` has.
     """
-    found = [pair for pair in chosen if pair[1].performance is not None]
+    found = [task for task in chosen if task.variant.performance is not None]
     if found:
         return found
-    names = ", ".join(f"{e.name}/{v.name}" for e, v in every if v.performance is not None)
-    asked = ", ".join(f"{e.name}/{v.name}" for e, v in chosen)
+    names = ", ".join(str(task) for task in every if task.variant.performance is not None)
+    asked = ", ".join(map(str, chosen))
     raise NothingToTime(f"{asked}: expected a variant with a performance case: {names}")
 
 
-def why_not(session: Session, exercise: Exercise, variant: Variant) -> tuple[Status, str] | None:
-    """Why there is nothing to run of a variant, as a grade would say; None where there is."""
-    if reason := session.not_attempted(variant):
+def why_not(session: Session, task: Task) -> tuple[Status, str] | None:
+    """Why there is nothing to run of a task, as a grade would say; None where there is."""
+    if reason := session.not_attempted(task):
         return Status.not_attempted, reason
-    if reason := session.stopwatch.why_not(variant):
+    if reason := session.stopwatch.why_not(task.variant):
         return Status.not_measured, reason
-    source = session.files[variant.file]
-    if isinstance(source, bytes) and (violations := rules.find(exercise, variant, source)):
-        [violation] = violations
+    for violation in session.rules.violations(task):
         return violation.status, f"{violation.where}: {violation.what} {violation.hint}".strip()
     return None
 
@@ -96,7 +92,7 @@ def why_not(session: Session, exercise: Exercise, variant: Variant) -> tuple[Sta
 def run(
     session: Session,
     trusted: Sandbox,
-    chosen: Sequence[Pair],
+    chosen: Sequence[Task],
     sizes: Sequence[int] | None = None,
     known: Roofs | None = None,
     budget: sequential.Budget | None = None,
@@ -107,9 +103,10 @@ def run(
     `trusted` is where the baselines run. A timing that fails, and not for want of memory or quiet,
     is the last one of its variant. Raises SizesError before anything is timed.
     """
-    plans = [plan(exercise, variant, sizes) for exercise, variant in chosen]
-    for (exercise, variant), planned in zip(chosen, plans, strict=True):
-        if found := why_not(session, exercise, variant):
+    plans = [plan(task.exercise, task.variant, sizes) for task in chosen]
+    for task, planned in zip(chosen, plans, strict=True):
+        exercise, variant = task.exercise, task.variant
+        if found := why_not(session, task):
             nothing = PerformanceEvidence(found[0], found[1])
             yield Timed(exercise.name, variant.name, None, True, nothing)
             continue
@@ -125,7 +122,7 @@ def run(
         with Baselines(*beside) as baselines:
             baselines.expect(BASELINES)
             for number, (each, case) in enumerate(zip(planned, cases, strict=True), 1):
-                on_step(Step(f"{exercise.name}/{variant.name}", case, number, len(planned)))
+                on_step(Step(str(task), case, number, len(planned)))
                 # The scored case is timed as strictly as in a grade.
                 options = Options(
                     also=BASELINES,

@@ -23,6 +23,13 @@ class Task:
         return f"{self.exercise.name}/{self.variant.name}"
 
     @property
+    def parts(self) -> list[tuple[str, str]]:
+        """The names of its parts, dtype and size class, in order."""
+        return [
+            (dtype, name) for dtype in self.variant.dtypes for name in self.variant.size_classes
+        ]
+
+    @property
     def limits(self) -> Limits:
         """What one call of the entry may use."""
         return self.exercise.limits_of(self.variant)

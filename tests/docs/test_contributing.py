@@ -7,9 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from grader.grading.grade import Session, grade
+from grader.grading.check import check_part
+from grader.grading.grade import Options, Session, grade
 from grader.scoring.score import score
 from grader.spec import load_all
+from grader.spec.task import Task
 from grader.status import Status
 from tests.support.small_exercise import BRIEF, ROOT
 
@@ -50,7 +52,7 @@ def test_the_solutions_earn_all_that_is_gradable_and_the_stubs_nothing():
     # The test below compiles; and of the solutions every kind of case is tried in other tests.
     effort = replace(BRIEF, edges=1, drawn=0, compile_ahead=False)
     for folder, share in (("reference", 1), ("assignment", 0)):
-        observed = grade(ROOT / folder, exercises, device="interpreter", effort=effort)
+        observed = grade(ROOT / folder, exercises, Options(device="interpreter", effort=effort))
         graded = score(observed, exercises)
         assert graded.gradable > 0
         assert graded.gradable_bonus > 0
@@ -64,12 +66,13 @@ def test_the_solutions_compile_for_the_courses_gpu(shared_sandbox):
     with Session(
         ROOT / "reference",
         exercises,
-        device="interpreter",
-        effort=effort,
+        Options(device="interpreter", effort=effort),
         sandbox=shared_sandbox,
     ) as session:
         for exercise in exercises.values():
             for variant in exercise.variants.values():
                 if variant.language == "triton":
                     part = (variant.dtypes[0], variant.size_classes[-1])
-                    assert session.part(exercise, variant, *part).status is Status.passed
+                    assert (
+                        check_part(session, Task(exercise, variant), *part).status is Status.passed
+                    )

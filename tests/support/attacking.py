@@ -20,7 +20,8 @@ from grader.evidence import Evidence, PartEvidence, VariantEvidence, to_json
 from grader.executors import cuda_build, kernels, native_runner
 from grader.gpu.devices import DeviceName
 from grader.grading import rules
-from grader.grading.grade import Session
+from grader.grading.check import check_case, check_memory, check_part
+from grader.grading.grade import Options, Session
 from grader.grading.search import Effort
 from grader.sandbox import Sandbox, confinement, worker_process
 from grader.sandbox.confinement import Level
@@ -28,6 +29,7 @@ from grader.sandbox.seccomp import FilterError
 from grader.scoring import memory_bounds
 from grader.spec import Exercise
 from grader.spec.blocks import Limits
+from grader.spec.task import Task
 from grader.status import Status
 from tests.support.attacks import (
     EXERCISES,
@@ -134,12 +136,14 @@ def _neighbour(kind: _Kind) -> Session:
         _neighbours[kind] = Session(
             ROOT / "reference",
             EXERCISES,
-            seed=SEED,
-            device=kind[0],
-            effort=replace(BRIEF, compile_ahead=False),
-            level=Level.limits,
-            check_with_nvcc=False,
-            backends=("emulator",),
+            Options(
+                seed=SEED,
+                device=kind[0],
+                effort=replace(BRIEF, compile_ahead=False),
+                level=Level.limits,
+                check_with_nvcc=False,
+                backends=("emulator",),
+            ),
         )
     return _neighbours[kind]
 
@@ -157,7 +161,7 @@ def _neighbours_status(kind: _Kind) -> Status:
     exercise = EXERCISES["silu"]
     variant = exercise.variants[kind[1]]
     case = Space(exercise, variant, "float32", "ragged", SEED).edges()[7]
-    return _neighbour(kind).case(exercise, variant, case).status
+    return check_case(_neighbour(kind), Task(exercise, variant), case).status
 
 
 def why_not(level: Level, device: DeviceName = "interpreter") -> str:
@@ -201,7 +205,7 @@ def _troubles(attack: Attack, layer: Layer, seen: _Seen, device: DeviceName) -> 
 
 def _source_read(attack: Attack) -> _Seen:
     data = attack.source.encode("utf-8", "surrogateescape")
-    found = rules.find(attack.exercise, attack.variant, data)
+    found = rules.violations_of(Task(attack.exercise, attack.variant), data)
     return _Seen(Status.policy_violation if found else Status.passed)
 
 
@@ -272,25 +276,26 @@ def _grade(
                 stack.enter_context(mock.patch.object(kernels, name, brief))
             stack.enter_context(mock.patch.object(kernels, "COMPILE_SECONDS", 2 * COMPILE_SECONDS))
         if watched:
-            stack.enter_context(mock.patch.object(rules, "find", return_value=()))
+            stack.enter_context(mock.patch.object(rules, "violations_of", return_value=()))
         session = stack.enter_context(
             Session(
                 root / "submission",
                 EXERCISES,
-                seed=SEED,
-                device=device,
-                effort=replace(
-                    FEWEST if attack.name in LINGERING else BRIEF,
-                    compile_ahead=_is_for_the_compiler(attack),
+                Options(
+                    seed=SEED,
+                    device=device,
+                    effort=replace(
+                        FEWEST if attack.name in LINGERING else BRIEF,
+                        compile_ahead=_is_for_the_compiler(attack),
+                    ),
+                    level=level,
+                    policy=policy or watched,
+                    keeps_builds=False,
                 ),
-                level=level,
-                policy=policy or watched,
                 sandbox=_shared(attack, device, level),
-                # As in a class; what earlier runs of this test have compiled is not to help it.
-                keeps_builds=False,
             )
         )
-        return session.part(exercise, attack.variant, "float32", "ragged")
+        return check_part(session, Task(exercise, attack.variant), "float32", "ragged")
 
 
 def _is_for_the_compiler(attack: Attack) -> bool:
@@ -331,7 +336,7 @@ def _grade_cuda(
             patch = mock.patch.object(cuda_build, "COMPILE_LIMITS", SHORT_COMPILE)
             stack.enter_context(patch)
         if watched:
-            stack.enter_context(mock.patch.object(rules, "find", return_value=()))
+            stack.enter_context(mock.patch.object(rules, "violations_of", return_value=()))
         if level is Level.limits:  # the filter is of the sandbox, though the program puts it on
             none = mock.patch.object(
                 native_runner, "compile_emulator_filter", side_effect=FilterError
@@ -342,19 +347,21 @@ def _grade_cuda(
             Session(
                 root / "submission",
                 EXERCISES,
-                seed=SEED,
-                device="interpreter",
-                effort=BRIEF_CUDA,
-                level=level,
-                policy=policy or watched,
-                check_with_nvcc=False,
-                backends=("emulator",),
-                guarded=guarded,
+                Options(
+                    seed=SEED,
+                    device="interpreter",
+                    effort=BRIEF_CUDA,
+                    level=level,
+                    policy=policy or watched,
+                    check_with_nvcc=False,
+                    backends=("emulator",),
+                    guarded=guarded,
+                ),
             )
         )
-        part = session.part(exercise, variant, "float32", "ragged")
+        part = check_part(session, Task(exercise, variant), "float32", "ragged")
         if part.status is Status.passed and variant.memory is not None:
-            seen = session.memory(exercise, variant)
+            seen = check_memory(session, Task(exercise, variant))
             status = seen.status
             if status is Status.passed and memory_bounds.shortfalls(seen, variant):
                 status = Status.target_missed

@@ -21,7 +21,7 @@ from grader.batch.pages import views
 from grader.batch.run import run
 from grader.batch.run.run import Machines, Options, Outcome
 from grader.batch.store.store import Store
-from grader.batch.tasks import Graded, Result, Task, grade_files
+from grader.batch.tasks import Graded, HandinTask, Result, grade_files
 from grader.evidence import PartEvidence, VariantEvidence, variant_to_json
 from grader.grading.search import Effort
 from grader.spec import Exercise
@@ -44,10 +44,10 @@ class InThisProcess:
     width = 1
     lost: tuple[type[BaseException], ...] = ()
 
-    def __init__(self, function: Callable[[Task], Graded]) -> None:
+    def __init__(self, function: Callable[[HandinTask], Graded]) -> None:
         self._function = function
 
-    def submit(self, task: Task) -> Future[Graded]:
+    def submit(self, task: HandinTask) -> Future[Graded]:
         future: Future[Graded] = Future()
         try:
             future.set_result(self._function(task))
@@ -56,14 +56,14 @@ class InThisProcess:
         return future
 
 
-def quick(task: Task) -> Graded:
+def quick(task: HandinTask) -> Graded:
     """What a hand-in's files earn: a file that says `wrong` is wrong."""
     tasks._check_is_the_same_grader(task)
     time.sleep(SECONDS)
     return Graded(tuple(_result(task, wanted) for wanted in task.wanted), ENVIRONMENT)
 
 
-def deadly(task: Task) -> Graded:
+def deadly(task: HandinTask) -> Graded:
     """As `quick`, but for a file that says `deadly`, on which the process is killed."""
     variants = [task.exercises[each.exercise].variants[each.variant] for each in task.wanted]
     if any(b"deadly" in task.files.get(variant.file, b"") for variant in variants):
@@ -71,7 +71,7 @@ def deadly(task: Task) -> Graded:
     return quick(task)
 
 
-def _result(task: Task, wanted: tasks.Wanted) -> Result:
+def _result(task: HandinTask, wanted: tasks.Wanted) -> Result:
     variant = task.exercises[wanted.exercise].variants[wanted.variant]
     data = task.files.get(variant.file)
     if data is None:

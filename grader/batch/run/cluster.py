@@ -20,7 +20,7 @@ from typing import Any
 
 from grader.batch.classes import ClassError
 from grader.batch.run.run import Machines, device_here
-from grader.batch.tasks import INTERPRETER, Graded, Task, grade_in_pool
+from grader.batch.tasks import INTERPRETER, Graded, HandinTask, grade_in_pool
 
 GPU = "GPU"  # the resource
 CONNECT_SECONDS = 20
@@ -34,7 +34,7 @@ class OnCluster:
     def __init__(
         self,
         client: Any,
-        function: Callable[[Task], Graded] = grade_in_pool,
+        function: Callable[[HandinTask], Graded] = grade_in_pool,
         resources: dict[str, float] | None = None,
     ) -> None:
         from distributed.scheduler import KilledWorker
@@ -52,7 +52,7 @@ class OnCluster:
         """Tasks to have handed over at a time."""
         return max(1, round(AHEAD * len(_workers(self._client, self._resources))))
 
-    def submit(self, task: Task) -> Future[Graded]:
+    def submit(self, task: HandinTask) -> Future[Graded]:
         """Have a worker do the task."""
         return self._executor.submit(self._function, task)
 
@@ -79,7 +79,7 @@ def at(address: str) -> Iterator[Machines]:
         yield machines_of(client)
 
 
-def machines_of(client: Any, function: Callable[[Task], Graded] = grade_in_pool) -> Machines:
+def machines_of(client: Any, function: Callable[[HandinTask], Graded] = grade_in_pool) -> Machines:
     """What a cluster's workers are. Raises ClassError where they can't do the work."""
     everyone = _workers(client, {})
     if not everyone:

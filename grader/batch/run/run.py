@@ -29,7 +29,7 @@ from grader.batch.store.database import StoreError
 from grader.batch.store.handins import StoredHandin
 from grader.batch.store.results import NewResult
 from grader.batch.store.store import NAME, Store
-from grader.batch.tasks import INTERPRETER, Result, Task, grade_in_pool
+from grader.batch.tasks import INTERPRETER, HandinTask, Result, grade_in_pool
 from grader.gpu import locks, machine
 from grader.grading import process_pool
 from grader.grading.search import Effort
@@ -206,8 +206,8 @@ class _Work:
             if not self._waits[number]:
                 del self._waits[number]
 
-    def _task(self, job: Job) -> Task:
-        return Task(
+    def _task(self, job: Job) -> HandinTask:
+        return HandinTask(
             self._store.handins.files(job.handin.number),
             job.wanted,
             self._class.exercises,

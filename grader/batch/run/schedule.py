@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from grader.batch.plan import Job
-from grader.batch.tasks import Graded, Result, Task, TaskError, given_up
+from grader.batch.tasks import Graded, HandinTask, Result, TaskError, given_up
 from grader.gpu.locks import GpuError
 from grader.grading import process_pool
 from grader.sandbox.confinement import ConfinementError
@@ -36,7 +36,7 @@ class Executor(Protocol):
     width: int  # tasks that run side by side
     lost: tuple[type[BaseException], ...]  # a future's exception where its process was lost
 
-    def submit(self, task: Task) -> Future[Graded]: ...
+    def submit(self, task: HandinTask) -> Future[Graded]: ...
 
 
 class InPool:
@@ -48,7 +48,7 @@ class InPool:
         self,
         processes: process_pool.Pool,
         width: int,
-        function: Callable[[Task], Graded],
+        function: Callable[[HandinTask], Graded],
         told: Callable[[Any], None] = lambda what: None,
     ) -> None:
         self.width = width
@@ -56,7 +56,7 @@ class InPool:
         self._function = function
         self._told = told
 
-    def submit(self, task: Task) -> Future[Graded]:
+    def submit(self, task: HandinTask) -> Future[Graded]:
         return self._pool.submit(self._function, task, told=self._told)
 
 
@@ -85,13 +85,13 @@ class Lane:
 class _Running:
     lane: Lane
     job: Job
-    task: Task
+    task: HandinTask
     tries: int
 
 
 def drive(
     lanes: Iterable[Lane],
-    make_task: Callable[[Job], Task],
+    make_task: Callable[[Job], HandinTask],
     finished: Callable[[Finished], None],
     environment: dict[str, Any],
     stop: threading.Event,

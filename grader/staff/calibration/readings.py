@@ -15,6 +15,7 @@ import pydantic
 from grader.evidence import Baseline, PerformanceEvidence
 from grader.mistakes import Mistake
 from grader.spec import Exercise, Variant
+from grader.spec.task import Task
 from grader.staff.calibration import corpus
 from grader.staff.calibration.corpus import Submission
 
@@ -78,7 +79,7 @@ def read(path: Path) -> Readings:
 
 def take(
     device: str,
-    chosen: Sequence[tuple[Exercise, Variant]],
+    chosen: Sequence[Task],
     measure: Measure,
     on_timing: OnTiming = lambda name: None,
     *,
@@ -94,9 +95,9 @@ def take(
         raise CalibrationError(f"expected timings taken on {device}, got {known.device}'s")
     taking = _Taking(known or Readings(device), measure, on_timing, on_reading)
     slow = corpus.load("wrong")
-    for exercise, variant in chosen:
-        if variant.performance is not None:
-            taking.variant(exercise, variant, slow)
+    for task in chosen:
+        if task.variant.performance is not None:
+            taking.variant(task.exercise, task.variant, slow)
     for exercise, rungs in _ladders(chosen):
         taking.ladder(exercise, rungs)
     return taking.readings
@@ -194,10 +195,11 @@ def rung_of(variant: str) -> tuple[str, int] | None:
 
 
 def _ladders(
-    chosen: Sequence[tuple[Exercise, Variant]],
+    chosen: Sequence[Task],
 ) -> Iterator[tuple[Exercise, list[Variant]]]:
     """Ladders whose highest timed rung is among the chosen: from rung 1 on, the lowest first."""
-    for exercise, timed in chosen:
+    for task in chosen:
+        exercise, timed = task.exercise, task.variant
         rung = rung_of(timed.name)
         if rung is None:
             continue

@@ -107,7 +107,7 @@ def _expect_accepted(name: str, text: str) -> None:
 
 def of_these(taken: Readings, exercises: Mapping[str, Exercise], names: list[str]) -> Readings:
     """Of readings those that are asked for; of variants that the specs have."""
-    kept = {(exercise.name, variant.name) for exercise, variant in selected(exercises, names)}
+    kept = {(each.exercise.name, each.variant.name) for each in selected(exercises, names)}
     timed = {
         (e.name, v.name) for e in exercises.values() for v in e.variants.values() if v.performance
     }

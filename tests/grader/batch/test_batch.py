@@ -28,11 +28,13 @@ from grader.batch.run.run import Machines
 from grader.batch.run.schedule import InPool, Lane, Stopped
 from grader.batch.store.database import StoreError
 from grader.batch.store.store import NAME, Store
-from grader.batch.tasks import Graded, Task, TaskError, Wanted, grade_files
+from grader.batch.tasks import Graded, HandinTask, TaskError, Wanted, grade_files
+from grader.cases import Space
 from grader.evidence import PartEvidence
 from grader.grading import process_pool
+from grader.grading.check import TaskCheck
 from grader.grading.search import Effort
-from grader.grading.session import Session
+from grader.grading.session import Options, Step
 from grader.sandbox import confinement
 from grader.spec import Exercise
 from grader.status import Status
@@ -72,14 +74,14 @@ def ran(monkeypatch) -> list[str]:
     """
     seen: list[str] = []
 
-    def part(self: Session, exercise, variant, dtype, size_class, step, on_step) -> PartEvidence:
-        text = self.files[variant.file].decode("utf-8", "replace")
+    def part(self: TaskCheck, space: Space) -> PartEvidence:
+        text = self.session.files.read(self.task.variant.file).decode("utf-8", "replace")
         seen.append(text.split()[1])
-        on_step(step)
+        self.on_step(Step.at(self.task, f"{space.dtype} {space.size_class}"))
         status = Status.wrong_values if "wrong" in text else Status.passed
-        return PartEvidence(dtype, size_class, status, 3)
+        return PartEvidence(space.dtype, space.size_class, status, 3)
 
-    monkeypatch.setattr(Session, "_check", part)
+    monkeypatch.setattr(TaskCheck, "part", part)
     return seen
 
 
@@ -151,7 +153,7 @@ def test_every_score_is_what_grading_that_submission_alone_gives(source, out, ex
 
     _, book = grade_class(source, out, exercises)
     for entry in book.entries:
-        alone = grade(source / entry.student.id, exercises, seed=7, effort=BRIEF)
+        alone = grade(source / entry.student.id, exercises, Options(seed=7, effort=BRIEF))
         assert entry.counted.grade.score == score(alone, exercises).score
         seen = entry.counted.evidence.variants
         same = [replace(variant, parts=()) for variant in alone.variants]
@@ -252,7 +254,7 @@ def test_grading_a_part_first_leaves_only_the_rest_to_be_run(source, out, tmp_pa
     both = two_variants(tmp_path / "both")
     done: list[tuple[str, ...]] = []
 
-    def noted(task: Task) -> Graded:
+    def noted(task: HandinTask) -> Graded:
         done.append(tuple(wanted.variant for wanted in task.wanted))
         return quick(task)
 
@@ -291,17 +293,17 @@ def _limits_only(level, device):
 def test_what_the_grader_failed_on_costs_nothing_and_is_tried_again(
     source, out, exercises, ran, monkeypatch
 ):
-    works = Session._check
+    works = TaskCheck.part
 
-    def fail(self, exercise, variant, dtype, size_class, step, on_step):
-        return PartEvidence(dtype, size_class, Status.grader_error, reason="Boom")
+    def fail(self: TaskCheck, space: Space) -> PartEvidence:
+        return PartEvidence(space.dtype, space.size_class, Status.grader_error, reason="Boom")
 
-    monkeypatch.setattr(Session, "_check", fail)
+    monkeypatch.setattr(TaskCheck, "part", fail)
     outcome, book = grade_class(source, out, exercises)
     assert outcome.failed == ["ada", "bob"]
     assert [row["score"] for row in rows(out)] == ["", "", "0"]  # no final score, not 0
     assert "the grader failed on silu/triton" in book.entries[0].waiting
-    monkeypatch.setattr(Session, "_check", works)
+    monkeypatch.setattr(TaskCheck, "part", works)
     outcome, _ = grade_class(source, out, exercises)
     assert outcome.failed == []
     assert ran == ["ada", "bob"]
@@ -309,7 +311,7 @@ def test_what_the_grader_failed_on_costs_nothing_and_is_tried_again(
 
 
 def test_a_submission_the_grader_breaks_on_is_a_row_and_not_a_stop(source, out, exercises, ran):
-    def grade(task: Task) -> Graded:
+    def grade(task: HandinTask) -> Graded:
         if any(b"# ada" in data for data in task.files.values()):
             raise RuntimeError("Boom\x1b[2J")
         return grade_files(task)
@@ -349,7 +351,7 @@ class _Lossy:
         self._times = times
         self._seen: dict[tuple[bytes, ...], int] = {}
 
-    def submit(self, task: Task) -> Future[Graded]:
+    def submit(self, task: HandinTask) -> Future[Graded]:
         future: Future[Graded] = Future()
         key = tuple(sorted(task.files.values()))
         self._seen[key] = self._seen.get(key, 0) + 1
@@ -385,7 +387,7 @@ def test_a_stuck_process_ends_itself_and_nothing_else_does():
 
 
 def test_another_grader_gives_no_result(exercises):
-    task = Task({"silu.py": b"# x\n"}, (Wanted("silu", "triton", "0" * 64),), exercises, 7)
+    task = HandinTask({"silu.py": b"# x\n"}, (Wanted("silu", "triton", "0" * 64),), exercises, 7)
     with pytest.raises(TaskError, match="expected the grader and the oracles"):
         grade_files(task)
     with pytest.raises(TaskError, match="expected a machine with the GPU"):
@@ -461,7 +463,7 @@ def test_an_interrupted_run_keeps_what_is_done_and_goes_on_from_there(source, ou
     stop = threading.Event()
     done = []
 
-    def one_only(task: Task) -> Graded:
+    def one_only(task: HandinTask) -> Graded:
         done.append(sorted(task.files.values()))
         stop.set()
         return quick(task)

@@ -12,7 +12,7 @@ import pytest
 from grader.batch.classes import ClassError
 from grader.batch.run import cluster
 from grader.batch.run.run import Machines
-from grader.batch.tasks import Graded, Task
+from grader.batch.tasks import Graded, HandinTask
 from tests.support import standin
 from tests.support.small_exercise import GRID_ROUNDS_DOWN, ROOT, submission, write_spec
 from tests.support.standin import InThisProcess, grade_class, make_class, quick, two_variants
@@ -35,7 +35,7 @@ def workers():
         yield client
 
 
-def slowly(task: Task) -> Graded:
+def slowly(task: HandinTask) -> Graded:
     """As `quick`, long enough for a worker to be killed in the middle of it."""
     time.sleep(0.05)
     return quick(task)

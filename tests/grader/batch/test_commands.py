@@ -23,7 +23,7 @@ from grader.batch.run.run import Machines
 from grader.batch.run.schedule import Finished
 from grader.batch.store.handins import StoredHandin
 from grader.batch.store.store import NAME
-from grader.batch.tasks import Graded, Task
+from grader.batch.tasks import Graded, HandinTask
 from grader.cli import app, batch
 from grader.evidence import (
     PartEvidence,
@@ -69,11 +69,11 @@ def surroundings(monkeypatch, tmp_path):
     return exercises
 
 
-def grade_with(monkeypatch, function, device: str = "interpreter") -> list[Task]:
+def grade_with(monkeypatch, function, device: str = "interpreter") -> list[HandinTask]:
     """Have every run call `function`; returns the tasks it was given."""
-    tasks: list[Task] = []
+    tasks: list[HandinTask] = []
 
-    def noted(task: Task) -> Graded:
+    def noted(task: HandinTask) -> Graded:
         tasks.append(task)
         return function(task)
 
@@ -210,7 +210,7 @@ def test_other_platforms_tell_their_own_times(capsys, source, results, tmp_path)
 
 
 def test_the_graders_own_failure_is_in_the_exit_status(capsys, source, results, monkeypatch):
-    def fail(task: Task) -> Graded:
+    def fail(task: HandinTask) -> Graded:
         raise RuntimeError("Boom\x1b[2J")
 
     grade_with(monkeypatch, fail)
@@ -223,7 +223,7 @@ def test_the_graders_own_failure_is_in_the_exit_status(capsys, source, results, 
 
 
 def test_an_interrupted_batch_says_that_it_goes_on(capsys, source, results, monkeypatch):
-    def interrupt(task: Task) -> Graded:
+    def interrupt(task: HandinTask) -> Graded:
         import os
         import signal
 
@@ -282,7 +282,7 @@ def test_a_file_that_arrives_late_is_added_to_the_class(capsys, source, graded, 
 
 
 def test_results_of_two_devices_are_never_mixed(capsys, source, graded, monkeypatch, tmp_path):
-    def on_gpu(task: Task) -> Graded:
+    def on_gpu(task: HandinTask) -> Graded:
         environment = {**standin.ENVIRONMENT, "gpu": "NVIDIA H100"}
         here = replace(task, device="interpreter")
         monkeypatch.setattr(standin.tasks, "_check_is_the_same_grader", lambda task: None)
@@ -412,7 +412,7 @@ def test_rescoring_says_what_has_to_be_run_again(capsys, graded, monkeypatch, tm
 def test_regrading_runs_one_students_parts_and_nothing_else(capsys, source, graded, monkeypatch):
     shutil.rmtree(source)  # the files are in the store
 
-    def worse(task: Task) -> Graded:
+    def worse(task: HandinTask) -> Graded:
         return quick(replace(task, files=dict.fromkeys(task.files, b"wrong")))
 
     monkeypatch.setattr(standin.tasks, "_check_is_the_same_grader", lambda task: None)
@@ -458,7 +458,7 @@ def test_adjustments_survive_regrading(capsys, source, graded):
     assert scores(graded)["bob"] == "5"
 
 
-def strict(task: Task) -> Graded:
+def strict(task: HandinTask) -> Graded:
     """As `quick`, but without its rules lifted every file breaks one."""
     graded = quick(task)
     made = []
@@ -648,7 +648,7 @@ def test_an_implausible_time_is_decided_by_a_person(capsys, source, results, mon
     monkeypatch.setattr(batch, "load_all", lambda: specs)
     monkeypatch.setattr(standin.tasks, "_check_is_the_same_grader", lambda task: None)
 
-    def timed(task: Task) -> Graded:
+    def timed(task: HandinTask) -> Graded:
         graded = quick(replace(task, device="interpreter"))
         time = PerformanceEvidence(Status.implausible_time, "faster than memory", "NVIDIA H100")
         made = []

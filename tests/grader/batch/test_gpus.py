@@ -13,7 +13,7 @@ import pytest
 
 from grader.batch.course.records import Gradebook
 from grader.batch.run.run import Machines
-from grader.batch.tasks import Graded, Task, _wants_the_gpu_alone, grade_in_pool
+from grader.batch.tasks import Graded, HandinTask, grade_in_pool
 from grader.evidence import (
     PartEvidence,
     PerformanceEvidence,
@@ -23,7 +23,10 @@ from grader.evidence import (
 )
 from grader.gpu import locks as gpus
 from grader.gpu import machine
+from grader.grading.measure import is_timed
+from grader.grading.session import selected
 from grader.spec import load_all
+from grader.spec.task import Task
 from grader.status import Status
 from tests.support import standin
 from tests.support.children import child, wait_until
@@ -126,18 +129,19 @@ def test_a_folder_of_somebody_elses_is_not_trusted(tmp_path):
 # --- what is timed --------------------------------------------------------------------------------
 
 
-def on_gpu(task: Task) -> Graded:
+def on_gpu(task: HandinTask) -> Graded:
     """A GPU's checks: right or wrong, with the times still to be taken."""
     graded = quick(task)
     made = []
     for each in graded.results:
         seen = variant_from_json(each.evidence)
-        variant = task.exercises[seen.exercise].variants[seen.variant]
-        made.append(replace(each, to_measure=_wants_the_gpu_alone(variant, seen)))
+        exercise = task.exercises[seen.exercise]
+        of = Task(exercise, exercise.variants[seen.variant])
+        made.append(replace(each, to_measure=is_timed(of, seen)))
     return replace(graded, results=tuple(made), environment={**ENVIRONMENT, "gpu": GPU})
 
 
-def timing(task: Task) -> Graded:
+def timing(task: HandinTask) -> Graded:
     """A GPU's clock."""
     made = []
     for wanted in task.wanted:
@@ -160,7 +164,7 @@ def timed_class(tmp_path, monkeypatch):
         (folder / "silu.py").write_text(f"x = '{text}'\n")
     specs = write_spec(tmp_path / "specs", TIMED)
 
-    def grade(measure: Callable[[Task], Graded], check=on_gpu, **more) -> Gradebook:
+    def grade(measure: Callable[[HandinTask], Graded], check=on_gpu, **more) -> Gradebook:
         machines = Machines(GPU, InThisProcess(check), InThisProcess(measure))
         return grade_class(tmp_path / "in", tmp_path / "out", specs, machines=machines, **more)[1]
 
@@ -168,9 +172,9 @@ def timed_class(tmp_path, monkeypatch):
 
 
 def test_only_what_is_right_is_timed_and_each_file_once(timed_class):
-    tasks: list[Task] = []
+    tasks: list[HandinTask] = []
 
-    def noted(task: Task) -> Graded:
+    def noted(task: HandinTask) -> Graded:
         assert task.takes_the_gpu_alone
         tasks.append(task)
         return timing(task)
@@ -186,13 +190,13 @@ def test_only_what_is_right_is_timed_and_each_file_once(timed_class):
 
 
 def test_a_run_that_ends_before_the_clock_has_only_the_clock_left(timed_class):
-    def cut_off(task: Task) -> Graded:
+    def cut_off(task: HandinTask) -> Graded:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         timed_class(cut_off)
 
-    def never(task: Task) -> Graded:
+    def never(task: HandinTask) -> Graded:
         assert b"right" not in task.files["silu.py"], "checked again"
         return on_gpu(task)
 
@@ -201,7 +205,7 @@ def test_a_run_that_ends_before_the_clock_has_only_the_clock_left(timed_class):
 
 
 def test_a_clock_that_fails_leaves_what_was_checked(timed_class):
-    def fail(task: Task) -> Graded:
+    def fail(task: HandinTask) -> Graded:
         raise RuntimeError("Boom")
 
     book = timed_class(fail)
@@ -243,14 +247,14 @@ def test_gpu_hours_are_estimated_first_and_by_what_timing_has_cost(timed_class, 
 
 
 def test_what_is_timed_takes_the_whole_gpu_and_what_is_wrong_takes_nothing():
-    variants = [v for e in load_all().values() for v in e.variants.values()]
-    timed = next(v for v in variants if v.performance)
-    counted = next(v for v in variants if v.memory and not v.performance)
+    tasks = selected(load_all())
+    timed = next(each for each in tasks if each.variant.performance)
+    counted = next(t for t in tasks if t.variant.memory and not t.variant.performance)
     right = VariantEvidence("s", "v", "f", parts=(PartEvidence("float32", "r", Status.passed),))
     wrong = replace(right, parts=(PartEvidence("float32", "r", Status.crashed),))
-    assert _wants_the_gpu_alone(timed, right)
-    assert not _wants_the_gpu_alone(timed, wrong)
-    assert not _wants_the_gpu_alone(counted, right)  # by its plan, without a GPU
+    assert is_timed(timed, right)
+    assert not is_timed(timed, wrong)
+    assert not is_timed(counted, right)  # by its plan, without a GPU
 
 
 @pytest.mark.gpu

@@ -19,7 +19,7 @@ from grader import __version__
 from grader import evidence as evidence_files
 from grader.cli import app, batch, console, staff
 from grader.evidence import Evidence, Failure, PartEvidence, PerformanceEvidence, VariantEvidence
-from grader.grading.grade import grade
+from grader.grading.grade import Options, grade
 from grader.spec import load_all
 from grader.status import Status
 from tests.support.commandline import any_sandbox_will_do, call, one_line
@@ -56,7 +56,7 @@ def exercises(tmp_path_factory):
 @pytest.fixture(scope="module")
 def observed(wrong, exercises) -> Evidence:
     """What grading the wrong submission showed, once for all tests."""
-    return grade(wrong, exercises, seed=7, device="interpreter", effort=BRIEF)
+    return grade(wrong, exercises, Options(seed=7, device="interpreter", effort=BRIEF))
 
 
 @pytest.fixture(autouse=True)
@@ -326,7 +326,7 @@ def test_a_failing_grader_is_loud_and_exit_status_3(capsys, wrong, monkeypatch, 
 
 def test_a_check_the_grader_failed_on_is_loud_and_exit_status_3(capsys, wrong, monkeypatch):
     part = PartEvidence("float32", "ragged", Status.grader_error, reason="Boom: line 3")
-    monkeypatch.setattr(app.Session, "variant", lambda *args: broken([part]).variants[0])
+    monkeypatch.setattr(app, "grade_task", lambda *args: broken([part]).variants[0])
     ran = call(capsys, "check", "silu", "--submission", wrong)
     assert ran.code == 3
     assert "THE GRADER FAILED" in ran.out
@@ -348,7 +348,7 @@ def test_a_bug_of_ours_is_exit_status_3_and_asks_for_a_report(capsys, wrong, mon
 
 
 def test_a_check_tells_what_is_wrong_in_four_parts(capsys, wrong, monkeypatch):
-    monkeypatch.setattr(app, "Session", partial(app.Session, device="interpreter", effort=BRIEF))
+    monkeypatch.setattr(app, "Options", partial(app.Options, device="interpreter", effort=BRIEF))
     # The console took its width from COLUMNS when it was made, where that was set (as by xdist).
     monkeypatch.setattr(app.console, "_width", 60)
     ran = call(capsys, "check", "silu", "--submission", wrong, "--seed", "7")
@@ -373,7 +373,7 @@ def test_a_check_shows_dtypes_cases_and_reasons_per_size_class(capsys, wrong, mo
         PartEvidence("float32", "aligned", Status.not_measured, reason="needs a GPU"),
     )
     seen = VariantEvidence("silu", "triton", "silu.py", "00", "", parts)
-    monkeypatch.setattr(app.Session, "variant", lambda *args: seen)
+    monkeypatch.setattr(app, "grade_task", lambda *args: seen)
     out = call(capsys, "check", "silu", "--submission", wrong).out
     rows = {line.split()[0]: spaced(line) for line in out.splitlines() if line.startswith("  ")}
     assert rows["ragged"] == "ragged wrong values: float16; passed: float32 30 cases"
@@ -391,7 +391,7 @@ def test_a_check_says_once_why_parts_were_not_measured(capsys, wrong, monkeypatc
     reasons = ["a graph can't be judged", "a graph can't be judged", "Gluon can't be judged"]
     parts = tuple(map(part, ("float32", "float16", "bfloat16"), reasons))
     seen = VariantEvidence("silu", "triton", "silu.py", "00", "", parts)
-    monkeypatch.setattr(app.Session, "variant", lambda *args: seen)
+    monkeypatch.setattr(app, "grade_task", lambda *args: seen)
     out = spaced(call(capsys, "check", "silu", "--submission", wrong).out)
     assert out.count("A graph can't be judged.") == out.count("Gluon can't be judged.") == 1
     assert "not measured here at silu.py:4 for n=1, float32." in out
@@ -405,7 +405,7 @@ def test_a_check_shows_the_graders_notes_once(capsys, wrong, monkeypatch):
         for dtype in ("float32", "float16")
     )
     seen = VariantEvidence("silu", "triton", "silu.py", "00", "", parts)
-    monkeypatch.setattr(app.Session, "variant", lambda *args: seen)
+    monkeypatch.setattr(app, "grade_task", lambda *args: seen)
     out = call(capsys, "check", "silu", "--submission", wrong).out
     assert out.count(f"silu/triton: {note}") == 1
 
@@ -413,7 +413,7 @@ def test_a_check_shows_the_graders_notes_once(capsys, wrong, monkeypatch):
 def test_a_case_that_passes_says_so(capsys, wrong, monkeypatch):
     part = PartEvidence("float32", "case", Status.passed, 1)
     asked = []
-    monkeypatch.setattr(app.Session, "case", lambda *args: asked.append(args[-1]) or part)
+    monkeypatch.setattr(app, "check_case", lambda *args: asked.append(args[-1]) or part)
     ran = call(capsys, "check", "silu", "--submission", wrong, "--case", "n=5 seed=9")
     assert ran.code == 0
     assert ran.out == "silu/triton: passed for n=5, float32.\n"

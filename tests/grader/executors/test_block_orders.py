@@ -12,8 +12,10 @@ from pathlib import Path
 import pytest
 
 from grader.executors import orders
-from grader.grading.session import Session
+from grader.grading.check import check_part
+from grader.grading.session import Options, Session
 from grader.spec import exercise
+from grader.spec.task import Task
 from grader.status import Status
 from tests.support.emulated import NEEDS_COMPILER
 
@@ -143,8 +145,10 @@ def graded(tmp_path: Path) -> Callable:
 
     def grade(source: str):
         (tmp_path / "silu.cu").write_text(HEAD + source)
-        with Session(tmp_path, SPECS, effort=LITTLE, policy=False) as session:
-            return session.part(SPECS["silu"], SPECS["silu"].variants["cuda"], "float32", "ragged")
+        with Session(tmp_path, SPECS, Options(effort=LITTLE, policy=False)) as session:
+            return check_part(
+                session, Task(SPECS["silu"], SPECS["silu"].variants["cuda"]), "float32", "ragged"
+            )
 
     return grade
 

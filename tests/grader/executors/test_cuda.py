@@ -10,8 +10,9 @@ import pytest
 from grader import spec
 from grader.cases import Space, fixed_case
 from grader.evidence import PartEvidence
+from grader.grading.check import check_case, check_memory, check_part
 from grader.grading.search import Effort
-from grader.grading.session import Session
+from grader.grading.session import Options, Session
 from grader.spec.task import Task
 from grader.status import Status
 from tests.support.emulated import NEEDS_COMPILER
@@ -71,8 +72,10 @@ def graded(tmp_path) -> Callable[[str], PartEvidence]:
 
     def grade(source: str) -> PartEvidence:
         (tmp_path / "silu.cu").write_text(source)
-        with Session(tmp_path, SPECS, effort=LITTLE, policy=False) as session:
-            return session.part(SPECS["silu"], SPECS["silu"].variants["cuda"], "float32", "ragged")
+        with Session(tmp_path, SPECS, Options(effort=LITTLE, policy=False)) as session:
+            return check_part(
+                session, Task(SPECS["silu"], SPECS["silu"].variants["cuda"]), "float32", "ragged"
+            )
 
     return grade
 
@@ -142,8 +145,10 @@ extern "C" void transpose_v1(const float* input, float* output, int rows, int co
 }
 """)
     exercise = SPECS["transpose"]
-    with Session(tmp_path, SPECS, effort=LITTLE, policy=True) as session:
-        part = session.part(exercise, exercise.variants["cuda_v1"], "float32", "aligned")
+    with Session(tmp_path, SPECS, Options(effort=LITTLE, policy=True)) as session:
+        part = check_part(
+            session, Task(exercise, exercise.variants["cuda_v1"]), "float32", "aligned"
+        )
     assert part.status is Status.policy_violation, part
 
 
@@ -154,8 +159,8 @@ def test_what_nvcc_may_compile_otherwise_earns_nothing_for_memory(tmp_path) -> N
     seen = []
     for text in (source, source + "#if CUDART_VERSION < 9000\nint old;\n#endif\n"):
         (tmp_path / variant.file).write_text(text)
-        with Session(tmp_path, SPECS, effort=LITTLE) as session:
-            seen.append(session.memory(exercise, variant))
+        with Session(tmp_path, SPECS, Options(effort=LITTLE)) as session:
+            seen.append(check_memory(session, Task(exercise, variant)))
     assert [each.status for each in seen] == [Status.passed, Status.target_missed]
     assert f"{variant.file}:{source.count(chr(10)) + 1} asks for CUDART_VERSION" in seen[1].reason
 
@@ -210,8 +215,8 @@ def test_a_case_that_the_emulator_has_no_room_for_is_not_measured(tmp_path) -> N
     (tmp_path / "silu.cu").write_text((ROOT / "reference" / "silu.cu").read_text())
     exercise = SPECS["silu"]
     variant = exercise.variants["cuda"]
-    with Session(tmp_path, SPECS, effort=LITTLE) as session:
+    with Session(tmp_path, SPECS, Options(effort=LITTLE)) as session:
         case = fixed_case(exercise, variant, {"n": 60_000_000, "dtype": "float32"}, 7)
-        part = session.case(exercise, variant, case)
+        part = check_case(session, Task(exercise, variant), case)
     assert part.status is Status.not_measured
     assert "has 760 MiB for a case's tensors" in str(part), part

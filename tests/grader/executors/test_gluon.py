@@ -12,8 +12,10 @@ from grader.cases import Case, fixed_case, inputs
 from grader.cases.arena import described
 from grader.executors import gpu
 from grader.executors.runner import CaseResult
+from grader.grading.check import check_part
+from grader.grading.grade import grade_task
 from grader.grading.search import Effort
-from grader.grading.session import Session
+from grader.grading.session import Options, Session
 from grader.plan import Plan
 from grader.plan.model import DescriptorArgument
 from grader.plan.text import literal
@@ -61,9 +63,9 @@ def sandbox() -> Iterator[Sandbox]:
 def graded(sandbox: Sandbox, folder: Path, text: str) -> tuple[Status, str]:
     """The status of one size class of a silu.py, and the first thing that is said of it."""
     (folder / "silu.py").write_text(text)
-    with Session(folder, SPECS, effort=LITTLE, sandbox=sandbox) as session:
+    with Session(folder, SPECS, Options(effort=LITTLE), sandbox=sandbox) as session:
         exercise = SPECS["silu"]
-        part = session.part(exercise, exercise.variants["triton"], "float32", "ragged")
+        part = check_part(session, Task(exercise, exercise.variants["triton"]), "float32", "ragged")
     return part.status, part.failures[0].what
 
 
@@ -85,8 +87,8 @@ def test_what_the_frontend_refuses_is_a_compile_error(sandbox, tmp_path):
 
 def test_what_the_backend_refuses_is_found_without_a_gpu(sandbox, tmp_path):
     (tmp_path / "silu.py").write_text(TOO_LARGE)
-    with Session(tmp_path, SPECS, effort=LITTLE, sandbox=sandbox) as session:
-        seen = session.variant(SPECS["silu"], SPECS["silu"].variants["triton"])
+    with Session(tmp_path, SPECS, Options(effort=LITTLE), sandbox=sandbox) as session:
+        seen = grade_task(session, Task(SPECS["silu"], SPECS["silu"].variants["triton"]))
     said = [failure for part in seen.parts for failure in part.failures]
 
     refused = [each.what for each in said if each.status is Status.compile_error]
@@ -118,7 +120,7 @@ def measured(exercise: str, variant: str) -> list[Case]:
 
 @pytest.fixture(scope="module")
 def expert(sandbox) -> Iterator[Session]:
-    with Session(EXPERT, SPECS, sandbox=sandbox, policy=False) as session:
+    with Session(EXPERT, SPECS, Options(policy=False), sandbox=sandbox) as session:
         yield session
 
 

@@ -14,7 +14,7 @@ from grader.cases.compare import Verdict
 from grader.executors import runner
 from grader.executors.runner import CaseResult, Runner
 from grader.gpu import locks
-from grader.grading.session import Session
+from grader.grading.session import Options, Session
 from grader.sandbox import Sandbox
 from grader.spec import EXERCISES, load
 from grader.spec.task import Task
@@ -134,7 +134,7 @@ def hoarding(tmp_path) -> Iterator[subprocess.Popen]:
 
 @pytest.mark.gpu
 def test_on_a_gpu_another_kernels_hoard_is_nobody_elses_failure(hoarding) -> None:
-    with Session(SOLUTION.parent, {"silu": SILU}, device="cuda") as session:
+    with Session(SOLUTION.parent, {"silu": SILU}, Options(device="cuda")) as session:
         one = session.runners.triton(Task(SILU, SILU.variants["triton"]))
         with locks.shared_on("cuda"):
             assert one.run(CASE).verdict.passed

@@ -12,9 +12,11 @@ from pathlib import Path
 import pytest
 
 from grader.evidence import PartEvidence
-from grader.grading.session import Session
+from grader.grading.check import check_part
+from grader.grading.session import Options, Session
 from grader.sandbox import Sandbox
 from grader.spec import exercise
+from grader.spec.task import Task
 from grader.status import Status
 from tests.support.emulated import NEEDS_COMPILER
 
@@ -140,8 +142,10 @@ def graded(tmp_path_factory) -> Iterator[Callable[[str], PartEvidence]]:
         def grade(text: str) -> PartEvidence:
             folder: Path = tmp_path_factory.mktemp("submission")
             (folder / "silu.py").write_text(text)
-            with Session(folder, {"silu": SILU}, effort=LITTLE, sandbox=sandbox) as session:
-                return session.part(SILU, SILU.variants["triton"], "float32", "ragged")
+            with Session(
+                folder, {"silu": SILU}, Options(effort=LITTLE), sandbox=sandbox
+            ) as session:
+                return check_part(session, Task(SILU, SILU.variants["triton"]), "float32", "ragged")
 
         yield grade
 
@@ -156,8 +160,10 @@ def test_what_lies_around_a_kernel_of_triton_is_no_matter(graded, more) -> None:
 @pytest.mark.parametrize("before", AROUND.values(), ids=AROUND)
 def test_what_lies_around_a_kernel_of_cuda_is_no_matter(tmp_path, before) -> None:
     (tmp_path / "silu.cu").write_text(CUDA % before)
-    with Session(tmp_path, {"silu": SILU}, effort=LITTLE, backends=("emulator",)) as session:
-        part = session.part(SILU, SILU.variants["cuda"], "float32", "aligned")
+    with Session(
+        tmp_path, {"silu": SILU}, Options(effort=LITTLE, backends=("emulator",))
+    ) as session:
+        part = check_part(session, Task(SILU, SILU.variants["cuda"]), "float32", "aligned")
     assert part.status is Status.passed, part.failures
 
 
@@ -168,8 +174,10 @@ def test_cublas_that_an_entry_calls_is_a_violation_at_the_call(tmp_path) -> None
         "    static int size = 0;\n", "    static int size = 0; setup();\n"
     )
     (tmp_path / "silu.cu").write_text(text)
-    with Session(tmp_path, {"silu": SILU}, effort=LITTLE, backends=("emulator",)) as session:
-        part = session.part(SILU, SILU.variants["cuda"], "float32", "aligned")
+    with Session(
+        tmp_path, {"silu": SILU}, Options(effort=LITTLE, backends=("emulator",))
+    ) as session:
+        part = check_part(session, Task(SILU, SILU.variants["cuda"]), "float32", "aligned")
 
     (failure,) = part.failures
     assert part.status is Status.policy_violation

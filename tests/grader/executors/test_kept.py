@@ -10,7 +10,7 @@ import pytest
 from grader.executors import PlannedTritonRunner, kept, kernels
 from grader.executors.kept import KeptBuilds
 from grader.executors.kernels import Kernels
-from grader.grading.session import Session
+from grader.grading.session import Options, Session
 from grader.plan import Specialisation
 from grader.sandbox import Sandbox
 from grader.spec.task import Task
@@ -145,6 +145,6 @@ def _named(file: str) -> Specialisation:
 def test_a_class_is_graded_without_it(tmp_path: Path) -> None:
     submission = tmp_path / "submission"
     submission.mkdir()
-    for options, keeps in (({}, True), ({"keeps_builds": False}, False)):
-        with Session(submission, SPECS, **options) as session:
+    for keeps in (True, False):
+        with Session(submission, SPECS, Options(keeps_builds=keeps)) as session:
             assert (session.runners._kept is not None) is keeps

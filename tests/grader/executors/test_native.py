@@ -10,9 +10,11 @@ import pytest
 from grader.executors import cuda_build
 from grader.executors.cuda_build import BuildError, Problem, Program
 from grader.executors.native_runner import _STATUS_OF_PROBLEM
-from grader.grading.grade import Session, grade
+from grader.grading.check import check_memory, check_part
+from grader.grading.grade import Options, Session, grade
 from grader.scoring.score import score
 from grader.spec import load_all
+from grader.spec.task import Task
 from grader.status import Status
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -28,7 +30,7 @@ def no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_without_a_compiler_cuda_is_not_measured_and_costs_nothing(no_compiler) -> None:
     only = ["transpose/cuda_v3"]
-    observed = grade(ROOT / "reference", EXERCISES, only=only, device="interpreter")
+    observed = grade(ROOT / "reference", EXERCISES, Options(device="interpreter"), only=only)
     [seen] = observed.variants
     assert {part.status for part in seen.parts} == {Status.not_measured}
     assert {part.reason for part in seen.parts} == {REASON}
@@ -37,8 +39,8 @@ def test_without_a_compiler_cuda_is_not_measured_and_costs_nothing(no_compiler) 
 
 
 def test_without_a_compiler_memory_is_not_measured_either(no_compiler) -> None:
-    with Session(ROOT / "reference", EXERCISES, device="interpreter") as session:
-        seen = session.memory(TRANSPOSE, TRANSPOSE.variants["cuda_v4"])
+    with Session(ROOT / "reference", EXERCISES, Options(device="interpreter")) as session:
+        seen = check_memory(session, Task(TRANSPOSE, TRANSPOSE.variants["cuda_v4"]))
     assert (seen.status, seen.reason) == (Status.not_measured, REASON)
 
 
@@ -46,18 +48,20 @@ def test_what_is_expected_is_compiled_once_while_something_else_runs(monkeypatch
     begun, silu = [], EXERCISES["silu"]
     begin = cuda_build.begin
     monkeypatch.setattr(cuda_build, "begin", lambda *args: begun.append(args[1]) or begin(*args))
-    with Session(ROOT / "reference", EXERCISES, device="interpreter") as session:
-        session.expect((silu, variant) for variant in silu.variants.values())
-        session.expect([(silu, silu.variants["cuda"])])
+    with Session(ROOT / "reference", EXERCISES, Options(device="interpreter")) as session:
+        session.begin_building(Task(silu, variant) for variant in silu.variants.values())
+        session.begin_building([Task(silu, silu.variants["cuda"])])
         assert begun == ["silu.cu"]
         assert not session.runners._programs  # nobody has waited for it
-        assert session.part(silu, silu.variants["cuda"], "float32", "ragged").status.is_gradable
+        assert check_part(
+            session, Task(silu, silu.variants["cuda"]), "float32", "ragged"
+        ).status.is_gradable
     assert begun == ["silu.cu"]
 
 
 def test_what_is_expected_but_not_asked_for_leaves_no_compiler() -> None:
-    with Session(ROOT / "reference", EXERCISES, device="interpreter") as session:
-        session.expect([(TRANSPOSE, TRANSPOSE.variants["cuda_v4"])])
+    with Session(ROOT / "reference", EXERCISES, Options(device="interpreter")) as session:
+        session.begin_building([Task(TRANSPOSE, TRANSPOSE.variants["cuda_v4"])])
         [building] = session.runners._building.values()
         assert building.worker.alive
     assert not building.worker.alive
@@ -70,10 +74,10 @@ def test_what_is_expected_but_not_asked_for_leaves_no_compiler() -> None:
 def test_what_breaks_the_rules_is_not_compiled_ahead(tmp_path, source) -> None:
     (tmp_path / "silu.cu").write_text(source)
     silu = EXERCISES["silu"]
-    with Session(tmp_path, EXERCISES, device="interpreter") as session:
-        session.expect([(silu, silu.variants["cuda"])])
+    with Session(tmp_path, EXERCISES, Options(device="interpreter")) as session:
+        session.begin_building([Task(silu, silu.variants["cuda"])])
         assert not session.runners._building
-        part = session.part(silu, silu.variants["cuda"], "float32", "ragged")
+        part = check_part(session, Task(silu, silu.variants["cuda"]), "float32", "ragged")
     assert part.status is Status.policy_violation
 
 

@@ -25,7 +25,7 @@ from grader.executors import cuda_build, gpu
 from grader.executors.bundle import Bundle, BundleError, BundleRunner, PlannedCase
 from grader.gpu import locks, machine
 from grader.grading import plan_files
-from grader.grading.session import Session, selected
+from grader.grading.session import Options, Session, selected
 from grader.spec import load_all
 from grader.spec.task import Task
 from grader.status import Status
@@ -43,7 +43,7 @@ ONE = PlannedCase("n=1 dtype=float32 seed=2026", (0,))
 
 
 def _made(*names: str) -> Bundle:
-    with Session(REFERENCE, EXERCISES, device="interpreter") as session:
+    with Session(REFERENCE, EXERCISES, Options(device="interpreter")) as session:
         return plan_files.make(session, "reference", selected(EXERCISES, names))
 
 
@@ -84,13 +84,13 @@ def _run(*words: str | Path):
     ],
 )
 def test_the_file_has_the_documents_that_a_session_would_make(name: str):
-    [(exercise, variant)] = selected(EXERCISES, [name])
+    [task] = selected(EXERCISES, [name])
+    exercise, variant = task.exercise, task.variant
     if variant.language == "cuda" and (reason := cuda_build.why_not("gpu")):
         pytest.skip(reason)
-    task = Task(exercise, variant)
     made = _made(name)
     [planned] = made.variants
-    with Session(REFERENCE, EXERCISES, device="interpreter") as session:
+    with Session(REFERENCE, EXERCISES, Options(device="interpreter")) as session:
         plans = session.runners.plans_of(task)
         for part in planned.parts:
             assert part.cases
@@ -157,10 +157,11 @@ def test_options_that_do_not_go_together_are_refused(words: list[str]):
 
 
 def test_what_is_timed_travels_from_the_process_that_checks_it(silu: Bundle):
-    [(exercise, variant)] = selected(EXERCISES, ["silu/triton"])
-    with Session(REFERENCE, EXERCISES, device="interpreter") as session:
-        data = plan_files.timed(session, exercise, variant)
-    case = fixed_case(exercise, variant, variant.performance.every_case[0], 2026)
+    [task] = selected(EXERCISES, ["silu/triton"])
+    with Session(REFERENCE, EXERCISES, Options(device="interpreter")) as session:
+        data = plan_files.plans_to_time(session, task)
+    given = task.variant.performance.every_case[0]
+    case = fixed_case(task.exercise, task.variant, given, 2026)
     documents = plan_files.documents_of(data).documents(case, ())
     assert documents == [silu.documents[n] for n in silu.variants[0].timed[0].documents]
     other = replace(case, seed=7)
@@ -173,14 +174,14 @@ def test_a_class_is_planned_while_it_is_checked(without_a_gpu: dict, monkeypatch
     part = PartEvidence("float32", "ragged", Status.passed)
     monkeypatch.setattr(tasks, "_check_is_the_same_grader", lambda task: None)
     monkeypatch.setattr(
-        Session, "beside", lambda self, *what: replace(self.unseen(*what[:2]), parts=(part,))
+        tasks, "check", lambda session, of, _: replace(session.blank_evidence(of), parts=(part,))
     )
     files = {"silu.py": (REFERENCE / "silu.py").read_bytes()}
     wanted = tasks.Wanted("silu", "triton", "key")
-    task = tasks.Task(files, (wanted,), EXERCISES, 2026, "a GPU", require_sandbox=False)
+    task = tasks.HandinTask(files, (wanted,), EXERCISES, 2026, "a GPU", require_sandbox=False)
     [checked] = tasks.grade_files(task).results
     assert checked.to_measure and checked.planned
-    monkeypatch.setattr(plan_files, "timed", lambda *_: pytest.fail("planned again"))
+    monkeypatch.setattr(plan_files, "plans_to_time", lambda *_: pytest.fail("planned again"))
     again = replace(wanted, checked=checked.evidence, planned=checked.planned)
     [timed] = tasks.grade_files(replace(task, wanted=(again,))).results
     seen = evidence_files.variant_from_json(timed.evidence)

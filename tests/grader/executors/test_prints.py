@@ -13,11 +13,13 @@ from rich.console import Console
 from grader import report
 from grader.evidence import Evidence, PartEvidence, Printed, VariantEvidence
 from grader.executors.triton import MAX_PRINTED
+from grader.grading.check import check_case, check_part
 from grader.grading.search import Effort
-from grader.grading.session import Session
+from grader.grading.session import Options, Session
 from grader.report import terminal
 from grader.sandbox import Sandbox
 from grader.scoring import score
+from grader.spec.task import Task
 from grader.status import Status
 from tests.support.planned import SPECS, case
 
@@ -50,11 +52,11 @@ def checked(tmp_path_factory) -> Iterator[Callable[..., PartEvidence]]:
         folder: Path = tmp_path_factory.mktemp("submission")
         text = PRINTING.replace("PRINT", printing).replace("MISTAKE", mistake)
         (folder / "silu.py").write_text(text)
-        options = {"device": "interpreter", "effort": LITTLE, "sandbox": sandbox}
-        with Session(folder, SPECS, **options) as session:
+        options = Options(device="interpreter", effort=LITTLE)
+        with Session(folder, SPECS, options, sandbox=sandbox) as session:
             if whole:
-                return session.part(SPECS["silu"], TRITON, "float32", "ragged")
-            return session.case(SPECS["silu"], TRITON, case("float32", n=70))
+                return check_part(session, Task(SPECS["silu"], TRITON), "float32", "ragged")
+            return check_case(session, Task(SPECS["silu"], TRITON), case("float32", n=70))
 
     with sandbox:
         yield check

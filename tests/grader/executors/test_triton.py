@@ -14,8 +14,9 @@ import pytest
 
 from grader.evidence import PartEvidence
 from grader.executors import PlannedTritonRunner
+from grader.grading.check import check_part
 from grader.grading.search import Effort
-from grader.grading.session import Session
+from grader.grading.session import Options, Session
 from grader.sandbox import Sandbox
 from grader.sandbox.worker_process import Worker
 from grader.spec import exercise
@@ -63,8 +64,10 @@ def graded(tmp_path_factory) -> Iterator[Callable[..., PartEvidence]]:
             path = folder / f"{name}.py"
             path.parent.mkdir(exist_ok=True)
             path.write_text(text)
-        with Session(folder, SPECS, effort=effort, sandbox=sandbox) as session:
-            return session.part(SPECS["silu"], SPECS["silu"].variants["triton"], dtype, "ragged")
+        with Session(folder, SPECS, Options(effort=effort), sandbox=sandbox) as session:
+            return check_part(
+                session, Task(SPECS["silu"], SPECS["silu"].variants["triton"]), dtype, "ragged"
+            )
 
     with sandbox:
         yield grade

@@ -12,9 +12,11 @@ from grader.emulator.report import ReportError
 from grader.evidence import MemoryEvidence
 from grader.executors import triton_metrics
 from grader.executors.triton_report import message_of, parse, parse_findings
-from grader.grading.grade import Session
+from grader.grading.check import check_memory, check_part
+from grader.grading.grade import Options, Session
 from grader.scoring import memory_bounds
 from grader.spec import Exercise, SpecError
+from grader.spec.task import Task
 from grader.status import Status
 from tests.support.small_exercise import BRIEF, RIGHT, SPEC, submission, write_spec
 
@@ -421,9 +423,9 @@ def run(exercises, tmp_path, shared_sandbox):
         silu = exercises["silu"]
         folder = submission(tmp_path / "submission", source)
         with Session(
-            folder, exercises, effort=BRIEF, policy=False, sandbox=shared_sandbox
+            folder, exercises, Options(effort=BRIEF, policy=False), sandbox=shared_sandbox
         ) as session:
-            return session.memory(silu, silu.variants["triton"])
+            return check_memory(session, Task(silu, silu.variants["triton"]))
 
     return run
 
@@ -484,8 +486,8 @@ def test_a_read_without_a_mask_fails_although_its_result_is_right(
     """The smallest case that shows it: one element, of which 15 more are read and never used."""
     silu = exercises["silu"]
     folder = submission(tmp_path / "behind", READS_BEHIND)
-    with Session(folder, exercises, effort=BRIEF, sandbox=shared_sandbox) as session:
-        part = session.part(silu, silu.variants["triton"], "float32", "ragged")
+    with Session(folder, exercises, Options(effort=BRIEF), sandbox=shared_sandbox) as session:
+        part = check_part(session, Task(silu, silu.variants["triton"]), "float32", "ragged")
     assert part.status is Status.invalid_read
     [failure] = part.failures
     assert failure.case.startswith("n=1 ")
@@ -508,8 +510,10 @@ for name, module in list(sys.modules.items()):
 """
     silu = exercises["silu"]
     folder = submission(tmp_path / "forged", READS_BEHIND + forging)
-    with Session(folder, exercises, effort=BRIEF, policy=False, sandbox=shared_sandbox) as session:
-        part = session.part(silu, silu.variants["triton"], "float32", "ragged")
+    with Session(
+        folder, exercises, Options(effort=BRIEF, policy=False), sandbox=shared_sandbox
+    ) as session:
+        part = check_part(session, Task(silu, silu.variants["triton"]), "float32", "ragged")
     assert part.status is Status.invalid_read
 
 

@@ -11,10 +11,12 @@ from pathlib import Path
 import pytest
 
 from grader.evidence import Evidence, PartEvidence, VariantEvidence
-from grader.grading.grade import Session
+from grader.grading.check import check_part
+from grader.grading.grade import Options, Session
 from grader.sandbox import Sandbox
 from grader.sandbox.confinement import Level
 from grader.scoring import score
+from grader.spec.task import Task
 from grader.staff.calibration import corpus
 from grader.status import Status
 from tests.support import attacking, attacks
@@ -206,12 +208,10 @@ def test_an_honest_style_passes_with_every_layer_on(
     with Session(
         tmp_path,
         EXERCISES,
-        seed=attacking.SEED,
-        device="interpreter",
-        effort=attacking.BRIEF,
+        Options(seed=attacking.SEED, device="interpreter", effort=attacking.BRIEF),
         sandbox=shared_sandbox,
     ) as session:
-        part = session.part(exercise, exercise.variants["triton"], "float16", "ragged")
+        part = check_part(session, Task(exercise, exercise.variants["triton"]), "float16", "ragged")
     assert part.status is Status.passed, part
 
 

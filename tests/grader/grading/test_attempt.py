@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from grader import spec
-from grader.grading.session import Session
+from grader.grading.session import Options, Session
 from grader.grading.stub_check import is_untouched
+from grader.spec.task import Task
 
 ROOT = Path(__file__).resolve().parents[3]
 ENTRIES = [
@@ -32,8 +33,8 @@ def test_a_stub_that_windows_saved_is_untouched(tmp_path, file):
     (tmp_path / file).write_text(text, encoding="utf-8-sig", newline="")
     exercise = spec.load_all()["silu"]
     variant = next(each for each in exercise.variants.values() if each.file == file)
-    with Session(tmp_path, {"silu": exercise}, device="interpreter") as session:
-        assert session.not_attempted(variant) == "silu() is still the stub"
+    with Session(tmp_path, {"silu": exercise}, Options(device="interpreter")) as session:
+        assert session.not_attempted(Task(exercise, variant)) == "silu() is still the stub"
 
 
 @pytest.mark.parametrize(("file", "entry", "language"), ENTRIES)

@@ -12,7 +12,8 @@ from grader.cases import Case, fixed_case
 from grader.evidence import PartEvidence, VariantEvidence
 from grader.gpu import locks
 from grader.grading import parallel
-from grader.grading.session import Session
+from grader.grading.measure import compile_ahead
+from grader.grading.session import Options, Session, selected
 from grader.spec import Variant, load_all
 from grader.spec.task import Task
 from grader.status import Status
@@ -61,8 +62,8 @@ def planned(monkeypatch) -> list[str]:
 
 def compiled(submission: Path, variant: Variant, is_over=lambda: False) -> None:
     # Without a GPU nothing is compiled ahead by itself; plans need none.
-    with Session(submission, EXERCISES, device="interpreter") as session:
-        session.compile_ahead(RMSNORM, variant, is_over)
+    with Session(submission, EXERCISES, Options(device="interpreter")) as session:
+        compile_ahead(session, Task(RMSNORM, variant), is_over)
 
 
 def test_each_case_that_is_timed_is_compiled_once(planned):
@@ -81,8 +82,8 @@ def test_it_ends_when_the_clock_is_to_begin(planned):
 
 def test_the_clock_finds_the_cubins_that_were_made_before(planned):
     variant = on_cases(SMALL)
-    with Session(REFERENCE, EXERCISES, device="interpreter") as session:
-        session.compile_ahead(RMSNORM, variant, lambda: False)
+    with Session(REFERENCE, EXERCISES, Options(device="interpreter")) as session:
+        compile_ahead(session, Task(RMSNORM, variant), lambda: False)
         plans = session.runners.plans_of(Task(RMSNORM, variant))
         case = fixed_case(RMSNORM, variant, SMALL, session.seed)
         asked: list[str] = []
@@ -123,47 +124,47 @@ def evidence(status: Status) -> VariantEvidence:
 @pytest.fixture
 def session(monkeypatch) -> Session:
     """A session on a GPU that isn't there, which notes what it is to compile."""
-    made = Session(REFERENCE, EXERCISES, device="cuda")
+    made = Session(REFERENCE, EXERCISES, Options(device="cuda"))
     made.asked = []
     made.going_on = threading.Event()
 
-    def compile_ahead(exercise, variant, is_over) -> None:
-        made.asked.append(f"{exercise.name}/{variant.name}")
+    def compile_ahead(session, task, is_over) -> None:
+        made.asked.append(str(task))
         made.going_on.wait(10.0)
         made.over = is_over()
 
-    monkeypatch.setattr(made, "compile_ahead", compile_ahead)
+    monkeypatch.setattr(parallel, "compile_ahead", compile_ahead)
     return made
 
 
 def test_it_goes_on_beside_the_checks_and_the_clock_waits_for_its_end(session):
-    pairs = [(e, v) for e in (RMSNORM, EXERCISES["gemm"]) for v in e.variants.values()]
+    tasks = selected(EXERCISES, ["rmsnorm", "gemm"])
     before = threading.active_count()
-    with parallel.compiling_ahead(session, pairs, {}):
+    with parallel.compiling_ahead(session, tasks, {}):
         assert threading.active_count() == before + 1
         session.going_on.set()
     assert threading.active_count() == before
-    assert session.asked[0] == "gemm/cuda_tiled" and len(session.asked) == len(pairs)
+    assert session.asked[0] == "gemm/cuda_tiled" and len(session.asked) == len(tasks)
 
 
 def test_what_was_found_wrong_is_left_out(session):
-    pairs = [(RMSNORM, variant) for variant in RMSNORM.variants.values()]
+    tasks = selected(EXERCISES, ["rmsnorm"])
     session.going_on.set()
     wrong = {0: evidence(Status.wrong_values), 1: evidence(Status.passed)}
-    with parallel.compiling_ahead(session, pairs, wrong):
+    with parallel.compiling_ahead(session, tasks, wrong):
         pass
-    assert "rmsnorm/triton" not in session.asked and len(session.asked) == len(pairs) - 1
+    assert "rmsnorm/triton" not in session.asked and len(session.asked) == len(tasks) - 1
 
 
 def test_who_interrupts_a_grade_does_not_wait(session):
-    pairs = [(RMSNORM, RMSNORM.variants["triton"])]
-    with pytest.raises(KeyboardInterrupt), parallel.compiling_ahead(session, pairs, {}):
+    tasks = selected(EXERCISES, ["rmsnorm/triton"])
+    with pytest.raises(KeyboardInterrupt), parallel.compiling_ahead(session, tasks, {}):
         raise KeyboardInterrupt
     session.going_on.set()  # the end of its sandbox, in a grade
 
 
 def test_without_a_gpu_nothing_is_compiled_ahead():
-    with Session(REFERENCE, EXERCISES, device="interpreter") as session:
+    with Session(REFERENCE, EXERCISES, Options(device="interpreter")) as session:
         before = threading.active_count()
-        with parallel.compiling_ahead(session, [(RMSNORM, RMSNORM.variants["triton"])], {}):
+        with parallel.compiling_ahead(session, selected(EXERCISES, ["rmsnorm/triton"]), {}):
             assert threading.active_count() == before

@@ -14,7 +14,7 @@ from grader.cases import Space, parse
 from grader.cases.compare import Verdict
 from grader.executors.runner import CaseResult
 from grader.grading import search
-from grader.grading.search import Effort, check, one_case, reproduce_line
+from grader.grading.search import Effort, one_case, reproduce_line, search_part
 from grader.spec import SizeRule
 from grader.status import Status
 
@@ -76,7 +76,7 @@ def case_of(space, text):
 
 def test_edge_cases_come_first_then_drawn_ones():
     space, runner = space_of(), FakeRunner(lambda case: PASSED)
-    part = check(space, runner, Effort(drawn=10))
+    part = search_part(space, runner, Effort(drawn=10))
     edges = space.edges()
     assert runner.asked[: len(edges)] == edges
     drawn = runner.asked[len(edges) :]
@@ -93,7 +93,7 @@ def test_edge_cases_come_first_then_drawn_ones():
 def test_fewer_edge_cases_are_spread_over_all_of_them(most):
     space, runner = space_of(), FakeRunner(lambda case: PASSED)
     edges = space.edges()
-    check(space, runner, Effort(edges=most, drawn=1))
+    search_part(space, runner, Effort(edges=most, drawn=1))
     tried = [case for case in runner.asked if case in edges][:most]
     assert tried == sorted(tried, key=edges.index)
     assert tried[0] == edges[0]
@@ -103,17 +103,19 @@ def test_fewer_edge_cases_are_spread_over_all_of_them(most):
 
 def test_after_enough_failures_no_more_are_looked_for():
     always = failing(lambda case: True)
-    assert check(space_of(), always, Effort(enough=4, shrink_runs=0)).cases_failed == 4
+    assert search_part(space_of(), always, Effort(enough=4, shrink_runs=0)).cases_failed == 4
     sometimes = failing(lambda case: case.size("rows") > 1)
-    part = check(space_of(), sometimes, Effort(enough=4, shrink_runs=0))
+    part = search_part(space_of(), sometimes, Effort(enough=4, shrink_runs=0))
     assert part.cases_failed == 4 < part.cases_run < len(space_of().edges())
-    assert check(space_of(), always, Effort(shrink_runs=0)).cases_run == len(space_of().edges())
+    assert search_part(space_of(), always, Effort(shrink_runs=0)).cases_run == len(
+        space_of().edges()
+    )
 
 
 @pytest.mark.parametrize("reruns", [3, 10])
 def test_the_smallest_failing_case_is_run_again_so_many_times(reruns):
     runner = failing(lambda case: True)
-    part = check(space_of(), runner, Effort(shrink_runs=0, probe_seconds=0, reruns=reruns))
+    part = search_part(space_of(), runner, Effort(shrink_runs=0, probe_seconds=0, reruns=reruns))
     smallest = [case for case in runner.asked if str(case) == part.failures[0].case]
     # Once in the search, once before it is shrunk, and the rest afterwards.
     assert len(smallest) == 2 + reruns - 1
@@ -123,13 +125,13 @@ def test_what_only_drawn_cases_show_is_found():
     space = space_of(size_class="aligned")
     edges = {case.sizes for case in space.edges()}
     runner = failing(lambda case: case.sizes not in edges)
-    assert check(space, runner, Effort(drawn=20)).status is Status.wrong_values
+    assert search_part(space, runner, Effort(drawn=20)).status is Status.wrong_values
 
 
 def test_the_same_seed_draws_the_same_cases_and_another_one_others():
     def asked(seed):
         runner = FakeRunner(lambda case: PASSED)
-        check(space_of(seed=seed), runner, Effort(drawn=15))
+        search_part(space_of(seed=seed), runner, Effort(drawn=15))
         return [case.sizes for case in runner.asked]
 
     assert asked(1) == asked(1)
@@ -138,7 +140,9 @@ def test_the_same_seed_draws_the_same_cases_and_another_one_others():
 
 def test_progress_is_told_for_every_case_of_the_search():
     told = []
-    part = check(space_of(), FakeRunner(lambda c: PASSED), BRIEF, on_case=lambda: told.append(1))
+    part = search_part(
+        space_of(), FakeRunner(lambda c: PASSED), BRIEF, on_case=lambda: told.append(1)
+    )
     assert len(told) >= part.cases_run
 
 
@@ -147,7 +151,7 @@ import importlib, pathlib, sys
 from grader import spec
 from grader.cases.case import Space
 from grader.cases.compare import Verdict
-from grader.grading.search import Effort, check
+from grader.grading.search import Effort, search_part
 from grader.executors.runner import CaseResult
 from grader.status import Status
 
@@ -164,7 +168,7 @@ space = Space(exercise, exercise.variants["triton"], "float32", "ragged", 3)
 seen = []
 for turn in range(2):
     asked = []
-    check(space, Runner(), Effort(drawn=300))
+    search_part(space, Runner(), Effort(drawn=300))
     seen.append(asked)
     pathlib.Path("numbers_of_mine.py").write_text(f"NUMBERS = {[*range(500, 1500, 3)]}")
     sys.path.insert(0, ".")
@@ -195,7 +199,7 @@ def test_drawing_leaves_nothing_behind_and_ignores_other_modules(tmp_path):
 def test_what_a_runner_knows_of_wrong_values_is_the_hint(status):
     runner = failing(lambda case: True, status)
     runner.advised = "It is TF32."
-    [failure] = check(space_of(), runner, Effort(drawn=0)).failures
+    [failure] = search_part(space_of(), runner, Effort(drawn=0)).failures
     assert (failure.hint == "It is TF32.") == (status is Status.wrong_values)
 
 
@@ -207,7 +211,7 @@ def test_there_is_one_failure_per_status_the_worst_first_each_the_smallest():
             return wrong(Status.not_finite)
         return wrong() if case.size("cols") > 100 else PASSED
 
-    part = check(space_of(), FakeRunner(verdict), BRIEF)
+    part = search_part(space_of(), FakeRunner(verdict), BRIEF)
     assert part.status is Status.crashed
     assert [f.status for f in part.failures] == [
         Status.crashed, Status.not_finite, Status.wrong_values,
@@ -224,7 +228,7 @@ def test_there_is_one_failure_per_status_the_worst_first_each_the_smallest():
 
 
 def test_a_failure_has_its_four_parts():
-    part = check(
+    part = search_part(
         space_of(), failing(lambda case: case.size("cols") > 1024), BRIEF, submission="a b"
     )
     (failure,) = part.failures
@@ -270,20 +274,20 @@ def test_the_line_to_paste_needs_no_submission_where_it_is_the_usual_one():
 )  # fmt: skip
 def test_a_failure_shrinks_to_the_smallest_and_plainest(condition, name, size_class, smallest):
     space = space_of(name, size_class)
-    part = check(space, failing(condition), Effort(drawn=20, shrink_runs=200))
+    part = search_part(space, failing(condition), Effort(drawn=20, shrink_runs=200))
     assert part.failures[0].case == str(case_of(space, smallest))
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_where_it_shrinks_to_does_not_depend_on_the_seed(seed):
     space = space_of(seed=seed)
-    part = check(space, failing(lambda c: c.size("cols") > 1024), Effort(drawn=8))
+    part = search_part(space, failing(lambda c: c.size("cols") > 1024), Effort(drawn=8))
     assert part.failures[0].case == str(case_of(space, "rows=1 cols=1025"))
 
 
 def test_shrinking_is_bounded():
     space, runner = space_of(), failing(lambda c: c.size("cols") > 1337)
-    check(space, runner, Effort(drawn=0 + 1, shrink_runs=3, probe_seconds=0))
+    search_part(space, runner, Effort(drawn=0 + 1, shrink_runs=3, probe_seconds=0))
     reruns = 1 + 9
     assert len(runner.asked) <= len(space.edges()) + 1 + 3 + reruns
 
@@ -317,7 +321,7 @@ class Clock:
 def test_when_time_is_over_the_search_ends_and_says_so_and_nothing_fails(monkeypatch, seconds):
     clock = Clock(monkeypatch, 1.0)
     space, runner = space_of(), FakeRunner(lambda case: clock.tick(PASSED))
-    part = check(space, runner, Effort(drawn=100, seconds=seconds))
+    part = search_part(space, runner, Effort(drawn=100, seconds=seconds))
     assert part.status is Status.passed
     assert len(runner.asked) == 1 + seconds + 1  # the first one is not counted
     assert part.reason == f"stopped after {int(seconds) + 2} cases: {seconds:g} s were over"
@@ -331,21 +335,21 @@ def test_a_first_case_that_has_to_wait_for_its_worker_costs_the_others_nothing(m
         clock.now += next(delays, 0.0)
         return clock.tick(PASSED)
 
-    part = check(space_of(), FakeRunner(answer), Effort(drawn=100, seconds=5.0))
+    part = search_part(space_of(), FakeRunner(answer), Effort(drawn=100, seconds=5.0))
     assert part.cases_run == 1 + 5 + 1
 
 
 def test_one_case_runs_however_little_time_there_is(monkeypatch):
     clock = Clock(monkeypatch, 60.0)
     runner = FakeRunner(lambda case: clock.tick(PASSED))
-    assert check(space_of(), runner, Effort(seconds=-1.0)).cases_run == 1
+    assert search_part(space_of(), runner, Effort(seconds=-1.0)).cases_run == 1
 
 
 def test_shrinking_and_probing_end_when_their_time_is_over(monkeypatch):
     clock = Clock(monkeypatch, 1.0)
     runner = FakeRunner(lambda c: clock.tick(wrong() if c.size("cols") > 1024 else PASSED))
     effort = Effort(seconds=500.0, shrink_seconds=4.0, probe_seconds=3.0)
-    part = check(space_of(), runner, effort)
+    part = search_part(space_of(), runner, effort)
     assert part.status is Status.wrong_values
     extra = len(runner.asked) - len(space_of().edges())
     assert extra <= 1 + (4 + 1) + (4 + 1) + (3 + 1)
@@ -356,7 +360,7 @@ def test_shrinking_and_probing_end_when_their_time_is_over(monkeypatch):
 
 def test_a_timeout_ends_the_search_and_is_shrunk_at_most_three_times():
     runner = failing(lambda c: c.size("cols") > 6, Status.timed_out)
-    part = check(space_of(), runner, BRIEF)
+    part = search_part(space_of(), runner, BRIEF)
     timeouts = [case for case in runner.asked if case.size("cols") > 6]
     assert part.status is Status.timed_out
     assert len(timeouts) <= 1 + 3
@@ -367,28 +371,28 @@ def test_a_timeout_ends_the_search_and_is_shrunk_at_most_three_times():
 def test_shrinking_stops_after_so_many_timeouts(limit):
     """A condition with many smaller cases that meet it too."""
     runner = failing(lambda c: c.elements > 5000, Status.timed_out)
-    check(space_of(), runner, Effort(shrink_timeouts=limit))
+    search_part(space_of(), runner, Effort(shrink_timeouts=limit))
     assert sum(case.elements > 5000 for case in runner.asked) == 1 + limit
     assert Effort().shrink_timeouts == 3
 
 
 def test_a_kernel_that_never_ends_costs_four_timeouts():
     runner = failing(lambda c: True, Status.timed_out)
-    part = check(space_of(), runner, BRIEF)
+    part = search_part(space_of(), runner, BRIEF)
     assert part.status is Status.timed_out and len(runner.asked) <= 4
 
 
 @pytest.mark.parametrize("status", sorted(search.COSTLY))
 def test_a_few_of_what_costs_a_worker_each_are_enough(status):
     runner = failing(lambda c: True, status)
-    part = check(space_of(), runner, Effort(shrink_runs=0, probe_seconds=-1))
+    part = search_part(space_of(), runner, Effort(shrink_runs=0, probe_seconds=-1))
     assert part.status is status
     assert len(set(runner.asked)) == search.ENOUGH_COSTLY
 
 
 def test_exhausted_memory_ends_the_search_and_shrinks():
     runner = failing(lambda c: c.size("cols") > 1024, Status.out_of_memory)
-    part = check(space_of(), runner, BRIEF)
+    part = search_part(space_of(), runner, BRIEF)
     assert part.status is Status.out_of_memory
     assert part.failures[0].case == "rows=1 cols=1025 dtype=float16 seed=7"
 
@@ -396,14 +400,14 @@ def test_exhausted_memory_ends_the_search_and_shrinks():
 @pytest.mark.parametrize("status", [Status.import_error])
 def test_what_is_the_same_for_every_case_is_run_once(status):
     runner = failing(lambda c: True, status)
-    part = check(space_of(), runner, BRIEF)
+    part = search_part(space_of(), runner, BRIEF)
     assert part.status is status and len(runner.asked) == 1
     assert part.failures[0].pattern == ""
 
 
 def test_what_was_not_decided_is_not_explained_and_loses_nothing():
     runner = failing(lambda c: True, Status.not_measured)
-    part = check(space_of(), runner, BRIEF)
+    part = search_part(space_of(), runner, BRIEF)
     assert part.status is Status.not_measured and not part.status.is_failure
     assert part.reason == "this is not_measured."
     assert Counter(runner.asked).most_common(1)[0][1] == 1
@@ -414,7 +418,7 @@ def test_a_failure_beside_what_was_not_measured_is_a_failure():
     def verdict(case):
         return wrong() if case.size("cols") > 1024 else wrong(Status.not_measured)
 
-    part = check(space_of(), FakeRunner(verdict), BRIEF)
+    part = search_part(space_of(), FakeRunner(verdict), BRIEF)
     assert part.status is Status.wrong_values
 
 
@@ -431,7 +435,7 @@ def whim(seed, share, condition=lambda case: True):
 @pytest.mark.parametrize("share", [0.3, 0.5])
 def test_a_kernel_that_fails_at_random_is_nondeterministic(seed, share):
     runner = whim(seed, share)
-    part = check(space_of(seed=seed), runner, BRIEF)
+    part = search_part(space_of(seed=seed), runner, BRIEF)
     assert part.status is Status.nondeterministic
     failure = part.failures[0]
     assert failure.status is Status.nondeterministic
@@ -449,7 +453,7 @@ def test_runs_are_counted_as_they_were():
     answers = iter([True, False, False, True, False, True, False, False, False, False])
     smallest = space.edges()[0]
     runner = failing(lambda case: case == smallest and next(answers))
-    part = check(space, runner, BRIEF)
+    part = search_part(space, runner, BRIEF)
     assert part.failures[0].occurrences == "wrong in 3 of 10 runs"
     assert next(answers, None) is None
 
@@ -459,7 +463,7 @@ def test_a_kernel_that_fails_at_random_on_drawn_cases_only_is_too(seed):
     space = space_of(size_class="aligned", seed=seed)
     edges = {case.sizes for case in space.edges()}
     runner = whim(seed, 0.5, lambda case: case.sizes not in edges)
-    part = check(space, runner, Effort(drawn=60))
+    part = search_part(space, runner, Effort(drawn=60))
     assert part.status is Status.nondeterministic
 
 
@@ -471,7 +475,7 @@ def test_plans_that_differed_once_are_no_kernel_that_fails_now_and_then():
     space = space_of("silu", "degenerate")
     runner = FakeRunner(lambda case: PASSED if len(runner.asked) > 1 else differ)
     again = FakeRunner(lambda case: PASSED if len(again.asked) > 1 else differ)
-    for part in (check(space, runner, BRIEF), one_case(space, again, space.edges()[0])):
+    for part in (search_part(space, runner, BRIEF), one_case(space, again, space.edges()[0])):
         assert part.failures[0].what == differ.what
         assert part.failures[0].occurrences == ""
     assert max(Counter(runner.asked).values()) == 1
@@ -484,14 +488,14 @@ def test_what_depends_on_earlier_calls_shows_in_a_fresh_worker():
     runner.verdict_of = lambda case: (
         wrong() if len(runner.asked) - (runner.fresh or [0])[-1] > 1 else PASSED
     )
-    part = check(space, runner, BRIEF)
+    part = search_part(space, runner, BRIEF)
     assert part.status is Status.nondeterministic
 
 
 def test_a_kernel_that_always_fails_is_run_ten_times_and_called_wrong():
     space = space_of("silu", "degenerate")
     runner = failing(lambda case: True)
-    part = check(space, runner, BRIEF)
+    part = search_part(space, runner, BRIEF)
     assert part.status is Status.wrong_values
     smallest = parse(part.failures[0].case, space.exercise, space.variant, 0)
     assert Counter(runner.asked)[smallest] >= 10
@@ -512,7 +516,7 @@ def test_a_kernel_that_always_fails_is_run_ten_times_and_called_wrong():
     ],
 )
 def test_ten_seeds_agree_on_the_status(verdict_of):
-    parts = [check(space_of(seed=s), FakeRunner(verdict_of), BRIEF) for s in range(10)]
+    parts = [search_part(space_of(seed=s), FakeRunner(verdict_of), BRIEF) for s in range(10)]
     assert len({part.status for part in parts}) == 1
     assert parts[0].status is not Status.passed
     assert len({tuple(f.status for f in part.failures) for part in parts}) == 1
@@ -544,7 +548,7 @@ def test_one_given_case_that_fails_at_random_is_nondeterministic():
 
 def test_the_runner_is_told_the_edges_and_then_what_is_drawn():
     runner = FakeRunner(lambda case: PASSED)
-    check(space_of(), runner, Effort(edges=4, drawn=6))
+    search_part(space_of(), runner, Effort(edges=4, drawn=6))
     edges, drawn = runner.expected
     assert [*edges, *drawn] == runner.asked
     assert len(edges) == 4 and len(drawn) > 1

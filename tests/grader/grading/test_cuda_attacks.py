@@ -10,9 +10,11 @@ import pytest
 
 from grader.evidence import PartEvidence
 from grader.executors import cuda_build
-from grader.grading.grade import Session
+from grader.grading.check import check_part
+from grader.grading.grade import Options, Session
 from grader.sandbox import Sandbox
 from grader.sandbox.confinement import Level
+from grader.spec.task import Task
 from grader.status import Status
 from tests.grader.grading.test_attacks import earned
 from tests.support import attacking, attacks
@@ -290,13 +292,15 @@ def graded(target: str, text: str, tmp_path: Path) -> list[PartEvidence]:
     with Session(
         tmp_path,
         attacks.EXERCISES,
-        seed=attacking.SEED,
-        device="interpreter",
-        effort=attacking.BRIEF_CUDA,
-        check_with_nvcc=False,
-        backends=("emulator",),
+        Options(
+            seed=attacking.SEED,
+            device="interpreter",
+            effort=attacking.BRIEF_CUDA,
+            check_with_nvcc=False,
+            backends=("emulator",),
+        ),
     ) as session:
         return [
-            session.part(asked, asked.variants[name], "float32", size_class)
+            check_part(session, Task(asked, asked.variants[name]), "float32", size_class)
             for size_class in list(asked.variants[name].size_classes)[:2]
         ]

@@ -10,11 +10,12 @@ import pytest
 from grader.evidence import VariantEvidence
 from grader.executors import cuda_build
 from grader.executors.cuda_build import Backend
-from grader.grading.grade import Session
+from grader.grading.grade import Options, Session, grade_task
 from grader.grading.search import Effort
 from grader.scoring import memory_bounds
 from grader.spec import load_all
 from grader.spec.blocks import Limits
+from grader.spec.task import Task
 from grader.staff.calibration import corpus
 from grader.status import Status
 
@@ -50,14 +51,16 @@ def observe(submission: corpus.Submission, folder: Path, backend: Backend) -> Va
     with Session(
         folder,
         EXERCISES,
-        seed=7,
-        device="interpreter" if backend == "emulator" else "cuda",
-        effort=FOR_THE_RARE if rare or backend == "gpu" else BRIEF,
-        check_with_nvcc=False,
-        backends=(backend,),
+        Options(
+            seed=7,
+            device="interpreter" if backend == "emulator" else "cuda",
+            effort=FOR_THE_RARE if rare or backend == "gpu" else BRIEF,
+            check_with_nvcc=False,
+            backends=(backend,),
+        ),
     ) as session:
         variant = exercise.variants[submission.variant]
-        return session.variant(exercise, submission.asked_of(variant))
+        return grade_task(session, Task(exercise, submission.asked_of(variant)))
 
 
 def told(seen: VariantEvidence) -> str:

@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from grader.executors import cuda_build
-from grader.grading.grade import Session
+from grader.grading.grade import Options, Session, grade_task
 from grader.grading.search import Effort
 from grader.spec import load_all
+from grader.spec.task import Task
 from grader.status import Status
 
 FOLDER = Path(__file__).resolve().parents[3] / "reference" / "expert"
@@ -42,8 +43,10 @@ def statuses(
     alone = asked.model_copy(
         update={"performance": None, "memory": None, "dtypes": asked.dtypes[:dtypes]}
     )
-    with Session(FOLDER, EXERCISES, seed=7, device=device, effort=effort, policy=False) as session:
-        for part in session.variant(EXERCISES[exercise], alone).parts:
+    with Session(
+        FOLDER, EXERCISES, Options(seed=7, device=device, effort=effort, policy=False)
+    ) as session:
+        for part in grade_task(session, Task(EXERCISES[exercise], alone)).parts:
             assert part.cases_run, part.reason
             yield part.status
 

@@ -14,9 +14,11 @@ from grader.evidence import PartEvidence
 from grader.executors.registry import Runners
 from grader.executors.runner import CaseResult
 from grader.gpu import locks
+from grader.grading.check import check_part
 from grader.grading.search import Effort, spread
-from grader.grading.session import Session
+from grader.grading.session import Options, Session
 from grader.spec import load_all
+from grader.spec.task import Task
 from grader.status import Status
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -66,9 +68,11 @@ def observe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Observe
         (tmp_path / "softmax.py").write_text(source)
         gpu = OnGpu()
         monkeypatch.setattr(Runners, "triton", lambda *_: gpu)
-        with Session(tmp_path, EXERCISES, device="cuda", effort=EFFORT, policy=False) as session:
+        with Session(
+            tmp_path, EXERCISES, Options(device="cuda", effort=EFFORT, policy=False)
+        ) as session:
             variant = SOFTMAX.variants["triton"]
-            return session.part(SOFTMAX, variant, "float32", "ragged"), gpu.asked
+            return check_part(session, Task(SOFTMAX, variant), "float32", "ragged"), gpu.asked
 
     yield observed
 

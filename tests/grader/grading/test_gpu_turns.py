@@ -16,14 +16,16 @@ from grader.evidence import PartEvidence, PerformanceEvidence, VariantEvidence
 from grader.gpu import locks, machine
 from grader.gpu.locks import GpuError
 from grader.grading import parallel, process_pool
-from grader.grading.session import PUBLIC_SEED, Session, Step
+from grader.grading.check import TaskCheck, check
+from grader.grading.measure import measure
+from grader.grading.session import Options, Session, Step, selected
 from grader.sandbox import Sandbox
 from grader.sandbox.confinement import Level
 from grader.sandbox.sandbox import environment_of
 from grader.spec import load_all
 from grader.spec.task import Task
 from grader.status import Status
-from grader.timing import measure
+from grader.timing import measure as clock
 from grader.timing.contenders import Planned
 from tests.support.children import child, wait_until
 from tests.support.small_exercise import ROOT
@@ -121,7 +123,7 @@ def test_where_kernels_run_on_no_gpu_there_are_no_turns(monkeypatch):
 @pytest.fixture
 def session() -> Session:
     """A session on a GPU that isn't there; nothing is run in it."""
-    return Session(ROOT / "reference", EXERCISES, device="cuda")
+    return Session(ROOT / "reference", EXERCISES, Options(device="cuda"))
 
 
 def test_a_variant_is_timed_by_a_grader_that_is_alone_on_the_gpu(session, monkeypatch):
@@ -132,7 +134,7 @@ def test_a_variant_is_timed_by_a_grader_that_is_alone_on_the_gpu(session, monkey
         return PerformanceEvidence(Status.passed)
 
     monkeypatch.setattr("grader.timing.submission.measure", timed)
-    seen = session.alone(SILU, TRITON, RIGHT)
+    seen = measure(session, Task(SILU, TRITON), RIGHT)
     assert seen.performance.status is Status.passed
     assert free == [False] and is_free()
 
@@ -156,7 +158,7 @@ def test_a_grader_that_waits_for_the_gpu_says_so(session, monkeypatch, tmp_path)
         if step.part == "waiting for the GPU":
             end(holding)
 
-    assert session.alone(SILU, TRITON, RIGHT, on_step).performance is not None
+    assert measure(session, Task(SILU, TRITON), RIGHT, on_step).performance is not None
     assert steps == ["timing", "waiting for the GPU"]
 
 
@@ -169,20 +171,20 @@ def test_what_is_checked_makes_way_between_two_cases(session, monkeypatch, tmp_p
         with locks.exclusive("0"):
             been.touch()
 
-    def parts(exercise, variant, keys, on_step) -> tuple[PartEvidence, ...]:
+    def parts(self: TaskCheck, names) -> tuple[PartEvidence, ...]:
         begun.touch()
         assert not is_free()
         deadline = time.monotonic() + SECONDS
         while not been.exists():
             assert time.monotonic() < deadline
-            on_step(Step("silu", "triton", "float32 ragged", 1))
+            self.on_step(Step("silu", "triton", "float32 ragged", 1))
         return RIGHT.parts
 
-    monkeypatch.setattr(session, "_checked", parts)
+    monkeypatch.setattr(TaskCheck, "parts", parts)
     measuring = child(measure_once)
     with locks.shared("0") if within else contextlib.nullcontext(lambda: None) as make_way:
         # Within a share, as in a class, it is that one which makes way.
-        seen = session.beside(SILU, TRITON, lambda step: make_way())
+        seen = check(session, Task(SILU, TRITON), lambda step: make_way())
     os.waitpid(measuring, 0)
     assert seen.parts == RIGHT.parts and is_free()
 
@@ -192,12 +194,12 @@ def test_the_clock_takes_the_gpu_for_all_of_a_measurement(monkeypatch):
         assert not is_free(how=fcntl.LOCK_SH)
         raise InterruptedError
 
-    monkeypatch.setattr(measure, "Baselines", timed)
+    monkeypatch.setattr(clock, "Baselines", timed)
     monkeypatch.setattr(Sandbox, "start", lambda self: None)
     sandbox = Sandbox("cuda", Level.limits, native=True)
     candidate = Planned(sandbox, Task(SILU, TRITON), plans=None)
     with pytest.raises(InterruptedError):
-        measure.measure(candidate, 7, trusted=Sandbox("cuda", Level.limits))
+        clock.measure(candidate, 7, trusted=Sandbox("cuda", Level.limits))
     assert is_free()
 
 
@@ -205,8 +207,8 @@ def test_the_clock_takes_the_gpu_for_all_of_a_measurement(monkeypatch):
 
 
 def test_where_there_is_one_gpu_or_one_variant_nothing_is_timed_elsewhere(session, monkeypatch):
-    options = parallel.Options(EXERCISES, PUBLIC_SEED, "cuda", None, False, ())
-    both = [(SILU, TRITON), (EXERCISES["rmsnorm"], EXERCISES["rmsnorm"].variants["triton"])]
+    options = Options(device="cuda")
+    both = selected(EXERCISES, ["silu/triton", "rmsnorm/triton"])
     asked: list[tuple] = []
 
     def in_pool(*arguments):
@@ -231,19 +233,19 @@ def test_where_there_is_one_gpu_or_one_variant_nothing_is_timed_elsewhere(sessio
 
 def test_variants_are_timed_in_processes_of_their_own():
     """Over the interpreter, where each says that it needs a GPU."""
-    options = parallel.Options(EXERCISES, PUBLIC_SEED, "interpreter", None, False, ())
-    pairs = [(SILU, TRITON), (EXERCISES["rmsnorm"], EXERCISES["rmsnorm"].variants["triton"])]
+    options = Options(device="interpreter")
+    tasks = selected(EXERCISES, ["silu/triton", "rmsnorm/triton"])
     checked = {
-        index: VariantEvidence(exercise.name, variant.name, variant.file, parts=RIGHT.parts)
-        for index, (exercise, variant) in enumerate(pairs)
+        index: VariantEvidence(each.exercise.name, each.variant.name, "", parts=RIGHT.parts)
+        for index, each in enumerate(tasks)
     }
-    with Session(ROOT / "reference", EXERCISES, device="interpreter") as session:
+    with Session(ROOT / "reference", EXERCISES, Options(device="interpreter")) as session:
         found = dict(
-            parallel._timed_in_pool(session, options, pairs, checked, [0, 1], 2, lambda step: None)
+            parallel._timed_in_pool(session, options, tasks, checked, [0, 1], 2, lambda step: None)
         )
-    for index, (exercise, variant) in enumerate(pairs):
+    for index, task in enumerate(tasks):
         seen = found[index]
-        assert (seen.exercise, seen.variant) == (exercise.name, variant.name)
+        assert f"{seen.exercise}/{seen.variant}" == str(task)
         assert seen.parts == RIGHT.parts
         assert seen.performance.status is Status.not_measured
 

@@ -15,7 +15,8 @@ from grader.cases import fixed_case
 from grader.evidence import MemoryEvidence, Metric
 from grader.executors import cuda_build, cuda_metrics
 from grader.grading import memory_use
-from grader.grading.session import Session
+from grader.grading.check import check_memory
+from grader.grading.session import Options, Session
 from grader.sandbox import Sandbox
 from grader.scoring import memory_bounds, score
 from grader.spec import Memory, Variant
@@ -147,8 +148,8 @@ def measured(tmp_path_factory, variant) -> Iterator[Callable[[str], MemoryEviden
     def measure(more: str) -> MemoryEvidence:
         folder: Path = tmp_path_factory.mktemp("submission")
         (folder / "transpose.py").write_text(KERNELS + more)
-        with Session(folder, SPECS, device="interpreter", sandbox=sandbox) as session:
-            return session.memory(TRANSPOSE, variant)
+        with Session(folder, SPECS, Options(device="interpreter"), sandbox=sandbox) as session:
+            return check_memory(session, Task(TRANSPOSE, variant))
 
     with sandbox:
         yield measure
@@ -279,9 +280,9 @@ extern "C" void transpose_v4(const float* input, float* output, int rows, int co
 def test_in_cuda_too_a_launch_that_changes_nothing_is_left_out(tmp_path):
     variant = TRANSPOSE.variants["cuda_v4"]
     (tmp_path / "transpose.cu").write_text(PADDED_IN_CUDA)
-    options = {"check_with_nvcc": False, "backends": ("emulator",)}
-    with Session(tmp_path, SPECS, device="interpreter", **options) as session:
-        seen = session.memory(TRANSPOSE, variant)
+    options = Options(device="interpreter", check_with_nvcc=False, backends=("emulator",))
+    with Session(tmp_path, SPECS, options) as session:
+        seen = check_memory(session, Task(TRANSPOSE, variant))
     assert seen.status is Status.passed
     assert values(seen)["useful_bytes_per_sector.store"] == 4  # the average of both is 7.1
     assert seen.notes[0].startswith("pad, launched at transpose.cu:14, changes nothing")

@@ -21,7 +21,7 @@ from grader.grading import parallel, process_pool
 from grader.grading.grade import grade
 from grader.grading.process_pool import Lost, Pool
 from grader.grading.search import Effort
-from grader.grading.session import Session, Step, selected
+from grader.grading.session import Options, Session, Step, selected
 from grader.spec import load_all
 from grader.status import Status
 
@@ -154,7 +154,7 @@ def has_ended(pid: int) -> bool:
 # --- a submission's variants side by side ---------------------------------------------------------
 
 ONLY = ("silu/cuda", "copy_first_column")
-OPTIONS = {"only": ONLY, "effort": BRIEF, "device": "interpreter"}
+OPTIONS = Options(effort=BRIEF, device="interpreter")
 
 
 def timeless(evidence: VariantEvidence) -> VariantEvidence:
@@ -165,8 +165,8 @@ def timeless(evidence: VariantEvidence) -> VariantEvidence:
 def test_side_by_side_the_evidence_is_the_same():
     reference = ROOT / "reference"
     steps: list[Step] = []
-    one = grade(reference, EXERCISES, **OPTIONS)
-    two = grade(reference, EXERCISES, jobs=2, on_step=steps.append, **OPTIONS)
+    one = grade(reference, EXERCISES, OPTIONS, only=ONLY)
+    two = grade(reference, EXERCISES, OPTIONS, only=ONLY, jobs=2, on_step=steps.append)
     assert [timeless(each) for each in one.variants] == [timeless(each) for each in two.variants]
     assert {status for v in two.variants for status in [v.correctness]} == {Status.passed}
     assert two.variants[-1].memory == one.variants[-1].memory is not None
@@ -187,23 +187,23 @@ class Scripted:
 
     def __exit__(self, *_: object) -> None: ...
 
-    def submit(self, function, tasks, told):
+    def submit(self, function, grading, tasks, told):
         future: Future[list[VariantEvidence]] = Future()
         [task] = tasks
-        end = self.left[task.exercise].pop(0)
+        end = self.left[task.exercise.name].pop(0)
         if isinstance(end, KeyboardInterrupt):
             raise end
         if end is not None:
             future.set_exception(end)
         else:
-            future.set_result([VariantEvidence(task.exercise, task.variant, "")])
+            future.set_result([VariantEvidence(task.exercise.name, task.variant.name, "")])
         return future
 
 
 def graded(monkeypatch, **ends):
     monkeypatch.setattr(Scripted, "ends", ends, raising=False)
     monkeypatch.setattr(parallel.process_pool, "Pool", Scripted)
-    return grade(ROOT / "reference", EXERCISES, jobs=2, **OPTIONS)
+    return grade(ROOT / "reference", EXERCISES, OPTIONS, only=ONLY, jobs=2)
 
 
 def test_a_variant_whose_process_is_lost_is_tried_again(monkeypatch):
@@ -232,25 +232,27 @@ class Shares:
         self._lost = lost  # shares of a memory count, or of whole variants
         self._wrong = wrong  # a size class
 
-    def submit(self, function, *arguments, told):
+    def submit(self, function, grading, *arguments, told):
         self.done.append(function)
         if function is parallel._check_all:
-            self.together.append([each.variant for each in arguments[0]])
+            self.together.append([each.variant.name for each in arguments[0]])
         future: Future = Future()
-        if function is parallel._check:
+        if function is parallel._check_parts:
             statuses = {self._wrong: Status.wrong_values}
             found = [PartEvidence(*k, statuses.get(k[1], Status.passed)) for k in arguments[-1]]
             future.set_result(found)
         elif self._lost:
             self._lost -= 1
             future.set_exception(Lost("killed"))
-        elif function is parallel._count:
+        elif function is parallel._check_memory:
             future.set_result(MemoryEvidence(Status.passed))
         else:
             assert function is parallel._check_all
             part = PartEvidence("float32", "aligned", Status.passed)
             [tasks] = arguments
-            made = [VariantEvidence(t.exercise, t.variant, "", parts=(part,)) for t in tasks]
+            made = [
+                VariantEvidence(t.exercise.name, t.variant.name, "", parts=(part,)) for t in tasks
+            ]
             future.set_result(made)
         return future
 
@@ -258,21 +260,21 @@ class Shares:
 def shared_out_among(processes: Shares, device: str, *names: str):
     """The shares of some variants, and the evidence on each of them."""
     exercises = load_all()
-    pairs = selected(exercises, names)
-    assert len(pairs) == len(names)
-    options = parallel.Options(exercises, 7, device, None, False, ())
-    with Session(ROOT / "reference", exercises, device="interpreter") as session:
-        checking = parallel._Checking(session, options, pairs, processes, lambda step: None)
-        shares = parallel._shares(pairs, device)
+    tasks = selected(exercises, names)
+    assert len(tasks) == len(names)
+    options = Options(seed=7, device=device)
+    with Session(ROOT / "reference", exercises, Options(device="interpreter")) as session:
+        checking = parallel._Checking(session, options, tasks, processes, lambda step: None)
+        shares = parallel._shares(tasks, device)
         for share in shares:
             checking.submit(share)
         seen = []
         while checking.waiting:
             # The last first: in what order they come is chance.
             seen += checking.take(list(checking.waiting)[-1])
-    assert sorted(index for index, _ in seen) == list(range(len(pairs)))
+    assert sorted(index for index, _ in seen) == list(range(len(tasks)))
     for index, evidence in seen:
-        assert (evidence.exercise, evidence.variant) == (pairs[index][0].name, pairs[index][1].name)
+        assert f"{evidence.exercise}/{evidence.variant}" == str(tasks[index])
     return shares, [evidence for _, evidence in sorted(seen, key=lambda pair: pair[0])]
 
 
@@ -295,7 +297,7 @@ def test_on_a_gpu_the_dtypes_of_a_triton_variant_are_shared_out_and_put_together
     assert len(variant.dtypes) > 1
     assert [(part.dtype, part.size_class) for part in evidence.parts] == keys
     assert evidence.memory.status is Status.passed
-    assert processes.done == [parallel._check] * len(of_parts) + [parallel._count]
+    assert processes.done == [parallel._check_parts] * len(of_parts) + [parallel._check_memory]
 
 
 def test_what_was_counted_of_a_variant_that_is_wrong_is_forgotten():

@@ -10,12 +10,14 @@ from typer.testing import CliRunner
 from grader.cli.app import app
 from grader.evidence import Evidence
 from grader.executors import cuda_build
-from grader.grading.grade import Session, grade
+from grader.grading.check import check_part
+from grader.grading.grade import Options, Session, grade, grade_task
 from grader.grading.search import Effort
 from grader.sandbox.confinement import Confinement, ConfinementError, Level, Offer
 from grader.scoring.score import score
 from grader.spec import load_all
 from grader.spec.blocks import Policy
+from grader.spec.task import Task
 from grader.status import Status
 from tests.support.small_exercise import ROOT
 from tests.support.standin import grade_class
@@ -54,8 +56,8 @@ def test_what_breaks_a_rule_on_cuda_earns_nothing_and_nothing_of_it_is_compiled(
 
     monkeypatch.setattr(cuda_build, "begin", never)
     (folder / "silu.cu").write_text(SNEAKY)
-    with Session(folder, EXERCISES, device="interpreter") as session:
-        variant = session.variant(SILU, SILU.variants["cuda"])
+    with Session(folder, EXERCISES, Options(device="interpreter")) as session:
+        variant = grade_task(session, Task(SILU, SILU.variants["cuda"]))
     assert {part.status for part in variant.parts} == {Status.policy_violation}
     failure = variant.parts[0].failures[0]
     assert (failure.where, failure.observed_by) == ("silu.cu:3", "grader")
@@ -68,20 +70,22 @@ def test_what_breaks_a_rule_on_cuda_earns_nothing_and_nothing_of_it_is_compiled(
 def test_what_python_names_is_no_violation_as_long_as_kernels_compute(folder: Path) -> None:
     right = (ROOT / "reference" / "silu.py").read_text()
     (folder / "silu.py").write_text(f"import numpy, os, sys\n{right}\nos.environ.get('HOME')\n")
-    with Session(folder, EXERCISES, device="interpreter", effort=BRIEF) as session:
-        part = session.part(SILU, SILU.variants["triton"], "float32", "aligned")
+    with Session(folder, EXERCISES, Options(device="interpreter", effort=BRIEF)) as session:
+        part = check_part(session, Task(SILU, SILU.variants["triton"]), "float32", "aligned")
     assert part.status is Status.passed, part
 
 
 def test_what_is_lifted_may_break_the_rules_and_the_evidence_says_so(folder: Path) -> None:
     (folder / "silu.py").write_text(LIBRARY)
-    with Session(folder, EXERCISES, device="interpreter", effort=BRIEF) as session:
-        part = session.part(SILU, SILU.variants["triton"], "float32", "aligned")
+    with Session(folder, EXERCISES, Options(device="interpreter", effort=BRIEF)) as session:
+        part = check_part(session, Task(SILU, SILU.variants["triton"]), "float32", "aligned")
         assert part.status is Status.policy_violation
-    with Session(folder, EXERCISES, device="interpreter", effort=BRIEF, lifted=["silu"]) as session:
-        part = session.part(SILU, SILU.variants["triton"], "float32", "aligned")
+    with Session(
+        folder, EXERCISES, Options(device="interpreter", effort=BRIEF, lifted=("silu",))
+    ) as session:
+        part = check_part(session, Task(SILU, SILU.variants["triton"]), "float32", "aligned")
         assert part.status is Status.passed
-        assert session.unseen(SILU, SILU.variants["triton"]).rules_lifted
+        assert session.blank_evidence(Task(SILU, SILU.variants["triton"])).rules_lifted
 
 
 @pytest.mark.parametrize(
@@ -90,15 +94,19 @@ def test_what_is_lifted_may_break_the_rules_and_the_evidence_says_so(folder: Pat
 def test_a_spec_can_allow_more(folder: Path, policy: Policy) -> None:
     (folder / "silu.py").write_text(LIBRARY)
     allowing = SILU.model_copy(update={"policy": policy})
-    with Session(folder, {"silu": allowing}, device="interpreter", effort=BRIEF) as session:
-        part = session.part(allowing, allowing.variants["triton"], "float32", "aligned")
+    with Session(
+        folder, {"silu": allowing}, Options(device="interpreter", effort=BRIEF)
+    ) as session:
+        part = check_part(
+            session, Task(allowing, allowing.variants["triton"]), "float32", "aligned"
+        )
     assert part.status is Status.passed, part
 
 
 def test_what_pytorch_computed_is_told_at_its_line(folder: Path) -> None:
     (folder / "silu.py").write_text(LIBRARY)
-    with Session(folder, EXERCISES, device="interpreter", effort=BRIEF) as session:
-        part = session.part(SILU, SILU.variants["triton"], "float32", "aligned")
+    with Session(folder, EXERCISES, Options(device="interpreter", effort=BRIEF)) as session:
+        part = check_part(session, Task(SILU, SILU.variants["triton"]), "float32", "aligned")
     assert part.status is Status.policy_violation
     assert part.failures[0].where == "silu.py:5"
 

@@ -11,12 +11,14 @@ from pathlib import Path
 import pytest
 
 from grader.evidence import VariantEvidence
-from grader.grading.grade import Session
+from grader.grading.check import check_part
+from grader.grading.grade import Options, Session, grade_task
 from grader.grading.search import Effort
 from grader.sandbox import Sandbox
 from grader.scoring import memory_bounds
 from grader.spec import Exercise, Variant, load_all
 from grader.spec.blocks import Limits
+from grader.spec.task import Task
 from grader.staff.calibration import corpus
 from grader.status import Status
 
@@ -94,25 +96,22 @@ def observe(
     with Session(
         folder,
         EXERCISES,
-        seed=seed,
-        device=device,
-        effort=effort,
-        policy=policy,
+        Options(seed=seed, device=device, effort=effort, policy=policy),
         sandbox=sandbox,
     ) as session:
         variant = exercise.variants[submission.variant]
         if device == "cuda":  # the clock has tests of its own, and wants the GPU for itself
             variant = variant.model_copy(update={"performance": None})
         if every_dtype:
-            return session.variant(exercise, variant)
+            return grade_task(session, Task(exercise, variant))
         dtypes = dtypes_tried(submission, variant.dtypes)
         some = variant.model_copy(update={"dtypes": dtypes})
         if submission.kind == "wrong":
             return _observed_in_part(session, exercise, some, submission)
         rest = tuple(each for each in variant.dtypes if each not in dtypes)
-        others = session.variant(exercise, variant.model_copy(update={"dtypes": rest}))
+        others = grade_task(session, Task(exercise, variant.model_copy(update={"dtypes": rest})))
         session.effort = replace(effort, compile_ahead=True)
-        compiled = session.variant(exercise, some)
+        compiled = grade_task(session, Task(exercise, some))
         return replace(compiled, parts=(*others.parts, *compiled.parts))
 
 
@@ -126,12 +125,14 @@ def _observed_in_part(
     failing = {k: v for k, v in asked.points.items() if k in submission.classes}
     if submission.check != "sizes" or not failing:
         session.effort = less if submission.check != "sizes" else effort
-        return session.variant(exercise, asked)
+        return grade_task(session, Task(exercise, asked))
     fails = [each for each in asked.dtypes if each not in submission.passes_dtypes]
-    seen = session.variant(exercise, asked.model_copy(update={"points": failing, "dtypes": fails}))
+    seen = grade_task(
+        session, Task(exercise, asked.model_copy(update={"points": failing, "dtypes": fails}))
+    )
     session.effort = less
     parts = [
-        session.part(exercise, asked, dtype, size_class)
+        check_part(session, Task(exercise, asked), dtype, size_class)
         for dtype in asked.dtypes
         for size_class in asked.size_classes
         if dtype not in fails or size_class not in failing

@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 
 from grader.executors import cuda_build
-from grader.grading.grade import Session
+from grader.grading.check import check_memory, check_part
+from grader.grading.grade import Options, Session
 from grader.scoring import memory_bounds
 from grader.spec import load_all
+from grader.spec.task import Task
 from grader.status import Status
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -36,7 +38,7 @@ def solution(request, tmp_path_factory):
         text += f'\nextern "C" void {other}({signature}) {{ {mine}({names}); }}\n'
     folder = tmp_path_factory.mktemp("rung")
     (folder / "transpose.cu").write_text(text)
-    with Session(folder, {"transpose": EXERCISE}, check_with_nvcc=False) as session:
+    with Session(folder, {"transpose": EXERCISE}, Options(check_with_nvcc=False)) as session:
         yield request.param, session
 
 
@@ -46,10 +48,10 @@ def test_a_solution_earns_the_memory_points_of_its_rung_and_below(solution, rung
     variant = EXERCISE.variants[f"cuda_v{rung}"]
     if variant.memory is None:
         assert rung == 1, "only the first rung asks nothing of memory"
-        part = session.part(EXERCISE, variant, "float32", "ragged")
+        part = check_part(session, Task(EXERCISE, variant), "float32", "ragged")
         assert part.status is Status.passed
         return
-    seen = session.memory(EXERCISE, variant)
+    seen = check_memory(session, Task(EXERCISE, variant))
     assert seen.status is Status.passed, seen
     missed = memory_bounds.shortfalls(seen, variant)
     assert (not missed) == (rung <= which), missed

@@ -20,11 +20,12 @@ from grader.cli import bench as bench_command
 from grader.evidence import Baseline, PerformanceEvidence
 from grader.gpu.roofline import Roofs, peaks
 from grader.grading.grade import Session
-from grader.grading.session import selected
+from grader.grading.session import Options, selected
 from grader.instruments import bench, bench_report, plots
 from grader.instruments.bench import NO_GPU, NothingToTime, Timed, with_a_case
 from grader.instruments.bench_sizes import SizesError, parse, plan, scaled_names
 from grader.spec import Exercise, load_all
+from grader.spec.task import Task
 from grader.status import Status
 from grader.timing import sequential
 from grader.timing.failures import TimingFailed
@@ -127,7 +128,7 @@ def test_a_mistake_of_the_user_is_one_line(capsys, words, told):
 
 def test_variants_that_have_no_case_are_passed_over_where_others_have_one():
     every = selected(EXERCISES)
-    names = [v.name for _, v in with_a_case(selected(EXERCISES, ["rmsnorm"]), every)]
+    names = [each.variant.name for each in with_a_case(selected(EXERCISES, ["rmsnorm"]), every)]
     assert names == ["triton"]
     with pytest.raises(NothingToTime, match="silu/triton"):
         with_a_case(selected(EXERCISES, ["gelu"]), every)
@@ -158,8 +159,8 @@ SOLUTION = (ROOT / "reference" / "rmsnorm.py").read_text()
 def test_what_a_grade_would_not_run_is_not_timed(tmp_path, monkeypatch, source, status, reason):
     monkeypatch.setattr(bench, "measure_case", lambda *_, **__: pytest.fail("it was run"))
     folder = submission(tmp_path / "mine", source)
-    with Session(folder, EXERCISES, device="interpreter") as session:
-        [seen] = bench.run(session, session.sandbox, [variant_of("rmsnorm/triton")])
+    with Session(folder, EXERCISES, Options(device="interpreter")) as session:
+        [seen] = bench.run(session, session.sandbox, [Task(*variant_of("rmsnorm/triton"))])
     assert seen.evidence.status is status
     assert seen.evidence.reason.startswith(reason)
 
@@ -172,8 +173,8 @@ def test_what_breaks_a_rule_is_not_timed(tmp_path, monkeypatch):
     exercise, timed = variant_of("rmsnorm/triton")
     in_cuda = exercise.variants["cuda_vector"]
     variant = in_cuda.model_copy(update={"performance": timed.performance})
-    with Session(folder, EXERCISES, device="emulator") as session:
-        [seen] = bench.run(session, session.sandbox, [(exercise, variant)])
+    with Session(folder, EXERCISES, Options(device="emulator")) as session:
+        [seen] = bench.run(session, session.sandbox, [Task(exercise, variant)])
     assert seen.evidence.status is Status.policy_violation
     assert seen.evidence.reason.startswith("rmsnorm.cu:")
 
@@ -209,7 +210,7 @@ BUDGET = sequential.Budget(seconds=60.0, pairs=2)
 
 
 def benched(exercises, folder: Path, python_sandbox, tmp_path: Path, **options) -> Path:
-    with Session(folder, exercises, device="interpreter") as session:
+    with Session(folder, exercises, Options(device="interpreter")) as session:
         out = tmp_path / "out"
         bench_command.run(
             session,
@@ -423,7 +424,7 @@ def timed_with(error: Exception, exercises, python_sandbox, tmp_path, monkeypatc
     monkeypatch.setattr(Stopwatch, "planned", failing)
     monkeypatch.setattr(bench, "BASELINES", ())
     folder = submission(tmp_path / "mine", SOLUTION)
-    with Session(folder, exercises, device="interpreter") as session:
+    with Session(folder, exercises, Options(device="interpreter")) as session:
         return list(bench.run(session, python_sandbox, selected(exercises), [32]))
 
 
@@ -450,7 +451,7 @@ def test_a_variant_without_a_plan_is_told(small, python_sandbox, tmp_path, monke
 
     monkeypatch.setattr(Stopwatch, "planned", none)
     folder = submission(tmp_path / "mine", SOLUTION)
-    with Session(folder, small, device="interpreter") as session:
+    with Session(folder, small, Options(device="interpreter")) as session:
         [seen] = bench.run(session, python_sandbox, selected(small), [32])
     assert (seen.evidence.status, seen.size) == (Status.crashed, None)
     assert seen.evidence.reason == "it needs what has no answer"

@@ -14,7 +14,7 @@ import pytest
 
 import tests.test_performance as target
 from grader.cases import fixed_case
-from grader.grading.grade import Session
+from grader.grading.grade import Options, Session
 from grader.instruments import rounds
 from grader.spec import load_all
 from grader.status import Status
@@ -68,7 +68,7 @@ def on_the_cpu(monkeypatch: pytest.MonkeyPatch, python_sandbox) -> Callable[[str
     monkeypatch.setattr(rounds, "case_of", lambda e, v, seed: fixed_case(e, v, SMALL, seed))
     monkeypatch.setattr(rounds, "ROUNDS", 3)
     monkeypatch.setattr(contenders, "MOST_BUFFER_SETS", 4)
-    monkeypatch.setattr(target, "Session", partial(Session, device="interpreter"))
+    monkeypatch.setattr(target, "Session", partial(Session, options=Options(device="interpreter")))
     trusted = lambda *_: contextlib.nullcontext(python_sandbox)  # noqa: E731
     monkeypatch.setattr(target, "Sandbox", trusted)
     use()

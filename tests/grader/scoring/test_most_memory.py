@@ -15,7 +15,8 @@ from grader.cases.compare import Verdict
 from grader.evidence import MemoryEvidence, Metric
 from grader.executors.runner import CaseResult
 from grader.grading import memory_use
-from grader.grading.session import Session
+from grader.grading.check import check_memory
+from grader.grading.session import Options, Session
 from grader.plan import Buffer, Plan
 from grader.plan.model import Alloc, Free
 from grader.sandbox import Sandbox
@@ -131,8 +132,10 @@ def measured(shared_sandbox: Sandbox) -> Callable[[Path], MemoryEvidence]:
 
     def measure(folder: Path) -> MemoryEvidence:
         exercises = {"flash_attention": FLASH}
-        with Session(folder, exercises, device="interpreter", sandbox=shared_sandbox) as session:
-            return session.memory(FLASH, VARIANT)
+        with Session(
+            folder, exercises, Options(device="interpreter"), sandbox=shared_sandbox
+        ) as session:
+            return check_memory(session, Task(FLASH, VARIANT))
 
     return measure
 

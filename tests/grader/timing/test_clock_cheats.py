@@ -12,12 +12,15 @@ import pytest
 
 from grader.cases import Case, fixed_case
 from grader.executors import cuda_build, gpu_document
+from grader.grading.check import check_part
+from grader.grading.measure import measure
 from grader.grading.search import Effort
-from grader.grading.session import Session
+from grader.grading.session import Options, Session
 from grader.sandbox import Sandbox
+from grader.spec.task import Task
 from grader.status import Status
-from grader.timing import sequential
-from grader.timing.attempt import MOST_APART, Options
+from grader.timing import attempt, sequential
+from grader.timing.attempt import MOST_APART
 from grader.timing.baselines import Baselines
 from grader.timing.buffer_sets import Layout
 from grader.timing.contenders import REFERENCE, Planned
@@ -84,12 +87,8 @@ def session(folder: Path, device: str, sandbox: Sandbox) -> Session:
     return Session(
         folder,
         EXERCISES,
-        seed=7,
-        device=device,
-        effort=BRIEF,
+        Options(seed=7, device=device, effort=BRIEF, check_with_nvcc=False, backends=("emulator",)),
         sandbox=sandbox,
-        check_with_nvcc=False,
-        backends=("emulator",),
     )
 
 
@@ -112,7 +111,7 @@ def test_every_line_of_how_clocks_are_cheated_has_a_file() -> None:
 
 @pytest.mark.parametrize("cheat", ids(CHEATS, needs_emulator))
 def test_by_plan_it_gets_its_status(cheat: Cheat, opened: Open) -> None:
-    part = opened(cheat).part(cheat.exercise, cheat.variant, *PART)
+    part = check_part(opened(cheat), Task(cheat.exercise, cheat.variant), *PART)
     assert part.status in cheat.by_plan, part
 
 
@@ -191,10 +190,10 @@ def honest(shared_sandbox: Sandbox) -> Iterator[Callable[[Cheat], Replays]]:
 @pytest.mark.parametrize("cheat", ids(FAULTY, needs_emulator))
 def test_on_a_gpu_what_is_wrong_by_plan_has_no_time(cheat: Cheat, opened: Open) -> None:
     on_gpu = opened(cheat, "cuda")
-    part = on_gpu.part(cheat.exercise, cheat.variant, *PART)
+    part = check_part(on_gpu, Task(cheat.exercise, cheat.variant), *PART)
     assert part.status in cheat.by_plan, part
-    evidence = replace(on_gpu.unseen(cheat.exercise, cheat.variant), parts=(part,))
-    assert on_gpu.alone(cheat.exercise, cheat.variant, evidence).performance is None
+    evidence = replace(on_gpu.blank_evidence(Task(cheat.exercise, cheat.variant)), parts=(part,))
+    assert measure(on_gpu, Task(cheat.exercise, cheat.variant), evidence).performance is None
 
 
 @pytest.mark.gpu
@@ -235,7 +234,7 @@ def test_on_a_gpu_what_is_slow_has_missed_its_thresholds(cheat: Cheat, opened: O
     trusted = on_gpu.stopwatch.trusted
     trusted.start()
     planned = planned_by(on_gpu, cheat)
-    options = Options(budget=sequential.Budget(seconds=1.0))
+    options = attempt.Options(budget=sequential.Budget(seconds=1.0))
     what = (trusted, planned.sandbox, cheat.exercise, cheat.variant, [case], None)
     with Baselines(*what) as baselines:
         seen = measure_case(planned, baselines, case, options)

@@ -13,7 +13,8 @@ from grader.cases.compare import Verdict
 from grader.evidence import PerformanceEvidence
 from grader.executors import cuda_build, gpu
 from grader.executors.runner import CaseResult
-from grader.grading.session import Session
+from grader.grading.measure import measure
+from grader.grading.session import Options, Session
 from grader.instruments import bench
 from grader.spec import Exercise, Variant, load_all
 from grader.spec.task import Task
@@ -158,7 +159,9 @@ def test_a_session_plans_what_is_timed_without_a_gpu(shared_sandbox, tmp_path, s
     (tmp_path / "silu.py").write_text(source)
     arguments = Layout.of(SILU, variant, case_of(variant)).arguments(0)
     exercises = of_silu(variant)
-    with Session(tmp_path, exercises, device="interpreter", sandbox=shared_sandbox) as session:
+    with Session(
+        tmp_path, exercises, Options(device="interpreter"), sandbox=shared_sandbox
+    ) as session:
         plans = session.runners.plans_of(Task(exercises["silu"], variant))
         made = FromPlans(plans).documents(case_of(variant), arguments)
     assert len(made) == count and all(isinstance(each, bytes) and each for each in made)
@@ -245,11 +248,11 @@ def test_without_a_compiler_for_the_gpu_it_is_not_measured(monkeypatch):
     monkeypatch.setattr(cuda_build, "why_not", lambda backend: f"no compiler for the {backend}")
     variant = with_a_case("cuda", "torch")
     exercises = of_silu(variant)
-    with Session(REFERENCE, exercises, device="cuda") as session:
-        evidence = session.unseen(exercises["silu"], variant)
-        seen = session.alone(exercises["silu"], variant, evidence).performance
+    with Session(REFERENCE, exercises, Options(device="cuda")) as session:
+        evidence = session.blank_evidence(Task(exercises["silu"], variant))
+        seen = measure(session, Task(exercises["silu"], variant), evidence).performance
         assert (seen.status, seen.reason) == (Status.not_measured, "no compiler for the gpu")
-        refused = bench.why_not(session, exercises["silu"], variant)
+        refused = bench.why_not(session, Task(exercises["silu"], variant))
         assert refused == (Status.not_measured, "no compiler for the gpu")
 
 
@@ -258,7 +261,7 @@ def test_without_a_compiler_for_the_gpu_it_is_not_measured(monkeypatch):
 
 def timed_on_the_gpu(folder, variant: Variant) -> PerformanceEvidence:
     exercises = of_silu(variant)
-    with Session(folder, exercises, device="cuda") as session:
+    with Session(folder, exercises, Options(device="cuda")) as session:
         return session.stopwatch.time(exercises["silu"], variant, contextlib.nullcontext)
 
 

@@ -1,0 +1,253 @@
+"""The shared phase of a grade: is a task's result right, and how does it use memory?
+
+Many tasks are checked at a time, on one GPU too. Each holds the GPU's lock shared, and lets whoever
+times something in between two cases.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from grader.cases import Case, Space, fixed_case
+from grader.cases.compare import Verdict
+from grader.evidence import MemoryEvidence, PartEvidence, VariantEvidence
+from grader.executors import cuda_build
+from grader.executors.runner import CaseResult, Compiled, Runner
+from grader.grading import memory_use, submitted
+from grader.grading.search import failure_of_compile, one_case, search_part, spread
+from grader.grading.session import Progress, Session, Step, unwatched
+from grader.sandbox.worker_process import SandboxError
+from grader.spec.task import Task
+from grader.status import Status
+
+EDGES_ON_A_GPU = 2  # cases of a part that was right by plan
+MOST_TIMED_OUT = 3  # parts of a task, after which no other one is run
+DIED_COMPILING = "the process that compiled the kernel for the GPU ended without an answer, twice."
+
+
+def check(session: Session, task: Task, on_step: Progress = unwatched) -> VariantEvidence:
+    """All parts of a task, and the use of memory of one that is right."""
+    on_step(Step.at(task))
+    if task.variant.performance is not None:
+        session.stopwatch.begin()
+    evidence = session.blank_evidence(task)
+    evidence = replace(evidence, parts=check_parts(session, task, task.parts, on_step))
+    if task.variant.memory is None or evidence.correctness is not Status.passed:
+        return evidence
+    return replace(evidence, memory=check_memory(session, task, on_step))
+
+
+def check_parts(
+    session: Session, task: Task, parts: Sequence[tuple[str, str]], on_step: Progress = unwatched
+) -> tuple[PartEvidence, ...]:
+    """Some parts of a task, named by dtype and size class; none where nothing was attempted."""
+    if session.not_attempted(task):
+        return ()
+    with session.share_gpu(on_step) as stepped:
+        checked = TaskCheck(session, task, stepped).parts(parts)
+    session.runners.close_variant(task)
+    return tuple(checked)
+
+
+def check_part(session: Session, task: Task, dtype: str, size_class: str) -> PartEvidence:
+    """One part of a task; its workers stay for the next one."""
+    with session.share_gpu() as stepped:
+        [part] = TaskCheck(session, task, stepped).parts([(dtype, size_class)])
+    return part
+
+
+def check_case(session: Session, task: Task, case: Case) -> PartEvidence:
+    """One given case, of whatever size: what `grader check --case` shows."""
+    if failures := session.rules.violations(task):
+        return PartEvidence(case.dtype, "case", Status.policy_violation, failures=failures)
+    space = replace(any_space(session, task, case.dtype), seed=case.seed)
+    called = session.files.called
+    with session.share_gpu() as stepped:
+        return TaskCheck(session, task, stepped).by_each_runner(
+            (case.dtype, "case"), lambda runner, _: one_case(space, runner, case, called)
+        )
+
+
+def check_memory(session: Session, task: Task, on_step: Progress = unwatched) -> MemoryEvidence:
+    """How a task with a `memory` block uses memory, as far as it is observed on a CPU.
+
+    It says something of a task that is right only; whether it is, another process may still be
+    finding out.
+    """
+    with session.share_gpu(on_step) as stepped:
+        stepped(Step.at(task, "memory"))
+        evidence = _memory(session, task)
+    session.runners.close_variant(task)
+    return evidence
+
+
+def any_space(session: Session, task: Task, dtype: str) -> Space:
+    """The cases of the exercise's first size class, where any will do."""
+    size_class = next(iter(task.exercise.sizes))
+    return Space(task.exercise, task.variant, dtype, size_class, session.seed)
+
+
+def _memory(session: Session, task: Task) -> MemoryEvidence:
+    """What the accesses of one call show of a task's use of memory."""
+    if failures := session.rules.violations(task):
+        return MemoryEvidence(Status.policy_violation, failures[0].what)
+    in_cuda = task.variant.language == "cuda"
+    if in_cuda and (reason := cuda_build.why_not("emulator")):
+        return MemoryEvidence(Status.not_measured, reason)
+    case = fixed_case(task.exercise, task.variant, task.variant.memory.case, session.seed)
+    try:
+        if in_cuda:
+            runner = session.runners.native(task, "emulator")
+            runs: memory_use.Runs = memory_use.NativeRuns(task, runner)
+        else:
+            data = session.files.read(task.variant.file)
+            source = data.decode("utf-8", "replace") if isinstance(data, bytes) else ""
+            planned = session.runners.planned(task)
+            runs = memory_use.TritonRuns(task, planned, source.splitlines())
+        return memory_use.measure(runs, session.seed)
+    except Exception:
+        reason = traceback.format_exc(limit=-6)
+        return MemoryEvidence(Status.grader_error, reason, str(case))
+
+
+@dataclass(frozen=True)
+class TaskCheck:
+    """One task being checked, under a shared lock."""
+
+    session: Session
+    task: Task
+    on_step: Progress
+
+    def parts(self, names: Sequence[tuple[str, str]]) -> list[PartEvidence]:
+        """Check parts one after the other; each is compiled while the next one runs."""
+        if failures := self.session.rules.violations(self.task):
+            status = Status.policy_violation
+            return [PartEvidence(*name, status, failures=failures) for name in names]
+        parts: list[PartEvidence] = []
+        pending = None
+        for dtype, size_class in names:
+            parts.append(self.part(self._space(dtype, size_class)))
+            # Before the last part's is waited for: should that have to run again, it is alone.
+            following = self._compile_in_background()
+            if pending:
+                parts[-2] = self._with_compiled(parts[-2], pending)
+            pending = following
+        if pending:
+            parts[-1] = self._with_compiled(parts[-1], pending)
+        return parts
+
+    def by_each_runner(
+        self, name: tuple[str, str], observe: Callable[[Runner, bool], PartEvidence]
+    ) -> PartEvidence:
+        """What `observe` finds by plan and then on the GPU, where there is one.
+
+        The first fault is the verdict; what one can't decide, the other may. `observe` gets a
+        runner, and whether the part was right with another one. Trouble of the grader's own becomes
+        grader_error and costs no points.
+        """
+        if reason := self.session.runners.why_none(self.task.variant):
+            return PartEvidence(*name, Status.not_measured, reason=reason)
+        observed: list[PartEvidence] = []
+        try:
+            for runner in self.session.runners.of(self.task):
+                is_right = any(part.status is Status.passed for part in observed)
+                observed.append(observe(runner, is_right))
+                if observed[-1].status.is_failure:
+                    return self._with_folder_named(observed[-1])
+        except SandboxError as error:
+            reason = f"no worker could be started: {error}"
+            return PartEvidence(*name, Status.grader_error, reason=reason)
+        except Exception:
+            reason = traceback.format_exc(limit=-6)
+            return PartEvidence(*name, Status.grader_error, reason=reason)
+        decided = [part for part in observed if part.status is Status.passed]
+        last = (decided or observed)[-1]
+        return replace(
+            last,
+            cases_run=sum(part.cases_run for part in decided) if decided else last.cases_run,
+            seconds=sum(part.seconds for part in observed),
+        )
+
+    def part(self, space: Space) -> PartEvidence:
+        """One part: edge cases, drawn ones, and what is behind a failure."""
+        step = Step.at(self.task, f"{space.dtype} {space.size_class}")
+        self.on_step(step)
+        timed_out = self.session.timed_out_parts
+        if timed_out[str(self.task)] >= MOST_TIMED_OUT:
+            reason = "not run: three other parts of this variant had run out of time"
+            return PartEvidence(space.dtype, space.size_class, Status.timed_out, reason=reason)
+        effort = self.session.effort
+        if timed_out[str(self.task)]:
+            effort = replace(effort, shrink_timeouts=0)
+        cases = 0
+
+        def on_case() -> None:
+            nonlocal cases
+            cases += 1
+            self.on_step(replace(step, cases=cases))
+
+        def observe(runner: Runner, is_right_by_plan: bool) -> PartEvidence:
+            chosen = self._chosen(space) if is_right_by_plan else None
+            return search_part(space, runner, effort, on_case, self.session.files.called, chosen)
+
+        part = self.by_each_runner((space.dtype, space.size_class), observe)
+        timed_out[str(self.task)] += part.status is Status.timed_out
+        return part
+
+    def _chosen(self, space: Space) -> list[Case] | None:
+        """The cases of a part that was right by plan to be run on the GPU; None: all there are.
+
+        For Triton, that is each case that was the first with its set of constants, dtypes and
+        options, and a few at the edges.
+        """
+        planned = self.session.runners.opened(self.task)
+        if planned is None:
+            return None
+        edges = spread(space.edges(), EDGES_ON_A_GPU)
+        return list(dict.fromkeys([*planned.take_first_met(), *edges]))
+
+    def _compile_in_background(self):
+        """Start compiling ahead of time what ran, where the kernels are Triton's."""
+        runner = self.session.runners.opened(self.task)
+        return (
+            runner.compile_in_background() if runner and self.session.effort.compile_ahead else None
+        )
+
+    def _with_compiled(self, part: PartEvidence, pending) -> PartEvidence:
+        """The part with what compiling ahead of time adds to it."""
+        runner = self.session.runners.planned(self.task)
+        compiled = runner.compiled(pending)
+        if compiled is None and part.status is Status.passed:
+            again = runner.compile_in_background()
+            compiled = runner.compiled(again) if again else None
+            if compiled is None:  # as it would on a GPU, where it compiles in the same process
+                died = Verdict(Status.compile_error, DIED_COMPILING)
+                compiled = Compiled(CaseResult(None, died))
+        if compiled is None:
+            return part
+        if compiled.failure is None:
+            return replace(part, reason=part.reason or compiled.note)
+        space = self._space(part.dtype, part.size_class)
+        failure = failure_of_compile(space, compiled.failure, self.session.files.called)
+        if part.status is not Status.passed:
+            return replace(part, failures=(*part.failures, failure))
+        return replace(part, status=failure.status, failures=(failure,))
+
+    def _with_folder_named(self, part: PartEvidence) -> PartEvidence:
+        """A part that failed, with a hint where an import misses a folder beside the file."""
+        failures = []
+        for failure in part.failures:
+            name = submitted.missing_folder(self.session.submission, failure.what)
+            if name and failure.status is Status.import_error:
+                hint = (
+                    "Folders aren't handed in with a file: move the modules of "
+                    f"{name} beside {self.task.variant.file}."
+                )
+                failure = replace(failure, hint=hint)
+            failures.append(failure)
+        return replace(part, failures=tuple(failures))
+
+    def _space(self, dtype: str, size_class: str) -> Space:
+        return Space(self.task.exercise, self.task.variant, dtype, size_class, self.session.seed)

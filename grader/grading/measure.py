@@ -1,0 +1,77 @@
+"""The exclusive phase of a grade: how fast is a task that is right?
+
+One task at a time is timed on each GPU, under the GPU's exclusive lock: nobody checks or times
+anything else there meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from grader.evidence import PerformanceEvidence, VariantEvidence
+from grader.gpu import locks
+from grader.grading.session import Progress, Session, Step, unwatched
+from grader.spec.task import Task
+from grader.status import Status
+from grader.timing.contenders import Documents
+
+
+def measure(
+    session: Session,
+    task: Task,
+    evidence: VariantEvidence,
+    on_step: Progress = unwatched,
+    documents: Documents | None = None,
+) -> VariantEvidence:
+    """The evidence of `check`, with the task's speed where it is to be timed.
+
+    `documents` are the plans to be timed, where another process has made them already.
+    """
+    if task.variant.performance is not None:
+        on_step(Step.at(task, "timing"))
+        performance = _performance(session, task, evidence, on_step, documents)
+        evidence = replace(evidence, performance=performance)
+    session.runners.close_variant(task)
+    return evidence
+
+
+def is_timed(task: Task, evidence: VariantEvidence) -> bool:
+    """Whether a task's speed is to be measured, and known to be worth it: it is right."""
+    return task.variant.performance is not None and evidence.correctness is Status.passed
+
+
+def compile_ahead(session: Session, task: Task, is_over: Callable[[], bool]) -> None:
+    """Compile what `measure` will time, while others check it; until `is_over`."""
+    if task.variant.performance is None or task.variant.language != "triton":
+        return
+    if session.can_run(task):
+        with session.share_gpu() as stepped:
+
+            def is_over_by_now() -> bool:
+                stepped(Step.at(task, "timing"))
+                return is_over()
+
+            session.stopwatch.compile_ahead(task.exercise, task.variant, is_over_by_now)
+
+
+def _performance(
+    session: Session,
+    task: Task,
+    evidence: VariantEvidence,
+    on_step: Progress,
+    documents: Documents | None,
+) -> PerformanceEvidence | None:
+    if session.device != "cuda":
+        return PerformanceEvidence(Status.not_measured, "timing needs an NVIDIA GPU")
+    if reason := session.stopwatch.why_not(task.variant):
+        return PerformanceEvidence(Status.not_measured, reason)
+    if evidence.correctness is not Status.passed:
+        return None
+    waiting = Step.at(task, "waiting for the GPU")
+    return session.stopwatch.time(
+        task.exercise,
+        task.variant,
+        lambda: locks.exclusive_on(session.device, lambda: on_step(waiting)),
+        documents,
+    )
