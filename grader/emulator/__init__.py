@@ -5,7 +5,8 @@
         kernels.py       which kernels there are, and which are templates or overloaded
         variables.py     extern __shared__, __device__ and __constant__ variables
         edits.py         text for text, line breaks kept
-    tokens.py        C++ source to tokens: comments, texts and directives set apart
+    lexer.py         C++ source to tokens and preprocessor lines; the policy reads by it too
+    tokens.py        the same as the rewriter needs it: code, and the bodies of macros
     unsupported.py   what is recognised and refused, with its line
     conditions.py    what of a file the emulator's compiler may see otherwise than nvcc
     toolchain.py     g++, the precompiled header and the prebuilt runtime

@@ -180,8 +180,8 @@ class _Work:
 
     def _header_kind(self) -> str:
         for directive in self.source.directives:
-            found = re.match(r"#\s*include\s*<(\w+)(?:\.h)?>", directive.text)
-            if found and found[1] in _LIBRARY_HEADERS:
+            name = directive.header[1:-1].removesuffix(".h")
+            if directive.name == "include" and name in _LIBRARY_HEADERS:
                 return "library"
         return "core"
 

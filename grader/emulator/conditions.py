@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from . import unsupported
-from .tokens import Directive, Source
+from .lexer import Directive
+from .tokens import Source
 
 _TESTS = frozenset({"if", "ifdef", "ifndef", "elif", "elifdef", "elifndef"})
-_NAME = re.compile(r"\b[A-Za-z_]\w*")
 # Names that compilers and CUDA's headers define, or the emulator's do.
 _OF_COMPILERS = re.compile(r"__\w*|_[A-Z]\w*|CUDA\w*|NV_?\w*|WARPGRADE\w*|warpgrade\w*")
 # Both define these, alike in what a submission may ask of them. (nvcc calls g++ for the host's
@@ -37,7 +37,7 @@ class Condition:
 
 def find(source: Source) -> list[Condition]:
     """Those of a file, in its order."""
-    own = {name for each in source.directives if (name := _defined(each))}
+    own = {each.macro for each in source.directives}
     bodies = list(unsupported.device_bodies(source.code.tokens))
     inside = [
         (source.code.tokens[start].start, source.code.tokens[end].start) for start, end in bodies
@@ -45,19 +45,14 @@ def find(source: Source) -> list[Condition]:
     found = []
     for each in source.directives:
         for name in _tested(each):
-            in_device_code = any(start < each.start < end for start, end in inside)
+            in_device_code = any(start < each.at.start < end for start, end in inside)
             known = name in own or name in _ALIKE or (name == _ARCHITECTURE and in_device_code)
             if not known and _OF_COMPILERS.fullmatch(name):
-                found.append(Condition(source.line(each.start), name))
+                found.append(Condition(each.at.line, name))
     return found
 
 
-def _defined(directive: Directive) -> str:
-    found = re.match(r"#\s*define\s+(\w+)", directive.text)
-    return found[1] if found else ""
-
-
 def _tested(directive: Directive) -> Iterator[str]:
-    if directive.word in _TESTS:
-        names = _NAME.findall(directive.text.partition(directive.word)[2])
+    if directive.name in _TESTS:
+        names = (token.text for token in directive.tokens if token.kind == "name")
         yield from dict.fromkeys(name for name in names if name != "defined")

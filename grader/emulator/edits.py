@@ -1,4 +1,4 @@
-"""What a change of the source is: text for text, line breaks kept."""
+"""Changes of a source's text that keep its line breaks."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+_LINE_BREAK = re.compile(r"(?:\\[ \t\f\v]*)?\r?\n")  # a spliced one stays spliced
+
 
 @dataclass(frozen=True)
 class Edit:
-    """Replaces source[start:end]; the replacement has as many line breaks as what it replaces."""
+    """Replaces source[start:end]; what that has of line breaks is kept, behind `text`."""
 
     start: int
     end: int
@@ -24,17 +26,13 @@ class Trouble:
     message: str
 
 
-def line_breaks(text: str) -> str:
-    """The line breaks of a piece of source, spliced ones still spliced."""
-    return "".join(re.findall(r"\\?\r?\n", text))
-
-
 def apply(text: str, edits: Sequence[Edit]) -> str:
     """The text with all edits made; one that starts inside another is left out."""
     parts, position = [], 0
     for edit in sorted(edits, key=lambda edit: (edit.start, edit.end)):
         if edit.start < position:
             continue
-        parts += [text[position : edit.start], edit.text]
+        breaks = _LINE_BREAK.findall(text, edit.start, edit.end)
+        parts += [text[position : edit.start], edit.text, *breaks]
         position = edit.end
     return "".join([*parts, text[position:]])

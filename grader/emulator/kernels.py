@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from . import tokens
-from .tokens import Token
+from .lexer import Token
 
 _PACK = 1000  # template parameters, where there is a parameter pack
 
@@ -85,7 +85,7 @@ def _template_parameters(run: tuple[Token, ...], i: int) -> int:
                 depth += {"<": 1, ">": -1, ">>": -2}.get(run[j].text, 0)
                 if depth <= 0:
                     inside = run[i + 2 : j]
-                    if any(t.text == "." for t in inside):  # a parameter pack
+                    if any(t.text == "..." for t in inside):  # a parameter pack
                         return _PACK
                     return count_arguments(inside)
     return 0

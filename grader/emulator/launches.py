@@ -6,14 +6,16 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from . import tokens
-from .edits import Edit, Trouble, line_breaks
+from .edits import Edit, Trouble
 from .kernels import Kernel, count_arguments
-from .tokens import Run, Token
+from .lexer import Token
+from .tokens import Run
 
 _NOT_A_CALLEE = frozenset(
     {"if", "while", "for", "switch", "return", "else", "do", "case", "sizeof"}
 )
-_SPACE_OR_COMMENT = re.compile(r"\\\r?\n|//(?:\\\r?\n|[^\n])*|/\*.*?\*/|\s+", re.DOTALL)
+_SPLICE = re.compile(r"\\[ \t\f\v]*\r?\n")
+_SPACE_OR_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/|\s+", re.DOTALL)
 
 
 # Calls that launch, and which of their arguments is the kernel.
@@ -62,15 +64,14 @@ def rewrite(text: str, run: Run, at: int, kernels: Mapping[str, Kernel]) -> list
         return Trouble(found[at].start, "a launch in a form that the emulator doesn't understand")
     callee = found[first:at]
     source = text[callee[0].start : callee[-1].end]
-    kernel = _SPACE_OR_COMMENT.sub(" ", source)
+    kernel = _SPACE_OR_COMMENT.sub(" ", _SPLICE.sub("", source))
     known = kernels.get(_base_name(callee))
     if known and known.is_deduced(_explicit_arguments(callee)):
         function = f".deduced([&](auto... argument) WARPGRADE_UNSEEN {{ {kernel}(argument...); }})"
     else:
         function = f"({kernel})"
     # The name's line breaks stay where they were; it moves behind the configuration.
-    kept = text[callee[0].start : found[at].start]
-    before = "::warpgrade::launcher(" + _name(kernel, callee, run) + "," + line_breaks(kept)
+    before = f"::warpgrade::launcher({_name(kernel, callee, run)},"
     return [
         Edit(callee[0].start, found[at].end, before),
         Edit(found[end].start, found[end].end, ")" + function),

@@ -19,8 +19,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from . import kernels, launches, unsupported, variables
-from .edits import Edit, Trouble, apply, line_breaks
-from .tokens import Source, Token
+from .edits import Edit, Trouble, apply
+from .lexer import Token
+from .tokens import Source
 
 
 @dataclass(frozen=True)
@@ -49,12 +50,11 @@ def rewrite(source: Source) -> Rewritten:
                 else:
                     edits.extend(made)
         edits.extend(launches.casts_of_kernels(run.tokens))
-        edits.extend(variables.dynamic_shared(source.text, run.tokens))
+        edits.extend(variables.dynamic_shared(run.tokens))
         edits.extend(variables.in_sections(run.tokens))
         edits.extend(_single_tokens(run.tokens))
     for unused in unsupported.unused_includes(source):
-        gone = source.text[unused.start : unused.end]
-        edits.append(Edit(unused.start, unused.end, line_breaks(gone)))
+        edits.append(Edit(unused.at.start, unused.end, ""))
     text = apply(source.text, edits)
     return Rewritten(text, tuple(troubles), tuple(sorted(found)), frozenset(known))
 

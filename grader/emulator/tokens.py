@@ -1,58 +1,19 @@
-"""C++ source to tokens: what is code, and where; comments, texts and directives set apart.
+"""C++ source as the rewriter reads it: the code of the file, and the body of each macro.
 
-A lexer, not a parser: what the rewriter needs (launches, declarations of shared memory) can be
+Tokens, not a parse tree: what the rewriter needs (launches, declarations of shared memory) can be
 found among tokens, inside the bodies of macros too, and no construct that a grammar doesn't know
 can hide them.
 """
 
 from __future__ import annotations
 
-import re
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal
 
-Kind = Literal["name", "number", "text", "punctuation"]
+from .lexer import Directive, Token, lex
 
-_TOKEN = re.compile(
-    r"""
-    (?P<space>(?:[ \t\r\f\v]|\\\r?\n)+)
-  | (?P<newline>\n)
-  | (?P<comment>//(?:\\\r?\n|[^\n])*|/\*.*?(?:\*/|\Z))
-  | (?P<raw>(?:u8|[uUL])?R"(?P<mark>[^()\\\s"]{0,16})\(.*?(?:\)(?P=mark)"|\Z))
-  | (?P<text>(?:u8|[uUL])?(?:"(?:\\\r?\n|\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'))
-  | (?P<number>\.?[0-9](?:[eEpP][+-]|'?[0-9A-Za-z_]|\.)*)
-  | (?P<name>[^\W\d]\w*)
-  | (?P<punctuation><<<|>>>|<<|>>|->|::|\#\#|.)
-    """,
-    re.VERBOSE | re.DOTALL,
-)
-_DIRECTIVE = re.compile(r"\#[ \t]*(?P<word>\w*)")
-_DIRECTIVE_END = re.compile(
-    r"""(?:\\\r?\n|"(?:\\.|[^"\\\n])*"|/\*.*?\*/|//(?:\\\r?\n|[^\n])*|[^\n])*""", re.DOTALL
-)
-_SKIPPED_LINE = re.compile(r"[ \t]*(?P<directive>\#)?")
-_DEFINE = re.compile(r"\#[ \t]*define[ \t]+\w+(?P<parameters>\([^()]*\))?")
 _CLOSING = {"(": ")", "[": "]", "{": "}"}
-
-
-@dataclass(frozen=True)
-class Token:
-    """One token; `start` and `end` are offsets in the whole source."""
-
-    kind: Kind
-    text: str
-    start: int
-    end: int
-
-
-@dataclass(frozen=True)
-class Directive:
-    """A preprocessor line, with its continuation lines."""
-
-    word: str  # "include", "define", ...
-    text: str
-    start: int
-    end: int
+_ANGLES = ("<", ">")
 
 
 @dataclass(frozen=True)
@@ -73,6 +34,7 @@ class Source:
     directives: tuple[Directive, ...]
 
     def runs(self) -> tuple[Run, ...]:
+        """The code and the macros' bodies."""
         return (self.code, *self.macros)
 
     def line(self, offset: int) -> int:
@@ -81,99 +43,20 @@ class Source:
 
 
 def read(text: str) -> Source:
-    """Splits C++ source. Never fails: what isn't C++ becomes tokens too, and g++ says so."""
-    code: list[Token] = []
-    macros: list[Run] = []
-    directives: list[Directive] = []
-    position, fresh_line, skipping = 0, True, 0
-    while position < len(text):
-        if skipping:
-            position = _next_directive(text, position)
-        directive = _DIRECTIVE.match(text, position) if fresh_line or skipping else None
-        if directive:
-            end = _end_of_directive(text, directive.end())
-            word = directive["word"]
-            skipping = _skipping(skipping, word, text[directive.end() : end])
-            if not skipping:
-                directives.append(Directive(word, text[position:end], position, end))
-                if word == "define":
-                    macros.append(_macro(text, position, end))
-            position, fresh_line = end, False
-            continue
-        found = _TOKEN.match(text, position)
-        if not found:  # only at the end: every character is some token
-            break
-        token = _token(found)
-        if token:
-            code.append(token)
-        # What stands before a directive on its line is space or a comment.
-        fresh_line = found["newline"] is not None or (fresh_line and token is None)
-        position = found.end()
-    return Source(text, Run(_joined(code)), tuple(macros), tuple(directives))
+    """Split C++ source. Never fails: what isn't C++ becomes tokens too, and g++ says so."""
+    lexed = lex(text)
+    macros = [Run(_joined(each.body), each.parameters) for each in lexed.directives if each.macro]
+    return Source(text, Run(_joined(lexed.tokens)), tuple(macros), tuple(lexed.directives))
 
 
-def _next_directive(text: str, position: int) -> int:
-    """From inside what is skipped: where the next line that is a directive has its `#`."""
-    while True:
-        newline = text.find("\n", position)
-        if newline < 0:
-            return len(text)
-        found = _SKIPPED_LINE.match(text, newline + 1)
-        if found and found["directive"]:
-            return found.start("directive")
-        position = newline + 1
+def _joined(tokens: Iterable[Token]) -> tuple[Token, ...]:
+    """The tokens, with `<<`, `>>`, `<< <` and the `>> >` that ends a launch as one each.
 
-
-def _skipping(depth: int, word: str, rest: str) -> int:
-    """How many conditionals deep we are inside one that is off for good (`#if 0`)."""
-    if depth:
-        if word in ("if", "ifdef", "ifndef"):
-            return depth + 1
-        if word == "endif" or (depth == 1 and word in ("else", "elif")):
-            return depth - 1
-        return depth
-    return 1 if word == "if" and rest.split("//")[0].split("/*")[0].strip() == "0" else 0
-
-
-def _end_of_directive(text: str, position: int) -> int:
-    found = _DIRECTIVE_END.match(text, position)
-    return found.end() if found else position
-
-
-def _macro(text: str, start: int, end: int) -> Run:
-    head = _DEFINE.match(text, start, end)
-    if not head:
-        return Run(())
-    names = re.findall(r"\w+|\.\.\.", head["parameters"] or "")
-    return Run(_joined(_tokens(text, head.end(), end)), tuple(names))
-
-
-def _tokens(text: str, position: int, end: int) -> list[Token]:
-    tokens = []
-    while position < end:
-        found = _TOKEN.match(text, position, end)
-        assert found is not None
-        token = _token(found)
-        if token:
-            tokens.append(token)
-        position = found.end()
-    return tokens
-
-
-def _token(found: re.Match[str]) -> Token | None:
-    kinds: dict[str | None, Kind] = {"number": "number", "name": "name", "text": "text"}
-    if found["space"] or found["newline"] or found["comment"]:
-        return None
-    group = next(name for name in ("raw", "text", "number", "name", "punctuation") if found[name])
-    kind = "text" if group == "raw" else kinds.get(group, "punctuation")
-    return Token(kind, found[0], found.start(), found.end())
-
-
-def _joined(found: list[Token]) -> tuple[Token, ...]:
-    """The tokens, `<< <` and the `>> >` that ends a launch as one each: nvcc takes them so."""
+    That is how nvcc takes them.
+    """
     result: list[Token] = []
     in_launch = False
-    for token in found:
+    for token in _with_shifts(tokens):
         previous = [each.text for each in result[-2:]]
         if token.text == "<" and previous[-1:] == ["<<"] and previous[:-1] != ["operator"]:
             result.append(_one(result.pop(), token))
@@ -187,8 +70,17 @@ def _joined(found: list[Token]) -> tuple[Token, ...]:
     return tuple(result)
 
 
+def _with_shifts(tokens: Iterable[Token]) -> list[Token]:
+    """The tokens, each two angle brackets that stand together as one."""
+    result: list[Token] = []
+    for token in tokens:
+        is_second = token.is_glued and result and token.text == result[-1].text in _ANGLES
+        result.append(_one(result.pop(), token) if is_second else token)
+    return result
+
+
 def _one(first: Token, last: Token) -> Token:
-    return Token("punctuation", first.text + last.text, first.start, last.end)
+    return first._replace(text=first.text + last.text, end=last.end)
 
 
 def closing(tokens: tuple[Token, ...], opening: int) -> int | None:

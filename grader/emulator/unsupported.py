@@ -12,9 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from . import tokens
-from .tokens import Directive, Run, Source, Token
-
-_INCLUDE = re.compile(r"#\s*include\s*[<\"](?P<name>[^>\"]+)[>\"]")
+from .lexer import Directive, Token
+from .tokens import Run, Source
 
 # By what an include starts with.
 _HEADERS = {
@@ -191,8 +190,8 @@ def unused_includes(source: Source) -> list[Directive]:
 
 def _lacking_header(directive: Directive) -> str:
     """Of an include of what the emulator lacks: what it starts with, as _HEADERS has it; or ""."""
-    match = _INCLUDE.match(directive.text)
-    return next((prefix for prefix in _HEADERS if match and match["name"].startswith(prefix)), "")
+    name = directive.header[1:] if directive.name == "include" else ""
+    return next((prefix for prefix in _HEADERS if name.startswith(prefix)), "")
 
 
 def _uses(prefix: str, names: set[str]) -> bool:
@@ -205,7 +204,7 @@ def _in_includes(source: Source) -> Iterator[Unsupported]:
     for directive in source.directives:
         prefix = _lacking_header(directive)
         if prefix and directive not in unused:
-            yield Unsupported(_HEADERS[prefix], directive.start)
+            yield Unsupported(_HEADERS[prefix], directive.at.start)
 
 
 def _in_names(run: Run) -> Iterator[Unsupported]:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from . import glue, tokens
-from .edits import Edit, line_breaks
-from .tokens import Token
+from .edits import Edit
+from .lexer import Token
 
 _ALIGNMENTS = frozenset({"__align__", "alignas", "__attribute__", "__builtin_align__"})
 _STORAGE = frozenset({"extern", "__shared__", "static"})
 _SPACES = frozenset({"__device__", "__constant__"})
 
 
-def dynamic_shared(text: str, run: tuple[Token, ...]) -> Iterator[Edit]:
+def dynamic_shared(run: tuple[Token, ...]) -> Iterator[Edit]:
     """`extern __shared__ T s[];` becomes a reference to the block's dynamic shared memory."""
     scopes: list[bool] = []  # of the braces around: is it a namespace's?
     i = 0
@@ -28,14 +28,13 @@ def dynamic_shared(text: str, run: tuple[Token, ...]) -> Iterator[Edit]:
             continue
         start = _before_alignment(run, i)
         last = run[end].end if end < len(run) else run[-1].end
-        made = _references(run[start:end], all(scopes))
-        yield Edit(run[start].start, last, made + line_breaks(text[run[start].start : last]))
+        yield Edit(run[start].start, last, _references(run[start:end], all(scopes)))
         i = end + 1
 
 
 def _is_namespace(run: tuple[Token, ...], i: int) -> bool:
     """Whether the brace at `i` opens a namespace or `extern "C"`."""
-    while i > 0 and (run[i - 1].kind in ("name", "text") or run[i - 1].text == "::"):
+    while i > 0 and (run[i - 1].kind in ("name", "string") or run[i - 1].text == "::"):
         i -= 1
         if run[i].text in ("namespace", "extern"):
             return True

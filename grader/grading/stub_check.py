@@ -6,8 +6,8 @@ import ast
 from collections import Counter
 from collections.abc import Sequence
 
+from grader.emulator.lexer import Token, lex
 from grader.policy.cuda.functions import functions
-from grader.policy.cuda.lexer import Token, lex
 from grader.policy.cuda.scopes import TooInvolved, is_sure
 
 
@@ -122,9 +122,7 @@ def _is_untouched_cuda(source: str, entry: str) -> str:
     lexed = lex(source)
     if not lexed.tokens:
         return "the file holds nothing but comments" if not lexed.problems else ""
-    macros = {
-        each.tokens[0].text for each in lexed.directives if each.name == "define" and each.tokens
-    }
+    macros = {each.macro for each in lexed.directives}
     if lexed.problems or entry in macros or not is_sure(lexed.tokens, lexed.directives):
         return ""
     try:

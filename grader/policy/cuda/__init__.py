@@ -1,14 +1,14 @@
 """The rules on CUDA source: what a .cu file may ask of the compiler and of the machine.
 
-`check` reads a file's text; nothing of it is preprocessed, compiled or run. It sees tokens, the
-preprocessor's lines, and where braces open and close, which is enough to tell what is included,
-which names occur, what ## can put together, and whether assembly stands in device code. It knows no
-types and expands no macros: what it can't tell for certain it refuses only where honest code has no
-use for it. The sandbox and the check of an object's symbols don't depend on it.
+`check` reads a file's text by the lexer that the emulator reads it by too (emulator/lexer.py);
+nothing of it is preprocessed, compiled or run. It sees tokens, the preprocessor's lines, and where
+braces open and close, which is enough to tell what is included, which names occur, what ## can put
+together, and whether assembly stands in device code. It knows no types and expands no macros: what
+it can't tell for certain it refuses only where honest code has no use for it. The sandbox and the
+check of an object's symbols don't depend on it.
 
     findings.py    the rules' names and what to do in place of a violation
     names.py       tables: headers, names, attributes, pragmas
-    lexer.py       text to tokens and preprocessor lines
     directives.py  #include, #define, #pragma, ##
     attributes.py  __attribute__, [[...]]
     scopes.py      where a token stands

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from grader.emulator.lexer import Token
 from grader.policy.cuda.directives import Report
-from grader.policy.cuda.lexer import Token
 from grader.policy.cuda.names import ATTRIBUTES
 
 ATTRIBUTE_WORDS = frozenset({"__attribute__", "__attribute", "__declspec"})

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
+from grader.emulator.lexer import Lexed, Token, lex
 from grader.policy.cuda.attributes import ATTRIBUTE_WORDS, check_attributes
 from grader.policy.cuda.directives import (
     check_directives,
@@ -13,7 +14,6 @@ from grader.policy.cuda.directives import (
     pasted_pieces,
 )
 from grader.policy.cuda.findings import instead_of
-from grader.policy.cuda.lexer import Lexed, Token, lex
 from grader.policy.cuda.names import (
     ASSEMBLY,
     LIBRARY_NAME,
@@ -157,8 +157,7 @@ def _is_call(tokens: Sequence[Token], index: int) -> bool:
 
 def _defined(lexed: Lexed) -> frozenset[str]:
     """Names that the file gives a meaning of its own: functions with a body, lambdas, macros."""
-    defines = (each.tokens for each in lexed.directives if each.name == "define")
-    found = {tokens[0].text for tokens in defines if tokens}
+    names = {each.macro for each in lexed.directives}
     tokens = lexed.tokens
     opened: list[int] = []  # places of open parentheses
     for index, (token, after) in enumerate(pairwise(tokens)):
@@ -169,9 +168,9 @@ def _defined(lexed: Lexed) -> frozenset[str]:
         elif token.text == ")" and opened:
             start = opened.pop()
             if start and after.text in ("{", "const", "noexcept", "->", "override"):
-                found.add(tokens[start - 1].text)
+                names.add(tokens[start - 1].text)
         elif token.text in ("namespace", "class", "struct"):
-            found.add(after.text)
+            names.add(after.text)
         elif after.text == "=" and index and tokens[index - 1].text == "auto":
-            found.add(token.text)
-    return frozenset(found)
+            names.add(token.text)
+    return frozenset(names)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from grader.policy.cuda.lexer import Directive, Lexed, Token
+from grader.emulator.lexer import Directive, Lexed, Token
 from grader.policy.cuda.names import (
     CUDA_STANDARD,
     DIRECTIVES,
@@ -147,14 +147,14 @@ def pasted_pieces(lexed: Lexed) -> list[Token]:
     Those are the operands of ## in a macro's body, and, where these are parameters, whatever is
     handed to the macro, or to one that hands it on.
     """
-    macros = {each.tokens[0].text: each for each in lexed.directives if _is_macro(each)}
-    bodies = {name: list(_body(each)) for name, each in macros.items()}
+    macros = {each.macro: each for each in lexed.directives if each.macro}
+    bodies = {name: list(each.body) for name, each in macros.items()}
+    parameters = {name: {"__VA_ARGS__", *each.parameters} for name, each in macros.items()}
     pieces: list[Token] = []
     pasting: set[str] = set()
-    for name, each in macros.items():
-        parameters = _parameters(each)
-        for operand in _operands(bodies[name]):
-            if operand.text in parameters:
+    for name, body in bodies.items():
+        for operand in _operands(body):
+            if operand.text in parameters[name]:
                 pasting.add(name)
             else:
                 pieces.append(operand)
@@ -162,10 +162,10 @@ def pasted_pieces(lexed: Lexed) -> list[Token]:
     if pasting:
         pieces += _handed_over(lexed.tokens, pasting, set())
         for name, body in bodies.items():
-            pieces += _handed_over(body, pasting, _parameters(macros[name]))
+            pieces += _handed_over(body, pasting, parameters[name])
         used = {piece.text for piece in pieces}
         for name in _reached(used & bodies.keys(), bodies):
-            pieces += [each for each in bodies[name] if each.text not in _parameters(macros[name])]
+            pieces += [each for each in bodies[name] if each.text not in parameters[name]]
     return [piece for piece in pieces if piece.kind in ("name", "number")]
 
 
@@ -198,33 +198,6 @@ def _joined(name: str, pieces: dict[str, Token], last: dict[str, Token]) -> Toke
             return last[name[start:]]
         reached += [end for end in range(start + 1, len(name)) if name[start:end] in pieces]
     return None
-
-
-def _is_macro(each: Directive) -> bool:
-    return each.name == "define" and bool(each.tokens)
-
-
-def _has_parameters(each: Directive) -> bool:
-    """Whether a parenthesis follows the macro's name at once."""
-    if len(each.tokens) < 2 or each.tokens[1].text != "(":
-        return False
-    name, bracket = each.tokens[:2]
-    return (bracket.line, bracket.column) == (name.line, name.column + len(name.text))
-
-
-def _parameters(each: Directive) -> set[str]:
-    if not _has_parameters(each):
-        return set()
-    texts = [token.text for token in each.tokens]
-    end = texts.index(")") if ")" in texts else len(texts)
-    return {"__VA_ARGS__", *texts[2:end]} - {",", "..."}
-
-
-def _body(each: Directive) -> Sequence[Token]:
-    if not _has_parameters(each):
-        return each.tokens[1:]
-    texts = [token.text for token in each.tokens]
-    return each.tokens[texts.index(")") + 1 :] if ")" in texts else ()
 
 
 def _operands(body: Sequence[Token]) -> Iterator[Token]:

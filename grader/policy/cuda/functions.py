@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from grader.policy.cuda.lexer import Token
+from grader.emulator.lexer import Token
 from grader.policy.cuda.names import GLOBAL
 from grader.policy.cuda.scopes import Place, walk
 

@@ -5,10 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
+from grader.emulator.lexer import Lexed, Token
 from grader.policy.cuda.directives import Report
-from grader.policy.cuda.lexer import Lexed, Token
 from grader.policy.cuda.names import ASSEMBLY, DEVICE, HOST, NOT_TO_DEFINE
-from grader.policy.cuda.scopes import DECORATIONS, Place, Statement, is_sure, specifiers, walk
+from grader.policy.cuda.scopes import (
+    DECORATIONS,
+    Place,
+    Scope,
+    Statement,
+    is_sure,
+    specifiers,
+    walk,
+)
 
 _NO_VARIABLE = frozenset(
     {"using", "typedef", "friend", "static_assert", "namespace", "asm", "return", "goto", "concept"}
@@ -27,7 +35,7 @@ def check_placement(lexed: Lexed, report: Report) -> None:
     for each in walk(lexed.tokens, specifiers(lexed.directives)):
         if isinstance(each, Statement):
             if each.opens is not None:
-                _check_definition(each, report)
+                _check_definition(each, each.opens, report)
             startup.read(each)
         elif each.token.kind == "name" and each.token.text in ASSEMBLY | macros:
             _check_assembly(each, sure, report)
@@ -39,11 +47,7 @@ def check_placement(lexed: Lexed, report: Report) -> None:
 
 def _macros_with_assembly(lexed: Lexed, report: Report) -> frozenset[str]:
     """Names of macros that stand for assembly: their uses count as if it were written there."""
-    bodies = {
-        each.tokens[0].text: each.tokens[1:]
-        for each in lexed.directives
-        if each.name == "define" and each.tokens
-    }
+    bodies = {each.macro: each.tokens[1:] for each in lexed.directives if each.macro}
     uses: dict[str, list[str]] = {}
     for name, body in bodies.items():
         for index, token in enumerate(body):
@@ -87,18 +91,18 @@ def _check_text(tokens: Sequence[Token], index: int, report: Report) -> None:
 # --- definitions ----------------------------------------------------------------------------------
 
 
-def _check_definition(each: Statement, report: Report) -> None:
+def _check_definition(each: Statement, opened: Scope, report: Report) -> None:
     """A function of the file that takes the place of one that others call."""
-    name = each.opens.name
     words = {token.text for token in each.head}
-    is_own = "static" in words or each.in_function or each.opens.on_device
-    if each.scope.kind == "namespace" and name in NOT_TO_DEFINE and not is_own:
-        report("reserved", each.head[0], f"{name}() would take the place of the runtime's")
+    is_own = "static" in words or each.in_function or opened.on_device
+    if each.scope.kind == "namespace" and opened.name in NOT_TO_DEFINE and not is_own:
+        message = f"{opened.name}() would take the place of the runtime's"
+        report("reserved", each.head[0], message)
     for operator, kind in pairwise(each.head):
         allocates = operator.text == "operator" and kind.text in ("new", "delete")
         if allocates and each.scope.kind == "namespace" and not is_own:
-            what = f"operator {kind.text} would take the place of the runtime's"
-            report("reserved", operator, what)
+            message = f"operator {kind.text} would take the place of the runtime's"
+            report("reserved", operator, message)
 
 
 # --- what starts, or ends, by itself --------------------------------------------------------------
@@ -116,7 +120,7 @@ class _Startup:
         """Take note of a statement, and tell what is wrong with it."""
         words = {token.text for token in each.head}
         if each.opens is not None:
-            self._function(each, words)
+            self._function(each, each.opens, words)
         elif each.scope.kind == "class":
             self._member(each, words)
         elif each.scope.kind == "namespace":
@@ -126,9 +130,9 @@ class _Startup:
             if name:
                 self._tell(each, f"a static {name} is destroyed after the entry has returned")
 
-    def _function(self, each: Statement, words: set[str]) -> None:
-        name, scope = each.opens.name, each.scope
-        runs_on_host = not each.opens.on_device and not words & {"constexpr", "consteval"}
+    def _function(self, each: Statement, opened: Scope, words: set[str]) -> None:
+        name, scope = opened.name, each.scope
+        runs_on_host = not opened.on_device and not words & {"constexpr", "consteval"}
         if not runs_on_host:
             return
         self.functions.add(name)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from grader.policy.cuda.lexer import Directive, Token
+from grader.emulator.lexer import Directive, Token
 from grader.policy.cuda.names import DEVICE, GLOBAL, HOST
 
 MAX_NESTED = 100  # braces
@@ -97,7 +97,7 @@ def walk(
     TooInvolved.
     """
     stack = [Scope("namespace")]
-    outer = (stack[0],)  # the stack as a tuple, made anew only when it changes
+    outer: tuple[Scope, ...] = (stack[0],)  # the stack as a tuple, made anew only when it changes
     work = 0
     for index, token in enumerate(tokens):
         scope = stack[-1]

@@ -9,10 +9,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from grader import spec
+from grader.emulator.lexer import lex
 from grader.grading import rules
 from grader.policy import Rules
 from grader.policy.cuda import CUDA_RULES, check
-from grader.policy.cuda.lexer import lex
 from grader.spec.task import Task
 from grader.status import Status
 

@@ -1,8 +1,9 @@
 """CUDA C++ source to tokens and preprocessor lines, as both g++ and nvcc would split it.
 
-Made for text from strangers: it takes time in proportion to the text, uses no recursion and never
+The policy and the emulator read a file through this one lexer, so that they see the same code. It
+is made for untrusted text: it takes time in proportion to the text, uses no recursion and never
 raises. Where the two compilers, or a reader and a compiler, could see different code (a stray
-backslash, a lone carriage return, a digraph, a trigraph), the place is told as a problem.
+backslash, a lone carriage return, a digraph, a trigraph), the place is listed as a problem.
 """
 
 from __future__ import annotations
@@ -14,12 +15,19 @@ from typing import NamedTuple
 
 
 class Token(NamedTuple):
-    """One token outside comments. `line` and `column` count from 1."""
+    """One token outside comments. `line` and `column` count from 1.
+
+    `start` and `end` are offsets in the source; its `text` has neither spliced lines nor digraphs.
+    `is_glued`: nothing but spliced lines stands between it and the token before.
+    """
 
     kind: str  # name | number | string | char | punctuation | other
     text: str
     line: int
     column: int
+    start: int = 0
+    end: int = 0
+    is_glued: bool = False
 
 
 @dataclass(frozen=True)
@@ -33,7 +41,35 @@ class Directive:
     tokens: tuple[Token, ...]
     at: Token  # the #
     before: int  # how many tokens of the file stand before it
+    end: int  # offset behind the last token, or behind the header
     header: str = ""
+
+    @property
+    def macro(self) -> str:
+        """The name that a #define gives a meaning; "" for any other line."""
+        return self.tokens[0].text if self.name == "define" and self.tokens else ""
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """Of a macro, in order; `...` is one of them. The parenthesis follows the name at once."""
+        if not self._has_parameters:
+            return ()
+        listed = self.tokens[2 : self._end_of_parameters]
+        return tuple(token.text for token in listed if token.text != ",")
+
+    @property
+    def body(self) -> tuple[Token, ...]:
+        """What a macro stands for; nothing where its parameters have no end."""
+        return self.tokens[self._end_of_parameters + 1 if self._has_parameters else 1 :]
+
+    @property
+    def _has_parameters(self) -> bool:
+        return len(self.tokens) > 1 and self.tokens[1].text == "(" and self.tokens[1].is_glued
+
+    @property
+    def _end_of_parameters(self) -> int:
+        texts = [token.text for token in self.tokens]
+        return texts.index(")") if ")" in texts else len(texts)
 
 
 class Problem(NamedTuple):
@@ -53,7 +89,8 @@ class Lexed:
     problems: list[Problem] = field(default_factory=list)
 
 
-_SPLICE = re.compile(r"\\([ \t\f\v]*)\n")
+# What is joined: spliced lines. A line break of two characters is read as one.
+_SPLICE = re.compile(r"\\(?P<blanks>[ \t\f\v]*)\r?\n|\r(?=\n)")
 _NAME_START = r"A-Za-z_$\u0080-\U0010ffff"
 _PREFIX = r"(?:u8|u|U|L)?"
 _TOKEN = re.compile(
@@ -84,23 +121,25 @@ def lex(source: str) -> Lexed:
 class _Lexer:
     def __init__(self, source: str) -> None:
         self.lexed = Lexed()
-        self.original = source.replace("\r\n", "\n")
+        self.original = source
         self.line_starts = [0, *(m.end() for m in re.finditer("\n", self.original))]
         self.spaced: list[int] = []  # places of splices with blanks behind the backslash
         self.quiet: list[tuple[int, int]] = []  # comments and raw strings: they are no matter there
         self.text, self.cuts = self._spliced()
         self.position = 0
+        self.end = -1  # of the last token in `text`
 
     def _spliced(self) -> tuple[str, list[tuple[int, int]]]:
         """The text with its spliced lines joined, and (place in it, characters gone by then)."""
-        parts, cuts, start, gone, length = [], [(0, 0)], 0, 0, 0
+        parts: list[str] = []
+        cuts, start, gone, length = [(0, 0)], 0, 0, 0
         for match in _SPLICE.finditer(self.original):
             parts.append(self.original[start : match.start()])
             length += match.start() - start
             gone += match.end() - match.start()
             start = match.end()
             cuts.append((length, gone))
-            if match[1]:
+            if match["blanks"]:
                 self.spaced.append(length)
         parts.append(self.original[start:])
         return "".join(parts), cuts
@@ -127,14 +166,14 @@ class _Lexer:
         skipping = _Skipping()
         line: list[Token] = []  # of the current logical line, if it is a directive
         hash_at: Token | None = None
-        header: str | None = None
+        header = ""
         at_start = True
         while True:
             token = self._next(in_skipped=skipping.now)
             ends = token is None or token.kind == "newline"
             if ends and hash_at is not None:
                 self._directive(hash_at, line, header, skipping)
-                line, hash_at, header = [], None, None
+                line, hash_at, header = [], None, ""
             if token is None:
                 break
             if token.kind == "newline":
@@ -158,23 +197,22 @@ class _Lexer:
             if index < 0 or not place < self.quiet[index][1]:
                 self._problem(place, "blanks stand between a backslash and the line's end")
 
-    def _directive(
-        self, at: Token, line: list[Token], header: str | None, skipping: _Skipping
-    ) -> None:
+    def _directive(self, at: Token, line: list[Token], header: str, skipping: _Skipping) -> None:
         name = line[0].text if line else ""
         was_skipping = skipping.now
         skipping.meet(name, line[1:])
         if was_skipping and skipping.now:
             return
         before = len(self.lexed.tokens)
-        self.lexed.directives.append(Directive(name, tuple(line[1:]), at, before, header or ""))
+        end = self._offset_behind(self.end)
+        self.lexed.directives.append(Directive(name, tuple(line[1:]), at, before, end, header))
 
     def _header(self) -> str:
         """What stands behind #include, in its brackets; "" where that is no header's name."""
         match = _HEADER.match(self.text, self.position)
         if match is None:
             return ""
-        self.position = match.end()
+        self.position = self.end = match.end()
         return match[1]
 
     def _next(self, in_skipped: bool) -> Token | None:
@@ -182,23 +220,31 @@ class _Lexer:
         while self.position < len(self.text):
             start = self.position
             match = _TOKEN.match(self.text, start)
+            assert match is not None and match.lastgroup is not None  # any character is a token
             kind, self.position = match.lastgroup, match.end()
-            if kind == "space":
-                continue
             if kind == "line_comment":
-                if _TRIGRAPH.search(match[0][-3:]) and match[0].endswith("??/"):
+                if match[0].endswith("??/"):
                     self._problem(start, "a comment ends in the trigraph ??/")
-                continue
-            if kind == "comment":
+            elif kind == "comment":
                 self._comment(start)
-                continue
-            line, column = self._place(start)
-            if kind == "raw":
-                return self._raw(start, in_skipped)
-            if kind == "newline":
-                return Token("newline", "\n", line, column)
-            return self._checked(Token(kind, match[0], line, column), start)
+            elif kind == "newline":
+                return Token(kind, "\n", *self._place(start))
+            elif kind != "space":
+                text = self._raw(start, in_skipped) if kind == "raw" else match[0]
+                return self._token(kind, text, start)
         return None
+
+    def _token(self, kind: str, text: str, start: int) -> Token:
+        """The token that ends at the position, with what is odd about it told."""
+        is_glued, self.end = start == self.end, self.position
+        line, column = self._place(start)
+        offsets = self._origin(start), self._offset_behind(self.end)
+        token = Token(kind, text, line, column, *offsets, is_glued)
+        return token._replace(kind="string") if kind == "raw" else self._checked(token, start)
+
+    def _offset_behind(self, position: int) -> int:
+        """The offset behind the character that ends at a place in the joined text."""
+        return self._origin(position - 1) + 1
 
     def _comment(self, start: int) -> None:
         end = self.text.find("*/", self.position)
@@ -209,27 +255,26 @@ class _Lexer:
             self.position = end + 2
         self.quiet.append((start, self.position))
 
-    def _raw(self, start: int, in_skipped: bool) -> Token:
+    def _raw(self, start: int, in_skipped: bool) -> str:
         """A raw string: in it nothing is joined, so its end is looked for in the original."""
-        line, column = self._place(start)
         quote = self._origin(self.position - 1) + 1
         match = _DELIMITER.match(self.original, quote)
         if match is None:
             # What follows can't be told from text: it would be a compile error, too.
             self._problem(start, "a raw string has no proper beginning")
-            return Token("string", self.text[start : self.position], line, column)
+            return self.text[start : self.position]
         closing = f'){match[1]}"'
         end = self.original.find(closing, match.end())
         if end < 0:
             self._problem(start, "a raw string has no end")
             self.position = len(self.text)
-            return Token("string", "", line, column)
+            return ""
         content = self.original[match.end() : end]
         if in_skipped and "\n" in content:
             self._problem(start, "a raw string runs over several lines behind #if 0")
         self.position = self._joined(end + len(closing))
         self.quiet.append((start, self.position))
-        return Token("string", f'"{content}"', line, column)
+        return f'"{content}"'
 
     def _checked(self, token: Token, start: int) -> Token:
         """The token, with what is odd about it told."""
