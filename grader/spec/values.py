@@ -17,7 +17,7 @@ import pydantic
 from pydantic import BeforeValidator, ValidationInfo
 from pydantic_core import PydanticCustomError
 
-from grader.mistakes import Mistake
+from grader import mistakes
 from grader.spec.formula import FUNCTIONS, as_written
 
 # Bytes per element of every dtype a spec may name.
@@ -33,7 +33,7 @@ MAX_INT = 2**31 - 1
 RESERVED = frozenset({"itemsize", "dtype", "seed", "data", "layout", *FUNCTIONS})
 
 
-class SpecError(Mistake, ValueError):
+class SpecError(mistakes.Mistake, ValueError):
     """A spec is wrong. `mistakes` holds one line each: file, line, key, expected and what came."""
 
     def __init__(self, mistakes: Iterable[str]) -> None:
