@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import pydantic
 
@@ -252,6 +252,7 @@ class Evidence:
     schema: int = SCHEMA
 
 
+_Read = TypeVar("_Read", Evidence, VariantEvidence)
 _ADAPTER = pydantic.TypeAdapter(Evidence)
 _OF_VARIANT = pydantic.TypeAdapter(VariantEvidence)
 
@@ -285,7 +286,7 @@ def variant_from_json(text: str, source: str = "evidence") -> VariantEvidence:
     return _validated(_OF_VARIANT, text, source)
 
 
-def _validated(adapter: pydantic.TypeAdapter, text: str, source: str) -> Any:
+def _validated(adapter: pydantic.TypeAdapter[_Read], text: str, source: str) -> _Read:
     try:
         return adapter.validate_json(text)
     except pydantic.ValidationError as error:

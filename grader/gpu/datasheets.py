@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from functools import partial
 
 
 @dataclass(frozen=True)
@@ -80,8 +81,7 @@ class Model:
     most_gb_s: float = 0.0
 
 
-def _server(pattern, rates, sms, boost_mhz, gb_s, source, tensor_mhz=0) -> Model:
-    return Model(pattern, rates, sms, boost_mhz, gb_s, source, tensor_mhz, is_fixed=True)
+_server = partial(Model, is_fixed=True)
 
 
 def _geforce(name: str, sms: int, boost_mhz: int, gb_s: float, most_gb_s: float = 0.0) -> Model:

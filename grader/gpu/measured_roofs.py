@@ -150,7 +150,7 @@ def measure(
         bandwidth = copied.bytes / _seconds(seconds_of, copied)
     except WorkloadFailed as error:
         raise RoofsError(f"copying {copied.size >> 20} MiB failed: {error}") from error
-    _expect_possible("copy", bandwidth, limits and limits.most_bandwidth, "GB/s", 1e9)
+    _expect_possible("copy", bandwidth, limits.most_bandwidth if limits else None, "GB/s", 1e9)
     flops, missing = {}, {}
     for dtype in dtypes:
         workload = matrix_workload(dtype)

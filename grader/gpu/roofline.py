@@ -153,7 +153,7 @@ def peaks_from_properties(
     ):
         if not value > 0:
             raise RooflineError(f"expected {name} above 0, got {value}")
-    rates = BY_CAPABILITY.get(tuple(capability))
+    rates = BY_CAPABILITY.get((capability[0], capability[1]))
     bandwidth = _bandwidth(memory_clock_hz, bus_bits)
     version = ".".join(map(str, capability))
     return Peaks(
@@ -199,14 +199,15 @@ def place(
     ridge = rate / roofs.bandwidth if rate and computed else None
     intensity = computed / moved
     hoped = (1.0, 1.0) if roofs.is_measured else (REACHED_BY_COPY, REACHED_BY_MATMUL)
-    if ridge is None or intensity <= ridge:
+    if ridge is None or rate is None or intensity <= ridge:
         roof, reached = roofs.bandwidth, moved / seconds
         return Place("memory", dtype, intensity, ridge, roof, reached, hoped[0])
     return Place("compute", dtype, intensity, ridge, rate, computed / seconds, hoped[1])
 
 
 # Each from this share on of what can be hoped for; the first that holds.
-_MEMORY_ADVICE = (
+_Advice = tuple[tuple[float, str], ...]
+_MEMORY_ADVICE: _Advice = (
     (0.97, "only fewer bytes make it faster now: fuse it with the kernel before or after it"),
     (
         0.80,
@@ -224,7 +225,7 @@ _MEMORY_ADVICE = (
     ),
     (0.0, "start enough blocks for every SM, and look for long loops that wait for one load"),
 )
-_MATRIX_ADVICE = (
+_MATRIX_ADVICE: _Advice = (
     (0.97, "it is as fast as the vendor's library: nothing cheap is left"),
     (
         0.75,
@@ -242,7 +243,7 @@ _MATRIX_ADVICE = (
         "converted before, at least 64 by 64 per block",
     ),
 )
-_SCALAR_ADVICE = (
+_SCALAR_ADVICE: _Advice = (
     (0.97, "it is as fast as the vendor's library: nothing cheap is left"),
     (0.70, "load the next tiles into registers while this one is multiplied"),
     (
@@ -256,10 +257,8 @@ _SCALAR_ADVICE = (
 
 def advice(placed: Place) -> str:
     """The next thing to try, as a clause without a capital and a full stop."""
-    if placed.bound == "memory":
-        steps = _MEMORY_ADVICE
-    else:
-        steps = _SCALAR_ADVICE if placed.dtype == "float32" else _MATRIX_ADVICE
+    computing = _SCALAR_ADVICE if placed.dtype == "float32" else _MATRIX_ADVICE
+    steps = _MEMORY_ADVICE if placed.bound == "memory" else computing
     share = placed.fraction / placed.attainable
     return next(text for least, text in steps if share >= least)
 

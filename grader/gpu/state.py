@@ -1,9 +1,9 @@
-"""The state a GPU is in, by NVML: may a measurement taken in it be trusted?
+"""The state of a GPU, and why a measurement between two states can't be trusted.
 
-nvml.py asks, before and after a measurement; `troubles` says from the two states why what was
+nvml.py reads the state before and after a measurement. `troubles` has the reasons why what was
 measured between can't be trusted, `remarks` what is worth knowing but doesn't void it. Pure.
 
-What voids and what doesn't: a GPU that is too hot, or whose power supply limits it, is slow for
+A GPU that is too hot, or whose power supply limits it, is slow for
 reasons that come and go. A software power cap doesn't void: an H100's 700 W hold back every large
 matrix product, candidate and baseline alike, and both are timed in turn.
 """
@@ -20,10 +20,10 @@ _VOIDING = {
     "power brake": "the server's power supply slowed it down",
     "sync boost": "its clocks follow another GPU's (sync boost)",
 }
-_CALM = frozenset({"idle", "power cap"})  # that explain a lower clock, and come and go
+_HARMLESS = frozenset({"idle", "power cap"})  # that explain a lower clock, and come and go
 
 SLOWER = 0.90  # of the clock it had, or usually has: below it, it isn't the same GPU
-HEATED_SECONDS = 0.005  # of slowdown for heat between two looks
+HEATED_SECONDS = 0.005  # of slowdown for heat between two probes
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Process:
 
     pid: int
     name: str = ""
-    busy_percent: int | None = None  # of the SMs, since the last look; None where not known
+    busy_percent: int | None = None  # of the SMs, since the last probe; None where not known
 
     def __str__(self) -> str:
         name = f"{self.name}, " if self.name else ""
@@ -102,15 +102,16 @@ def troubles(
     ours: Collection[int] = (),
     usual_sm_mhz: float | None = None,
 ) -> list[str]:
-    """Why what was measured between two looks can't be trusted: a plain sentence each, or none.
+    """Why what was measured between two probes can't be trusted: a sentence each, or none.
 
-    Both looks are to be taken while the GPU is at work, or its clocks mean nothing. `ours` are the
+    Both probes are to be made while the GPU is at work, or its clocks mean nothing. `ours` are the
     ids of the grader's own processes and workers as this process sees them; `usual_sm_mhz` is the
     clock this GPU had when its roofs were measured.
     """
-    for state in (before, after):
-        if isinstance(state, Unobserved):
-            return [f"The GPU's state can't be seen: {state.reason}."]
+    if isinstance(before, Unobserved):
+        return [f"The GPU's state can't be seen: {before.reason}."]
+    if isinstance(after, Unobserved):
+        return [f"The GPU's state can't be seen: {after.reason}."]
     if before.uuid != after.uuid:
         return [f"It is another GPU than before: {before.uuid}, then {after.uuid}."]
     return [
@@ -122,7 +123,7 @@ def troubles(
 
 
 def at_work(state: Observed, ours: Collection[int]) -> list[str]:
-    """Who else was busy on the GPU since the look before, a sentence, or none."""
+    """Who else was busy on the GPU since the probe before, a sentence, or none."""
     if isinstance(state, Unobserved):
         return []
     others = [each for each in state.processes if each.pid not in ours and each.busy_percent]
@@ -137,7 +138,7 @@ def remarks(after: Observed, ours: Collection[int] = ()) -> list[str]:
     if "power cap" in after.held_back_by:
         limit = f" of {after.watts_most:.0f} W" if after.watts_most else ""
         found.append(f"Its power limit{limit} holds its clock back.")
-    if _is_slow(after.sm_mhz, after.sm_most_mhz) and not _CALM & {*after.held_back_by}:
+    if _is_slow(after.sm_mhz, after.sm_most_mhz) and not _HARMLESS & {*after.held_back_by}:
         found.append(f"It runs at {after.sm_mhz} of {after.sm_most_mhz} MHz.")
     if after.is_mig:
         found.append("It is a slice of a GPU (MIG): the whole GPU's figures don't apply.")
@@ -197,7 +198,7 @@ def _of_heat(before: GpuState, after: GpuState) -> Iterator[str]:
 def _of_clocks(before: GpuState, after: GpuState, usual: float | None) -> Iterator[str]:
     if "idle" not in after.held_back_by and _is_slow(after.memory_mhz, after.memory_most_mhz):
         yield f"Its memory runs at {after.memory_mhz} of {after.memory_most_mhz} MHz."
-    if _CALM & {*after.held_back_by, *before.held_back_by}:
+    if _HARMLESS & {*after.held_back_by, *before.held_back_by}:
         return
     if _is_slow(after.sm_mhz, before.sm_mhz):
         yield f"Its clock fell from {before.sm_mhz} to {after.sm_mhz} MHz while it was measured."

@@ -16,11 +16,12 @@ from grader.report.html import render as to_html
 from grader.report.json_report import render as to_json
 from grader.report.junit import render as to_junit
 from grader.report.markdown import render as to_markdown
-from grader.report.message import failure_text, one_line, part_text
+from grader.report.message import failure_text, part_text
 from grader.report.summary import total_line
 from grader.report.terminal import part_block
 from grader.report.terminal import render as to_terminal
 from grader.report.terminal import render_check as check_to_terminal
+from grader.sandbox.untrusted import one_line
 
 __all__ = [
     "check_to_terminal",

@@ -16,8 +16,9 @@ from typing import Any, Literal
 
 from grader.evidence import Evidence, VariantEvidence
 from grader.report import summary
-from grader.report.message import DETAIL_LIMIT, clean, merged_messages, shorten_middle
+from grader.report.message import DETAIL_LIMIT, merged_messages
 from grader.report.summary import Header
+from grader.sandbox.untrusted import clean, shorten_middle
 from grader.scoring.score import SKIPPED_AS_WRONG, CheckScore, GradeScore, VariantScore
 from grader.status import Status
 
@@ -42,14 +43,14 @@ def render(
     `score` is the header's where there is one (lateness and people's points are in it), else the
     grade's own; with a bonus it may be above the maximum.
     """
-    seen = {(e.name, v.name): s for e, v, s in summary.scored_variants(evidence, grade)}
+    observed = {(e.name, v.name): s for e, v, s in summary.scored_variants(evidence, grade)}
     tests: list[dict[str, Any]] = []
     undecided: list[str] = []
     hides = False
     for place, exercise in enumerate(grade.exercises, start=1):
         own = 0
         for variant in exercise.variants:
-            found = seen.get((exercise.name, variant.name))
+            seen = observed.get((exercise.name, variant.name))
             for check in variant.checks:
                 shown = visibility(exercise.name, variant.name, check.name)
                 hides |= shown != "visible"
@@ -59,7 +60,7 @@ def render(
                         undecided.append(f"{name}: {summary.result(check)}")
                     continue
                 own += 1
-                tests.append(_test(exercise.name, variant, check, found, f"{place}.{own}", shown))
+                tests.append(_test(exercise.name, variant, check, seen, f"{place}.{own}", shown))
     score = grade.score if header is None or header.score is None else header.score
     data = {
         "score": score,
@@ -71,17 +72,14 @@ def render(
         "visibility": "visible",
         "stdout_visibility": "hidden",
         "tests": tests,
-        "extra_data": {
-            "warpgrade": {
-                "schema": SCHEMA,
-                "score": grade.score,
-                "gradable": grade.gradable,
-                "max_score": grade.max_score,
-                "complete": grade.complete,
-            }
-        },
+        "extra_data": {"warpgrade": _own_data(grade)},
     }
     return json.dumps(data, indent=1, allow_nan=False) + "\n"
+
+
+def _own_data(grade: GradeScore) -> dict[str, Any]:
+    names = ("score", "gradable", "max_score", "complete")
+    return {"schema": SCHEMA, **{name: getattr(grade, name) for name in names}}
 
 
 def _test(

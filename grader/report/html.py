@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,9 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
 from grader.evidence import Baseline, Evidence, PerformanceEvidence
 from grader.report import performance, summary
-from grader.report.message import clean, merged_messages, one_line
+from grader.report.message import merged_messages
 from grader.report.summary import Header
+from grader.sandbox.untrusted import clean, one_line
 from grader.scoring.score import ExerciseScore, GradeScore
 from grader.status import Status
 
@@ -81,8 +83,9 @@ def _roofline(timed: PerformanceEvidence | None) -> list[str]:
 
 def _timing_of_case(timed: PerformanceEvidence, named: bool) -> str:
     case = f", {timed.case}" if named else ""
-    speed = f", {timed.bytes / timed.microseconds / 1000:.0f} GB/s" if timed.bytes else ""
-    line = f"Timed on {timed.device}{case}: {timed.microseconds:.1f} us per call{speed}."
+    took = timed.microseconds or math.nan
+    speed = f", {timed.bytes / took / 1000:.0f} GB/s" if timed.bytes else ""
+    line = f"Timed on {timed.device}{case}: {took:.1f} us per call{speed}."
     return one_line(line + "".join(map(_beside, timed.baselines)) + _how_measured(timed))
 
 

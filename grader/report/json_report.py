@@ -23,8 +23,8 @@ import math
 from typing import Any
 
 from grader.evidence import Evidence, PerformanceEvidence, VariantEvidence
-from grader.report.message import clean
 from grader.report.summary import check_text, find_part
+from grader.sandbox.untrusted import clean
 from grader.scoring.score import (
     MEMORY,
     PERFORMANCE,
@@ -75,7 +75,7 @@ def _variant(variant: VariantScore, seen: VariantEvidence | None) -> dict[str, A
 
 
 def _check(check: CheckScore, seen: VariantEvidence | None) -> dict[str, Any]:
-    data = {
+    data: dict[str, Any] = {
         "name": check.name,
         "status": check.status.value,
         **_points(check),

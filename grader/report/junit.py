@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from xml.etree import ElementTree as ET
 
 from grader.evidence import Evidence, VariantEvidence
-from grader.report.message import DETAIL_LIMIT, clean, one_line, part_text, sentence, shorten
+from grader.report.message import DETAIL_LIMIT, part_text, sentence
 from grader.report.summary import find_part
+from grader.sandbox.untrusted import clean, one_line, shorten
 from grader.scoring.score import INTERRUPTED, SKIPPED_AS_WRONG, CheckScore, GradeScore, VariantScore
 from grader.status import Status
 

@@ -13,8 +13,9 @@ from collections.abc import Iterator
 
 from grader.evidence import Evidence, VariantEvidence
 from grader.report import summary
-from grader.report.message import Message, clean, merged_messages, one_line
+from grader.report.message import Message, merged_messages
 from grader.report.summary import Header
+from grader.sandbox.untrusted import clean, one_line
 from grader.scoring.score import SKIPPED_AS_WRONG, CheckScore, GradeScore, VariantScore
 from grader.status import Status
 

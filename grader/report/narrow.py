@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import Any
 
 from rich.cells import cell_len
 from rich.console import Console
@@ -27,7 +28,7 @@ _WHOLE = re.compile(
 )
 
 
-def table(**options: object) -> Table:
+def table(**options: Any) -> Table:
     """An empty table without lines, as `show` expects one."""
     return Table(box=None, padding=(0, BETWEEN, 0, 0), pad_edge=False, **options)
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from grader.evidence import PerformanceEvidence
 from grader.gpu.roofline import Place, Roofs, advice, peaks, place
-from grader.report.message import one_line
+from grader.sandbox.untrusted import one_line
 
 
 def sentences(timed: PerformanceEvidence, roofs: Roofs | None = None) -> list[str]:
@@ -32,9 +32,10 @@ def placed(timed: PerformanceEvidence, roofs: Roofs | None = None) -> Place | No
     timed: GPUs come nearer to their data sheet or less near.
     """
     known = roofs or _published(timed.device)
-    if known is None or not _is_timed(timed) or not timed.bytes or timed.bytes < 0:
+    took = _time_of(timed)
+    if known is None or not took or not timed.bytes or timed.bytes < 0:
         return None
-    seconds = timed.microseconds / 1e6
+    seconds = took / 1e6
     found = place(timed.bytes, flops_of(timed), dtype_of(timed), seconds, known)
     copied = _of_copy(timed)
     if found and copied and found.bound == "memory" and not known.is_measured:
@@ -63,12 +64,13 @@ def duration(microseconds: float) -> str:
 
 def speed(timed: PerformanceEvidence, found: Place | None) -> str:
     """'2884 GB/s', or '763 TFLOP/s' where computing bounds the case; "" where nothing is known."""
-    if not _is_timed(timed):
+    took = _time_of(timed)
+    if not took:
         return ""
     flops = flops_of(timed)
     if flops and (found.bound == "compute" if found else not timed.bytes):
-        return f"{_rounded(flops / timed.microseconds / 1e6)} TFLOP/s"
-    return f"{timed.bytes / timed.microseconds / 1e3:.0f} GB/s" if timed.bytes else ""
+        return f"{_rounded(flops / took / 1e6)} TFLOP/s"
+    return f"{timed.bytes / took / 1e3:.0f} GB/s" if timed.bytes else ""
 
 
 def _sentence(timed: PerformanceEvidence, roofs: Roofs | None) -> str:
@@ -118,9 +120,10 @@ def _published(device: str) -> Roofs | None:
     return known.roofs() if known else None
 
 
-def _is_timed(timed: PerformanceEvidence) -> bool:
-    time = timed.microseconds
-    return time is not None and math.isfinite(time) and time > 0
+def _time_of(timed: PerformanceEvidence) -> float | None:
+    """Microseconds of a call; None where there is no time that can be one."""
+    took = timed.microseconds
+    return took if took is not None and math.isfinite(took) and took > 0 else None
 
 
 def _amount(value: float, unit: str) -> str:

@@ -8,17 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import PurePath
 
 from grader.evidence import Evidence, LineCounters, PartEvidence, VariantEvidence
-from grader.report.message import (
-    DETAIL_LIMIT,
-    case_in_words,
-    clean,
-    compose,
-    listing,
-    one_line,
-    part_text,
-    sentence,
-    shorten_middle,
-)
+from grader.report.message import DETAIL_LIMIT, case_in_words, compose, listing, part_text, sentence
+from grader.sandbox.untrusted import clean, one_line, shorten_middle
 from grader.scoring import memory_bounds
 from grader.scoring.score import (
     INTERRUPTED,

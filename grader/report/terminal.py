@@ -18,14 +18,12 @@ from grader.report import narrow, performance, summary
 from grader.report.message import (
     Message,
     case_in_words,
-    clean,
     compose,
     merged_messages,
-    one_line,
     part_text,
-    shorten_middle,
     undecided_messages,
 )
+from grader.sandbox.untrusted import clean, one_line, shorten_middle
 from grader.scoring.score import MEMORY, ExerciseScore, GradeScore
 from grader.status import Status, worst
 
@@ -229,13 +227,13 @@ def _failure(message: Message, console: Console) -> None:
 
 def _timing(seen: VariantEvidence, console: Console) -> None:
     """How near to which roof the variant came, where it was timed."""
-    told = performance.sentences(seen.performance) if seen.performance else []
-    if not told:
+    timed = seen.performance
+    sentences = performance.sentences(timed) if timed else []
+    if timed is None or not sentences:
         return
     console.print()
-    device = seen.performance.device
-    _print(console, one_line(f"{seen.exercise}/{seen.variant} on {device}"), "bold")
-    for sentence in told:
+    _print(console, one_line(f"{seen.exercise}/{seen.variant} on {timed.device}"), "bold")
+    for sentence in sentences:
         _indented(console, sentence)
 
 

@@ -79,7 +79,7 @@ class Sandbox:
 
         As a `program` they can start it, too.
         """
-        self._make_folders()
+        self._home = self._home or _new_home()
         path = Path(self._home) / "submission" / name
         if not path.exists() or path.read_bytes() != data:
             path.write_bytes(data)
@@ -148,7 +148,7 @@ class Sandbox:
 
     def _launched(self) -> ForkServer:
         if self._server is None:
-            self._make_folders()
+            self._home = self._home or _new_home()
             kind = "native" if self.native else "plans" if self.plans else "python"
             submission = Path(self._home) / "submission"
             environment = environment_of(self.device, self.plans, self.scratch)
@@ -190,11 +190,12 @@ class Sandbox:
         except OSError as error:
             raise SandboxError(f"no worker could be started: {error}") from None
 
-    def _make_folders(self) -> None:
-        if not self._home:
-            self._home = tempfile.mkdtemp(prefix="warpgrade-")
-            for name in ("scratch", "submission"):
-                (Path(self._home) / name).mkdir(mode=0o700)
+
+def _new_home() -> str:
+    home = Path(tempfile.mkdtemp(prefix="warpgrade-"))
+    for name in ("scratch", "submission"):
+        (home / name).mkdir(mode=0o700)
+    return str(home)
 
 
 def environment_of(device: DeviceName, plans: bool, scratch: Path) -> dict[str, str]:

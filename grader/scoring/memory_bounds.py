@@ -38,7 +38,7 @@ class Judged:
 
 def sizes_of(variant: Variant) -> dict[str, int]:
     """What the formulas of a variant's memory block are evaluated with: sizes and itemsize."""
-    case = variant.memory.case
+    case = variant.counted.case
     sizes = {name: value for name, value in case.items() if type(value) is int}
     return {**sizes, "itemsize": ITEMSIZE[case.get("dtype", variant.dtypes[0])]}
 
@@ -53,7 +53,7 @@ def sizes_in(variant: Variant, case: str) -> dict[str, int]:
 
 def is_case_of(variant: Variant, case: str) -> bool:
     """Whether the text of a case agrees with what the variant's memory block names."""
-    return agrees(case, variant, variant.memory.case)
+    return agrees(case, variant, variant.counted.case)
 
 
 def shortfalls(evidence: MemoryEvidence, variant: Variant) -> list[tuple[MemoryEvidence, Judged]]:
@@ -63,7 +63,7 @@ def shortfalls(evidence: MemoryEvidence, variant: Variant) -> list[tuple[MemoryE
     """
     missed: dict[str, tuple[MemoryEvidence, Judged]] = {}
     for run in evidence.every:
-        for judged in judge(variant.memory, run.metrics, sizes_in(variant, run.case)):
+        for judged in judge(variant.counted, run.metrics, sizes_in(variant, run.case)):
             if not judged.holds:
                 missed.setdefault(judged.name, (run, judged))
     return list(missed.values())
@@ -84,8 +84,11 @@ def judge(memory: Memory, metrics: Sequence[Metric], sizes: Mapping[str, int]) -
 def _judged(
     path: tuple[str, ...], bound: Bound, measured: float | None, sizes: Mapping[str, int]
 ) -> Judged:
-    at_least = bound.at_least is not None
-    wanted = (bound.at_least if at_least else bound.at_most).evaluate(sizes)
+    formula, at_least = bound.at_most, bound.at_least is not None
+    if bound.at_least is not None:
+        formula = bound.at_least
+    assert formula is not None  # a Bound has one of them
+    wanted = formula.evaluate(sizes)
     holds = measured is not None and (measured >= wanted if at_least else measured <= wanted)
     return Judged(path, measured, wanted, at_least, holds)
 

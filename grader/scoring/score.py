@@ -305,8 +305,8 @@ def _decide_performance(
             return _Verdict(Status.not_measured, message=OTHER_CASES)
         if doubtful := next(filter(None, map(speed.implausible, timed.every)), ""):
             return _Verdict(Status.implausible_time, message=doubtful)
-        verdict = _decide_thresholds(variant.performance.steps, timed)
-        told = (verdict.message, *speed.remarks(timed, variant.performance.device))
+        verdict = _decide_thresholds(variant.timed.steps, timed)
+        told = (verdict.message, *speed.remarks(timed, variant.timed.device))
         return verdict._replace(message="; ".join(told))
     gradable = offered if timed.status.is_failure else Fraction(0)
     return _Verdict(timed.status, gradable=gradable, message=timed.reason)
@@ -314,9 +314,9 @@ def _decide_performance(
 
 def _is_of_spec(timed: PerformanceEvidence, variant: Variant) -> bool:
     """Whether the timed cases are those that the spec names now, and at most one beside them."""
-    named = variant.performance.every_case
+    named = variant.timed.every_case
     more = len(timed.every) - len(named)
-    return 0 <= more <= variant.performance.beside and all(
+    return 0 <= more <= variant.timed.beside and all(
         agrees(each.case, variant, case) for each, case in zip(timed.every, named, strict=False)
     )
 
@@ -335,9 +335,10 @@ def _decide_thresholds(thresholds: Iterable[Threshold], timed: PerformanceEviden
         if each.holds:
             return _Verdict(Status.passed, _exact(each.threshold.points), gradable, each.told)
     # Of each baseline the target that asks the least: the next one to reach.
-    easiest = {
-        each.threshold.speed_vs or each.threshold.milliseconds.gpu: each.told for each in decided
-    }
+    easiest: dict[str, str] = {}
+    for threshold, _, told in decided:
+        limit = threshold.milliseconds
+        easiest[threshold.speed_vs or (limit.gpu if limit else "")] = told
     return _Verdict(Status.target_missed, gradable=gradable, message="; ".join(easiest.values()))
 
 
@@ -384,7 +385,7 @@ def _decide_bounds(
 
 def _close(name: str, verdict: _Verdict, offered: Fraction) -> tuple[CheckScore, _Points]:
     points = _Points(min(verdict.score, offered), min(verdict.gradable, offered), offered)
-    check = CheckScore(name, verdict.status, message=verdict.message, **points.rounded())
+    check = CheckScore(name, verdict.status, message=verdict.message, parts=(), **points.rounded())
     return check, points
 
 

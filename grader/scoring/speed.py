@@ -11,9 +11,9 @@ from collections.abc import Iterable
 from fractions import Fraction
 from typing import NamedTuple
 
-from grader.evidence import PerformanceEvidence
+from grader.evidence import Baseline, PerformanceEvidence
 from grader.gpu import roofline
-from grader.spec import OF_BASELINE, Threshold
+from grader.spec import OF_BASELINE, Milliseconds, Threshold
 from grader.status import Status
 
 # A threshold between the ends of an interval. More pairs would not have changed the points.
@@ -39,45 +39,51 @@ def decision(threshold: Threshold, timed: PerformanceEvidence) -> Decision | Non
     if threshold.speed_vs is not None:
         return _of_ratio(threshold, timed)
     if threshold.milliseconds is not None:
-        return _of_time(threshold, timed)
+        return _of_time(threshold, threshold.milliseconds, timed)
     return None
 
 
 def _of_ratio(threshold: Threshold, timed: PerformanceEvidence) -> Decision | None:
     name, wanted = threshold.speed_vs, threshold.at_least
-    found = [next((y for y in each.baselines if y.name == name), None) for each in timed.every]
-    if wanted is None or not all(
-        each is not None and all(map(math.isfinite, (each.ratio, each.at_best, each.at_worst)))
-        for each in found
-    ):
+    every = [next((y for y in each.baselines if y.name == name), None) for each in timed.every]
+    compared = [each for each in every if each is not None and _is_finite(each)]
+    if name is None or wanted is None or len(compared) < len(every):
         return None
-    slowest = min(found, key=lambda each: (each.at_best, each.ratio))
+    slowest = min(compared, key=lambda each: (each.at_best, each.ratio))
     interval = ""
     if slowest.low is not None and slowest.high is not None:
         interval = f"{_cut(slowest.low)} to {_cut(slowest.high)}; "
     told = f"{_cut(slowest.ratio)} {OF_BASELINE.get(name, name)} ({interval}target {wanted:g})"
     holds = slowest.at_best >= wanted
-    in_doubt = holds and min(each.at_worst for each in found) < wanted
-    told += _among(timed, timed.every[found.index(slowest)])
+    in_doubt = holds and min(each.at_worst for each in compared) < wanted
+    told += _among(timed, timed.every[compared.index(slowest)])
     return Decision(threshold, holds, told + (f": {IN_DOUBT}" if in_doubt else ""))
 
 
-def _of_time(threshold: Threshold, timed: PerformanceEvidence) -> Decision | None:
-    limit = threshold.milliseconds
-    times = [(each.microseconds_at_best, each.microseconds) for each in timed.every]
-    if limit.gpu.lower() not in timed.device.lower() or not all(
-        each is not None and math.isfinite(each) for pair in times for each in pair
-    ):
+def _is_finite(baseline: Baseline) -> bool:
+    return all(map(math.isfinite, (baseline.ratio, baseline.at_best, baseline.at_worst)))
+
+
+def _of_time(
+    threshold: Threshold, limit: Milliseconds, timed: PerformanceEvidence
+) -> Decision | None:
+    every = [(each.microseconds_at_best, each.microseconds) for each in timed.every]
+    times = [
+        (best, median)
+        for best, median in every
+        if best is not None and median is not None and math.isfinite(best + median)
+    ]
+    if limit.gpu.lower() not in timed.device.lower() or len(times) < len(every):
         return None
     slowest = timed.every[times.index(max(times))]
-    at_best = slowest.microseconds_at_best / 1000
+    at_best, median = (each / 1000 for each in max(times))
     interval = ""
     if slowest.microseconds_high is not None:
         interval = f"{at_best:.4g} to {slowest.microseconds_high / 1000:.4g}; "
-    told = f"{slowest.microseconds / 1000:.4g} ms ({interval}target {limit.at_most:g} ms)"
+    told = f"{median:.4g} ms ({interval}target {limit.at_most:g} ms)"
     holds = at_best <= limit.at_most
-    at_worst = max(each.microseconds_high or each.microseconds for each in timed.every) / 1000
-    in_doubt = holds and at_worst > limit.at_most
+    worst = max(each.microseconds_high or each.microseconds or 0.0 for each in timed.every)
+    in_doubt = holds and worst / 1000 > limit.at_most
     told += _among(timed, slowest)
     return Decision(threshold, holds, told + (f": {IN_DOUBT}" if in_doubt else ""))
 

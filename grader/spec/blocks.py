@@ -111,7 +111,9 @@ _SCALAR_KINDS: dict[str, tuple[str, Callable[[object], bool]]] = {
     "int": ("a whole number", lambda value: type(value) is int),
     "float": (
         "a finite number",
-        lambda value: type(value) in (int, float) and math.isfinite(value),
+        lambda value: (
+            isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+        ),
     ),
 }
 
@@ -173,7 +175,7 @@ class SizeRule(Block):
 
     low: int = pydantic.Field(ge=1)
     high: int = pydantic.Field(ge=1)
-    multiple_of: int = pydantic.Field(1, ge=1)
+    multiple_of: int = pydantic.Field(default=1, ge=1)
     choices: tuple[int, ...] | None = None
 
     def contains(self, value: int) -> bool:
@@ -482,13 +484,15 @@ class Threshold(Block):
             raise refusal("expected at_least beside speed_vs, and only there")
         if self.from_ is not None and self.speed_vs is None:
             raise refusal("expected from beside speed_vs and at_least, got it beside milliseconds")
-        if self.from_ is not None and self.from_ >= self.at_least:
-            raise refusal(f"expected from below at_least ({self.at_least:g}), got {self.from_:g}")
-        if self.from_ is not None and not self._step_count:
-            raise refusal(
-                f"expected from at {self.at_least * (1 - LEAST_STEP):g} or less, a step of "
-                f"{100 * LEAST_STEP:g} % below at_least ({self.at_least:g}), got {self.from_:g}"
-            )
+        if self.from_ is not None and self.at_least is not None:
+            if self.from_ >= self.at_least:
+                wanted = f"from below at_least ({self.at_least:g})"
+                raise refusal(f"expected {wanted}, got {self.from_:g}")
+            if not _step_count(self.from_, self.at_least):
+                raise refusal(
+                    f"expected from at {self.at_least * (1 - LEAST_STEP):g} or less, a step of "
+                    f"{100 * LEAST_STEP:g} % below at_least ({self.at_least:g}), got {self.from_:g}"
+                )
         return self
 
     @property
@@ -499,19 +503,11 @@ class Threshold(Block):
         return limit
 
     @property
-    def _step_count(self) -> int:
-        # Exact: 0.96 to 1 is a step of 4 %, whatever binary fractions make of it.
-        start, end, least = (
-            Fraction(repr(float(each))) for each in (self.from_, self.at_least, LEAST_STEP)
-        )
-        return min(MOST_STEPS, math.floor((end - start) / (least * end)))
-
-    @property
     def steps(self) -> tuple[Threshold, ...]:
         """Its steps, the steepest asked for first; itself where it has no `from`."""
-        if self.from_ is None:
+        if self.from_ is None or self.at_least is None:
             return (self,)
-        count = self._step_count
+        count = _step_count(self.from_, self.at_least)
         rise = (self.at_least - self.from_) / count
         return tuple(
             Threshold(
@@ -521,6 +517,12 @@ class Threshold(Block):
             )
             for step in range(count, 0, -1)
         )
+
+
+def _step_count(start: float, end: float) -> int:
+    # Exact: 0.96 to 1 is a step of 4 %, whatever binary fractions make of it.
+    first, last, least = (Fraction(repr(float(each))) for each in (start, end, LEAST_STEP))
+    return min(MOST_STEPS, math.floor((last - first) / (least * last)))
 
 
 class Performance(Block):
@@ -550,7 +552,7 @@ class Performance(Block):
     @property
     def every_case(self) -> tuple[Case, ...]:
         """The case, or the cases."""
-        return self.cases or (self.case,)
+        return self.cases or (() if self.case is None else (self.case,))
 
     @property
     def steps(self) -> tuple[Threshold, ...]:

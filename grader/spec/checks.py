@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, get_args
 
 from pydantic_core import PydanticCustomError
 
 from grader.gpu import roofline
 from grader.spec.blocks import (
+    Growth,
     Memory,
     MemoryPressure,
     Pattern,
@@ -193,7 +195,7 @@ def _call_mistakes(exercise: Exercise, variant: Variant) -> Iterator[Mistake]:
 def _performance_mistakes(
     exercise: Exercise, variant: Variant, block: Performance
 ) -> Iterator[Mistake]:
-    right = [{}]  # of no case, formulas are checked for their names
+    right: list[Mapping[str, Any]] = [{}]  # of no case, formulas are checked for their names
     for index, case in enumerate(block.every_case):
         in_case = list(_case_mistakes(exercise, variant, case, dtype_needed=True))
         in_case = in_case or list(_case_shape_mistakes(exercise, case))
@@ -209,10 +211,10 @@ def _performance_mistakes(
             if problem := next(filter(None, told), ""):
                 wrong = True
                 yield Mistake((key,), problem)
-    for case in () if wrong else filter(None, right):
-        if problem := _too_short(exercise, variant, block, case):
-            several = block.cases is not None
-            yield Mistake(("cases", block.cases.index(case)) if several else ("case",), problem)
+    for timed in () if wrong else filter(None, right):
+        if problem := _too_short(exercise, variant, block, timed):
+            path = ("cases", block.cases.index(dict(timed))) if block.cases else ("case",)
+            yield Mistake(path, problem)
     yield from _threshold_mistakes(block.thresholds, variant.points.get("performance"))
 
 
@@ -222,12 +224,12 @@ def _too_short(
     """What is wrong with a case that a fast GPU is done with before the clock can tell."""
     dtype = case.get("dtype", variant.dtypes[0])
     env = {name: case[name] for name in exercise.sizes_names} | {"itemsize": ITEMSIZE[dtype]}
-    moved, computed = (
-        None if formula is None else formula.evaluate(env) for formula in (block.bytes, block.flops)
-    )
+    moved, flops = block.bytes.evaluate(env), block.flops
+    computed = None if flops is None else flops.evaluate(env)
     device = block.device or USUAL_DEVICE
     if (peaks := roofline.peaks(device)) is None:
         device, peaks = USUAL_DEVICE, roofline.peaks(USUAL_DEVICE)
+        assert peaks is not None  # a data sheet of it is there
     floor = roofline.floor_seconds(peaks, moved, computed, dtype)
     if floor >= LEAST_SECONDS:
         return ""
@@ -257,7 +259,7 @@ def _memory_mistakes(exercise: Exercise, variant: Variant, block: Memory) -> Ite
             )
     yield from _uncounted_mistakes(variant, block)
     if block.growth is not None:
-        yield from _growth_mistakes(exercise, block, {} if in_case else block.case)
+        yield from _growth_mistakes(exercise, block, block.growth, {} if in_case else block.case)
     if block.memory_pressure is not None:
         yield from _pressure_mistakes(exercise, variant, block.memory_pressure)
     bounds = list(block.bounds())
@@ -291,12 +293,12 @@ def _uncounted_mistakes(variant: Variant, block: Memory) -> Iterator[Mistake]:
 
 
 def _growth_mistakes(
-    exercise: Exercise, block: Memory, case: Mapping[str, Any]
+    exercise: Exercise, block: Memory, growth: Growth, case: Mapping[str, Any]
 ) -> Iterator[Mistake]:
     """What is wrong with the sizes that are to grow; `case` is empty where it is wrong itself."""
     known = exercise.sizes_names
     unknown = False
-    for index, name in enumerate(block.growth.sizes):
+    for index, name in enumerate(growth.sizes):
         if name not in known:
             unknown = True
             yield Mistake(("growth", "sizes", index), choice_problem(known, name))
@@ -352,7 +354,7 @@ def _case_mistakes(
         yield Mistake(("case",), f"expected {', '.join(needed)}, got no {' and no '.join(missing)}")
     for key, value in case.items():
         if key in exercise.sizes_names:
-            problem = _told(lambda value=value: whole(value, "a size >= 1"))
+            problem = _problem(partial(whole, value, "a size >= 1"))
         elif key == "dtype":
             problem = choice_problem(variant.dtypes, value)
         elif key == "data":
@@ -376,8 +378,8 @@ def _case_shape_mistakes(exercise: Exercise, case: Mapping[str, Any]) -> Iterato
                 yield Mistake(("case",), f"{problem} (a dimension of {argument.name})")
 
 
-def _told(check: Callable[[], object]) -> str:
-    """The message a validator raises, or nothing."""
+def _problem(check: Callable[[], object]) -> str:
+    """The message that a validator raises, or ""."""
     try:
         check()
     except PydanticCustomError as error:
@@ -396,6 +398,7 @@ def _threshold_mistakes(
             f"got {thresholds[0].points:g}",
         )
     asked: dict[str, float] = {}
+    key: tuple[str, ...]
     for index, threshold in enumerate(thresholds):
         path = ("thresholds", index)
         if threshold.from_ is not None and index + 1 < len(thresholds):

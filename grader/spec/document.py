@@ -111,8 +111,8 @@ def read_document(path: Path) -> Document:
         loader = yaml.SafeLoader(text)
         root = loader.get_single_node()
         if not isinstance(root, yaml.MappingNode):
-            kinds = {"sequence": "a list", "scalar": "one value"}
-            came = kinds[root.id] if root else "an empty file"
+            is_list = isinstance(root, yaml.SequenceNode)
+            came = "a list" if is_list else "one value" if root else "an empty file"
             raise SpecError([f"{path.name}: expected a mapping (title: ...), got {came}"])
         document = Document(path.name, {}, {})
         mistakes = list(_walk(root, (), document.lines, ()))
@@ -159,8 +159,9 @@ def _walk(
         yield from _scalar_mistakes(node, path)
     elif isinstance(node, yaml.SequenceNode):
         for index, item in enumerate(node.value):
-            lines[(*path, index)] = item.start_mark.line + 1
-            yield from _walk(item, (*path, index), lines, (*around, node))
+            here = (*path, index)
+            lines[here] = item.start_mark.line + 1
+            yield from _walk(item, here, lines, (*around, node))
     else:
         for key, value in node.value:
             if key.tag == _MERGE:

@@ -102,6 +102,13 @@ class Variant(Block):
         return self.performance
 
     @property
+    def counted(self) -> Memory:
+        """Its memory block. Raises ValueError where it has none."""
+        if self.memory is None:
+            raise ValueError(f"expected a variant with memory targets, got {self.name}")
+        return self.memory
+
+    @property
     def max_points(self) -> float:
         """All that the variant gives, as a bonus or not."""
         return math.fsum(self.points.values())

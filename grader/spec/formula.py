@@ -42,7 +42,7 @@ class _Token(NamedTuple):
 class _Node(NamedTuple):
     """An operation of the tree; without operands, a number or a name."""
 
-    what: Any  # a number, a name, or a key of _OPERATORS
+    symbol: Number | str  # a number, a name, or a key of _OPERATORS
     operands: tuple[_Node, ...]
     position: int
 
@@ -152,8 +152,8 @@ class _Reader:
             )
         self.text = text
         self.names: set[str] = set()
-        found = [(str(match.lastgroup), match) for match in _TOKEN.finditer(text)]
-        tokens = [_Token(kind, match[kind], match.start(kind)) for kind, match in found]
+        matches = [(str(match.lastgroup), match) for match in _TOKEN.finditer(text)]
+        tokens = [_Token(kind, match[kind], match.start(kind)) for kind, match in matches]
         for token in tokens:
             if token.kind == "foreign":
                 raise self._unexpected("a number, a name or an operator", token)
@@ -203,7 +203,7 @@ class _Reader:
                 f"in {self.text!r}",
                 function.position,
             )
-        operands = []
+        operands: list[_Node] = []
         while not operands or self.tokens[-1].text == ",":
             self.tokens.pop()  # the bracket or the comma
             operands.append(self._expression(depth + 1))
@@ -231,18 +231,18 @@ class _Reader:
 
 
 def _evaluate(node: _Node, env: Mapping[str, Number], text: str) -> Number:
-    what, operands, position = node
-    if not operands and isinstance(what, str):
-        if what not in env:
-            known = ", ".join(env) or "no names"
-            raise FormulaError(f"expected {known} in {text!r}, got the name {what!r}", position)
-        return env[what]
+    symbol, operands, position = node
+    if not isinstance(symbol, str):
+        return symbol
     if not operands:
-        return what
+        if symbol not in env:
+            known = ", ".join(env) or "no names"
+            raise FormulaError(f"expected {known} in {text!r}, got the name {symbol!r}", position)
+        return env[symbol]
     values = [_evaluate(operand, env, text) for operand in operands]
     came = "a number beyond 2**64"
     try:
-        value = _OPERATORS[what](*values)
+        value = _OPERATORS[symbol](*values)
         if abs(value) <= MAX_VALUE:  # not so for nan either
             return value
     except OverflowError:

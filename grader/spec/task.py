@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from grader.spec.exercise import Argument, Exercise, Limits, Rules, Tensor, Tolerance, Variant
+from grader.policy import Rules
+from grader.spec.blocks import Limits, Scalar, Size, Tensor, Tolerance
+from grader.spec.exercise import Exercise, Variant
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,7 @@ class Task:
         return self.exercise.tolerance_of(self.variant)
 
     @property
-    def signature(self) -> Sequence[Argument]:
+    def signature(self) -> Sequence[Tensor | Scalar | Size]:
         """The entry's arguments, in order."""
         return self.exercise.signature(self.variant)
 

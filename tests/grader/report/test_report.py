@@ -27,8 +27,9 @@ from grader.evidence import (
     PerformanceEvidence,
     VariantEvidence,
 )
-from grader.report.message import clean, compose, merge_failures, shorten_middle
+from grader.report.message import compose, merge_failures
 from grader.sandbox import untrusted
+from grader.sandbox.untrusted import clean, shorten_middle
 from grader.scoring.score import RIGHT_BEFORE_MEMORY, score
 from grader.spec import load_all
 from grader.status import Status
@@ -45,18 +46,20 @@ def make_exercise(name, points):
     threshold = SimpleNamespace(
         speed_vs="torch", at_least=0.9, milliseconds=None, points=points["performance"]
     )
+    timed = SimpleNamespace(
+        steps=(threshold,),
+        every_case=({"rows": 8, "dtype": "float32"},),
+        device=None,
+        beside=False,
+    )
     variant = SimpleNamespace(
         name="triton",
         file=f"{name}.py",
         dtypes=DTYPES,
         points=points,
         size_classes=tuple(key for key in points if key != "performance"),
-        performance=SimpleNamespace(
-            steps=(threshold,),
-            every_case=({"rows": 8, "dtype": "float32"},),
-            device=None,
-            beside=False,
-        ),
+        performance=timed,
+        timed=timed,
         bonus=False,
     )
     return SimpleNamespace(name=name, title=name.title(), variants={"triton": variant})

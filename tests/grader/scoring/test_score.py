@@ -55,6 +55,7 @@ def make_variant(points=POINTS, dtypes=DTYPES, thresholds=THRESHOLDS, name="trit
         points=points,
         size_classes=tuple(key for key in points if key not in ("performance", "memory")),
         performance=timed if "performance" in points else None,
+        timed=timed,
         memory=None,
         bonus=False,
     )

@@ -1042,3 +1042,28 @@ def test_every_exercise_moves_the_bytes_of_its_tensors(name):
             moved += count * ITEMSIZE[tensor.concrete_dtype(case["dtype"])]
         counted = variant.performance.bytes.evaluate({**sizes, "itemsize": itemsize})
         assert counted == pytest.approx(moved, rel=1e-3)
+
+
+# --- specs of before ------------------------------------------------------------------------------
+
+
+def test_memory_pressure_is_read_by_its_old_word_too(tmp_path):
+    now = EXERCISES / "flash_attention.yaml"
+    before = tmp_path / now.name
+    text = now.read_text(encoding="utf-8")
+    before.write_text(text.replace("memory_pressure:", "ballast:"), encoding="utf-8")
+    assert "ballast:" in before.read_text(encoding="utf-8")
+    exercise = load(before)
+    assert exercise == load(now)
+    assert exercise.variants["triton"].memory.memory_pressure.leaves.names == {"N_CTX", "N_KV"}
+
+
+def test_a_mistake_below_the_old_word_is_told_with_its_line(tmp_path):
+    text = (EXERCISES / "flash_attention.yaml").read_text(encoding="utf-8")
+    text = text.replace("memory_pressure:", "ballast:").replace("leaves: N_CTX * N_KV", "leaves: x")
+    path = tmp_path / "flash_attention.yaml"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(SpecError) as caught:
+        load(path)
+    [mistake] = caught.value.mistakes
+    assert "memory" in mistake and "expected one of the names" in mistake and "got 'x'" in mistake
