@@ -15,7 +15,6 @@ from grader.cli.console import (
     console,
     have_oracles,
     known_names,
-    refuse,
     tell,
     writable,
     write,
@@ -24,8 +23,8 @@ from grader.gpu import machine
 from grader.gpu.roofline import Roofs
 from grader.grading.grade import Session, expect_files, selected
 from grader.instruments import bench, bench_report, plots
-from grader.instruments.bench import NothingToTime, Pair, Step, Timed
-from grader.instruments.bench_sizes import SizesError, parse, plan
+from grader.instruments.bench import Pair, Step, Timed
+from grader.instruments.bench_sizes import parse, plan
 from grader.report import one_line
 from grader.sandbox import Sandbox
 from grader.spec import Exercise, load_all
@@ -54,8 +53,8 @@ def command(
 ) -> None:
     """Time a kernel on a GPU over sizes, beside a copy, torch, torch.compile and the solution."""
     exercises = load_all()
-    chosen = _chosen(exercises, name, sizes)
     wanted = parse(sizes) if sizes is not None else None
+    chosen = _chosen(exercises, name, wanted)
     expect_files(submission, exercises)
     writable(json)
     with Session(submission, exercises) as session:
@@ -114,20 +113,15 @@ def _leave(
         tell(str(error), "yellow")
 
 
-def _chosen(exercises: Mapping[str, Exercise], name: str, sizes: str | None) -> list[Pair]:
-    """The variants to time; what can be known to be wrong before anything runs is refused."""
+def _chosen(
+    exercises: Mapping[str, Exercise], name: str, sizes: Sequence[int] | None
+) -> list[Pair]:
+    """The variants to time. Raises NothingToTime and SizesError before anything runs."""
     named = selected(exercises, known_names(exercises, [name]))
-    try:
-        chosen = bench.with_a_case(named, selected(exercises))
-    except NothingToTime as error:
-        refuse(str(error))
+    chosen = bench.with_a_case(named, selected(exercises))
     have_oracles(exercises, [name])
-    try:
-        wanted = parse(sizes) if sizes is not None else None
-        for exercise, variant in chosen:
-            plan(exercise, variant, wanted)
-    except SizesError as error:
-        refuse(f"--sizes: {error}")
+    for exercise, variant in chosen:
+        plan(exercise, variant, sizes)
     return chosen
 
 

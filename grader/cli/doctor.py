@@ -1,4 +1,4 @@
-"""`grader doctor`: what this machine can grade, found by trying, and what to do about the rest."""
+"""`grader doctor`: tries what this machine can grade, and says what to do about the rest."""
 
 from __future__ import annotations
 
@@ -73,10 +73,10 @@ class Finding:
 
 
 def examine(console: Console) -> list[Finding]:
-    """Look at everything and print it, a line each as it is found."""
+    """Probe everything and print each finding as it comes, a line each."""
     findings = []
-    for look in _LOOKS:
-        finding = look()
+    for probe in _PROBES:
+        finding = probe()
         findings.append(finding)
         _tell(finding, console)
     console.print()
@@ -106,7 +106,7 @@ def _tell(finding: Finding, console: Console) -> None:
     narrow.show(table, console)
 
 
-def look_python() -> Finding:
+def probe_python() -> Finding:
     """The interpreter and the packages grading needs."""
     names = ("torch", "triton", "numpy", "hypothesis", "pytest", "pydantic")
     missing = [name for name in names if machine.version_of(name) is None]
@@ -119,7 +119,7 @@ def look_python() -> Finding:
     return Finding("python", "yes", found)
 
 
-def look_plans() -> Finding:
+def probe_plans() -> Finding:
     """The processes that plan and execute Triton kernels without a GPU, by starting each."""
     try:
         with Sandbox("interpreter", plans=True) as sandbox:
@@ -132,7 +132,7 @@ def look_plans() -> Finding:
     return Finding("triton by plan", "yes", "plans and executes kernels on the CPU")
 
 
-def look_interpreter() -> Finding:
+def probe_interpreter() -> Finding:
     """Triton's interpreter, by running a kernel in it: grading needs none, looking inside does."""
     trouble = _trial("interpreter")
     if trouble:
@@ -140,7 +140,7 @@ def look_interpreter() -> Finding:
     return Finding("triton interpreter", "yes", "runs kernels on the CPU, to look inside by hand")
 
 
-def look_compiler() -> Finding:
+def probe_compiler() -> Finding:
     """Triton's compiler for the course's GPU, which needs none: by compiling a kernel."""
     trouble = _trial("compiler")
     if trouble:
@@ -148,7 +148,7 @@ def look_compiler() -> Finding:
     return Finding("triton compiler", "yes", "compiles kernels for the course's GPU")
 
 
-def look_gpu() -> Finding:
+def probe_gpu() -> Finding:
     """An NVIDIA GPU that torch can use."""
     name = machine.gpu_name()
     if name:
@@ -160,7 +160,7 @@ def look_gpu() -> Finding:
     return Finding("gpu", "no", "no NVIDIA GPU", advice)
 
 
-def look_triton_gpu() -> Finding:
+def probe_triton_gpu() -> Finding:
     """Compiled Triton kernels, by running one."""
     if not machine.gpu_name():
         return Finding("triton on the gpu", "no", "no GPU")
@@ -171,7 +171,7 @@ def look_triton_gpu() -> Finding:
     return Finding("triton on the gpu", "yes", "compiles and runs kernels")
 
 
-def look_compilers() -> Finding:
+def probe_compilers() -> Finding:
     """A C compiler (Triton's launchers), g++ and nvcc."""
     there = [name for name in ("gcc", "cc", "clang") if shutil.which(name)]
     if not there:
@@ -182,7 +182,7 @@ def look_compilers() -> Finding:
     return Finding("compilers", "yes", found)
 
 
-def look_cuda() -> Finding:
+def probe_cuda() -> Finding:
     """CUDA C++: by compiling a kernel in a sandbox, for the emulator or, with a GPU, for that."""
     backends: tuple[cuda_build.Backend, ...] = (
         ("emulator", "gpu") if machine.gpu_name() else ("emulator",)
@@ -216,7 +216,7 @@ def _build_trial(backend: cuda_build.Backend) -> str:
     return "" if program.path else "; ".join(each.message for each in program.problems)[:200]
 
 
-def look_confinement() -> Finding:
+def probe_confinement() -> Finding:
     """What shuts a worker in, by trying to get out; then a real one, to see that it starts."""
     device = machine.device()
     offers = confinement.probe(device)
@@ -234,11 +234,11 @@ def look_confinement() -> Finding:
         f"No {offer.level.value}: {offer.reason}. {offer.advice}".strip() for offer in absent
     )
     if not chosen.is_enough:
-        advice += " Enough for your own code; grade strangers' code on another machine."
+        advice += " Enough for your own code; grade other people's code on another machine."
     return Finding("confinement", "yes" if chosen.is_enough else "part", found, advice.strip())
 
 
-def look_cache() -> Finding:
+def probe_cache() -> Finding:
     """What is kept between runs, and where."""
     held = f"{_megabytes(cache_root())} of compiled kernels and of the emulator in {cache_root()}"
     if bytecode.folder().exists():
@@ -254,27 +254,27 @@ def _megabytes(root: Path) -> str:
     return f"{sum(sizes) / 1e6:.0f} MB"
 
 
-_LOOKS: tuple[Callable[[], Finding], ...] = (
-    look_python,
-    look_plans,
-    look_interpreter,
-    look_compiler,
-    look_gpu,
-    look_triton_gpu,
-    look_compilers,
-    look_cuda,
-    look_confinement,
-    look_cache,
+_PROBES: tuple[Callable[[], Finding], ...] = (
+    probe_python,
+    probe_plans,
+    probe_interpreter,
+    probe_compiler,
+    probe_gpu,
+    probe_triton_gpu,
+    probe_compilers,
+    probe_cuda,
+    probe_confinement,
+    probe_cache,
 )
 
 
-def _trial(what: Literal["interpreter", "compiler", "cuda"]) -> str:
+def _trial(mode: Literal["interpreter", "compiler", "cuda"]) -> str:
     """Run or compile the trial kernel; "" or what went wrong, in a line."""
     environment = dict(os.environ)
     environment.pop("TRITON_INTERPRET", None)
-    if what == "interpreter":
+    if mode == "interpreter":
         environment["TRITON_INTERPRET"] = "1"
-    device = {"interpreter": "cpu", "compiler": "", "cuda": "cuda"}[what]
+    device = {"interpreter": "cpu", "compiler": "", "cuda": "cuda"}[mode]
     with tempfile.TemporaryDirectory(prefix="warpgrade-") as folder:
         program = Path(folder) / "trial.py"  # a file: triton reads a kernel's source
         program.write_text(f"DEVICE = {device!r}\n{_TRIAL}")

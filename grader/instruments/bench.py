@@ -16,6 +16,7 @@ from grader.gpu.roofline import Roofs
 from grader.grading import rules
 from grader.grading.session import Session
 from grader.instruments.bench_sizes import plan, scaled_names
+from grader.mistakes import Mistake
 from grader.report import one_line
 from grader.sandbox import Sandbox
 from grader.spec import Exercise, Variant
@@ -37,7 +38,7 @@ SHORT_MICROSECONDS = 50.0  # below which launches are timed as much as the kerne
 Pair = tuple[Exercise, Variant]
 
 
-class NothingToTime(ValueError):
+class NothingToTime(Mistake, ValueError):
     """None of the variants asked for has a performance case; the message names those that do."""
 
 
@@ -71,9 +72,9 @@ def with_a_case(chosen: Sequence[Pair], every: Sequence[Pair]) -> list[Pair]:
 
     Raises NothingToTime where that is none, with what in `every` has.
     """
-    found = [pair for pair in chosen if pair[1].performance is not None]
-    if found:
-        return found
+    timed = [pair for pair in chosen if pair[1].performance is not None]
+    if timed:
+        return timed
     names = ", ".join(f"{e.name}/{v.name}" for e, v in every if v.performance is not None)
     asked = ", ".join(f"{e.name}/{v.name}" for e, v in chosen)
     raise NothingToTime(f"{asked}: expected a variant with a performance case: {names}")

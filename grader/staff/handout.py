@@ -15,6 +15,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from grader.mistakes import Mistake
 from grader.spec import Exercise
 from grader.staff.handout_tables import overview, points_table
 
@@ -24,7 +25,7 @@ _MADE_BY = ": made by make handout"
 _MARKER = re.compile(r"<!--\s*(?P<end>/?)(?P<name>overview|points of \S+?)(?P<by>:.*)?\s*-->")
 
 
-class HandoutError(ValueError):
+class HandoutError(Mistake, ValueError):
     """A handout has no place for a table; the message names file, line, what was expected."""
 
 
@@ -63,12 +64,12 @@ def difference(text: str, exercises: Mapping[str, Exercise], source: str = "hand
     if made == text:
         return ""
     want, got = made.splitlines(), text.splitlines()
-    told = f"{source}: the end of the file differs"
+    line = f"{source}: the end of the file differs"
     for number, (one, other) in enumerate(zip(want, got, strict=False), start=1):
         if one != other:
-            told = f"{source}:{number}: expected {one!r}, got {other!r}"
+            line = f"{source}:{number}: expected {one!r}, got {other!r}"
             break
-    return f"{told}; `make handout` mends it"
+    return f"{line}; `make handout` mends it"
 
 
 # --- places ---------------------------------------------------------------------------------------

@@ -142,27 +142,6 @@ def write_stubs(
     return list(changed)
 
 
-def check_stubs(
-    reference: Path, assignment: Path, exercises: Mapping[str, Exercise] | Iterable[Exercise]
-) -> list[str]:
-    """How `assignment` differs from what `write_stubs` would make: a line for each file.
-
-    Empty where they agree. Raises StubError as `write_stubs` does for the reference.
-    """
-    stubs = make_stubs(reference, exercises)
-    differences = []
-    for name, stub in stubs.items():
-        path = assignment / name
-        text = _read(path)
-        if text is None:
-            differences.append(f"{path}: missing, or not UTF-8 text")
-        elif text != stub:
-            differences.append(_first_difference(path, stub, text))
-    sources = (path for path in sorted(assignment.glob("*")) if path.suffix in _COMMENT)
-    differences += [f"{path}: belongs to no exercise" for path in sources if path.name not in stubs]
-    return differences
-
-
 def _read_line(region: _Region, line: str, comment: str, place: str) -> None:
     stripped = line.strip()
     if not stripped.startswith(f"{comment}|"):
@@ -203,16 +182,6 @@ def _check_syntax(stub: str, source: str) -> None:
             f"{source}: the stub would not parse: {error.msg} in its line {error.lineno}, "
             f"{(error.text or '').strip()!r}; does every region leave a statement?"
         ) from None
-
-
-def _first_difference(path: Path, stub: str, text: str) -> str:
-    expected, actual = stub.splitlines(), text.splitlines()
-    for number, (want, got) in enumerate(zip(expected, actual, strict=False), start=1):
-        if want != got:
-            return f"{path}:{number}: expected {want!r}, got {got!r}"
-    if len(expected) != len(actual):
-        return f"{path}: expected {len(expected)} lines, got {len(actual)}"
-    return f"{path}: line endings or the end of the file differ"
 
 
 def _comment(source: str) -> str:

@@ -165,11 +165,11 @@ class _Reader:
         if self._is_no_student(row, by_key):
             return
         student = Student(
-            id=self._first(by_key, self.kind.id),
-            platform_id=self._first(by_key, self.kind.platform_id),
+            id=_first(by_key, self.kind.id),
+            platform_id=_first(by_key, self.kind.platform_id),
             name=_name(by_key, self.kind.name_columns),
             email=_email(by_key, self.kind),
-            section=self._first(by_key, self.kind.section),
+            section=_first(by_key, self.kind.section),
             columns=dict(zip(self.names, cells, strict=False)),
         )
         if self._is_new(row, student):
@@ -251,9 +251,6 @@ class _Reader:
                 f"expected each platform id once, got {shown!r} again: it is in row {above} too",
             )
         return above == row
-
-    def _first(self, cells: Mapping[str, str], keys: Iterable[str]) -> str:
-        return next((cells[key] for key in keys if cells.get(key)), "")
 
     def _shown(self, key: str) -> str:
         return self.names[self.keys.index(key)] if key in self.keys else key
@@ -346,18 +343,19 @@ def key_of(name: str) -> str:
     return " ".join(name.split()).casefold()
 
 
+def _first(cells: Mapping[str, str], columns: Iterable[str]) -> str:
+    """The first of these columns that isn't empty."""
+    return next((cells[key] for key in columns if cells.get(key)), "")
+
+
 def _name(cells: Mapping[str, str], columns: Iterable[str]) -> str:
-    whole = next((cells[key] for key in columns if cells.get(key)), "")
-    if whole:
-        return whole
-    parts = [next((cells[key] for key in keys if cells.get(key)), "") for keys in (_FIRST, _LAST)]
-    return " ".join(filter(None, parts))
+    parts = [_first(cells, _FIRST), _first(cells, _LAST)]
+    return _first(cells, columns) or " ".join(filter(None, parts))
 
 
 def _email(cells: Mapping[str, str], kind: _Kind) -> str:
-    found = next((cells[key] for key in _EMAIL if cells.get(key)), "")
-    if found:
-        return found
+    if email := _first(cells, _EMAIL):
+        return email
     # Where there is no column of its own, an id is often the address.
     ids = (cells.get("sis login id", ""), *(cells.get(key, "") for key in kind.id))
     return next((each for each in ids if re.fullmatch(r"[^@\s]+@[^@\s]+", each)), "")
