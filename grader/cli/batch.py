@@ -85,7 +85,7 @@ SandboxOption = Annotated[
 
 
 class Format(str, Enum):
-    """What `grader export` writes for others."""
+    """The formats that `grader export` writes for platforms and programs."""
 
     canvas = "canvas"
     gradescope = "gradescope"
@@ -431,7 +431,7 @@ def _tell_some(title: str, lines: Sequence[str]) -> None:
 
 
 def _tell_moves(course_class: CourseClass, book: Gradebook) -> None:
-    """Who moves by how much, the largest moves first."""
+    """Print whose score changes by how much, the largest changes first."""
     moved = moves(course_class.store, book)
     if not moved:
         tell("Nobody's score changes")
@@ -527,7 +527,7 @@ def _user() -> str:
 
 
 def _folder(results: Path) -> Path:
-    """The folder of a class's results, which its file may be given for. Raises StoreError."""
+    """The folder of a class's results, given itself or by its file. Raises StoreError."""
     folder = results.parent if results.name == NAME else results
     return Store.expect(folder)
 

@@ -1,4 +1,4 @@
-"""`grader bench`: how fast a kernel is, beside what it is held against, over sizes."""
+"""`grader bench`: the speed of a kernel and of its baselines over sizes."""
 
 from __future__ import annotations
 
@@ -77,7 +77,10 @@ def run(
     json: Path | None,
     budget: sequential.Budget | None = None,
 ) -> None:
-    """Time, and show what was timed; after Ctrl-C what there is of it, with its exit status."""
+    """Time the variants and show the timings; after Ctrl-C those taken so far.
+
+    Raises typer.Exit with INTERRUPTED after Ctrl-C.
+    """
     timings: list[Timed] = []
     interrupted = False
     try:
@@ -127,7 +130,7 @@ def _chosen(
 
 @contextmanager
 def _progress() -> Iterator[Callable[[Step], None]]:
-    """A line that says what is timed; nothing where nobody watches."""
+    """A line on the terminal with the case being timed."""
     with bar() as line:
         task = line.add_task("starting", total=None)
 

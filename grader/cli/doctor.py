@@ -25,6 +25,7 @@ from grader.sandbox import Sandbox, bytecode, confinement
 from grader.sandbox.worker_process import Limits, SandboxError
 
 State = Literal["yes", "no", "part"]
+Mode = Literal["interpreter", "compiler", "cuda"]  # what the trial kernel is run or compiled by
 
 _WORDS: dict[State, tuple[str, str]] = {
     "yes": ("ok", "green"),
@@ -95,7 +96,7 @@ def summary(findings: list[Finding]) -> str:
 
 
 def _tell(finding: Finding, console: Console) -> None:
-    """The finding beside its word, every further line as far in as the first."""
+    """Print a finding beside its state; further lines are indented as the first."""
     word, style = _WORDS[finding.state]
     table = narrow.table(show_header=False)
     table.add_column(no_wrap=True, min_width=7)  # "missing", also where it is "ok"
@@ -113,10 +114,10 @@ def probe_python() -> Finding:
     versions = ", ".join(
         f"{name} {machine.version_of(name)}" for name in names if name not in missing
     )
-    found = f"Python {sys.version.split()[0]}, {versions}"
+    text = f"Python {sys.version.split()[0]}, {versions}"
     if missing:
-        return Finding("python", "no", found, f"{', '.join(missing)} missing. {_SET_UP_AGAIN}")
-    return Finding("python", "yes", found)
+        return Finding("python", "no", text, f"{', '.join(missing)} missing. {_SET_UP_AGAIN}")
+    return Finding("python", "yes", text)
 
 
 def probe_plans() -> Finding:
@@ -133,19 +134,14 @@ def probe_plans() -> Finding:
 
 
 def probe_interpreter() -> Finding:
-    """Triton's interpreter, by running a kernel in it: grading needs none, looking inside does."""
-    trouble = _trial("interpreter")
-    if trouble:
-        return Finding("triton interpreter", "no", trouble, _SET_UP_AGAIN)
-    return Finding("triton interpreter", "yes", "runs kernels on the CPU, to look inside by hand")
+    """Triton's interpreter, by running a kernel in it. Students use it; grading doesn't."""
+    works = "runs kernels on the CPU, to look inside by hand"
+    return _tried("triton interpreter", "interpreter", works)
 
 
 def probe_compiler() -> Finding:
-    """Triton's compiler for the course's GPU, which needs none: by compiling a kernel."""
-    trouble = _trial("compiler")
-    if trouble:
-        return Finding("triton compiler", "no", trouble, _SET_UP_AGAIN)
-    return Finding("triton compiler", "yes", "compiles kernels for the course's GPU")
+    """Triton's compiler for the course's GPU, by compiling a kernel; it needs no GPU."""
+    return _tried("triton compiler", "compiler", "compiles kernels for the course's GPU")
 
 
 def probe_gpu() -> Finding:
@@ -164,11 +160,8 @@ def probe_triton_gpu() -> Finding:
     """Compiled Triton kernels, by running one."""
     if not machine.gpu_name():
         return Finding("triton on the gpu", "no", "no GPU")
-    trouble = _trial("cuda")
-    if trouble:
-        advice = "Triton needs a C compiler and Python's headers: apt install gcc python3-dev."
-        return Finding("triton on the gpu", "no", trouble, advice)
-    return Finding("triton on the gpu", "yes", "compiles and runs kernels")
+    advice = "Triton needs a C compiler and Python's headers: apt install gcc python3-dev."
+    return _tried("triton on the gpu", "cuda", "compiles and runs kernels", advice)
 
 
 def probe_compilers() -> Finding:
@@ -178,8 +171,8 @@ def probe_compilers() -> Finding:
         advice = "apt install gcc (Debian, Ubuntu) or your system's package for a C compiler."
         return Finding("compilers", "no", "no C compiler", advice)
     nvcc = shutil.which("nvcc")
-    found = f"{there[0]}, {'nvcc' if nvcc else 'no nvcc'}"
-    return Finding("compilers", "yes", found)
+    text = f"{there[0]}, {'nvcc' if nvcc else 'no nvcc'}"
+    return Finding("compilers", "yes", text)
 
 
 def probe_cuda() -> Finding:
@@ -195,10 +188,10 @@ def probe_cuda() -> Finding:
         else:
             works.append({"emulator": "runs in the emulator", "gpu": "runs on the GPU"}[backend])
     state: State = "yes" if not troubles else "part" if works else "no"
-    found, _, advice = " ".join(troubles).partition(": ")
+    trouble_text, _, advice = " ".join(troubles).partition(": ")
     if works:
         return Finding("CUDA C++", state, " and ".join(works), " ".join(troubles))
-    return Finding("CUDA C++", state, found, advice)
+    return Finding("CUDA C++", state, trouble_text, advice)
 
 
 def _build_trial(backend: cuda_build.Backend) -> str:
@@ -217,7 +210,7 @@ def _build_trial(backend: cuda_build.Backend) -> str:
 
 
 def probe_confinement() -> Finding:
-    """What shuts a worker in, by trying to get out; then a real one, to see that it starts."""
+    """The confinement of workers: its levels are probed, then a worker is started."""
     device = machine.device()
     offers = confinement.probe(device)
     chosen = confinement.choose(None, device)
@@ -226,20 +219,20 @@ def probe_confinement() -> Finding:
             sandbox.start()
     except SandboxError as error:
         return Finding("confinement", "no", str(error).splitlines()[-1][:200])
-    found = f"{chosen.level.value}: {', '.join(chosen.in_force) or 'limits on time and memory'}"
+    text = f"{chosen.level.value}: {', '.join(chosen.in_force) or 'limits on time and memory'}"
     if chosen.missing:
-        found += f". Missing: {'; '.join(chosen.missing)}"
+        text += f". Missing: {'; '.join(chosen.missing)}"
     absent = [offer for offer in offers if not offer.works]
     advice = " ".join(
         f"No {offer.level.value}: {offer.reason}. {offer.advice}".strip() for offer in absent
     )
     if not chosen.is_enough:
         advice += " Enough for your own code; grade other people's code on another machine."
-    return Finding("confinement", "yes" if chosen.is_enough else "part", found, advice.strip())
+    return Finding("confinement", "yes" if chosen.is_enough else "part", text, advice.strip())
 
 
 def probe_cache() -> Finding:
-    """What is kept between runs, and where."""
+    """The size and the place of the caches."""
     held = f"{_megabytes(cache_root())} of compiled kernels and of the emulator in {cache_root()}"
     if bytecode.folder().exists():
         held += f", {_megabytes(bytecode.folder())} of byte code in {bytecode.folder()}"
@@ -268,7 +261,12 @@ _PROBES: tuple[Callable[[], Finding], ...] = (
 )
 
 
-def _trial(mode: Literal["interpreter", "compiler", "cuda"]) -> str:
+def _tried(name: str, mode: Mode, works: str, advice: str = _SET_UP_AGAIN) -> Finding:
+    trouble = _trial(mode)
+    return Finding(name, "no", trouble, advice) if trouble else Finding(name, "yes", works)
+
+
+def _trial(mode: Mode) -> str:
     """Run or compile the trial kernel; "" or what went wrong, in a line."""
     environment = dict(os.environ)
     environment.pop("TRITON_INTERPRET", None)

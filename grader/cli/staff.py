@@ -18,9 +18,7 @@ def write_stubs(
     force: Annotated[bool, typer.Option(help="Overwrite files that hold somebody's work.")] = False,
 ) -> None:
     """Write assignment/ from reference/: what students start from."""
-    written = stubs.write_stubs(
-        ROOT / "reference", ROOT / "assignment", load_all().values(), force=force
-    )
+    written = stubs.write_stubs(ROOT / "reference", ROOT / "assignment", load_all(), force=force)
     for path in written:
         console.print(str(path.relative_to(ROOT)), markup=False, highlight=False, soft_wrap=True)
     if not written:

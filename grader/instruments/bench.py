@@ -44,7 +44,7 @@ class NothingToTime(Mistake, ValueError):
 
 @dataclass(frozen=True)
 class Timed:
-    """One case of a variant, timed; or, with no size at all, why nothing of it was."""
+    """One case of a variant, timed; without a size, why nothing of the variant was timed."""
 
     exercise: str
     variant: str
@@ -59,7 +59,7 @@ class Timed:
 
 @dataclass(frozen=True)
 class Step:
-    """What is timed now: case `number` of `count` of a variant."""
+    """The case being timed: `number` of `count` of a variant."""
 
     name: str
     case: Case
@@ -162,7 +162,7 @@ def _timed(
 
 
 def roofs_here() -> Roofs | None:
-    """What this GPU does at best: as measured and kept, else by its data sheet, else None."""
+    """This GPU's roofs: as measured and kept, else by its data sheet, else None."""
     gpu = machine.gpu_properties()
     if gpu is None:
         return None
@@ -174,7 +174,7 @@ def roofs_here() -> Roofs | None:
 
 
 def axis(exercise: Exercise, variant: Variant) -> str:
-    """What changes from size to size, as a plot names it: 'M = N = K (bfloat16)'."""
+    """The sizes that change, as a plot names them: 'M = N = K (bfloat16)'."""
     first = variant.timed.every_case[0]
     names = scaled_names(exercise, variant)
     others = [f"{name} = {first[name]}" for name in exercise.sizes_names if name not in names]

@@ -42,7 +42,7 @@ def scaled_names(exercise: Exercise, variant: Variant) -> tuple[str, ...]:
 
 
 def plan(exercise: Exercise, variant: Variant, sizes: Sequence[int] | None = None) -> list[Planned]:
-    """What to time, the spec's own cases first; `sizes` in the place of those derived from it.
+    """The cases to time, the spec's own first; `sizes` in the place of those derived from it.
 
     Needs a variant with a performance block. Raises SizesError where a tensor can't have such a
     size.

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -87,17 +87,12 @@ def make_stub(text: str, source: str) -> str:
     return stub
 
 
-def make_stubs(
-    reference: Path, exercises: Mapping[str, Exercise] | Iterable[Exercise]
-) -> dict[str, str]:
-    """File name -> stub, for every file that a variant names, in order of first mention.
+def make_stubs(reference: Path, exercises: Mapping[str, Exercise]) -> dict[str, str]:
+    """The stubs by file name, of every file that a variant names, in order of first mention.
 
     StubError where a reference file is missing or its regions are wrong.
     """
-    listed = exercises.values() if isinstance(exercises, Mapping) else exercises
-    names = dict.fromkeys(
-        variant.file for exercise in listed for variant in exercise.variants.values()
-    )
+    names = dict.fromkeys(v.file for each in exercises.values() for v in each.variants.values())
     texts = {name: _read(reference / name) for name in names}
     if not any(texts.values()) and (reference / "oracles.py").exists():  # a students' release
         raise StubError(
@@ -114,11 +109,7 @@ def make_stubs(
 
 
 def write_stubs(
-    reference: Path,
-    assignment: Path,
-    exercises: Mapping[str, Exercise] | Iterable[Exercise],
-    *,
-    force: bool = False,
+    reference: Path, assignment: Path, exercises: Mapping[str, Exercise], *, force: bool = False
 ) -> list[Path]:
     """Write the stub of every file the specs name; returns the paths that changed.
 

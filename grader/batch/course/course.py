@@ -62,7 +62,7 @@ def duration_of(text: str) -> timedelta | None:
 
 
 def time_of(value: object) -> datetime | None:
-    """What YAML made of a date and a time, with or without an offset; None for anything else."""
+    """A date and a time as YAML read it, with or without an offset; None for anything else."""
     if isinstance(value, datetime):
         return value
     if not isinstance(value, str) or not re.search(r"\d[T ]\d", value):
@@ -141,7 +141,7 @@ Whole = Annotated[int, BeforeValidator(_whole)]
 
 
 class Late(Block):
-    """What lateness costs. Without a key, nothing: no grace, no slip days, no penalty.
+    """The cost of lateness. Without a key, nothing: no grace, no slip days, no penalty.
 
     Grace and days are counted from a student's own due date. `penalty_per_day` and `cap`, the most
     that lateness takes, are percent of the score. What is later than the grace and `refuse_after`

@@ -1,4 +1,4 @@
-"""The roster: who is in the class, from a CSV file.
+"""The roster: the students of a class, from a CSV file.
 
 Five kinds are recognised by their columns, whatever the case of their names:
 
@@ -48,7 +48,7 @@ class RosterError(Mistake, ValueError):
 
 @dataclass(frozen=True)
 class Roster:
-    """A class. `columns` is the header as it stands in the file; `rows` says where students are."""
+    """The students of a class. `columns` is the file's header; `rows` has the students' rows."""
 
     kind: str  # "Canvas", "Gradescope", "GitHub Classroom", GRADES, "plain"
     file: str
@@ -143,7 +143,7 @@ _MUTED = re.compile(r"\s*(muted|manual posting.*)?\s*", re.IGNORECASE)
 
 
 class _Reader:
-    """Rows to students, with the mistakes and the notes on the way."""
+    """Makes students of rows, and collects mistakes and notes."""
 
     def __init__(self, file: str, kind: _Kind, names: list[str]) -> None:
         self.file, self.kind, self.names = file, kind, names
@@ -204,7 +204,7 @@ class _Reader:
         )
 
     def _is_no_student(self, row: int, cells: Mapping[str, str]) -> bool:
-        """Rows about columns, the course's staff, Canvas's test student."""
+        """Whether a row is about columns, the course's staff or Canvas's test student."""
         if not any(cells.values()):
             return True
         if self.kind.name == "Canvas":
@@ -222,7 +222,7 @@ class _Reader:
         return role in _STAFF
 
     def _is_new(self, row: int, student: Student) -> bool:
-        """Whether it has an id that no row above has."""
+        """Whether a student has an id that no row above has."""
         if not student.id:
             wanted = " or ".join(repr(self._shown(key)) for key in self.kind.id if key in self.keys)
             self._wrong(row, f"expected an id in the column {wanted}, got an empty cell")
@@ -319,7 +319,7 @@ def _splits_into_known(line: str, separator: str) -> int:
 
 
 def _kind(file: str, names: Sequence[str]) -> _Kind:
-    """Which of them it is, by the columns that only one of them has."""
+    """The kind of a roster, by the columns that only one kind has."""
     keys = {key_of(name) for name in names}
     came = one_line(", ".join(names))
     *telling, plain = _KINDS

@@ -186,7 +186,7 @@ def test_one_edited_file_keeps_the_others_from_being_written(folders):
 def test_only_files_that_specs_name_are_written(folders):
     reference, assignment, exercises = folders
     (reference / "oracles.py").write_text("x = 1\n")
-    write_stubs(reference, assignment, exercises.values())
+    write_stubs(reference, assignment, exercises)
     assert [path.name for path in assignment.iterdir()] == ["f.py"]
 
 
