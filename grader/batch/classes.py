@@ -36,7 +36,7 @@ _CALLED = {"course": "course", "roster": "roster", "times": "file of times"}
 
 
 class ClassError(Mistake, ValueError):
-    """What is asked of a class can't be: one line with what was expected and what came."""
+    """A class can't be worked on as asked: one line with what was expected and what came."""
 
 
 @dataclass
@@ -80,7 +80,7 @@ class CourseClass:
 
     @cached_property
     def adjustments(self) -> list[Adjustment]:
-        """Those that weren't undone."""
+        """The adjustments that weren't undone."""
         return [each.adjustment for each in self.store.adjustments.all() if each.undone_by is None]
 
     @cached_property
@@ -105,7 +105,7 @@ class CourseClass:
         return times or (times_files.of(self.roster) if self.roster is not None else None)
 
     def compared(self) -> list[StoredHandin]:
-        """Of each student the hand-in that counts, a group's once.
+        """The hand-ins to compare: of each student the one that counts, a group's once.
 
         Of people whom the roster doesn't have, the last one. Raises ClassError, GradebookError and
         StoreError.
@@ -123,7 +123,7 @@ class CourseClass:
         return [e for e in self.handins if id(e.handin) in counted or e.number in others]
 
     def lifted(self, handin: StoredHandin) -> frozenset[str]:
-        """Names of what may break the rules in a hand-in: the course's, and people's decisions."""
+        """The exercises and variants of a hand-in that may break the rules."""
         return self._lifted_for.get(handin.number, frozenset()) | set(self.course.lifted)
 
     @cached_property
@@ -137,7 +137,7 @@ class CourseClass:
         return {number: frozenset(names) for number, names in names_of.items()}
 
     def student(self, name: str) -> str:
-        """The id of a student, by it or by what the platform calls them. Raises ClassError."""
+        """`name`, checked: the id of a student. Raises ClassError with the nearest one."""
         if name in self.handins_of:
             return name
         known = dict.fromkeys(self.handins_of)
@@ -201,7 +201,7 @@ class Move:
 
 
 def moves(store: Store, book: Gradebook) -> list[Move]:
-    """Who has another score in a gradebook than in the one that was written out last."""
+    """The students whose score differs from that in the gradebook written last."""
     before = store.standings()
     moved = []
     for entry in book.entries:
@@ -215,7 +215,7 @@ def moves(store: Store, book: Gradebook) -> list[Move]:
 
 
 def to_run_again(book: Gradebook) -> list[Entry]:
-    """Who has a hand-in that can be read and has no results under the specs as they are."""
+    """The students with a readable hand-in that has no results under the specs as they are."""
     return [
         entry
         for entry in book.entries

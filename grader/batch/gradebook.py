@@ -1,4 +1,4 @@
-"""The gradebook: which hand-in of each student counts, and what it comes to. Pure.
+"""The gradebook: the hand-in of each student that counts, and its final score. Pure.
 
     attempt's own score (`raw`)
       less the penalty for lateness, or 0 where it came too late to be accepted
@@ -66,10 +66,10 @@ def make(
     seed: int,
     made_at: datetime | None = None,
 ) -> Gradebook:
-    """The gradebook of a class, whatever the order of what comes in.
+    """The gradebook of a class. The order of attempts and adjustments doesn't matter.
 
-    Without a roster, who handed in something is the class. An attempt's `grade` is taken as it is;
-    where it has none, or where people decided about its evidence, the evidence is scored by
+    Without a roster, the class is everybody who handed in something. An attempt's `grade` is taken
+    as it is; where it has none, or where people decided about its evidence, that is scored by
     `exercises`. Raises GradebookError where attempts were graded on another device, or with
     another seed, than the gradebook is of.
     """
@@ -104,7 +104,7 @@ def make(
 
 
 def incomplete(book: Gradebook) -> str:
-    """Why a gradebook isn't final yet, in a line with how many students wait for what; or ""."""
+    """A line on why a gradebook isn't final yet, with the number of students who wait; or ""."""
     waiting = [entry for entry in book.entries if entry.waiting]
     if not waiting:
         return ""
@@ -116,7 +116,7 @@ def incomplete(book: Gradebook) -> str:
 
 
 def page_stem(student: Student) -> str:
-    """The name of a student's files without its end: safe in any folder, another for everyone."""
+    """The stem of a student's file names: safe in any folder, and no other student's."""
     plain = re.sub(r"[^a-z0-9_.-]+", "-", student.id.lower()).strip("-.")[:60]
     if plain and plain == student.id:
         return plain
@@ -289,7 +289,7 @@ def _scored(
 
 
 def _maximum(exercises: Mapping[str, Exercise], attempts: Iterable[Attempt]) -> float:
-    """What the variants offer that the class was graded on; all of them, before it was."""
+    """The points of the variants that the class was graded on; of all, before it was graded."""
     graded = {(v.exercise, v.variant) for a in attempts if a.evidence for v in a.evidence.variants}
     offered = [
         variant.max_points
@@ -301,7 +301,7 @@ def _maximum(exercises: Mapping[str, Exercise], attempts: Iterable[Attempt]) -> 
 
 
 def _extensions(course: Course, people: People) -> tuple[dict[str, datetime], list[str]]:
-    """Due dates by Student.id, the later one where there are two; and keys that name nobody."""
+    """Due dates by Student.id, the later one of several; and lines on keys that name nobody."""
     due: dict[str, datetime] = {}
     unknown = []
     for key, until in sorted(course.extensions.items()):
@@ -314,7 +314,7 @@ def _extensions(course: Course, people: People) -> tuple[dict[str, datetime], li
 
 
 def _expect_one_test(attempts: Iterable[Attempt], device: str, seed: int) -> None:
-    """The same device and the same seed for everybody, or it is no one test."""
+    """Raise GradebookError unless everybody was graded on one device and with one seed."""
     devices: list[tuple[str, object]] = []
     seeds: list[tuple[str, object]] = []
     for each in attempts:
@@ -336,7 +336,7 @@ def _expect_one_test(attempts: Iterable[Attempt], device: str, seed: int) -> Non
 
 
 def _order(handin: Handin) -> tuple[object, ...]:
-    """By time; what has none comes first, in the order of its name: submission_2, submission_10."""
+    """By time; hand-ins without one come first, by name: submission_2, submission_10."""
     name = [(int(part), "") if part.isdecimal() else (0, part) for part in _digits(handin.id)]
     return (time_order(handin.submitted_at), name, handin.id, handin.sha256)
 

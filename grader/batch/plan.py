@@ -1,10 +1,11 @@
-"""What of a class is graded already, and what is still to be run: each result once."""
+"""The results of a class that are still to be run, each once, and those that are there."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 
 from grader.batch.course.records import Attempt
 from grader.batch.store.handins import StoredHandin
@@ -21,7 +22,7 @@ Lifted = Callable[[StoredHandin], Collection[str]]  # names of what may break th
 
 @dataclass(frozen=True)
 class Job:
-    """What is to be run of one hand-in's files."""
+    """The results to be made of one hand-in's files."""
 
     handin: StoredHandin
     wanted: tuple[Wanted, ...]
@@ -29,7 +30,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to be run. `open` has, for each hand-in that isn't done, the keys it waits for.
+    """The jobs of a run. `open` has the keys that each unfinished hand-in waits for.
 
     `outdated` counts, by variant, the results that were there, but under other keys: made by
     another version of the grader, or under other specs.
@@ -62,7 +63,7 @@ class Plans:
         require_sandbox: bool = True,
         anew: bool = False,
     ) -> Plan:
-        """What is missing of these hand-ins; `anew`: all of it, whatever is stored.
+        """The missing results of these hand-ins; `anew`: all of them, whatever is stored.
 
         A result is missing where there is none, where the grader failed on it, and where it was
         seen without a sandbox and one is required.
@@ -104,30 +105,25 @@ class Plans:
     def wanted(self, handin: StoredHandin, only: Sequence[str] = ()) -> list[Wanted]:
         """A hand-in's results, by their keys; in the order of the specs."""
         lifted = set(self.lifted(handin))
-        found = []
+        results = []
         for task in selected(self.exercises, only):
             exercise, variant = task.exercise, task.variant
             is_lifted = bool({exercise.name, str(task)} & lifted)
             sha256 = handin.hashes.get(variant.file, NO_FILE)
             key = self._keys.of(exercise.name, variant.name, sha256, lifted=is_lifted)
-            found.append(Wanted(exercise.name, variant.name, key, is_lifted))
-        return found
+            results.append(Wanted(exercise.name, variant.name, key, is_lifted))
+        return results
 
     def attempts(self, handins: Sequence[StoredHandin], seed: int) -> list[Attempt]:
         """The hand-ins with what is known of them; without evidence where something is missing.
 
         What counts as missing is a variant of which the class has results: of others nobody asked.
         """
-        covered = self.store.results.covered(self.conditions.device)
-        read: dict[str, StoredResult | None] = {}
-
-        def result(key: str) -> StoredResult | None:
-            if key not in read:
-                read[key] = self.store.results.of(key)
-            return read[key]
-
+        graded = self.store.results.graded(self.conditions.device)
+        covered = {(exercise, variant) for exercise, variant, *_ in graded}
+        result_of = cache(self.store.results.of)  # hand-ins share results
         return [
-            Attempt(handin.handin, self._evidence(handin, covered, seed, result))
+            Attempt(handin.handin, self._evidence(handin, covered, seed, result_of))
             for handin in handins
         ]
 
@@ -136,56 +132,59 @@ class Plans:
         handin: StoredHandin,
         covered: Collection[tuple[str, str]],
         seed: int,
-        result: Callable[[str], StoredResult | None],
+        result_of: Callable[[str], StoredResult | None],
     ) -> Evidence | None:
         if handin.handin.problem or not covered:
             return None
-        found = []
+        stored = []
         for each in self.wanted(handin):
             if (each.exercise, each.variant) not in covered:
                 continue
-            seen = result(each.key)
-            if seen is None and each.lifted:  # not run again yet: what there was before
-                seen = result(self._as_it_was(handin, each))
-            if seen is None:
+            result = result_of(each.key)
+            if result is None and each.lifted:  # not run again yet: what there was before
+                result = result_of(self._as_it_was(handin, each))
+            if result is None:
                 return None
-            found.append(seen)
-        if not found:
+            stored.append(result)
+        if not stored:
             return None
-        newest = max(found, key=lambda seen: seen.stored)
+        newest = max(stored, key=lambda result: result.stored)
         return Evidence(
             submission=handin.handin.id,
             seed=seed,
-            variants=tuple(seen.evidence for seen in found),
+            variants=tuple(result.evidence for result in stored),
             environment=newest.environment,
         )
 
     def _identity(self, handin: StoredHandin, wanted: Wanted) -> tuple[str, str, str, bool]:
-        """What a result is of, as ResultTable.graded has it."""
-        file = self.exercises[wanted.exercise].variants[wanted.variant].file
-        sha256 = handin.hashes.get(file, NO_FILE)
-        return wanted.exercise, wanted.variant, sha256, wanted.lifted
+        """The variant, file and rules of a result, as ResultTable.graded has them."""
+        return wanted.exercise, wanted.variant, self._sha256(handin, wanted), wanted.lifted
 
     def _as_it_was(self, handin: StoredHandin, wanted: Wanted) -> str:
+        """The key without lifted rules."""
+        sha256 = self._sha256(handin, wanted)
+        return self._keys.of(wanted.exercise, wanted.variant, sha256)
+
+    def _sha256(self, handin: StoredHandin, wanted: Wanted) -> str:
         file = self.exercises[wanted.exercise].variants[wanted.variant].file
-        return self._keys.of(wanted.exercise, wanted.variant, handin.hashes.get(file, NO_FILE))
+        return handin.hashes.get(file, NO_FILE)
 
     def _begun(self, wanted: Wanted, known: Mapping[str, Known], anew: bool) -> Wanted:
-        """With what is known already, where only what takes the whole GPU is left to be done."""
-        seen = known.get(wanted.key)
-        if anew or seen is None or not seen.to_measure or seen.grader_failed:
+        """`wanted` with the stored evidence, where only timing on the whole GPU is left to do."""
+        stored = known.get(wanted.key)
+        if anew or stored is None or not stored.to_measure or stored.grader_failed:
             return wanted
         return replace(wanted, checked=self.store.results.evidence_of(wanted.key))
 
 
-def _is_done(seen: Known | None, require_sandbox: bool) -> bool:
-    if seen is None or seen.grader_failed or seen.to_measure:
+def _is_done(stored: Known | None, require_sandbox: bool) -> bool:
+    if stored is None or stored.grader_failed or stored.to_measure:
         return False
-    return seen.had_sandbox or not require_sandbox
+    return stored.had_sandbox or not require_sandbox
 
 
 def attempts_of(handins: Sequence[StoredHandin]) -> list[StoredHandin]:
-    """Those that can count: what the source holds now, and earlier ones whose time is known."""
+    """The hand-ins that can count: those of the source now, and earlier ones with a known time."""
     return [
         each
         for each in handins

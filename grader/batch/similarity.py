@@ -8,7 +8,6 @@ and draw, are not used.
 
 from __future__ import annotations
 
-import html
 import importlib
 import io
 import os
@@ -18,10 +17,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import combinations
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import numpy as np
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
 from grader.batch.course.records import Handin
 from grader.mistakes import Mistake
@@ -88,27 +89,27 @@ def pairs(
     copydetect isn't installed.
     """
     library = _copydetect()
-    found = [
+    alike = [
         each
         for file, stub in stubs.items()
         for each in _pairs_of(library, file, stub, handins, threshold)
     ]
-    found.sort(key=lambda each: (-each[0].share, each[0].file, each[0].left.id))
-    first = [_located(library, *each) for each in found[:located]]
-    return (*first, *(pair for pair, _, _ in found[located:]))
+    alike.sort(key=lambda each: (-each[0].share, each[0].file, each[0].left.id))
+    first = [_located(library, *each) for each in alike[:located]]
+    return (*first, *(pair for pair, _, _ in alike[located:]))
 
 
 def _pairs_of(
     library: ModuleType, file: str, stub: str, handins: Iterable[Handin], threshold: float
 ) -> list[tuple[Pair, _Fingerprint, _Fingerprint]]:
-    """The pairs in one file, with what they were told by."""
+    """The pairs in one file, with the fingerprints they were found by."""
     started_from = _Fingerprint.of(library, file, stub).made.hashes
     having = [each for each in handins if file in each.files]
     texts = [_text(each.files[file]) for each in having]
     prints = {text: _Fingerprint.of(library, file, text, started_from) for text in set(texts)}
     # Of two texts once, however many people have them: half a class may have the same few.
     shares: dict[tuple[str, str], tuple[float, float]] = {}
-    found: dict[frozenset[frozenset[str]], tuple[Pair, _Fingerprint, _Fingerprint]] = {}
+    closest: dict[frozenset[frozenset[str]], tuple[Pair, _Fingerprint, _Fingerprint]] = {}
     for (left, one), (right, other) in combinations(zip(having, texts, strict=True), 2):
         a, b = prints[one], prints[other]
         if (one, other) not in shares:
@@ -117,9 +118,9 @@ def _pairs_of(
         if pair.share < threshold or _people(left) & _people(right):
             continue
         people = frozenset({_people(left), _people(right)})
-        if people not in found or pair.share >= found[people][0].share:
-            found[people] = (pair, a, b)
-    return list(found.values())
+        if people not in closest or pair.share >= closest[people][0].share:
+            closest[people] = (pair, a, b)
+    return list(closest.values())
 
 
 @dataclass(frozen=True)
@@ -141,8 +142,8 @@ class _Fingerprint:
         for each in made.hashes & set(without):
             made.hashes.discard(each)
             del made.hash_idx[each]
-        found = sorted((h, place) for h, places in made.hash_idx.items() for place in places)
-        pairs = np.array(found, dtype=np.int64).reshape(-1, 2)
+        places = sorted((h, place) for h, places in made.hash_idx.items() for place in places)
+        pairs = np.array(places, dtype=np.int64).reshape(-1, 2)
         return cls(made, pairs[:, 0], pairs[:, 1])
 
     @cached_property
@@ -151,7 +152,7 @@ class _Fingerprint:
         return _covered(self.places)
 
     def share_in(self, other: _Fingerprint) -> float:
-        """How much of this is in the other, from 0 to 1; 0 where either is too short to tell."""
+        """The share of this that is in the other, from 0 to 1; 0 where either is too short."""
         if min(self.own, other.own) < LEAST:
             return 0.0
         at = np.searchsorted(other.hashes, self.hashes).clip(max=len(other.hashes) - 1)
@@ -222,43 +223,37 @@ def _matplotlib_in_a_temporary_folder() -> Iterator[None]:
                     os.environ[name] = value
 
 
-# --- the command ----------------------------------------------------------------------------------
-
-
 # --- in words -------------------------------------------------------------------------------------
 
 
-def to_text(found: Sequence[Pair], threshold: float = THRESHOLD) -> str:
+def to_text(alike: Sequence[Pair], threshold: float = THRESHOLD) -> str:
     """A line for each pair, for the terminal, and what it doesn't prove."""
     lines = [
         f"{each.share:4.0%}  {one_line(each.file)}  {who(each.left)} ({each.of_left:.0%})  and  "
         f"{who(each.right)} ({each.of_right:.0%})"
-        for each in found
+        for each in alike
     ]
-    return "\n".join([_count(found, threshold), *lines, "", CAUTION]) + "\n"
+    return "\n".join([_count(alike, threshold), *lines, "", CAUTION]) + "\n"
 
 
-def to_html(found: Sequence[Pair], threshold: float = THRESHOLD) -> str:
-    """The pairs with both texts beside each other, the alike places marked; no script."""
-    parts = [_HEAD, f"<p>{_escape(_count(found, threshold))}</p><p class=note>{CAUTION}</p>"]
-    for each in found[:MOST_SHOWN]:
+def to_html(alike: Sequence[Pair], threshold: float = THRESHOLD) -> str:
+    """The pairs with both texts side by side, the alike places marked; no script."""
+    pairs = []
+    for each in alike[:MOST_SHOWN]:
         sides = (
             (each.left, each.of_left, each.left_spans),
             (each.right, each.of_right, each.right_spans),
         )
-        columns = "".join(
-            f"<div><h3><bdi>{_escape(who(handin))}</bdi>: {share:.0%}</h3>"
-            f"<pre>{_marked(_text(handin.files[each.file]), spans)}</pre></div>"
-            for handin, share, spans in sides
+        pairs.append(
+            (each, [(h, share, _pieces(h, each.file, spans)) for h, share, spans in sides])
         )
-        parts.append(
-            f"<details><summary>{each.share:.0%} {_escape(each.file)}: "
-            f"<bdi>{_escape(who(each.left))}</bdi> and <bdi>{_escape(who(each.right))}</bdi>"
-            f"</summary><div class=sides>{columns}</div></details>"
-        )
-    if (more := len(found) - MOST_SHOWN) > 0:
-        parts.append(f"<p>And {more} less alike, which `grader similarity` lists.</p>")
-    return "\n".join([*parts, "</body></html>"]) + "\n"
+    return _template().render(
+        count=_count(alike, threshold),
+        caution=CAUTION,
+        pairs=pairs,
+        more=len(alike) - MOST_SHOWN,
+        who=who,
+    )
 
 
 def who(handin: Handin) -> str:
@@ -266,39 +261,28 @@ def who(handin: Handin) -> str:
     return one_line(", ".join(each.name or each.id for each in handin.members) or handin.id)
 
 
-def _count(found: Sequence[Pair], threshold: float) -> str:
-    many = f"{len(found)} pair{'s' * (len(found) != 1)}"
+def _count(alike: Sequence[Pair], threshold: float) -> str:
+    many = f"{len(alike)} pair{'s' * (len(alike) != 1)}"
     return f"{many} with {threshold:.0%} or more of a file's own code in common."
 
 
-def _marked(text: str, spans: Iterable[tuple[int, int]]) -> str:
-    parts, at = [], 0
+def _pieces(handin: Handin, file: str, spans: Spans) -> Iterator[tuple[str, bool]]:
+    """A file's text in pieces, each with whether it is alike."""
+    text, at = _text(handin.files[file]), 0
     for start, end in spans:
-        parts += [_escape(text[at:start]), "<mark>", _escape(text[start:end]), "</mark>"]
+        yield text[at:start], False
+        yield text[start:end], True
         at = end
-    return "".join([*parts, _escape(text[at:])])
+    yield text[at:], False
 
 
-def _escape(text: str) -> str:
-    return html.escape(clean(text))
-
-
-_HEAD = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
-<title>Similar submissions</title>
-<style>
-body { margin: 0 auto; max-width: 80rem; padding: 2rem 1.25rem;
-  font: 1rem/1.55 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif;
-  overflow-wrap: anywhere; }
-h1 { font-size: 1.3rem; } h3 { font-size: 1rem; margin: .5rem 0; }
-.note { border-left: .25rem solid #7a5800; padding-left: .9rem; max-width: 46rem; }
-summary { cursor: pointer; padding: .3rem 0; }
-.sides { display: grid; gap: 1rem;
-  grid-template-columns: repeat(auto-fit, minmax(min(26rem, 100%), 1fr)); }
-pre { font: .8rem/1.45 ui-monospace, Menlo, Consolas, monospace; white-space: pre-wrap; margin: 0; }
-mark { background: #e3b34155; color: inherit; }
-</style></head><body>
-<h1>Similar submissions</h1>"""
+@lru_cache(maxsize=1)
+def _template() -> Template:
+    return Environment(
+        loader=FileSystemLoader(Path(__file__).parent / "pages"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        keep_trailing_newline=True,
+        finalize=lambda value: clean(value) if type(value) is str else value,
+    ).get_template("similarity.html")

@@ -79,13 +79,13 @@ SandboxOption = Annotated[
     bool,
     typer.Option(
         "--require-sandbox/--no-sandbox-needed",
-        help="Strangers' files are run in bubblewrap or under Landlock, or not at all.",
+        help="Untrusted files are run in bubblewrap or under Landlock, or not at all.",
     ),
 ]
 
 
 class Format(str, Enum):
-    """What `grader export` writes for others."""
+    """The formats that `grader export` writes for platforms and programs."""
 
     canvas = "canvas"
     gradescope = "gradescope"
@@ -216,7 +216,9 @@ def adjust(
     folder = _folder(results)
     with run.alone(folder), Store(folder) as store:
         course_class = CourseClass.open(store, exercises)
-        given = _decisions(exercises, points, lift, accept_time, reject_time)
+        given = _decisions(
+            exercises, (reason or "").strip(), points, lift, accept_time, reject_time
+        )
         if undo is None and not given:
             if reason is not None:
                 refuse("adjust: expected one of --points, --lift, --accept-time, --reject-time")
@@ -231,7 +233,7 @@ def adjust(
         elif student is None or len(given) > 1:
             refuse("adjust: expected --student ID and one decision at a time")
         else:
-            _add(course_class, student, given[0], reason.strip())
+            store.adjustments.add(replace(given[0], student=course_class.student(student)))
         course_class = CourseClass.open(store, exercises)
         book = course_class.gradebook()
         _tell_moves(course_class, book)
@@ -383,7 +385,7 @@ def _finish(outcome: Outcome) -> None:
         raise typer.Exit(INTERRUPTED)
 
 
-# --- written and printed ---------------------------------------------------------------------
+# --- written and printed --------------------------------------------------------------------------
 
 
 def _publish(
@@ -429,7 +431,7 @@ def _tell_some(title: str, lines: Sequence[str]) -> None:
 
 
 def _tell_moves(course_class: CourseClass, book: Gradebook) -> None:
-    """Who moves by how much, the largest moves first."""
+    """Print whose score changes by how much, the largest changes first."""
     moved = moves(course_class.store, book)
     if not moved:
         tell("Nobody's score changes")
@@ -471,21 +473,21 @@ def _exported(
 
 # --- adjustments ----------------------------------------------------------------------------------
 
-Decision = tuple[AdjustmentKind, str, float]  # with the variant it is about, and points
-
 
 def _decisions(
     exercises: Mapping[str, Exercise],
+    reason: str,
     points: float | None,
     lift: str | None,
     accept_time: str | None,
     reject_time: str | None,
-) -> list[Decision]:
-    decisions = []
+) -> list[Adjustment]:
+    """The decisions that the options make, about no student yet."""
+    decisions, by = [], _user()
     if points is not None:
         if not math.isfinite(points) or not points:
             refuse(f"--points: expected a number such as +2 or -0.5, got {points:g}")
-        decisions.append((AdjustmentKind.points, "", points))
+        decisions.append(Adjustment("", AdjustmentKind.points, reason, points=points, by=by))
     for kind, name in (
         (AdjustmentKind.lift, lift),
         (AdjustmentKind.accept_time, accept_time),
@@ -493,14 +495,8 @@ def _decisions(
     ):
         if name is not None:
             known_names(exercises, [name])
-            decisions.append((kind, name, 0.0))
+            decisions.append(Adjustment("", kind, reason, name, by=by))
     return decisions
-
-
-def _add(course_class: CourseClass, student: str, decision: Decision, reason: str) -> None:
-    kind, name, points = decision
-    made = Adjustment(course_class.student(student), kind, reason, name, points, _user())
-    course_class.store.adjustments.add(made)
 
 
 def _list_adjustments(store: Store, student: str | None) -> None:
@@ -531,7 +527,7 @@ def _user() -> str:
 
 
 def _folder(results: Path) -> Path:
-    """The folder of a class's results, which its file may be given for. Raises StoreError."""
+    """The folder of a class's results, given itself or by its file. Raises StoreError."""
     folder = results.parent if results.name == NAME else results
     return Store.expect(folder)
 

@@ -1,4 +1,4 @@
-"""`grader bench`: how fast a kernel is, beside what it is held against, over sizes."""
+"""`grader bench`: the speed of a kernel and of its baselines over sizes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from grader.cli.console import (
     console,
     have_oracles,
     known_names,
-    refuse,
     tell,
     writable,
     write,
@@ -24,8 +23,8 @@ from grader.gpu import machine
 from grader.gpu.roofline import Roofs
 from grader.grading.grade import Session, expect_files, selected
 from grader.instruments import bench, bench_report, plots
-from grader.instruments.bench import NothingToTime, Step, Timed
-from grader.instruments.bench_sizes import SizesError, parse, plan
+from grader.instruments.bench import Step, Timed
+from grader.instruments.bench_sizes import parse, plan
 from grader.report import one_line
 from grader.sandbox import Sandbox
 from grader.spec import Exercise, load_all
@@ -55,8 +54,8 @@ def command(
 ) -> None:
     """Time a kernel on a GPU over sizes, beside a copy, torch, torch.compile and the solution."""
     exercises = load_all()
-    chosen = _chosen(exercises, name, sizes)
     wanted = parse(sizes) if sizes is not None else None
+    chosen = _chosen(exercises, name, wanted)
     expect_files(submission, exercises)
     writable(json)
     with Session(submission, exercises) as session:
@@ -79,7 +78,10 @@ def run(
     json: Path | None,
     budget: sequential.Budget | None = None,
 ) -> None:
-    """Time, and show what was timed; after Ctrl-C what there is of it, with its exit status."""
+    """Time the variants and show the timings; after Ctrl-C those taken so far.
+
+    Raises typer.Exit with INTERRUPTED after Ctrl-C.
+    """
     timings: list[Timed] = []
     interrupted = False
     try:
@@ -115,26 +117,21 @@ def _leave(
         tell(str(error), "yellow")
 
 
-def _chosen(exercises: Mapping[str, Exercise], name: str, sizes: str | None) -> list[Task]:
-    """The variants to time; what can be known to be wrong before anything runs is refused."""
+def _chosen(
+    exercises: Mapping[str, Exercise], name: str, sizes: Sequence[int] | None
+) -> list[Task]:
+    """The variants to time. Raises NothingToTime and SizesError before anything runs."""
     named = selected(exercises, known_names(exercises, [name]))
-    try:
-        chosen = bench.with_a_case(named, selected(exercises))
-    except NothingToTime as error:
-        refuse(str(error))
+    chosen = bench.with_a_case(named, selected(exercises))
     have_oracles(exercises, [name])
-    try:
-        wanted = parse(sizes) if sizes is not None else None
-        for task in chosen:
-            plan(task.exercise, task.variant, wanted)
-    except SizesError as error:
-        refuse(f"--sizes: {error}")
+    for task in chosen:
+        plan(task.exercise, task.variant, sizes)
     return chosen
 
 
 @contextmanager
 def _progress() -> Iterator[Callable[[Step], None]]:
-    """A line that says what is timed; nothing where nobody watches."""
+    """A line on the terminal with the case being timed."""
     with bar() as line:
         task = line.add_task("starting", total=None)
 

@@ -103,7 +103,7 @@ def _timed(
 
 
 def _replace(path: Path, text: str) -> None:
-    """Write a file so that at each moment there is either the old one or the new one."""
+    """Replace a file at once: at each moment there is either the old one or the new one."""
     beside = path.with_name(f".{path.name}.new")
     write(beside, text)
     beside.replace(path)

@@ -1,4 +1,4 @@
-"""What the commands of the command line have in common: the terminal, options, a user's mistakes.
+"""Shared by the commands: the terminal, options, a user's mistakes.
 
 Exit status: 0 grading finished, whatever the score; 2 the command line or a file is wrong; 3 the
 grader itself failed; 130 it was interrupted.
@@ -50,7 +50,7 @@ RosterOption = Annotated[
 
 
 def tell(text: str, style: str = "") -> None:
-    """Print a line as it is; in one piece, but on a terminal that is too narrow for it."""
+    """Print a line; it is wrapped only where the terminal is too narrow for it."""
     narrow.say(text, console, style)
 
 
@@ -66,7 +66,7 @@ def known_names(exercises: Mapping[str, Exercise], names: Iterable[str]) -> list
 
 
 def have_oracles(exercises: Mapping[str, Exercise], names: Sequence[str]) -> None:
-    """Say now that an exercise has no oracle, instead of in each of its parts."""
+    """Refuse exercises without an oracle before anything runs."""
     for exercise in dict.fromkeys(each.exercise.name for each in selected(exercises, names)):
         try:
             oracle.load(exercises[exercise].oracle)
@@ -75,7 +75,7 @@ def have_oracles(exercises: Mapping[str, Exercise], names: Sequence[str]) -> Non
 
 
 def writable(*paths: Path | None) -> None:
-    """Say now that a report can't be written, instead of after grading."""
+    """Refuse reports that can't be written before anything runs."""
     given = [path for path in paths if path is not None]
     for path in given:
         if path.is_dir():

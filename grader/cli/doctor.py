@@ -1,4 +1,4 @@
-"""`grader doctor`: what this machine can grade, found by trying, and what to do about the rest."""
+"""`grader doctor`: tries what this machine can grade, and says what to do about the rest."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from grader.sandbox import Sandbox, bytecode, confinement
 from grader.sandbox.worker_process import Limits, SandboxError
 
 State = Literal["yes", "no", "part"]
+Mode = Literal["interpreter", "compiler", "cuda"]  # what the trial kernel is run or compiled by
 
 _WORDS: dict[State, tuple[str, str]] = {
     "yes": ("ok", "green"),
@@ -73,10 +74,10 @@ class Finding:
 
 
 def examine(console: Console) -> list[Finding]:
-    """Look at everything and print it, a line each as it is found."""
+    """Probe everything and print each finding as it comes, a line each."""
     findings = []
-    for look in _LOOKS:
-        finding = look()
+    for probe in _PROBES:
+        finding = probe()
         findings.append(finding)
         _tell(finding, console)
     console.print()
@@ -95,7 +96,7 @@ def summary(findings: list[Finding]) -> str:
 
 
 def _tell(finding: Finding, console: Console) -> None:
-    """The finding beside its word, every further line as far in as the first."""
+    """Print a finding beside its state; further lines are indented as the first."""
     word, style = _WORDS[finding.state]
     table = narrow.table(show_header=False)
     table.add_column(no_wrap=True, min_width=7)  # "missing", also where it is "ok"
@@ -106,20 +107,20 @@ def _tell(finding: Finding, console: Console) -> None:
     narrow.show(table, console)
 
 
-def look_python() -> Finding:
+def probe_python() -> Finding:
     """The interpreter and the packages grading needs."""
     names = ("torch", "triton", "numpy", "hypothesis", "pytest", "pydantic")
     missing = [name for name in names if machine.version_of(name) is None]
     versions = ", ".join(
         f"{name} {machine.version_of(name)}" for name in names if name not in missing
     )
-    found = f"Python {sys.version.split()[0]}, {versions}"
+    text = f"Python {sys.version.split()[0]}, {versions}"
     if missing:
-        return Finding("python", "no", found, f"{', '.join(missing)} missing. {_SET_UP_AGAIN}")
-    return Finding("python", "yes", found)
+        return Finding("python", "no", text, f"{', '.join(missing)} missing. {_SET_UP_AGAIN}")
+    return Finding("python", "yes", text)
 
 
-def look_plans() -> Finding:
+def probe_plans() -> Finding:
     """The processes that plan and execute Triton kernels without a GPU, by starting each."""
     try:
         with Sandbox("interpreter", plans=True) as sandbox:
@@ -132,23 +133,18 @@ def look_plans() -> Finding:
     return Finding("triton by plan", "yes", "plans and executes kernels on the CPU")
 
 
-def look_interpreter() -> Finding:
-    """Triton's interpreter, by running a kernel in it: grading needs none, looking inside does."""
-    trouble = _trial("interpreter")
-    if trouble:
-        return Finding("triton interpreter", "no", trouble, _SET_UP_AGAIN)
-    return Finding("triton interpreter", "yes", "runs kernels on the CPU, to look inside by hand")
+def probe_interpreter() -> Finding:
+    """Triton's interpreter, by running a kernel in it. Students use it; grading doesn't."""
+    works = "runs kernels on the CPU, to look inside by hand"
+    return _tried("triton interpreter", "interpreter", works)
 
 
-def look_compiler() -> Finding:
-    """Triton's compiler for the course's GPU, which needs none: by compiling a kernel."""
-    trouble = _trial("compiler")
-    if trouble:
-        return Finding("triton compiler", "no", trouble, _SET_UP_AGAIN)
-    return Finding("triton compiler", "yes", "compiles kernels for the course's GPU")
+def probe_compiler() -> Finding:
+    """Triton's compiler for the course's GPU, by compiling a kernel; it needs no GPU."""
+    return _tried("triton compiler", "compiler", "compiles kernels for the course's GPU")
 
 
-def look_gpu() -> Finding:
+def probe_gpu() -> Finding:
     """An NVIDIA GPU that torch can use."""
     name = machine.gpu_name()
     if name:
@@ -160,29 +156,26 @@ def look_gpu() -> Finding:
     return Finding("gpu", "no", "no NVIDIA GPU", advice)
 
 
-def look_triton_gpu() -> Finding:
+def probe_triton_gpu() -> Finding:
     """Compiled Triton kernels, by running one."""
     if not machine.gpu_name():
         return Finding("triton on the gpu", "no", "no GPU")
-    trouble = _trial("cuda")
-    if trouble:
-        advice = "Triton needs a C compiler and Python's headers: apt install gcc python3-dev."
-        return Finding("triton on the gpu", "no", trouble, advice)
-    return Finding("triton on the gpu", "yes", "compiles and runs kernels")
+    advice = "Triton needs a C compiler and Python's headers: apt install gcc python3-dev."
+    return _tried("triton on the gpu", "cuda", "compiles and runs kernels", advice)
 
 
-def look_compilers() -> Finding:
+def probe_compilers() -> Finding:
     """A C compiler (Triton's launchers), g++ and nvcc."""
     there = [name for name in ("gcc", "cc", "clang") if shutil.which(name)]
     if not there:
         advice = "apt install gcc (Debian, Ubuntu) or your system's package for a C compiler."
         return Finding("compilers", "no", "no C compiler", advice)
     nvcc = shutil.which("nvcc")
-    found = f"{there[0]}, {'nvcc' if nvcc else 'no nvcc'}"
-    return Finding("compilers", "yes", found)
+    text = f"{there[0]}, {'nvcc' if nvcc else 'no nvcc'}"
+    return Finding("compilers", "yes", text)
 
 
-def look_cuda() -> Finding:
+def probe_cuda() -> Finding:
     """CUDA C++: by compiling a kernel in a sandbox, for the emulator or, with a GPU, for that."""
     backends: tuple[cuda_build.Backend, ...] = (
         ("emulator", "gpu") if machine.gpu_name() else ("emulator",)
@@ -195,10 +188,10 @@ def look_cuda() -> Finding:
         else:
             works.append({"emulator": "runs in the emulator", "gpu": "runs on the GPU"}[backend])
     state: State = "yes" if not troubles else "part" if works else "no"
-    found, _, advice = " ".join(troubles).partition(": ")
+    trouble_text, _, advice = " ".join(troubles).partition(": ")
     if works:
         return Finding("CUDA C++", state, " and ".join(works), " ".join(troubles))
-    return Finding("CUDA C++", state, found, advice)
+    return Finding("CUDA C++", state, trouble_text, advice)
 
 
 def _build_trial(backend: cuda_build.Backend) -> str:
@@ -216,8 +209,8 @@ def _build_trial(backend: cuda_build.Backend) -> str:
     return "" if program.path else "; ".join(each.message for each in program.problems)[:200]
 
 
-def look_confinement() -> Finding:
-    """What shuts a worker in, by trying to get out; then a real one, to see that it starts."""
+def probe_confinement() -> Finding:
+    """The confinement of workers: its levels are probed, then a worker is started."""
     device = machine.device()
     offers = confinement.probe(device)
     chosen = confinement.choose(None, device)
@@ -226,20 +219,20 @@ def look_confinement() -> Finding:
             sandbox.start()
     except SandboxError as error:
         return Finding("confinement", "no", str(error).splitlines()[-1][:200])
-    found = f"{chosen.level.value}: {', '.join(chosen.in_force) or 'limits on time and memory'}"
+    text = f"{chosen.level.value}: {', '.join(chosen.in_force) or 'limits on time and memory'}"
     if chosen.missing:
-        found += f". Missing: {'; '.join(chosen.missing)}"
+        text += f". Missing: {'; '.join(chosen.missing)}"
     absent = [offer for offer in offers if not offer.works]
     advice = " ".join(
         f"No {offer.level.value}: {offer.reason}. {offer.advice}".strip() for offer in absent
     )
     if not chosen.is_enough:
-        advice += " Enough for your own code; grade strangers' code on another machine."
-    return Finding("confinement", "yes" if chosen.is_enough else "part", found, advice.strip())
+        advice += " Enough for your own code; grade other people's code on another machine."
+    return Finding("confinement", "yes" if chosen.is_enough else "part", text, advice.strip())
 
 
-def look_cache() -> Finding:
-    """What is kept between runs, and where."""
+def probe_cache() -> Finding:
+    """The size and the place of the caches."""
     held = f"{_megabytes(cache_root())} of compiled kernels and of the emulator in {cache_root()}"
     if bytecode.folder().exists():
         held += f", {_megabytes(bytecode.folder())} of byte code in {bytecode.folder()}"
@@ -254,27 +247,32 @@ def _megabytes(root: Path) -> str:
     return f"{sum(sizes) / 1e6:.0f} MB"
 
 
-_LOOKS: tuple[Callable[[], Finding], ...] = (
-    look_python,
-    look_plans,
-    look_interpreter,
-    look_compiler,
-    look_gpu,
-    look_triton_gpu,
-    look_compilers,
-    look_cuda,
-    look_confinement,
-    look_cache,
+_PROBES: tuple[Callable[[], Finding], ...] = (
+    probe_python,
+    probe_plans,
+    probe_interpreter,
+    probe_compiler,
+    probe_gpu,
+    probe_triton_gpu,
+    probe_compilers,
+    probe_cuda,
+    probe_confinement,
+    probe_cache,
 )
 
 
-def _trial(what: Literal["interpreter", "compiler", "cuda"]) -> str:
+def _tried(name: str, mode: Mode, works: str, advice: str = _SET_UP_AGAIN) -> Finding:
+    trouble = _trial(mode)
+    return Finding(name, "no", trouble, advice) if trouble else Finding(name, "yes", works)
+
+
+def _trial(mode: Mode) -> str:
     """Run or compile the trial kernel; "" or what went wrong, in a line."""
     environment = dict(os.environ)
     environment.pop("TRITON_INTERPRET", None)
-    if what == "interpreter":
+    if mode == "interpreter":
         environment["TRITON_INTERPRET"] = "1"
-    device = {"interpreter": "cpu", "compiler": "", "cuda": "cuda"}[what]
+    device = {"interpreter": "cpu", "compiler": "", "cuda": "cuda"}[mode]
     with tempfile.TemporaryDirectory(prefix="warpgrade-") as folder:
         program = Path(folder) / "trial.py"  # a file: triton reads a kernel's source
         program.write_text(f"DEVICE = {device!r}\n{_TRIAL}")

@@ -1,4 +1,4 @@
-"""`grader doctor --gpu`: the state the GPU is in, and what it moves and computes at best."""
+"""`grader doctor --gpu`: the state of the GPU, and its measured bandwidth and compute rates."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NO_GPU = (
     "this machine can grade without one."
 )
 
-Look = Callable[[str | None, Observed | None], Observed]
+Observe = Callable[[str | None, Observed | None], Observed]
 Timer = Callable[[], AbstractContextManager[SecondsOf]]
 Glance = Callable[[], float | None]
 
@@ -40,23 +40,23 @@ def examine_gpu(
     again: bool = False,
     folder: Path | None = None,
     gpu: Callable[[], GpuProperties | None] = machine.gpu_properties,
-    look: Look = nvml.observe,
+    observe: Observe = nvml.observe,
     timer: Timer = roof_timing.timer,
     glance: Glance = share_of_others,
 ) -> MeasuredRoofs | None:
     """Print the GPU's state and its roofs; measure them if they aren't kept yet, or `again`.
 
-    None where they can't be had, for a reason that is printed. What was measured while something
-    was in the way is shown, but not kept.
+    None where they can't be had, for a reason that is printed. Roofs that were measured while
+    something disturbed are shown, but not kept.
     """
-    found = gpu()
-    if found is None:
+    properties = gpu()
+    if properties is None:
         narrow.tell(Text(NO_GPU), console)
         return None
-    before = look(found.uuid or None, None)
-    _show_state(found, before, console)
-    identity = roofs.identity_of(found, before)
-    peaks = roofs.peaks_of(found, before)
+    before = observe(properties.uuid or None, None)
+    _show_state(properties, before, console)
+    identity = roofs.identity_of(properties, before)
+    peaks = roofs.peaks_of(properties, before)
     kept = None if again else roofs.load(identity, folder)
     if kept is not None:
         _show_roofs(kept, peaks, console)
@@ -66,23 +66,25 @@ def examine_gpu(
         now = datetime.now(timezone.utc).isoformat(timespec="seconds")
         with timer() as seconds_of:
             taken = [glance()]
-            measured = roofs.measure(identity, seconds_of, found.memory_bytes, now, peaks)
+            measured = roofs.measure(identity, seconds_of, properties.memory_bytes, now, peaks)
             taken.append(glance())
     except (RoofsError, SandboxError) as error:
         narrow.tell(Text(f"The roofs can't be measured: {error}", "red"), console)
         return None
-    after = look(found.uuid or None, before)
+    after = observe(properties.uuid or None, before)
     if isinstance(after, GpuState):
         measured = replace(measured, sm_mhz=after.sm_mhz)
     _show_roofs(measured, peaks, console)
     noise = troubles(before, after, {os.getpid()}) if isinstance(after, GpuState) else []
-    noise += [f"{told[0].upper()}{told[1:]}." for told in map(too_much, taken) if told]
+    noise += [
+        f"{sentence[0].upper()}{sentence[1:]}." for sentence in map(too_much, taken) if sentence
+    ]
     _keep(measured, noise, folder, console)
     return measured
 
 
 def _keep(measured: MeasuredRoofs, noise: list[str], folder: Path | None, console: Console) -> None:
-    """Keep roofs that were measured in peace, and say where."""
+    """Keep roofs that nothing disturbed, and say where."""
     if noise:
         for sentence in dict.fromkeys(noise):
             narrow.tell(Text(sentence, "yellow"), console)
@@ -130,35 +132,35 @@ def _clocks(state: GpuState) -> str:
         ("SM", state.sm_mhz, state.sm_most_mhz),
         ("memory", state.memory_mhz, state.memory_most_mhz),
     )
-    told = [f"{name} {now} of {most} MHz" for name, now, most in pairs if now and most]
+    clocks = [f"{name} {now} of {most} MHz" for name, now, most in pairs if now and most]
     held = f" ({', '.join(state.held_back_by)})" if state.held_back_by else ""
-    return ", ".join(told) + held if told else ""
+    return ", ".join(clocks) + held if clocks else ""
 
 
 def _drawn(state: GpuState) -> str:
-    told = []
+    readings = []
     if state.watts is not None:
         most = f" of {state.watts_most:.0f}" if state.watts_most else ""
-        told.append(f"{state.watts:.0f}{most} W")
+        readings.append(f"{state.watts:.0f}{most} W")
     if state.celsius is not None:
-        told.append(f"{state.celsius} degrees Celsius")
-    return ", ".join(told)
+        readings.append(f"{state.celsius} degrees Celsius")
+    return ", ".join(readings)
 
 
-def _show_roofs(found: MeasuredRoofs, peaks: Peaks | None, console: Console) -> None:
+def _show_roofs(measured: MeasuredRoofs, peaks: Peaks | None, console: Console) -> None:
     table = narrow.table()
     table.add_column("roof", no_wrap=True)
     for title in ("measured", "data sheet", "reached"):
         table.add_column(title, justify="right", no_wrap=True)
     published = peaks.bandwidth if peaks else None
-    _row(table, "copy", found.bandwidth, published, "GB/s", 1e9, digits=0)
-    for dtype in (*found.flops, *found.missing):
+    _row(table, "copy", measured.bandwidth, published, "GB/s", 1e9, digits=0)
+    for dtype in (*measured.flops, *measured.missing):
         published = peaks.flops.get(dtype) if peaks else None
-        rate = found.flops.get(dtype)
+        rate = measured.flops.get(dtype)
         _row(table, f"matmul {dtype}", rate, published, "TFLOP/s", 1e12, digits=1)
     console.print()
     narrow.show(table, console)
-    for dtype, reason in found.missing.items():
+    for dtype, reason in measured.missing.items():
         _say(f"{dtype}: {reason}", console)
     if peaks:
         _say(f"Data sheet: {peaks.source}; dense, sums in float32.", console)
@@ -169,16 +171,16 @@ def _show_roofs(found: MeasuredRoofs, peaks: Peaks | None, console: Console) -> 
 def _row(
     table: Table,
     name: str,
-    found: float | None,
+    measured: float | None,
     published: float | None,
     unit: str,
     per_unit: float,
     digits: int,
 ) -> None:
     cells = (
-        f"{found / per_unit:.{digits}f} {unit}" if found else "-",
+        f"{measured / per_unit:.{digits}f} {unit}" if measured else "-",
         f"{published / per_unit:.{digits}f} {unit}" if published else "-",
-        f"{100 * found / published:.0f} %" if found and published else "-",
+        f"{100 * measured / published:.0f} %" if measured and published else "-",
     )
     table.add_row(Text(name), *map(Text, cells))
 

@@ -81,7 +81,7 @@ def _write_file(
     capability: int | None,
     seed: int,
 ) -> None:
-    """Plan for another machine, and say what goes along."""
+    """Write plans for another machine, and print how many there are of each variant."""
     expect_files(submission, exercises)
     writable(out)
     if capability is not None:

@@ -1,4 +1,4 @@
-"""Reports of one grade, as the commands that have one write and show them."""
+"""The reports of one grade, for the commands that write and show them."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def command(
         ]
     stubs = make_stubs(ROOT / "reference", exercises)
     with console.status("comparing"):
-        found = pairs(handins, stubs, threshold, MOST_SHOWN if html_file is not None else 0)
+        alike = pairs(handins, stubs, threshold, MOST_SHOWN if html_file is not None else 0)
     if html_file is not None:
-        write(html_file, to_html(found, threshold))
-    tell(to_text(found, threshold).removesuffix("\n"))
+        write(html_file, to_html(alike, threshold))
+    tell(to_text(alike, threshold).removesuffix("\n"))

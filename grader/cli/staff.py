@@ -18,9 +18,7 @@ def write_stubs(
     force: Annotated[bool, typer.Option(help="Overwrite files that hold somebody's work.")] = False,
 ) -> None:
     """Write assignment/ from reference/: what students start from."""
-    written = stubs.write_stubs(
-        ROOT / "reference", ROOT / "assignment", load_all().values(), force=force
-    )
+    written = stubs.write_stubs(ROOT / "reference", ROOT / "assignment", load_all(), force=force)
     for path in written:
         console.print(str(path.relative_to(ROOT)), markup=False, highlight=False, soft_wrap=True)
     if not written:
@@ -35,15 +33,12 @@ def write_handout(
     """Bring the tables of handout.md up to date with grader/exercises/*.yaml."""
     path = ROOT / "handout.md"
     exercises = load_all()
-    try:
-        text = path.read_text(encoding="utf-8")
-        difference = handout.difference(text, exercises, path.name)
-        if difference and check:
-            refuse(difference)
-        if difference:
-            path.write_text(handout.render(text, exercises, path.name), encoding="utf-8")
-    except handout.HandoutError as error:
-        refuse(str(error))
+    text = path.read_text(encoding="utf-8")
+    difference = handout.difference(text, exercises, path.name)
+    if difference and check:
+        refuse(difference)
+    if difference:
+        path.write_text(handout.render(text, exercises, path.name), encoding="utf-8")
     console.print(f"{path.name} {'written' if difference else 'is up to date'}")
 
 

@@ -15,6 +15,7 @@ from grader.gpu import machine, measured_roofs, nvml
 from grader.gpu.roofline import Roofs
 from grader.grading.session import Session
 from grader.instruments.bench_sizes import plan, scaled_names
+from grader.mistakes import Mistake
 from grader.report import one_line
 from grader.sandbox import Sandbox
 from grader.spec import Exercise, Variant
@@ -36,13 +37,13 @@ BASELINES = ("copy", "torch", "compile", "reference")
 SHORT_MICROSECONDS = 50.0  # below which launches are timed as much as the kernel
 
 
-class NothingToTime(ValueError):
+class NothingToTime(Mistake, ValueError):
     """None of the variants asked for has a performance case; the message names those that do."""
 
 
 @dataclass(frozen=True)
 class Timed:
-    """One case of a variant, timed; or, with no size at all, why nothing of it was."""
+    """One case of a variant, timed; without a size, why nothing of the variant was timed."""
 
     exercise: str
     variant: str
@@ -57,7 +58,7 @@ class Timed:
 
 @dataclass(frozen=True)
 class Step:
-    """What is timed now: case `number` of `count` of a variant."""
+    """The case being timed: `number` of `count` of a variant."""
 
     name: str
     case: Case
@@ -70,9 +71,9 @@ def with_a_case(chosen: Sequence[Task], every: Sequence[Task]) -> list[Task]:
 
     Raises NothingToTime where that is none, with what in `every` has.
     """
-    found = [task for task in chosen if task.variant.performance is not None]
-    if found:
-        return found
+    timed = [task for task in chosen if task.variant.performance is not None]
+    if timed:
+        return timed
     names = ", ".join(str(task) for task in every if task.variant.performance is not None)
     asked = ", ".join(map(str, chosen))
     raise NothingToTime(f"{asked}: expected a variant with a performance case: {names}")
@@ -149,7 +150,7 @@ def _timed(
 
 
 def roofs_here() -> Roofs | None:
-    """What this GPU does at best: as measured and kept, else by its data sheet, else None."""
+    """This GPU's roofs: as measured and kept, else by its data sheet, else None."""
     gpu = machine.gpu_properties()
     if gpu is None:
         return None
@@ -161,7 +162,7 @@ def roofs_here() -> Roofs | None:
 
 
 def axis(exercise: Exercise, variant: Variant) -> str:
-    """What changes from size to size, as a plot names it: 'M = N = K (bfloat16)'."""
+    """The sizes that change, as a plot names them: 'M = N = K (bfloat16)'."""
     first = variant.timed.every_case[0]
     names = scaled_names(exercise, variant)
     others = [f"{name} = {first[name]}" for name in exercise.sizes_names if name not in names]

@@ -1,4 +1,4 @@
-"""What `grader bench` leaves: tables in the terminal, plots, JSON. Pure views of timings."""
+"""The output of `grader bench`: tables in the terminal, plots, JSON. Pure views of timings."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SHORT = (
 def show(timings: Sequence[Timed], roofs: Roofs | None, console: Console) -> None:
     """Print every case, its ratio to each baseline, and what bounds the cases that are scored."""
     rows = [(name, _together(of_it)) for name, of_it in _by_variant(timings)]
-    bench_table.render(rows, console, roofs, told=[])
+    bench_table.render(rows, console, roofs, explained=[])
     ratios = _ratios(timings)
     if ratios.row_count:
         console.print()
@@ -62,7 +62,7 @@ def write_plots(
     roofs: Roofs | None,
     folder: Path,
 ) -> list[Path]:
-    """Speed over sizes, and the case that is scored below the roofline: what was written.
+    """Write plots of speed over sizes and of the scored case; returns their paths.
 
     A variant of which nothing was timed has none, and without roofs there is no roofline. Raises
     plots.PlotsMissing, OSError.
@@ -89,7 +89,7 @@ def write_plots(
 
 
 def to_json(timings: Sequence[Timed], roofs: Roofs | None) -> str:
-    """All of it for other programs."""
+    """All timings and the roofs as JSON, for other programs."""
     return _ADAPTER.dump_json(
         _Document(tuple(timings), asdict(roofs) if roofs else None), indent=1
     ).decode()
@@ -119,7 +119,7 @@ def _together(of_it: Sequence[Timed]) -> PerformanceEvidence:
 
 
 def _by_size(of_it: Sequence[Timed]) -> list[Timed]:
-    """Those of one family first, by growing size."""
+    """The cases by growing size, those of other proportions last."""
     return sorted(of_it, key=lambda each: (each.size is None, each.size or 0))
 
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from grader.mistakes import Mistake
 from grader.spec import Exercise, Tensor, Variant
 from grader.spec.formula import FormulaError
 
@@ -17,7 +18,7 @@ EIGHTHS = (1, 2, 4, 16)  # of the size in the spec, which is timed as it is
 MOST = 1 << 31  # what an index of 32 bits holds
 
 
-class SizesError(ValueError):
+class SizesError(Mistake, ValueError):
     """Sizes that can't be timed: the message says which, and what was expected."""
 
 
@@ -41,7 +42,7 @@ def scaled_names(exercise: Exercise, variant: Variant) -> tuple[str, ...]:
 
 
 def plan(exercise: Exercise, variant: Variant, sizes: Sequence[int] | None = None) -> list[Planned]:
-    """What to time, the spec's own cases first; `sizes` in the place of those derived from it.
+    """The cases to time, the spec's own first; `sizes` in the place of those derived from it.
 
     Needs a variant with a performance block. Raises SizesError where a tensor can't have such a
     size.
@@ -65,7 +66,9 @@ def parse(text: str) -> list[int]:
     for word in text.split(","):
         word = word.strip()
         if not (word.isascii() and word.isdecimal() and len(word) < 12 and 0 < int(word) < MOST):
-            raise SizesError(f"expected whole numbers from 1 on, as in 1024,2048, got {word!r}")
+            raise SizesError(
+                f"--sizes: expected whole numbers from 1 on, as in 1024,2048, got {word!r}"
+            )
         sizes.append(int(word))
     return sizes
 
@@ -79,4 +82,4 @@ def _expect_possible(
             try:
                 tensor.concrete_shape(sizes)
             except FormulaError as error:
-                raise SizesError(f"{size}: the shape of {tensor.name}: {error}") from None
+                raise SizesError(f"--sizes: {size}: the shape of {tensor.name}: {error}") from None

@@ -1,4 +1,4 @@
-"""What `grader bench` prints: a row per kernel and case. Pure, over performance evidence."""
+"""The table of `grader bench`: a row per kernel and case. Pure, over performance evidence."""
 
 from __future__ import annotations
 
@@ -22,17 +22,19 @@ def render(
     timings: Timings,
     console: Console,
     roofs: Roofs | None = None,
-    told: Timings | None = None,
+    explained: Timings | None = None,
 ) -> None:
-    """Print the table; then why what wasn't timed wasn't; then what bounds each kernel, and what
-    to try next, of those in `told` where it is given."""
+    """Print the table, why cases weren't timed, what bounds each kernel and what to try next.
+
+    The latter two are of the kernels in `explained` where that is given, else of all.
+    """
     narrow.show(table(timings, roofs), console)
     for name, timed in timings:
         for each in timed.every:
             if not _is_timed(each):
                 why = f"{_label(name, timed, each)}: {_why(each)}"
                 narrow.tell(Text(why, "yellow"), console)
-    for name, timed in timings if told is None else told:
+    for name, timed in timings if explained is None else explained:
         for sentence in sentences(timed, roofs):
             console.print()
             narrow.tell(Text(f"{one_line(name)}: {sentence}"), console)
@@ -64,18 +66,17 @@ def _label(name: str, timed: PerformanceEvidence, case: PerformanceEvidence) -> 
 
 
 def _cells(timed: PerformanceEvidence, roofs: Roofs | None) -> Iterable[str]:
-    found = placed(timed, roofs)
+    position = placed(timed, roofs)
     yield duration(timed.microseconds or 0.0)
     yield _interval(timed)
-    yield speed(timed, found) or "-"
-    yield f"{100 * found.fraction:.0f} %" if found else "-"
+    yield speed(timed, position) or "-"
+    yield f"{100 * position.fraction:.0f} %" if position else "-"
     yield _against(next((each for each in timed.baselines if each.name == "torch"), None))
 
 
 def _interval(timed: PerformanceEvidence) -> str:
     """'92.8 to 93.4 us'; a dash where none was taken."""
-    low = getattr(timed, "microseconds_low", None)
-    high = getattr(timed, "microseconds_high", None)
+    low, high = timed.microseconds_low, timed.microseconds_high
     if low is None or high is None:
         return "-"
     if duration(low).endswith("us") != duration(high).endswith("us"):
@@ -87,7 +88,7 @@ def _against(torch: Baseline | None) -> str:
     """'1.02x (1.01 to 1.03)': above 1 the kernel is faster."""
     if torch is None:
         return "-"
-    low, high = getattr(torch, "low", None), getattr(torch, "high", None)
+    low, high = torch.low, torch.high
     doubt = "" if low is None or high is None else f" ({low:.2f} to {high:.2f})"
     return f"{torch.ratio:.2f}x{doubt}"
 

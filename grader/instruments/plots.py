@@ -141,7 +141,7 @@ def below_roofline(
 
 
 def _line(index: int, name: str) -> dict[str, Any]:
-    """How the line of a kernel looks."""
+    """The style of a kernel's line."""
     return {
         "label": name,
         "color": _COLOURS[index % len(_COLOURS)],
@@ -153,13 +153,13 @@ def _line(index: int, name: str) -> dict[str, Any]:
 
 
 def _above(index: int) -> float:
-    """Where kernels are as fast, the first one is seen."""
+    """The height of a kernel's marks: the first kernel lies over the others."""
     return 4 - index / 100
 
 
 @dataclass(frozen=True)
 class _Spot:
-    """Where a kernel stands in the roofline plot: FLOP/byte, FLOP/s."""
+    """A kernel's place in the roofline plot: FLOP/byte, FLOP/s."""
 
     x: float
     y: float
@@ -171,15 +171,15 @@ def _spot(series: Series, roofs: Roofs) -> _Spot | None:
     if not series.points:
         return None
     point = series.points[-1]
-    found = place(point.bytes, point.flops, series.dtype, point.microseconds / 1e6, roofs)
-    if found is None:
+    position = place(point.bytes, point.flops, series.dtype, point.microseconds / 1e6, roofs)
+    if position is None:
         return None
-    share = f"{100 * found.fraction:.0f} % of the {found.bound} roof"
+    share = f"{100 * position.fraction:.0f} % of the {position.bound} roof"
     label = f"{series.name}: {share}"
     if not point.flops:
-        return _Spot(UNCOUNTED, UNCOUNTED * found.reached, found, label)
+        return _Spot(UNCOUNTED, UNCOUNTED * position.reached, position, label)
     reached = point.flops / point.microseconds * 1e6
-    return _Spot(found.intensity, reached, found, label)
+    return _Spot(position.intensity, reached, position, label)
 
 
 def _draw_roofs(axes: Any, roofs: Roofs, dtypes: list[str], left: float, right: float) -> None:
@@ -212,7 +212,7 @@ def _draw_roofs(axes: Any, roofs: Roofs, dtypes: list[str], left: float, right: 
 def _flat_roofs(
     series: Sequence[Series], roofs: Roofs | None, computes: bool
 ) -> Iterator[tuple[str, float]]:
-    """(what it is, height) of the roofs that are flat over sizes."""
+    """(name, height) of the roofs that are flat over sizes."""
     if roofs is None or not series:
         return
     kind = "measured" if roofs.is_measured else "data sheet"
@@ -232,7 +232,7 @@ def _speed(point: Point, microseconds: float, computes: bool) -> float:
 
 
 def _intervals(points: Sequence[Point], computes: bool) -> list[list[float]]:
-    """How far each speed may lie below and above; 0 where no interval was taken."""
+    """The distances of each interval's ends from the speed; 0 where none was taken."""
     below, above = [], []
     for point in points:
         speed = _speed(point, point.microseconds, computes)

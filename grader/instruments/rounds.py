@@ -34,7 +34,7 @@ def why_none() -> str:
 
 
 def kernels_of(variant: Variant) -> list[str]:
-    """What is timed beside each other; the reference where the staff's solution is here."""
+    """The kernels that are compared; the reference where the staff's solution is here."""
     has_reference = contenders.has_reference(variant)
     here = [name for name in BASELINES if name != "reference" or has_reference]
     return [STUDENT, *here]
@@ -71,7 +71,7 @@ class Rounds:
             self._is_judged = True
 
     def seconds_per_call(self) -> Interval:
-        """What a call takes by the device's clock, from all rounds."""
+        """The time of a call by the device's clock, from all rounds."""
         return bootstrap.interval(self._took)
 
 

@@ -15,6 +15,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from grader.mistakes import Mistake
 from grader.spec import Exercise
 from grader.staff.handout_tables import overview, points_table
 
@@ -24,13 +25,13 @@ _MADE_BY = ": made by make handout"
 _MARKER = re.compile(r"<!--\s*(?P<end>/?)(?P<name>overview|points of \S+?)(?P<by>:.*)?\s*-->")
 
 
-class HandoutError(ValueError):
+class HandoutError(Mistake, ValueError):
     """A handout has no place for a table; the message names file, line, what was expected."""
 
 
 @dataclass(frozen=True)
 class _Place:
-    """Where a table goes: after the line `start`, up to the line `end`, from 0."""
+    """The place of a table: after the line `start`, up to the line `end`, from 0."""
 
     name: str
     start: int
@@ -63,12 +64,12 @@ def difference(text: str, exercises: Mapping[str, Exercise], source: str = "hand
     if made == text:
         return ""
     want, got = made.splitlines(), text.splitlines()
-    told = f"{source}: the end of the file differs"
+    line = f"{source}: the end of the file differs"
     for number, (one, other) in enumerate(zip(want, got, strict=False), start=1):
         if one != other:
-            told = f"{source}:{number}: expected {one!r}, got {other!r}"
+            line = f"{source}:{number}: expected {one!r}, got {other!r}"
             break
-    return f"{told}; `make handout` mends it"
+    return f"{line}; `make handout` mends it"
 
 
 # --- places ---------------------------------------------------------------------------------------
@@ -77,36 +78,36 @@ def difference(text: str, exercises: Mapping[str, Exercise], source: str = "hand
 def _sections(lines: Sequence[str], exercises: Iterable[str], source: str) -> dict[str, int]:
     """The line of each exercise's heading, from 0, in the order of the document."""
     known = set(exercises)
-    found: dict[str, int] = {}
+    headings: dict[str, int] = {}
     for number, line in enumerate(lines):
         name = line.removeprefix("## ").rstrip()
         if not line.startswith("## ") or name not in known:
             continue
-        if name in found:
-            first = found[name] + 1
+        if name in headings:
+            first = headings[name] + 1
             raise HandoutError(
                 f"{source}:{number + 1}: a second section {name}, the first is in line {first}"
             )
-        found[name] = number
+        headings[name] = number
     for name in exercises:
-        if name not in found:
+        if name not in headings:
             raise HandoutError(
                 f"{source}: expected a section '## {name}' for the exercise of {name}.yaml, there "
                 f"is none: write it, with the line '{_opening(_OF_AN_EXERCISE + name)}' and below "
                 f"it '{_closing(_OF_AN_EXERCISE + name)}' where the points belong"
             )
-    return found
+    return headings
 
 
 def _places(lines: Sequence[str], source: str) -> list[_Place]:
     places: list[_Place] = []
     started: tuple[str, int] | None = None
     for number, line in enumerate(lines):
-        found = _MARKER.fullmatch(line.strip())
-        if not found:
+        marker = _MARKER.fullmatch(line.strip())
+        if not marker:
             continue
-        name = found["name"]
-        if found["end"]:
+        name = marker["name"]
+        if marker["end"]:
             if started is None or started[0] != name:
                 expected = f"'{_closing(started[0])}'" if started else "a beginning before an end"
                 raise HandoutError(f"{source}:{number + 1}: expected {expected}, got {line!r}")
@@ -130,7 +131,7 @@ def _check(
     places: Sequence[_Place], sections: Mapping[str, int], exercises: Iterable[str], source: str
 ) -> None:
     wanted = [OVERVIEW, *(_OF_AN_EXERCISE + name for name in exercises)]
-    seen: dict[str, int] = {}
+    starts: dict[str, int] = {}
     for place in places:
         where = f"{source}:{place.start + 1}"
         if place.name not in wanted:
@@ -138,12 +139,12 @@ def _check(
             raise HandoutError(
                 f"{where}: expected an exercise, one of {there_are}; got {place.name!r}"
             )
-        if place.name in seen:
+        if place.name in starts:
             raise HandoutError(
                 f"{where}: expected {place.name!r} once, got it again; it is in line "
-                f"{seen[place.name] + 1} already"
+                f"{starts[place.name] + 1} already"
             )
-        seen[place.name] = place.start
+        starts[place.name] = place.start
         above = [name for name, line in sections.items() if line < place.start]
         mine = place.name.removeprefix(_OF_AN_EXERCISE)
         if place.name != OVERVIEW and (not above or above[-1] != mine):
@@ -152,7 +153,7 @@ def _check(
                 f"line {sections[mine] + 1}"
             )
     for name in wanted:
-        if name not in seen:
+        if name not in starts:
             raise HandoutError(
                 f"{source}: expected the lines '{_opening(name)}' and '{_closing(name)}', found "
                 "none"

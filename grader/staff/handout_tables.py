@@ -42,18 +42,18 @@ def overview(exercises: Sequence[Exercise]) -> list[str]:
     ]
     rows.append(["**all**", *(f"**{_number(each)}**" for each in (python, cuda, points, timed))])
     lines = _table(["exercise", "Python", "CUDA", "points", "need a GPU"], rows)
-    told = (
+    sentences = (
         f"{_number(points)} points in all. {_number(timed)} of them are for speed and need a GPU; "
         f"{_number(points - timed)} can be earned and seen on any laptop."
     )
     for exercise in exercises:
         if exercise.max_bonus:
-            told += f" {exercise.name} has a bonus of {_number(exercise.max_bonus)} on top."
-    return [*lines, "", *_wrapped(told, indent="")]
+            sentences += f" {exercise.name} has a bonus of {_number(exercise.max_bonus)} on top."
+    return [*lines, "", *_wrapped(sentences, indent="")]
 
 
 def points_table(exercise: Exercise) -> list[str]:
-    """The points of each variant, and what memory and speed are held to: lines of Markdown."""
+    """The points of each variant, its bounds on memory and its thresholds: lines of Markdown."""
     variants = list(exercise.variants.values())
     keys = [
         key
@@ -95,11 +95,11 @@ def _sum(exercise: Exercise, language: str = "", key: str = "") -> float:
 def _sizes(exercise: Exercise) -> list[str]:
     lines = []
     for name, alternatives in exercise.sizes.items():
-        told = "; or ".join(
+        rules_text = "; or ".join(
             ", ".join(f"{size} {_rule(rule)}" for size, rule in rules.items())
             for rules in alternatives
         )
-        lines += _wrapped(f"- {name}: {told}")
+        lines += _wrapped(f"- {name}: {rules_text}")
     return lines
 
 
@@ -121,13 +121,13 @@ def _memory(variant: Variant) -> list[str]:
         return []
     grown = " and ".join(f"`{name}`" for name in memory.growth.sizes) if memory.growth else ""
     programs = memory.wave_bytes.programs if memory.wave_bytes else 0
-    told = []
+    bounds = []
     for path, bound in memory.bounds():
         words = _METRICS[("reads",) if path[0] == "reads" else path]
-        told.append(
+        bounds.append(
             words.format(bound=_bound(bound), argument=path[-1], programs=programs, grown=grown)
         )
-    lines = _bullet(variant, [memory.case], told)
+    lines = _bullet(variant, [memory.case], bounds)
     if memory.memory_pressure is not None:
         left = f"it allocates at most {_formula(str(memory.memory_pressure.leaves))} bytes"
         lines += _bullet(variant, [memory.memory_pressure.case], [left])
@@ -142,16 +142,16 @@ def _performance(variant: Variant) -> list[str]:
 
 
 def _bullet(
-    variant: Variant, cases: Sequence[Mapping[str, object]], told: Iterable[str]
+    variant: Variant, cases: Sequence[Mapping[str, object]], bounds: Iterable[str]
 ) -> list[str]:
     of = "; ".join(map(_case, cases))
     of = of if len(cases) == 1 else f"the slowest of {len(cases)} cases ({of})"
-    return _wrapped(f"- `{variant.name}`, {of}: {'; '.join(told)}")
+    return _wrapped(f"- `{variant.name}`, {of}: {'; '.join(bounds)}")
 
 
 def _wrapped(text: str, indent: str = "  ") -> list[str]:
-    """Lines of WIDTH at most, where none ends within a formula: `2 * n` would begin a list."""
-    whole = re.sub(r"`[^`]*`", lambda found: found[0].replace(" ", "\0"), text)
+    """Lines of WIDTH at most. None breaks within a formula: `* n` would begin a list."""
+    whole = re.sub(r"`[^`]*`", lambda formula: formula[0].replace(" ", "\0"), text)
     lines = textwrap.wrap(
         whole, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
     )

@@ -1,4 +1,4 @@
-"""What students get: the stubs, the oracles, the grader and the assignment text; no solutions.
+"""The students' release: the stubs, the oracles, the grader and the assignment; no solutions.
 
 The files are listed here, not copied from whatever lies in the tree. Stubs are made from
 reference/, because assignment/ may hold somebody's work. In a file that staff and students share,
@@ -83,7 +83,7 @@ class ReleaseError(Mistake, ValueError):
 
 @dataclass(frozen=True)
 class Release:
-    """Path in the release -> content. Paths have slashes and are sorted.
+    """The files of a release by their paths, which have slashes and are sorted.
 
     A zip holds them below `folder`, or at its top where that is ""; `programs` can be run.
     """
@@ -99,7 +99,7 @@ class Release:
 
 
 def make(project: Path, exercises: Mapping[str, Exercise], only: Iterable[str] = ()) -> Release:
-    """What students get of the checkout `project`, with the exercises `only` names, or all.
+    """The release of the checkout `project`, with the exercises `only` names, or all.
 
     Oracles stay whole; spec, stubs and the handout's section are there for those exercises alone.
     Raises ReleaseError where a name is no exercise's and where a file is missing, is a link or
@@ -148,15 +148,16 @@ def write(release: Release, out: Path) -> None:
 def _grader_files(project: Path) -> list[str]:
     """The grader's own files: code, specs and data, in folders with ordinary names."""
     folder = project / "grader"
-    found = []
+    names = []
     for path in sorted(folder.rglob("*")):
         inside = path.relative_to(folder)
         if any(part.startswith((".", "__pycache__")) for part in inside.parts):
             continue
         name = f"grader/{inside.as_posix()}"
-        if path.suffix in _GRADER_SUFFIXES and not path.is_dir():
-            found += [] if name.startswith(STAFF_FILES) else [name]
-    return found
+        is_ours = path.suffix in _GRADER_SUFFIXES and not path.is_dir()
+        if is_ours and not name.startswith(STAFF_FILES):
+            names.append(name)
+    return names
 
 
 def _grader_file(project: Path, name: str) -> bytes:
@@ -177,7 +178,7 @@ def _grader_file(project: Path, name: str) -> bytes:
 def _order(
     project: Path, exercises: Mapping[str, Exercise], kept: Mapping[str, Exercise]
 ) -> dict[str, bytes]:
-    """The course's order without what is left out: a name that has no spec is a mistake there.
+    """The course's order without the exercises that are left out.
 
     One exercise has no order, and no file.
     """
@@ -215,7 +216,7 @@ def _pages(
 
 
 def _may_ship(project: Path, name: str) -> bool:
-    """Is it a drawing, or a file of docs/, in this checkout?"""
+    """Whether a path is a drawing, or a file of docs/, in this checkout."""
     if name.startswith(("../", "reference/", "tests/", "students/")):
         return False
     drawn = name.endswith((".svg", ".png"))
@@ -249,11 +250,11 @@ def _for_students(text: str, source: str) -> bytes:
     kept = []
     begun = 0
     for number, line in enumerate(text.splitlines(keepends=True), start=1):
-        found = _STAFF.match(line.strip())
-        if not found:
+        marker = _STAFF.match(line.strip())
+        if not marker:
             if not begun:
                 kept.append(line)
-        elif (found[1] == "BEGIN") == bool(begun):
+        elif (marker[1] == "BEGIN") == bool(begun):
             other = f"END STAFF for line {begun}" if begun else "BEGIN STAFF first"
             raise ReleaseError(f"{source}:{number}: expected # {other}, got {line.strip()}")
         else:
@@ -290,9 +291,9 @@ def _without_sections(
 def _links(text: str, page: str) -> Iterator[str]:
     """The files that a page links to or shows, as paths in the project."""
     for pattern in (_LINK, _DRAWN):
-        for found in pattern.finditer(text):
-            if found["file"]:
-                yield _target(page, found["file"])
+        for link in pattern.finditer(text):
+            if link["file"]:
+                yield _target(page, link["file"])
 
 
 def _target(page: str, link: str) -> str:
@@ -302,10 +303,10 @@ def _target(page: str, link: str) -> str:
 def _relinked(text: str, page: str, present: Iterable[str], left_out: Iterable[str]) -> str:
     files, gone = set(present), {f"#{name}" for name in left_out}
 
-    def link(found: re.Match[str]) -> str:
-        missing = found["file"] and _target(page, found["file"]) not in files
-        dead = found["anchor"] in gone and (not found["file"] or found["file"] == HANDOUT)
-        return found["text"] if missing or dead else found[0]
+    def link(match: re.Match[str]) -> str:
+        missing = match["file"] and _target(page, match["file"]) not in files
+        dead = match["anchor"] in gone and (not match["file"] or match["file"] == HANDOUT)
+        return match["text"] if missing or dead else match[0]
 
     return _LINK.sub(link, text)
 
@@ -332,25 +333,16 @@ def _write_folder(release: Release, out: Path, when: int) -> None:
             f"{out}: expected a new or an empty folder, this one holds files; nothing was written"
         )
 
-    def fill(made: Path) -> None:
+    with _beside(out) as temporary:
+        made = temporary / "made"
         for name, data in release.files.items():
             path = made / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(data)
-        for path in sorted(made.rglob("*"), reverse=True):
-            _fix(path, when)
-        _fix(made, when)
-
-    with _beside(out) as temporary:
-        made = temporary / "made"
-        made.mkdir()
-        fill(made)
+        for path in (*sorted(made.rglob("*"), reverse=True), made):
+            path.chmod(0o755 if path.is_dir() else 0o644)
+            os.utime(path, (when, when))
         made.rename(out)
-
-
-def _fix(path: Path, when: int) -> None:
-    path.chmod(0o755 if path.is_dir() else 0o644)
-    os.utime(path, (when, when))
 
 
 def _write_zip(release: Release, out: Path, when: int) -> None:
@@ -373,7 +365,7 @@ def _write_zip(release: Release, out: Path, when: int) -> None:
 
 
 def _digest(archive: zipfile.ZipFile) -> bytes:
-    """What tells an unchanged release: names and checksums of all entries."""
+    """A hash of the names and checksums of all entries: unchanged releases have it as comment."""
     listed = "".join(f"{entry.filename}\n{entry.CRC}\n" for entry in archive.infolist())
     return hashlib.sha256(listed.encode()).hexdigest().encode()
 
@@ -388,7 +380,7 @@ def _is_a_release(path: Path) -> bool:
 
 @contextmanager
 def _beside(out: Path) -> Iterator[Path]:
-    """A folder on the file system of `out`, gone afterwards."""
+    """A temporary folder on the file system of `out`."""
     try:
         temporary = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.absolute().parent))
     except OSError as error:

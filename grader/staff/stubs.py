@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -87,17 +87,12 @@ def make_stub(text: str, source: str) -> str:
     return stub
 
 
-def make_stubs(
-    reference: Path, exercises: Mapping[str, Exercise] | Iterable[Exercise]
-) -> dict[str, str]:
-    """File name -> stub, for every file that a variant names, in order of first mention.
+def make_stubs(reference: Path, exercises: Mapping[str, Exercise]) -> dict[str, str]:
+    """The stubs by file name, of every file that a variant names, in order of first mention.
 
     StubError where a reference file is missing or its regions are wrong.
     """
-    listed = exercises.values() if isinstance(exercises, Mapping) else exercises
-    names = dict.fromkeys(
-        variant.file for exercise in listed for variant in exercise.variants.values()
-    )
+    names = dict.fromkeys(v.file for each in exercises.values() for v in each.variants.values())
     texts = {name: _read(reference / name) for name in names}
     if not any(texts.values()) and (reference / "oracles.py").exists():  # a students' release
         raise StubError(
@@ -114,11 +109,7 @@ def make_stubs(
 
 
 def write_stubs(
-    reference: Path,
-    assignment: Path,
-    exercises: Mapping[str, Exercise] | Iterable[Exercise],
-    *,
-    force: bool = False,
+    reference: Path, assignment: Path, exercises: Mapping[str, Exercise], *, force: bool = False
 ) -> list[Path]:
     """Write the stub of every file the specs name; returns the paths that changed.
 
@@ -140,27 +131,6 @@ def write_stubs(
     for path, stub in changed.items():
         path.write_text(stub, encoding="utf-8", newline="\n")
     return list(changed)
-
-
-def check_stubs(
-    reference: Path, assignment: Path, exercises: Mapping[str, Exercise] | Iterable[Exercise]
-) -> list[str]:
-    """How `assignment` differs from what `write_stubs` would make: a line for each file.
-
-    Empty where they agree. Raises StubError as `write_stubs` does for the reference.
-    """
-    stubs = make_stubs(reference, exercises)
-    differences = []
-    for name, stub in stubs.items():
-        path = assignment / name
-        text = _read(path)
-        if text is None:
-            differences.append(f"{path}: missing, or not UTF-8 text")
-        elif text != stub:
-            differences.append(_first_difference(path, stub, text))
-    sources = (path for path in sorted(assignment.glob("*")) if path.suffix in _COMMENT)
-    differences += [f"{path}: belongs to no exercise" for path in sources if path.name not in stubs]
-    return differences
 
 
 def _read_line(region: _Region, line: str, comment: str, place: str) -> None:
@@ -203,16 +173,6 @@ def _check_syntax(stub: str, source: str) -> None:
             f"{source}: the stub would not parse: {error.msg} in its line {error.lineno}, "
             f"{(error.text or '').strip()!r}; does every region leave a statement?"
         ) from None
-
-
-def _first_difference(path: Path, stub: str, text: str) -> str:
-    expected, actual = stub.splitlines(), text.splitlines()
-    for number, (want, got) in enumerate(zip(expected, actual, strict=False), start=1):
-        if want != got:
-            return f"{path}:{number}: expected {want!r}, got {got!r}"
-    if len(expected) != len(actual):
-        return f"{path}: expected {len(expected)} lines, got {len(actual)}"
-    return f"{path}: line endings or the end of the file differ"
 
 
 def _comment(source: str) -> str:

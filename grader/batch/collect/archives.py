@@ -50,7 +50,7 @@ _METHOD_NAMES: dict[int, str] = zipfile.compressor_names  # type: ignore[attr-de
 
 
 class Refused(Unreadable):
-    """The whole archive is refused, whichever of its files showed why."""
+    """The whole archive is refused because of one of its files."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ def open_archive(item: Item) -> Listing:
 
 
 def kind_of(head: bytes, name: str = "") -> str:
-    """What a file is by its first bytes, whatever its name claims; "" where they say nothing."""
+    """The kind of a file by its first bytes, whatever its name claims; "" where it isn't known."""
     for magic, kind in _MAGIC:
         if head.startswith(magic):
             return kind
@@ -187,7 +187,7 @@ def _unzipped(
 
 
 class _Bounded:
-    """A file of which no read may be larger than `limit`: a list of members claims its own size."""
+    """A file whose reads are bounded by `limit`: a zip's list of members claims its own size."""
 
     def __init__(self, file: BinaryIO, limit: int | None) -> None:
         self._file = file
@@ -245,7 +245,7 @@ def _gunzipped(data: bytes) -> bytes:
 
 
 class _Tar(io.BytesIO):
-    """An unpacked tar of which no read may be larger than `limit`: headers claim their sizes."""
+    """An unpacked tar whose reads are bounded by `limit`: headers claim their sizes."""
 
     limit = MAX_HEADER_BYTES
 

@@ -31,7 +31,7 @@ _AGAIN = re.compile(r"(?P<stem>.+)-[0-9]{1,3}(?P<suffix>\.[^.]+|\.tar\.gz)", re.
 
 @dataclass(frozen=True)
 class CanvasName:
-    """What the name of a file in Canvas's zip says."""
+    """The parts of a file's name in Canvas's zip."""
 
     user: str  # Canvas's user id, or the anonymous one
     name: str  # "doejane"; "" for anonymous ones
@@ -42,23 +42,23 @@ class CanvasName:
 
     @property
     def handin(self) -> str:
-        """What all attachments of one hand-in have in common."""
+        """The part of the name that all attachments of one hand-in share."""
         return f"{'anon' if self.anonymous else self.name}_{self.user}"
 
 
 def parse(name: str) -> CanvasName | None:
-    """What a name says, or None where it isn't one of Canvas's."""
-    found = _ANONYMOUS.fullmatch(name)
-    anonymous = found is not None
-    found = found or _NAMED.fullmatch(name)
-    if found is None or len(found["attachment"] or "") > 30:
+    """The parts of a name, or None where it isn't one of Canvas's."""
+    match = _ANONYMOUS.fullmatch(name)
+    anonymous = match is not None
+    match = match or _NAMED.fullmatch(name)
+    if match is None or len(match["attachment"] or "") > 30:
         return None
     return CanvasName(
-        user=found["id"],
-        name="" if anonymous else found["name"],
-        late=bool(found["late"]),
-        attachment=int(found["attachment"] or 0),
-        display=found["display"] or f"{found['online']}.html",
+        user=match["id"],
+        name="" if anonymous else match["name"],
+        late=bool(match["late"]),
+        attachment=int(match["attachment"] or 0),
+        display=match["display"] or f"{match['online']}.html",
         anonymous=anonymous,
     )
 
@@ -130,7 +130,7 @@ def _unpacked(items: Iterable[Item], parsed: CanvasName, label: str) -> Iterable
 def _first_name(display: str, wanted: Wanted) -> str:
     """A display name without the number that Canvas gives a file that is uploaded again."""
     display = display.replace("/", "_")
-    found = _AGAIN.fullmatch(display)
-    bare = f"{found['stem']}{found['suffix']}" if found else ""
+    match = _AGAIN.fullmatch(display)
+    bare = f"{match['stem']}{match['suffix']}" if match else ""
     is_numbered = bare in wanted.files or is_archive(bare)
     return bare if is_numbered and display not in wanted.files else display

@@ -1,4 +1,4 @@
-"""Of all the files of a hand-in those that exercises name, as bytes that the grader can read.
+"""The files of a hand-in that exercises name, as bytes that the grader can read.
 
 Several files may stand for one. What decides, in this order: a file by itself beats one in an
 archive; one in the hand-in's main folder (which has the most of the files wanted) beats others; the
@@ -31,7 +31,7 @@ _MEDDLING_SUFFIXES = (".yaml", ".yml", ".pth", ".so")
 
 @dataclass
 class Taken:
-    """What a hand-in's files are. `problem` says why nothing could be read, if so."""
+    """The files taken from a hand-in. `problem` says why nothing could be read, if so."""
 
     files: dict[str, bytes] = field(default_factory=dict)
     problem: str = ""
@@ -71,7 +71,7 @@ def take(listing: Listing, wanted: Wanted) -> Taken:
             failures.append(f"{item.shown} {item.refused}")
         else:
             ignored.append(item)
-    home = _home([each for found in candidates.values() for each in found])
+    home = _home([each for several in candidates.values() for each in several])
     try:
         for file in wanted.files:
             if file in candidates:
@@ -100,11 +100,11 @@ def _readable(notes: Iterable[str]) -> list[str]:
 
 def _with_archives(listing: Listing, notes: list[str], failures: list[str]) -> list[Item]:
     """The files of a hand-in, and those of the archives in it unless it is one itself."""
-    found: list[Item] = []
+    items: list[Item] = []
     opened = 0
     for item in listing.items:
         if not is_archive(item.name):
-            found.append(item)
+            items.append(item)
         elif listing.in_archive:
             failures.append(f"{item.shown} is an archive in an archive, which isn't opened")
         elif item.refused or opened == MAX_ARCHIVES:
@@ -118,8 +118,8 @@ def _with_archives(listing: Listing, notes: list[str], failures: list[str]) -> l
                 failures.append(f"{item.shown} {error}")
                 continue
             notes += [f"{item.shown}: {note}" for note in inner.notes]
-            found += _inside(item, inner, failures)
-    return found
+            items += _inside(item, inner, failures)
+    return items
 
 
 def _inside(archive: Item, inner: Listing, failures: list[str]) -> Iterable[Item]:
@@ -134,9 +134,9 @@ def _inside(archive: Item, inner: Listing, failures: list[str]) -> Iterable[Item
 # --- which, and its bytes ------------------------------------------------------------------------
 
 
-def _home(found: list[_Candidate]) -> tuple[str, str]:
+def _home(candidates: list[_Candidate]) -> tuple[str, str]:
     """The main folder, with the archive it is in: the one with the most of the files wanted."""
-    by_themselves = [each for each in found if not each.item.archive] or found
+    by_themselves = [each for each in candidates if not each.item.archive] or candidates
     files: dict[tuple[str, str], set[str]] = {}
     orders: dict[tuple[str, str], int] = {}
     for each in by_themselves:
@@ -192,7 +192,7 @@ _MARKS = (
 
 
 def in_utf8(data: bytes) -> tuple[bytes, str]:
-    """A text file's bytes in UTF-8 without a byte order mark, and what was done for it.
+    """A text file's bytes in UTF-8 without a byte order mark, and a note on what was changed.
 
     Line ends stay as they are, and so does what can't be decoded: the grader says what it sees.
     """

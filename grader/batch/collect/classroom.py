@@ -22,7 +22,7 @@ _FOLDER_SUFFIX = "-submissions"
 
 
 def is_clone(part: Part) -> bool:
-    """Whether a folder on the disk has a .git; what is in that isn't looked at."""
+    """Whether a folder on the disk has a .git, whatever is in that."""
     return part.path is not None and os.path.lexists(part.path / ".git")
 
 

@@ -1,6 +1,6 @@
-"""When GitHub Classroom received a hand-in, by its grades CSV.
+"""The times at which GitHub Classroom received hand-ins, from its grades CSV.
 
-A commit's time is what the computer of whoever made it said. The platform's own stands in the
+A commit has the time of its author's computer. The platform's own time stands in the
 column `submission_timestamp` of the grades that a teacher downloads, which is a roster too:
 
     assignment_name, ..., github_username, roster_identifier, student_repository_name, ...,
@@ -83,7 +83,7 @@ def of(roster: Roster) -> Times | None:
 
 
 def judged_by(handins: Sequence[Handin], times: Times | None) -> tuple[tuple[Handin, ...], str]:
-    """Clones with the platform's times, and a line on whose times they have now.
+    """Clones with the platform's times, and a line that says whose times they have now.
 
     Where the platform tells none, a hand-in keeps its commit's, with a note.
     """

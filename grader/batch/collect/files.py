@@ -1,4 +1,4 @@
-"""Files that can be read, wherever they lie: of a folder on the disk, or of an archive.
+"""The files of a hand-in, in a folder on the disk or in an archive.
 
 Of a folder no link is followed and nothing but a regular file is opened, so that neither a link to
 a secret nor a FIFO that never answers gets in.
@@ -71,18 +71,18 @@ class Listing:
 
 
 def is_litter(path: str) -> bool:
-    """Whether a path is of what systems leave behind, such as `__MACOSX/._rmsnorm.py`."""
+    """Whether a path is one that systems leave behind, such as `__MACOSX/._rmsnorm.py`."""
     parts = path.split("/")
     return not LITTER.isdisjoint(parts) or parts[-1].startswith("._")
 
 
 def is_skipped(name: str) -> bool:
-    """Whether a folder's name says that what it holds is no student's work."""
+    """Whether a folder's name says that it holds no student's work."""
     return name.startswith(".") or name in _PACKAGES
 
 
 def skipped_folder(path: str) -> str:
-    """The first folder of `path` that isn't looked into, or ""."""
+    """The first folder of `path` that isn't searched, or ""."""
     parts = path.split("/")
     for depth, name in enumerate(parts[:-1], 1):
         if is_skipped(name):
@@ -117,7 +117,7 @@ def entries(folder: Path) -> list[os.DirEntry[str]]:
 
 
 def kind(entry: os.DirEntry[str]) -> str:
-    """`folder`, `file`, or what it is that is never opened: `a link`, `no regular file`."""
+    """`folder`, `file`, or for what is never opened `a link` or `no regular file`."""
     if entry.is_symlink():
         return "a link"
     if entry.is_dir(follow_symlinks=False):

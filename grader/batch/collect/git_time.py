@@ -31,7 +31,7 @@ _COMMIT, _OFFSET_DELTA, _REFERENCE_DELTA = 1, 6, 7
 
 
 class _NotFound(Exception):
-    """The repository isn't as this module can read it."""
+    """The repository is in a form that this module doesn't read."""
 
 
 def commit_time(repository: Path) -> datetime | None:
@@ -39,10 +39,10 @@ def commit_time(repository: Path) -> datetime | None:
     try:
         with _folder(repository, ".git") as git:
             commit = _object(git, _head(git))
-        found = _COMMITTER.search(commit.partition(b"\n\n")[0])
-        if found is None:
+        committer = _COMMITTER.search(commit.partition(b"\n\n")[0])
+        if committer is None:
             return None
-        seconds, sign, hours, minutes = found.groups()
+        seconds, sign, hours, minutes = committer.groups()
         offset = timedelta(hours=int(hours), minutes=int(minutes))
         zone = timezone(-offset if sign == b"-" else offset)
         return datetime.fromtimestamp(int(seconds), zone)
@@ -165,7 +165,7 @@ def _mapped(folder: int, name: str) -> Iterator[mmap.mmap]:
 
 
 def _offset(index: mmap.mmap, sha: bytes) -> int | None:
-    """Where in its pack the object lies, by an index of version 2."""
+    """The offset of an object in its pack, by an index of version 2."""
     if index[:8] != b"\xfftOc\0\0\0\2":
         return None
     fanout = 8
@@ -175,14 +175,14 @@ def _offset(index: mmap.mmap, sha: bytes) -> int | None:
     names = fanout + 4 * 256
     while low < high:
         middle = (low + high) // 2
-        found = index[names + 20 * middle : names + 20 * (middle + 1)]
-        if found == sha:
+        name = index[names + 20 * middle : names + 20 * (middle + 1)]
+        if name == sha:
             offsets = names + 24 * total  # behind the names and a checksum for each
             offset = _number(index, offsets + 4 * middle)
             if offset < 1 << 31:
                 return offset
             return _number(index, offsets + 4 * total + 8 * (offset & 0x7FFFFFFF), 8)
-        low, high = (middle + 1, high) if found < sha else (low, middle)
+        low, high = (middle + 1, high) if name < sha else (low, middle)
     return None
 
 
@@ -223,7 +223,7 @@ def _packed(git: int, pack: mmap.mmap, offset: int, depth: int) -> tuple[int, by
 
 
 def _distance(pack: mmap.mmap, at: int) -> tuple[int, int]:
-    """How far back the base of a difference lies, and where what follows begins."""
+    """The distance back to the base of a difference, and where the difference begins."""
     value = pack[at] & 0x7F
     while pack[at] & 0x80:
         at += 1
@@ -234,7 +234,7 @@ def _distance(pack: mmap.mmap, at: int) -> tuple[int, int]:
 
 
 def _applied(delta: bytes, base: bytes) -> bytes:
-    """What `delta`, copies from `base` and insertions, makes of it."""
+    """`base` with `delta` applied: copies from the base, and insertions."""
     at = 0
     for _ in range(2):  # the sizes of the base and of the result
         while delta[at] & 0x80:

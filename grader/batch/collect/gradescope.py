@@ -92,10 +92,10 @@ def _text(value: object) -> str:
 
 
 def _time(value: object, notes: list[str]) -> datetime | None:
-    found = _TIME.fullmatch(value.strip()) if isinstance(value, str) else None
+    match = _TIME.fullmatch(value.strip()) if isinstance(value, str) else None
     try:
-        if found is not None:
-            day, clock, fraction, in_utc, sign, hours, minutes = found.groups()
+        if match is not None:
+            day, clock, fraction, in_utc, sign, hours, minutes = match.groups()
             offset = timedelta(hours=int(hours or 0), minutes=int(minutes or 0))
             zone = timezone.utc if in_utc else timezone(-offset if sign == "-" else offset)
             at = datetime.fromisoformat(f"{day}T{clock}").replace(tzinfo=zone)

@@ -1,4 +1,4 @@
-"""Which layout a source has, and its hand-ins.
+"""The layouts of a source of hand-ins: recognised, and read.
 
 gradescope   a folder or zip with submission_metadata.yml
 canvas       a zip, or a folder, of names such as doejane_LATE_12345_6789_rmsnorm.py
@@ -32,7 +32,7 @@ _Read = Callable[[Source, Reader], tuple[list[Handin], list[str]]]
 
 @dataclass(frozen=True)
 class Collection:
-    """A class as it was handed in. `notes` say what of the source is no hand-in, a line each."""
+    """A class as it was handed in. `notes` name what in the source is no hand-in, a line each."""
 
     layout: str
     handins: tuple[Handin, ...]
@@ -57,10 +57,10 @@ def collect(
     if layout is not None and layout not in LAYOUTS:
         raise CollectError(f"layout: expected {', '.join(LAYOUTS)}; got {one_line(layout)}")
     wanted = Wanted(v.file for exercise in exercises.values() for v in exercise.variants.values())
-    with opened(source, leave_out) as found:
-        if not found.parts and found.archive is None:
+    with opened(source, leave_out) as whole:
+        if not whole.parts and whole.archive is None:
             raise CollectError(f"{source}: expected submissions, found nothing")
-        name, root = _forced(found, layout, source) if layout else _recognised(found, wanted)
+        name, root = _forced(whole, layout, source) if layout else _recognised(whole, wanted)
         made, notes = _READ[name](root, Reader(wanted))
     made = with_earlier(_with_own_ids(made), merge)
     return Collection(

@@ -1,4 +1,4 @@
-"""Several hand-ins of the same people: what a later one lacks and an earlier one had."""
+"""Several hand-ins of the same people: files that a later one lacks, from an earlier one."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from grader.batch.course.records import Handin
 
 
 def with_earlier(handins: Iterable[Handin], merge: bool) -> list[Handin]:
-    """The hand-ins, each with a note on files that it lacks and an earlier one of the same people
-    had; with `merge` it gets them.
+    """The hand-ins with notes on the files that they lack and earlier ones had.
 
+    Earlier ones are those of the same people; with `merge` a hand-in gets such files.
     Only hand-ins whose times are known are in an order. One that can't be read neither gives nor
     gets anything.
     """

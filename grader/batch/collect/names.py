@@ -1,8 +1,8 @@
-"""How the name of a file may differ from the one in the spec, and still be that file.
+"""Names of handed-in files matched with those in the specs.
 
-In the order of preference: the name itself; other capitals, forms of Unicode or spaces around it;
-the marks of a copy (`rmsnorm (1).py`, `rmsnorm-2.py`, `Copy of rmsnorm.py`) and other separators
-(`rms_norm.py`); `.txt` behind the name, as some browsers put it.
+A name may differ in these ways, the preferred ones first: not at all; in capitals, forms of Unicode
+or spaces around it; by the marks of a copy (`rmsnorm (1).py`, `rmsnorm-2.py`, `Copy of rmsnorm.py`)
+and other separators (`rms_norm.py`); by `.txt` behind it, as some browsers put it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _SEPARATORS = re.compile(r"[\s._-]+")
 
 
 class Quality(IntEnum):
-    """How near a name is to the one in the spec; a smaller one is nearer."""
+    """The kind of difference between a name and the one in the spec; a smaller one is nearer."""
 
     exact = 0
     spelling = 1
@@ -40,7 +40,7 @@ class Quality(IntEnum):
 
 @dataclass(frozen=True)
 class Match:
-    """What a name stands for: `file` as specs name it, and the number of the copy."""
+    """The file that a name stands for, as specs name it, and the number of the copy."""
 
     file: str
     quality: Quality
@@ -56,7 +56,7 @@ class Wanted:
         self._by_letters = _unambiguous((_letters(file), file) for file in self.files)
 
     def match(self, name: str) -> Match | None:
-        """What file the name (without folders) stands for, if any."""
+        """The file that a name (without folders) stands for, if any."""
         if name in self.files:
             return Match(name, Quality.exact)
         folded = _folded(name)
@@ -86,10 +86,10 @@ class Wanted:
             return Match(file, Quality.copy)
         stem, dot, suffix = folded.rpartition(".")
         for pattern in _COPIES:
-            found = pattern.fullmatch(stem.strip())
-            file = found and self._by_letters.get(_letters(f"{found['stem']}{dot}{suffix}"))
-            if found and file:
-                return Match(file, Quality.copy, int(found.groupdict().get("number") or 0))
+            match = pattern.fullmatch(stem.strip())
+            file = match and self._by_letters.get(_letters(f"{match['stem']}{dot}{suffix}"))
+            if match and file:
+                return Match(file, Quality.copy, int(match.groupdict().get("number") or 0))
         return None
 
 

@@ -54,13 +54,13 @@ class Reader:
         return replace(empty, files=files, problem=problem, notes=(*empty.notes, *taken.notes))
 
     def of_part(self, part: Part) -> Handin:
-        """A folder, an archive or what can't be opened, as the hand-in of whom it is named for."""
+        """The hand-in in a folder or an archive, which is named for the student."""
         name = without_suffix(part.name) if part.is_archive else part.name
         return self.handin(part.name, [Member(identifier(name))], listing_of(part))
 
 
 def listing_of(part: Part) -> Callable[[], Listing]:
-    """What finds the files of a folder or an archive."""
+    """A function that lists the files of a folder or an archive."""
     item = part.item
     return part.listing if item is None else lambda: _opened(item)
 

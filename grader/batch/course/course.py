@@ -30,7 +30,6 @@ from zoneinfo import ZoneInfo
 import pydantic
 from pydantic import BeforeValidator, PlainValidator
 
-from grader.report import one_line
 from grader.spec import Exercise
 from grader.spec.document import read_document
 from grader.spec.formula import as_written
@@ -63,7 +62,7 @@ def duration_of(text: str) -> timedelta | None:
 
 
 def time_of(value: object) -> datetime | None:
-    """What YAML made of a date and a time, with or without an offset; None for anything else."""
+    """A date and a time as YAML read it, with or without an offset; None for anything else."""
     if isinstance(value, datetime):
         return value
     if not isinstance(value, str) or not re.search(r"\d[T ]\d", value):
@@ -142,7 +141,7 @@ Whole = Annotated[int, BeforeValidator(_whole)]
 
 
 class Late(Block):
-    """What lateness costs. Without a key, nothing: no grace, no slip days, no penalty.
+    """The cost of lateness. Without a key, nothing: no grace, no slip days, no penalty.
 
     Grace and days are counted from a student's own due date. `penalty_per_day` and `cap`, the most
     that lateness takes, are percent of the score. What is later than the grace and `refuse_after`
@@ -239,10 +238,6 @@ class Course(Block):
             return ""
         return f"graded on {device}: the course's final device is {self.device}"
 
-    def lines(self) -> list[str]:
-        """The course in plain words, a line for each thing that its file decides."""
-        return list(_described(self))
-
 
 def load(path: Path, exercises: Mapping[str, Exercise] | None = None) -> Course:
     """Read a course file. Raises CourseError, with a line for every mistake found.
@@ -276,9 +271,6 @@ def _unknown_names(
             yield Mistake(("lifted", index), message)
 
 
-# --- in words ------------------------------------------------------------------------------------
-
-
 def time_text(time: datetime) -> str:
     """'2026-12-01 23:59 +01:00', with the time zone's name where it is known."""
     seconds = ":%S" if time.second else ""
@@ -287,52 +279,3 @@ def time_text(time: datetime) -> str:
         return f"{text} {time.tzinfo.key}"
     offset = time.strftime("%z")
     return f"{text} {offset[:3]}:{offset[3:]}" if offset else text
-
-
-def duration_text(length: timedelta) -> str:
-    """'2 days', '1 day 12 hours', '15 minutes'."""
-    seconds = round(length.total_seconds())
-    words = []
-    for name, size in (("day", 86400), ("hour", 3600), ("minute", 60), ("second", 1)):
-        count, seconds = divmod(seconds, size)
-        if count:
-            words.append(f"{count} {name}{'' if count == 1 else 's'}")
-    return " ".join(words) or "no time"
-
-
-def _described(course: Course) -> Iterable[str]:
-    if course.title:
-        yield one_line(course.title)
-    if course.due is None:
-        yield "no due date: nothing is late"
-    else:
-        grace = f", and {duration_text(course.late.grace)} of grace" if course.late.grace else ""
-        yield f"due {time_text(course.due)}{grace}"
-        yield from _late_lines(course.late)
-    for student, until in course.extensions.items():
-        yield f"extension for {one_line(student)}: until {time_text(until)}"
-    yield {
-        "last": "the last hand-in counts",
-        "best": "the hand-in with the best score counts, after what lateness takes",
-        "last_on_time": "the last hand-in in time counts",
-    }[course.counts]
-    if course.device:
-        yield f"final device: {one_line(course.device)}"
-    if course.seed is not None:
-        yield f"seed {course.seed}"
-    if course.order:
-        yield f"exercises in the order {one_line(', '.join(course.order))}"
-    if course.lifted:
-        yield f"may break the rules: {one_line(', '.join(course.lifted))}"
-
-
-def _late_lines(late: Late) -> Iterable[str]:
-    if late.slip_days:
-        yield f"{late.slip_days} slip day{'' if late.slip_days == 1 else 's'} per student"
-    if late.penalty_per_day:
-        most = f", {late.cap:g} % at most" if late.cap < 100 else ""
-        yield f"{late.penalty_per_day:g} % of the score off per started day{most}"
-    else:
-        yield "lateness takes no points"
-    if late.refuse_after is not None:
-        yield f"0 points for what is more than {duration_text(late.refuse_after)} late"

@@ -1,4 +1,4 @@
-"""What people decided about evidence, and what still waits for a decision. Pure.
+"""People's decisions about evidence, and what still waits for one. Pure.
 
 A policy violation and an implausible time are no last word: a person looks, and lifts the rules for
 a variant, or believes a time, or doesn't. The stored evidence stays as it was observed; a decision
@@ -47,7 +47,7 @@ def is_about(adjustment: Adjustment, exercise: str, variant: str) -> bool:
 
 
 def waits_for(attempt: Attempt) -> tuple[str, ...]:
-    """Why the score of a readable hand-in may still change, a line each."""
+    """The reasons why the score of a readable hand-in may still change, a line each."""
     if attempt.grade is None:
         return ("not graded yet",)
     reasons = {

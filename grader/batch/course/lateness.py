@@ -1,4 +1,4 @@
-"""How late a hand-in is, and what that costs. Pure; times are compared in UTC.
+"""The lateness of a hand-in and its cost. Pure; times are compared in UTC.
 
 Days are started days after the due date and the grace, as the calendar of the course's time zone
 has them: one day late is the same time of the next day, also where clocks are turned in between.
@@ -34,7 +34,7 @@ def judge(handin: Handin, course: Course, due: datetime | None) -> Lateness:
 
 
 def after_penalty(raw: Fraction, lateness: Lateness, course: Course) -> Fraction:
-    """What is left of a score, exactly."""
+    """A score after the penalty for lateness, exactly."""
     if lateness.refused:
         return Fraction(0)
     return raw * (1 - course.late.penalty(lateness.days - lateness.slip_days))

@@ -37,7 +37,7 @@ class People:
         return ids.get(key.strip().casefold())
 
     def odd_rows(self, given: Mapping[str, object]) -> Iterator[str]:
-        """Rows that no hand-in can match, and those that one may have been meant to match."""
+        """Rows without a hand-in: those that can't have one, and those that may have missed one."""
         if self.matcher is None:
             return
         roster = self.matcher.roster
@@ -56,8 +56,10 @@ def _identity(handin: Handin) -> tuple[str, tuple[Member, ...]]:
 
 
 def people_of(roster: Roster | None, handins: Sequence[Handin]) -> People:
-    """The people of a class. A hand-in of somebody whom the roster doesn't have is unmatched, with
-    the reason among its notes; those of its members whom the roster has keep it.
+    """The people of a class.
+
+    A hand-in of somebody who isn't in the roster is unmatched, with the reason among its notes;
+    those of its members who are in the roster keep it.
     """
     if roster is None:
         return _without_roster(handins)

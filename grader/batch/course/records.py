@@ -1,4 +1,4 @@
-"""The words of a class, in frozen records: what was handed in, by whom, and what came of it.
+"""The records of a class: hand-ins, people, decisions, attempts and the gradebook, all frozen.
 
     Handin            one hand-in as it was collected: files, people, time, or why it can't be read
       Member            a person as the platform names them
@@ -26,7 +26,7 @@ from grader.scoring.score import GradeScore
 
 @dataclass(frozen=True)
 class Member:
-    """A person as a platform names them in a hand-in; what a platform doesn't tell is ""."""
+    """A person as a platform names them in a hand-in; what it doesn't say is ""."""
 
     id: str  # what tells people apart there: Canvas's user id, Gradescope's sid, a GitHub login
     name: str = ""
@@ -64,7 +64,7 @@ class Handin:
 
     @property
     def sha256(self) -> str:
-        """Of the names and bytes of all files, in the order of the names."""
+        """A hash of the names and bytes of all files, in the order of the names."""
         digest = hashlib.sha256()
         for name in sorted(self.files):
             data = self.files[name]
@@ -86,7 +86,7 @@ class Student:
 
 
 class AdjustmentKind(str, Enum):
-    """What a person can decide."""
+    """The kinds of a person's decision."""
 
     points = "points"  # adds `points` to the student's score, or takes them where negative
     lift = "lift"  # a policy violation in `only` was none: its rules are lifted, and it is run
@@ -110,8 +110,10 @@ class Adjustment:
 
 @dataclass(frozen=True)
 class Attempt:
-    """A hand-in and what came of it; both None where its `problem` left nothing to grade, or where
-    it hasn't been graded yet."""
+    """A hand-in with its evidence and its score.
+
+    Both are None where it hasn't been graded yet, or its `problem` left nothing to grade.
+    """
 
     handin: Handin
     evidence: Evidence | None = None
@@ -124,7 +126,7 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Lateness:
-    """How late the attempt that counts is, and what that costs.
+    """The lateness of the attempt that counts, and its cost.
 
     Days are started days after the student's own due date and the grace period.
     """

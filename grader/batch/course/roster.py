@@ -1,4 +1,4 @@
-"""The roster: who is in the class, from a CSV file.
+"""The roster: the students of a class, from a CSV file.
 
 Five kinds are recognised by their columns, whatever the case of their names:
 
@@ -48,7 +48,7 @@ class RosterError(Mistake, ValueError):
 
 @dataclass(frozen=True)
 class Roster:
-    """A class. `columns` is the header as it stands in the file; `rows` says where students are."""
+    """The students of a class. `columns` is the file's header; `rows` has the students' rows."""
 
     kind: str  # "Canvas", "Gradescope", "GitHub Classroom", GRADES, "plain"
     file: str
@@ -143,7 +143,7 @@ _MUTED = re.compile(r"\s*(muted|manual posting.*)?\s*", re.IGNORECASE)
 
 
 class _Reader:
-    """Rows to students, with the mistakes and the notes on the way."""
+    """Makes students of rows, and collects mistakes and notes."""
 
     def __init__(self, file: str, kind: _Kind, names: list[str]) -> None:
         self.file, self.kind, self.names = file, kind, names
@@ -165,11 +165,11 @@ class _Reader:
         if self._is_no_student(row, by_key):
             return
         student = Student(
-            id=self._first(by_key, self.kind.id),
-            platform_id=self._first(by_key, self.kind.platform_id),
+            id=_first(by_key, self.kind.id),
+            platform_id=_first(by_key, self.kind.platform_id),
             name=_name(by_key, self.kind.name_columns),
             email=_email(by_key, self.kind),
-            section=self._first(by_key, self.kind.section),
+            section=_first(by_key, self.kind.section),
             columns=dict(zip(self.names, cells, strict=False)),
         )
         if self._is_new(row, student):
@@ -204,7 +204,7 @@ class _Reader:
         )
 
     def _is_no_student(self, row: int, cells: Mapping[str, str]) -> bool:
-        """Rows about columns, the course's staff, Canvas's test student."""
+        """Whether a row is about columns, the course's staff or Canvas's test student."""
         if not any(cells.values()):
             return True
         if self.kind.name == "Canvas":
@@ -222,7 +222,7 @@ class _Reader:
         return role in _STAFF
 
     def _is_new(self, row: int, student: Student) -> bool:
-        """Whether it has an id that no row above has."""
+        """Whether a student has an id that no row above has."""
         if not student.id:
             wanted = " or ".join(repr(self._shown(key)) for key in self.kind.id if key in self.keys)
             self._wrong(row, f"expected an id in the column {wanted}, got an empty cell")
@@ -251,9 +251,6 @@ class _Reader:
                 f"expected each platform id once, got {shown!r} again: it is in row {above} too",
             )
         return above == row
-
-    def _first(self, cells: Mapping[str, str], keys: Iterable[str]) -> str:
-        return next((cells[key] for key in keys if cells.get(key)), "")
 
     def _shown(self, key: str) -> str:
         return self.names[self.keys.index(key)] if key in self.keys else key
@@ -322,7 +319,7 @@ def _splits_into_known(line: str, separator: str) -> int:
 
 
 def _kind(file: str, names: Sequence[str]) -> _Kind:
-    """Which of them it is, by the columns that only one of them has."""
+    """The kind of a roster, by the columns that only one kind has."""
     keys = {key_of(name) for name in names}
     came = one_line(", ".join(names))
     *telling, plain = _KINDS
@@ -346,18 +343,19 @@ def key_of(name: str) -> str:
     return " ".join(name.split()).casefold()
 
 
+def _first(cells: Mapping[str, str], columns: Iterable[str]) -> str:
+    """The first of these columns that isn't empty."""
+    return next((cells[key] for key in columns if cells.get(key)), "")
+
+
 def _name(cells: Mapping[str, str], columns: Iterable[str]) -> str:
-    whole = next((cells[key] for key in columns if cells.get(key)), "")
-    if whole:
-        return whole
-    parts = [next((cells[key] for key in keys if cells.get(key)), "") for keys in (_FIRST, _LAST)]
-    return " ".join(filter(None, parts))
+    parts = [_first(cells, _FIRST), _first(cells, _LAST)]
+    return _first(cells, columns) or " ".join(filter(None, parts))
 
 
 def _email(cells: Mapping[str, str], kind: _Kind) -> str:
-    found = next((cells[key] for key in _EMAIL if cells.get(key)), "")
-    if found:
-        return found
+    if email := _first(cells, _EMAIL):
+        return email
     # Where there is no column of its own, an id is often the address.
     ids = (cells.get("sis login id", ""), *(cells.get(key, "") for key in kind.id))
     return next((each for each in ids if re.fullmatch(r"[^@\s]+@[^@\s]+", each)), "")

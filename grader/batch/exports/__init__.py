@@ -1,4 +1,4 @@
-"""A gradebook as the files that platforms and people read: each a pure view, as text.
+"""Exports of a gradebook for platforms and people: each a pure view, as text.
 
 canvas       the gradebook CSV that Canvas imports
 gradescope   a CSV of the layout of Gradescope's own download of an assignment's scores

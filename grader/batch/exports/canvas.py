@@ -69,7 +69,7 @@ def _student_columns(columns: Sequence[str]) -> tuple[str, ...]:
 
 
 def _assignment_column(columns: Sequence[str], wanted: str) -> str:
-    """The header that is meant, as it stands in Canvas's gradebook; else a new one."""
+    """The header of the wanted assignment in Canvas's gradebook; else a new one."""
     others = [name for name in columns if not _is_canvas_own(name)]
     wanted = one_line(wanted)
     if _is_canvas_own(wanted):

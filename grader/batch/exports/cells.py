@@ -1,4 +1,4 @@
-"""What may stand in a cell of a CSV file that somebody opens in a spreadsheet.
+"""Cells of CSV files, made safe for whoever opens them in a spreadsheet.
 
 A name is the student's own choice, and `=HYPERLINK(...)` in it would be run by whoever opens the
 file. So text for people is quoted with an apostrophe where a spreadsheet would take it for a

@@ -65,7 +65,7 @@ def _status(entry: Entry) -> str:
 
 
 def _names(student: Student) -> tuple[str, str]:
-    """First and last name: the roster's, else what stands around the comma or the last space."""
+    """First and last name: the roster's, else split at the comma or the last space."""
     names = ["", ""]
     for column, cell in student.columns.items():
         if column.casefold() in _COLUMNS:

@@ -1,4 +1,4 @@
-"""Everything a gradebook holds but the evidence: as a CSV file for people, as JSON for programs.
+"""A gradebook without its evidence, as a CSV file for people and as JSON for programs.
 
 The JSON has a schema number. Fields may be added under the same number; none may change its
 meaning or go.
@@ -102,7 +102,7 @@ def render_json(book: Gradebook, *, allow_incomplete: bool = False) -> str:
 
 
 def state(entry: Entry) -> str:
-    """How far a student is, as one of STATES."""
+    """The state of a student's grade, as one of STATES."""
     if entry.waiting:
         return "waiting"
     if entry.score is not None:

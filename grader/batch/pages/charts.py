@@ -1,4 +1,4 @@
-"""Where marks lie in the class report's drawings, in percent of their width."""
+"""Positions of marks in the class report's drawings, in percent of their width."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ def histogram(scores: Iterable[float], most: float) -> tuple[Bar, ...]:
         Bar(
             index * step,
             (index + 1) * step,
-            found,
+            held,
             100 * index / count,
             100 / count,
-            100 * found / highest,
+            100 * held / highest,
         )
-        for index, found in enumerate(counts)
+        for index, held in enumerate(counts)
     )
 
 
@@ -69,7 +69,7 @@ class Axis:
     step: float  # between ticks
 
     def at(self, value: float) -> float:
-        """Where a value lies, in percent; beyond the scale: at its end."""
+        """The position of a value in percent; beyond the scale, at its end."""
         return 100 * min(max((value - self.low) / (self.high - self.low), 0.0), 1.0)
 
     @property

@@ -31,7 +31,7 @@ _SOURCE = re.compile(r" \(`[^`]*`\)")  # a line of the submission, quoted
 
 @dataclass(frozen=True)
 class Kind:
-    """What two failures have in common where they count as the same mistake."""
+    """The properties that two failures share where they count as the same mistake."""
 
     exercise: str
     variant: str
@@ -58,7 +58,7 @@ class Cluster:
 
     @property
     def count(self) -> int:
-        """How many submissions; a group's is one."""
+        """The number of submissions; a group's is one."""
         return len(self.submissions)
 
     @property
@@ -155,7 +155,7 @@ def _of_cases(evidence: VariantEvidence) -> Iterator[tuple[Kind, str]]:
 
 
 def _of_targets(exercise: str, score: VariantScore) -> Iterator[tuple[Kind, str]]:
-    """What is wrong with speed and memory where the kernel is right."""
+    """The mistakes in speed and memory of a kernel that is right."""
     for check in score.checks:
         if check.name not in (PERFORMANCE, MEMORY) or check.message in SKIPPED_AS_WRONG:
             continue

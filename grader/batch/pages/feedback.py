@@ -1,4 +1,4 @@
-"""What each student gets to read: their score, how it came about, and the hand-in that counts.
+"""Each student's page: their score, how it came about, and the hand-in that counts.
 
 An HTML page, the same as Markdown, and Gradescope's results.json. They name the other members of a
 group and the reasons of adjustments, and say nothing of any other student. Adjustments of the kind
@@ -35,8 +35,10 @@ def to_markdown(book: Gradebook, entry: Entry) -> str:
 
 
 def to_results(book: Gradebook, entry: Entry, visibility: Visible = everything_visible) -> str:
-    """Gradescope's results.json of the hand-in that counts, with the student's final score; ""
-    where there is none that was graded."""
+    """Gradescope's results.json of the hand-in that counts, with the student's final score.
+
+    "" where no graded hand-in counts.
+    """
     counted = entry.counted
     if counted is None or counted.evidence is None or counted.grade is None:
         return ""
@@ -45,7 +47,7 @@ def to_results(book: Gradebook, entry: Entry, visibility: Visible = everything_v
 
 
 def header_of(book: Gradebook, entry: Entry) -> Header:
-    """What stands above the grade: whose it is, and everything between it and the score."""
+    """The top of a page: the student, the final score, and what led to it."""
     return Header(
         title=book.title or UNTITLED,
         name=entry.student.name or entry.student.id,

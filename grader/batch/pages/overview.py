@@ -43,7 +43,7 @@ class Submission:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of its people, as the gradebook has them."""
+        """The names of its people, as the gradebook has them."""
         return tuple(entry.student.name or entry.student.id for entry in self.entries)
 
     def variant(self, exercise: str, variant: str) -> VariantScore | None:
@@ -72,8 +72,11 @@ def submissions(gradebook: Gradebook) -> tuple[Submission, ...]:
 
 
 def _identity(attempt: Attempt) -> tuple[object, ...]:
-    """The identity of a hand-in. A group's attempt may have been read once for each member, a
-    resubmission has the id of what it replaces, and a store leaves the bytes of files out."""
+    """The identity of a hand-in.
+
+    Its id isn't enough, nor is the object: a group's attempt may have been read once for each
+    member, and a resubmission has the id of what it replaces. The store leaves files' bytes out.
+    """
     handin = attempt.handin
     variants = attempt.evidence.variants if attempt.evidence is not None else ()
     files = frozenset((each.file, each.sha256) for each in variants)
@@ -86,7 +89,7 @@ def _identity(attempt: Attempt) -> tuple[object, ...]:
 
 @dataclass(frozen=True)
 class VariantTally:
-    """How the class did in one variant; a submission has one status in it."""
+    """The numbers of submissions by status in one variant; each has one status in it."""
 
     exercise: str
     variant: str
@@ -148,7 +151,7 @@ class Strip:
 
     @property
     def measures(self) -> tuple[str, ...]:
-        """What thresholds speak of, in their order."""
+        """The measures that thresholds name, in their order."""
         return tuple(dict.fromkeys(measure_of(each) for each in self.thresholds))
 
 
@@ -161,7 +164,7 @@ def measure_of(threshold: Threshold) -> str:
 
 
 def strips(everyone: Iterable[Submission], exercises: Mapping[str, Exercise]) -> tuple[Strip, ...]:
-    """One for each variant that anybody was timed in, in the order of the specs."""
+    """A strip for each variant that anybody was timed in, in the order of the specs."""
     every = tuple(everyone)
     drawn = []
     for exercise in exercises.values():

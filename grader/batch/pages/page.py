@@ -127,7 +127,7 @@ def _by_exercise(tallies: Iterable[VariantTally]) -> list[tuple[str, list[Varian
 
 
 def _grader_errors(everyone: Iterable[Submission]) -> list[dict[str, Any]]:
-    """What the grader broke on, alike failures together, with everybody it concerns."""
+    """The failures of the grader itself, equal ones together, with everybody they concern."""
     names_of: dict[tuple[str, str], list[str]] = {}
     for each in everyone:
         for where, detail in each.grader_errors:
@@ -216,12 +216,12 @@ def _strip(strip: Strip) -> dict[str, Any]:
 
 
 def _getting(strip: Strip, number: int) -> int:
-    """For how many submissions a threshold is the first that holds; -1: none does."""
+    """The number of submissions for which a threshold is the first that holds; -1: none does."""
     return sum(overview.reached(each.at_best, strip.thresholds) == number for each in strip.timings)
 
 
 def _what_if(strip: Strip) -> dict[str, Any]:
-    """What the script needs to count again; numbers alone."""
+    """The numbers that the script needs to count again."""
     return {
         "offered": strip.points,
         "thresholds": [

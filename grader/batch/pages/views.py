@@ -1,4 +1,4 @@
-"""RESULTS/ beside the store: what people open. All of it can be written again at any time.
+"""The files in RESULTS/ that people open. All of them can be written again at any time.
 
 gradebook.csv gradebook.json    the class
 index.html                      the class's page
@@ -56,7 +56,7 @@ def _link_of(entry: Entry) -> str:
 
 
 def _replace(path: Path, text: str) -> None:
-    """All of the file or nothing: an interrupted command leaves none half-written."""
+    """Write a file whole or not at all: an interrupted command leaves none half-written."""
     data = text.encode("utf-8", "replace")
     with contextlib.suppress(OSError):
         if path.read_bytes() == data:

@@ -1,4 +1,4 @@
-"""What people decided about scores. Nothing is removed: an adjustment is undone by another row."""
+"""People's decisions about scores. Nothing is removed: another row undoes an adjustment."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ class Database:
 
     @contextlib.contextmanager
     def _explained(self) -> Iterator[None]:
-        """Turn what SQLite and the file system say into a line that says what to do."""
+        """Turn errors of SQLite and the file system into a StoreError that says what to do."""
         try:
             yield
         except (sqlite3.Error, OSError) as error:

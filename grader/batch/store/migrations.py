@@ -1,31 +1,17 @@
 """The versions of class.sqlite: `PRAGMA user_version` says which one a file is.
 
-Each step leads from one version to the next, in one transaction with the number. A step is never
-changed once it is out: files of its version exist.
+Each step is an SQL script that leads from one version to the next, in one transaction with the
+number. A step is never changed once it is out: files of its version exist.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
 from pathlib import Path
 
 SCHEMA = Path(__file__).with_name("schema.sql")
 
-Step = Callable[[sqlite3.Connection], None]
-
-
-def _first(database: sqlite3.Connection) -> None:
-    for statement in statements(SCHEMA.read_text(encoding="utf-8")):
-        database.execute(statement)
-
-
-def _second(database: sqlite3.Connection) -> None:
-    """The course and the roster are kept; so are the scores that were written out last."""
-    for statement in statements(_SECOND):
-        database.execute(statement)
-
-
+# The course and the roster are kept; so are the scores that were written out last.
 _SECOND = """
 CREATE TABLE documents (
   name TEXT PRIMARY KEY,          -- 'course' or 'roster'
@@ -55,7 +41,7 @@ CREATE TABLE scores (             -- of the attempt that counts, by the same gra
 ) STRICT;
 """
 
-STEPS: tuple[Step, ...] = (_first, _second)
+STEPS = (SCHEMA.read_text(encoding="utf-8"), _SECOND)
 
 
 def version_of(database: sqlite3.Connection) -> int:
@@ -74,7 +60,8 @@ def migrate(database: sqlite3.Connection) -> None:
         database.execute("BEGIN IMMEDIATE")
         try:
             if number > version_of(database):  # another process may have been first
-                step(database)
+                for statement in statements(step):
+                    database.execute(statement)
                 database.execute(f"PRAGMA user_version = {number}")
             database.execute("COMMIT")
         except BaseException:

@@ -70,9 +70,9 @@ class ResultTable:
         return {key: Known(bool(a), bool(b), bool(c)) for key, a, b, c in rows}
 
     def graded(self, device: str) -> set[tuple[str, str, str, bool]]:
-        """Of what there are results from a device, whatever grader and specs they were made by.
+        """What there are results of from a device, whatever grader and specs they were made by.
 
-        As (exercise, variant, SHA-256 of the file, whether the rules were lifted).
+        Each as (exercise, variant, SHA-256 of the file, whether the rules were lifted).
         """
         rows = self._database.rows(
             "SELECT DISTINCT exercise, variant, file_sha256, rules_lifted FROM results "
@@ -80,16 +80,6 @@ class ResultTable:
             (device,),
         )
         return {(exercise, variant, file, bool(lifted)) for exercise, variant, file, lifted in rows}
-
-    def covered(self, device: str) -> set[tuple[str, str]]:
-        """The variants of which there are results from a device, as (exercise, variant)."""
-        return set(
-            self._database.rows(
-                "SELECT DISTINCT exercise, variant FROM results "
-                "WHERE device = ? AND superseded IS NULL",
-                (device,),
-            )
-        )
 
     def seconds_per_timing(self, device: str) -> float | None:
         """What a variant's time on a device alone has cost on average; None before the first."""

@@ -19,7 +19,7 @@ import pytest
 
 from grader import executors
 from grader.batch import tasks
-from grader.batch.classes import ClassError
+from grader.batch.classes import ClassError, CourseClass
 from grader.batch.collect import CollectError
 from grader.batch.pages import views
 from grader.batch.plan import Job
@@ -470,7 +470,7 @@ def test_an_interrupted_run_keeps_what_is_done_and_goes_on_from_there(source, ou
 
     def go(function, event) -> run.Outcome:
         with Store(out, create=True) as store:
-            course_class = run.CourseClass.open(store, exercises)
+            course_class = CourseClass.open(store, exercises)
             number = store.begin_run("test", "0", {})
             machines = Machines("interpreter", InThisProcess(function))
             return run.grade(

@@ -19,11 +19,11 @@ from grader.batch.collect import LAYOUTS, CollectError, Collection, collect, fil
 from grader.batch.collect.canvas import CanvasName, parse
 from grader.batch.collect.choosing import Taken, in_utf8, take
 from grader.batch.collect.classroom import assignment_prefix
-from grader.batch.collect.files import Item, Listing, Unreadable, read_file
+from grader.batch.collect.files import Item, Listing
 from grader.batch.collect.git_time import _applied, commit_time
 from grader.batch.collect.names import Quality, Wanted, identifier
 from grader.batch.course.records import Handin
-from grader.grading.submitted import MAX_FILE_BYTES
+from grader.grading.submitted import MAX_FILE_BYTES, Unreadable, read_file
 from grader.spec import Exercise, load_all
 from tests.support.synthetic_class import tarred, zipped
 

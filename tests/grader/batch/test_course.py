@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from grader.batch.course.course import Course, CourseError, Late, duration_of, duration_text, load
+from grader.batch.course.course import Course, CourseError, Late, duration_of, load, time_text
 from grader.spec import SpecError
 from tests.support.class_records import exercises
 
@@ -59,22 +59,12 @@ def test_a_course_has_what_its_file_says(tmp_path):
     }
     assert (course.counts, course.device, course.seed) == ("best", "NVIDIA H100", 7)
     assert course.lifted == ("silu/triton",)
-    told = "\n".join(course.lines())
-    for words in (
-        "15 minutes of grace",
-        "5 slip days",
-        "10 % of the score",
-        "50 % at most",
-        "best",
-    ):
-        assert words in told
-    assert "extension for ada: until 2026-12-03 23:59 Europe/Berlin" in told
+    assert time_text(course.extensions["ada"]) == "2026-12-03 23:59 Europe/Berlin"
 
 
 def test_without_a_due_date_nothing_is_late_and_the_last_hand_in_counts(tmp_path):
     course = Course()
     assert (course.due, course.counts, course.late.penalty(100)) == (None, "last", 0)
-    assert course.lines() == ["no due date: nothing is late", "the last hand-in counts"]
     assert read(tmp_path, "title: Kernels 1").due is None
 
 
@@ -183,12 +173,6 @@ def test_a_missing_course_file_is_told(tmp_path):
 )
 def test_durations(text, expected):
     assert duration_of(text) == timedelta(seconds=expected)
-
-
-def test_durations_in_words():
-    assert duration_text(timedelta(hours=36)) == "1 day 12 hours"
-    assert duration_text(timedelta(minutes=15)) == "15 minutes"
-    assert duration_text(timedelta()) == "no time"
 
 
 def test_a_penalty_is_exact_and_stops_at_its_cap():

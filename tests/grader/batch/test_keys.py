@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import sqlite3
 import types
 import typing
 from dataclasses import replace
@@ -9,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from grader import executors
+from grader.batch.plan import Plans
 from grader.batch.store.keys import (
     NO_FILE,
     USES,
@@ -18,6 +23,7 @@ from grader.batch.store.keys import (
     measured_part,
     oracle_source,
 )
+from grader.batch.store.store import NAME, Store
 from grader.cases import oracle
 from grader.grading.search import Effort
 from grader.spec import Exercise, load_all
@@ -158,6 +164,71 @@ def test_another_file_and_lifted_rules_are_another_result(exercises):
     ]
     assert len(set(seen)) == 4
     assert keys_of(exercises)["triton"] == seen[0]
+
+
+# --- the version before ---------------------------------------------------------------------------
+
+# Written by the version before, with the word that specs had then: its results still count.
+BEFORE = Path(__file__).with_name("class_of_before.sql")
+SPEC_OF_BEFORE = """\
+title: SiLU
+arguments:
+  - {name: x, shape: [n], dtype: $dtype}
+  - {name: out, shape: [n], dtype: $dtype, role: output}
+sizes: {ragged: {n: [1, 20]}}
+data: [normal]
+tolerance: {magnitude: expected, factor: 2}
+limits: {seconds: 10}
+variants:
+  triton:
+    file: silu.py
+    entry: silu
+    dtypes: [float32]
+    points: {ragged: 3, memory: 1}
+    memory:
+      case: {n: 64, dtype: float32}
+      useful_bytes_per_sector: {load: {at_least: 30}}
+      ballast: {case: {n: 4096, dtype: float32}, leaves: n}
+"""
+MEASURED = "864d5d5eccd06d962dd4e1a3593421a346481e3e924f0d6b9daed1f89ba42d0f"
+KEY = "516a91a7723c1d437fb2c4cf678af6a41e91ae2d97452c302b0aa68d98c3fb37"
+FILE = "26c51c18534b0329b8d189b421d6e2a241e0211efec13e61a1ec94723f46cfa4"
+
+
+@pytest.fixture
+def conditions_of_before(tmp_path, monkeypatch) -> Conditions:
+    oracles = tmp_path / "oracles.py"
+    oracles.write_text("def silu(x):\n    return x\n", encoding="utf-8")
+    monkeypatch.setattr(executors, "VERSION", 3)
+    return Conditions(7, "interpreter", Effort(drawn=2), "0.1.0", oracles)
+
+
+@pytest.mark.parametrize("word", ["ballast", "memory_pressure"])
+def test_keys_are_what_they_were(tmp_path, conditions_of_before, word):
+    exercises = write_spec(tmp_path / "specs", SPEC_OF_BEFORE.replace("ballast", word))
+    silu = exercises["silu"]
+    measured = json.dumps(measured_part(silu, silu.variants["triton"]))
+    assert hashlib.sha256(measured.encode()).hexdigest() == MEASURED
+    assert Keys(exercises, conditions_of_before).of("silu", "triton", FILE) == KEY
+
+
+@pytest.mark.parametrize("word", ["ballast", "memory_pressure"])
+def test_a_class_of_the_version_before_opens_and_nothing_of_it_is_run_again(
+    tmp_path, conditions_of_before, word
+):
+    database = sqlite3.connect(tmp_path / NAME)
+    database.executescript(BEFORE.read_text(encoding="utf-8"))
+    database.close()
+    exercises = write_spec(tmp_path / "specs", SPEC_OF_BEFORE.replace("ballast", word))
+    with Store(tmp_path) as store:
+        handins = store.handins.all()
+        plans = Plans(store, exercises, conditions_of_before)
+        assert plans.make(handins).jobs == ()
+        ada, bob = plans.attempts(handins, 7)
+        [adjusted] = store.adjustments.all()
+    assert ada.evidence.variants[0].performance.baselines[0].name == "copy"
+    assert bob.evidence.variants[0].not_attempted
+    assert adjusted.adjustment.points == 2.0
 
 
 # --- the oracle -----------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from grader.sandbox.worker_process import SandboxError
 
 def told(monkeypatch, *findings: Finding, width: int = 60) -> str:
     """What the doctor prints when these are its findings."""
-    monkeypatch.setattr(doctor, "_LOOKS", tuple(lambda each=each: each for each in findings))
+    monkeypatch.setattr(doctor, "_PROBES", tuple(lambda each=each: each for each in findings))
     text = io.StringIO()
     doctor.examine(Console(file=text, width=width, color_system=None))
     return text.getvalue()
@@ -26,11 +26,11 @@ def told(monkeypatch, *findings: Finding, width: int = 60) -> str:
 
 def test_the_cache_is_told_with_its_size_and_place(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert doctor.look_cache().found.startswith("0 MB")
+    assert doctor.probe_cache().found.startswith("0 MB")
     (tmp_path / "warpgrade").mkdir()
     (tmp_path / "warpgrade" / "kernels.sqlite").write_bytes(b"x" * 7_400_000)
-    assert doctor.look_cache().found.startswith("7 MB of compiled kernels and of the emulator in ")
-    assert str(tmp_path / "warpgrade") in doctor.look_cache().found
+    assert doctor.probe_cache().found.startswith("7 MB of compiled kernels and of the emulator in ")
+    assert str(tmp_path / "warpgrade") in doctor.probe_cache().found
 
 
 def findings(**changes: str) -> list[Finding]:
@@ -77,14 +77,14 @@ def test_the_last_sentence_says_what_is_graded_here(monkeypatch, changes, said):
 
 
 def test_processes_that_do_not_start_are_trouble(monkeypatch):
-    assert doctor.look_plans().state == "yes"
+    assert doctor.probe_plans().state == "yes"
 
     def refuse(*_: object, **__: object) -> None:
         raise SandboxError("a new worker was not ready: exit status 1\nno module of that name")
 
     monkeypatch.setattr(doctor.Sandbox, "worker", refuse)
-    assert doctor.look_plans().state == "no"
-    assert doctor.look_plans().found == "no module of that name"
+    assert doctor.probe_plans().state == "no"
+    assert doctor.probe_plans().found == "no module of that name"
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_a_trial_that_never_ends_is_trouble_too(monkeypatch):
     assert doctor._trial("interpreter") == "a small kernel did not finish in 180 s"
 
 
-@pytest.mark.parametrize("look", [doctor.look_interpreter, doctor.look_compiler])
+@pytest.mark.parametrize("look", [doctor.probe_interpreter, doctor.probe_compiler])
 def test_a_triton_that_does_not_work_is_missing_and_says_what_to_do(monkeypatch, look):
     monkeypatch.setattr(doctor, "_trial", lambda what: "ImportError: no triton")
     finding = look()
@@ -117,9 +117,9 @@ def test_a_triton_that_does_not_work_is_missing_and_says_what_to_do(monkeypatch,
 
 
 def test_a_package_that_is_missing_is_named(monkeypatch):
-    assert doctor.look_python().state == "yes"
+    assert doctor.probe_python().state == "yes"
     monkeypatch.setattr(machine, "version_of", lambda name: None if name == "triton" else "1.0")
-    finding = doctor.look_python()
+    finding = doctor.probe_python()
     assert finding.state == "no"
     assert "triton missing" in finding.advice
     assert "triton" not in finding.found
@@ -136,7 +136,7 @@ def test_a_package_that_is_missing_is_named(monkeypatch):
 def test_a_gpu_is_what_torch_can_use(monkeypatch, gpu, driver, state, said):
     monkeypatch.setattr(machine, "gpu_name", lambda: gpu)
     monkeypatch.setattr(doctor.shutil, "which", lambda name: "/bin/x" if driver else None)
-    finding = doctor.look_gpu()
+    finding = doctor.probe_gpu()
     assert finding.state == state
     assert said in finding.advice
 
@@ -145,10 +145,10 @@ def test_compiled_kernels_are_tried_only_where_there_is_a_gpu(monkeypatch):
     tried = []
     monkeypatch.setattr(doctor, "_trial", lambda what: tried.append(what) or "no Python.h")
     monkeypatch.setattr(machine, "gpu_name", lambda: None)
-    assert doctor.look_triton_gpu().state == "no"
+    assert doctor.probe_triton_gpu().state == "no"
     assert tried == []
     monkeypatch.setattr(machine, "gpu_name", lambda: "NVIDIA H100")
-    finding = doctor.look_triton_gpu()
+    finding = doctor.probe_triton_gpu()
     assert (finding.state, finding.found, tried) == ("no", "no Python.h", ["cuda"])
     assert "python3-dev" in finding.advice
 
@@ -163,14 +163,14 @@ def test_compiled_kernels_are_tried_only_where_there_is_a_gpu(monkeypatch):
 )
 def test_compilers_are_looked_up(monkeypatch, there, state, found):
     monkeypatch.setattr(doctor.shutil, "which", lambda name: "/bin/x" if name in there else None)
-    finding = doctor.look_compilers()
+    finding = doctor.probe_compilers()
     assert (finding.state, finding.found) == (state, found)
     assert (state == "yes") or "apt install gcc" in finding.advice
 
 
 def test_confinement_is_what_a_started_worker_has(monkeypatch):
     monkeypatch.setattr(Sandbox, "start", lambda self: None)
-    finding = doctor.look_confinement()
+    finding = doctor.probe_confinement()
     sandbox = Sandbox()
     assert finding.state == ("yes" if sandbox.confinement.is_enough else "part")
     assert sandbox.description in finding.found
@@ -179,7 +179,7 @@ def test_confinement_is_what_a_started_worker_has(monkeypatch):
         raise SandboxError("did not start:\nno memory")
 
     monkeypatch.setattr(Sandbox, "start", fail)
-    finding = doctor.look_confinement()
+    finding = doctor.probe_confinement()
     assert (finding.state, finding.found) == ("no", "no memory")
 
 
@@ -191,7 +191,7 @@ def test_without_confinement_the_doctor_says_why_and_what_to_install(monkeypatch
         return Offer(level, level is Level.limits, *refusal)
 
     monkeypatch.setattr("grader.sandbox.confinement._try", offer)
-    finding = doctor.look_confinement()
+    finding = doctor.probe_confinement()
     assert finding.state == "part"
     assert "bubblewrap isn't installed. apt install bubblewrap" in finding.advice
     assert "another machine" in finding.advice

@@ -157,7 +157,7 @@ def test_the_doctor_breaks_nothing(width, monkeypatch):
         Finding(name, "yes", "found")
         for name in ("gpu", "triton on the gpu", "triton by plan", "triton compiler")
     ]
-    monkeypatch.setattr(doctor, "_LOOKS", tuple(lambda each=e: each for e in (found, *others)))
+    monkeypatch.setattr(doctor, "_PROBES", tuple(lambda each=e: each for e in (found, *others)))
     told = hold(doctor.examine, width)
     assert path in told
 

@@ -464,7 +464,7 @@ def test_a_release_that_was_interrupted_leaves_nothing(tmp_path, monkeypatch, ou
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(release, "_fix", interrupted)
+    monkeypatch.setattr(os, "utime", interrupted)
     monkeypatch.setattr(release, "_digest", interrupted)
     with pytest.raises(KeyboardInterrupt):
         release.write(small(), tmp_path / out)

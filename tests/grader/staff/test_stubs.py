@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from grader import spec
-from grader.staff.stubs import StubError, check_stubs, make_stub, write_stubs
+from grader.staff.stubs import StubError, make_stub, make_stubs, write_stubs
 
 ROOT = Path(__file__).resolve().parents[3]
 EXERCISES = spec.load_all()
@@ -50,8 +50,9 @@ def folders(tmp_path):
 
 
 def test_the_assignment_is_what_the_reference_makes():
-    differences = check_stubs(ROOT / "reference", ROOT / "assignment", EXERCISES)
-    assert differences == []
+    files = [path for path in (ROOT / "assignment").glob("*") if path.suffix in (".py", ".cu")]
+    stubs = make_stubs(ROOT / "reference", EXERCISES)
+    assert {path.name: path.read_bytes().decode() for path in files} == stubs
 
 
 def test_the_worked_examples_ship_solved_and_nothing_else_does():
@@ -158,7 +159,6 @@ def test_writing_twice_changes_nothing(folders):
     assert write_stubs(reference, assignment, exercises) == [assignment / "f.py"]
     assert (assignment / "f.py").read_text() == STUB
     assert write_stubs(reference, assignment, exercises) == []
-    assert check_stubs(reference, assignment, exercises) == []
 
 
 def test_a_students_work_is_never_overwritten_unasked(folders):
@@ -186,7 +186,7 @@ def test_one_edited_file_keeps_the_others_from_being_written(folders):
 def test_only_files_that_specs_name_are_written(folders):
     reference, assignment, exercises = folders
     (reference / "oracles.py").write_text("x = 1\n")
-    write_stubs(reference, assignment, exercises.values())
+    write_stubs(reference, assignment, exercises)
     assert [path.name for path in assignment.iterdir()] == ["f.py"]
 
 
@@ -195,29 +195,3 @@ def test_a_missing_reference_is_named(folders):
     (reference / "f.py").unlink()
     with pytest.raises(StubError, match=r"reference/f\.py: expected the solution"):
         write_stubs(reference, assignment, exercises)
-
-
-@pytest.mark.parametrize(
-    ("text", "difference"),
-    [
-        (STUB.replace("add 1", "add 2"), "f.py:4: expected '    # TODO: add 1'"),
-        (STUB + "x = 1\n", "f.py: expected 7 lines, got 8"),
-        (STUB.replace("\n", "\r\n"), "f.py: line endings"),
-        (None, "f.py: missing"),
-    ],
-)
-def test_differences_are_listed(folders, text, difference):
-    reference, assignment, exercises = folders
-    assignment.mkdir()
-    if text is not None:
-        (assignment / "f.py").write_bytes(text.encode())
-    [line] = check_stubs(reference, assignment, exercises)
-    assert difference in line
-
-
-def test_a_file_of_no_exercise_is_a_difference(folders):
-    reference, assignment, exercises = folders
-    write_stubs(reference, assignment, exercises)
-    (assignment / "old.py").write_text("")
-    [line] = check_stubs(reference, assignment, exercises)
-    assert "old.py: belongs to no exercise" in line
