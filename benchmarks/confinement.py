@@ -27,6 +27,7 @@ from rich.table import Table  # noqa: E402
 from grader.cases import Case, Space  # noqa: E402
 from grader.executors.runner import Runner  # noqa: E402
 from grader.gpu import machine  # noqa: E402
+from grader.gpu.devices import DeviceName  # noqa: E402
 from grader.grading.grade import PUBLIC_SEED, selected  # noqa: E402
 from grader.sandbox import Sandbox, confinement  # noqa: E402
 from grader.sandbox.confinement import Level  # noqa: E402
@@ -75,7 +76,7 @@ def _cases() -> list[Case]:
     ).edges()[:CASES]
 
 
-def _first(level: Level, device: str, opened: contextlib.ExitStack) -> tuple[Runner, float]:
+def _first(level: Level, device: DeviceName, opened: contextlib.ExitStack) -> tuple[Runner, float]:
     """A runner with its worker at work, and the seconds to its first verdict."""
     task = _task()
     source = (ROOT / "reference" / task.variant.file).read_bytes()

@@ -160,6 +160,7 @@ def environment() -> dict[str, Any]:
     """What times may depend on."""
     found = {name: machine.version_of(name) for name in PACKAGES}
     properties = machine.gpu_properties()
+    assert properties is not None, "main() has looked for a GPU"
     return {
         "gpu": properties.name,
         "properties": asdict(properties),
@@ -175,7 +176,7 @@ def leave(folder: Path, found: list[Outcome], about: dict[str, Any], text: str) 
     """kernels.json and kernels.txt. Raises OSError."""
     folder.mkdir(parents=True, exist_ok=True)
     known = peaks(about["gpu"])
-    roofs = known and known.roofs()
+    roofs = None if known is None else known.roofs()
     document = {**about, "cases": [table.as_dict(each, roofs) for each in found]}
     (folder / "kernels.json").write_text(json.dumps(document, indent=1), encoding="utf-8")
     (folder / "kernels.txt").write_text(text, encoding="utf-8")

@@ -95,6 +95,7 @@ def loaded_gpu() -> Iterator[None]:
     """A process that multiplies matrices on the GPU without end."""
     command = [sys.executable, "-c", LOAD_GPU]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as loading:
+        assert loading.stdout is not None
         try:
             if loading.stdout.readline().strip() != "ready":
                 raise SystemExit("the process that was to load the GPU has ended")
@@ -115,6 +116,7 @@ def points_of(variant: Variant, timed: PerformanceEvidence) -> str:
         return NOISY if timed.reason.startswith("GPU too noisy") else "not measured"
     if timed.status is not Status.passed:
         return f"{timed.status.value}: {timed.reason}"
+    assert variant.performance is not None
     decided = speed.decided(variant.performance.steps, timed)
     held = next((each.threshold.points for each in decided if each.holds), 0.0)
     return f"{held:g}"
@@ -135,6 +137,7 @@ def subjects(
     ratio = next((each.ratio for each in first.baselines if each.name == "copy"), None)
     if ratio is None:
         raise SystemExit(f"the solution can't be timed: {first.status.value}: {first.reason}")
+    assert variant.performance is not None
     full = variant.performance.thresholds[0].model_copy(update={"at_least": ratio})
     at = variant.performance.model_copy(update={"thresholds": (full,)})
     return [

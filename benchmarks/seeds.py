@@ -20,6 +20,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+from grader.gpu.devices import DeviceName  # noqa: E402
 from grader.gpu.machine import gpu_name  # noqa: E402
 from grader.grading.grade import Options, Session, grade_task  # noqa: E402
 from grader.grading.search import Effort  # noqa: E402
@@ -38,7 +39,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", default=[], help="submissions by id, or a part of it")
     parser.add_argument("--solutions", action="store_true", help="the solutions, not the corpus")
     given = parser.parse_args()
-    device = "cuda" if gpu_name() else "interpreter"
+    device: DeviceName = "cuda" if gpu_name() else "interpreter"
     if given.solutions:
         sys.exit(_solutions(given.seeds, given.jobs, device))
     entries = [
@@ -68,7 +69,7 @@ def main() -> None:
     sys.exit(1 if disagreed else 0)
 
 
-def _solutions(seeds: int, jobs: int, device: str) -> int:
+def _solutions(seeds: int, jobs: int, device: DeviceName) -> int:
     """Run the solutions with many seeds; 1 if any part of any fails."""
     parts = failed = 0
     with ProcessPoolExecutor(jobs) as pool:
@@ -89,7 +90,7 @@ def _solutions(seeds: int, jobs: int, device: str) -> int:
     return 1 if failed else 0
 
 
-def _with_seed(seed: int, device: str) -> tuple[int, list[str]]:
+def _with_seed(seed: int, device: DeviceName) -> tuple[int, list[str]]:
     """How many parts the solutions have, and which fail."""
     parts, troubles = 0, []
     exercises = load_all()
@@ -107,7 +108,7 @@ def _with_seed(seed: int, device: str) -> tuple[int, list[str]]:
     return parts, troubles
 
 
-def _verdict(entry: corpus.Submission, seed: int, device: str) -> str:
+def _verdict(entry: corpus.Submission, seed: int, device: DeviceName) -> str:
     """What is wrong with the verdict, or ""."""
     with tempfile.TemporaryDirectory() as folder:
         seen = observe(entry, Path(folder) / "submission", device, seed)

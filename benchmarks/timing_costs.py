@@ -14,7 +14,8 @@ import contextlib
 import statistics
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
 
 from rich.console import Console
 from rich.table import Table
@@ -25,6 +26,7 @@ from grader.grading.session import PUBLIC_SEED, Options, Session
 from grader.spec import Exercise, Variant, load_all
 
 COLUMNS = ("prepare", "fill", "replay", "finish")
+_T = TypeVar("_T")
 
 
 def main() -> None:
@@ -40,6 +42,7 @@ def main() -> None:
     exercises = load_all()
     with Session(oracle.ORACLES.parent, exercises, Options(device="cuda")) as session:
         for exercise, variant in timed_variants(exercises.values(), given.exercises):
+            assert variant.performance is not None
             for sizes in variant.performance.every_case:
                 case = fixed_case(exercise, variant, sizes, PUBLIC_SEED)
                 row = costs(session, exercise, variant, case, given.replays)
@@ -50,7 +53,7 @@ def main() -> None:
 
 
 def timed_variants(
-    exercises: Sequence[Exercise], names: Sequence[str]
+    exercises: Iterable[Exercise], names: Sequence[str]
 ) -> Iterator[tuple[Exercise, Variant]]:
     """What has thresholds."""
     for exercise in exercises:
@@ -65,7 +68,7 @@ def costs(
     """A row of the table."""
     spent: dict[str, list[float]] = defaultdict(list)
 
-    def noted(name: str, work: Callable[[], object]) -> object:
+    def noted(name: str, work: Callable[[], _T]) -> _T:
         started = time.perf_counter()
         try:
             return work()

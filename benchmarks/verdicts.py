@@ -315,7 +315,7 @@ def _patience(seconds: int) -> Iterator[None]:
 def differences(old: Records, new: Records, messages: bool = False) -> dict[str, tuple[str, ...]]:
     """What differs between two files, by submission: the fields' names, or "missing"."""
     fields = ["parts", "memory", "accepted", "error", *(["message", "where"] if messages else [])]
-    result = {}
+    result: dict[str, tuple[str, ...]] = {}
     for name, before in old.items():
         after = new.get(name)
         if after is None:

@@ -100,9 +100,9 @@ def main() -> None:
             if part.status is not Status.passed:
                 what = part.failures[0].what if part.failures else part.reason
                 print(f"    {part.dtype} {part.size_class}: {part.status.value} {what}")
-        for part in (each.memory, each.performance):
-            if part is not None and part.status is not Status.passed:
-                print(f"    {part.status.value} {part.reason}")
+        for check in (each.memory, each.performance):
+            if check is not None and check.status is not Status.passed:
+                print(f"    {check.status.value} {check.reason}")
     late = on_gpu and not given.only and whole > GOAL_SECONDS
     raise SystemExit(int(late or bool(wrong)))
 

@@ -43,7 +43,7 @@ def main() -> None:
         Sizes(),
         given.only or list(EVERY),
         gpu.name,
-        known and known.roofs(),
+        None if known is None else known.roofs(),
         given.out,
         console,
     )

@@ -26,6 +26,7 @@ def triton_entry(name: str, entry: str, folder: Path = REFERENCE) -> Callable[..
     if not path.is_file():
         raise Missing(f"there is no {path.relative_to(ROOT)}")
     spec = importlib.util.spec_from_file_location(f"lecture_{name}", path)
+    assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
@@ -33,7 +34,8 @@ def triton_entry(name: str, entry: str, folder: Path = REFERENCE) -> Callable[..
         raise Missing(str(error)) from None
     if not hasattr(module, entry):
         raise Missing(f"{path.relative_to(ROOT)} has no {entry}")
-    return getattr(module, entry)
+    function: Callable[..., None] = getattr(module, entry)
+    return function
 
 
 def cuda_entry(source: Path, entry: str, folder: Path) -> Callable[..., None]:

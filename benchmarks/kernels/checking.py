@@ -99,6 +99,7 @@ def run(call: Call, given: Given, outputs: Outputs) -> None:
 def oracles() -> ModuleType:
     """reference/oracles.py."""
     spec = importlib.util.spec_from_file_location("oracles", REFERENCE / "oracles.py")
+    assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

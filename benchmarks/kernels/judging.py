@@ -78,13 +78,13 @@ class Verdict(Enum):
 
 def misses(outcome: Outcome, version: str, aim: Aim) -> list[tuple[Goal, float | None]]:
     """The goals that a version doesn't reach, with its ratio; None where that isn't known."""
-    found = []
+    found: list[tuple[Goal, float | None]] = []
     for goal in aim.goals:
         ratio = outcome.ratio(version, goal.peer)
         if ratio is None and goal.if_there:
             continue
         if ratio is None or ratio.median < goal.at_least:
-            found.append((goal, ratio and ratio.median))
+            found.append((goal, None if ratio is None else ratio.median))
     return found
 
 
@@ -115,7 +115,8 @@ def geometric_means(goal: MeanGoal, outcomes: Iterable[Outcome]) -> dict[tuple[s
         of_dtype = [each for each in cases if each.case.dtype == dtype]
         for version in dict.fromkeys(name for each in of_dtype for name in each.checked):
             ratios = [each.ratio(version, goal.peer) for each in of_dtype]
-            if None not in ratios:
-                logs = [math.log(each.median) for each in ratios]
+            timed = [each for each in ratios if each is not None]
+            if len(timed) == len(ratios):
+                logs = [math.log(each.median) for each in timed]
                 found[version, dtype] = math.exp(statistics.fmean(logs))
     return found

@@ -67,8 +67,8 @@ def _table(kernel: str, outcomes: Sequence[Outcome]) -> Table:
     for outcome in outcomes:
         label = outcome.case.label
         for version in (name for name in VERSIONS if name in outcome.times):
-            took = outcome.time(version).median
-            cells = [_cell(outcome, version, name) for name in peers]
+            took = Spread.of(outcome.times[version]).median
+            cells: list[Text | str] = [_cell(outcome, version, name) for name in peers]
             if is_roomy:
                 cells = [_rate(outcome, took), *cells, _verdict(outcome, version)]
             made.add_row(label, version, _us(took), *cells)
@@ -225,8 +225,7 @@ def described(about: dict[str, Any]) -> str:
 
 def least(outcome: Outcome, roofs: Roofs | None) -> dict[str, float]:
     """The two numbers: what the bytes and what the operations take at least at these roofs."""
-    rate = roofs and roofs.flops.get(outcome.case.dtype)
-    if not rate:
+    if roofs is None or not (rate := roofs.flops.get(outcome.case.dtype)):
         return {}
     return {
         "memory": round(1e6 * outcome.moved / roofs.bandwidth, 2),
@@ -251,7 +250,11 @@ def as_dict(outcome: Outcome, roofs: Roofs | None = None) -> dict[str, Any]:
         "sets_of_buffers": outcome.sets,
         "microseconds": {name: asdict(Spread.of(v)) for name, v in outcome.times.items()},
         "ratios": {
-            version: {peer: asdict(outcome.ratio(version, peer)) for peer in peers_timed([outcome])}
+            version: {
+                peer: asdict(ratio)
+                for peer in peers_timed([outcome])
+                if (ratio := outcome.ratio(version, peer)) is not None
+            }
             for version in versions
         },
         "goals": [{**asdict(aim), "verdict": overall(outcome, aim).value} for aim in case.aims],

@@ -32,6 +32,7 @@ def run(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
 def script() -> ModuleType:
     """docs/make_cli.py as a module."""
     found = importlib.util.spec_from_file_location("make_cli", SCRIPT)
+    assert found is not None and found.loader is not None
     module = importlib.util.module_from_spec(found)
     found.loader.exec_module(module)
     return module

@@ -137,7 +137,9 @@ def test_python_prints_what_the_handout_shows(section, tmp_path):
 
 def made_for() -> str:
     """The version of Triton that the Makefile installs, as 3.9."""
-    return minor(re.search(r"^TRITON := (.*)$", documents.read("Makefile"), re.M)[1])
+    line = re.search(r"^TRITON := (.*)$", documents.read("Makefile"), re.M)
+    assert line is not None
+    return minor(line[1])
 
 
 def minor(full: str) -> str:
@@ -221,6 +223,7 @@ RESULTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 def told(program: Program, outcome: Outcome) -> set[str]:
     """What can be said of a run, in the handout's words."""
     facts = set()
+    assert outcome.report is not None
     for finding in outcome.report.findings:
         if finding.kind == "race":
             facts.add(f"data race at line {program.line_of(finding.pc)}")

@@ -36,6 +36,7 @@ def test_rows_of_any_width_and_any_distance(shared_sandbox, name):
 
 def module_of(name: str):
     spec = importlib.util.spec_from_file_location(f"expert_{name}", FOLDER / f"{name}.py")
+    assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

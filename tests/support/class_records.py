@@ -6,6 +6,7 @@ import tempfile
 from datetime import datetime, timedelta, timezone
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from grader.batch.course.records import Attempt, Entry, Gradebook, Handin, Member
 from grader.batch.gradebook import make
@@ -60,7 +61,7 @@ def exercises() -> dict[str, Exercise]:
 
 
 def part(size_class: str, status: Status = Status.passed, what: str = "") -> PartEvidence:
-    failures = ()
+    failures: tuple[Failure, ...] = ()
     if status.is_failure:
         what = what or "out[4] is 0, expected 0.7"
         reproduce = "grader check silu --case 'n=5 dtype=float32 seed=7'"
@@ -93,7 +94,12 @@ def evidence(
         rules_lifted=changes.pop("rules_lifted", False),
     )
     bonus = VariantEvidence("silu", "extra", "silu.py", parts=(part("ragged", extra, what),))
-    fields = {"submission": "ada", "seed": SEED, "environment": {"gpu": gpu}, "seconds": 1.5}
+    fields: dict[str, Any] = {
+        "submission": "ada",
+        "seed": SEED,
+        "environment": {"gpu": gpu},
+        "seconds": 1.5,
+    }
     return Evidence(variants=(triton, bonus), **(fields | changes))
 
 
@@ -133,8 +139,8 @@ def attempt(
 
 
 def book(course, *attempts: Attempt, roster=None, adjustments=(), **options) -> Gradebook:
-    options = {"exercises": exercises(), "device": H100, "seed": SEED} | options
-    return make(course, roster, attempts, adjustments, **options)
+    shared: dict[str, Any] = {"exercises": exercises(), "device": H100, "seed": SEED}
+    return make(course, roster, attempts, adjustments, **(shared | options))
 
 
 def entry(book: Gradebook, id: str = "ada") -> Entry:

@@ -16,7 +16,7 @@ def call(capsys: pytest.CaptureFixture[str], *words: object) -> SimpleNamespace:
     argv, sys.argv = sys.argv, ["grader", *map(str, words)]
     try:
         app.main()
-        code = 0
+        code: str | int = 0
     except SystemExit as ended:
         code = ended.code or 0
     finally:

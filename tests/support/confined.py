@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from grader.gpu.devices import DeviceName
-from grader.sandbox import confinement
+from grader.sandbox import allowed_paths, confinement
 from grader.sandbox.confinement import Level
 
 LEVELS = [Level.bubblewrap, Level.landlock]
@@ -24,7 +24,7 @@ LEVELS = [Level.bubblewrap, Level.landlock]
 PROGRAM = f"""
 import importlib.util, json, os, sys
 spec = importlib.util.spec_from_file_location(
-    "lockdown", {str(confinement.allowed_paths.WORKER_FOLDER / "lockdown.py")!r}
+    "lockdown", {str(allowed_paths.WORKER_FOLDER / "lockdown.py")!r}
 )
 lockdown = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(lockdown)

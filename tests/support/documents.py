@@ -71,7 +71,9 @@ def blocks(text: str) -> list[Block]:
 
 def indented(text: str) -> list[Block]:
     """The blocks of lines indented by four spaces, outside of fences and lists."""
-    found, section, held, start = [], "", [], 0
+    found: list[Block] = []
+    held: list[str] = []
+    section, start = "", 0
     fenced = False
     for number, line in enumerate([*text.splitlines(), "end"], start=1):
         fenced ^= line.startswith("```")

@@ -53,7 +53,8 @@ class PlanWorker(NativeWorker):
 
     def plan(self, arguments: Sequence[Argument]) -> tuple[Reply | None, str]:
         """The answer to `plan`, and the plan's whole text where there is one."""
-        reply = self.ask(Operation.plan, arguments)
+        self.post(Operation.plan, arguments)
+        reply = self.receive()
         if reply is None or reply.code not in (Code.ok, Code.found):
             return reply, ""
         if reply.code is Code.found and report.parse(reply.text).lost:
@@ -65,8 +66,9 @@ class PlanWorker(NativeWorker):
         return reply, text
 
     def execute(self, arguments: Sequence[Argument], document: bytes) -> Reply | None:
-        """The answer of an executor to a document."""
-        return self.ask(Operation.execute, arguments, document=document)
+        """The answer of an executor to a document; None where it dies."""
+        self.post(Operation.execute, arguments, document=document)
+        return self.receive()
 
 
 @dataclass
@@ -87,8 +89,9 @@ class Call:
         if self.plan is None:
             return planned
         document = emulator_plan.document(self.plan, counters=measure)
+        assert self.built.executor is not None
         with PlanWorker(self.built.executor, "execute", self.buffers, self.options) as worker:
-            assert worker.receive().code is Code.ok
+            assert worker.answer().code is Code.ok
             for _ in range(times):
                 reply = worker.execute(self.arguments, document)
             ended = worker.ends_with()
@@ -103,8 +106,9 @@ class Call:
         return Outcome(code, seen, reply.text if measure else report.to_json(seen))
 
     def _planned(self) -> Outcome:
+        assert self.built.executable is not None
         with PlanWorker(self.built.executable, self.entry, (), self.options) as worker:
-            assert worker.receive().code is Code.ok
+            assert worker.answer().code is Code.ok
             assert worker.load(len(self.arguments)).code is Code.ok
             reply, text = worker.plan(self.arguments)
             if reply is None:

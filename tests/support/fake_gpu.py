@@ -18,11 +18,13 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from grader.executors import gpu_program, runner
-from grader.plan.model import View
+from grader.gpu import locks
+from grader.plan.model import DType, View
 from grader.sandbox import Sandbox
 from grader.sandbox.confinement import Level
 from grader.sandbox.memfd import Memfds
@@ -59,7 +61,9 @@ class FakeGpu:
 
 def built(folder: Path) -> FakeGpu:
     """The driver, built in a folder, and the executor's program beside it."""
-    include = gpu_program._cuda_header().parent
+    header = gpu_program._cuda_header()
+    assert header is not None
+    include = header.parent
     flags = ["-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]
     sources = map(str, sorted(SOURCES.glob("*.cpp")))
     command = ["g++", *flags, f"-I{include}", *sources, "-o", str(folder / LIBRARY)]
@@ -98,29 +102,30 @@ class Executor(NativeWorker):
         ready = self.receive()
         assert ready is not None and not ready.code
 
-    def execute(self, document: bytes) -> Reply | None:
+    def execute(self, document: bytes) -> Reply:
         """Carry out the first call of a plan on the placed tensors."""
         return self.ask(Operation.execute, self._arguments, document=document)
 
-    def adopt(self, document: bytes) -> Reply | None:
+    def adopt(self, document: bytes) -> Reply:
         """Take a plan that is to be timed."""
         return self.ask(Operation.adopt, document=document)
 
-    def arrange(self, *order: int) -> Reply | None:
+    def arrange(self, *order: int) -> Reply:
         """Make a call of each of these sets ready."""
         document = struct.pack(f"<{1 + len(order)}I", len(order), *order)
         return self.ask(Operation.arrange, document=document)
 
-    def replay(self, with_calls: bool = True) -> Reply | None:
+    def replay(self, with_calls: bool = True) -> Reply:
         """Do what was arranged, or that without its calls."""
         return self.ask(Operation.replay, repeat=int(with_calls))
 
 
 def view_of(number: int, argument: Argument) -> View:
     """A placed tensor as a plan of Triton's has it: in buffer `number`, which is its allocation."""
-    itemsize = View(0, argument.dtype.name, (), ()).itemsize
-    first = (argument.offset - argument.allocation[0]) // itemsize
-    return View(number, argument.dtype.name, argument.shape, argument.strides, first)
+    assert argument.dtype is not None
+    dtype = cast(DType, argument.dtype.name)
+    first = (argument.offset - argument.allocation[0]) // View(0, dtype, (), ()).itemsize
+    return View(number, dtype, argument.shape, argument.strides, first)
 
 
 def _sum(data: Sequence[int]) -> int:
@@ -144,6 +149,6 @@ def sandbox(
     for module in (contenders, runner):
         monkeypatch.setattr(module, "GpuMemory", GpuMemory)
     monkeypatch.setattr(contenders, "_room", lambda on_gpu: room)
-    monkeypatch.setattr(runner.locks, "is_exclusive_on", lambda device: True)
+    monkeypatch.setattr(locks, "is_exclusive_on", lambda device: True)
     with Sandbox("cuda", Level.limits, native=True) as opened:
         yield opened

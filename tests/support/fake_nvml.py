@@ -53,6 +53,10 @@ def module(**answers: Any) -> SimpleNamespace:
             raise NVMLError("Not Found")
         return names[pid]
 
+    def handle_by_uuid(uuid: str) -> str:
+        calls.append(uuid)
+        return uuid
+
     fake = SimpleNamespace(
         NVMLError=NVMLError,
         NVMLError_NotFound=NVMLError_NotFound,
@@ -66,7 +70,7 @@ def module(**answers: Any) -> SimpleNamespace:
         nvmlSystemGetDriverVersion=lambda: "580.159.04",
         nvmlSystemGetProcessName=process_name,
         nvmlDeviceGetHandleByIndex=lambda index: f"device {index}",
-        nvmlDeviceGetHandleByUUID=lambda uuid: calls.append(uuid) or uuid,
+        nvmlDeviceGetHandleByUUID=handle_by_uuid,
     )
     for name in found:
         setattr(fake, f"nvmlDeviceGet{name}", asked(name))

@@ -10,6 +10,7 @@ import random
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
+from typing import Any
 
 from grader.batch.course.records import (
     Adjustment,
@@ -183,18 +184,23 @@ def attempt(
     return Attempt(handin, observed, score(observed, exercises))
 
 
-def entry(name: str, *attempts: Attempt, identity: str = "", **changes: object) -> Entry:
+def entry(name: str, *attempts: Attempt, identity: str = "", **changes: Any) -> Entry:
     """A student whose last graded attempt counts in full."""
     graded = [each for each in attempts if each.is_graded]
     counted = graded[-1] if graded else None
-    points = counted.grade.score if counted is not None else None
-    fields = {"attempts": attempts, "counted": counted, "raw": points, "score": points}
+    points = counted.grade.score if counted is not None and counted.grade is not None else None
+    fields: dict[str, Any] = {
+        "attempts": attempts,
+        "counted": counted,
+        "raw": points,
+        "score": points,
+    }
     return Entry(Student(identity or f"id-{name}", name=name), **(fields | changes))
 
 
-def gradebook(*entries: Entry, **changes: object) -> Gradebook:
+def gradebook(*entries: Entry, **changes: Any) -> Gradebook:
     """A class on an H100."""
-    fields = {
+    fields: dict[str, Any] = {
         "title": "Kernels, spring 2026",
         "device": H100,
         "seed": SEED,
@@ -338,6 +344,7 @@ def _line(student: Student, made: Attempt, days: int, index: int, students: list
         )
     if index == 50:
         made = _broken(made)
+    assert made.grade is not None
     raw = made.grade.score
     final = round(raw * (1 - penalty), 2) + sum(each.points for each in adjustments)
     others = [each.name for each in students if each is not student]
@@ -366,18 +373,21 @@ def _written(
             tried = random_.randrange(4, 15)
             pattern = found.pattern.replace("(9 tried)", f"({tried} tried)")
             return variant_evidence(exercise, variant, {place: replace(found, pattern=pattern)})
-    ratios = {}
+    ratios: dict[str, float] = {}
     if variant.performance is not None:
         for threshold in variant.performance.thresholds:
-            middle, spread = _SPEEDS[exercise.name, threshold.speed_vs]
+            against = threshold.speed_vs
+            assert against is not None
+            middle, spread = _SPEEDS[exercise.name, against]
             value = random_.gauss(middle * (0.75 + 0.34 * skill), spread * 0.6)
-            ratios.setdefault(threshold.speed_vs, round(max(0.04, value), 4))
+            ratios.setdefault(against, round(max(0.04, value), 4))
     with_memory = random_.random() < 0.5 + skill / 2
     return variant_evidence(exercise, variant, ratios=ratios, with_memory=with_memory)
 
 
 def _broken(made: Attempt) -> Attempt:
     """The attempt with a failure of the grader's own in one variant."""
+    assert made.evidence is not None and made.handin.submitted_at is not None
     kept = [each for each in made.evidence.variants if each.exercise != "silu"]
     silu = EXERCISES["silu"]
     broken = variant_evidence(
@@ -391,6 +401,7 @@ def _timed(
 ) -> PerformanceEvidence:
     if not ratios:
         return PerformanceEvidence(Status.not_measured, reason="not timed")
+    assert variant.performance is not None
     cases = [
         PerformanceEvidence(
             Status.passed,
@@ -408,10 +419,12 @@ def _timed(
 
 def _counted(exercise: Exercise, variant: Variant) -> MemoryEvidence:
     """Memory used just as well as the spec asks for."""
+    assert variant.memory is not None
     sizes = memory_bounds.sizes_of(variant)
     metrics = [
-        Metric(".".join(path), float((bound.at_least or bound.at_most).evaluate(sizes)))
+        Metric(".".join(path), float(limit.evaluate(sizes)))
         for path, bound in variant.memory.bounds()
+        if (limit := bound.at_least or bound.at_most) is not None
     ]
     case = str(fixed_case(exercise, variant, variant.memory.case, SEED))
     return MemoryEvidence(Status.passed, case=case, metrics=tuple(metrics))

@@ -120,6 +120,7 @@ def _members(data: bytes) -> list[tuple[str, bytes]]:
     try:
         with tarfile.open(fileobj=io.BytesIO(data)) as archive:
             entries = [entry for entry in archive.getmembers() if entry.isfile()]
-            return [(entry.name, archive.extractfile(entry).read()) for entry in entries]
+            opened = [(entry.name, archive.extractfile(entry)) for entry in entries]
+            return [(name, file.read()) for name, file in opened if file is not None]
     except (tarfile.TarError, EOFError, OSError):
         return []

@@ -8,7 +8,7 @@ import socket
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 import torch
@@ -21,6 +21,9 @@ from grader.worker.protocol import Argument, Kind, Operation, Reply, Request
 NATIVE = Path(protocol.__file__).parent / "native"
 COMMON = ("text", "arguments", "mapping", "lockdown", "host")
 SECONDS = 60.0
+
+_Worker = TypeVar("_Worker", bound="NativeWorker")
+_Placement = TypeVar("_Placement", bound="Placement")
 
 
 def compile_plain_host(folder: Path, more: Sequence[Path] = ()) -> Path:
@@ -57,9 +60,11 @@ class NativeWorker:
                 cwd="/",
                 env=environment,
             )
+        assert self.process.stdout is not None
+        self._printed = self.process.stdout
         self._sequence = 0
 
-    def __enter__(self) -> NativeWorker:
+    def __enter__(self: _Worker) -> _Worker:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -69,7 +74,7 @@ class NativeWorker:
         finally:
             self.process.kill()
             self.process.wait()
-            self.process.stdout.close()
+            self._printed.close()
 
     def receive(self) -> Reply | None:
         """The next reply; None when the process has closed its socket."""
@@ -79,10 +84,16 @@ class NativeWorker:
             return None
         return Reply.unpack(data) if data else None
 
-    def send_bytes(self, data: bytes) -> Reply | None:
+    def answer(self) -> Reply:
+        """The next reply, which must come."""
+        reply = self.receive()
+        assert reply is not None, "the process has closed its socket"
+        return reply
+
+    def send_bytes(self, data: bytes) -> Reply:
         """Send a message of any bytes, and what comes back."""
         self.socket.send(data)
-        return self.receive()
+        return self.answer()
 
     def ask(
         self,
@@ -90,11 +101,11 @@ class NativeWorker:
         arguments: Sequence[Argument] = (),
         repeat: int = 0,
         document: bytes | None = None,
-    ) -> Reply | None:
-        """One request, with its document where it has one, and its answer; None for none."""
+    ) -> Reply:
+        """One request, with its document where it has one, and its answer, which must come."""
         self.post(operation, arguments, repeat, document)
-        reply = self.receive()
-        assert reply is None or reply.sequence == self._sequence
+        reply = self.answer()
+        assert reply.sequence == self._sequence
         return reply
 
     def post(
@@ -113,21 +124,21 @@ class NativeWorker:
         with memfd.sealed(document) as descriptor:
             socket.send_fds(self.socket, [message], [descriptor])
 
-    def load(self, count: int) -> Reply | None:
+    def load(self, count: int) -> Reply:
         """Load with so many blanks for arguments."""
         return self.ask(Operation.load, [Argument(Kind.int64)] * count)
 
     def ends_with(self) -> tuple[int, str]:
         """Exit status (negative: a signal) and what it printed; closes the socket."""
         self.socket.close()
-        printed = self.process.stdout.read().decode()
+        printed = self._printed.read().decode()
         return self.process.wait(SECONDS), printed
 
 
-def fields(reply: Reply | None) -> dict[str, Any]:
+def fields(reply: Reply) -> dict[str, Any]:
     """The JSON object of a reply's text."""
-    assert reply is not None
-    return json.loads(reply.text)
+    answered: dict[str, Any] = json.loads(reply.text)
+    return answered
 
 
 class Placement:
@@ -143,7 +154,7 @@ class Placement:
         self.arena = Arena(size, size, memory)
         self.placed: list[Placed] = self.arena.place(slots, inputs_writable)
 
-    def __enter__(self) -> Placement:
+    def __enter__(self: _Placement) -> _Placement:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -19,7 +19,7 @@ from grader.emulator import report, toolchain
 from grader.emulator.elf import Elf
 from grader.executors import cuda_build
 from grader.plan import Plan
-from grader.plan.model import Launch, Readback, Step
+from grader.plan.model import KernelName, Launch, Readback, Step
 from grader.worker import builder
 from grader.worker.protocol import Argument, Code
 from tests.support.emulated import PlanWorker
@@ -56,6 +56,7 @@ def planned(
     made: builder.Made, entry: str, arguments: Sequence[Argument], options: Sequence[str] = ()
 ) -> Planned:
     """What a fresh planner makes of an entry."""
+    assert made.executable is not None
     with PlanWorker(made.executable, entry, (), options) as worker:
         ready = worker.receive()
         if ready is None:
@@ -152,7 +153,7 @@ def symbols_of(cubin: Path) -> frozenset[str]:
 
 def names_are_the_cubins(made: builder.Made, planned_as: Plan) -> bool:
     """Whether every kernel and variable of a plan is one of the cubin's."""
-    names = {each.kernel for each in planned_as.specialisations}
+    names = {each.kernel for each in planned_as.specialisations if isinstance(each, KernelName)}
     names |= {each.name for each in planned_as.buffers if each.kind == "symbol"}
     return names <= symbols_of(made.executor)
 

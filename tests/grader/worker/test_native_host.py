@@ -322,7 +322,8 @@ def test_entry_that_ends_the_process_leaves_no_answer(
 ) -> None:
     with NativeWorker(program, entry) as worker:
         worker.receive()
-        assert loaded(worker, 0).ask(Operation.plan) is None
+        loaded(worker, 0).post(Operation.plan)
+        assert worker.receive() is None
         assert worker.ends_with()[0] == status
 
 
