@@ -90,27 +90,26 @@ def _settle(owned: bool) -> None:
 
 
 def checked_side_by_side(
-    session: Session, options: Options, tasks: Sequence[Task], jobs: int, on_step: Progress
+    session: Session, tasks: Sequence[Task], jobs: int, on_step: Progress
 ) -> Iterator[tuple[int, VariantEvidence]]:
     """What `check` observes of each task, by its place in `tasks`, as they come.
 
     Exercises worth most, which take longest, come first, so that none of them is left for last.
     """
-    shares = shared_out(tasks, options.device)
+    shares = shared_out(tasks, session.device)
     with process_pool.Pool(min(jobs, len(shares))) as processes:
         executor = InPool(processes, len(shares), check_share, on_step)
-        yield from checked_by(executor, session, options, tasks, shares)
+        yield from checked_by(executor, session, tasks, shares)
 
 
 def checked_by(
     executor: Executor[Work, list[VariantEvidence]],
     session: Session,
-    options: Options,
     tasks: Sequence[Task],
     shares: Sequence[Share],
 ) -> Iterator[tuple[int, VariantEvidence]]:
     """The evidence of each task, once an executor has done all the shares of it."""
-    work = _work(session, options)
+    work = _work(session)
     left = Counter(index for share in shares for index in share.indices)
     observed: dict[int, list[VariantEvidence]] = defaultdict(list)
 
@@ -148,10 +147,10 @@ def check_share(work: Work) -> list[VariantEvidence]:
     return [replace(evidence, parts=parts)]
 
 
-def _work(session: Session, options: Options) -> Work:
+def _work(session: Session) -> Work:
     """What all work on a session's submission has in common, in other processes."""
     files = session.files.of(session.exercises.values())
-    return Work(session.submission, files, session.exercises, options, ())
+    return Work(session.submission, files, session.exercises, session.options, ())
 
 
 def _joined(task: Task, observed: Sequence[VariantEvidence]) -> VariantEvidence:
@@ -209,7 +208,6 @@ def _shares_of_triton(index: int, task: Task) -> list[Share]:
 
 def timed_on_each_gpu(
     session: Session,
-    options: Options,
     tasks: Sequence[Task],
     checked: Mapping[int, VariantEvidence],
     on_step: Progress,
@@ -226,18 +224,17 @@ def timed_on_each_gpu(
     width = min(gpus, len(timed))
     with process_pool.Pool(width) as processes:
         executor = InPool(processes, width, measure_task, on_step)
-        yield from timed_by(executor, session, options, tasks, {i: checked[i] for i in timed})
+        yield from timed_by(executor, session, tasks, {i: checked[i] for i in timed})
 
 
 def timed_by(
     executor: Executor[Work, VariantEvidence],
     session: Session,
-    options: Options,
     tasks: Sequence[Task],
     checked: Mapping[int, VariantEvidence],
 ) -> Iterator[tuple[int, VariantEvidence]]:
     """What an executor's processes time of the tasks that are `checked`, by their places."""
-    work = _work(session, options)
+    work = _work(session)
 
     def work_of(index: int) -> Work:
         return replace(work, tasks=[tasks[index]], checked=checked[index])

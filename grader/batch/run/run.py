@@ -14,7 +14,7 @@ import secrets
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -85,11 +85,14 @@ def environment() -> dict[str, Any]:
 def this_machine(watcher: Watcher, jobs: int | None = None) -> Iterator[Machines]:
     """Processes of this machine: as many as cores, up to four, or `jobs`; one more for each GPU."""
     device = device_here()
-    width = jobs or process_pool.default_jobs()
-    timing = nullcontext() if device == INTERPRETER else process_pool.Pool(len(locks.visible()))
-    with process_pool.Pool(width) as processes, timing as timers:
-        check = InPool(processes, width, grade_in_pool, watcher.step)
-        measure = timers and InPool(timers, len(locks.visible()), grade_in_pool, watcher.step)
+    with ExitStack() as opened:
+
+        def executor(width: int) -> InPool[HandinTask, Graded]:
+            processes = opened.enter_context(process_pool.Pool(width))
+            return InPool(processes, width, grade_in_pool, watcher.step)
+
+        check = executor(jobs or process_pool.default_jobs())
+        measure = None if device == INTERPRETER else executor(len(locks.visible()))
         yield Machines(device, check, measure)
 
 
@@ -133,6 +136,9 @@ class _Work:
     ) -> None:
         self._class = klass
         self._store = klass.store
+        seed = klass.store.seed
+        assert seed is not None  # see seed_of, which comes first
+        self._seed = seed
         self._plan = plan
         self._machines = machines
         self._run = run
@@ -177,7 +183,7 @@ class _Work:
             )
             for each in done.results
         ]
-        self._store.keep_results(results, self._class.store.seed, done.environment, self._run)
+        self._store.keep_results(results, self._seed, done.environment, self._run)
         self.outcome.graded += len(results)
         if any(each.grader_failed for each in results):
             self.outcome.failed.append(done.job.handin.handin.id)
@@ -210,7 +216,7 @@ class _Work:
             self._store.files(job.handin.number),
             job.wanted,
             self._class.exercises,
-            self._store.seed,
+            self._seed,
             self._machines.device,
             self._class.effort or Effort(),
             self._options.require_sandbox,

@@ -207,7 +207,6 @@ def test_the_clock_takes_the_gpu_for_all_of_a_measurement(monkeypatch):
 
 
 def test_where_there_is_one_gpu_or_one_variant_nothing_is_timed_elsewhere(session, monkeypatch):
-    options = Options(device="cuda")
     both = selected(EXERCISES, ["silu/triton", "rmsnorm/triton"])
     asked: list[tuple[int, list[int]]] = []
 
@@ -217,7 +216,7 @@ def test_where_there_is_one_gpu_or_one_variant_nothing_is_timed_elsewhere(sessio
 
     def told(gpus: str, checked: dict[int, VariantEvidence]) -> list[int]:
         monkeypatch.setenv(locks.VISIBLE, gpus)
-        list(parallel.timed_on_each_gpu(session, options, both, checked, lambda step: None))
+        list(parallel.timed_on_each_gpu(session, both, checked, lambda step: None))
         return [index for _, timed in asked for index in timed]
 
     monkeypatch.setattr(parallel, "timed_by", in_pool)
@@ -244,7 +243,7 @@ def test_variants_are_timed_in_processes_of_their_own():
         process_pool.Pool(2) as processes,
     ):
         executor = InPool(processes, 2, parallel.measure_task)
-        found = dict(parallel.timed_by(executor, session, options, tasks, checked))
+        found = dict(parallel.timed_by(executor, session, tasks, checked))
     for index, task in enumerate(tasks):
         seen = found[index]
         assert f"{seen.exercise}/{seen.variant}" == str(task)

@@ -266,11 +266,10 @@ def shared_out_among(processes: Shares, device: str, *names: str):
     exercises = load_all()
     tasks = selected(exercises, names)
     assert len(tasks) == len(names)
-    options = Options(seed=7, device=device)
     shares = parallel.shared_out(tasks, device)
     with Session(ROOT / "reference", exercises, Options(device="interpreter")) as session:
         # The last first: in what order they come is chance.
-        seen = list(parallel.checked_by(processes, session, options, tasks, shares[::-1]))
+        seen = list(parallel.checked_by(processes, session, tasks, shares[::-1]))
     assert sorted(index for index, _ in seen) == list(range(len(tasks)))
     for index, evidence in seen:
         assert f"{evidence.exercise}/{evidence.variant}" == str(tasks[index])
