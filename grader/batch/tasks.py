@@ -161,17 +161,10 @@ def grade_in_pool(task: HandinTask) -> Graded:
             watch.moved()
             process_pool.tell(step)
 
-        return grade_files(task, on_step, _remember)
+        def opened(session: Session) -> None:  # it ends with this process, however that is stopped
+            held.callback(process_pool.at_end(session.close).cancel)
 
-
-_open: list[Session] = []  # in a process of a pool: the session that it works in
-
-
-def _remember(session: Session) -> None:
-    """Have what the session started end with this process, however it is stopped."""
-    if not _open:
-        process_pool.at_end(lambda: _open[0].__exit__())
-    _open[:] = [session]
+        return grade_files(task, on_step, opened)
 
 
 def _take_turn(task: HandinTask, held: contextlib.ExitStack, watch: _Watch) -> Callable[[], None]:

@@ -10,9 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
-import click
 import typer
 import typer.main
 from typer.core import TyperGroup
@@ -59,6 +58,9 @@ from grader.report import narrow
 from grader.spec import load_all
 from grader.spec.task import Task
 
+if TYPE_CHECKING:  # typer has a copy of click, under a private name
+    from typer._click import Command, Context
+
 ROOT = Path(__file__).resolve().parents[2]
 # Commands that other modules hold, imported when one of them is asked for or help is.
 _ELSEWHERE = {
@@ -83,11 +85,11 @@ _ELSEWHERE = {
 class _Commands(TyperGroup):
     """The commands of this file, and those of others by their names."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
+    def list_commands(self, ctx: Context) -> list[str]:
         """In the order in which they are told."""
         return [*super().list_commands(ctx), *_ELSEWHERE]
 
-    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+    def get_command(self, ctx: Context, name: str) -> Command | None:
         """A command, imported now where it is another module's."""
         if name not in _ELSEWHERE:
             return super().get_command(ctx, name)
@@ -114,7 +116,7 @@ SeedOption = Annotated[
 
 
 @app.command()
-def grade(
+def grade(  # noqa: PLR0913  # each parameter is an option
     submission: SubmissionArgument = Path("assignment"),
     only: OnlyOption = None,
     seed: SeedOption = PUBLIC_SEED,

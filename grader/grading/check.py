@@ -9,8 +9,9 @@ from __future__ import annotations
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
-from grader.cases import Case, Space, fixed_case
+from grader.cases import Case, Space
 from grader.cases.compare import Verdict
 from grader.evidence import MemoryEvidence, PartEvidence, VariantEvidence
 from grader.executors import cuda_build
@@ -96,16 +97,15 @@ def _memory(session: Session, task: Task) -> MemoryEvidence:
     in_cuda = task.variant.language == "cuda"
     if in_cuda and (reason := cuda_build.why_not("emulator")):
         return MemoryEvidence(Status.not_measured, reason)
-    case = fixed_case(task.exercise, task.variant, task.variant.memory.case, session.seed)
+    case = memory_use.case_of(task, session.seed)
     try:
         if in_cuda:
-            runner = session.runners.native(task, "emulator")
-            runs: memory_use.Runs = memory_use.NativeRuns(task, runner)
-        else:
-            data = session.files.read(task.variant.file)
-            source = data.decode("utf-8", "replace") if isinstance(data, bytes) else ""
-            planned = session.runners.planned(task)
-            runs = memory_use.TritonRuns(task, planned, source.splitlines())
+            runner = session.runners.planned_native(task)
+            return memory_use.measure(memory_use.NativeRuns(task, runner), session.seed)
+        data = session.files.read(task.variant.file)
+        source = data.decode("utf-8", "replace") if isinstance(data, bytes) else ""
+        planned = session.runners.planned(task)
+        runs = memory_use.TritonRuns(task, planned, source.splitlines())
         return memory_use.measure(runs, session.seed)
     except Exception:
         reason = traceback.format_exc(limit=-6)
@@ -208,14 +208,14 @@ class TaskCheck:
         edges = spread(space.edges(), EDGES_ON_A_GPU)
         return list(dict.fromkeys([*planned.take_first_met(), *edges]))
 
-    def _compile_in_background(self):
+    def _compile_in_background(self) -> Any:
         """Start compiling ahead of time what ran, where the kernels are Triton's."""
         runner = self.session.runners.opened(self.task)
-        return (
-            runner.compile_in_background() if runner and self.session.effort.compile_ahead else None
-        )
+        if runner is None or not self.session.effort.compile_ahead:
+            return None
+        return runner.compile_in_background()
 
-    def _with_compiled(self, part: PartEvidence, pending) -> PartEvidence:
+    def _with_compiled(self, part: PartEvidence, pending: Any) -> PartEvidence:
         """The part with what compiling ahead of time adds to it."""
         runner = self.session.runners.planned(self.task)
         compiled = runner.compiled(pending)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from grader.cases import Case, Space
 from grader.cases.compare import RAISED, Verdict
+from grader.spec import Scalar, Tensor
 from grader.status import Status
 
 MAX_PROBES = 12  # for one condition
@@ -84,7 +85,7 @@ def hint(
     """
     if verdict.pattern == RAISED:
         return ""  # the others are about kernels, and none has run
-    conditions = [separation.condition] if separation else []
+    conditions: list[Condition | None] = [separation.condition] if separation else []
     if not separation and shrunk is not None:
         conditions = [*_left_in(shrunk)]
     for condition in conditions or [None]:
@@ -127,7 +128,7 @@ def _categorical(space: Space, smallest: Case) -> Iterator[Condition]:
             yield Condition(
                 f"{tensor.name}.layout={layout}",
                 others[0] if len(others) == 1 else "",
-                lambda case, tensor=tensor, layout=layout: case.layout_of(tensor) == layout,
+                _lies_as(tensor, layout),
                 "layout",
                 tensor.name,
                 layout,
@@ -148,11 +149,19 @@ def _categorical(space: Space, smallest: Case) -> Iterator[Condition]:
             yield Condition(
                 f"{scalar.name}={value}",
                 f"{scalar.name}={not value}" if is_switch else f"another {scalar.name}",
-                lambda case, scalar=scalar, value=value: case.scalar(scalar) == value,
+                _is_given(scalar, value),
                 "scalar",
                 scalar.name,
                 value,
             )
+
+
+def _lies_as(tensor: Tensor, layout: str) -> Callable[[Case], bool]:
+    return lambda case: case.layout_of(tensor) == layout
+
+
+def _is_given(scalar: Scalar, value: float | bool) -> Callable[[Case], bool]:
+    return lambda case: case.scalar(scalar) == value
 
 
 def _of_sizes(smallest: Case, outcomes: dict[Case, bool]) -> Iterator[Condition]:
@@ -197,17 +206,23 @@ def _left_in(case: Case) -> Iterator[Condition]:
     What is switched on comes first: it says more than which numbers were drawn.
     """
     switches = [each for each in case.scalars if isinstance(each[1], bool)]
-    for same in switches:
-        yield Condition("", "", lambda c, same=same: same in c.scalars, "scalar", *same)
+    others = [each for each in case.scalars if each not in switches]
+    for name, value in switches:
+        yield Condition("", "", _has_scalar(name, value), "scalar", name, value)
     if case.data != "normal":
         yield Condition("", "", lambda other: other.data == case.data, "data", "data", case.data)
     for name, layout in case.layouts:
-        same = (name, layout)
-        yield Condition("", "", lambda c, same=same: same in c.layouts, "layout", *same)
-    for same in case.scalars:
-        if same in switches:
-            continue
-        yield Condition("", "", lambda c, same=same: same in c.scalars, "scalar", *same)
+        yield Condition("", "", _has_layout(name, layout), "layout", name, layout)
+    for name, value in others:
+        yield Condition("", "", _has_scalar(name, value), "scalar", name, value)
+
+
+def _has_layout(name: str, layout: str) -> Callable[[Case], bool]:
+    return lambda case: (name, layout) in case.layouts
+
+
+def _has_scalar(name: str, value: float | bool) -> Callable[[Case], bool]:
+    return lambda case: (name, value) in case.scalars
 
 
 def _not_multiple(name: str, step: int) -> Condition:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -60,32 +59,9 @@ def grade(
     there is none.
     """
     started = time.monotonic()
-    options = options or Options()
-    tasks = selected(exercises, only)
-    checked: dict[int, VariantEvidence] = {}
-    done: dict[int, VariantEvidence] = {}
-    complete = True
     with Session(submission, exercises, options) as session:
-        options = replace(options, device=session.device)
-        try:
-            if jobs > 1 and len(tasks) > 1:
-                if session.device == locks.ON_GPU:  # what takes seconds, meanwhile
-                    session.stopwatch.begin()
-                with compiling_ahead(session, tasks, checked):
-                    checked.update(checked_side_by_side(session, options, tasks, jobs, on_step))
-            done.update(timed_on_each_gpu(session, options, tasks, checked, on_step))
-            for index, task in enumerate(tasks):
-                if index not in checked:
-                    checked[index] = check(session, task, on_step)
-                if index not in done:
-                    done[index] = measure(session, task, checked[index], on_step)
-        except KeyboardInterrupt:
-            complete = False
-            if session.device != "cuda":  # nothing more is to be run for these
-                for index in checked.keys() - done.keys():
-                    done[index] = measure(session, tasks[index], checked[index])
-        variants = [done.get(i) or session.blank_evidence(task) for i, task in enumerate(tasks)]
-        environment = _environment(session, options)
+        variants, complete = _observed(session, selected(exercises, only), jobs, on_step)
+        environment = _environment(session)
     return Evidence(
         submission=_in_utf8(submission.name or str(submission)),
         seed=session.seed,
@@ -96,12 +72,41 @@ def grade(
     )
 
 
+def _observed(
+    session: Session, tasks: Sequence[Task], jobs: int, on_step: Progress
+) -> tuple[list[VariantEvidence], bool]:
+    """The evidence on each task, and whether nobody interrupted."""
+    checked: dict[int, VariantEvidence] = {}
+    done: dict[int, VariantEvidence] = {}
+    complete = True
+    try:
+        if jobs > 1 and len(tasks) > 1:
+            if session.device == locks.ON_GPU:  # what takes seconds, meanwhile
+                session.stopwatch.begin()
+            with compiling_ahead(session, tasks, checked):
+                for index, evidence in checked_side_by_side(session, tasks, jobs, on_step):
+                    checked[index] = evidence
+        for index, evidence in timed_on_each_gpu(session, tasks, checked, on_step):
+            done[index] = evidence
+        for index, task in enumerate(tasks):
+            if index not in checked:
+                checked[index] = check(session, task, on_step)
+            if index not in done:
+                done[index] = measure(session, task, checked[index], on_step)
+    except KeyboardInterrupt:
+        complete = False
+        if session.device != "cuda":  # nothing more is to be run for these
+            for index in checked.keys() - done.keys():
+                done[index] = measure(session, tasks[index], checked[index])
+    return [done.get(i) or session.blank_evidence(task) for i, task in enumerate(tasks)], complete
+
+
 def grade_task(session: Session, task: Task, on_step: Progress = unwatched) -> VariantEvidence:
     """All that can be observed about one task, in a session that is open."""
     return measure(session, task, check(session, task, on_step), on_step)
 
 
-def _environment(session: Session, options: Options) -> dict[str, Any]:
+def _environment(session: Session) -> dict[str, Any]:
     """Where it was graded, and how: what the evidence says besides its tasks."""
     environment = machine.environment(session.device, session.sandbox.description)
     environment["confinement"] = session.sandbox.confinement.told
@@ -110,8 +115,8 @@ def _environment(session: Session, options: Options) -> dict[str, Any]:
         environment["cases_on_the_gpu"] = CASES_ON_A_GPU
         if gpu_memory.reaches_host_memory():
             environment["gpu_reach"] = gpu_memory.REACHES_HOST_MEMORY
-    if options.lifted:
-        environment["rules_lifted"] = sorted(options.lifted)
+    if session.options.lifted:
+        environment["rules_lifted"] = sorted(session.options.lifted)
     return environment
 
 

@@ -19,6 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from grader.evidence import Evidence
 from grader.gpu import machine
@@ -60,7 +61,7 @@ class Config:
     visibility: Visibility = "after_published"  # of what is hidden
     seed: int | None = None
     lifted: tuple[str, ...] = ()
-    effort: Mapping[str, float | int | None] = field(default_factory=dict)
+    effort: Mapping[str, Any] = field(default_factory=dict)  # fields of Effort
     order: tuple[str, ...] = ()  # of exercises, where a class has its own
 
     def to_json(self) -> str:

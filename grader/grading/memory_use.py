@@ -14,6 +14,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from typing import Generic, TypeVar
 
 from grader.cases import Case, fixed_case, inputs
 from grader.cases.arena import described
@@ -33,7 +34,7 @@ from grader.plan import Plan
 from grader.plan.model import Alloc, Free
 from grader.scoring import memory_bounds
 from grader.spec import ITEMSIZE, Variant
-from grader.spec.blocks import GROWTH
+from grader.spec.blocks import GROWTH, Memory
 from grader.spec.task import Task
 from grader.status import Status
 from grader.worker.protocol import Argument
@@ -44,16 +45,20 @@ _KEPT = 4  # further runs that evidence keeps, but the one at other sizes
 BESIDE = "a size drawn beside the case"
 
 
-class Runs(ABC):
+_Runner = TypeVar("_Runner", bound=PlannedTritonRunner | PlannedNativeRunner)
+
+
+class Runs(ABC, Generic[_Runner]):
     """Runs of one variant in which accesses are counted."""
 
-    def __init__(self, task: Task, runner: PlannedTritonRunner | PlannedNativeRunner) -> None:
+    def __init__(self, task: Task, runner: _Runner) -> None:
         self.task = task
         self._runner = runner
 
     @property
-    def plan(self) -> Plan | None:
-        """The plan of the last run."""
+    def plan(self) -> Plan:
+        """The plan of the last run, of which there is one where that passed."""
+        assert self._runner.plan is not None
         return self._runner.plan
 
     @abstractmethod
@@ -75,7 +80,7 @@ class Runs(ABC):
         return ()
 
 
-class TritonRuns(Runs):
+class TritonRuns(Runs[PlannedTritonRunner]):
     """Runs of Triton kernels in the executor of TTIR. `lines` are those of the source."""
 
     def __init__(
@@ -95,17 +100,17 @@ class TritonRuns(Runs):
         What costs points is shown by a configuration that the compilers have room for, or
         `standing` lacks it from then on.
         """
-        seen = self._evidence(case, without, configuration)
+        observed = self._evidence(case, without, configuration)
         for _ in range(configurations.MAX_TRIED):
-            is_fine = seen.status is Status.passed and not memory_bounds.shortfalls(
-                seen, self.task.variant
+            is_fine = observed.status is Status.passed and not memory_bounds.shortfalls(
+                observed, self.task.variant
             )
             if is_fine or not self._runner.learns_what_is_passed_over():
                 break
             if configuration is not None and configuration not in self.standing():
                 break
-            seen = self._evidence(case, without, configuration)
-        return seen
+            observed = self._evidence(case, without, configuration)
+        return observed
 
     def standing(self) -> Collection[int]:
         """The last plan's configurations that a GPU may choose, by number, as far as is known."""
@@ -114,14 +119,14 @@ class TritonRuns(Runs):
     def _evidence(
         self, case: Case, without: Collection[int], configuration: int | None
     ) -> MemoryEvidence:
-        block = self.task.variant.memory
+        block = _block(self.task)
         wave = block.wave_bytes.programs if block.wave_bytes is not None else 0
         report = self._runner.measure(case, wave, without, configuration)
         if isinstance(report, CaseResult):
             return _failed(report, case)
         grown = None
         if block.growth is not None:
-            plan, larger = self._runner.plan, _grown(case, block.growth.sizes)
+            plan, larger = self.plan, _grown(case, block.growth.sizes)
             after = self._grown(larger, bool(without), configuration)
             self._runner.plan = plan
             if isinstance(after, CaseResult):
@@ -138,11 +143,11 @@ class TritonRuns(Runs):
         report = self._runner.measure(larger, 0, (), configuration)
         if not leaves_out or isinstance(report, CaseResult):
             return report
-        places = needless.places(self._runner.plan, larger, self.is_right_without)
+        places = needless.places(self.plan, larger, self.is_right_without)
         return self._runner.measure(larger, 0, places, configuration)
 
 
-class NativeRuns(Runs):
+class NativeRuns(Runs[PlannedNativeRunner]):
     """Runs of CUDA C++ in the emulator."""
 
     def evidence(
@@ -156,9 +161,14 @@ class NativeRuns(Runs):
         return cuda_metrics.measure(report, lines, self.task.exercise, self.task.variant, case)
 
 
-def measure(runs: Runs, seed: int) -> MemoryEvidence:
+def case_of(task: Task, seed: int) -> Case:
+    """The case that the spec names for a task's use of memory."""
+    return fixed_case(task.exercise, task.variant, _block(task).case, seed)
+
+
+def measure(runs: TritonRuns | NativeRuns, seed: int) -> MemoryEvidence:
     """How a variant uses memory in all the runs that count."""
-    case = fixed_case(runs.task.exercise, runs.task.variant, runs.task.variant.memory.case, seed)
+    case = case_of(runs.task, seed)
     first, without = _contributing(runs, case)
     if first.status is not Status.passed:
         return first
@@ -167,9 +177,9 @@ def measure(runs: Runs, seed: int) -> MemoryEvidence:
     for number in runs.standing():
         if len(further) == MOST_CONFIGURATIONS:
             break
-        seen = runs.evidence(case, without, number)
+        observed = runs.evidence(case, without, number)
         if number in runs.standing():
-            further.append(replace(seen, run=configurations.label(number, names)))
+            further.append(replace(observed, run=configurations.label(number, names)))
     note = _of_configurations(len(names), len(further), len(names) - len(runs.standing()))
     beside = case_beside(runs.task, case)
     if beside is not None:
@@ -179,14 +189,16 @@ def measure(runs: Runs, seed: int) -> MemoryEvidence:
     return _with_most_memory(runs, _joined(first, further, runs.task.variant, note), seed)
 
 
-def _with_most_memory(runs: Runs, seen: MemoryEvidence, seed: int) -> MemoryEvidence:
+def _with_most_memory(
+    runs: TritonRuns | NativeRuns, evidence: MemoryEvidence, seed: int
+) -> MemoryEvidence:
     """Whether the entry allocates no more than the spec leaves it for a large case.
 
     Nothing runs for that: the plan says what is allocated.
     """
-    block = runs.task.variant.memory.memory_pressure
-    if block is None or seen.status is not Status.passed:
-        return seen
+    block = _block(runs.task).memory_pressure
+    if block is None or evidence.status is not Status.passed:
+        return evidence
     case = fixed_case(runs.task.exercise, runs.task.variant, block.case, seed)
     sizes = {**dict(case.sizes), "itemsize": ITEMSIZE[case.dtype]}
     leaves = int(block.leaves.evaluate(sizes))
@@ -195,14 +207,15 @@ def _with_most_memory(runs: Runs, seen: MemoryEvidence, seed: int) -> MemoryEvid
         return _failed(planned, case)
     allocated = most_allocated(planned)
     metric = Metric("memory_pressure", allocated, f"bytes that the entry has at a time for {case}")
+    metrics = (*evidence.metrics, metric)
     if allocated <= leaves:
-        return replace(seen, metrics=(*seen.metrics, metric))
-    what = (
+        return replace(evidence, metrics=metrics)
+    reason = (
         f"the entry allocates {allocated / MEBIBYTE:.0f} MiB on the GPU for {case}, where "
         f"{leaves / MEBIBYTE:.0f} MiB would be free. Is there a buffer that grows with the product "
         "of the sizes?"
     )
-    return replace(seen, status=Status.target_missed, reason=what, metrics=(*seen.metrics, metric))
+    return replace(evidence, status=Status.target_missed, reason=reason, metrics=metrics)
 
 
 def most_allocated(planned: Plan) -> int:
@@ -217,15 +230,17 @@ def most_allocated(planned: Plan) -> int:
     return most
 
 
-def _contributing(runs: Runs, case: Case) -> tuple[MemoryEvidence, frozenset[int]]:
+def _contributing(
+    runs: TritonRuns | NativeRuns, case: Case
+) -> tuple[MemoryEvidence, frozenset[int]]:
     """What a run shows without the launches that the result doesn't need, and their places."""
-    seen = runs.evidence(case)
-    if seen.status is not Status.passed:
-        return seen, frozenset()
+    evidence = runs.evidence(case)
+    if evidence.status is not Status.passed:
+        return evidence, frozenset()
     plan = runs.plan
     places = needless.places(plan, case, runs.is_right_without)
     if not places:
-        return seen, places
+        return evidence, places
     notes = tuple(needless.sentences(plan, places, runs.task.variant.file))
     return replace(runs.evidence(case, places), notes=notes), places
 
@@ -237,7 +252,7 @@ def _joined(
     failed = next((each for each in further if each.status is not Status.passed), None)
     if failed is not None:
         return replace(first, status=failed.status, reason=f"with {failed.run}: {failed.reason}")
-    kept = []
+    kept: list[MemoryEvidence] = []
     for each in further:
         is_missed = bool(memory_bounds.shortfalls(each, variant))
         if each.run.startswith(BESIDE) or (is_missed and len(kept) < _KEPT):
@@ -251,8 +266,14 @@ def _joined(
 def _of_configurations(count: int, measured: int, passed_over: int) -> str:
     """How many of a tuned kernel's configurations were measured; "" where nothing is tuned."""
     left_out = f", {passed_over} don't compile for the GPU" if passed_over else ""
-    told = f"Of {count} configurations {measured} were measured{left_out}; the worst counts."
-    return told if count else ""
+    note = f"Of {count} configurations {measured} were measured{left_out}; the worst counts."
+    return note if count else ""
+
+
+def _block(task: Task) -> Memory:
+    """The bounds that a task's spec has on its use of memory."""
+    assert task.variant.memory is not None  # others are not asked for it
+    return task.variant.memory
 
 
 def _arguments(task: Task, case: Case) -> list[Argument]:

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from grader import __version__
 from grader.cases import Case, Space, arena, inputs
@@ -39,7 +40,7 @@ from grader.executors.bundle import (
     PlannedVariant,
 )
 from grader.executors.kernels import facts
-from grader.executors.runner import CaseResult
+from grader.executors.runner import CaseResult, Runner
 from grader.gpu import locks, machine
 from grader.grading.check import any_space
 from grader.grading.search import Effort, failure_of_compile, search_part, spread
@@ -103,6 +104,9 @@ def plans_to_time(session: Session, task: Task, on_step: Progress = unwatched) -
     making = _Making(session, on_step)
     planned = making.variant(task, parts=())
     return bundles.to_bytes(making.bundle("", [planned]))
+
+
+_Made = TypeVar("_Made", bound=PlannedCase | None)
 
 
 @dataclass
@@ -193,9 +197,9 @@ class _Making:
         return self._kept(case, plans.documents(case, arguments))
 
     def _guarded(
-        self, task: Task, case: Case, make: Callable[..., PlannedCase | None]
-    ) -> PlannedCase | None:
-        """What `make` makes, or why it doesn't; trouble of our own is told as such."""
+        self, task: Task, case: Case, make: Callable[[Task, Case], _Made]
+    ) -> PlannedCase | _Made:
+        """What `make` makes, or why it doesn't; trouble of the grader's own is told as such."""
         try:
             for violation in self.session.rules.violations(task):
                 verdict = Verdict(violation.status, violation.what)
@@ -235,8 +239,10 @@ def _placed(
 
 def _refused(case: Case, why: CaseResult) -> PlannedCase:
     status = Status.not_measured if why.status is Status.passed else why.status
-    told = (untrusted.clean(each)[:MAX_DETAIL] for each in (why.verdict.what, why.hint, why.detail))
-    return PlannedCase(str(case), (), status, *told, why.line)
+    what, hint, detail = (
+        untrusted.clean(text)[:MAX_DETAIL] for text in (why.verdict.what, why.hint, why.detail)
+    )
+    return PlannedCase(str(case), (), status, what, hint, detail, why.line)
 
 
 # --- where the GPU is -----------------------------------------------------------------------------
@@ -349,7 +355,7 @@ def _parts(
 
 
 def _part(
-    space: Space, runner: BundleRunner, chosen: list[Case], on_case: Callable[[], None]
+    space: Space, runner: Runner, chosen: list[Case], on_case: Callable[[], None]
 ) -> PartEvidence:
     key = space.dtype, space.size_class
     if not chosen:

@@ -1,7 +1,7 @@
-"""Processes of the grader's own that work side by side: a variant each, or a submission each.
+"""A pool of the grader's own processes, which work side by side: on tasks, or on hand-ins.
 
     with Pool(jobs=2) as pool:
-        future = pool.submit(function, *arguments, told=on_step)
+        future = pool.submit(function, *arguments, on_message=on_step)
 
 `function` and what it takes and gives are pickled: the processes are as trusted as this one, and
 no submission's code runs in them, only in the sandboxes that they start. They come from a process
@@ -62,10 +62,14 @@ def default_jobs(gpu_bytes: int = 0) -> int:
 
 
 def expect() -> None:
-    """Have the process that a pool's come from on its way: it imports for seconds."""
+    """Begin to start the fork server of pools, which imports for seconds."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(PRELOADED)
     forkserver.ensure_running()
+
+
+def unheard(message: Any) -> None:
+    """What gets messages that nobody wants."""
 
 
 class Pool:
@@ -85,7 +89,7 @@ class Pool:
             jobs, initializer=_begin, initargs=(self._to_us,), context=context
         )
         self._numbers = count(1)
-        self._told: dict[int, Callable[[Any], None]] = {}
+        self._on_message: dict[int, Callable[[Any], None]] = {}
         self._unfinished: set[Future[Any]] = set()
         self._listener = threading.Thread(target=self._listen, daemon=True)
         self._listener.start()
@@ -97,7 +101,7 @@ class Pool:
         # Stopped without this, the futures of what runs are broken, or never done.
         for future in tuple(self._unfinished):
             future.cancel()
-        self._pool.stop()
+        self._pool.stop()  # type: ignore[no-untyped-call]  # pebble has no types for it
         self._pool.join()
         self._to_us.send_bytes(pickle.dumps((0, None)))
         self._listener.join()
@@ -108,41 +112,42 @@ class Pool:
         self,
         function: Callable[..., T],
         *arguments: Any,
-        told: Callable[[Any], None] = lambda what: None,
-        seconds: float | None = None,
+        on_message: Callable[[Any], None] = unheard,
     ) -> Future[T]:
-        """Have a process call `function(*arguments)`; what it tells on the way goes to `told`.
+        """Have a process call `function(*arguments)`; `on_message` gets what it tells meanwhile.
 
-        `told` is called in another thread. The future's exception is what the function raised;
-        Lost where its process was killed, TimeoutError where it ran for more than `seconds`.
+        `on_message` is called in another thread. The future's exception is what the function
+        raised, or Lost where its process was killed.
         """
         number = next(self._numbers)
-        self._told[number] = told
-        # `told` stays: what was told may be heard after the result.
-        future = self._pool.schedule(_call, (number, function, arguments), timeout=seconds)
+        # It stays: a message may arrive after the result.
+        self._on_message[number] = on_message
+        future: Future[T] = self._pool.schedule(_call, (number, function, arguments))
         self._unfinished.add(future)
         future.add_done_callback(self._unfinished.discard)
         return future
 
     def _listen(self) -> None:
         while True:
-            number, what = pickle.loads(self._reader.recv_bytes())
+            number, message = pickle.loads(self._reader.recv_bytes())
             if not number:
                 return
-            if told := self._told.get(number):
-                told(what)
+            self._on_message[number](message)
 
 
-def tell(what: Any) -> None:
+def tell(message: Any) -> None:
     """In a process of a pool: tell whoever submitted the task. What is too long is left out."""
-    message = pickle.dumps((_number, what))
-    if _writer is not None and len(message) <= _LONGEST_MESSAGE:
-        _writer.send_bytes(message)
+    data = pickle.dumps((_number, message))
+    if _writer is not None and len(data) <= _LONGEST_MESSAGE:
+        _writer.send_bytes(data)
 
 
-def at_end(function: Callable[[], None]) -> None:
-    """In a process of a pool: have `function` called before it ends, unless it is killed."""
-    util.Finalize(None, function, exitpriority=_FIRST)
+def at_end(function: Callable[[], None]) -> util.Finalize:
+    """In a process of a pool: have `function` called before it ends, unless it is killed.
+
+    What is returned has `cancel`, after which it isn't.
+    """
+    return util.Finalize(None, function, exitpriority=_FIRST)
 
 
 def _begin(writer: Connection) -> None:
@@ -154,7 +159,9 @@ def _begin(writer: Connection) -> None:
 
 def _follow_our_maker() -> None:
     """End when the process is gone that made the pool; the fork server, our parent, is not it."""
-    connection.wait([multiprocessing.parent_process().sentinel])
+    maker = multiprocessing.parent_process()
+    assert maker is not None  # a process of a pool has one
+    connection.wait([maker.sentinel])
     os.kill(os.getpid(), signal.SIGTERM)
 
 

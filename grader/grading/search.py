@@ -79,7 +79,7 @@ class _Search:
             self.timeouts += 1
         if not result.verdict.passed:
             known = self.smallest.get(result.status)
-            if known is None or case.complexity < known.case.complexity:
+            if known is None or case.complexity < _case_of(known).complexity:
                 self.smallest[result.status] = result
         return result
 
@@ -323,7 +323,7 @@ def _flakiness(
     while total < runs and time.monotonic() < until:
         if at_last_afresh and total == runs - 1:
             search.runner.fresh_worker()
-        failed += not search.runner.run(result.case).verdict.passed
+        failed += not search.runner.run(_case_of(result)).verdict.passed
         total += 1
         if failed < total:
             runs = RERUNS  # it is flaky: count properly
@@ -343,7 +343,7 @@ def _shrink(search: _Search, status: Status) -> None:
     improved = True
     while improved:
         improved = False
-        case = search.smallest[status].case
+        case = _case_of(search.smallest[status])
         for smaller in _smaller(search.space, case):
             if smaller in search.results or smaller.complexity >= case.complexity:
                 continue
@@ -397,7 +397,7 @@ def _separate(search: _Search, result: CaseResult) -> Separation | None:
             return None
         return not search.run(case).verdict.passed
 
-    return separate(search.space, result.case, outcomes, fails)
+    return separate(search.space, _case_of(result), outcomes, fails)
 
 
 def _failure(
@@ -428,11 +428,17 @@ def _failure(
         where=f"{space.variant.file}:{result.line}" if result.line else "",
         pattern=separation.sentence if separation else "",
         hint=advice,
-        reproduce=reproduce_line(space, result.case, submission),
+        reproduce=reproduce_line(space, _case_of(result), submission),
         occurrences=occurrences,
         detail=result.detail,
         observed_by=result.observed_by,
     )
+
+
+def _case_of(result: CaseResult) -> Case:
+    """The case that a result is of: results of a search have one."""
+    assert result.case is not None
+    return result.case
 
 
 def reproduce_line(space: Space, case: Case, submission: str = "") -> str:

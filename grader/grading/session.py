@@ -13,7 +13,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import torch
@@ -123,6 +123,7 @@ class Session:
         self.seed = options.seed
         self.device: DeviceName = options.device or machine.device()
         self.effort = options.effort
+        self.options = replace(options, device=self.device)
         self.sandbox = sandbox or _plan_sandbox(options)
         self._owns_sandbox = sandbox is None
         self.files = Files(submission, files)

@@ -52,9 +52,10 @@ class OnCluster:
         """Tasks to have handed over at a time."""
         return max(1, round(AHEAD * len(_workers(self._client, self._resources))))
 
-    def submit(self, task: HandinTask) -> Future[Graded]:
+    def submit(self, work: HandinTask) -> Future[Graded]:
         """Have a worker do the task."""
-        return self._executor.submit(self._function, task)
+        future: Future[Graded] = self._executor.submit(self._function, work)
+        return future
 
 
 @contextmanager

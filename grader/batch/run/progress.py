@@ -11,7 +11,7 @@ from rich import progress as bars
 from rich.console import Console
 from rich.table import Column
 
-from grader.batch.run.schedule import Finished
+from grader.batch.run.finished import Finished
 from grader.evidence import VariantEvidence
 from grader.grading.session import Step
 from grader.report import narrow, one_line

@@ -14,7 +14,7 @@ import secrets
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -22,16 +22,16 @@ from typing import Any
 from grader import evidence as evidence_files
 from grader.batch.classes import ClassError, CourseClass
 from grader.batch.plan import Job, Plan
-from grader.batch.run import schedule
+from grader.batch.run.finished import Finished, finished
 from grader.batch.run.progress import Silent, Watcher
-from grader.batch.run.schedule import Executor, Finished, InPool, Lane, Stopped
 from grader.batch.store.database import StoreError
 from grader.batch.store.handins import StoredHandin
 from grader.batch.store.results import NewResult
 from grader.batch.store.store import NAME, Store
-from grader.batch.tasks import INTERPRETER, HandinTask, Result, grade_in_pool
+from grader.batch.tasks import INTERPRETER, Graded, HandinTask, Result, Wanted, grade_in_pool
 from grader.gpu import locks, machine
-from grader.grading import process_pool
+from grader.grading import process_pool, schedule
+from grader.grading.schedule import Executor, InPool, Queue, Stopped
 from grader.grading.search import Effort
 from grader.sandbox import confinement
 
@@ -64,11 +64,11 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Machines:
-    """Where tasks run: `check` beside each other, `measure` one at a time on each GPU."""
+    """Where tasks run: `check` many at a time, `measure` one at a time on each GPU."""
 
     device: str
-    check: Executor
-    measure: Executor | None = None
+    check: Executor[HandinTask, Graded]
+    measure: Executor[HandinTask, Graded] | None = None
 
 
 Start = Callable[[Watcher], AbstractContextManager[Machines]]
@@ -88,11 +88,14 @@ def environment() -> dict[str, Any]:
 def this_machine(watcher: Watcher, jobs: int | None = None) -> Iterator[Machines]:
     """Processes of this machine: as many as cores, up to four, or `jobs`; one more for each GPU."""
     device = device_here()
-    width = jobs or process_pool.default_jobs()
-    timing = nullcontext() if device == INTERPRETER else process_pool.Pool(len(locks.visible()))
-    with process_pool.Pool(width) as processes, timing as timers:
-        check = InPool(processes, width, grade_in_pool, watcher.step)
-        measure = timers and InPool(timers, len(locks.visible()), grade_in_pool, watcher.step)
+    with ExitStack() as opened:
+
+        def executor(width: int) -> InPool[HandinTask, Graded]:
+            processes = opened.enter_context(process_pool.Pool(width))
+            return InPool(processes, width, grade_in_pool, watcher.step)
+
+        check = executor(jobs or process_pool.default_jobs())
+        measure = None if device == INTERPRETER else executor(len(locks.visible()))
         yield Machines(device, check, measure)
 
 
@@ -136,6 +139,9 @@ class _Work:
     ) -> None:
         self._class = course_class
         self._store = course_class.store
+        seed = course_class.store.seed
+        assert seed is not None  # see seed_of, which comes first
+        self._seed = seed
         self._plan = plan
         self._machines = machines
         self._run = run
@@ -143,42 +149,44 @@ class _Work:
         self._watcher = watcher
         self._total = total
         self._waits = {number: set(keys) for number, keys in plan.open.items()}
-        self._check = Lane(machines.check)
-        self._measure = Lane(machines.measure or machines.check)
+        self._check = Queue(machines.check, self._task, _one_by_one)
+        self._measure = Queue(machines.measure or machines.check, self._task, _one_by_one)
         self.outcome = Outcome(total, shared=plan.shared)
 
     def go(self, stop: threading.Event) -> None:
         for job in self._plan.jobs:
-            for lane, is_checked in ((self._check, False), (self._measure, True)):
+            for queue, is_checked in ((self._check, False), (self._measure, True)):
                 mine = tuple(each for each in job.wanted if bool(each.checked) is is_checked)
-                lane.add([replace(job, wanted=mine)] if mine else [])
+                queue.add([replace(job, wanted=mine)] if mine else [])
         self._watcher.begin(self._total - len(self._waits), self._total)
         self._tell_outdated()
         self._tell_estimate()
         gpu = None if self._machines.device == INTERPRETER else self._machines.device
-        lost = {**environment(), "gpu": gpu}  # the environment of tasks that nobody finished
-        lanes = [self._check, self._measure]
+        here = {**environment(), "gpu": gpu}  # of tasks that nobody has graded
         try:
-            schedule.drive(lanes, self._task, self._finished, lost, stop)
+            for ended in schedule.run([self._check, self._measure], stop):
+                self._keep(finished(ended, here))
         except Stopped:
             self.outcome.complete = False
 
-    def _finished(self, done: Finished) -> None:
+    def _keep(self, done: Finished) -> None:
         is_measured = all(wanted.checked for wanted in done.job.wanted)
-        seen = {each.key: evidence_files.variant_from_json(each.evidence) for each in done.results}
+        observed = {
+            each.key: evidence_files.variant_from_json(each.evidence) for each in done.results
+        }
         results = [
             NewResult(
                 each.key,
                 each.evidence,
                 self._machines.device,
                 to_measure=each.to_measure,
-                grader_failed=seen[each.key].has_grader_error,
+                grader_failed=observed[each.key].has_grader_error,
                 seconds=each.seconds,
                 gpu_seconds=each.seconds if is_measured else 0.0,
             )
             for each in done.results
         ]
-        self._store.results.keep(results, self._class.store.seed, done.environment, self._run)
+        self._store.results.keep(results, self._seed, done.environment, self._run)
         self.outcome.graded += len(results)
         if any(each.grader_failed for each in results):
             self.outcome.failed.append(done.job.handin.handin.id)
@@ -186,10 +194,10 @@ class _Work:
         self._measure_later(done.job, done.results)
         self._is_done({each.key for each in done.results if not each.to_measure})
         if is_measured:
-            self._watcher.measured(done, len(self._measure.queue))
+            self._watcher.measured(done, len(self._measure.waiting))
         else:
             left = len(self._waits)
-            self._watcher.finished(done, list(seen.values()), self._total - left)
+            self._watcher.finished(done, list(observed.values()), self._total - left)
 
     def _measure_later(self, job: Job, results: Sequence[Result]) -> None:
         wanted = {each.key: each for each in job.wanted}
@@ -211,7 +219,7 @@ class _Work:
             self._store.handins.files(job.handin.number),
             job.wanted,
             self._class.exercises,
-            self._store.seed,
+            self._seed,
             self._machines.device,
             self._class.effort or Effort(),
             self._options.require_sandbox,
@@ -240,9 +248,14 @@ class _Work:
                 f"Timing: at most {count} variants, some {hours:.2g} GPU hours ({origin})"
             )
 
-    def _may_be_timed(self, wanted) -> bool:
+    def _may_be_timed(self, wanted: Wanted) -> bool:
         variant = self._class.exercises[wanted.exercise].variants[wanted.variant]
         return variant.performance is not None
+
+
+def _one_by_one(job: Job) -> Iterator[Job]:
+    """A job's variants each on its own, so that one alone can be given up."""
+    return (replace(job, wanted=(wanted,)) for wanted in job.wanted)
 
 
 # --- what a command holds meanwhile ---------------------------------------------------------------

@@ -23,16 +23,16 @@ from grader.batch.classes import ClassError, CourseClass
 from grader.batch.collect import CollectError
 from grader.batch.pages import views
 from grader.batch.plan import Job
-from grader.batch.run import progress, run, schedule
+from grader.batch.run import progress, run
 from grader.batch.run.run import Machines
-from grader.batch.run.schedule import InPool, Lane, Stopped
 from grader.batch.store.database import StoreError
 from grader.batch.store.store import NAME, Store
 from grader.batch.tasks import Graded, HandinTask, TaskError, Wanted, grade_files
 from grader.cases import Space
 from grader.evidence import PartEvidence
-from grader.grading import process_pool
+from grader.grading import process_pool, schedule
 from grader.grading.check import TaskCheck
+from grader.grading.schedule import InPool, Queue, Stopped
 from grader.grading.search import Effort
 from grader.grading.session import Options, Step
 from grader.sandbox import confinement
@@ -514,10 +514,11 @@ def test_what_is_handed_out_is_stored_before_it_stops():
         stop.set()
         return Graded((), {})
 
-    lane = Lane(InThisProcess(function))
-    lane.add([Job(None, ()), Job(None, ())])
+    queue = Queue(InThisProcess(function), lambda job: None)
+    queue.add([Job(None, ()), Job(None, ())])
     with pytest.raises(Stopped):
-        schedule.drive([lane], lambda job: None, stored.append, {}, stop)
+        for ended in schedule.run([queue], stop):
+            stored.append(ended)
     assert len(stored) == 1
 
 

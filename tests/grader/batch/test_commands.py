@@ -19,8 +19,8 @@ from rich.console import Console
 from grader.batch.course.records import Handin
 from grader.batch.plan import Job
 from grader.batch.run import progress, run
+from grader.batch.run.finished import Finished
 from grader.batch.run.run import Machines
-from grader.batch.run.schedule import Finished
 from grader.batch.store.handins import StoredHandin
 from grader.batch.store.store import NAME
 from grader.batch.tasks import Graded, HandinTask

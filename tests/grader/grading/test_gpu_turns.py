@@ -18,6 +18,7 @@ from grader.gpu.locks import GpuError
 from grader.grading import parallel, process_pool
 from grader.grading.check import TaskCheck, check
 from grader.grading.measure import measure
+from grader.grading.schedule import InPool
 from grader.grading.session import Options, Session, Step, selected
 from grader.sandbox import Sandbox
 from grader.sandbox.confinement import Level
@@ -207,20 +208,19 @@ def test_the_clock_takes_the_gpu_for_all_of_a_measurement(monkeypatch):
 
 
 def test_where_there_is_one_gpu_or_one_variant_nothing_is_timed_elsewhere(session, monkeypatch):
-    options = Options(device="cuda")
     both = selected(EXERCISES, ["silu/triton", "rmsnorm/triton"])
-    asked: list[tuple] = []
+    asked: list[tuple[int, list[int]]] = []
 
-    def in_pool(*arguments):
-        asked.append(arguments)
+    def in_pool(executor, *given):
+        asked.append((executor.width, list(given[-1])))
         return iter(())
 
     def told(gpus: str, checked: dict[int, VariantEvidence]) -> list[int]:
         monkeypatch.setenv(locks.VISIBLE, gpus)
-        list(parallel.timed_on_each_gpu(session, options, both, checked, lambda step: None))
-        return [index for call in asked for index in call[4]]
+        list(parallel.timed_on_each_gpu(session, both, checked, lambda step: None))
+        return [index for _, timed in asked for index in timed]
 
-    monkeypatch.setattr(parallel, "_timed_in_pool", in_pool)
+    monkeypatch.setattr(parallel, "timed_by", in_pool)
     wrong = VariantEvidence(
         "silu", "triton", "silu.py", parts=(PartEvidence("float32", "ragged", Status.crashed),)
     )
@@ -228,7 +228,7 @@ def test_where_there_is_one_gpu_or_one_variant_nothing_is_timed_elsewhere(sessio
     assert told("0,1", {0: RIGHT, 1: wrong}) == []
     assert told("0,1", {}) == []
     assert told("0,1", {1: RIGHT, 0: RIGHT}) == [0, 1]
-    assert asked[-1][5] == 2  # a process for each GPU
+    assert asked[-1][0] == 2  # a process for each GPU
 
 
 def test_variants_are_timed_in_processes_of_their_own():
@@ -239,10 +239,12 @@ def test_variants_are_timed_in_processes_of_their_own():
         index: VariantEvidence(each.exercise.name, each.variant.name, "", parts=RIGHT.parts)
         for index, each in enumerate(tasks)
     }
-    with Session(ROOT / "reference", EXERCISES, Options(device="interpreter")) as session:
-        found = dict(
-            parallel._timed_in_pool(session, options, tasks, checked, [0, 1], 2, lambda step: None)
-        )
+    with (
+        Session(ROOT / "reference", EXERCISES, options) as session,
+        process_pool.Pool(2) as processes,
+    ):
+        executor = InPool(processes, 2, parallel.measure_task)
+        found = dict(parallel.timed_by(executor, session, tasks, checked))
     for index, task in enumerate(tasks):
         seen = found[index]
         assert f"{seen.exercise}/{seen.variant}" == str(task)

@@ -23,6 +23,7 @@ from grader.grading.process_pool import Lost, Pool
 from grader.grading.search import Effort
 from grader.grading.session import Options, Session, Step, selected
 from grader.spec import load_all
+from grader.spec.task import Task
 from grader.status import Status
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -100,7 +101,7 @@ def test_a_process_that_is_killed_costs_its_own_task(two, tmp_path):
 
 def test_what_is_told_on_the_way_is_heard(two):
     heard: list[Step] = []
-    two.submit(tell_twice, told=heard.append).result(SECONDS)
+    two.submit(tell_twice, on_message=heard.append).result(SECONDS)
     wait_for(lambda: len(heard) == 2)
     assert heard == [Step("silu", "triton"), Step("silu", "cuda")]
 
@@ -187,9 +188,9 @@ class Scripted:
 
     def __exit__(self, *_: object) -> None: ...
 
-    def submit(self, function, grading, tasks, told):
+    def submit(self, function, work: parallel.Work, on_message):
         future: Future[list[VariantEvidence]] = Future()
-        [task] = tasks
+        [task] = work.tasks
         end = self.left[task.exercise.name].pop(0)
         if isinstance(end, KeyboardInterrupt):
             raise end
@@ -224,37 +225,40 @@ def test_lost_twice_is_the_graders_failure_and_nobody_elses(monkeypatch):
 
 
 class Shares:
-    """Stands in for a pool: does what it is given at once, and remembers what that was."""
+    """An executor that does what it is given at once, and remembers what that was."""
+
+    width = 1
+    lost = (Lost,)
 
     def __init__(self, lost: int = 0, wrong: str = "") -> None:
-        self.done: list[object] = []  # functions
+        self.done: list[str] = []
         self.together: list[list[str]] = []  # variants that one process has to do whole
-        self._lost = lost  # shares of a memory count, or of whole variants
+        self._losses = lost  # shares of a memory count, or of whole variants
         self._wrong = wrong  # a size class
 
-    def submit(self, function, grading, *arguments, told):
-        self.done.append(function)
-        if function is parallel._check_all:
-            self.together.append([each.variant.name for each in arguments[0]])
-        future: Future = Future()
-        if function is parallel._check_parts:
-            statuses = {self._wrong: Status.wrong_values}
-            found = [PartEvidence(*k, statuses.get(k[1], Status.passed)) for k in arguments[-1]]
-            future.set_result(found)
-        elif self._lost:
-            self._lost -= 1
+    def submit(self, work: parallel.Work) -> Future[list[VariantEvidence]]:
+        share = work.share
+        self.done.append("all" if share.is_all else "memory" if share.counts else "parts")
+        if share.is_all:
+            self.together.append([each.variant.name for each in work.tasks])
+        future: Future[list[VariantEvidence]] = Future()
+        if self._losses and not share.parts:
+            self._losses -= 1
             future.set_exception(Lost("killed"))
-        elif function is parallel._check_memory:
-            future.set_result(MemoryEvidence(Status.passed))
         else:
-            assert function is parallel._check_all
-            part = PartEvidence("float32", "aligned", Status.passed)
-            [tasks] = arguments
-            made = [
-                VariantEvidence(t.exercise.name, t.variant.name, "", parts=(part,)) for t in tasks
-            ]
-            future.set_result(made)
+            future.set_result([self._evidence(task, share) for task in work.tasks])
         return future
+
+    def _evidence(self, task: Task, share: parallel.Share) -> VariantEvidence:
+        names = [("float32", task.variant.size_classes[0])] if share.is_all else share.parts
+        statuses = {self._wrong: Status.wrong_values}
+        return VariantEvidence(
+            task.exercise.name,
+            task.variant.name,
+            task.variant.file,
+            parts=tuple(PartEvidence(*n, statuses.get(n[1], Status.passed)) for n in names),
+            memory=MemoryEvidence(Status.passed) if share.counts else None,
+        )
 
 
 def shared_out_among(processes: Shares, device: str, *names: str):
@@ -262,16 +266,10 @@ def shared_out_among(processes: Shares, device: str, *names: str):
     exercises = load_all()
     tasks = selected(exercises, names)
     assert len(tasks) == len(names)
-    options = Options(seed=7, device=device)
+    shares = parallel.shared_out(tasks, device)
     with Session(ROOT / "reference", exercises, Options(device="interpreter")) as session:
-        checking = parallel._Checking(session, options, tasks, processes, lambda step: None)
-        shares = parallel._shares(tasks, device)
-        for share in shares:
-            checking.submit(share)
-        seen = []
-        while checking.waiting:
-            # The last first: in what order they come is chance.
-            seen += checking.take(list(checking.waiting)[-1])
+        # The last first: in what order they come is chance.
+        seen = list(parallel.checked_by(processes, session, tasks, shares[::-1]))
     assert sorted(index for index, _ in seen) == list(range(len(tasks)))
     for index, evidence in seen:
         assert f"{evidence.exercise}/{evidence.variant}" == str(tasks[index])
@@ -289,15 +287,15 @@ def test_on_a_gpu_the_dtypes_of_a_triton_variant_are_shared_out_and_put_together
     variant = load_all()["softmax"].variants["online"]
     keys = [(dtype, name) for dtype in variant.dtypes for name in variant.size_classes]
     *of_parts, counting = shares
-    assert [{dtype for dtype, _ in each.keys} for each in of_parts] == [
+    assert [{dtype for dtype, _ in each.parts} for each in of_parts] == [
         {dtype} for dtype in variant.dtypes
     ]
-    assert counting.counts and not counting.keys
-    assert sorted(key for each in shares for key in each.keys) == sorted(keys)
+    assert counting.counts and not counting.parts
+    assert sorted(key for each in shares for key in each.parts) == sorted(keys)
     assert len(variant.dtypes) > 1
     assert [(part.dtype, part.size_class) for part in evidence.parts] == keys
     assert evidence.memory.status is Status.passed
-    assert processes.done == [parallel._check_parts] * len(of_parts) + [parallel._check_memory]
+    assert processes.done == ["memory"] + ["parts"] * len(of_parts)
 
 
 def test_what_was_counted_of_a_variant_that_is_wrong_is_forgotten():
@@ -312,7 +310,7 @@ def test_what_was_counted_of_a_variant_that_is_wrong_is_forgotten():
 def test_what_is_compiled_once_or_not_at_all_is_one_share(name, device):
     processes = Shares()
     shares, evidence = shared_out(name, device, processes)
-    assert len(shares) == 1 and processes.done == [parallel._check_all]
+    assert len(shares) == 1 and processes.done == ["all"]
     assert evidence.correctness is Status.passed
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from grader.cli import app, calibrate
 from grader.evidence import Baseline, PerformanceEvidence
+from grader.grading.session import selected
 from grader.spec import EXERCISES as FOLDER
 from grader.spec import Exercise, Variant, load, load_all
 from grader.spec.blocks import Threshold
@@ -257,7 +258,7 @@ class Clock:
 @pytest.fixture(scope="module")
 def everything() -> SimpleNamespace:
     clock = Clock()
-    chosen = [(e, v) for e in EXERCISES.values() for v in e.variants.values()]
+    chosen = selected(EXERCISES)
     return SimpleNamespace(clock=clock, found=readings.take(GPU, chosen, clock))
 
 
@@ -306,8 +307,8 @@ def test_readings_are_json_in_and_out(everything, tmp_path):
 
 
 def test_what_was_timed_is_kept_at_once_and_not_timed_again(everything):
-    rmsnorm = [(RMSNORM, RMSNORM.variants["triton"])]
-    gemm = [(EXERCISES["gemm"], EXERCISES["gemm"].variants["triton_v4"])]
+    rmsnorm = selected(EXERCISES, ["rmsnorm/triton"])
+    gemm = selected(EXERCISES, ["gemm/triton_v4"])
 
     class Interrupted(Clock):
         def __call__(self, *given) -> PerformanceEvidence:
@@ -480,7 +481,7 @@ def test_going_on_needs_a_file_and_something_to_time(capsys, monkeypatch, tmp_pa
 @pytest.mark.gpu
 def test_on_a_gpu_one_variant_is_calibrated():
     with timings.clock() as clock:
-        found = readings.take(GPU, [(RMSNORM, RMSNORM.variants["triton"])], clock)
+        found = readings.take(GPU, selected(EXERCISES, ["rmsnorm/triton"]), clock)
     [seen] = found.variants
     assert seen.reference.status is Status.passed, seen.reference
     made = propose(RMSNORM.variants["triton"], seen)
