@@ -58,8 +58,9 @@ def program() -> bytes:
 
 def _build(compiler: str, include: Path, scratch: Path) -> None:
     def compiled(name: str) -> str:
-        line = [compiler, *_FLAGS, f"-I{include}", "-c", _NATIVE / f"{name}.cpp"]
-        toolchain.run([*line, "-o", f"{name}.o"], scratch)
+        source = str(_NATIVE / f"{name}.cpp")
+        line = [compiler, *_FLAGS, f"-I{include}", "-c", source, "-o", f"{name}.o"]
+        toolchain.run(line, scratch)
         return f"{name}.o"
 
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:

@@ -18,7 +18,7 @@ from pydantic.dataclasses import dataclass as checked
 
 from grader.cases import Case
 from grader.cases.compare import Verdict
-from grader.executors.runner import CaseResult
+from grader.executors.results import CaseResult
 from grader.sandbox import untrusted
 from grader.status import Status
 
@@ -60,7 +60,7 @@ _SEEN = pydantic.TypeAdapter(tuple[Seen, ...])
 
 
 def read(fields: Mapping[str, Any]) -> Sequence[Seen]:
-    """What an executor's answer tells. Raises ValueError for what it can't have told."""
+    """The atomics that an executor's answer names. Raises ValueError for what can't be true."""
     return _SEEN.validate_json(json.dumps(fields.get("atomics", [])))  # strict: a list is a tuple
 
 
@@ -98,9 +98,7 @@ def others(case: Case, seen: Sequence[Seen]) -> list[Order]:
 def shows_nothing(other: CaseResult) -> bool:
     """Whether a run in another order has no say: what it took, the first one need not take."""
     if other.status is Status.timed_out:
-        return (
-            other.observed_by == "grader"
-        )  # the clock; the executor's own limits are another thing
+        return other.observed_by == "grader"  # the executor's own limits are another thing
     return other.status in (Status.not_measured, Status.grader_error, Status.out_of_memory)
 
 

@@ -1,4 +1,4 @@
-"""What the executor of Triton kernels tells about their use of memory, read as hostile bytes.
+"""The report of the executor of Triton kernels on their use of memory, read as untrusted bytes.
 
 The counterpart of emulator/report.py for grader/worker/ttir/counters.py. `parse` takes the counters
 only where every field has the type and range that the worker's code can have written and the
@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import pydantic
 from pydantic import Field
@@ -199,24 +199,25 @@ class Report:
         return buffers
 
 
+_Read = TypeVar("_Read")
 _Findings = Annotated[tuple[Finding, ...], Field(min_length=1, max_length=MAX_FINDINGS)]
 _REPORT = pydantic.TypeAdapter(Report)
-_FINDINGS = pydantic.TypeAdapter(_Findings)
+_FINDINGS: pydantic.TypeAdapter[tuple[Finding, ...]] = pydantic.TypeAdapter(_Findings)
 
 
-def parse(told: Any) -> Report:
+def parse(field: Any) -> Report:
     """The report that a reply's field holds. Raises ReportError for anything else."""
-    return _parsed(_REPORT, told)
+    return _parsed(_REPORT, field)
 
 
-def parse_findings(told: Any) -> tuple[Finding, ...]:
+def parse_findings(field: Any) -> tuple[Finding, ...]:
     """The findings that a reply's field holds, one or more. Raises ReportError otherwise."""
-    return _parsed(_FINDINGS, told)
+    return _parsed(_FINDINGS, field)
 
 
-def _parsed(adapter: pydantic.TypeAdapter, told: Any) -> Any:
+def _parsed(adapter: pydantic.TypeAdapter[_Read], field: Any) -> _Read:
     try:
-        return adapter.validate_json(json.dumps(told))  # strict, but a list is a tuple
+        return adapter.validate_json(json.dumps(field))  # strict, but a list is a tuple
     except pydantic.ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(map(str, first["loc"]))[:100] or "top level"

@@ -68,7 +68,7 @@ class Runs(ABC):
 
     def plan_of(self, case: Case) -> Plan | CaseResult:
         """The plan of a case of any size, or why there is none; nothing is run."""
-        return self._runner.planned(case, _arguments(self.task, case))
+        return self._runner.plans.planned(case, _arguments(self.task, case))
 
     def standing(self) -> Collection[int]:
         """The last plan's configurations that a GPU may choose, by number, as far as is known."""

@@ -28,6 +28,7 @@ from grader.evidence import (
 )
 from grader.executors import bundle as bundles
 from grader.executors import gpu
+from grader.executors.backend_queue import facts
 from grader.executors.bundle import (
     MAX_DETAIL,
     MAX_DOCUMENT_BYTES,
@@ -37,7 +38,6 @@ from grader.executors.bundle import (
     PlannedPart,
     PlannedVariant,
 )
-from grader.executors.kernels import facts
 from grader.executors.runner import CaseResult
 from grader.gpu import locks, machine
 from grader.grading.search import Effort, check, spread

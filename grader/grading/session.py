@@ -25,7 +25,7 @@ from grader.evidence import (
     VariantEvidence,
 )
 from grader.executors import cuda_build
-from grader.executors.registry import Runners
+from grader.executors.registry import RunnerOptions, Runners
 from grader.executors.runner import CaseResult, Compiled, Runner
 from grader.gpu import locks, machine
 from grader.gpu.devices import DeviceName
@@ -135,13 +135,15 @@ class Session:
             self.device,
             self._file,
             lambda task: policy and not self._is_lifted(task.exercise, task.variant),
-            modules=self._modules,
-            level=level,
-            required=require_sandbox,
-            check_with_nvcc=check_with_nvcc,
-            backends=backends,
-            guarded=guarded,
-            keeps_builds=keeps_builds and not require_sandbox,
+            RunnerOptions(
+                modules=self._modules,
+                level=level,
+                required=require_sandbox,
+                check_with_nvcc=check_with_nvcc,
+                backends=backends,
+                guarded=guarded,
+                keeps_builds=keeps_builds and not require_sandbox,
+            ),
         )
         self.stopwatch = Stopwatch(self.device, seed, exercises, self.runners)
         self.runners.begin()
@@ -326,7 +328,7 @@ class Session:
         in_cuda = variant.language == "cuda"
         task = Task(exercise, variant)
         runner = self.runners.planned_native(task) if in_cuda else self.runners.planned(task)
-        planned = runner.failure_as_result(runner.plan_of(case, arguments), case)
+        planned = runner.plans.plan_of(case, arguments)
         if isinstance(planned, CaseResult):
             space = self._space(exercise, variant, case.dtype, next(iter(exercise.sizes)))
             return failure_of_compile(space, replace(planned, case=case), self._shown())

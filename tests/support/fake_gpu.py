@@ -21,7 +21,8 @@ from pathlib import Path
 
 import pytest
 
-from grader.executors import gpu_program, runner
+from grader.executors import case_memory, gpu_program
+from grader.gpu import locks
 from grader.plan.model import View
 from grader.sandbox import Sandbox
 from grader.sandbox.confinement import Level
@@ -141,9 +142,9 @@ def sandbox(
     Their memory of a GPU are memfds then; a timed worker's sets may have so many bytes.
     """
     monkeypatch.setenv("LD_LIBRARY_PATH", str(gpu.folder))
-    for module in (contenders, runner):
+    for module in (contenders, case_memory):
         monkeypatch.setattr(module, "GpuMemory", GpuMemory)
     monkeypatch.setattr(contenders, "_room", lambda on_gpu: room)
-    monkeypatch.setattr(runner.locks, "is_alone_on", lambda device: True)
+    monkeypatch.setattr(locks, "is_alone_on", lambda device: True)
     with Sandbox("cuda", Level.limits, native=True) as opened:
         yield opened
