@@ -14,7 +14,7 @@ from typing import Any
 
 from grader.cases import Case
 from grader.cases.compare import RAISED, Verdict
-from grader.executors.results import MAX_DETAIL, CaseResult
+from grader.executors.runner import MAX_DETAIL, CaseResult
 from grader.sandbox import untrusted
 from grader.sandbox.worker_process import MOST_PROCESSES, Cause, Death, Limits
 from grader.spec.task import Task

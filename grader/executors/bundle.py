@@ -25,7 +25,7 @@ from grader import __version__
 from grader.cases import Case
 from grader.cases.compare import Verdict
 from grader.executors.gpu import GpuRunner
-from grader.executors.results import CaseResult
+from grader.executors.runner import CaseResult
 from grader.mistakes import Mistake
 from grader.sandbox import Sandbox, untrusted
 from grader.spec import Exercise

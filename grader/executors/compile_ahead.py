@@ -11,7 +11,7 @@ from grader.executors.answers import Answers
 from grader.executors.backend_queue import facts
 from grader.executors.frontend import Failure, Kernel
 from grader.executors.kernels import Kernels, PendingAssembly
-from grader.executors.results import CaseResult, Compiled, Times
+from grader.executors.runner import CaseResult, Compiled, Times
 from grader.executors.tuning import Tuning
 from grader.plan import Specialisation
 

@@ -18,8 +18,7 @@ from grader.executors import orders, refusals
 from grader.executors.cuda_build import Program
 from grader.executors.native_executor import NativeExecutor, NativeManner
 from grader.executors.native_plans import NativePlans
-from grader.executors.results import CaseResult
-from grader.executors.runner import Runner
+from grader.executors.runner import CaseResult, Runner
 from grader.plan import KernelName, Plan
 from grader.plan.model import Launch
 from grader.sandbox import Sandbox

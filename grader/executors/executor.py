@@ -21,8 +21,7 @@ from grader.cases.compare import Verdict, judge
 from grader.cases.inputs import Inputs
 from grader.executors.answers import Answers
 from grader.executors.case_memory import CaseMemory
-from grader.executors.results import CaseResult, Times
-from grader.executors.runner import Runner
+from grader.executors.runner import CaseResult, Runner, Times
 from grader.sandbox import untrusted
 from grader.sandbox.worker_process import Death, Limits, Worker
 from grader.spec.task import Task

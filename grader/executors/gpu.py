@@ -23,7 +23,7 @@ from grader.executors.answers import Answers
 from grader.executors.executor import Executor, limits_of
 from grader.executors.gpu_document import DeviceKernel
 from grader.executors.planners import dtype_of, first_of, notes_of
-from grader.executors.results import CaseResult, Times
+from grader.executors.runner import CaseResult, Times
 from grader.gpu import locks
 from grader.plan import Buffer, Plan, Step
 from grader.plan.model import Copy, View

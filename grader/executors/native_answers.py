@@ -16,7 +16,7 @@ from grader.emulator import report
 from grader.executors import cuda_metrics
 from grader.executors.answers import Answers, nonsense
 from grader.executors.cuda_build import Problem, Program, timed_out
-from grader.executors.results import MAX_DETAIL, CaseResult
+from grader.executors.runner import MAX_DETAIL, CaseResult
 from grader.policy.cuda.findings import instead_of
 from grader.sandbox import untrusted
 from grader.sandbox.worker_process import Death
@@ -61,7 +61,7 @@ class NativeAnswers(Answers):
 
     def computed_by_library(self, case: Case, fields: dict[str, Any]) -> CaseResult | None:
         """Whether the host had the inputs and gave the result: then no kernel did the work."""
-        tensors = list(cuda_metrics.tensors_of(self.task.exercise, self.task.variant, case))
+        tensors = list(cuda_metrics.tensors_of(self.task, case))
         total = sum(size for _, _, size in tensors)
         on_device = all(tensor.space == "device" for _, tensor, _ in tensors)
         # Where a size is 1, one partial result for each row is as large as the row.
@@ -130,6 +130,16 @@ class NativeAnswers(Answers):
         file = self.task.variant.file
         lines = [f"{file}:{each.line}: {each.verdict.what}" for each in others[:5]]
         return replace(first, detail="\n".join(lines)) if lines else first
+
+    def unplannable(self, case: Case, why: str, instead: str = "") -> CaseResult:
+        """For a launcher that asks for too much, or for what makes no sense."""
+        why = untrusted.brief(why)
+        if self.watched and why.endswith("copies results to the host"):
+            verdict = Verdict(Status.policy_violation, f"{why}.", "computed")
+            return CaseResult(case, verdict, None, "", "worker", instead_of("library"))
+        what = f"{why}." if instead else f"its launcher asks for what can't be planned: {why}."
+        verdict = Verdict(Status.launch_error, what)
+        return CaseResult(case, verdict, observed_by="worker", hint=instead)
 
     def _from_finding(self, case: Case, finding: report.Finding) -> CaseResult:
         line = self.program.line_of(finding.pc)

@@ -19,7 +19,7 @@ from grader.executors.executor import Executor
 from grader.executors.native_answers import UNSUPPORTED, read_report
 from grader.executors.native_plans import NativePlans, is_on_host
 from grader.executors.planners import REORDERED, SECOND_CALL, dtype_of
-from grader.executors.results import CaseResult
+from grader.executors.runner import CaseResult
 from grader.plan import Plan
 from grader.plan.model import Launch, Readback
 from grader.sandbox.worker_process import Death, Worker

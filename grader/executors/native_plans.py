@@ -25,10 +25,9 @@ from grader.executors.gpu_document import DeviceKernel
 from grader.executors.native_answers import NativeAnswers, read_report
 from grader.executors.native_processes import NativeProcesses
 from grader.executors.planners import dtype_of, load, relies_on_others
-from grader.executors.results import CaseResult, Times
+from grader.executors.runner import CaseResult, Times
 from grader.executors.views import NotExecutable
 from grader.plan import KernelName, Plan, Step
-from grader.policy.cuda.findings import instead_of
 from grader.sandbox import Sandbox, untrusted
 from grader.sandbox.worker_process import Death, SandboxError, Worker
 from grader.spec.task import Task
@@ -59,6 +58,8 @@ class NativePlans:
             program=program,
             watched=watched and "library" not in task.rules.lifted,
         )
+        # Whether copies that host code asks for are held to the rules.
+        self.judges_copies = self.answers.watched and task.exercise.moves_data
         self.failure = self.answers.from_program()  # why there is nothing to run, once it is known
         self._readable: Sequence[tuple[int, int, bool]] = ()  # buffers that the planner may read
 
@@ -135,24 +136,16 @@ class NativePlans:
             self.planner = None
             return self.answers.from_death(case, answer)
         if answer.code is Code.raised and untrusted.fields(answer).get("type") == "Plan":
-            return self._unplannable(case, untrusted.text(untrusted.fields(answer), "message"))
+            return self.answers.unplannable(
+                case, untrusted.text(untrusted.fields(answer), "message")
+            )
         if answer.code is not Code.ok:
             return answer
         try:
             return plan.read(answer.text, [_bytes_of(each) for each in arguments])
         except plan.PlanError as error:
             reads = ", and it copies results to the host" * ('"do":"readback"' in answer.text)
-            return self._unplannable(case, f"{error}{reads}", getattr(error, "instead", ""))
-
-    def _unplannable(self, case: Case, why: str, instead: str = "") -> CaseResult:
-        """For a launcher that asks for too much, or for what makes no sense."""
-        why = untrusted.brief(why)
-        if self.answers.watched and why.endswith("copies results to the host"):
-            verdict = Verdict(Status.policy_violation, f"{why}.", "computed")
-            return CaseResult(case, verdict, None, "", "worker", instead_of("library"))
-        what = f"{why}." if instead else f"its launcher asks for what can't be planned: {why}."
-        verdict = Verdict(Status.launch_error, what)
-        return CaseResult(case, verdict, observed_by="worker", hint=instead)
+            return self.answers.unplannable(case, f"{error}{reads}", getattr(error, "instead", ""))
 
     def violation(self, case: Case, made: Plan) -> CaseResult | None:
         """Whether copies that host code asks for do the exercise's work."""
@@ -162,11 +155,6 @@ class NativePlans:
             verdict = Verdict(Status.policy_violation, f"{broken.what}.", "computed")
             return CaseResult(case, verdict, broken.line or None, "", "worker", broken.instead)
         return None
-
-    @property
-    def judges_copies(self) -> bool:
-        """Whether copies that host code asks for are held to the rules."""
-        return self.answers.watched and self.answers.task.exercise.moves_data
 
     def compiled_steps(
         self, case: Case, planned: Plan, call: int = 0, configuration: int | None = None

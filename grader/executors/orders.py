@@ -18,7 +18,7 @@ from pydantic.dataclasses import dataclass as checked
 
 from grader.cases import Case
 from grader.cases.compare import Verdict
-from grader.executors.results import CaseResult
+from grader.executors.runner import CaseResult
 from grader.sandbox import untrusted
 from grader.status import Status
 

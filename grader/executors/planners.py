@@ -11,7 +11,7 @@ from typing import cast
 from grader.cases import inputs
 from grader.cases.compare import Verdict
 from grader.executors.answers import Answers
-from grader.executors.results import CaseResult, Times
+from grader.executors.runner import CaseResult, Times
 from grader.plan import ITEM_BYTES, Layout, Plan
 from grader.plan.model import DType
 from grader.sandbox import untrusted

@@ -10,7 +10,7 @@ from grader.cases import Case
 from grader.cases.compare import Verdict
 from grader.executors.answers import Answers, hint_of_compiler
 from grader.executors.frontend import Failure
-from grader.executors.results import MAX_DETAIL, CaseResult
+from grader.executors.runner import MAX_DETAIL, CaseResult
 from grader.plan import Specialisation, Violation
 from grader.sandbox import untrusted
 from grader.sandbox.worker_process import Death

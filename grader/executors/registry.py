@@ -22,8 +22,7 @@ from grader.executors.gpu_document import DeviceKernel
 from grader.executors.kept import KeptBuilds
 from grader.executors.native_plans import NativePlans
 from grader.executors.programs import Programs
-from grader.executors.results import Times
-from grader.executors.runner import Runner
+from grader.executors.runner import Runner, Times
 from grader.executors.triton import PlannedTritonRunner
 from grader.gpu.devices import DeviceName
 from grader.sandbox import Sandbox
@@ -60,6 +59,30 @@ class RunnerOptions:
     keeps_builds: bool = True
 
 
+@dataclass(frozen=True)
+class _Sources:
+    """The submission's files: `file` reads one, `modules` those of Python."""
+
+    file: Callable[[str], bytes | str]
+    modules: Callable[[], Mapping[str, bytes]]
+
+    def read(self, name: str) -> bytes:
+        """One that is to be run, so that it is there."""
+        data = self.file(name)
+        assert isinstance(data, bytes), data
+        return data
+
+    def hold(self, sandbox: Sandbox, variant: Variant) -> Path:
+        """A variant's file as it is run: a copy that a worker can only read.
+
+        By plan its sibling modules lie beside it; elsewhere no rule has read them.
+        """
+        if sandbox.plans:
+            for name, data in self.modules().items():
+                sandbox.hold(name, data)
+        return sandbox.hold(variant.file, self.read(variant.file))
+
+
 class Runners:
     """What the variants of one submission run in."""
 
@@ -79,9 +102,9 @@ class Runners:
         self.not_shared = ""  # why one that is closed copied its cases to a GPU and back, or ""
         self._sandbox = sandbox
         self._has_gpu = device == "cuda"
-        self._source_of = file
         self._watched = watched
         self._options = options = options or RunnerOptions()
+        self._sources = _Sources(file, options.modules)
         # Where CUDA C++ may run on this kind of machine, in the order in which it is asked.
         ordinary: tuple[Backend, ...] = ("emulator", "gpu") if self._has_gpu else ("emulator",)
         self.backends = ordinary if options.backends is None else options.backends
@@ -91,7 +114,7 @@ class Runners:
         self._native: dict[DeviceName, Sandbox] = {}
         self._programs = Programs(
             exercises,
-            self._file,
+            self._sources.read,
             lambda: self.sandbox_of("emulator"),
             options.check_with_nvcc,
             options.guarded,
@@ -164,7 +187,7 @@ class Runners:
         sandbox, watched = self._sandbox, self._watched(task)
 
         def make() -> PlannedTritonRunner:
-            path = self._held(sandbox, task.variant)
+            path = self._sources.hold(sandbox, task.variant)
             return PlannedTritonRunner(sandbox, task, path, watched, self._kept, self._made)
 
         return self._open(PlannedTritonRunner, (*_key(task), "plans"), make)
@@ -179,7 +202,7 @@ class Runners:
         sandbox, watched = self.sandbox_of("emulator"), self._watched(task)
 
         def make() -> PlannedNativeRunner:
-            path = self._held(sandbox, task.variant)
+            path = self._sources.hold(sandbox, task.variant)
             return PlannedNativeRunner(sandbox, task, path, program, watched)
 
         return self._open(PlannedNativeRunner, (*_key(task), "emulator"), make)
@@ -192,7 +215,7 @@ class Runners:
         sandbox, watched = self.sandbox_of("emulator"), self._watched(task)
 
         def make() -> NativePlans:
-            path = self._held(sandbox, task.variant)
+            path = self._sources.hold(sandbox, task.variant)
             return NativePlans(sandbox, task, path, program, watched)
 
         return self._open(NativePlans, (*_key(task), "gpu plans"), make)
@@ -219,21 +242,6 @@ class Runners:
         opened = self._opened[key]
         assert isinstance(opened, kind)
         return opened
-
-    def _file(self, name: str) -> bytes:
-        data = self._source_of(name)
-        assert isinstance(data, bytes), data
-        return data
-
-    def _held(self, sandbox: Sandbox, variant: Variant) -> Path:
-        """The file as it is run: a copy that a worker can only read.
-
-        By plan its sibling modules lie beside it; elsewhere no rule has read them.
-        """
-        if sandbox.plans:
-            for name, data in self._options.modules().items():
-                sandbox.hold(name, data)
-        return sandbox.hold(variant.file, self._file(variant.file))
 
 
 def _key(task: Task) -> tuple[str, str]:

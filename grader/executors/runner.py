@@ -7,15 +7,57 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
 
 from grader.cases import Case
-from grader.executors.results import CaseResult, Compiled, Times
+from grader.cases.compare import Verdict
 from grader.spec.task import Task
+from grader.status import Status
 
-__all__ = ["CaseResult", "Compiled", "Runner", "Times"]
-
+MAX_DETAIL = 4000  # characters
 _R = TypeVar("_R", bound="Runner")
+
+
+@dataclass(frozen=True)
+class CaseResult:
+    """What one run of one case shows."""
+
+    case: Case | None  # None where the file could not even be loaded
+    verdict: Verdict
+    line: int | None = None  # in the submission's file
+    detail: str = ""
+    observed_by: Literal["grader", "worker"] = "grader"
+    hint: str = ""
+    signal: int | None = None  # that ended the worker
+    refused_by_gpu: bool = False  # an access; perhaps a store to an input, which is read-only
+    printed: str = ""  # by kernels; clean text
+    notes: tuple[str, ...] = ()  # the grader's own, on what the launcher asked for
+
+    @property
+    def status(self) -> Status:
+        """The verdict's."""
+        return self.verdict.status
+
+
+@dataclass
+class Times:
+    """Where a runner's time went, in seconds."""
+
+    starts: float = 0.0  # of workers, loading included
+    cases: float = 0.0  # whole runs of cases: worker starts, inputs, answers, verdicts
+    waiting: float = 0.0  # for answers: the kernel itself, and the way there and back
+    compiles: float = 0.0  # waiting for cubins
+    runs: int = 0
+    workers: int = 0
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """What compiling ahead of time shows: the first failure, and what could not be compiled."""
+
+    failure: CaseResult | None = None
+    note: str = ""
 
 
 class Runner(ABC):

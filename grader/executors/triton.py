@@ -20,8 +20,7 @@ from grader.executors.executor import limits_of
 from grader.executors.gpu_document import DeviceKernel
 from grader.executors.kept import KeptBuilds
 from grader.executors.kernels import Kernels, PendingAssembly
-from grader.executors.results import CaseResult, Compiled, Times
-from grader.executors.runner import Runner
+from grader.executors.runner import CaseResult, Compiled, Runner, Times
 from grader.executors.triton_executor import TritonExecutor
 from grader.executors.triton_planner import TritonPlanner
 from grader.executors.triton_plans import TritonPlans

@@ -23,7 +23,7 @@ from grader.executors.executor import Executor
 from grader.executors.frontend import Failure, Kernel
 from grader.executors.kernels import Kernels
 from grader.executors.planners import notes_of
-from grader.executors.results import CaseResult, Times
+from grader.executors.runner import CaseResult, Times
 from grader.executors.triton_planner import TritonPlanner
 from grader.executors.triton_processes import TritonProcesses
 from grader.executors.tuning import Tuning
@@ -192,7 +192,7 @@ class TritonExecutor(Executor):
         if _RANK[verdict.status] < _RANK[status]:
             return CaseResult(case, verdict)
         source = self.path.read_bytes().decode("utf-8", "replace").splitlines()
-        names = triton_metrics.arguments(self.task.exercise, self.task.variant, case)
+        names = triton_metrics.arguments(self.task, case)
         what, hint = triton_report.message_of(worst, names, self.task.variant.file, source)
         explained = Verdict(status, untrusted.clean(what), worst.kind)
         return CaseResult(case, explained, worst.line or None, "", "worker", hint)

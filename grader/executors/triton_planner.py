@@ -21,7 +21,7 @@ from grader.cases.compare import Verdict
 from grader.executors import refusals
 from grader.executors.answers import Answers
 from grader.executors.planners import layouts_of, load, relies_on_others
-from grader.executors.results import CaseResult, Times
+from grader.executors.runner import CaseResult, Times
 from grader.plan import Allowed, Plan, PlanError
 from grader.sandbox import untrusted
 from grader.sandbox.worker_process import Cause, Death, Worker

@@ -12,7 +12,7 @@ from grader.executors.execution import launched
 from grader.executors.frontend import Failure
 from grader.executors.gpu_document import DeviceKernel
 from grader.executors.kernels import Kernels
-from grader.executors.results import CaseResult
+from grader.executors.runner import CaseResult
 from grader.executors.triton_planner import TritonPlanner
 from grader.executors.tuning import Tuning
 from grader.plan import Plan, Step

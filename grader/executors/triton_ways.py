@@ -10,7 +10,7 @@ from grader.cases.compare import Verdict
 from grader.executors import configurations, orders, refusals
 from grader.executors.execution import Manner
 from grader.executors.planners import REORDERED, SECOND_CALL
-from grader.executors.results import CaseResult
+from grader.executors.runner import CaseResult
 from grader.executors.triton_executor import TritonExecutor
 from grader.executors.tuning import Tuning
 from grader.plan import Plan

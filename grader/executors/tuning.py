@@ -15,7 +15,7 @@ from grader.cases import Case
 from grader.executors import configurations, refusals
 from grader.executors.execution import Manner
 from grader.executors.kernels import Kernels
-from grader.executors.results import CaseResult
+from grader.executors.runner import CaseResult
 from grader.plan import Plan, Specialisation, Step
 
 _Shown = TypeVar("_Shown")

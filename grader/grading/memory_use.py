@@ -127,9 +127,7 @@ class TritonRuns(Runs):
             if isinstance(after, CaseResult):
                 return _failed(after, larger)
             grown = (larger, after)
-        return triton_metrics.measure(
-            report, self.task.exercise, self.task.variant, case, self._lines, grown
-        )
+        return triton_metrics.measure(report, self.task, case, self._lines, grown)
 
     def _grown(
         self, larger: Case, leaves_out: bool, configuration: int | None
@@ -153,7 +151,7 @@ class NativeRuns(Runs):
         if isinstance(report, CaseResult):
             return _failed(report, case)
         lines = {pc: site.line for pc, site in (self._runner.program.sites or {}).items()}
-        return cuda_metrics.measure(report, lines, self.task.exercise, self.task.variant, case)
+        return cuda_metrics.measure(report, lines, self.task, case)
 
 
 def measure(runs: Runs, seed: int) -> MemoryEvidence:

@@ -15,8 +15,7 @@ from grader.executors import gpu
 from grader.executors.answers import Answers
 from grader.executors.executor import Executor, limits_of
 from grader.executors.gpu import GpuRunner
-from grader.executors.results import CaseResult, Times
-from grader.executors.runner import Runner
+from grader.executors.runner import CaseResult, Runner, Times
 from grader.gpu import locks
 from grader.grading.session import Session
 from grader.sandbox import Sandbox
