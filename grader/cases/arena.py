@@ -131,7 +131,7 @@ class Arena:
 
     @property
     def on_gpu(self) -> bool:
-        """Whether its memory is a GPU's, so that a worker is to be told."""
+        """Whether its memory is a GPU's; a worker maps that otherwise."""
         return self._memory.on_gpu
 
     @property

@@ -34,7 +34,7 @@ class Verdict:
 
     status: Status
     what: str = ""
-    pattern: str = ""  # "tail", "all", "row", ... : what diagnosis looks at
+    pattern: str = ""  # "tail", "all", "row", ... : what diagnosis is made from
 
     @property
     def passed(self) -> bool:

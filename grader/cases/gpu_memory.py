@@ -1,9 +1,9 @@
 """Buffers on a GPU that a worker can have mapped too: CUDA's virtual memory, by file descriptor.
 
 The driver allocates (cuMemCreate), this process maps for itself and exports a descriptor, the
-worker imports that and maps it with the access it is told: inputs for reading only, which the
-hardware keeps, so that a store to one is an illegal memory access. Nothing but the allocation is
-visible through it, unlike a CUDA IPC handle, which opens a whole segment of an allocator.
+worker imports that and maps it with the access that it is allowed: inputs for reading only. The
+hardware keeps that, so that a store to one is an illegal memory access. Nothing but the allocation
+is visible through it, unlike a CUDA IPC handle, which opens a whole segment of an allocator.
 CUDA Driver API, "Virtual Memory Management".
 
 Needs cuda-bindings (the extra `gpu`).

@@ -68,8 +68,8 @@ def facts(wanted: Specialisation) -> set[str]:
 
     The type of an integer parameter is no part of the set, since it is none where that is 1.
     """
-    alone = (f"{wanted.line} {wanted.hash} {name} is 1" for name in _ones(wanted))
-    return {of_all(wanted), *alone}
+    single = (f"{wanted.line} {wanted.hash} {name} is 1" for name in _ones(wanted))
+    return {of_all(wanted), *single}
 
 
 def of_all(wanted: Specialisation) -> str:

@@ -222,7 +222,7 @@ def expect_usable(
 
 
 def refusal(planned: PlannedCase | None, case: Case) -> CaseResult:
-    """Why a case has no documents, as it was found where it was planned."""
+    """Why a case has no documents, as the machine that planned it has written."""
     if planned is None:
         return CaseResult(case, Verdict(Status.not_measured, "the file has no plan of this case."))
     what, hint, detail = map(untrusted.clean, (planned.what, planned.hint, planned.detail))

@@ -139,7 +139,7 @@ class PlannedNativeRunner(Runner):
         self,
         case: Case,
         result: CaseResult,
-        atomics: Sequence[orders.Seen],
+        atomics: Sequence[orders.Atomics],
         manner: NativeManner,
     ) -> CaseResult:
         """A case that passed, run with blocks in other orders where atomics may tell the order.
@@ -150,18 +150,18 @@ class PlannedNativeRunner(Runner):
         if not result.verdict.passed:
             return result
         names = {0: f"{case.dtype} {_kernels_of(self._plan)}"}
-        seen = self._reordered.wanted(atomics, names)
-        for order in orders.others(case, seen):
+        tried = self._reordered.wanted(atomics, names)
+        for order in orders.others(case, tried):
             self.fresh_worker()
             try:
                 other = self._executor.run_in(replace(manner, order=order), case)
             finally:
                 self._executor.fresh_worker()
             if not other.verdict.passed and not orders.shows_nothing(other):
-                self._reordered.tried(seen, names, was_right=False)
-                line = seen[0].line
+                self._reordered.note(tried, names, was_right=False)
+                line = tried[0].line
                 return orders.as_nondeterministic(other, self.task.variant.file, line, "block")
-        self._reordered.tried(seen, names, was_right=True)
+        self._reordered.note(tried, names, was_right=True)
         return result
 
 

@@ -36,7 +36,7 @@ from grader.worker.gpu_mapping import GpuMemoryError
 from grader.worker.protocol import Argument, Code, Operation, Reply
 
 # By which CUDA says that a store went to what is mapped for reading only, among other things: of a
-# kernel, of an atomic operation, of a copy that the driver looks at.
+# kernel, of an atomic operation, of a copy that the driver checks.
 _FAULTS = ("illegal memory access", "unspecified launch failure", "invalid argument")
 
 

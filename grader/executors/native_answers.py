@@ -118,14 +118,14 @@ class NativeAnswers(Answers):
             return self._unsupported(case, answer)
         if answer.code is not Code.found:
             return self.from_refusal(case, answer)
-        seen = read_report(answer)
-        return nonsense(case) if seen is None else self.from_report(case, seen)
+        observed = read_report(answer)
+        return nonsense(case) if observed is None else self.from_report(case, observed)
 
-    def from_report(self, case: Case, seen: report.Report) -> CaseResult:
+    def from_report(self, case: Case, observed: report.Report) -> CaseResult:
         """The gravest of what the emulator found."""
-        if not seen.findings:
+        if not observed.findings:
             return nonsense(case)
-        ranked = sorted(seen.findings, key=lambda each: list(Status).index(_status_of(each)))
+        ranked = sorted(observed.findings, key=lambda each: list(Status).index(_status_of(each)))
         first, *others = [self._from_finding(case, each) for each in ranked]
         file = self.task.variant.file
         lines = [f"{file}:{each.line}: {each.verdict.what}" for each in others[:5]]

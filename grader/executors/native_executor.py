@@ -76,7 +76,7 @@ class NativeExecutor(Executor):
         self.plan: Plan | None = None  # of the last run
         self.report: report.Report | None = None  # of the last run that ended well
         self.other_ways: Sequence[OtherWay] = ()  # in which that plan must be right, too
-        self.atomics: Sequence[orders.Seen] = ()  # of the last run
+        self.atomics: Sequence[orders.Atomics] = ()  # of the last run
 
     def run_in(self, manner: NativeManner, case: Case) -> CaseResult:
         """Plan a case and run it in a manner. Raises as Runner.run does."""
@@ -188,7 +188,7 @@ class NativeExecutor(Executor):
             return answer
         if executed.atomic_pc:
             line = self._plans.program.line_of(executed.atomic_pc) or 0
-            self.atomics = [orders.Seen(line=line, programs=executed.atomic_blocks)]
+            self.atomics = [orders.Atomics(line=line, programs=executed.atomic_blocks)]
         on_host = {i for i, each in enumerate(arguments) if is_on_host(each)}
         whole = emulator_plan.combined(
             self._plans.planned_report, executed, emulator_plan.copies(made, 0, on_host)

@@ -50,7 +50,7 @@ class TritonExecutor(Executor):
         answers: Answers,
         times: Times,
     ) -> None:
-        """`tuning` and `ahead` are told of the kernels that are launched."""
+        """`tuning` and `ahead` note the kernels that are launched."""
         super().__init__(answers.task, answers.path, answers, times)
         self._processes = processes
         self._planner = planner
@@ -60,7 +60,7 @@ class TritonExecutor(Executor):
         self.plan: Plan | None = None  # of the last run
         self.report: triton_report.Report | None = None  # of the last run that counted accesses
         self.kernels: dict[int, str] = {}  # those of the last run, by number
-        self.atomics: Sequence[orders.Seen] = ()  # that it used
+        self.atomics: Sequence[orders.Atomics] = ()  # that it used
         self.rounds_to_tf32 = False  # whether a kernel rounds float32 inputs of tl.dot
         self._known: set[str] = set()  # kernels that the executor at hand has
         self._manner: Manner | None = None  # of the run; None for a case's own

@@ -48,7 +48,7 @@ class TritonPlanner:
         rules on plans.
 
         `passed_over` are configurations that tuners can't take on a GPU (see configurations.py).
-        Where it grows, in order, the process is told of it with its next request.
+        What is new in it is sent to the process with the next request.
         """
         self._spawn = spawn
         self._answers = answers

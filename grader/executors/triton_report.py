@@ -54,7 +54,7 @@ _Kind = Literal[
 
 @dataclass(frozen=True, config=_CONFIG)
 class Finding:
-    """Accesses of one line that should not be: `count` of them, told for the first.
+    """Accesses of one line that should not be: `count` of them, of which the first is described.
 
     The access was of `bytes` bytes, `offset` bytes behind the first one of the nearest memory: an
     `argument`, or what the entry `allocated`: so many bytes, in a line of its file. Both are None
@@ -175,7 +175,7 @@ class WaveCounters:
 
 @dataclass(frozen=True, config=_CONFIG)
 class Report:
-    """One call of the entry. `cut`: not all that was observed found room.
+    """One call of the entry. `cut`: the report has no room for all that was observed.
 
     `largest_tile` counts elements; `scratch_bytes` are of memory that the entry brought,
     `copied_bytes` of copies that PyTorch made for it.
@@ -365,7 +365,7 @@ def _place(finding: Finding, names: Sequence[tuple[str, int]], file: str) -> str
 def _nearest(
     finding: Finding, names: Sequence[tuple[str, int]], file: str
 ) -> tuple[str, int] | None:
-    """The name and the bytes of the memory that a finding lies nearest to, if that is told.
+    """The name and the bytes of the memory that a finding lies nearest to, if it has one.
 
     Memory that the entry allocated has the name 'the 512 bytes that softmax.py:16 allocated'.
     """

@@ -114,9 +114,9 @@ class OtherWays:
             return result
         executor = self._executor
         names = executor.kernels
-        seen = self._reordered.wanted(executor.atomics, names)
+        tried = self._reordered.wanted(executor.atomics, names)
         plain = Manner(races=False, configuration=None if call else self._tuning.chosen)
-        for order in orders.others(case, seen):
+        for order in orders.others(case, tried):
             if before is not None:
                 executor.repeat_in(plain, before)
             other = executor.repeat_in(replace(plain, call=call, order=order), case)
@@ -124,8 +124,8 @@ class OtherWays:
                 executor.repeat_in(plain, before or case)  # an ended process has left nothing
                 break
             if not other.verdict.passed:
-                self._reordered.tried(seen, names, was_right=False)
+                self._reordered.note(tried, names, was_right=False)
                 file = executor.task.variant.file
-                return orders.as_nondeterministic(other, file, seen[0].line)
-        self._reordered.tried(seen, names, was_right=True)
+                return orders.as_nondeterministic(other, file, tried[0].line)
+        self._reordered.note(tried, names, was_right=True)
         return result

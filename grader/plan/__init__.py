@@ -1,7 +1,7 @@
 """Plans: what host code of a submission asks of the device, without any data.
 
-A planner (an untrusted process with neither data nor a GPU) writes one, `read` takes it as hostile
-bytes, `violations` holds it to the rules, an executor runs it.
+A planner (an untrusted process with neither data nor a GPU) writes one, `read` takes it as
+untrusted bytes, `violations` holds it to the rules, an executor runs it.
 """
 
 from grader.plan.differences import difference

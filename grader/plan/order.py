@@ -55,7 +55,7 @@ def _without_waits_for_memory(steps: Sequence[Step]) -> list[Step]:
     for step in steps:
         if isinstance(step, Alloc | Free):
             story[step.buffer] = story.get(step.buffer, "") + step.do[0]
-    moved = {number for number, told in story.items() if told in ("a", "f", "af")}
+    moved = {number for number, uses in story.items() if uses in ("a", "f", "af")}
     is_moved = [isinstance(each, Alloc | Free) and each.buffer in moved for each in steps]
     first = [s for s, moves in zip(steps, is_moved, strict=True) if moves and s.do == "alloc"]
     rest = [s for s, moves in zip(steps, is_moved, strict=True) if not moves]
