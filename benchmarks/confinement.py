@@ -25,9 +25,8 @@ from rich.console import Console  # noqa: E402
 from rich.table import Table  # noqa: E402
 
 from grader.cases import Case, Space  # noqa: E402
+from grader.executors import PlannedTritonRunner  # noqa: E402
 from grader.executors.runner import Runner  # noqa: E402
-from grader.gpu import machine  # noqa: E402
-from grader.gpu.devices import DeviceName  # noqa: E402
 from grader.grading.grade import PUBLIC_SEED, selected  # noqa: E402
 from grader.sandbox import Sandbox, confinement  # noqa: E402
 from grader.sandbox.confinement import Level  # noqa: E402
@@ -43,9 +42,8 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=9)
     repeats = parser.parse_args().repeats
     torch.set_num_threads(1)
-    device = machine.device()
     before = time.perf_counter()
-    offers = confinement.probe(device)
+    offers = confinement.probe("interpreter")
     probing = time.perf_counter() - before
     levels = [offer.level for offer in offers if offer.works]
     starts: dict[Level, list[float]] = {level: [] for level in levels}
@@ -54,7 +52,7 @@ def main() -> None:
         with contextlib.ExitStack() as opened:
             runners = {}
             for level in levels:
-                runners[level], seconds = _first(level, device, opened)
+                runners[level], seconds = _first(level, opened)
                 if turn:  # the first fills the caches of the file system
                     starts[level].append(seconds)
             for case in _cases() * 3:
@@ -76,14 +74,14 @@ def _cases() -> list[Case]:
     ).edges()[:CASES]
 
 
-def _first(level: Level, device: DeviceName, opened: contextlib.ExitStack) -> tuple[Runner, float]:
+def _first(level: Level, opened: contextlib.ExitStack) -> tuple[Runner, float]:
     """A runner with its worker at work, and the seconds to its first verdict."""
     task = _task()
     source = (ROOT / "reference" / task.variant.file).read_bytes()
     started = time.perf_counter()
-    sandbox = opened.enter_context(Sandbox(device, level))
+    sandbox = opened.enter_context(Sandbox("interpreter", level, plans=True))
     path = sandbox.hold(task.variant.file, source)
-    runner = opened.enter_context(Runner(sandbox, task, path))
+    runner = opened.enter_context(PlannedTritonRunner(sandbox, task, path))
     assert runner.run(_cases()[0]).verdict.passed
     return runner, time.perf_counter() - started
 

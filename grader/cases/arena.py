@@ -131,7 +131,7 @@ class Arena:
 
     @property
     def on_gpu(self) -> bool:
-        """Whether its memory is a GPU's, so that a worker is to be told."""
+        """Whether its memory is a GPU's; a worker maps that otherwise."""
         return self._memory.on_gpu
 
     @property
@@ -172,10 +172,11 @@ class Arena:
 
     def collect(self, placed: Sequence[Placed]) -> list[Outcome]:
         """What the tensors hold that the worker may have changed, from one copy of each."""
-        judged = [item for item in placed if item.before is not None]
         return [
-            _outcome(item, self._memory.take(item.argument.buffer, *item.argument.allocation))
-            for item in judged
+            _outcome(item.slot, before, self._memory.take(at.buffer, *at.allocation))
+            for item in placed
+            if (before := item.before) is not None
+            for at in [item.argument]
         ]
 
     def _place(self, slot: Slot, buffer: int, after: int) -> Placed:
@@ -260,9 +261,8 @@ class _Noise:
         return self._drawn[key]
 
 
-def _outcome(item: Placed, after: torch.Tensor) -> Outcome:
-    """What `after`, the copy, shows beside the state before; what was inside it is overwritten."""
-    slot, before = item.slot, item.before
+def _outcome(slot: Slot, before: torch.Tensor, after: torch.Tensor) -> Outcome:
+    """What the copy `after` shows against the state before; what was inside it is overwritten."""
     # Compared as integers of the element's size: poison may be NaN, which equals nothing.
     bits = _BITS[getattr(torch, slot.dtype).itemsize]
     values = _view(after, slot).clone(memory_format=torch.contiguous_format)

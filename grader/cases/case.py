@@ -74,7 +74,8 @@ class Case:
 
     def scalar(self, scalar: Scalar) -> float | int | bool:
         """The value of a scalar argument."""
-        return dict(self.scalars).get(scalar.name, scalar.values[0])
+        values: Mapping[str, float | int | bool] = dict(self.scalars)
+        return values.get(scalar.name, scalar.values[0])
 
     @property
     def complexity(self) -> tuple[int, int, int, int, int]:
@@ -152,7 +153,13 @@ class Space:
             for rules in self.alternatives
         )
 
-    def case(self, sizes: Mapping[str, int], data: str, layouts: Mapping, scalars: Mapping) -> Case:
+    def case(
+        self,
+        sizes: Mapping[str, int],
+        data: str,
+        layouts: Mapping[str, str],
+        scalars: Mapping[str, float | int | bool],
+    ) -> Case:
         """A case in the spec's order, with what is the first choice left out."""
         return Case(
             sizes=tuple((name, sizes[name]) for name in self.exercise.sizes_names),
@@ -206,9 +213,9 @@ class Space:
         return st.builds(self.case, sizes, st.sampled_from(self.exercise.data), layouts, scalars)
 
     @property
-    def _choices(self) -> dict[str, tuple]:
+    def _choices(self) -> dict[str, tuple[Any, ...]]:
         """What a turn chooses beside sizes, by name, where there is a choice at all."""
-        choices = {"data": self.exercise.data}
+        choices: dict[str, tuple[Any, ...]] = {"data": self.exercise.data}
         choices |= {f"{tensor.name}.layout": tensor.layout for tensor in self.tensors}
         choices |= {scalar.name: scalar.values for scalar in self.scalars}
         return {name: values for name, values in choices.items() if len(values) > 1}
@@ -259,27 +266,27 @@ def parse(text: str, exercise: Exercise, variant: Variant, seed: int, is_run: bo
     """
     space = Space(exercise, variant, variant.dtypes[0], next(iter(exercise.sizes)), seed)
     readers = _readers(space)
-    found: dict[str, Any] = {}
+    given: dict[str, Any] = {}
     if not is_run:
         whole = partial(_whole, low=1, high=MAX_PLANNED_SIZE)
         readers |= dict.fromkeys(exercise.sizes_names, whole)
     for key, value in _words(text):
         if key not in readers:
             raise CaseError(_unknown_key(key, space))
-        if key in found:
+        if key in given:
             raise CaseError(f"{key}: expected one value, got another one: {value!r}")
-        found[key] = readers[key](key, value)
-    missing = [name for name in exercise.sizes_names if name not in found]
+        given[key] = readers[key](key, value)
+    missing = [name for name in exercise.sizes_names if name not in given]
     if missing:
         raise CaseError(f"expected a value for {' and '.join(missing)}, as in {missing[0]}=17")
-    space = replace(space, dtype=found.get("dtype", space.dtype), seed=found.get("seed", seed))
+    space = replace(space, dtype=given.get("dtype", space.dtype), seed=given.get("seed", seed))
     layouts = {
-        tensor.name: found[f"{tensor.name}.layout"]
+        tensor.name: given[f"{tensor.name}.layout"]
         for tensor in space.tensors
-        if f"{tensor.name}.layout" in found
+        if f"{tensor.name}.layout" in given
     }
-    scalars = {scalar.name: found[scalar.name] for scalar in space.scalars if scalar.name in found}
-    case = space.case(found, found.get("data", space.plain_data), layouts, scalars)
+    scalars = {scalar.name: given[scalar.name] for scalar in space.scalars if scalar.name in given}
+    case = space.case(given, given.get("data", space.plain_data), layouts, scalars)
     if is_run and case.elements > MAX_ELEMENTS:
         raise CaseError(f"expected at most {MAX_ELEMENTS} elements in all, got {case.elements}")
     for tensor in space.tensors:

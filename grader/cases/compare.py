@@ -34,7 +34,7 @@ class Verdict:
 
     status: Status
     what: str = ""
-    pattern: str = ""  # "tail", "all", "row", ... : what diagnosis looks at
+    pattern: str = ""  # "tail", "all", "row", ... : what diagnosis is made from
 
     @property
     def passed(self) -> bool:
@@ -124,10 +124,10 @@ def wrong_pattern(wrong: torch.Tensor) -> tuple[str, str]:
     by_row, by_col = rows.any(dim=1), rows.any(dim=0)
     whole_rows = bool((rows.all(dim=1) == by_row).all())
     whole_cols = bool((rows.all(dim=0) == by_col).all())
-    found = _row_pattern(by_row, wrong.shape[:-1]) if whole_rows else None
-    if found is None and whole_cols:
-        found = _column_pattern(by_col, flat=len(rows) == 1)
-    return found or ("scattered", "")
+    pattern = _row_pattern(by_row, wrong.shape[:-1]) if whole_rows else None
+    if pattern is None and whole_cols:
+        pattern = _column_pattern(by_col, flat=len(rows) == 1)
+    return pattern or ("scattered", "")
 
 
 def _row_pattern(by_row: torch.Tensor, shape: Sequence[int]) -> tuple[str, str] | None:
@@ -297,12 +297,12 @@ def _apart(actual: torch.Tensor, expected: torch.Tensor) -> tuple[str, str]:
     return texts
 
 
-def _every_kth(places: torch.Tensor, what: str) -> str:
+def _every_kth(places: torch.Tensor, noun: str) -> str:
     """`every 4th column, from 3 on` for places at equal distances, else ""."""
     steps = places.diff()
     if len(steps) < 2 or int(steps[0]) < 2 or not bool((steps == steps[0]).all()):
         return ""
-    return f"every {_ordinal(int(steps[0]))} {what}, from {int(places[0])} on"
+    return f"every {_ordinal(int(steps[0]))} {noun}, from {int(places[0])} on"
 
 
 def _ordinal(number: int) -> str:

@@ -1,9 +1,9 @@
 """Buffers on a GPU that a worker can have mapped too: CUDA's virtual memory, by file descriptor.
 
 The driver allocates (cuMemCreate), this process maps for itself and exports a descriptor, the
-worker imports that and maps it with the access it is told: inputs for reading only, which the
-hardware keeps, so that a store to one is an illegal memory access. Nothing but the allocation is
-visible through it, unlike a CUDA IPC handle, which opens a whole segment of an allocator.
+worker imports that and maps it with the access that it is allowed: inputs for reading only. The
+hardware keeps that, so that a store to one is an illegal memory access. Nothing but the allocation
+is visible through it, unlike a CUDA IPC handle, which opens a whole segment of an allocator.
 CUDA Driver API, "Virtual Memory Management".
 
 Needs cuda-bindings (the extra `gpu`).
@@ -34,9 +34,9 @@ class GpuMemory:
     def __init__(self, input_bytes: int, output_bytes: int, device: int = 0) -> None:
         """Raises GpuMemoryError where there is no such memory, too little, or no cuda-bindings."""
         self._device = device
-        with _told("starting CUDA"):
+        with _explained("starting CUDA"):
             _expect_default_mode(_driver(), device)  # before a context takes memory for nothing
-            torch.cuda.init()
+            torch.cuda.init()  # type: ignore[no-untyped-call]  # torch has no type for it
             torch.zeros(1, device=f"cuda:{device}")  # the context that the calls below belong to
         self._inputs = _Allocation(input_bytes, device)
         try:
@@ -71,17 +71,17 @@ class GpuMemory:
 
     def put(self, buffer: int, start: int, values: torch.Tensor) -> None:
         """Copy bytes of the host to a place in a buffer; it may take until `finish`."""
-        with _told("copying to the GPU"):
+        with _explained("copying to the GPU"):
             (self.inputs, self.outputs)[buffer][start : start + len(values)].copy_(values)
 
     def finish(self) -> None:
         """Wait until all that was put is there."""
-        with _told("copying to the GPU"):
+        with _explained("copying to the GPU"):
             torch.cuda.synchronize(self._device)
 
     def take(self, buffer: int, start: int, length: int) -> torch.Tensor:
         """uint8[length], a copy on the host."""
-        with _told("copying from the GPU"):
+        with _explained("copying from the GPU"):
             return (self.inputs, self.outputs)[buffer][start : start + length].cpu()
 
     def close(self) -> None:
@@ -143,7 +143,7 @@ class _Allocation:
             raise
         try:
             address = map_allocation(driver, self._handle, self.length, device, writable=True)
-            with _told("a tensor over shared memory"):
+            with _explained("a tensor over shared memory"):
                 self.tensor = tensor_at(address, self.length, device)
         except GpuMemoryError:
             driver.cuMemRelease(self._handle)
@@ -154,7 +154,7 @@ class _Allocation:
     def close(self) -> None:
         del self.tensor
         os.close(self.descriptor)
-        with _told("waiting for the GPU"):
+        with _explained("waiting for the GPU"):
             torch.cuda.synchronize()
         checked(self._driver.cuMemUnmap(self._address, self.length), "unmapping")
         checked(self._driver.cuMemAddressFree(self._address, self.length), "freeing addresses")
@@ -180,7 +180,7 @@ def _expect_default_mode(driver: Any, device: int) -> None:
 
 
 @contextlib.contextmanager
-def _told(doing: str) -> Iterator[None]:
+def _explained(doing: str) -> Iterator[None]:
     """What torch and cuda-bindings raise, in a line."""
     try:
         yield

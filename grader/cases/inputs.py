@@ -135,7 +135,13 @@ def strides_of(shape: Sequence[int], layout: str) -> tuple[tuple[int, ...], int]
     return tuple(strides), int(layout == "offset")
 
 
-def _slot(tensor: Tensor, shape, dtype: str, layout: str, values: torch.Tensor | None) -> Slot:
+def _slot(
+    tensor: Tensor,
+    shape: tuple[int, ...],
+    dtype: str,
+    layout: str,
+    values: torch.Tensor | None,
+) -> Slot:
     strides, first = strides_of(shape, layout)
     return Slot(tensor.name, dtype, shape, strides, first, tensor.role, tensor.space, values)
 

@@ -95,7 +95,7 @@ class Oracle:
         self, inputs: Mapping[str, torch.Tensor], scalars: Mapping[str, Any], count: int
     ) -> list[torch.Tensor | None]:
         try:
-            return self._call(self.torch_own, inputs, scalars)
+            return [*self._call(self.torch_own, inputs, scalars)]
         except OracleError as error:
             # What torch says of an operator it doesn't have in a dtype on this device.
             if "not implemented for" in str(error):
@@ -125,11 +125,11 @@ class Oracle:
                 f"{self.name}: its tolerance says `magnitude: oracle`, which needs a function "
                 f"{self.name}_magnitude"
             )
-        told = scalars
+        given = scalars
         if "dtype" in inspect.signature(self.magnitude).parameters:
             floats = (t.dtype for t in inputs.values() if t.is_floating_point())
-            told = {**scalars, "dtype": next(floats, torch.float32)}
-        return self._call(self.magnitude, wide, told)
+            given = {**scalars, "dtype": next(floats, torch.float32)}
+        return self._call(self.magnitude, wide, given)
 
     def _call(
         self, function: Callable[..., Any], inputs: Mapping[str, Any], scalars: Mapping[str, Any]
@@ -161,6 +161,7 @@ def _module(path: Path) -> ModuleType:
     if not path.is_file():
         raise OracleError(f"{path}: not found; the grader can't judge without it")
     spec = importlib.util.spec_from_file_location("warpgrade_oracles", path)
+    assert spec is not None and spec.loader is not None  # its name ends in .py
     module = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)

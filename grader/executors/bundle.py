@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -180,8 +180,8 @@ def _unpacked(data: bytes, path: Path | str) -> bytes:
     if unpacking.unconsumed_tail:
         raise BundleError(f"{path}: expected at most {MAX_JSON_BYTES >> 20} MiB of plans, got more")
     if not unpacking.eof or unpacking.unused_data:
-        told = "more behind it" if unpacking.eof else "a part of it"
-        raise BundleError(f"{path}: expected a whole file, got {told}; copy it again")
+        got = "more behind it" if unpacking.eof else "a part of it"
+        raise BundleError(f"{path}: expected a whole file, got {got}; copy it again")
     return text
 
 
@@ -208,8 +208,12 @@ def expect_usable(
     for each in bundle.variants:
         name = untrusted.brief(f"{each.exercise}/{each.variant}", 80)
         exercise = exercises.get(each.exercise)
-        variant = exercise and exercise.variants.get(each.variant)
-        if not variant or (each.spec, each.file) != (spec_hash(exercise), variant.file):
+        variant = exercise.variants.get(each.variant) if exercise else None
+        if (
+            not exercise
+            or not variant
+            or (each.spec, each.file) != (spec_hash(exercise), variant.file)
+        ):
             raise BundleError(
                 f"{path}: {name}: expected the spec that it was planned for, got "
                 f"{'another' if variant else 'none'}; have the same grader/exercises on both "
@@ -218,7 +222,7 @@ def expect_usable(
 
 
 def refusal(planned: PlannedCase | None, case: Case) -> CaseResult:
-    """Why a case has no documents, as it was found where it was planned."""
+    """Why a case has no documents, as the machine that planned it has written."""
     if planned is None:
         return CaseResult(case, Verdict(Status.not_measured, "the file has no plan of this case."))
     what, hint, detail = map(untrusted.clean, (planned.what, planned.hint, planned.detail))
@@ -237,7 +241,7 @@ class BundleRunner(GpuRunner):
         self._bundle = bundle
         self._cases = cases
 
-    def _document(self, case: Case, arguments: list[Argument]) -> bytes | CaseResult:
+    def _document(self, case: Case, arguments: Sequence[Argument]) -> bytes | CaseResult:
         planned = self._cases.get(str(case))
         if planned is None or not planned.documents:
             return refusal(planned, case)

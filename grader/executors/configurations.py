@@ -46,6 +46,11 @@ def tunings(plan: Plan) -> dict[int, tuple[Specialisation, ...]]:
     return {number: tuple(each.values()) for each in tried.values() for number in each}
 
 
+def kernels_of(plan: Plan) -> Sequence[Specialisation]:
+    """The kernels of a plan of Triton, by their numbers."""
+    return [each for each in plan.specialisations if isinstance(each, Specialisation)]
+
+
 def _longest(plan: Plan) -> list[Specialisation]:
     """The configurations of the first call's longest tuning; [] where nothing is tuned."""
     longest: list[Specialisation] = []
@@ -123,7 +128,9 @@ def _is_any(plan: Plan, launch: Launch, keys: Collection[str]) -> bool:
 
 
 def _kernel(plan: Plan, launch: Launch) -> Specialisation:
-    return plan.specialisations[launch.specialisation]
+    kernel = plan.specialisations[launch.specialisation]
+    assert isinstance(kernel, Specialisation)  # a plan of Triton has no others
+    return kernel
 
 
 def words_of(kernels: Sequence[Specialisation]) -> list[str]:

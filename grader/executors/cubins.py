@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from grader.executors import views
+from grader.executors.compiler_process import CompilerProcess
 from grader.executors.gpu_document import DeviceKernel
 from grader.executors.kept import KeptBuilds
 from grader.gpu import machine
@@ -28,7 +29,7 @@ _MOST_DESCRIPTORS = 64
 
 @dataclass(frozen=True)
 class NoCubin:
-    """Why there is none: the backend's refusal (`fields`, hostile), or how its process ended."""
+    """Why there is none: the backend's refusal (`fields`, untrusted), or how its process ended."""
 
     message: str
     fields: Mapping[str, Any] = field(default_factory=dict)
@@ -46,7 +47,9 @@ class Cubins:
     spawn: Callable[[Limits], Worker]
     kept: KeptBuilds | None = None
     made: dict[str, DeviceKernel | NoCubin] = field(default_factory=dict)
-    _worker: Worker | None = None
+
+    def __post_init__(self) -> None:
+        self._process = CompilerProcess(self.spawn, LIMITS)
 
     def of(
         self, key: str, ttir: str, options: Mapping[str, Any], limits: Limits = LIMITS
@@ -66,9 +69,7 @@ class Cubins:
 
     def close(self) -> None:
         """End the compiler's process."""
-        if self._worker is not None:
-            self._worker.close()
-            self._worker = None
+        self._process.close()
 
     def _kept_or_asked(
         self, key: str, ttir: str, options: Mapping[str, Any], limits: Limits
@@ -76,49 +77,46 @@ class Cubins:
         text = self.kept.get(key) if self.kept is not None else None
         if text and (known := read(untrusted.fields(Reply(0, Code.ok, text)))) is not None:
             return known
-        told = self._asked(ttir, options, limits)
-        if isinstance(told, NoCubin):
-            return told
-        made = read(told)
+        answer = self._asked(ttir, options, limits)
+        if isinstance(answer, NoCubin):
+            return answer
+        made = read(answer)
         if made is None:
             return NoCubin("the compiler's backend gave no code that can be used.")
         if self.kept is not None and not key.startswith("ours"):
-            self.kept.put(key, json.dumps(told))
+            self.kept.put(key, json.dumps(answer))
         return made
 
     def _asked(
         self, ttir: str, options: Mapping[str, Any], limits: Limits
     ) -> dict[str, Any] | NoCubin:
-        if self._worker is None:
-            self._worker = self.spawn(LIMITS)
         kernel = {"ttir": ttir, "options": dict(options), "cubin": True}
         kernel["capability"] = machine.capability()
-        document = json.dumps({"kernels": [kernel]}).encode()
-        answer = self._worker.ask_at_length(Operation.assemble, limits=limits, document=document)
+        answer = self._process.ask(Operation.assemble, {"kernels": [kernel]}, limits)
         if isinstance(answer, Death):
-            self._worker = None
             return NoCubin("the compiler's process ended.", answer=answer)
         if answer.code is not Code.ok:
             return NoCubin("the compiler could not serve a request.", answer=answer)
-        told = next(iter(untrusted.dicts(untrusted.fields(answer).get("kernels"))), {})
-        if isinstance(error := told.get("error"), dict):
+        fields = next(iter(untrusted.dicts(untrusted.fields(answer).get("kernels"))), {})
+        if isinstance(error := fields.get("error"), dict):
             return NoCubin(untrusted.brief(untrusted.text(error, "message")), error)
-        return {name: told.get(name) for name in _FIELDS}
+        return {name: fields.get(name) for name in _FIELDS}
 
 
 _FIELDS = ("name", "shared", "num_warps", "global_scratch_size", "descriptors", "cubin")
 
 
-def read(told: Mapping[str, Any]) -> DeviceKernel | None:
+def read(fields: Mapping[str, Any]) -> DeviceKernel | None:
     """A kernel from a backend's answer; None where that makes no sense."""
-    name, cubin = told.get("name"), told.get("cubin")
-    numbers = [told.get(each) for each in ("num_warps", "shared", "global_scratch_size")]
-    descriptors = told.get("descriptors")
+    name, cubin = fields.get("name"), fields.get("cubin")
+    given = [fields.get(each) for each in ("num_warps", "shared", "global_scratch_size")]
+    numbers = [each for each in given if type(each) is int]
+    descriptors = fields.get("descriptors")
     if not isinstance(name, str) or not isinstance(cubin, str) or len(name) > 1000:
         return None
     if not name.isprintable():  # nor has UTF-8 a lone surrogate, which JSON has
         return None
-    if not all(type(each) is int for each in numbers) or not isinstance(descriptors, list):
+    if len(numbers) < len(given) or not isinstance(descriptors, list):
         return None
     warps, shared, scratch = numbers
     in_range = 0 < warps <= 64 and 0 <= shared < 1 << 20 and 0 <= scratch <= _MOST_SCRATCH_BYTES

@@ -1,8 +1,8 @@
 """A submission's CUDA C++ file, compiled in its sandbox and held there as a program.
 
-The compiler reads a stranger's file, so it runs where the kernels will (worker/builder.py) and
-hands back two things on one descriptor: a program, and for each place in it that the emulator may
-speak of, the line it came from. What it says of them is the submission's word: it explains.
+The compiler reads an untrusted file, so it runs where the kernels will (worker/builder.py). It
+hands back two things on one descriptor: a program, and the line of the file for each place in it
+that the emulator may report. Both are the submission's word: they explain, and decide nothing.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class Program:
 
 
 class _Answer(pydantic.BaseModel):
-    """What the builder says: hostile until it is read as this."""
+    """What the builder says: untrusted until it is read as this."""
 
     model_config = pydantic.ConfigDict(extra="forbid")
 
@@ -214,8 +214,8 @@ class Building:
             if isinstance(reply, Death):
                 return Program(None, self.backend, died=reply)
             if reply.code is not Code.ok:
-                told = f"{reply.code.name} {reply.text}"
-                raise BuildError(f"the compiler could not be asked: {told}")
+                answer = f"{reply.code.name} {reply.text}"
+                raise BuildError(f"the compiler could not be asked: {answer}")
             return self._program(_read_answer(reply.text))
         finally:
             self.close()

@@ -36,7 +36,8 @@ from typing import Any
 from grader.cases import Case
 from grader.emulator.report import Report, SiteCounters, status_name_of
 from grader.evidence import LineCounters, MemoryEvidence, Metric
-from grader.spec import ITEMSIZE, Exercise, Tensor, Variant
+from grader.spec import ITEMSIZE, Tensor
+from grader.spec.task import Task
 from grader.status import Status
 
 MAX_LINES = 200  # rows kept in evidence
@@ -87,46 +88,38 @@ class Traffic:
 # --- measuring ------------------------------------------------------------------------------------
 
 
-def measure(
-    report: Report, lines: Lines, exercise: Exercise, variant: Variant, case: Case
-) -> MemoryEvidence:
+def measure(report: Report, lines: Lines, task: Task, case: Case) -> MemoryEvidence:
     """What the report of one call says about memory; `lines` has source lines by the pc of a site.
 
     Not measured, with the reason, where the report is incomplete or can't be true; a finding's
     status where the run found something wrong.
     """
-    told = str(case)
+    name = str(case)
     if report.findings:
         first = report.findings[0]
         status = Status(status_name_of(first.kind))
-        return MemoryEvidence(status, f"the counted run ended in: {status.headline}", told)
+        return MemoryEvidence(status, f"the counted run ended in: {status.headline}", name)
     if report.error or report.lost:
         reason = f"the counted run ended in CUDA error {report.error}"
-        return MemoryEvidence(Status.launch_error, reason, told)
+        return MemoryEvidence(Status.launch_error, reason, name)
     if report.cut:
         reason = "the run has more counters than fit into one answer"
-        return MemoryEvidence(Status.not_measured, reason, told)
-    reason = implausible(report, exercise, variant, case)
+        return MemoryEvidence(Status.not_measured, reason, name)
+    reason = implausible(report, task, case)
     if reason:
-        return MemoryEvidence(Status.not_measured, reason, told)
-    metrics = tuple(_metrics(report, exercise, variant, case))
-    reason = unearned(_traffic(report), exercise, variant, case)
+        return MemoryEvidence(Status.not_measured, reason, name)
+    metrics = tuple(_metrics(report, task, case))
+    reason = unearned(_traffic(report), task, case)
     status = Status.target_missed if reason else Status.passed
-    return MemoryEvidence(status, reason, told, metrics, lines_of(report, lines))
+    return MemoryEvidence(status, reason, name, metrics, lines_of(report, lines))
 
 
-def _metrics(report: Report, exercise: Exercise, variant: Variant, case: Case) -> Iterator[Metric]:
+def _metrics(report: Report, task: Task, case: Case) -> Iterator[Metric]:
     sites = [site for launch in report.launches for site in launch.sites]
     for kind, op in _SECTORS.items():
-        found = [site for site in sites if (site.space, site.kind) == ("global", kind)]
-        sectors = sum(site.sectors for site in found)
-        if sectors:
-            useful = sum(site.useful_bytes for site in found)
-            yield Metric(
-                f"useful_bytes_per_sector.{kind}",
-                useful / sectors,
-                f"{useful} bytes / l1tex__t_sectors_pipe_lsu_mem_global_{op}.sum = {sectors}",
-            )
+        of_kind = [site for site in sites if (site.space, site.kind) == ("global", kind)]
+        counter = f"l1tex__t_sectors_pipe_lsu_mem_global_{op}.sum = {{}}"
+        yield from useful_bytes(kind, of_kind, counter)
     shared = [site for site in sites if site.space == "shared"]
     has_atomics = any(site.kind == "atomic" for site in shared)
     by_kind = {
@@ -147,8 +140,24 @@ def _metrics(report: Report, exercise: Exercise, variant: Variant, case: Case) -
     stored = moved.store + moved.atomic
     to_arguments = sum(buffer.store_bytes for buffer in report.buffers)
     yield Metric("scratch_stores", stored - to_arguments, f"{stored} bytes - {to_arguments}")
-    loaded = {buffer.argument: buffer.load_bytes for buffer in report.buffers}
-    for index, tensor, size in tensors_of(exercise, variant, case):
+    yield from reads(report.buffers, task, case)
+
+
+def useful_bytes(kind: str, sites: Sequence[Any], counter: str) -> Iterator[Metric]:
+    """Distinct bytes for each sector that the sites of one kind move, if they move any.
+
+    `counter` says what counts them: "{} sectors".
+    """
+    if sectors := sum(site.sectors for site in sites):
+        useful = sum(site.useful_bytes for site in sites)
+        words = f"{useful} bytes / {counter.format(sectors)}"
+        yield Metric(f"{_USEFUL}.{kind}", useful / sectors, words)
+
+
+def reads(buffers: Sequence[Any], task: Task, case: Case) -> Iterator[Metric]:
+    """How often each input on the device is loaded from global memory."""
+    loaded = {buffer.argument: buffer.load_bytes for buffer in buffers}
+    for index, tensor, size in tensors_of(task, case):
         if tensor.is_input and tensor.space == "device":
             bytes_ = loaded.get(index, 0)
             yield Metric(f"reads.{tensor.name}", bytes_ / size, f"{bytes_} bytes of {size}")
@@ -159,10 +168,15 @@ def lines_of(report: Report, lines: Lines) -> tuple[LineCounters, ...]:
     rows: dict[tuple[int, str, str, str], list[SiteCounters]] = defaultdict(list)
     for launch in report.launches:
         for site in launch.sites:
-            rows[lines.get(site.pc) or 0, launch.kernel, site.space, site.kind].append(site)
+            if site.space in ("global", "shared"):
+                key = (lines.get(site.pc) or 0, launch.kernel, site.space, site.kind)
+                rows[key].append(site)
     summed = [
         LineCounters(
-            *key,
+            line,
+            kernel,
+            sites[0].space,
+            sites[0].kind,
             requests=sum(site.requests for site in sites),
             sectors=sum(site.sectors for site in sites),
             useful_bytes=sum(site.useful_bytes for site in sites),
@@ -170,34 +184,22 @@ def lines_of(report: Report, lines: Lines) -> tuple[LineCounters, ...]:
             conflicts=sum(site.conflicts for site in sites),
             ways=max(site.ways for site in sites),
         )
-        for key, sites in rows.items()
-        if key[2] in ("global", "shared")
+        for (line, kernel, _, _), sites in rows.items()
     ]
     heaviest = sorted(summed, key=lambda row: (-row.sectors - row.wavefronts, row.line))
     return tuple(sorted(heaviest[:MAX_LINES], key=lambda row: (row.line, row.space, row.access)))
 
 
-def implausible(report: Report, exercise: Exercise, variant: Variant, case: Case) -> str:
+def implausible(report: Report, task: Task, case: Case) -> str:
     """Why the counters can't be those of a run that did the work, or "".
 
     Every byte of an input on the device must have been loaded, and every byte of an output stored,
     unless it was copied. An input in host memory may be needed in part only, so its output
     is what counts.
     """
-    buffers = {buffer.argument: buffer for buffer in report.buffers}
-    # The bytes of copies within the device are not counted: then they may be anything.
-    copied = math.inf if report.copies.device_to_device else report.copies.bytes
-    for index, tensor, size in tensors_of(exercise, variant, case):
-        seen = buffers.get(index)
-        if tensor.is_input and tensor.space == "device":
-            loaded = seen.load_bytes if seen else 0
-            if loaded + copied < size:
-                return too_few(tensor.name, size, "loaded", loaded)
-        if tensor.is_output:
-            stored = seen.store_bytes if seen else 0
-            if stored + copied < size:
-                return too_few(tensor.name, size, "stored", stored)
-    return _traffic(report).disagreement(report.buffers)
+    moved = {each.argument: (each.load_bytes, each.store_bytes) for each in report.buffers}
+    missing = left_out(moved, _traffic(report).copied, task, case)
+    return missing or _traffic(report).disagreement(report.buffers)
 
 
 def _traffic(report: Report) -> Traffic:
@@ -207,15 +209,18 @@ def _traffic(report: Report) -> Traffic:
     return Traffic.of(sites, copied=math.inf if within else report.copies.bytes)
 
 
-def unearned(traffic: Traffic, exercise: Exercise, variant: Variant, case: Case) -> str:
+def unearned(traffic: Traffic, task: Task, case: Case) -> str:
     """Why the average over a run's sectors says nothing about the work, or "".
 
     Where a spec bounds useful bytes per sector, they are to be those of kernels that do the work:
     not those of a show beside copies or atomics, nor an average that other traffic has lifted.
     """
-    kinds = {path[1] for path, _ in variant.memory.bounds() if path[0] == _USEFUL}
-    sizes = list(tensors_of(exercise, variant, case))
-    factor = variant.memory.most_traffic or MOST_TRAFFIC
+    block = task.variant.memory
+    if block is None:
+        return ""
+    kinds = {path[1] for path, _ in block.bounds() if path[0] == _USEFUL}
+    sizes = list(tensors_of(task, case))
+    factor = block.most_traffic or MOST_TRAFFIC
     for kind in sorted(kinds):
         needed = sum(size for _, tensor, size in sizes if _is_side(tensor, kind))
         if traffic.copied > MOST_ASIDE * needed:
@@ -236,19 +241,28 @@ def _is_side(tensor: Tensor, kind: str) -> bool:
     return tensor.space == "device" and (tensor.is_input if kind == "load" else tensor.is_output)
 
 
-def too_few(name: str, size: int, verb: str, seen: int) -> str:
-    """The sentence of counters that miss most of a tensor."""
-    return (
-        f"the counters can't be complete: {name} has {size:,} bytes and the result is right, but "
-        f"only {seen:,} were {verb}"
-    )
+def left_out(moved: Mapping[int, tuple[int, int]], copied: float, task: Task, case: Case) -> str:
+    """Which tensor's bytes a run that did the work can't have left out, or "".
+
+    `moved` are bytes loaded and stored by the argument's place, `copied` those of copies.
+    """
+    for index, tensor, size in tensors_of(task, case):
+        loaded, stored = moved.get(index, (0, 0))
+        for verb, count, is_needed in (
+            ("loaded", loaded, tensor.is_input and tensor.space == "device"),
+            ("stored", stored, tensor.is_output),
+        ):
+            if is_needed and count + copied < size:
+                return (
+                    f"the counters can't be complete: {tensor.name} has {size:,} bytes and the "
+                    f"result is right, but only {count:,} were {verb}"
+                )
+    return ""
 
 
-def tensors_of(
-    exercise: Exercise, variant: Variant, case: Case
-) -> Iterator[tuple[int, Tensor, int]]:
+def tensors_of(task: Task, case: Case) -> Iterator[tuple[int, Tensor, int]]:
     """(place in the signature, tensor, bytes of its elements) for a case."""
-    for index, argument in enumerate(exercise.signature(variant)):
+    for index, argument in enumerate(task.signature):
         if isinstance(argument, Tensor):
             shape = argument.concrete_shape(dict(case.sizes))
             yield index, argument, math.prod(shape) * ITEMSIZE[argument.concrete_dtype(case.dtype)]

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import base64
 import struct
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
 from grader.emulator.report import Copies, Report
@@ -73,11 +73,12 @@ def document(
         if each.argument in outputs and each.bytes
     ]
     others = _others(plan, inputs) if len(calls) > 1 else {}
-    steps = [encoder.step(step) for each in others for step in _shifted(plan, each, others[each])]
+    steps = encoder.written(s for each in others for s in _shifted(plan, each, others[each]))
     for place, call in enumerate(calls):
         encoder.renamed = {} if place else others
-        asked = (*(poison if place else ()), *_steps(plan, call, without, reordered))
-        steps += [made for step in asked if (made := encoder.step(step)) is not None]
+        steps += encoder.written(
+            (*(poison if place else ()), *_steps(plan, call, without, reordered))
+        )
     memory = [*plan.buffers, *(Buffer(plan.buffers[each].bytes, "device") for each in others)]
     buffers = [
         struct.pack("<iIQ", -1 if each.argument is None else each.argument, kind, each.bytes)
@@ -108,10 +109,10 @@ def _others(plan: Plan, inputs: Collection[int]) -> dict[int, int]:
     named = {plan.buffers[to].argument for step in uploads for _, to, _ in step.pointers}
     if named != {None} and named:
         return {}
-    found = [n for n, each in enumerate(plan.buffers) if each.argument in inputs and each.bytes]
-    if len(plan.buffers) + len(found) > MAX_BUFFERS:
+    numbers = [n for n, each in enumerate(plan.buffers) if each.argument in inputs and each.bytes]
+    if len(plan.buffers) + len(numbers) > MAX_BUFFERS:
         raise NotExecutable(f"{len(plan.buffers):,} buffers")
-    return {number: len(plan.buffers) + place for place, number in enumerate(found)}
+    return {number: len(plan.buffers) + place for place, number in enumerate(numbers)}
 
 
 def _shifted(plan: Plan, number: int, other: int) -> list[Step]:
@@ -122,12 +123,15 @@ def _shifted(plan: Plan, number: int, other: int) -> list[Step]:
     return [
         Alloc("alloc", other),
         *(
-            Copy("copy", *(View(n, "uint8", (length,), (1,), at) for n, at in ends))
+            Copy("copy", _bytes_of(other, to, length), _bytes_of(number, source, length))
             for to, source, length in parts
             if length
-            for ends in [((other, to), (number, source))]
         ),
     ]
+
+
+def _bytes_of(buffer: int, first: int, length: int) -> View:
+    return View(buffer, "uint8", (length,), (1,), first)
 
 
 def _steps(plan: Plan, call: int, without: Collection[int], reordered: bool) -> Sequence[Step]:
@@ -193,6 +197,10 @@ class _Encoder:
         self.renamed: dict[int, int] = {}
         self._numbers: dict[tuple[str, str, str], int] = {}
         self._names = [getattr(each, "kernel", "") for each in plan.specialisations]
+
+    def written(self, steps: Iterable[Step]) -> list[bytes]:
+        """Those of some steps that an executor needs to know of."""
+        return [written for step in steps if (written := self.step(step)) is not None]
 
     def step(self, step: Step) -> bytes | None:
         """One step; None for what an executor need not know of."""

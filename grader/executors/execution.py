@@ -21,7 +21,7 @@ class Manner:
     """How a plan is executed: which call of it, what is observed, and what of it is done.
 
     With `counts` accesses are counted, `wave` programs at a time, 0 where that doesn't matter; with
-    `races` races between programs are looked for. `reordered`: in another order that the plan's
+    `races` races between programs are reported. `reordered`: in another order that the plan's
     streams allow; `order`: some kernels' programs in another one than first to last. With
     `in_ieee` tl.dot rounds no float32 input to TF32, whatever the kernel says. For `without` and
     `configuration` see configurations.steps.

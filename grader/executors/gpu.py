@@ -1,23 +1,30 @@
 """One variant of one submission on a GPU: a program of ours launches the cubins of its plan.
 
 No host code of the submission is there: a planner, which has neither data nor a GPU, has recorded
-what it asks for (triton.py, cuda.py). The executor maps the case's buffers and the plan's own, and
-nothing else. It is as untrusted as the kernels that it runs.
+what it asks for (triton_plans.py, native_plans.py). The executor maps the case's buffers and the
+plan's own, and nothing else. It is as untrusted as the kernels that it runs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
+
+import torch
 
 from grader import plan
 from grader.cases import Case
 from grader.cases.compare import Verdict
+from grader.cases.inputs import Inputs
 from grader.executors import gpu_document, gpu_program, views
+from grader.executors.answers import Answers
+from grader.executors.executor import Executor, limits_of
 from grader.executors.gpu_document import DeviceKernel
-from grader.executors.planners import notes_of
-from grader.executors.runner import CaseResult, Runner
+from grader.executors.planners import dtype_of, first_of, notes_of
+from grader.executors.runner import CaseResult, Times
+from grader.gpu import locks
 from grader.plan import Buffer, Plan, Step
 from grader.plan.model import Copy, View
 from grader.sandbox import Sandbox, untrusted
@@ -25,11 +32,19 @@ from grader.sandbox.worker_process import Death, Worker
 from grader.spec.task import Task
 from grader.status import Status
 from grader.worker.compile.cubin import variables
+from grader.worker.gpu_mapping import GpuMemoryError
 from grader.worker.protocol import Argument, Code, Operation, Reply
+
+# By which CUDA says that a store went to what is mapped for reading only, among other things: of a
+# kernel, of an atomic operation, of a copy that the driver checks.
+_FAULTS = ("illegal memory access", "unspecified launch failure", "invalid argument")
 
 
 class Plans(Protocol):
-    """Where plans and compiled kernels of a variant come from: a runner without a GPU."""
+    """Where plans and compiled kernels of a variant come from, without a GPU."""
+
+    @property
+    def path(self) -> Path: ...  # the submission's file
 
     def planned(
         self,
@@ -37,6 +52,7 @@ class Plans(Protocol):
         arguments: Sequence[Argument],
         buffers: Sequence[tuple[int, int, bool]] = (),
     ) -> Plan | CaseResult: ...
+    def plan_of(self, case: Case, arguments: Sequence[Argument]) -> Plan | CaseResult: ...
     def compiled_steps(
         self, case: Case, planned: Plan, call: int = 0, configuration: int | None = None
     ) -> tuple[Sequence[Step], Mapping[int, DeviceKernel]] | CaseResult: ...
@@ -76,7 +92,7 @@ def document(
 def copy_document(source: Argument, to: Argument) -> bytes:
     """A plan of our own: one copy from a contiguous tensor to another of its dtype and shape."""
     views = [
-        View(number, each.dtype.name, each.shape, each.strides, _first(each))
+        View(number, dtype_of(each), each.shape, each.strides, first_of(each))
         for number, each in enumerate((source, to))
     ]
     buffers = [
@@ -86,25 +102,33 @@ def copy_document(source: Argument, to: Argument) -> bytes:
     return gpu_document.encode(Plan(1, "triton", tuple(buffers), (), (steps,)), [steps], {})
 
 
-def _first(argument: Argument) -> int:
-    """The element of its allocation at which a tensor begins."""
-    itemsize = plan.ITEM_BYTES.get(argument.dtype.name, 1)
-    return (argument.offset - argument.allocation[0]) // itemsize
+class GpuRunner(Executor):
+    """Runs the cases of one variant on a GPU. A context manager; sandbox and plans stay open.
 
+    Tensors lie in memory of the GPU that grader and worker share. Where that can't be had they lie
+    in the host's, and the worker copies them to the GPU and back.
+    """
 
-class GpuRunner(Runner):
-    """Runs the cases of one variant on a GPU. A context manager; sandbox and plans stay open."""
+    on_gpu = True
 
     def __init__(self, sandbox: Sandbox, task: Task, path: Path, plans: Plans | None) -> None:
         """`sandbox` is a native one with the GPU's device files, `path` the submission's file;
         `plans` is None for who has documents already."""
-        super().__init__(sandbox, task, path)
+        self._limits = limits_of(task)
+        super().__init__(task, path, Answers(task, path, self._limits, on_gpu=True), Times())
+        self._sandbox = sandbox
         self._plans = plans
         self._plan: Plan | None = None  # of the last run
+        self.not_shared = ""  # why the GPU's memory isn't shared with the worker, once it is known
+
+    @property
+    def shares_gpu_memory(self) -> bool:
+        """Whether the last case's tensors lay on the GPU for grader and worker both."""
+        return self._memory.is_on_gpu
 
     def fresh_worker(self) -> None:
         """Let the next case meet processes that have run nothing."""
-        super().fresh_worker()
+        self._drop_worker()
         if self._plans is not None:
             self._plans.fresh_worker()
 
@@ -114,19 +138,22 @@ class GpuRunner(Runner):
         return None
 
     def _spawn(self) -> Worker:
-        program, arena = held_program(self._sandbox), self._arena
+        program, arena = held_program(self._sandbox), self._memory.arena
         on_gpu = arena.on_gpu
         return self._sandbox.worker(program, "", arena.buffers, self._limits, on_gpu=on_gpu)
 
-    def _ask(self, case: Case, arguments: Sequence[Argument]) -> Reply | Death | CaseResult:
+    def _ask(
+        self, worker: Worker, case: Case, arguments: Sequence[Argument]
+    ) -> Reply | Death | CaseResult:
         asked = self._document(case, arguments)
         if isinstance(asked, CaseResult):
             return asked
-        return self._worker.ask(Operation.execute, arguments, document=asked)
+        return worker.ask(Operation.execute, arguments, document=asked)
 
     def _document(self, case: Case, arguments: Sequence[Argument]) -> bytes | CaseResult:
         """What the executor is to do, or why there is nothing."""
-        planned = self._plans.planned(case, arguments, self._arena.buffers)
+        assert self._plans is not None
+        planned = self._plans.planned(case, arguments, self._memory.arena.buffers)
         if isinstance(planned, CaseResult):
             return planned
         self._plan = planned
@@ -137,22 +164,97 @@ class GpuRunner(Runner):
             return CaseResult(case, verdict)
         returned = untrusted.clean(self._plan.returned)
         if verdict.status is Status.not_written and returned:
-            return self._returned_instead(case, returned)
+            return self._answers.returned_instead(case, returned)
         return CaseResult(case, verdict, notes=notes_of(self._plan))
 
-    def _from_refusal(self, case: Case | None, reply: Reply) -> CaseResult:
-        if reply.code is not Code.raised:
-            return super()._from_refusal(case, reply)
-        fields = untrusted.fields(reply)
-        message = untrusted.brief(untrusted.text(fields, "message"))
-        kind = untrusted.brief(untrusted.text(fields, "type"), 80)
-        what = f"the GPU's driver refuses what the launcher asks for: {message}, {kind}."
-        return CaseResult(case, Verdict(Status.launch_error, what), observed_by="worker")
+    def _answered(self, case: Case, answer: Reply) -> CaseResult | None:
+        is_refused = answer.code is Code.raised
+        result = _refused_by_driver(case, answer) if is_refused else super()._answered(case, answer)
+        if result is not None and self.shares_gpu_memory:
+            named = any(words in answer.text.lower() for words in _FAULTS)
+            return replace(result, refused_by_gpu=named)
+        return result
 
-    def _drop_arena(self) -> None:
-        if self._arena is not None and self._plans is not None:
-            self._plans.fresh_worker()  # a planner may read the old one's buffers
-        super()._drop_arena()
+    # --- memory ----------------------------------------------------------------------------------
 
-    def _serves_nobody(self) -> bool:
-        return True  # no code of the submission answers there
+    def _end_users(self) -> None:
+        self.fresh_worker()  # a planner may read the arena's buffers
+
+    def _make_room(self, inputs: Inputs, inputs_writable: bool) -> bool:
+        """Have an arena that holds the case, on the GPU if that can be.
+
+        Where the worker copies inputs to the GPU they must lie where it can write: only what it
+        brings back is seen. Inputs in host memory aren't copied.
+        """
+        if not self.not_shared and all(s.space == "device" for s in inputs.slots):
+            try:
+                self._memory.fit(inputs, inputs_writable, on_gpu=True)
+                return inputs_writable
+            except GpuMemoryError as error:
+                self.not_shared = str(error)
+        inputs_writable |= any(s.role == "input" and s.space == "device" for s in inputs.slots)
+        self._memory.fit(inputs, inputs_writable)
+        return inputs_writable
+
+    def _result_of(self, case: Case, inputs: Inputs) -> CaseResult:
+        """Run a case; again in other memory where sharing or the lack of memory made it fail."""
+        try:
+            result = self._explained(case, inputs)
+            is_refused = result.status is Status.grader_error and self.shares_gpu_memory
+            reason = result.verdict.what if is_refused else ""
+        except GpuMemoryError as error:
+            is_refused, reason = True, str(error)
+        if is_refused:
+            self.not_shared = reason or "no reason was given"
+            self._drop_worker()
+            self._memory.close()
+            result = self._explained(case, inputs)
+        if result.status is Status.out_of_memory:
+            return self._with_all_memory(case, inputs, result)
+        return result
+
+    def _explained(self, case: Case, inputs: Inputs) -> CaseResult:
+        result = self._run(case, inputs)
+        return self._explain_fault(case, inputs, result) if result.refused_by_gpu else result
+
+    def _with_all_memory(self, case: Case, inputs: Inputs, first: CaseResult) -> CaseResult:
+        """A case that found too little memory, run again under an exclusive lock.
+
+        There may have been too little because kernels of other students, which run under the shared
+        lock, had taken it. What the case may count on is what the spec allows it.
+        """
+        self._drop_worker()  # and with it what its allocator keeps
+        device = self._sandbox.device
+        if locks.is_exclusive_on(device):
+            return first
+        with locks.exclusive_on(device):
+            again = self._explained(case, inputs)
+            if again.status is not Status.out_of_memory:
+                return again
+            self._drop_worker()
+            free = _free_gpu_bytes()
+        allowed = self._limits.memory_bytes
+        if free >= allowed:
+            return again
+        what = (
+            f"only {free >> 20} MiB of the GPU's memory are free, {allowed >> 20} are allowed: "
+            "other programs hold the rest."
+        )
+        return CaseResult(case, Verdict(Status.not_measured, what))
+
+
+def _refused_by_driver(case: Case, reply: Reply) -> CaseResult:
+    """What it means that the driver refuses a step of a plan."""
+    fields = untrusted.fields(reply)
+    message = untrusted.brief(untrusted.text(fields, "message"))
+    kind = untrusted.brief(untrusted.text(fields, "type"), 80)
+    what = f"the GPU's driver refuses what the launcher asks for: {message}, {kind}."
+    return CaseResult(case, Verdict(Status.launch_error, what), observed_by="worker")
+
+
+def _free_gpu_bytes() -> int:
+    """What nobody holds of the GPU's memory; 0 where there isn't even enough to ask."""
+    try:
+        return int(torch.cuda.mem_get_info()[0])
+    except RuntimeError:
+        return 0

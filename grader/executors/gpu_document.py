@@ -185,8 +185,8 @@ class _Encoder:
         if isinstance(step, Launch):
             return [self._launch(step)]
         if isinstance(step, Record | Wait):
-            what = _RECORD if isinstance(step, Record) else _WAIT
-            return [_head(what, step.stream) + _number(step.event)]
+            kind = _RECORD if isinstance(step, Record) else _WAIT
+            return [_head(kind, step.stream) + _number(step.event)]
         if isinstance(step, Alloc | Free | Synchronise | Readback | Refused):
             return []  # memory is there before the first call; nobody waits for a graph's parts
         raise NotExecutable(f"PyTorch's own {getattr(step, 'operation', step.do)}")
@@ -213,24 +213,24 @@ class _Encoder:
         if step.to.elements == 0:
             return []
         value = views.element(step.to, step.value)
-        found = views.rows(step.to, step.to)
+        rows = views.rows(step.to, step.to)
         unit = next((n for n in (1, 2, 4) if value == value[:n] * (len(value) // n)), 0)
-        if found is None or not unit:  # an element of ours, copied to all
+        if rows is None or not unit:  # an element of ours, copied to all
             one = self._own_buffer(len(value))
             given = _packed_rows(one, 0, len(value), len(value), 1) + sized(value) + listed([])
             source = View(one, step.to.dtype, step.to.shape, (0,) * len(step.to.shape))
             return [_head(_UPLOAD, step.stream) + given, *self._copy(step.to, source, step.stream)]
-        to = _packed_rows(step.to.buffer, *found.to, found.width, found.height)
+        to = _packed_rows(step.to.buffer, *rows.to, rows.width, rows.height)
         number = int.from_bytes(value[:unit], "little")
         return [_head(_FILL, step.stream) + to + struct.pack("<II", unit, number)]
 
     def _copy(self, to: View, source: View, stream: int | None) -> list[bytes]:
         if to.elements == 0:
             return []
-        if found := views.rows(to, source):
+        if rows := views.rows(to, source):
             ends = [
-                _packed_rows(view.buffer, *place, found.width, found.height)
-                for view, place in ((to, found.to), (source, found.source))
+                _packed_rows(view.buffer, *place, rows.width, rows.height)
+                for view, place in ((to, rows.to), (source, rows.source))
             ]
             return [_head(_COPY, stream) + ends[0] + ends[1]]
         dimensions = views.dimensions(to, source)
@@ -289,7 +289,7 @@ class _Encoder:
             if isinstance(each, PointerArgument):
                 parameters.pointer(*each.pointer)
             elif isinstance(each, DescriptorArgument):
-                self._descriptor(parameters, each.descriptor, next(descriptors, None))
+                _add_descriptor(parameters, each.descriptor, next(descriptors, None))
             elif each.scalar:
                 parameters.add(bytes.fromhex(each.scalar))
         if made.scratch:
@@ -298,52 +298,6 @@ class _Encoder:
                 programs *= size
             parameters.pointer(self._own_buffer(made.scratch * programs), 0)
         return parameters
-
-    def _descriptor(
-        self, parameters: _Parameters, given: Descriptor, read: Mapping[str, Any] | None
-    ) -> None:
-        """A tensor descriptor, and behind it the sizes and strides of its tensor."""
-        itemsize = View(0, given.dtype, (), ()).itemsize
-        start = given.offset * itemsize
-        try:
-            if read is None:
-                self._taken_apart(parameters, given, start)
-            else:
-                self._map(parameters, given, start, read)
-        except (KeyError, TypeError, ValueError, struct.error) as error:
-            raise NotExecutable(f"a tensor descriptor ({error})") from None
-        for size in given.shape:
-            parameters.add(struct.pack("<i", size))
-        for stride in given.strides:
-            parameters.add(struct.pack("<q", stride))
-
-    def _taken_apart(self, parameters: _Parameters, given: Descriptor, start: int) -> None:
-        """As a kernel takes one that it reads by ordinary loads."""
-        parameters.pointer(given.buffer, start)
-        for number in (*given.shape, *given.strides):
-            parameters.add(struct.pack("<q", number))
-        parameters.add(bytes([given.padding == "nan"]))
-        parameters.add(b"\0")
-
-    def _map(
-        self, parameters: _Parameters, given: Descriptor, start: int, read: Mapping[str, Any]
-    ) -> None:
-        """As the tensor memory accelerator takes it: dimensions in reverse, strides in bytes."""
-        rank = len(given.shape)
-        if not 1 <= rank <= _MAX_RANK:
-            raise ValueError(f"rank {rank}")
-        at = parameters.add(bytes(_MAP_BYTES), _MAP_ALIGNMENT)
-        sizes = list(reversed(given.shape))
-        if read["fp4_padded"]:
-            sizes[0] *= 2
-        strides = [stride * read["elem_size"] for stride in reversed(given.strides[:-1])]
-        strides.append(sizes[-1] * (strides[-1] if strides else read["elem_size"]))
-        kind = _ELEMENT_TYPES.get(read["elem_type"], read["elem_type"])
-        head = struct.pack("<IIqII", at, given.buffer, start, kind, rank)
-        head += struct.pack("<II", read["swizzle"], given.padding == "nan")
-        box = list(reversed(read["block_size"]))
-        numbers = [*_five(sizes), *_five(strides)]
-        parameters.maps.append(head + struct.pack("<10Q5I", *numbers, *_five(box)))
 
     def _module(self, cubin: bytes) -> int:
         if cubin not in self.modules:
@@ -360,24 +314,73 @@ class _Encoder:
         return number
 
 
+def _add_descriptor(
+    parameters: _Parameters, given: Descriptor, read: Mapping[str, Any] | None
+) -> None:
+    """A tensor descriptor, and behind it the sizes and strides of its tensor."""
+    itemsize = View(0, given.dtype, (), ()).itemsize
+    start = given.offset * itemsize
+    try:
+        if read is None:
+            _add_taken_apart(parameters, given, start)
+        else:
+            _add_map(parameters, given, start, read)
+    except (KeyError, TypeError, ValueError, struct.error) as error:
+        raise NotExecutable(f"a tensor descriptor ({error})") from None
+    for size in given.shape:
+        parameters.add(struct.pack("<i", size))
+    for stride in given.strides:
+        parameters.add(struct.pack("<q", stride))
+
+
+def _add_taken_apart(parameters: _Parameters, given: Descriptor, start: int) -> None:
+    """As a kernel takes one that it reads by ordinary loads."""
+    parameters.pointer(given.buffer, start)
+    for number in (*given.shape, *given.strides):
+        parameters.add(struct.pack("<q", number))
+    parameters.add(bytes([given.padding == "nan"]))
+    parameters.add(b"\0")
+
+
+def _add_map(
+    parameters: _Parameters, given: Descriptor, start: int, read: Mapping[str, Any]
+) -> None:
+    """As the tensor memory accelerator takes it: dimensions in reverse, strides in bytes."""
+    rank = len(given.shape)
+    if not 1 <= rank <= _MAX_RANK:
+        raise ValueError(f"rank {rank}")
+    at = parameters.add(bytes(_MAP_BYTES), _MAP_ALIGNMENT)
+    sizes = list(reversed(given.shape))
+    if read["fp4_padded"]:
+        sizes[0] *= 2
+    strides = [stride * read["elem_size"] for stride in reversed(given.strides[:-1])]
+    strides.append(sizes[-1] * (strides[-1] if strides else read["elem_size"]))
+    kind = _ELEMENT_TYPES.get(read["elem_type"], read["elem_type"])
+    head = struct.pack("<IIqII", at, given.buffer, start, kind, rank)
+    head += struct.pack("<II", read["swizzle"], given.padding == "nan")
+    box = list(reversed(read["block_size"]))
+    numbers = [*_five(sizes), *_five(strides)]
+    parameters.maps.append(head + struct.pack("<10Q5I", *numbers, *_five(box)))
+
+
 def _five(numbers: Sequence[int]) -> list[int]:
     return [*numbers, *([1] * (_MAX_RANK - len(numbers)))]
 
 
 def _contiguous(view: View) -> bytes:
     """A view as one stretch of bytes, or rows of them. Raises NotExecutable where it is neither."""
-    found = views.rows(view, view)
-    if found is None:
+    rows = views.rows(view, view)
+    if rows is None:
         raise NotExecutable("an upload to a strided view")
-    return _packed_rows(view.buffer, *found.to, found.width, found.height)
+    return _packed_rows(view.buffer, *rows.to, rows.width, rows.height)
 
 
 def _packed_rows(buffer: int, offset: int, pitch: int, width: int, height: int) -> bytes:
     return struct.pack("<IqQQQ", buffer, offset, pitch, width, height)
 
 
-def _head(what: int, stream: int | None) -> bytes:
-    return struct.pack("<II", what, _NO_STREAM if stream is None else stream)
+def _head(kind: int, stream: int | None) -> bytes:
+    return struct.pack("<II", kind, _NO_STREAM if stream is None else stream)
 
 
 def _relocations(pointers: Sequence[tuple[int, int, int]]) -> bytes:

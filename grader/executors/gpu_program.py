@@ -1,6 +1,6 @@
-"""The program that executes plans on a GPU: C++ of ours, built once and kept in the user's cache.
+"""The program that executes plans on a GPU: the grader's C++, built once, in the user's cache.
 
-It is linked to nothing of CUDA's: the driver is looked up when it runs, and the one header that it
+It is linked to nothing of CUDA's: it loads the driver when it runs, and the one header that it
 needs comes with Triton. So no CUDA toolkit has to be installed.
 """
 
@@ -35,7 +35,7 @@ def why_not() -> str:
 
 
 def begin() -> None:
-    """Have the program built while something else is done; who needs it is told of a failure."""
+    """Build the program in a thread. A failure is met again by `program`."""
 
     def build() -> None:
         with contextlib.suppress(toolchain.ToolchainMissing, toolchain.ToolchainError, OSError):
@@ -58,8 +58,9 @@ def program() -> bytes:
 
 def _build(compiler: str, include: Path, scratch: Path) -> None:
     def compiled(name: str) -> str:
-        line = [compiler, *_FLAGS, f"-I{include}", "-c", _NATIVE / f"{name}.cpp"]
-        toolchain.run([*line, "-o", f"{name}.o"], scratch)
+        source = str(_NATIVE / f"{name}.cpp")
+        line = [compiler, *_FLAGS, f"-I{include}", "-c", source, "-o", f"{name}.o"]
+        toolchain.run(line, scratch)
         return f"{name}.o"
 
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
@@ -80,5 +81,5 @@ def _key(compiler: str, version: str, header: Path) -> str:
 def _cuda_header() -> Path | None:
     spec = importlib.util.find_spec("triton")
     folders = spec.submodule_search_locations if spec else ()
-    found = (Path(each) / "backends" / "nvidia" / "include" / "cuda.h" for each in folders or ())
-    return next((each for each in found if each.is_file()), None)
+    headers = (Path(each) / "backends" / "nvidia" / "include" / "cuda.h" for each in folders or ())
+    return next((each for each in headers if each.is_file()), None)

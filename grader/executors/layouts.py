@@ -1,4 +1,4 @@
-"""How a compiled kernel's warps access memory, as the backend's process tells it: hostile bytes.
+"""How a compiled kernel's warps access memory, as the backend's untrusted process tells it.
 
 The fields are those of worker/compile/layouts.py; the executor counts by them
 (worker/ttir/layouts.py). A kernel that can't be had this way is counted by elements, so whatever
@@ -18,6 +18,7 @@ import pydantic
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
+from grader.executors.compiler_process import CompilerProcess
 from grader.executors.kept import KeptBuilds
 from grader.sandbox.worker_process import Death, Limits, Worker
 from grader.worker.protocol import Code, Operation
@@ -101,20 +102,19 @@ def parse(text: str) -> Layouts | None:
 class LayoutCompiler:
     """Asks a backend's process for kernels' layouts, each once; what earlier runs got is `kept`.
 
-    Most kernels have been assembled before they are measured, and the assembler has told theirs.
+    Most kernels have been assembled before they are measured, and that answer has their layouts.
     """
 
     def __init__(self, spawn: Callable[[Limits], Worker], kept: KeptBuilds | None) -> None:
-        self._spawn = spawn
+        self._process = CompilerProcess(spawn, LIMITS)
         self._kept = kept
-        self._worker: Worker | None = None
         self._known: dict[str, Layouts | None] = {}
         self._seconds = SECONDS
 
-    def learn(self, key: str, told: Any) -> None:
-        """What an assembler told of a kernel; nothing where that makes no sense."""
+    def learn(self, key: str, answer: Any) -> None:
+        """Take what an assembler answered about a kernel; nothing where that makes no sense."""
         with contextlib.suppress(RecursionError):
-            if (layouts := parse(json.dumps(told))) is not None:
+            if (layouts := parse(json.dumps(answer))) is not None:
                 self._keep(key, layouts)
 
     def of(self, key: str, ttir: str, options: Mapping[str, Any]) -> Layouts | None:
@@ -123,8 +123,8 @@ class LayoutCompiler:
         `key` is a digest of all that they follow from.
         """
         if key not in self._known:
-            told = self._kept.get(_KEPT + key) if self._kept is not None else None
-            if (layouts := parse(told or "")) is not None:
+            text = self._kept.get(_KEPT + key) if self._kept is not None else None
+            if (layouts := parse(text or "")) is not None:
                 self._known[key] = layouts
             else:
                 self._keep(key, self._ask(ttir, options))
@@ -132,9 +132,7 @@ class LayoutCompiler:
 
     def close(self) -> None:
         """End the process."""
-        if self._worker is not None:
-            self._worker.close()
-            self._worker = None
+        self._process.close()
 
     def _keep(self, key: str, layouts: Layouts | None) -> None:
         self._known[key] = layouts
@@ -145,12 +143,8 @@ class LayoutCompiler:
         if self._seconds <= 0:
             return None
         started = time.monotonic()
-        if self._worker is None:
-            self._worker = self._spawn(LIMITS)
-        document = json.dumps({"ttir": ttir, "options": options}).encode()
-        answer = self._worker.ask_at_length(Operation.lay_out, document=document)
+        answer = self._process.ask(Operation.lay_out, {"ttir": ttir, "options": options})
         self._seconds -= time.monotonic() - started
         if isinstance(answer, Death):
-            self._worker = None
             return None
         return parse(answer.text) if answer.code is Code.ok else None

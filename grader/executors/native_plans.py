@@ -1,9 +1,9 @@
 """The plans of one CUDA C++ variant's cases: its host code's, in a process that has no data.
 
-    runner = NativePlans(sandbox, task, path, program)
-    runner.plan_of(case, arguments)    a Plan, or why there is none
+    plans = NativePlans(sandbox, task, path, program)
+    plans.planned(case, arguments)    a Plan, or why there is none
 
-The program is one of the backends "emulator" and "gpu" (native.build). Whichever it is for,
+The program is one of the backends "emulator" and "gpu" (cuda_build.py). Whichever it is for,
 the planner needs no GPU: the sandbox is one where CUDA C++ runs without.
 """
 
@@ -18,92 +18,70 @@ from grader.cases import Case
 from grader.cases.arena import INPUTS
 from grader.cases.compare import Verdict
 from grader.emulator import report
+from grader.executors.cuda_build import Program
 from grader.executors.execution import launched
+from grader.executors.executor import limits_of
 from grader.executors.gpu_document import DeviceKernel
-from grader.executors.native_runner import NativeRunner
-from grader.executors.planners import relies_on_others
-from grader.executors.runner import CaseResult
+from grader.executors.native_answers import NativeAnswers, read_report
+from grader.executors.native_processes import NativeProcesses
+from grader.executors.planners import dtype_of, load, relies_on_others
+from grader.executors.runner import CaseResult, Times
 from grader.executors.views import NotExecutable
-from grader.plan import Plan, Step
-from grader.policy.cuda.findings import instead_of
-from grader.sandbox import untrusted
+from grader.plan import KernelName, Plan, Step
+from grader.sandbox import Sandbox, untrusted
 from grader.sandbox.worker_process import Death, SandboxError, Worker
+from grader.spec.task import Task
 from grader.status import Status
-from grader.worker.protocol import Argument, Code, DType, Kind, Operation, Reply, Space
+from grader.worker.protocol import Argument, Code, Kind, Operation, Reply, Space
 
 
-class NativePlans(NativeRunner):
-    """Makes plans; whoever runs them too derives from it."""
+class NativePlans:
+    """Makes plans with a planner's process. A context manager; the sandbox stays open after it."""
 
-    _planner: Worker | None = None
-    _planner_is_fresh = True  # whether the last plan was its first
-    _readable: Sequence[tuple[int, int, bool]] = ()  # buffers that a planner may read
-    _buffers: Sequence[tuple[int, int, bool]] = ()  # of whoever has the arguments, if not this one
-    _planned_report: report.Report | None = None  # of the last plan
+    def __init__(
+        self, sandbox: Sandbox, task: Task, path: Path, program: Program, watched: bool = True
+    ) -> None:
+        """`path` is the source, for its lines; `program` what was made of it; `watched`: computing
+        on the host is a violation."""
+        self.path = path
+        self.program = program
+        self.times = Times()
+        self.planned_report: report.Report | None = None  # what host code did wrong, last time
+        self.planner: Worker | None = None
+        self.planner_is_fresh = True  # whether the last plan was its first
+        self.processes = NativeProcesses(sandbox, task, program, limits_of(task))
+        self.answers = NativeAnswers(
+            task,
+            path,
+            self.processes.limits,
+            is_ours=self.processes.serves_nobody,
+            program=program,
+            watched=watched and "library" not in task.rules.lifted,
+        )
+        # Whether copies that host code asks for are held to the rules.
+        self.judges_copies = self.answers.watched and task.exercise.moves_data
+        self.failure = self.answers.from_program()  # why there is nothing to run, once it is known
+        self._readable: Sequence[tuple[int, int, bool]] = ()  # buffers that the planner may read
 
-    def _start(self, count: int) -> CaseResult | None:
-        raise NotImplementedError("it makes plans and runs none")
+    def __enter__(self) -> NativePlans:
+        return self
 
-    def _ask(self, case: Case, arguments: Sequence[Argument]) -> Reply | Death | CaseResult:
-        raise NotImplementedError("it makes plans and runs none")
-
-    @property
-    def planned_report(self) -> report.Report | None:
-        """What host code did wrong on the way to the last plan; None: nothing."""
-        return self._planned_report
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def close(self) -> None:
-        """End every process and give the arena back."""
-        super().close()
-        self._drop_planner()
+        """End the planner."""
+        self.fresh_worker()
 
     def fresh_worker(self) -> None:
-        """Let the next case meet processes that have run nothing."""
-        super().fresh_worker()
-        self._drop_planner()
+        """Let the next plan be made by a process that has run nothing."""
+        if self.planner is not None:
+            self.planner.close()
+            self.planner = None
 
-    def plan_of(self, case: Case, arguments: Sequence[Argument]) -> Plan | Reply | CaseResult:
-        """The plan of a case, or why there is none; what host code did wrong is noted for later.
-
-        A Reply is one of those that a program which runs at once gives too.
-        """
-        self._planned_report = None
-        self._planner_is_fresh = self._planner is None
-        failure = self._start_planner(arguments)
-        if failure is not None:
-            return failure
-        answer = self._planner.ask_at_length(Operation.plan, arguments)
-        if not self._planner_is_fresh and relies_on_others(answer):
-            self._drop_planner()
-            return self.plan_of(case, arguments)
-        if isinstance(answer, Reply) and answer.code is Code.found:
-            self._planned_report = self._read_report(answer)
-            if self._planned_report is None or self._planned_report.lost:
-                self._drop_planner()
-                return answer
-            answer = self._planner.ask_at_length(Operation.more)
-        if isinstance(answer, Death):
-            self._planner = None
-            return self._from_death(case, answer)
-        if answer.code is Code.raised and untrusted.fields(answer).get("type") == "Plan":
-            return self._unplannable(case, untrusted.text(untrusted.fields(answer), "message"))
-        if answer.code is not Code.ok:
-            return answer
-        try:
-            return plan.read(answer.text, [_bytes_of(each) for each in arguments])
-        except plan.PlanError as error:
-            reads = ", and it copies results to the host" * ('"do":"readback"' in answer.text)
-            return self._unplannable(case, f"{error}{reads}", getattr(error, "instead", ""))
-
-    def _unplannable(self, case: Case, why: str, instead: str = "") -> CaseResult:
-        """For a launcher that asks for too much, or for what makes no sense."""
-        why = untrusted.brief(why)
-        if self._watched and why.endswith("copies results to the host"):
-            verdict = Verdict(Status.policy_violation, f"{why}.", "computed")
-            return CaseResult(case, verdict, None, "", "worker", instead_of("library"))
-        what = f"{why}." if instead else f"its launcher asks for what can't be planned: {why}."
-        verdict = Verdict(Status.launch_error, what)
-        return CaseResult(case, verdict, observed_by="worker", hint=instead)
+    def plan_of(self, case: Case, arguments: Sequence[Argument]) -> Plan | CaseResult:
+        """The plan of a case before the rules are applied, or why there is none."""
+        return self._explained(case, self.ask(case, arguments))
 
     def planned(
         self,
@@ -115,24 +93,80 @@ class NativePlans(NativeRunner):
 
         `buffers` hold the arguments, where host code may read those in host memory.
         """
-        self._buffers = buffers
-        made = self.failure_as_result(self.plan_of(case, arguments), case)
+        made = self._explained(case, self.ask(case, arguments, buffers))
         if isinstance(made, CaseResult):
             return made
-        told = self._planned_report
-        if told is not None and told.findings:
-            return self._from_report(case, Reply(0, Code.found, report.to_json(told)))
-        return self._violation(case, made) or made
+        if self.planned_report is not None and self.planned_report.findings:
+            return self.answers.from_report(case, self.planned_report)
+        return self.violation(case, made) or made
+
+    def _explained(self, case: Case, answer: Plan | Reply | CaseResult) -> Plan | CaseResult:
+        if not isinstance(answer, Reply):
+            return answer
+        result = self.answers.from_answer(case, answer)
+        return result or CaseResult(case, Verdict(Status.crashed, "it gave no plan."))
+
+    def ask(
+        self,
+        case: Case,
+        arguments: Sequence[Argument],
+        buffers: Sequence[tuple[int, int, bool]] = (),
+    ) -> Plan | Reply | CaseResult:
+        """The planner's plan of a case; its answer, where that is none, or what that means.
+
+        What host code did wrong on the way to a plan is in `planned_report`.
+        """
+        self.planned_report = None
+        self.planner_is_fresh = self.planner is None
+        failure = self._start(arguments, buffers)
+        if failure is not None:
+            return failure
+        assert self.planner is not None
+        answer = self.planner.ask_at_length(Operation.plan, arguments)
+        if not self.planner_is_fresh and relies_on_others(answer):
+            self.fresh_worker()
+            return self.ask(case, arguments, buffers)
+        if isinstance(answer, Reply) and answer.code is Code.found:
+            self.planned_report = read_report(answer)
+            if self.planned_report is None or self.planned_report.lost:
+                self.fresh_worker()
+                return answer
+            answer = self.planner.ask_at_length(Operation.more)
+        if isinstance(answer, Death):
+            self.planner = None
+            return self.answers.from_death(case, answer)
+        if answer.code is Code.raised and untrusted.fields(answer).get("type") == "Plan":
+            return self.answers.unplannable(
+                case, untrusted.text(untrusted.fields(answer), "message")
+            )
+        if answer.code is not Code.ok:
+            return answer
+        try:
+            return plan.read(answer.text, [_bytes_of(each) for each in arguments])
+        except plan.PlanError as error:
+            reads = ", and it copies results to the host" * ('"do":"readback"' in answer.text)
+            return self.answers.unplannable(case, f"{error}{reads}", getattr(error, "instead", ""))
+
+    def violation(self, case: Case, made: Plan) -> CaseResult | None:
+        """Whether copies that host code asks for do the exercise's work."""
+        if not self.judges_copies:
+            return None
+        for broken in plan.violations(made, plan.Allowed(moves_data=True)):
+            verdict = Verdict(Status.policy_violation, f"{broken.what}.", "computed")
+            return CaseResult(case, verdict, broken.line or None, "", "worker", broken.instead)
+        return None
 
     def compiled_steps(
         self, case: Case, planned: Plan, call: int = 0, configuration: int | None = None
     ) -> tuple[Sequence[Step], Mapping[int, DeviceKernel]] | CaseResult:
         """The steps of a call and the kernels that they launch, all of them in one cubin."""
         steps = planned.calls[call]
-        cubin = self._cubin
-        names = {n: each.kernel for n, each in enumerate(planned.specialisations)}
-        kernels = {n: DeviceKernel(cubin, names[n]) for n in launched(steps)}
-        return steps, kernels or {-1: DeviceKernel(cubin, "")}
+        kernels = {
+            number: DeviceKernel(self._cubin, kernel.kernel)
+            for number in launched(steps)
+            if isinstance(kernel := planned.specialisations[number], KernelName)
+        }
+        return steps, kernels or {-1: DeviceKernel(self._cubin, "")}
 
     def compile_view(self, ttir: str) -> DeviceKernel:
         """Not asked for: CUDA's copies are of rows."""
@@ -144,65 +178,38 @@ class NativePlans(NativeRunner):
 
     @cached_property
     def _cubin(self) -> bytes:
+        assert self.program.executor is not None
         return self.program.executor.read_bytes()
 
-    def _violation(self, case: Case, made: Plan) -> CaseResult | None:
-        """Whether copies that host code asks for do the exercise's work."""
-        if not self._watched or not self.exercise.moves_data:
-            return None
-        for broken in plan.violations(made, plan.Allowed(moves_data=True)):
-            verdict = Verdict(Status.policy_violation, f"{broken.what}.", "computed")
-            return CaseResult(case, verdict, broken.line or None, "", "worker", broken.instead)
-        return None
-
-    def failure_as_result(
-        self, planned: Plan | Reply | CaseResult, case: Case
-    ) -> Plan | CaseResult:
-        """What `plan_of` gave, a Reply as what it means for the case."""
-        if not isinstance(planned, Reply):
-            return planned
-        result = self._answered(case, planned)
-        return result or CaseResult(case, Verdict(Status.crashed, "it gave no plan."))
-
-    def _start(self, count: int) -> CaseResult | None:
-        raise NotImplementedError("plans are run by whoever derives from this")
-
-    def _ask(self, case: Case, arguments: Sequence[Argument]) -> Reply | Death | CaseResult:
-        raise NotImplementedError("plans are run by whoever derives from this")
-
-    # --- the planner's process
-
-    def _spawn_host(self, path: Path) -> Worker:
-        return self._process(path, self._readable)
-
-    def _start_planner(self, arguments: Sequence[Argument]) -> CaseResult | None:
-        if self._load_failure is not None:
-            return self._load_failure
-        buffers = self._arena.buffers if self._arena is not None else self._buffers
+    def _start(
+        self, arguments: Sequence[Argument], buffers: Sequence[tuple[int, int, bool]]
+    ) -> CaseResult | None:
+        """Have a planner that may read what it has to; why there is none."""
+        if self.failure is not None:
+            return self.failure
         readable = buffers[: INPUTS + 1] if _only_host_inputs(arguments) else []
-        if self._planner is not None and readable == self._readable:
+        if self.planner is not None and readable == self._readable:
             return None
-        self._drop_planner()
-        self._planner_is_fresh = True
+        self.fresh_worker()
+        self.planner_is_fresh = True
         self._readable = readable
         try:
-            planner = self._spawn_host(self.program.path)
+            planner = self.processes.planner(readable)
         except SandboxError:
-            if self._serves_nobody():
+            if self.processes.serves_nobody():
                 raise
-            return self._ended_too_early()
-        self._load_failure = self._loaded(planner, len(arguments))
-        self._planner = planner if self._load_failure is None else None
-        return self._load_failure
+            self.failure = _ended_too_early()
+            return self.failure
+        self.failure = load(planner, len(arguments), self.answers, self.times)
+        self.planner = planner if self.failure is None else None
+        return self.failure
 
-    def _drop_arena(self) -> None:
-        self._drop_planner()  # which may read the old one
-        super()._drop_arena()
 
-    def _drop_planner(self) -> None:
-        if self._planner is not None:
-            self._planner.close()
-            self._planner = None
+def _ended_too_early() -> CaseResult:
+    """For a program that can't be started, though one that does nothing can."""
+    what = "the program ended, or hung, before it could be asked for anything."
+    hint = "Nothing of it may run before the entry is called: no constructors outside of it."
+    return CaseResult(None, Verdict(Status.import_error, what), observed_by="worker", hint=hint)
 
 
 def is_on_host(argument: Argument) -> bool:
@@ -224,5 +231,5 @@ def _bytes_of(argument: Argument) -> int | None:
     if 0 in argument.shape:
         return 0
     spans = zip(argument.shape, argument.strides, strict=True)
-    itemsize = plan.ITEM_BYTES.get(DType(argument.dtype).name, 1)
+    itemsize = plan.ITEM_BYTES.get(dtype_of(argument), 1)
     return (sum((n - 1) * s for n, s in spans) + 1) * itemsize

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 
 from grader.cases import Case
-from grader.plan import Launch, Plan
+from grader.plan import KernelName, Launch, Plan, Step
 from grader.plan.model import Copy, HostOp, Upload
 from grader.sandbox import untrusted
 
@@ -40,12 +40,12 @@ def places(
 
 def sentences(plan: Plan, left_out: Collection[int], file: str) -> Iterator[str]:
     """'pad, launched at t.py:30, changes nothing of the result: its traffic doesn't count.'"""
-    told: dict[tuple[str, int], int] = {}
+    counts: dict[tuple[str, int], int] = {}
     for place in sorted(left_out):
         step = plan.calls[0][place]
         key = (_name_of(plan, step), step.line)
-        told[key] = told.get(key, 0) + 1
-    for (name, line), times in told.items():
+        counts[key] = counts.get(key, 0) + 1
+    for (name, line), times in counts.items():
         at = f" at {file}:{line}" if line else ""
         often = f" {times} times" if times > 1 else ""
         which = f"{name}, launched{often}{at}"
@@ -66,7 +66,9 @@ def _groups(plan: Plan, launches: Collection[int]) -> list[frozenset[int]]:
     return [frozenset(group) for group in by_name.values()][:MOST_TRIED]
 
 
-def _name_of(plan: Plan, launch: Launch) -> str:
-    kernel = plan.specialisations[launch.specialisation]
-    name = getattr(kernel, "function", None) or getattr(kernel, "kernel", "")
+def _name_of(plan: Plan, step: Step) -> str:
+    """The name of the kernel that a step launches."""
+    assert isinstance(step, Launch)
+    kernel = plan.specialisations[step.specialisation]
+    name = kernel.kernel if isinstance(kernel, KernelName) else kernel.function
     return untrusted.brief(name, _MAX_NAME)

@@ -1,6 +1,6 @@
 """Cases run again with their programs in other orders, where atomics may tell the order.
 
-What an executor saw of atomics (worker/ttir/orders.py) says which kernels these are. A kernel is
+The executor's report of atomics (worker/ttir/orders.py) says which kernels these are. A kernel is
 tried in other orders once, and again where it is launched on a much larger grid.
 """
 
@@ -33,7 +33,7 @@ HINT = (
 )
 MOST_KERNELS = 256  # of one plan
 MOST_SEEDS = (1 << 24) - 1
-LARGER = 4  # times as many programs are reason to look at a kernel again
+LARGER = 4  # times as many programs are reason to try a kernel again
 # Groups of programs that run one after another, and what they may execute together.
 LEAST_GROUPS, MOST_GROUPS = 8, 512
 GROUPS_STEPS = 500_000
@@ -42,7 +42,7 @@ _Count = Annotated[int, Field(ge=0, lt=2**53)]
 
 
 @checked(frozen=True, config=pydantic.ConfigDict(strict=True, extra="forbid"))
-class Seen:
+class Atomics:
     """A kernel, by its number, of which several programs used atomics whose order may matter.
 
     `line` is that of one of them. `steps` are the operations executed in all launches,
@@ -56,12 +56,14 @@ class Seen:
     group_steps: _Count = 0
 
 
-_SEEN = pydantic.TypeAdapter(tuple[Seen, ...])
+_ATOMICS = pydantic.TypeAdapter(tuple[Atomics, ...])
 
 
-def read(fields: Mapping[str, Any]) -> Sequence[Seen]:
-    """What an executor's answer tells. Raises ValueError for what it can't have told."""
-    return _SEEN.validate_json(json.dumps(fields.get("atomics", [])))  # strict: a list is a tuple
+def read(fields: Mapping[str, Any]) -> Sequence[Atomics]:
+    """The atomics that an executor's answer names. Raises ValueError for what can't be true."""
+    return _ATOMICS.validate_json(
+        json.dumps(fields.get("atomics", []))
+    )  # strict: a list is a tuple
 
 
 @dataclass(frozen=True)
@@ -80,15 +82,15 @@ def seed_of(case: Case) -> int:
     return zlib.crc32(str(case).encode()) % MOST_SEEDS + 1
 
 
-def others(case: Case, seen: Sequence[Seen]) -> list[Order]:
-    """A drawn order of a case's programs and its reverse; none where nothing was seen."""
-    if not seen:
+def others(case: Case, atomics: Sequence[Atomics]) -> list[Order]:
+    """A drawn order of a case's programs and its reverse; none where there are no atomics."""
+    if not atomics:
         return []
     seed = seed_of(case)
-    fit = GROUPS_STEPS // max(1, sum(each.group_steps for each in seen))
+    fit = GROUPS_STEPS // max(1, sum(each.group_steps for each in atomics))
     groups = min(MOST_GROUPS, max(LEAST_GROUPS, fit))
-    steps = max(max(each.steps, groups * each.group_steps) for each in seen)
-    kernels = tuple(each.kernel for each in seen)
+    steps = max(max(each.steps, groups * each.group_steps) for each in atomics)
+    kernels = tuple(each.kernel for each in atomics)
     return [
         Order(seed, backwards, groups, MOST_STEPS * steps + GROUPS_STEPS, kernels)
         for backwards in (False, True)
@@ -98,9 +100,7 @@ def others(case: Case, seen: Sequence[Seen]) -> list[Order]:
 def shows_nothing(other: CaseResult) -> bool:
     """Whether a run in another order has no say: what it took, the first one need not take."""
     if other.status is Status.timed_out:
-        return (
-            other.observed_by == "grader"
-        )  # the clock; the executor's own limits are another thing
+        return other.observed_by == "grader"  # the executor's own limits are another thing
     return other.status in (Status.not_measured, Status.grader_error, Status.out_of_memory)
 
 
@@ -124,18 +124,18 @@ class Reordered:
     right: dict[str, int] = field(default_factory=dict)
     wrong: set[str] = field(default_factory=set)
 
-    def wanted(self, seen: Sequence[Seen], names: Mapping[int, str]) -> list[Seen]:
+    def wanted(self, atomics: Sequence[Atomics], names: Mapping[int, str]) -> list[Atomics]:
         """Those kernels that are to be tried: new ones, and those of a much larger grid."""
         return [
             each
-            for each in seen
+            for each in atomics
             if (name := names.get(each.kernel)) in self.wrong
             or (name is not None and each.programs >= LARGER * self.right.get(name, 0))
         ]
 
-    def tried(self, seen: Sequence[Seen], names: Mapping[int, str], was_right: bool) -> None:
+    def note(self, atomics: Sequence[Atomics], names: Mapping[int, str], was_right: bool) -> None:
         """Remember what came of them."""
-        for each in seen:
+        for each in atomics:
             if was_right:
                 self.right[names[each.kernel]] = max(1, each.programs)
             else:

@@ -1,8 +1,8 @@
 """How Triton kernels use memory: metrics from what the executor saw of one call.
 
-The metrics are named in memory.py, which also holds them against the bounds of a spec. A second
-call at four times the sizes shows what grows. The counters are the word of an untrusted process, so
-`implausible` holds them against what the case's bytes require.
+The metrics are named in cuda_metrics.py, and scoring/memory_bounds.py holds them against the bounds
+of a spec. A second call at four times the sizes shows what grows. The counters are the word of an
+untrusted process, so `implausible` holds them against what the case's bytes require.
 """
 
 from __future__ import annotations
@@ -13,7 +13,15 @@ from typing import Literal
 
 from grader.cases import Case
 from grader.evidence import LineCounters, MemoryEvidence, Metric
-from grader.executors.cuda_metrics import MAX_LINES, Traffic, tensors_of, too_few, unearned
+from grader.executors.cuda_metrics import (
+    MAX_LINES,
+    Traffic,
+    left_out,
+    reads,
+    tensors_of,
+    unearned,
+    useful_bytes,
+)
 from grader.executors.triton_report import (
     CompiledCounters,
     Finding,
@@ -21,7 +29,7 @@ from grader.executors.triton_report import (
     SiteCounters,
     message_of,
 )
-from grader.spec import Exercise, Variant
+from grader.spec.task import Task
 from grader.status import Status
 
 _Kind = Literal["load", "store", "atomic"]
@@ -44,13 +52,12 @@ def status_of(finding: Finding) -> Status:
 
 def worst_of(findings: Sequence[Finding]) -> Finding:
     """The gravest of some findings, at least one."""
-    return min(findings, key=lambda found: list(Status).index(status_of(found)))
+    return min(findings, key=lambda each: list(Status).index(status_of(each)))
 
 
 def measure(
     report: Report,
-    exercise: Exercise,
-    variant: Variant,
+    task: Task,
     case: Case,
     source: Sequence[str] = (),
     grown: tuple[Case, Report] | None = None,
@@ -60,23 +67,23 @@ def measure(
     Not measured, with the reason, where a report is incomplete or can't be true; a finding's
     status where a run found something wrong.
     """
-    told = str(case)
-    for each, seen in [(case, report), *([grown] if grown else [])]:
-        if seen.findings:
-            worst = worst_of(seen.findings)
-            what, _ = message_of(worst, arguments(exercise, variant, each), variant.file, source)
+    name = str(case)
+    for each, counted in [(case, report), *([grown] if grown else [])]:
+        if counted.findings:
+            worst = worst_of(counted.findings)
+            what, _ = message_of(worst, arguments(task, each), task.variant.file, source)
             return MemoryEvidence(status_of(worst), f"the counted run: {what}", str(each))
-        if seen.cut:
+        if counted.cut:
             reason = "the run has more counters than fit into one answer"
-            return MemoryEvidence(Status.not_measured, reason, told)
-        if reason := implausible(seen, exercise, variant, each):
-            return MemoryEvidence(Status.not_measured, reason, told)
-    metrics = [*_metrics(report, exercise, variant, case)]
+            return MemoryEvidence(Status.not_measured, reason, name)
+        if reason := implausible(counted, task, each):
+            return MemoryEvidence(Status.not_measured, reason, name)
+    metrics = [*_metrics(report, task, case)]
     if grown is not None:
         metrics += _growth(report, grown[1])
-    reason = unearned(_traffic(report), exercise, variant, case)
+    reason = unearned(_traffic(report), task, case)
     status = Status.target_missed if reason else Status.passed
-    return MemoryEvidence(status, reason, told, tuple(metrics), lines_of(report))
+    return MemoryEvidence(status, reason, name, tuple(metrics), lines_of(report))
 
 
 def _traffic(report: Report) -> Traffic:
@@ -84,38 +91,28 @@ def _traffic(report: Report) -> Traffic:
     return Traffic.of(report.sites, copied=0)
 
 
-def arguments(exercise: Exercise, variant: Variant, case: Case) -> list[tuple[str, int]]:
+def arguments(task: Task, case: Case) -> list[tuple[str, int]]:
     """(name, bytes) of each argument of the entry, 0 bytes for scalars."""
-    sizes = {index: size for index, _, size in tensors_of(exercise, variant, case)}
-    return [
-        (argument.name, sizes.get(index, 0))
-        for index, argument in enumerate(exercise.signature(variant))
-    ]
+    sizes = {index: size for index, _, size in tensors_of(task, case)}
+    return [(argument.name, sizes.get(index, 0)) for index, argument in enumerate(task.signature)]
 
 
-def _metrics(report: Report, exercise: Exercise, variant: Variant, case: Case) -> Iterator[Metric]:
+def _metrics(report: Report, task: Task, case: Case) -> Iterator[Metric]:
     for kind in ("load", "store"):
-        sectors = sum(site.sectors for site in report.sites if site.kind == kind)
-        useful = sum(site.useful_bytes for site in report.sites if site.kind == kind)
-        if sectors:
-            name = f"useful_bytes_per_sector.{kind}"
-            yield Metric(name, useful / sectors, f"{useful} bytes / {sectors} sectors")
-    loaded = {buffer.argument: buffer.load_bytes for buffer in report.buffers}
-    for index, tensor, size in tensors_of(exercise, variant, case):
-        if tensor.is_input:
-            bytes_ = loaded.get(index, 0)
-            yield Metric(f"reads.{tensor.name}", bytes_ / size, f"{bytes_} bytes of {size}")
+        of_kind = [site for site in report.sites if site.kind == kind]
+        yield from useful_bytes(kind, of_kind, "{} sectors")
+    yield from reads(report.buffers, task, case)
     yield Metric("scratch_bytes", report.scratch_bytes)
     yield Metric("largest_tile", report.largest_tile, f"elements, line {report.tile_line}")
     waves = [launch for launch in report.waves if launch.waves]
     if waves:
         heaviest = max(waves, key=lambda launch: launch.bytes)
-        told = f"{heaviest.bytes} bytes in {heaviest.waves} waves"
-        yield Metric("wave_bytes.distinct", heaviest.bytes / heaviest.waves, told)
+        words = f"{heaviest.bytes} bytes in {heaviest.waves} waves"
+        yield Metric("wave_bytes.distinct", heaviest.bytes / heaviest.waves, words)
         if heaviest.row_major_bytes:
-            told = f"{heaviest.bytes} bytes / {heaviest.row_major_bytes} bytes"
+            words = f"{heaviest.bytes} bytes / {heaviest.row_major_bytes} bytes"
             ratio = heaviest.bytes / heaviest.row_major_bytes
-            yield Metric("wave_bytes.to_row_major", ratio, told)
+            yield Metric("wave_bytes.to_row_major", ratio, words)
 
 
 def _growth(before: Report, after: Report) -> Iterator[Metric]:
@@ -156,21 +153,19 @@ def _line(line: int, kernel: str, kind: _Kind, sites: Sequence[SiteCounters]) ->
     )
 
 
-def implausible(report: Report, exercise: Exercise, variant: Variant, case: Case) -> str:
+def implausible(report: Report, task: Task, case: Case) -> str:
     """Why the counters can't be those of a run that did the work, or "".
 
     Every element of an input must have been loaded, unless PyTorch copied it, and every element of
     an output stored.
     """
-    buffers = {buffer.argument: buffer for buffer in report.buffers}
-    for index, tensor, size in tensors_of(exercise, variant, case):
-        seen = buffers.get(index)
-        loaded = seen.distinct_load_bytes if seen else 0
-        stored = seen.distinct_store_bytes if seen else 0
-        if tensor.is_input and loaded + report.copied_bytes < size:
-            return too_few(tensor.name, size, "loaded", loaded)
-        if tensor.is_output and stored + report.copied_bytes < size:
-            return too_few(tensor.name, size, "stored", stored)
-        if max(loaded, stored) > size:
+    moved = {
+        each.argument: (each.distinct_load_bytes, each.distinct_store_bytes)
+        for each in report.buffers
+    }
+    if missing := left_out(moved, report.copied_bytes, task, case):
+        return missing
+    for index, tensor, size in tensors_of(task, case):
+        if max(moved.get(index, (0, 0))) > size:
             return f"the counters can't be right: {tensor.name} has {size:,} bytes, not more"
     return _traffic(report).disagreement(report.buffers)

@@ -1,10 +1,10 @@
 """A Triton variant's planner as the grader sees it: a case goes in, a plan comes out.
 
-    planner = TritonPlanner(spawn, task, allowed, limits, explain)
+    planner = TritonPlanner(spawn, answers, allowed, times)
     planner.planned(case, arguments)    a Plan that the rules allow, or why there is none
 
-The planner's process has run the submission's Python (worker/planner/), so what it answers is read
-as hostile bytes. It plans one case after another; two fresh ones have to agree on a dtype's first.
+The planner's process has run the submission's Python (worker/planner/), so its answers are
+untrusted. It plans one case after another; two fresh ones have to agree on a dtype's first.
 """
 
 from __future__ import annotations
@@ -13,19 +13,18 @@ import itertools
 import json
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
-from typing import Protocol
 
 from grader import plan
 from grader.cases import Case, inputs
 from grader.cases.arena import described
 from grader.cases.compare import Verdict
 from grader.executors import refusals
-from grader.executors.planners import layouts, relies_on_others
-from grader.executors.runner import CaseResult
+from grader.executors.answers import Answers
+from grader.executors.planners import layouts_of, load, relies_on_others
+from grader.executors.runner import CaseResult, Times
 from grader.plan import Allowed, Plan, PlanError
 from grader.sandbox import untrusted
-from grader.sandbox.worker_process import Death, Worker
-from grader.spec.task import Task
+from grader.sandbox.worker_process import Cause, Death, Worker
 from grader.status import Status
 from grader.worker.protocol import Argument, Code, Kind, Operation, Reply
 
@@ -34,46 +33,34 @@ _TOO_MANY_LAUNCHES = "TooManyLaunches"
 _FOREIGN_KERNEL = "ForeignKernel"
 
 
-class Explains(Protocol):
-    """The runner whose planner this is: it says what an answer means to a student."""
-
-    def loading(self, worker: Worker, count: int) -> CaseResult | None:
-        """Load the submission; why that can't be done."""
-
-    def death(self, case: Case, death: Death) -> CaseResult:
-        """A process that ended over a case."""
-
-    def refusal(self, case: Case, reply: Reply) -> CaseResult:
-        """An exception that the submission raised, or a request that its process refused."""
-
-
 class TritonPlanner:
     """The plans of one variant's cases. `spawn` starts a process that has loaded nothing yet."""
 
     def __init__(
         self,
         spawn: Callable[[], Worker],
-        task: Task,
+        answers: Answers,
         allowed: Allowed,
-        limits: plan.Limits,
-        explain: Explains,
+        times: Times,
         passed_over: Collection[str] = (),
     ) -> None:
-        """`allowed` is what the spec allows of the rules on plans, `limits` what a plan may ask.
+        """`answers` explains those of the process; `allowed` is what the spec allows beyond the
+        rules on plans.
 
         `passed_over` are configurations that tuners can't take on a GPU (see configurations.py).
-        Where it grows, in order, the process is told of it with its next request.
+        What is new in it is sent to the process with the next request.
         """
         self._spawn = spawn
-        self._task = task
+        self._answers = answers
+        self._task = answers.task
         self._allowed = allowed
-        self._limits = limits
-        self._explain = explain
+        self._limits = plan.Limits(device_bytes=answers.limits.memory_bytes)
+        self._times = times
         self._worker: Worker | None = None
         self._has_planned = False  # the worker at hand
         self._failure: CaseResult | None = None  # of loading the file
         self._passed_over = passed_over
-        self._told = 0  # how many of them the worker at hand knows
+        self._sent = 0  # how many of them the worker at hand knows
         self._keeps_state = False  # whether each plan takes a process of its own
         self._begun: set[str] = set()  # dtypes whose first case was planned, or refused
         self._compared: set[str] = set()  # dtypes for which two planners were compared
@@ -96,10 +83,10 @@ class TritonPlanner:
         """A process with the submission loaded, whose entry takes `count` arguments; or why not."""
         if self._failure is None and self._worker is None:
             worker = self._spawn()
-            self._failure = self._explain.loading(worker, count)
+            self._failure = load(worker, count, self._answers, self._times)
             self._worker = worker if self._failure is None else None
             self._has_planned = False
-            self._told = 0
+            self._sent = 0
         return self._failure
 
     def expect(self, cases: Sequence[Case]) -> None:
@@ -120,7 +107,7 @@ class TritonPlanner:
             if (differs := self._compare(case, arguments, made)) is not None:
                 return differs
         made = plan.allow(made, self._allowed)
-        if broken := plan.violations(made, self._allowed, layouts(arguments)):
+        if broken := plan.violations(made, self._allowed, layouts_of(arguments)):
             return refusals.from_violation(case, broken[0])
         return made
 
@@ -136,14 +123,15 @@ class TritonPlanner:
             failure = self.start(len(arguments))
             if failure is not None:
                 return replace(failure, case=case)
-            was_fresh = not self._has_planned
-            answer = self._ask(arguments)
+            assert self._worker is not None
+            was_fresh, self._has_planned = not self._has_planned, True
+            answer = self._worker.ask_at_length(Operation.plan, arguments, document=self._news())
         if not was_fresh and relies_on_others(answer):
             self._keeps_state = True
             return self.plan_of(case, arguments)
         if isinstance(answer, Death):
             self._worker = None
-            return self._explain.death(case, answer)
+            return self._from_death(case, answer)
         if answer.code is not Code.ok:
             return self._refused(case, answer)
         try:
@@ -170,14 +158,10 @@ class TritonPlanner:
         else:
             self._worker = None
 
-    def _ask(self, arguments: Sequence[Argument]) -> Reply | Death:
-        self._has_planned = True
-        return self._worker.ask_at_length(Operation.plan, arguments, document=self._news())
-
     def _news(self) -> bytes:
         """What the worker doesn't know yet of configurations that no tuner can take."""
-        news = list(itertools.islice(self._passed_over, self._told, None))
-        self._told += len(news)
+        news = list(itertools.islice(self._passed_over, self._sent, None))
+        self._sent += len(news)
         return json.dumps({"passed_over": news}).encode() if news else b""
 
     def _answer_ahead(self, case: Case) -> Reply | Death | None:
@@ -187,10 +171,10 @@ class TritonPlanner:
         ends over another case has nothing to do with this one.
         """
         asked, self._ahead = self._ahead, None
-        if asked is None:
+        if asked is None or self._worker is None:
             return None
         answer = self._worker.wait_at_length()
-        if asked == case and self._told == len(self._passed_over):
+        if asked == case and self._sent == len(self._passed_over):
             return answer
         if isinstance(answer, Death):
             self._worker = None
@@ -211,12 +195,25 @@ class TritonPlanner:
         verdict = Verdict(Status.nondeterministic, what, "plans")
         return CaseResult(case, verdict, hint=hint)
 
+    def _from_death(self, case: Case, death: Death) -> CaseResult:
+        """What the end of the process over a case means."""
+        result = self._answers.from_death(case, death)
+        if death.cause is not Cause.timed_out:
+            return result
+        limits = self._answers.limits
+        what = (
+            f"the launcher took longer than {limits.cpu_seconds:g} s of computing "
+            f"({limits.wall_seconds:g} s in all); it runs without data."
+        )
+        hint = "Does each loop in it end? Its kernels' loops aren't run there."
+        return replace(result, verdict=Verdict(Status.timed_out, what), hint=hint)
+
     def _refused(self, case: Case, reply: Reply) -> CaseResult:
         if reply.code is Code.bad_request:  # the submission's Python shares that process
-            told = untrusted.brief(untrusted.text(untrusted.fields(reply), "message"))
-            what = f"its planner could not serve a request: {told}"
+            message = untrusted.brief(untrusted.text(untrusted.fields(reply), "message"))
+            what = f"its planner could not serve a request: {message}"
             return CaseResult(case, Verdict(Status.crashed, what), observed_by="worker")
-        result = self._explain.refusal(case, reply)
+        result = self._answers.from_refusal(case, reply)
         fields = untrusted.fields(reply)
         if untrusted.text(fields, "type") == _TOO_MANY_LAUNCHES and reply.code is Code.raised:
             return replace(result, verdict=replace(result.verdict, status=Status.launch_error))

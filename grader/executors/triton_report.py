@@ -1,4 +1,4 @@
-"""What the executor of Triton kernels tells about their use of memory, read as hostile bytes.
+"""The report of the executor of Triton kernels on their use of memory, read as untrusted bytes.
 
 The counterpart of emulator/report.py for grader/worker/ttir/counters.py. `parse` takes the counters
 only where every field has the type and range that the worker's code can have written and the
@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import pydantic
 from pydantic import Field
@@ -54,7 +54,7 @@ _Kind = Literal[
 
 @dataclass(frozen=True, config=_CONFIG)
 class Finding:
-    """Accesses of one line that should not be: `count` of them, told for the first.
+    """Accesses of one line that should not be: `count` of them, of which the first is described.
 
     The access was of `bytes` bytes, `offset` bytes behind the first one of the nearest memory: an
     `argument`, or what the entry `allocated`: so many bytes, in a line of its file. Both are None
@@ -175,7 +175,7 @@ class WaveCounters:
 
 @dataclass(frozen=True, config=_CONFIG)
 class Report:
-    """One call of the entry. `cut`: not all that was observed found room.
+    """One call of the entry. `cut`: the report has no room for all that was observed.
 
     `largest_tile` counts elements; `scratch_bytes` are of memory that the entry brought,
     `copied_bytes` of copies that PyTorch made for it.
@@ -199,24 +199,25 @@ class Report:
         return buffers
 
 
+_Read = TypeVar("_Read")
 _Findings = Annotated[tuple[Finding, ...], Field(min_length=1, max_length=MAX_FINDINGS)]
 _REPORT = pydantic.TypeAdapter(Report)
-_FINDINGS = pydantic.TypeAdapter(_Findings)
+_FINDINGS: pydantic.TypeAdapter[tuple[Finding, ...]] = pydantic.TypeAdapter(_Findings)
 
 
-def parse(told: Any) -> Report:
+def parse(field: Any) -> Report:
     """The report that a reply's field holds. Raises ReportError for anything else."""
-    return _parsed(_REPORT, told)
+    return _parsed(_REPORT, field)
 
 
-def parse_findings(told: Any) -> tuple[Finding, ...]:
+def parse_findings(field: Any) -> tuple[Finding, ...]:
     """The findings that a reply's field holds, one or more. Raises ReportError otherwise."""
-    return _parsed(_FINDINGS, told)
+    return _parsed(_FINDINGS, field)
 
 
-def _parsed(adapter: pydantic.TypeAdapter, told: Any) -> Any:
+def _parsed(adapter: pydantic.TypeAdapter[_Read], field: Any) -> _Read:
     try:
-        return adapter.validate_json(json.dumps(told))  # strict, but a list is a tuple
+        return adapter.validate_json(json.dumps(field))  # strict, but a list is a tuple
     except pydantic.ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(map(str, first["loc"]))[:100] or "top level"
@@ -364,7 +365,7 @@ def _place(finding: Finding, names: Sequence[tuple[str, int]], file: str) -> str
 def _nearest(
     finding: Finding, names: Sequence[tuple[str, int]], file: str
 ) -> tuple[str, int] | None:
-    """The name and the bytes of the memory that a finding lies nearest to, if that is told.
+    """The name and the bytes of the memory that a finding lies nearest to, if it has one.
 
     Memory that the entry allocated has the name 'the 512 bytes that softmax.py:16 allocated'.
     """

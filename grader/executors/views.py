@@ -9,6 +9,7 @@ kernels for them.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -70,12 +71,12 @@ def dimensions(to: View, source: View) -> list[Dimension]:
 
 def rows(to: View, source: View) -> Rows | None:
     """The copy as rows of bytes that the driver copies; None where it isn't that."""
-    found = dimensions(to, source)
+    copied = dimensions(to, source)
     itemsize = to.itemsize
-    inner = found[-1]
-    if to.dtype != source.dtype or len(found) > 2 or (inner.to, inner.source) != (1, 1):
+    inner = copied[-1]
+    if to.dtype != source.dtype or len(copied) > 2 or (inner.to, inner.source) != (1, 1):
         return None
-    outer = found[0] if len(found) == 2 else Dimension(1, inner.size, inner.size)
+    outer = copied[0] if len(copied) == 2 else Dimension(1, inner.size, inner.size)
     if min(outer.to, outer.source) < inner.size:  # rows that overlap, or go backwards
         return None
     return Rows(
@@ -96,12 +97,10 @@ def element(view: View, value: bool | int | float | str) -> bytes:
     return bytes(one.view(torch.uint8).tolist())
 
 
-def arguments(found: Sequence[Dimension]) -> list[int]:
+def arguments(copied: Sequence[Dimension]) -> list[int]:
     """The integers that the kernel takes behind its two pointers."""
-    total = 1
-    for each in found:
-        total *= each.size
-    return [total, *(number for each in found for number in (each.size, each.to, each.source))]
+    total = math.prod(each.size for each in copied)
+    return [total, *(number for each in copied for number in (each.size, each.to, each.source))]
 
 
 def kernel(to: str, source: str, rank: int) -> str:

@@ -73,7 +73,7 @@ class Runs(ABC, Generic[_Runner]):
 
     def plan_of(self, case: Case) -> Plan | CaseResult:
         """The plan of a case of any size, or why there is none; nothing is run."""
-        return self._runner.planned(case, _arguments(self.task, case))
+        return self._runner.plans.planned(case, _arguments(self.task, case))
 
     def standing(self) -> Collection[int]:
         """The last plan's configurations that a GPU may choose, by number, as far as is known."""
@@ -132,9 +132,7 @@ class TritonRuns(Runs[PlannedTritonRunner]):
             if isinstance(after, CaseResult):
                 return _failed(after, larger)
             grown = (larger, after)
-        return triton_metrics.measure(
-            report, self.task.exercise, self.task.variant, case, self._lines, grown
-        )
+        return triton_metrics.measure(report, self.task, case, self._lines, grown)
 
     def _grown(
         self, larger: Case, leaves_out: bool, configuration: int | None
@@ -158,7 +156,7 @@ class NativeRuns(Runs[PlannedNativeRunner]):
         if isinstance(report, CaseResult):
             return _failed(report, case)
         lines = {pc: site.line for pc, site in (self._runner.program.sites or {}).items()}
-        return cuda_metrics.measure(report, lines, self.task.exercise, self.task.variant, case)
+        return cuda_metrics.measure(report, lines, self.task, case)
 
 
 def case_of(task: Task, seed: int) -> Case:

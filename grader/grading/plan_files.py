@@ -30,6 +30,7 @@ from grader.evidence import (
 )
 from grader.executors import bundle as bundles
 from grader.executors import gpu
+from grader.executors.backend_queue import facts
 from grader.executors.bundle import (
     MAX_DETAIL,
     MAX_DOCUMENT_BYTES,
@@ -39,7 +40,6 @@ from grader.executors.bundle import (
     PlannedPart,
     PlannedVariant,
 )
-from grader.executors.kernels import facts
 from grader.executors.runner import CaseResult, Runner
 from grader.gpu import locks, machine
 from grader.grading.check import any_space
@@ -92,7 +92,7 @@ def plan_case(
         return Failure(Status.not_measured, str(case), reason)
     in_cuda = task.variant.language == "cuda"
     runner = runners.planned_native(task) if in_cuda else runners.planned(task)
-    planned = runner.failure_as_result(runner.plan_of(case, arguments), case)
+    planned = runner.plans.plan_of(case, arguments)
     if isinstance(planned, CaseResult):
         space = any_space(session, task, case.dtype)
         return failure_of_compile(space, replace(planned, case=case), session.files.called)

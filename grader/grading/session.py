@@ -20,7 +20,7 @@ import torch
 
 from grader.evidence import VariantEvidence
 from grader.executors import cuda_build
-from grader.executors.registry import Runners
+from grader.executors.registry import RunnerOptions, Runners
 from grader.gpu import locks, machine
 from grader.gpu.devices import DeviceName
 from grader.grading.rules import Enforcement
@@ -134,13 +134,15 @@ class Session:
             self.device,
             self.files.read,
             self.rules.apply_to,
-            modules=self.files.modules,
-            level=options.level,
-            required=options.require_sandbox,
-            check_with_nvcc=options.check_with_nvcc,
-            backends=options.backends,
-            guarded=options.guarded,
-            keeps_builds=options.keeps_builds and not options.require_sandbox,
+            RunnerOptions(
+                modules=self.files.modules,
+                level=options.level,
+                required=options.require_sandbox,
+                check_with_nvcc=options.check_with_nvcc,
+                backends=options.backends,
+                guarded=options.guarded,
+                keeps_builds=options.keeps_builds and not options.require_sandbox,
+            ),
         )
         self.stopwatch = Stopwatch(self.device, self.seed, exercises, self.runners)
         self.runners.begin()

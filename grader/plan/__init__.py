@@ -1,11 +1,11 @@
 """Plans: what host code of a submission asks of the device, without any data.
 
-A planner (an untrusted process with neither data nor a GPU) writes one, `read` takes it as hostile
-bytes, `violations` holds it to the rules, an executor runs it.
+A planner (an untrusted process with neither data nor a GPU) writes one, `read` takes it as
+untrusted bytes, `violations` holds it to the rules, an executor runs it.
 """
 
 from grader.plan.differences import difference
-from grader.plan.model import ITEM_BYTES, Buffer, Launch, Plan, Specialisation, Step
+from grader.plan.model import ITEM_BYTES, Buffer, KernelName, Launch, Plan, Specialisation, Step
 from grader.plan.order import reorder, streams
 from grader.plan.reader import Limits, PlanError, PlanTooLarge, read, to_json
 from grader.plan.rules import (
@@ -24,6 +24,7 @@ __all__ = [
     "ITEM_BYTES",
     "Allowed",
     "Buffer",
+    "KernelName",
     "Launch",
     "Layout",
     "Limits",

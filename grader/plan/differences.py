@@ -7,7 +7,7 @@ from itertools import zip_longest
 from typing import Any
 
 from grader.plan.model import Alloc, Launch, Plan, Specialisation, Step
-from grader.plan.text import Words, literal
+from grader.plan.text import Names, described, literal
 
 _LONGEST = 120  # characters of what a step is
 _VERBS = {
@@ -32,7 +32,7 @@ def difference(first: Plan, again: Plan, names: Sequence[str] = (), file: str = 
     'silu.py:16 launches k with BLOCK=256 in one plan and BLOCK=512 in another of the same case'.
     `names` are those of the entry's arguments, `file` is the submission's.
     """
-    one, other = Words(first, names, file), Words(again, names, file)
+    one, other = Names(first, names, file), Names(again, names, file)
     for before, after in zip(first.calls, again.calls, strict=False):
         for step, instead in zip_longest(before, after):
             if step != instead or _kernel(first, step) != _kernel(again, instead):
@@ -54,11 +54,13 @@ def _kernel(plan: Plan, step: Step | None) -> Any:
     return plan.specialisations[step.specialisation] if isinstance(step, Launch) else None
 
 
-def _between(one: Words, step: Step | None, other: Words, instead: Step | None) -> str:
+def _between(one: Names, step: Step | None, other: Names, instead: Step | None) -> str:
     """How two steps at one place differ; None stands for no step."""
     if step is None or instead is None:
-        words, there = (one, step) if instead is None else (other, instead)
-        return f"{_subject(words, there)} {_does(words, there)} in one plan of a case only"
+        names, only = (one, step) if step is not None else (other, instead)
+        if only is None:
+            return ""
+        return f"{_subject(names, only)} {_does(names, only)} in one plan of a case only"
     if isinstance(step, Launch) and isinstance(instead, Launch):
         kernel, replaced = one.kernel(step), other.kernel(instead)
         if kernel != replaced:
@@ -66,29 +68,29 @@ def _between(one: Words, step: Step | None, other: Words, instead: Step | None) 
         for how, value, changed in _of_launches(one, step, other, instead):
             if value != changed:
                 return _said(one, step, f"launches {kernel} {how}", value, changed)
-    verb, what = one.words(step)
-    told, changed = other.words(instead)
-    if verb == told and what != changed:
+    verb, what = described(step, one)
+    other_verb, changed = described(instead, other)
+    if verb == other_verb and what != changed:
         return _said(one, step, _VERBS[verb], what[:_LONGEST], changed[:_LONGEST])
     return _said(one, step, "", _does(one, step), _does(other, instead))
 
 
 def _of_launches(
-    one: Words, step: Launch, other: Words, instead: Launch
+    one: Names, step: Launch, other: Names, instead: Launch
 ) -> Iterator[tuple[str, str, str]]:
     """(words before it, value, value in the other plan) of what two launches of a kernel have."""
-    kernels = [each.plan.specialisations[at.specialisation] for each, at in
-               ((one, step), (other, instead))]  # fmt: skip
-    if all(isinstance(each, Specialisation) for each in kernels):
+    kernel = one.plan.specialisations[step.specialisation]
+    replaced = other.plan.specialisations[instead.specialisation]
+    if isinstance(kernel, Specialisation) and isinstance(replaced, Specialisation):
         for name, value, changed in (
-            *_pairs(kernels[0].constants, kernels[1].constants),
-            *_pairs(kernels[0].options, kernels[1].options),
+            *_pairs(kernel.constants, replaced.constants),
+            *_pairs(kernel.options, replaced.options),
         ):
             yield "with", _set(name, value), _set(name, changed)
     yield "on", one.grid(step), other.grid(instead)
     parameters = [
         name
-        for name, kind in getattr(kernels[0], "signature", {}).items()
+        for name, kind in getattr(kernel, "signature", {}).items()
         if kind != "constexpr" and not isinstance(kind, dict)
     ]
     if len(parameters) == len(step.arguments) == len(instead.arguments):
@@ -107,17 +109,17 @@ def _set(name: str, value: Any) -> str:
     return f"{name}={literal(value)}"
 
 
-def _said(words: Words, step: Step, does: str, value: str, changed: str) -> str:
-    told = " ".join(filter(None, (_subject(words, step), does, value)))
-    return f"{told} in one plan and {changed} in another of the same case"
+def _said(names: Names, step: Step, does: str, value: str, changed: str) -> str:
+    subject = " ".join(filter(None, (_subject(names, step), does, value)))
+    return f"{subject} in one plan and {changed} in another of the same case"
 
 
-def _subject(words: Words, step: Step) -> str:
+def _subject(names: Names, step: Step) -> str:
     """The line that asks for a step, where one does: memory is freed on none."""
     line = getattr(step, "line", 0)
-    return f"{words.file}:{line}" if line and words.file else "the launcher"
+    return f"{names.file}:{line}" if line and names.file else "the launcher"
 
 
-def _does(words: Words, step: Step) -> str:
-    verb, what = words.words(step)
+def _does(names: Names, step: Step) -> str:
+    verb, what = described(step, names)
     return f"{_VERBS[verb]} {what[:_LONGEST]}"

@@ -33,6 +33,7 @@ MAX_PRINTED = 16_384  # characters
 MAX_RETURNED = 80  # characters
 
 _CONFIG = pydantic.ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
+_BY_NAME: pydantic.ConfigDict = {**_CONFIG, "populate_by_name": True}
 _Line = Annotated[int, Field(ge=0, lt=10_000_000)]
 _Number = Annotated[int, Field(ge=0, lt=MAX_BUFFERS)]
 _Offset = Annotated[int, Field(ge=-MAX_BUFFER_BYTES, le=MAX_BUFFER_BYTES)]
@@ -126,10 +127,7 @@ class View:
     @property
     def elements(self) -> int:
         """How many elements the view has."""
-        count = 1
-        for size in self.shape:
-            count *= size
-        return count
+        return math.prod(self.shape)
 
 
 @dataclass(frozen=True, config=_CONFIG)
@@ -164,7 +162,7 @@ class Fill:
     line: _Line = 0
 
 
-@dataclass(frozen=True, config=pydantic.ConfigDict(_CONFIG, populate_by_name=True))
+@dataclass(frozen=True, config=_BY_NAME)
 class Copy:
     """One view's elements go to another's, converted where the dtypes differ.
 

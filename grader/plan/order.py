@@ -16,11 +16,14 @@ from grader.plan.model import Alloc, Free, Record, Step, Wait
 
 def streams(steps: Iterable[Step]) -> set[int]:
     """The streams that work is given to."""
-    return {s.stream for s in steps if not isinstance(s, Record | Wait) and _is_of_a_stream(s)}
+    given = (_stream_of(step) for step in steps if not isinstance(step, Record | Wait))
+    return {stream for stream in given if stream is not None}
 
 
-def _is_of_a_stream(step: Step) -> bool:
-    return isinstance(getattr(step, "stream", None), int)
+def _stream_of(step: Step) -> int | None:
+    """The stream that a step is on; None where it is on none."""
+    stream = getattr(step, "stream", None)
+    return stream if isinstance(stream, int) else None
 
 
 def reorder(steps: Sequence[Step], memory_waits: bool = True) -> tuple[Step, ...]:
@@ -34,7 +37,7 @@ def reorder(steps: Sequence[Step], memory_waits: bool = True) -> tuple[Step, ...
     done: list[Step] = []
     stretch: list[Step] = []
     for step in steps:
-        if _is_of_a_stream(step):
+        if _stream_of(step) is not None:
             stretch.append(step)
             continue
         done += _last_first(stretch)
@@ -52,7 +55,7 @@ def _without_waits_for_memory(steps: Sequence[Step]) -> list[Step]:
     for step in steps:
         if isinstance(step, Alloc | Free):
             story[step.buffer] = story.get(step.buffer, "") + step.do[0]
-    moved = {number for number, told in story.items() if told in ("a", "f", "af")}
+    moved = {number for number, uses in story.items() if uses in ("a", "f", "af")}
     is_moved = [isinstance(each, Alloc | Free) and each.buffer in moved for each in steps]
     first = [s for s, moves in zip(steps, is_moved, strict=True) if moves and s.do == "alloc"]
     rest = [s for s, moves in zip(steps, is_moved, strict=True) if not moves]
@@ -81,15 +84,16 @@ def _last_first(steps: Sequence[Step]) -> Iterable[Step]:
 
 def _before(steps: Sequence[Step]) -> list[set[int]]:
     """Of each step the steps that have to be done when it begins; those before them are, too."""
-    last: dict[int, int] = {}  # step of each stream
+    last: dict[int | None, int] = {}  # step of each stream
     recorded: dict[int, int] = {}  # step of each event
     before: list[set[int]] = []
     for number, step in enumerate(steps):
-        needed = {last[step.stream]} if step.stream in last else set()
+        stream = _stream_of(step)
+        needed = {last[stream]} if stream in last else set()
         if isinstance(step, Wait) and step.event in recorded:
             needed.add(recorded[step.event])
         elif isinstance(step, Record):
             recorded[step.event] = number
-        last[step.stream] = number
+        last[stream] = number
         before.append(needed)
     return before

@@ -21,6 +21,7 @@ from grader.plan.model import (
     MAX_BUFFER_BYTES,
     MAX_PLAN_BYTES,
     Alloc,
+    Buffer,
     Copy,
     DescriptorArgument,
     Fill,
@@ -112,14 +113,14 @@ class _Check:
 
     def _arguments(self, arguments: Sequence[int | None]) -> None:
         expected = [(index, size) for index, size in enumerate(arguments) if size is not None]
-        found = [
+        placed = [
             (buffer.argument, buffer.bytes)
             for buffer in self.plan.buffers
             if buffer.kind == "argument"
         ]
-        if found != expected:
+        if placed != expected:
             raise PlanError(
-                f"buffers: expected the arguments {expected} as (place, bytes), got {found}"
+                f"buffers: expected the arguments {expected} as (place, bytes), got {placed}"
             )
         given = len(expected)
         if any(buffer.kind == "argument" for buffer in self.plan.buffers[given:]):
@@ -264,7 +265,7 @@ class _Check:
         if number not in self.live:
             raise PlanError(f"{place}: buffer {number} is used before it is allocated, or after")
 
-    def _buffer(self, place: str, number: int):
+    def _buffer(self, place: str, number: int) -> Buffer:
         if number >= len(self.plan.buffers):
             raise PlanError(f"{place}: there is no buffer {number}")
         return self.plan.buffers[number]

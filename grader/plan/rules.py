@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import Any
+from typing import Any, TypeGuard
 
 from grader.plan.model import (
     Alloc,
@@ -204,22 +204,22 @@ def _straight(plan: Plan, call: tuple[Step, ...], reached: set[int]) -> Iterator
             reached.update(_pointed_to(step))
         elif isinstance(step, Upload):
             reached.update(number for _, number, _ in step.pointers)
-        elif _goes_to_argument(plan, step) and step.source.buffer not in reached:
+        elif _goes_to_argument(step, plan) and step.source.buffer not in reached:
             yield _without_kernel(step.line)
 
 
 def copies_to_arguments(plan: Plan) -> bool:
     """Whether a copy writes an argument of the entry."""
-    return any(_goes_to_argument(plan, step) for step in plan.calls[0])
+    return any(_goes_to_argument(step, plan) for step in plan.calls[0])
 
 
-def _goes_to_argument(plan: Plan, step: Step) -> bool:
+def _goes_to_argument(step: Step, plan: Plan) -> TypeGuard[Copy]:
     return isinstance(step, Copy) and plan.buffers[step.to.buffer].kind == "argument"
 
 
 def copies_alone(plan: Plan) -> Violation:
     """That the result is as right without any kernel."""
-    return _without_kernel(next(s.line for s in plan.calls[0] if _goes_to_argument(plan, s)))
+    return _without_kernel(next(s.line for s in plan.calls[0] if _goes_to_argument(s, plan)))
 
 
 def _without_kernel(line: int) -> Violation:

@@ -18,9 +18,9 @@ def value_of(argument: ScalarArgument) -> int | float:
     kind = argument.type
     try:
         if kind in _FORMATS:
-            return struct.unpack(_FORMATS[kind], data)[0]
+            return float(struct.unpack(_FORMATS[kind], data)[0])
         if kind == "bf16":
-            return struct.unpack("<f", b"\0\0" + data)[0]
+            return float(struct.unpack("<f", b"\0\0" + data)[0])
     except struct.error:
         return 0
     return int.from_bytes(data, "little", signed=kind.startswith("i") and kind != "i1")

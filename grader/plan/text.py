@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import singledispatchmethod
+from functools import singledispatch
 
 from grader.plan.model import (
     Alloc,
@@ -26,7 +26,6 @@ from grader.plan.model import (
     Readback,
     Record,
     Refused,
-    ScalarArgument,
     Specialisation,
     Step,
     Synchronise,
@@ -43,7 +42,7 @@ MOST_ITEMS = 8  # of a tuple, shown
 
 @dataclass(frozen=True)
 class Line:
-    """One line of a plan: what is done, in how many words, and where in the file."""
+    """One line of a plan: a verb, what it is done to, and where the file asks for it."""
 
     verb: str
     what: str
@@ -56,26 +55,26 @@ def lines(plan: Plan, names: Sequence[str], file: str, starts: Sequence[int] = (
     `names` are those of the entry's arguments; `file` is the submission's. `starts` are the bytes
     of each argument's buffer before its first element, 0 where none are given.
     """
-    words = Words(plan, names, file, starts)
-    shown = list(words.of_call(plan.calls[0]))
+    known = Names(plan, names, file, starts)
+    shown = list(_lines_of(plan.calls[0], known))
     if not repeats(plan):
         shown.append(Line("again", "a second call with the same arguments does this instead:"))
-        shown += list(words.of_call(plan.calls[1])) or [Line("", "nothing at all")]
+        shown += list(_lines_of(plan.calls[1], known)) or [Line("", "nothing at all")]
     return shown
 
 
 def summary(plan: Plan, names: Sequence[str], file: str) -> str:
     """One sentence: 'allocates 4,096 bytes and launches silu_kernel on 512 programs'."""
-    words = Words(plan, names, file)
+    known = Names(plan, names, file)
     allocated = sum(
         plan.buffers[step.buffer].bytes for step in plan.calls[0] if isinstance(step, Alloc)
     )
     parts = [f"allocates {_bytes(allocated)}"] if allocated else []
     launches = plan.launches
     if launches:
-        told = [f"{words.kernel(each)} on {words.grid(each)}" for each in launches[:3]]
+        shown = [f"{known.kernel(each)} on {known.grid(each)}" for each in launches[:3]]
         more = f" and {len(launches) - 3} more kernels" if len(launches) > 3 else ""
-        parts.append(f"launches {', '.join(told)}{more}")
+        parts.append(f"launches {', '.join(shown)}{more}")
     asked = []
     for kind, verb in (
         (Copy, "copies"),
@@ -102,137 +101,161 @@ def _count(number: int, plural: str) -> str:
     return f"{number:,} {singular if number == 1 else plural}"
 
 
-class Words:
-    """The words for the steps of one plan."""
+class Names:
+    """What a student calls the buffers, kernels and arguments of one plan."""
 
     def __init__(
-        self, plan: Plan, names: Sequence[str], file: str, starts: Sequence[int] = ()
+        self, plan: Plan, arguments: Sequence[str], file: str, starts: Sequence[int] = ()
     ) -> None:
+        """`arguments`, `file` and `starts` as `lines` takes them."""
         self.plan = plan
-        self.names = names
         self.file = file
-        self.starts = dict(enumerate(starts))
-
-    def of_call(self, call: Sequence[Step]) -> Iterator[Line]:
-        for step in call[:MOST_STEPS]:
-            verb, what = self.words(step)
-            line = getattr(step, "line", 0)
-            yield Line(verb, what, f"{self.file}:{line}" if line else "")
-        if len(call) > MOST_STEPS:
-            yield Line("", f"and {len(call) - MOST_STEPS:,} more steps")
+        self._arguments = arguments
+        self._starts = starts
 
     def buffer(self, number: int) -> str:
+        """The argument that lies in a buffer, or the buffer by its own name or number."""
         buffer = self.plan.buffers[number]
-        if buffer.argument is not None and buffer.argument < len(self.names):
-            return self.names[buffer.argument]
+        if buffer.argument is not None and buffer.argument < len(self._arguments):
+            return self._arguments[buffer.argument]
         return buffer.name or f"buffer {number}"
 
     def view(self, view: View) -> str:
+        """'x (4 x 8, float32)'."""
         shape = " x ".join(map(str, view.shape)) or "1 element"
         return f"{self.buffer(view.buffer)} ({shape}, {view.dtype})"
 
     def kernel(self, launch: Launch) -> str:
-        named = self.plan.specialisations[launch.specialisation]
-        return named.kernel if isinstance(named, KernelName) else named.function
+        """The name of the function that is launched."""
+        kernel = self.plan.specialisations[launch.specialisation]
+        return kernel.kernel if isinstance(kernel, KernelName) else kernel.function
 
     def grid(self, launch: Launch) -> str:
+        """'4 x 8 programs'."""
         extents = [extent for extent in launch.grid if extent != 1] or [1]
         shape = " x ".join(f"{extent:,}" for extent in extents)
         noun = "program" if self.plan.language == "triton" else "block"
         return f"{shape} {noun}{'s' * (extents != [1])}"
 
-    @singledispatchmethod
-    def words(self, step: Step) -> tuple[str, str]:
-        raise TypeError(f"no words for {type(step).__name__}")
-
-    @words.register
-    def _(self, step: Alloc) -> tuple[str, str]:
-        buffer = self.plan.buffers[step.buffer]
-        kind = "" if buffer.kind == "device" else f" of {buffer.kind} memory"
-        return "allocate", f"{self.buffer(step.buffer)}, {_bytes(buffer.bytes)}{kind}"
-
-    @words.register
-    def _(self, step: Free) -> tuple[str, str]:
-        return "free", self.buffer(step.buffer)
-
-    @words.register
-    def _(self, step: Fill) -> tuple[str, str]:
-        return "fill", f"{self.view(step.to)} with {step.value}"
-
-    @words.register
-    def _(self, step: Copy) -> tuple[str, str]:
-        change = change_of(step)
-        told = f": it {change}" if change else ""
-        return "copy", f"{self.view(step.source)} to {self.view(step.to)}{told}"
-
-    @words.register
-    def _(self, step: Upload) -> tuple[str, str]:
-        size = step.to.elements * step.to.itemsize
-        return "upload", f"{_bytes(size)} from the host to {self.buffer(step.to.buffer)}"
-
-    @words.register
-    def _(self, step: Launch) -> tuple[str, str]:
-        given = [self.argument(each) for each in step.arguments]
-        given += [self.buffer(number) for _, number, _ in step.pointers]
-        how = [f"{step.shared:,} bytes of shared memory"] if step.shared else []
-        if step.block:
-            threads = " x ".join(str(extent) for extent in step.block if extent != 1) or "1"
-            how.insert(0, f"{threads} threads each")
-        named = self.plan.specialisations[step.specialisation]
-        if isinstance(named, Specialisation):
-            how += [f"{name}={literal(value)}" for name, value in named.constants.items()]
-            how += [f"{named.options['num_warps']} warps"] if "num_warps" in named.options else []
-        if step.cooperative:
-            how.append("cooperative")
-        if step.stream:
-            how.append(f"stream {step.stream}")
-        what = f"{self.kernel(step)} on {self.grid(step)}: {', '.join(given)}"
-        return "try" if step.trial >= 0 else "launch", "; ".join(
-            [what, ", ".join(how)][: 1 + bool(how)]
-        )
-
-    @words.register
-    def _(self, step: Record) -> tuple[str, str]:
-        return "record", f"event {step.event} on stream {step.stream}"
-
-    @words.register
-    def _(self, step: Wait) -> tuple[str, str]:
-        return "wait", f"stream {step.stream} for event {step.event}"
-
-    @words.register
-    def _(self, step: Synchronise) -> tuple[str, str]:
-        return "wait", "the host, for the whole device"
-
-    @words.register
-    def _(self, step: HostOp) -> tuple[str, str]:
-        outputs = ", ".join(map(self.view, step.outputs))
-        return "torch", f"{step.operation.removeprefix('aten::')} to {outputs} (allowed here)"
-
-    @words.register
-    def _(self, step: Foreign) -> tuple[str, str]:
-        outputs = ", ".join(map(self.view, step.outputs)) or "the host"
-        name = step.operation.removeprefix("aten::")
-        return "torch", f"{name} to {outputs}; it is not run: no kernel of yours did it"
-
-    @words.register
-    def _(self, step: Readback) -> tuple[str, str]:
-        return "read", f"{_bytes(step.bytes)} of the device; the host gets no data"
-
-    @words.register
-    def _(self, step: Refused) -> tuple[str, str]:
-        return "refused", f"{step.kernel}: {step.error}, {step.why}"
-
     def argument(self, argument: Argument) -> str:
         """An argument of a Triton kernel, by the name or the value that a student knows."""
         if isinstance(argument, PointerArgument):
             number, offset = argument.pointer
-            offset -= self.starts.get(self.plan.buffers[number].argument, 0)
+            place = self.plan.buffers[number].argument
+            if place is not None and place < len(self._starts):
+                offset -= self._starts[place]
             return self.buffer(number) + (f" {offset:+,} bytes" if offset else "")
         if isinstance(argument, DescriptorArgument):
             block = " x ".join(map(str, argument.descriptor.block))
             return f"descriptor of {self.buffer(argument.descriptor.buffer)}, blocks of {block}"
-        assert isinstance(argument, ScalarArgument)
-        return f"{value_of(argument):g}" if argument.type[0] in "fb" else str(value_of(argument))
+        value = value_of(argument)
+        return f"{value:g}" if argument.type[0] in "fb" else str(value)
+
+
+def _lines_of(call: Sequence[Step], names: Names) -> Iterator[Line]:
+    """A line for each step of a call, the first MOST_STEPS of them."""
+    for step in call[:MOST_STEPS]:
+        verb, what = described(step, names)
+        line = getattr(step, "line", 0)
+        yield Line(verb, what, f"{names.file}:{line}" if line else "")
+    if len(call) > MOST_STEPS:
+        yield Line("", f"and {len(call) - MOST_STEPS:,} more steps")
+
+
+@singledispatch
+def described(step: Step, names: Names) -> tuple[str, str]:
+    """A step as a verb and what it is done to: ("launch", "silu_kernel on 1 program: x, out")."""
+    raise TypeError(f"no words for {type(step).__name__}")
+
+
+@described.register
+def _(step: Alloc, names: Names) -> tuple[str, str]:
+    buffer = names.plan.buffers[step.buffer]
+    kind = "" if buffer.kind == "device" else f" of {buffer.kind} memory"
+    return "allocate", f"{names.buffer(step.buffer)}, {_bytes(buffer.bytes)}{kind}"
+
+
+@described.register
+def _(step: Free, names: Names) -> tuple[str, str]:
+    return "free", names.buffer(step.buffer)
+
+
+@described.register
+def _(step: Fill, names: Names) -> tuple[str, str]:
+    return "fill", f"{names.view(step.to)} with {step.value}"
+
+
+@described.register
+def _(step: Copy, names: Names) -> tuple[str, str]:
+    change = change_of(step)
+    effect = f": it {change}" if change else ""
+    return "copy", f"{names.view(step.source)} to {names.view(step.to)}{effect}"
+
+
+@described.register
+def _(step: Upload, names: Names) -> tuple[str, str]:
+    size = step.to.elements * step.to.itemsize
+    return "upload", f"{_bytes(size)} from the host to {names.buffer(step.to.buffer)}"
+
+
+@described.register
+def _(step: Launch, names: Names) -> tuple[str, str]:
+    given = [names.argument(each) for each in step.arguments]
+    given += [names.buffer(number) for _, number, _ in step.pointers]
+    how = [f"{step.shared:,} bytes of shared memory"] if step.shared else []
+    if step.block:
+        threads = " x ".join(str(extent) for extent in step.block if extent != 1) or "1"
+        how.insert(0, f"{threads} threads each")
+    named = names.plan.specialisations[step.specialisation]
+    if isinstance(named, Specialisation):
+        how += [f"{name}={literal(value)}" for name, value in named.constants.items()]
+        how += [f"{named.options['num_warps']} warps"] if "num_warps" in named.options else []
+    if step.cooperative:
+        how.append("cooperative")
+    if step.stream:
+        how.append(f"stream {step.stream}")
+    what = f"{names.kernel(step)} on {names.grid(step)}: {', '.join(given)}"
+    return "try" if step.trial >= 0 else "launch", "; ".join(
+        [what, ", ".join(how)][: 1 + bool(how)]
+    )
+
+
+@described.register
+def _(step: Record, names: Names) -> tuple[str, str]:
+    return "record", f"event {step.event} on stream {step.stream}"
+
+
+@described.register
+def _(step: Wait, names: Names) -> tuple[str, str]:
+    return "wait", f"stream {step.stream} for event {step.event}"
+
+
+@described.register
+def _(step: Synchronise, names: Names) -> tuple[str, str]:
+    return "wait", "the host, for the whole device"
+
+
+@described.register
+def _(step: HostOp, names: Names) -> tuple[str, str]:
+    outputs = ", ".join(map(names.view, step.outputs))
+    return "torch", f"{step.operation.removeprefix('aten::')} to {outputs} (allowed here)"
+
+
+@described.register
+def _(step: Foreign, names: Names) -> tuple[str, str]:
+    outputs = ", ".join(map(names.view, step.outputs)) or "the host"
+    name = step.operation.removeprefix("aten::")
+    return "torch", f"{name} to {outputs}; it is not run: no kernel of yours did it"
+
+
+@described.register
+def _(step: Readback, names: Names) -> tuple[str, str]:
+    return "read", f"{_bytes(step.bytes)} of the device; the host gets no data"
+
+
+@described.register
+def _(step: Refused, names: Names) -> tuple[str, str]:
+    return "refused", f"{step.kernel}: {step.error}, {step.why}"
 
 
 def literal(value: object) -> str:
@@ -241,12 +264,12 @@ def literal(value: object) -> str:
         return str(value)
     items = value.get("tuple")
     if isinstance(items, list):
-        told = [literal(each) for each in items[:MOST_ITEMS]]
-        told += ["..."] if len(items) > MOST_ITEMS else []
-        return f"({', '.join(told)}{',' if len(items) == 1 else ''})"
+        shown = [literal(each) for each in items[:MOST_ITEMS]]
+        shown += ["..."] if len(items) > MOST_ITEMS else []
+        return f"({', '.join(shown)}{',' if len(items) == 1 else ''})"
     kernel = value.get("kernel")
     if isinstance(kernel, dict) and isinstance(kernel.get("function"), str):
-        return kernel["function"]
+        return str(kernel["function"])
     return str(value.get("float", value.get("dtype", value.get("layout", "a value"))))
 
 

@@ -14,7 +14,7 @@ from functools import cached_property
 
 from grader.evidence import PerformanceEvidence
 from grader.executors import cuda_build
-from grader.executors.registry import Runners
+from grader.executors.registry import RunnerOptions, Runners
 from grader.gpu import machine, measured_roofs, nvml
 from grader.gpu.devices import DeviceName
 from grader.sandbox import Sandbox
@@ -144,7 +144,7 @@ class Stopwatch:
             self._device,
             lambda name: (folder / name).read_bytes(),
             lambda task: False,
-            level=Level.limits,
+            RunnerOptions(level=Level.limits),
         )
         return runners, sandbox
 

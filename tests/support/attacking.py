@@ -17,7 +17,7 @@ from unittest import mock
 
 from grader.cases import Space
 from grader.evidence import Evidence, PartEvidence, VariantEvidence, to_json
-from grader.executors import cuda_build, kernels, native_runner
+from grader.executors import cuda_build, frontend, kernels, native_processes
 from grader.gpu.devices import DeviceName
 from grader.grading import rules
 from grader.grading.check import check_case, check_memory, check_part
@@ -272,8 +272,8 @@ def _grade(
         attack.write(root / "submission", canaries.known)
         if exercise.limits == SHORT or attack.name in COMPILING_ON:
             brief = worker_process.Limits(COMPILE_SECONDS, 2 << 30)
-            for name in ("FRONTEND_LIMITS", "BACKEND_LIMITS"):
-                stack.enter_context(mock.patch.object(kernels, name, brief))
+            for module, name in ((frontend, "LIMITS"), (kernels, "BACKEND_LIMITS")):
+                stack.enter_context(mock.patch.object(module, name, brief))
             stack.enter_context(mock.patch.object(kernels, "COMPILE_SECONDS", 2 * COMPILE_SECONDS))
         if watched:
             stack.enter_context(mock.patch.object(rules, "violations_of", return_value=()))
@@ -339,7 +339,7 @@ def _grade_cuda(
             stack.enter_context(mock.patch.object(rules, "violations_of", return_value=()))
         if level is Level.limits:  # the filter is of the sandbox, though the program puts it on
             none = mock.patch.object(
-                native_runner, "compile_emulator_filter", side_effect=FilterError
+                native_processes, "compile_emulator_filter", side_effect=FilterError
             )
             stack.enter_context(none)
         stack.enter_context(mock.patch.object(worker_process, "FORK_SECONDS", SHORT.seconds))

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path as FilePath
 
 from grader.evidence import PerformanceEvidence
-from grader.executors.registry import Runners
+from grader.executors.registry import RunnerOptions, Runners
 from grader.gpu import machine, measured_roofs, nvml
 from grader.gpu.devices import DeviceName
 from grader.gpu.roofline import Roofs
@@ -137,7 +137,7 @@ def clock(device: DeviceName = "cuda") -> Iterator[Measure]:
                     device,
                     lambda _: source.encode(),
                     lambda _: False,
-                    level=Level.limits,
+                    RunnerOptions(level=Level.limits),
                 )
                 opened.callback(runners.close)
                 try:

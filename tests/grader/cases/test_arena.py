@@ -348,9 +348,9 @@ def test_what_was_written_and_its_values_are_taken_from_one_copy(arena: Arena, m
     view[:5] = 1.0
     judge_copy = arena_module._outcome
 
-    def after_a_late_store(item: Placed, copy: torch.Tensor) -> Outcome:
+    def after_a_late_store(slot: Slot, before: torch.Tensor, copy: torch.Tensor) -> Outcome:
         view.fill_(2.0)
-        return judge_copy(item, copy)
+        return judge_copy(slot, before, copy)
 
     monkeypatch.setattr(arena_module, "_outcome", after_a_late_store)
     outcome = arena.collect(placed)[0]

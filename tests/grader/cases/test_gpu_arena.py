@@ -19,7 +19,7 @@ from grader.cases import Case, gpu_memory
 from grader.cases import inputs as inputs_of_case
 from grader.cases.arena import GAP_BYTES, INPUTS, OUTPUTS, Arena, Slot, required_bytes
 from grader.cases.gpu_memory import GpuMemory
-from grader.executors import cuda_build, gpu, runner
+from grader.executors import case_memory, cuda_build, gpu
 from grader.executors.gpu import GpuRunner
 from grader.executors.registry import Runners
 from grader.executors.runner import Runner
@@ -116,7 +116,7 @@ class StandInSandbox:
 
     def _from(self, argument: Argument) -> torch.Tensor:
         """What begins with a tensor, in the arena."""
-        arena = self.runner._arena
+        arena = self.runner._memory.arena
         buffer = (arena.inputs, arena.outputs)[argument.buffer]
         return buffer[argument.offset :][: argument.shape[0] * 4 + 4].view(torch.float32)
 
@@ -142,7 +142,7 @@ def silu(x: torch.Tensor, out: torch.Tensor, writable: bool) -> None:
 
 @pytest.fixture
 def stand_in(monkeypatch: pytest.MonkeyPatch) -> StandInSandbox:
-    monkeypatch.setattr(runner, "GpuMemory", StandIn)
+    monkeypatch.setattr(case_memory, "GpuMemory", StandIn)
     monkeypatch.setattr(gpu, "held_program", lambda sandbox: Path("executor"))
     monkeypatch.setattr(gpu, "document", lambda *_: b"")
     return StandInSandbox()
@@ -333,7 +333,7 @@ def test_a_store_past_the_end_is_seen(stand_in) -> None:
 
 def test_an_input_changed_in_spite_of_its_mapping_is_seen(stand_in) -> None:
     with running(stand_in) as runner:
-        stand_in.after_run = lambda: runner._arena.inputs.fill_(0)
+        stand_in.after_run = lambda: runner._memory.arena.inputs.fill_(0)
         result = runner.run(CASE)
     assert result.status is Status.modified_input
     assert len(stand_in.asked) == 1
@@ -349,7 +349,7 @@ def test_who_returns_the_result_instead_of_writing_it_is_told_so(stand_in, monke
 
 
 def test_a_large_case_gets_a_larger_arena(stand_in, monkeypatch) -> None:
-    monkeypatch.setattr(runner, "GPU_ARENA_BYTES", 4096)
+    monkeypatch.setattr(case_memory, "GPU_ARENA_BYTES", 4096)
     with running(stand_in) as opened:
         for n in (1, 30000, 2, 200000):
             assert opened.run(case(n)).status is Status.passed
@@ -387,7 +387,7 @@ def expect_copies(stand_in: StandInSandbox, runner: Runner) -> None:
 
 
 def test_memory_that_can_not_be_had_means_copies(stand_in, monkeypatch) -> None:
-    monkeypatch.setattr(runner, "GpuMemory", refuse)
+    monkeypatch.setattr(case_memory, "GpuMemory", refuse)
     with running(stand_in) as opened:
         expect_copies(stand_in, opened)
         assert opened.not_shared == "exporting: CUDA_ERROR_NOT_SUPPORTED"
@@ -414,7 +414,7 @@ def test_memory_that_no_worker_can_reach_means_copies(stand_in) -> None:
 
 
 def test_a_store_to_an_input_is_seen_among_copies(stand_in, monkeypatch) -> None:
-    monkeypatch.setattr(runner, "GpuMemory", refuse)
+    monkeypatch.setattr(case_memory, "GpuMemory", refuse)
     with running(stand_in, storing_to_input) as opened:
         assert opened.run(case(9)).status is Status.modified_input
     assert len(stand_in.asked) == 1
@@ -454,7 +454,7 @@ def on_a_gpu(sandbox: Sandbox, variant: Variant, source: bytes) -> Iterator[Runn
     runners = Runners({"silu": exercise}, sandbox, "cuda", lambda _: source, lambda _: False)
     task = Task(exercise, variant)
     with contextlib.closing(runners):
-        opened = runners.triton(task) if sandbox.plans else runners.native(task, "gpu")
+        opened = runners.on_gpu(task)
         yield opened
         assert opened.not_shared == ""
         assert opened.shares_gpu_memory

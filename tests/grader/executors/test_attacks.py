@@ -19,6 +19,7 @@ from grader import plan
 from grader.cases import Case
 from grader.executors import PlannedTritonRunner, kernels
 from grader.executors.runner import CaseResult
+from grader.executors.triton_executor import TritonExecutor
 from grader.sandbox import Sandbox
 from grader.spec.task import Task
 from grader.status import Status
@@ -180,7 +181,7 @@ def test_a_workspace_that_the_first_call_leaves_dirty_is_found_in_the_second(san
 
 
 def test_a_second_call_like_the_first_isnt_run(sandbox) -> None:
-    with mock.patch.object(PlannedTritonRunner, "_with_plan") as again:
+    with mock.patch.object(TritonExecutor, "repeat_in") as again:
         assert run(sandbox, HONEST).status is Status.passed
     assert not again.called
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pytest
 
 from grader.cases import Case
-from grader.executors import PlannedTritonRunner, configurations, kernels
+from grader.executors import PlannedTritonRunner, configurations, frontend
 from grader.executors.runner import CaseResult
 from grader.sandbox import Sandbox
 from grader.sandbox.worker_process import Worker
@@ -105,9 +105,9 @@ def test_configurations_are_named_by_what_differs(sandbox):
 
 def test_a_case_translates_the_configuration_that_it_runs(sandbox, monkeypatch):
     translated: list[int] = []
-    ask = kernels.Kernels._ask
+    ask = frontend.Frontend._ask
     monkeypatch.setattr(
-        kernels.Kernels,
+        frontend.Frontend,
         "_ask",
         lambda self, key, wanted: (
             translated.append(wanted.constants["BLOCK"]),
@@ -155,8 +155,8 @@ def look(sandbox: Sandbox, text: str, *cases: Case, of: str = "silu/triton") -> 
         PlannedTritonRunner(sandbox, Task(exercise, variant), path) as runner,
     ):
         patch.setattr(Worker, "post", posted)
-        translated = runner._translated
-        runner._translated = lambda case, planned, numbers: (
+        translated = runner._executor._translated
+        runner._executor._translated = lambda case, planned, numbers: (
             seen.blocks.extend(planned.specialisations[n].constants["BLOCK"] for n in numbers),
             translated(case, planned, numbers),
         )[1]
@@ -274,11 +274,11 @@ def test_a_second_call_runs_with_what_compiles(sandbox):
 
 def test_a_launcher_without_an_end_is_told_so(sandbox):
     text = tuned().replace("def silu(x, out):", "def silu(x, out):\n    while True: pass")
-    exercise = SPECS["silu"]
+    limits = SPECS["silu"].limits.model_copy(update={"seconds": 1.0})
+    exercise = SPECS["silu"].model_copy(update={"limits": limits})
     variant = exercise.variants["triton"]
     path = sandbox.hold(variant.file, text.encode())
     with PlannedTritonRunner(sandbox, Task(exercise, variant), path) as runner:
-        runner._limits = replace(runner._limits, cpu_seconds=1.0)
         result = runner.run(case("float32", n=5))
     assert result.status is Status.timed_out
     assert result.verdict.what.startswith("the launcher took longer than 1 s")
@@ -288,7 +288,7 @@ def test_a_launcher_without_an_end_is_told_so(sandbox):
 
 
 def test_more_specialisations_than_are_compiled_here_are_not_measured(sandbox, monkeypatch):
-    monkeypatch.setattr(kernels, "MAX_SPECIALISATIONS", 2)
+    monkeypatch.setattr(frontend, "MAX_SPECIALISATIONS", 2)
     [result] = run(sandbox, tuned(), case("float32", n=100))
     assert result.status is Status.not_measured
     assert "more than 2 specialisations" in result.verdict.what

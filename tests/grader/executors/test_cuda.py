@@ -131,7 +131,7 @@ def test_a_plan_does_not_depend_on_the_ones_before(tmp_path) -> None:
             for each, expected in zip(cases, alone, strict=True):
                 assert runner.run(each).verdict.passed
                 assert runner.plan == expected
-                process.add(runner._planner.pid)
+                process.add(runner.plans.planner.pid)
         assert (len(process) == 1) is keeps_process
 
 

@@ -102,11 +102,11 @@ def test_what_the_backend_refuses_is_found_without_a_gpu(sandbox, tmp_path):
 def encoded(session: Session, exercise: str, variant: str, asked: Case) -> tuple[Plan, bytes]:
     """A case of the expert's: its plan, and as the executor on a GPU takes it."""
     task = Task(SPECS[exercise], SPECS[exercise].variants[variant])
-    runner = session.runners.planned(task)
+    plans = session.runners.plans_of(task)
     blank = inputs.blank(task.exercise, task.variant, asked)
-    planned = runner.planned(asked, blank.arguments(described(blank.slots)))
+    planned = plans.planned(asked, blank.arguments(described(blank.slots)))
     assert not isinstance(planned, CaseResult), planned
-    document = gpu.document(runner, asked, planned, timed=True)
+    document = gpu.document(plans, asked, planned, timed=True)
     assert isinstance(document, bytes), document
     return planned, document
 

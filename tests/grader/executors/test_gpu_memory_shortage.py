@@ -11,8 +11,11 @@ import pytest
 
 from grader.cases import Case
 from grader.cases.compare import Verdict
-from grader.executors import runner
-from grader.executors.runner import CaseResult, Runner
+from grader.executors import gpu
+from grader.executors.answers import Answers
+from grader.executors.executor import Executor, limits_of
+from grader.executors.gpu import GpuRunner
+from grader.executors.runner import CaseResult, Runner, Times
 from grader.gpu import locks
 from grader.grading.session import Options, Session
 from grader.sandbox import Sandbox
@@ -43,19 +46,16 @@ def scripted(monkeypatch) -> Scripted:
     monkeypatch.setenv(locks.VISIBLE, "0")
 
     def make(*results: CaseResult, free: int = 1 << 40) -> tuple[Runner, list[bool]]:
-        made = Runner(Sandbox("cuda"), Task(SILU, SILU.variants["triton"]), SOLUTION)
+        made = GpuRunner(Sandbox("cuda"), Task(SILU, SILU.variants["triton"]), SOLUTION, None)
         alone: list[bool] = []
         left = iter(results)
 
         def run(*_: object) -> CaseResult:
-            assert made._load_failure is None
             alone.append(locks.is_exclusive_on("cuda"))
-            result = next(left)
-            made._load_failure = None if result is RIGHT else result  # as where it can't even load
-            return result
+            return next(left)
 
-        monkeypatch.setattr(made, "_run_and_explain", run)
-        monkeypatch.setattr(runner, "_free_gpu_bytes", lambda: free)
+        monkeypatch.setattr(made, "_run", run)
+        monkeypatch.setattr(gpu, "_free_gpu_bytes", lambda: free)
         return made, alone
 
     return make
@@ -92,11 +92,21 @@ def test_who_is_alone_already_is_believed(scripted: Scripted) -> None:
     assert alone == [True]
 
 
-def test_without_a_gpu_memory_is_each_workers_own(scripted: Scripted, monkeypatch) -> None:
-    one, alone = scripted(FULL)
-    monkeypatch.setattr(one, "_sandbox", Sandbox("interpreter"))
-    assert one.run(CASE) is FULL
-    assert alone == [False]
+class Full(Executor):
+    """A worker without a GPU whose cases find too little memory."""
+
+    def _start(self, count: int) -> CaseResult:
+        return FULL
+
+    def _ask(self, *_: object) -> CaseResult:
+        raise AssertionError("it never starts")
+
+
+def test_without_a_gpu_memory_is_each_workers_own() -> None:
+    task = Task(SILU, SILU.variants["triton"])
+    with Full(task, SOLUTION, Answers(task, SOLUTION, limits_of(task)), Times()) as one:
+        assert one.run(CASE) == FULL
+        assert one.times.runs == 1
 
 
 HOARD = """
@@ -135,7 +145,7 @@ def hoarding(tmp_path) -> Iterator[subprocess.Popen]:
 @pytest.mark.gpu
 def test_on_a_gpu_another_kernels_hoard_is_nobody_elses_failure(hoarding) -> None:
     with Session(SOLUTION.parent, {"silu": SILU}, Options(device="cuda")) as session:
-        one = session.runners.triton(Task(SILU, SILU.variants["triton"]))
+        one = session.runners.on_gpu(Task(SILU, SILU.variants["triton"]))
         with locks.shared_on("cuda"):
             assert one.run(CASE).verdict.passed
             assert one.times.workers >= 2  # the first found no memory

@@ -8,8 +8,9 @@ from unittest import mock
 import pytest
 
 from grader.executors import PlannedTritonRunner, kept, kernels
+from grader.executors.frontend import Budget, Frontend
 from grader.executors.kept import KeptBuilds
-from grader.executors.kernels import Kernels
+from grader.executors.triton_processes import TritonProcesses
 from grader.grading.session import Options, Session
 from grader.plan import Specialisation
 from grader.sandbox import Sandbox
@@ -43,9 +44,9 @@ def _status(sandbox: Sandbox, source: str, builds: KeptBuilds) -> tuple[Status, 
     exercise = SPECS["silu"]
     variant = exercise.variants["triton"]
     path = sandbox.hold(variant.file, source.encode())
-    spawn = PlannedTritonRunner._spawn_compiler
+    spawn = TritonProcesses.compiler
     with (
-        mock.patch.object(PlannedTritonRunner, "_spawn_compiler", autospec=True) as spawned,
+        mock.patch.object(TritonProcesses, "compiler", autospec=True) as spawned,
         PlannedTritonRunner(sandbox, Task(exercise, variant), path, True, builds) as runner,
     ):
         spawned.side_effect = spawn
@@ -102,11 +103,11 @@ def test_of_too_many_the_oldest_go(builds, monkeypatch) -> None:
 
 def test_files_outside_the_submission_are_not_read(tmp_path: Path, builds) -> None:
     """A planner names them, and it has run the submission's Python."""
-    kernels = Kernels(lambda limits: None, tmp_path, builds)
+    frontend = Frontend(lambda limits: None, tmp_path, builds, Budget(1.0))
     (tmp_path / "silu.py").write_text("")
     for name in ("/dev/zero", "../silu.py", str(tmp_path / "silu.py")):
-        assert kernels._files_of(_named(name)) is None
-    assert kernels._files_of(_named("silu.py")) is not None
+        assert frontend._files_of(_named(name)) is None
+    assert frontend._files_of(_named("silu.py")) is not None
 
 
 def test_of_kernels_that_use_up_their_budget_nothing_is_kept(shared_sandbox, builds) -> None:
@@ -130,11 +131,12 @@ def test_of_kernels_that_use_up_their_budget_nothing_is_kept(shared_sandbox, bui
 
 def test_what_was_kept_before_the_budget_was_used_up_is_forgotten(tmp_path, builds) -> None:
     for seconds, is_kept in ((1.0, True), (0.0, False)):
-        kernels = Kernels(lambda limits: None, tmp_path, builds)
-        kernels._keep("a", "text")
+        budget = Budget(1.0)
+        frontend = Frontend(lambda limits: None, tmp_path, builds, budget)
+        frontend.keep("a", "text")
         assert builds.get("a") == "text"
-        kernels.budget.seconds = seconds
-        kernels.close()
+        budget.seconds = seconds
+        frontend.close()
         assert (builds.get("a") is not None) is is_kept
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import itertools
-from pathlib import Path
 from typing import Any
 
-from grader.executors.kernels import Kernels
+from grader.executors.backend_queue import BackendQueue
+from grader.executors.frontend import Kernel
 from grader.plan import Specialisation
 
 STRIDES = ("m", "n", "k")
@@ -20,31 +20,31 @@ def wanted(ones: tuple[str, ...], **constants: Any) -> Specialisation:
     return Specialisation("a.py", 3, "kernel", "0" * 64, signature, given, {}, {}, {"num_warps": 4})
 
 
-def chosen(kernels: Kernels, *all_wanted: Specialisation) -> list[tuple[list[str], dict]]:
+NUMBERS = itertools.count()
+
+
+def chosen(queue: BackendQueue, *all_wanted: Specialisation) -> list[tuple[list[str], dict]]:
     """What would be compiled of these, as those that are 1 and the other constants."""
-    for number, each in enumerate(all_wanted, len(kernels._assembled)):
-        kernels._waiting[f"kernel {number}"] = (each, None)
-    kernels._choose()
-    told = []
-    for name, (each, _) in kernels._waiting.items():
+    for each in all_wanted:
+        queue.add(each, Kernel(f"kernel {next(NUMBERS)}", ""))
+    compiled = []
+    for each, _ in queue.take():
         ones = [k for k in STRIDES if k in each.constants]
-        told.append((ones, {k: v for k, v in each.constants.items() if k not in ones}))
-        kernels._assembled.add(name)
-    kernels._waiting.clear()
-    return told
+        compiled.append((ones, {k: v for k, v in each.constants.items() if k not in ones}))
+    return compiled
 
 
 def test_what_is_1_is_compiled_once_and_not_in_every_combination() -> None:
-    kernels = Kernels(spawn=None, folder=Path())
+    queue = BackendQueue()
     subsets = [s for size in range(4) for s in itertools.combinations(STRIDES, size)]
-    compiled = chosen(kernels, *(wanted(ones, BLOCK=64) for ones in subsets[:-1]))
+    compiled = chosen(queue, *(wanted(ones, BLOCK=64) for ones in subsets[:-1]))
     assert compiled[0] == ([], {"BLOCK": 64})
     assert [ones for ones, _ in compiled[1:]] == [["n", "k"], ["m", "k"]]
-    assert chosen(kernels, wanted(("m", "k"), BLOCK=64)) == []
+    assert chosen(queue, wanted(("m", "k"), BLOCK=64)) == []
 
 
 def test_every_set_of_constants_dtypes_and_options_is_compiled() -> None:
-    kernels = Kernels(spawn=None, folder=Path())
+    queue = BackendQueue()
     for each in (
         {"BLOCK": 64},
         {"BLOCK": 128},
@@ -52,5 +52,5 @@ def test_every_set_of_constants_dtypes_and_options_is_compiled() -> None:
         {"BLOCK": 64, "CAUSAL": False},
         {"BLOCK": 1},
     ):
-        assert chosen(kernels, wanted(("m",), **each)), each
-        assert not chosen(kernels, wanted(("m",), **each))
+        assert chosen(queue, wanted(("m",), **each)), each
+        assert not chosen(queue, wanted(("m",), **each))

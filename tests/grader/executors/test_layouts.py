@@ -16,6 +16,7 @@ from grader.evidence import LineCounters
 from grader.executors import PlannedTritonRunner, layouts, triton_metrics
 from grader.executors.kept import KeptBuilds
 from grader.executors.layouts import LayoutCompiler, parse
+from grader.executors.triton_processes import TritonProcesses
 from grader.executors.triton_report import Report
 from grader.sandbox import Sandbox
 from grader.spec.task import Task
@@ -146,7 +147,7 @@ def test_layouts_that_have_no_room_in_an_answer_are_left_out() -> None:
 
 def fails(monkeypatch, how: str) -> None:
     if how == "dies":
-        spawn = PlannedTritonRunner._spawn_compiler
+        spawn = TritonProcesses.compiler
 
         def killed(self, limits):
             worker = spawn(self, limits)
@@ -154,7 +155,7 @@ def fails(monkeypatch, how: str) -> None:
                 os.kill(worker.pid, signal.SIGKILL)
             return worker
 
-        monkeypatch.setattr(PlannedTritonRunner, "_spawn_compiler", killed)
+        monkeypatch.setattr(TritonProcesses, "compiler", killed)
     elif how == "tells nonsense":
         monkeypatch.setattr(layouts, "parse", lambda text: parse(text.replace("1024", "1000")))
     else:

@@ -9,7 +9,7 @@ import pytest
 
 from grader.executors import cuda_build
 from grader.executors.cuda_build import BuildError, Problem, Program
-from grader.executors.native_runner import _STATUS_OF_PROBLEM
+from grader.executors.native_answers import _STATUS_OF_PROBLEM
 from grader.grading.check import check_memory, check_part
 from grader.grading.grade import Options, Session, grade
 from grader.scoring.score import score
@@ -52,7 +52,7 @@ def test_what_is_expected_is_compiled_once_while_something_else_runs(monkeypatch
         session.begin_building(Task(silu, variant) for variant in silu.variants.values())
         session.begin_building([Task(silu, silu.variants["cuda"])])
         assert begun == ["silu.cu"]
-        assert not session.runners._programs  # nobody has waited for it
+        assert not session.runners._programs._made  # nobody has waited for it
         assert check_part(
             session, Task(silu, silu.variants["cuda"]), "float32", "ragged"
         ).status.is_gradable
@@ -62,7 +62,7 @@ def test_what_is_expected_is_compiled_once_while_something_else_runs(monkeypatch
 def test_what_is_expected_but_not_asked_for_leaves_no_compiler() -> None:
     with Session(ROOT / "reference", EXERCISES, Options(device="interpreter")) as session:
         session.begin_building([Task(TRANSPOSE, TRANSPOSE.variants["cuda_v4"])])
-        [building] = session.runners._building.values()
+        [building] = session.runners._programs._building.values()
         assert building.worker.alive
     assert not building.worker.alive
 
@@ -76,7 +76,7 @@ def test_what_breaks_the_rules_is_not_compiled_ahead(tmp_path, source) -> None:
     silu = EXERCISES["silu"]
     with Session(tmp_path, EXERCISES, Options(device="interpreter")) as session:
         session.begin_building([Task(silu, silu.variants["cuda"])])
-        assert not session.runners._building
+        assert not session.runners._programs._building
         part = check_part(session, Task(silu, silu.variants["cuda"]), "float32", "ragged")
     assert part.status is Status.policy_violation
 

@@ -219,15 +219,15 @@ def test_what_hangs_on_the_order_of_programs_is_nondeterministic(sandbox, text) 
 
 
 def test_a_kernel_is_tried_again_on_a_much_larger_grid_only() -> None:
-    seen = [orders.Seen(kernel=0, line=3, programs=10, steps=50, group_steps=5)]
+    seen = [orders.Atomics(kernel=0, line=3, programs=10, steps=50, group_steps=5)]
     tried = orders.Reordered()
     assert tried.wanted(seen, {0: "a"}) == seen
-    tried.tried(seen, {0: "a"}, was_right=True)
+    tried.note(seen, {0: "a"}, was_right=True)
     assert tried.wanted(seen, {0: "a"}) == []
     assert tried.wanted(seen, {0: "b"}) == seen
-    larger = [orders.Seen(kernel=0, line=3, programs=40, steps=50, group_steps=5)]
+    larger = [orders.Atomics(kernel=0, line=3, programs=40, steps=50, group_steps=5)]
     assert tried.wanted(larger, {0: "a"}) == larger
-    tried.tried(larger, {0: "a"}, was_right=False)
+    tried.note(larger, {0: "a"}, was_right=False)
     assert tried.wanted(seen, {0: "a"}) == seen
 
 

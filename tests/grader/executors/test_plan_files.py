@@ -335,7 +335,7 @@ class _Silu:
     """An executor that has no GPU and knows one kernel."""
 
     def __init__(self, runner: BundleRunner, is_right: bool, seen: list[bytes]) -> None:
-        self._runner, self._is_right, self._seen = runner, is_right, seen
+        self._arena, self._is_right, self._seen = runner._memory.arena, is_right, seen
 
     def ask(self, operation, arguments=(), document: bytes = b"", **_) -> Reply:
         self._seen.append(document)
@@ -347,7 +347,7 @@ class _Silu:
         pass
 
     def _view(self, argument: Argument) -> torch.Tensor:
-        memory = (self._runner._arena.inputs, self._runner._arena.outputs)[argument.buffer]
+        memory = (self._arena.inputs, self._arena.outputs)[argument.buffer]
         typed = memory[argument.offset % 2 :].view(getattr(torch, argument.dtype.name))
         first = argument.offset // typed.dtype.itemsize
         return typed.as_strided(argument.shape, argument.strides, first)

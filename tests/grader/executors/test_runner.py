@@ -16,8 +16,9 @@ import pytest
 
 from grader.cases import Case
 from grader.executors import PlannedTritonRunner
+from grader.executors.answers import Answers
 from grader.executors.runner import CaseResult, Runner
-from grader.sandbox import Sandbox
+from grader.sandbox import Sandbox, worker_process
 from grader.sandbox.worker_process import Worker
 from grader.spec import EXERCISES, load
 from grader.spec.blocks import Limits
@@ -47,6 +48,7 @@ def silu(x, out):
 STATEMENT_LINE = 10
 PLANNERS = 2  # that a dtype's first case meets: they have to agree
 RIGHT = KERNEL.format(statement="pass")
+ANSWERS = Answers(Task(SILU, SILU.variants["triton"]), Path("silu.py"), worker_process.Limits())
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +93,7 @@ def test_a_right_kernel_passes_and_its_worker_serves_all_cases(runner) -> None:
 
 
 def test_a_large_case_gets_a_larger_arena(runner, monkeypatch) -> None:
-    monkeypatch.setattr("grader.executors.runner.ARENA_BYTES", 4096)
+    monkeypatch.setattr("grader.executors.case_memory.ARENA_BYTES", 4096)
     monkeypatch.setattr("grader.cases.arena.GAP_BYTES", 4096)
     runner = runner(RIGHT.replace("16", "4096"))
     for n in (1, 30000, 2, 60000):
@@ -375,9 +377,8 @@ HOSTILE = {
 
 @pytest.mark.parametrize("code", [code for code in Code if code is not Code.ok])
 @pytest.mark.parametrize("name", HOSTILE)
-def test_no_reply_makes_the_grader_fail(runner, name: str, code: Code) -> None:
-    runner = runner(RIGHT)
-    result = runner._from_refusal(CASE, Reply(1, code, json.dumps(HOSTILE[name])))
+def test_no_reply_makes_the_grader_fail(name: str, code: Code) -> None:
+    result = ANSWERS.from_refusal(CASE, Reply(1, code, json.dumps(HOSTILE[name])))
     assert isinstance(result.status, Status)
     assert result.status is not Status.passed
     assert result.line is None
@@ -387,8 +388,8 @@ def test_no_reply_makes_the_grader_fail(runner, name: str, code: Code) -> None:
 @pytest.mark.parametrize(
     "text", ["", "not json", "[" * 60000, '{"a": ' * 9000, "null", "\0", "NaN"]
 )
-def test_text_that_is_not_json_says_nothing(runner, text: str) -> None:
-    result = runner(RIGHT)._from_refusal(CASE, Reply(1, Code.raised, text))
+def test_text_that_is_not_json_says_nothing(text: str) -> None:
+    result = ANSWERS.from_refusal(CASE, Reply(1, Code.raised, text))
     assert result.status is Status.crashed
 
 
@@ -406,8 +407,8 @@ def test_a_reply_of_ok_is_not_believed(runner, monkeypatch) -> None:
     runner = runner(RIGHT)
     runner.run(CASE)
     done = Reply(1, Code.ok, "{}")
-    monkeypatch.setattr(runner._worker, "post", lambda *_, **__: None)
-    monkeypatch.setattr(runner._worker, "wait_at_length", lambda *_: done)
+    monkeypatch.setattr(runner._executor._worker, "post", lambda *_, **__: None)
+    monkeypatch.setattr(runner._executor._worker, "wait_at_length", lambda *_: done)
     assert runner.run(CASE).status is Status.not_written
 
 
@@ -442,7 +443,7 @@ def test_expected_values_are_computed_after_the_answer(runner, monkeypatch) -> N
     runner = runner(RIGHT)
     runner.run(CASE)
     order = []
-    wait, truths = runner._worker.wait_at_length, type(runner._oracle).truths
+    wait, truths = runner._executor._worker.wait_at_length, type(runner._executor._oracle).truths
 
     def spy_wait(*arguments):
         answer = wait(*arguments)
@@ -453,8 +454,8 @@ def test_expected_values_are_computed_after_the_answer(runner, monkeypatch) -> N
         order.append("truths")
         return truths(*arguments, **named)
 
-    monkeypatch.setattr(runner._worker, "wait_at_length", spy_wait)
-    monkeypatch.setattr(type(runner._oracle), "truths", spy_truths)
+    monkeypatch.setattr(runner._executor._worker, "wait_at_length", spy_wait)
+    monkeypatch.setattr(type(runner._executor._oracle), "truths", spy_truths)
     runner.run(CASE)
     assert order == ["answer", "truths"]
 
@@ -521,6 +522,6 @@ def test_an_executor_that_serves_nobody_is_the_graders_error(runner, monkeypatch
     runner = runner(RIGHT)
     runner.run(CASE)
     refusal = Reply(1, Code.bad_request, json.dumps({"type": "Error", "message": "no"}))
-    monkeypatch.setattr(runner._worker, "post", lambda *_, **__: None)
-    monkeypatch.setattr(runner._worker, "wait_at_length", lambda *_: refusal)
+    monkeypatch.setattr(runner._executor._worker, "post", lambda *_, **__: None)
+    monkeypatch.setattr(runner._executor._worker, "wait_at_length", lambda *_: refusal)
     assert runner.run(CASE).status is Status.grader_error

@@ -14,6 +14,7 @@ import pytest
 
 from grader.evidence import PartEvidence
 from grader.executors import PlannedTritonRunner
+from grader.executors.triton_processes import TritonProcesses
 from grader.grading.check import check_part
 from grader.grading.search import Effort
 from grader.grading.session import Options, Session
@@ -118,23 +119,23 @@ def test_a_launcher_that_is_refused_takes_no_planner_for_each_case():
     variant = SPECS["silu"].variants["triton"]
     refused = "\n\ndef silu(x, out):\n    if x.max() > 0:\n        launch(x, out)\n"
     planners = []
-    spawn = PlannedTritonRunner._spawn_role
+    spawn = TritonProcesses.planner
 
-    def counted(self, role, *args):
-        planners.append(role == "planner")
-        return spawn(self, role, *args)
+    def counted(self):
+        planners.append(spawn(self))
+        return planners[-1]
 
     with (
-        mock.patch.object(PlannedTritonRunner, "_spawn_role", counted),
+        mock.patch.object(TritonProcesses, "planner", counted),
         Sandbox(plans=True) as sandbox,
     ):
         path = sandbox.hold(variant.file, (KERNEL + refused).encode())
         with PlannedTritonRunner(sandbox, Task(SPECS["silu"], variant), path) as runner:
             for n in range(1, 9):
                 assert runner.run(case("float32", n=n)).status is Status.policy_violation
-            assert sum(planners) == 1
+            assert len(planners) == 1
             runner.run(case("float16", n=9))
-            assert sum(planners) == 2  # the first of a dtype meets a fresh one
+            assert len(planners) == 2  # the first of a dtype meets a fresh one
 
 
 def told(part: PartEvidence) -> str:

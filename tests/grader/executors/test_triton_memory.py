@@ -104,7 +104,7 @@ def told(**changes) -> dict:
 def measured(silu: Exercise, **changes) -> MemoryEvidence:
     report = parse(told(**changes))
     source = ["", "x = tl.load(x_ptr + offsets)"]
-    return triton_metrics.measure(report, silu, silu.variants["triton"], CASE, source)
+    return triton_metrics.measure(report, Task(silu, silu.variants["triton"]), CASE, source)
 
 
 def metrics(evidence: MemoryEvidence) -> dict[str, float]:
@@ -302,7 +302,7 @@ def test_growth_is_the_ratio_of_two_runs(silu):
         parse(told(scratch_bytes=1600, largest_tile=8192)),
     )
     evidence = triton_metrics.measure(
-        small, silu, silu.variants["triton"], CASE, grown=(CASE, large)
+        small, Task(silu, silu.variants["triton"]), CASE, grown=(CASE, large)
     )
     found = metrics(evidence)
     assert (found["growth.tile"], found["growth.scratch"]) == (4, 16)
@@ -310,9 +310,9 @@ def test_growth_is_the_ratio_of_two_runs(silu):
 
 def test_scratch_out_of_nothing_is_growth(silu):
     nothing, something = parse(TOLD), parse(told(scratch_bytes=1600))
-    variant = silu.variants["triton"]
-    grown = triton_metrics.measure(nothing, silu, variant, CASE, grown=(CASE, something))
-    same = triton_metrics.measure(nothing, silu, variant, CASE, grown=(CASE, nothing))
+    task = Task(silu, silu.variants["triton"])
+    grown = triton_metrics.measure(nothing, task, CASE, grown=(CASE, something))
+    same = triton_metrics.measure(nothing, task, CASE, grown=(CASE, nothing))
     assert metrics(grown)["growth.scratch"] == 1600
     assert metrics(same)["growth.scratch"] == 0
 
@@ -369,7 +369,7 @@ def test_the_words_for_what_is_missed(silu):
         )
     )
     evidence = triton_metrics.measure(
-        report, silu, silu.variants["triton"], CASE, grown=(CASE, grown)
+        report, Task(silu, silu.variants["triton"]), CASE, grown=(CASE, grown)
     )
     assert missed(silu, evidence) == [
         "loads use 16 of 32 bytes per sector (silu.py:12 the fewest), asked for: at least 30",

@@ -7,7 +7,7 @@ import pytest
 from grader import spec
 from grader.cases import Space, parse
 from grader.cases.compare import Verdict
-from grader.executors.runner import hint_of_compiler
+from grader.executors.answers import hint_of_compiler
 from grader.grading.diagnosis import (
     MAX_PROBES_IN_ALL,
     Condition,

@@ -67,7 +67,7 @@ def observe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Observe
     def observed(source: str) -> tuple[PartEvidence, list[Case]]:
         (tmp_path / "softmax.py").write_text(source)
         gpu = OnGpu()
-        monkeypatch.setattr(Runners, "triton", lambda *_: gpu)
+        monkeypatch.setattr(Runners, "on_gpu", lambda *_: gpu)
         with Session(
             tmp_path, EXERCISES, Options(device="cuda", effort=EFFORT, policy=False)
         ) as session:

@@ -325,7 +325,7 @@ def test_bounds_are_those_of_the_sizes_that_ran(variant):
 def test_a_spec_may_allow_more_traffic(variant):
     case = fixed_case(TRANSPOSE, variant, variant.memory.case, 1)
     traffic = cuda_metrics.Traffic(load=3 * 4 * 256 * 512, store=4 * 256 * 512, atomic=0, copied=0)
-    assert "kernels load" in cuda_metrics.unearned(traffic, TRANSPOSE, variant, case)
+    assert "kernels load" in cuda_metrics.unearned(traffic, Task(TRANSPOSE, variant), case)
     block: Memory = variant.memory.model_copy(update={"most_traffic": 4.0})
     lenient = variant.model_copy(update={"memory": block})
-    assert cuda_metrics.unearned(traffic, TRANSPOSE, lenient, case) == ""
+    assert cuda_metrics.unearned(traffic, Task(TRANSPOSE, lenient), case) == ""

@@ -22,6 +22,7 @@ from grader.emulator.report import (
 from grader.evidence import LineCounters, Metric
 from grader.executors import cuda_metrics
 from grader.scoring import memory_bounds
+from grader.spec.task import Task
 from grader.status import Status
 
 EXERCISES = spec.load_all()
@@ -77,7 +78,7 @@ RUNGS = {
 def measured(report, name="cuda_v4", exercise=TRANSPOSE):
     variant = exercise.variants[name]
     case = fixed_case(exercise, variant, variant.memory.case, 7)
-    return cuda_metrics.measure(report, LINES, exercise, variant, case)
+    return cuda_metrics.measure(report, LINES, Task(exercise, variant), case)
 
 
 def report_of(*sites, **changes):
@@ -218,7 +219,7 @@ def test_copies_may_do_what_kernels_do_not() -> None:
     case = fixed_case(TRANSPOSE, variant, variant.memory.case, 7)
     for copies in (Copies(1, BYTES, host_to_device=1), Copies(1, 0, device_to_device=1)):
         report = report_of(LOAD, buffers=BUFFERS[:1], copies=copies)
-        assert cuda_metrics.implausible(report, TRANSPOSE, variant, case) == ""
+        assert cuda_metrics.implausible(report, Task(TRANSPOSE, variant), case) == ""
 
 
 ATOMIC_STORE = site(4, "global", "atomic", REQUESTS, ELEMENTS, BYTES)

@@ -9,7 +9,7 @@ import pytest
 
 from grader import spec
 from grader.cases import Space, arena, inputs
-from grader.executors import NativePlans, PlannedNativeRunner, cuda_build
+from grader.executors import NativePlans, cuda_build
 from grader.plan import Plan
 from grader.sandbox import Sandbox
 from grader.spec import Exercise, Variant
@@ -146,12 +146,12 @@ def test_a_solution_is_planned_the_same(
     made = inputs.blank(exercise, variant, case)
     arguments = made.arguments(arena.described(made.slots))
     found = []
-    for kind, backend in ((PlannedNativeRunner, "emulator"), (NativePlans, "gpu")):
+    for backend in ("emulator", "gpu"):
         program = cuda_build.build(sandbox, variant.file, data, entries, backend)
         held = sandbox.hold(variant.file, data)
-        with kind(sandbox, Task(exercise, variant), held, program) as runner:
-            found.append(runner.plan_of(case, arguments))
-            assert runner.planned_report is None
+        with NativePlans(sandbox, Task(exercise, variant), held, program) as plans:
+            found.append(plans.plan_of(case, arguments))
+            assert plans.planned_report is None
     emulated, by_nvcc = found
     assert isinstance(by_nvcc, Plan), by_nvcc
     assert_same(emulated, by_nvcc)

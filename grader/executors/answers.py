@@ -1,0 +1,189 @@
+"""What a worker's answers, and its end, mean for a case: statuses and sentences for students.
+
+Whatever a worker says is the submission's word: it is read as untrusted text, and explains a
+failure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from grader.cases import Case
+from grader.cases.compare import RAISED, Verdict
+from grader.executors.runner import MAX_DETAIL, CaseResult
+from grader.sandbox import untrusted
+from grader.sandbox.worker_process import MOST_PROCESSES, Cause, Death, Limits
+from grader.spec.task import Task
+from grader.status import Status
+from grader.worker.protocol import Code, Reply
+
+# What a call of an entry gives, and none of its lines were run.
+_NEVER_RUN = {
+    "a coroutine": "coroutine: the grader calls it and does not await it.",
+    "a generator": "generator, for it has a `yield`: a call of it runs nothing.",
+    "a async_generator": "generator, for it has a `yield`: a call of it runs nothing.",
+}
+_STATUS_OF_CODE = {
+    Code.bad_request: Status.grader_error,
+    Code.import_failed: Status.import_error,
+    Code.entry_missing: Status.import_error,
+    Code.raised: Status.crashed,
+    Code.compile_failed: Status.compile_error,
+    Code.out_of_memory: Status.out_of_memory,
+    Code.not_modelled: Status.not_measured,
+    Code.device_failed: Status.crashed,
+    Code.found: Status.crashed,  # only the emulator finds
+}
+_INTRODUCTION = {
+    Code.import_failed: "executing the file raised ",
+    Code.raised: "the entry raised ",
+    Code.compile_failed: "the kernel can't be compiled: ",
+    Code.not_modelled: "without a GPU this isn't modelled: ",
+}
+_OF_LANGUAGE = re.compile(r"unsupported AST node type|'tuple' object has no attribute|f-string")
+_LANGUAGE = (
+    "Triton compiles a part of Python: numbers, tuples, tl.* and loops, but no try, imports, "
+    "classes or dicts, nor lists that grow."
+)
+
+
+def _always() -> bool:
+    return True
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Explains the answers of one variant's workers.
+
+    `path` is the submission's file, and a request may use `limits`; `on_gpu`: kernels run on a GPU.
+    `is_ours` says of a refused request whether it is the grader's trouble: a worker without a
+    submission would refuse it too.
+    """
+
+    task: Task
+    path: Path
+    limits: Limits
+    on_gpu: bool = False
+    is_ours: Callable[[], bool] = _always
+
+    @property
+    def wanted(self) -> str:
+        """The entry as it is called: 'silu(x, out)'."""
+        names = ", ".join(argument.name for argument in self.task.signature)
+        return f"{self.task.variant.entry}({names})"
+
+    def from_refusal(self, case: Case | None, reply: Reply) -> CaseResult:
+        """What an answer other than `ok` means."""
+        fields = untrusted.fields(reply)
+        detail = untrusted.text(fields, "detail")[:MAX_DETAIL]
+        kind = untrusted.text(fields, "type")
+        message = untrusted.brief(untrusted.text(fields, "message"))
+        status = _STATUS_OF_CODE[reply.code]
+        if reply.code is Code.not_modelled and self.on_gpu:
+            status = Status.crashed  # only an executor without a GPU has a reason to say so
+        hint = ""
+        if reply.code is Code.entry_missing:
+            what, hint = self._entry_trouble(fields)
+        elif reply.code is Code.device_failed:
+            what = f"the GPU stopped the kernel: {message}."
+            status = Status.misaligned_access if "misaligned" in message else status
+            hint = "Does every load and store have a mask that keeps it inside its tensor?"
+        elif reply.code is Code.bad_request:
+            what = f"its process could not serve a request: {untrusted.joined(kind, message)}"
+            # Ours to answer for only if a submission that does nothing gets the same answer.
+            status = Status.grader_error if self.is_ours() else Status.crashed
+        else:
+            is_sentence = fields.get("told") is True  # a planner's own, not Python's or Triton's
+            is_introduced = not is_sentence or reply.code is Code.compile_failed
+            introduction = _INTRODUCTION.get(reply.code, "") if is_introduced else ""
+            what = introduction + (message if is_sentence else untrusted.joined(kind, message))
+            instead = untrusted.brief(untrusted.text(fields, "instead"))
+            hint = instead or _hint_for_exception(kind, message, reply.code)
+        verdict = Verdict(status, what, RAISED if reply.code is Code.raised else "")
+        return CaseResult(case, verdict, untrusted.line(fields), detail, "worker", hint)
+
+    def from_death(self, case: Case | None, death: Death) -> CaseResult:
+        """What the end of a worker in the middle of a request means."""
+        log = untrusted.clean(death.log)
+        line, detail = untrusted.line_in_log(log, self.path), untrusted.tail(log)
+        if death.cause is Cause.timed_out:
+            what = (
+                f"no answer within {self.limits.cpu_seconds:g} s of computing "
+                f"({self.limits.wall_seconds:g} s in all)."
+            )
+            hint = "Does every loop end? A step that is 0, or a bound that moves along, never does."
+            return CaseResult(case, Verdict(Status.timed_out, what), line, "", "grader", hint)
+        if death.cause is Cause.out_of_memory:
+            what = f"it used more than {self.limits.memory_bytes >> 20} MiB."
+            return CaseResult(case, Verdict(Status.out_of_memory, what), line, detail)
+        if death.cause is Cause.too_many_processes:
+            what = f"it started more than {MOST_PROCESSES} processes."
+            return CaseResult(case, Verdict(Status.crashed, what), line, detail)
+        if death.cause is Cause.disk_full:
+            what = "it filled its scratch folder with files."
+            return CaseResult(case, Verdict(Status.out_of_memory, what), line, detail)
+        if death.cause is Cause.misbehaved:
+            what = "its process answered the grader out of turn and was ended."
+            return CaseResult(case, Verdict(Status.crashed, what), line, detail)
+        what = f"its process ended in the middle of the call ({death.description})."
+        hint = "" if death.signal else "Return from the entry; don't end the process."
+        verdict = Verdict(Status.crashed, what)
+        return CaseResult(case, verdict, line, detail, "grader", hint, death.signal)
+
+    def _entry_trouble(self, fields: dict[str, Any]) -> tuple[str, str]:
+        """What is wrong with the entry, and a hint."""
+        if fields.get("message") == "signature":
+            got = untrusted.brief(untrusted.text(fields, "signature"), 200)
+            return (
+                f"the entry is {self.task.variant.entry}{got}, but it is called as {self.wanted}.",
+                "The grader allocates the output: the entry writes into it and returns nothing.",
+            )
+        functions = fields.get("functions")
+        given = functions if isinstance(functions, list) else []
+        names = [untrusted.brief(name, 80) for name in given if isinstance(name, str)]
+        have = f"; it defines {', '.join(names[:8])}" if names else ""
+        what = f"the file has no function {self.task.variant.entry}{have}."
+        return what, f"Define {self.wanted}."
+
+    def returned_instead(self, case: Case, returned: str) -> CaseResult:
+        """What it means that the entry `returned` something and wrote nothing."""
+        names = " and ".join(tensor.name for tensor in self.task.outputs)
+        returned = untrusted.brief(returned, 80)
+        if returned in _NEVER_RUN:
+            what = f"`{self.task.variant.entry}` is a {_NEVER_RUN[returned]}"
+            return CaseResult(
+                case, Verdict(Status.not_written, what, "returned"), hint="Write `def`."
+            )
+        what = f"{self.task.variant.entry}() returned {returned} and did not write {names}."
+        hint = (
+            f"What the entry returns is not looked at. The grader allocates {names} and passes it "
+            "in: store the result there and return nothing."
+        )
+        return CaseResult(case, Verdict(Status.not_written, what, "returned"), hint=hint)
+
+
+def nonsense(case: Case) -> CaseResult:
+    """What it means that a worker's report can't be read."""
+    what = "its process gave the grader a report that makes no sense."
+    return CaseResult(case, Verdict(Status.crashed, what))
+
+
+def hint_of_compiler(message: str) -> str:
+    """What to try where Triton's frontend refuses Python that it doesn't compile, else ""."""
+    return _LANGUAGE if _OF_LANGUAGE.search(message) else ""
+
+
+def _hint_for_exception(kind: str, message: str, code: Code) -> str:
+    if kind in ("NameError", "ModuleNotFoundError"):
+        return "Is an import missing, or a name misspelt?"
+    if kind == "SystemExit":
+        return "Return from the entry; don't end the process."
+    if kind == "NotImplementedError":
+        return "This part still has the stub's `raise NotImplementedError`."
+    if code is Code.out_of_memory:
+        return "How large is what the entry allocates? It needs little beside its arguments."
+    return hint_of_compiler(message) if code is Code.compile_failed else ""

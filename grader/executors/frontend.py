@@ -1,0 +1,199 @@
+"""The frontend of Triton's compiler, asked once for each kernel of a submission: from text to TTIR.
+
+It is a process of its own in the submission's sandbox, which reads the submission's text.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import re
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+
+from grader.executors import kept
+from grader.executors.compiler_process import CompilerProcess
+from grader.executors.kept import KeptBuilds
+from grader.plan import Specialisation
+from grader.sandbox import untrusted
+from grader.sandbox.worker_process import Death, Limits, Worker
+from grader.worker.protocol import Code, Operation, Reply
+
+LIMITS = Limits(cpu_seconds=60.0, memory_bytes=2 << 30)
+MAX_TTIR_BYTES = 2 << 20
+TOO_LONG = "its kernels take the compiler too long, all of them together."
+MAX_SPECIALISATIONS = 2000  # of one variant, all cases together
+# In a tt.dot of float32; of others TTIR says it too, and it has no effect.
+_TF32 = re.compile(r"inputPrecision = tf32(?=[ ,][^:\n]{0,100}: tensor<[0-9x]{1,60}xf32>)")
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One specialisation as an executor takes it: TTIR, and a name for it."""
+
+    name: str
+    ttir: str
+
+    @property
+    def rounds_to_tf32(self) -> bool:
+        """Whether a tl.dot of it rounds float32 inputs."""
+        return _TF32.search(self.ttir) is not None
+
+    def in_ieee(self) -> Kernel:
+        """The kernel as it would be with input_precision="ieee"."""
+        return Kernel(f"{self.name}-ieee", _TF32.sub("inputPrecision = ieee", self.ttir))
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why there is no kernel: the compiler's answer, its end, or a limit.
+
+    `fields` are what the compiler says about its refusal, untrusted.
+    """
+
+    answer: Reply | Death | None
+    message: str = ""
+    fields: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class Budget:
+    """The time that is left for compiling a variant: many slow kernels are to end, too."""
+
+    seconds: float
+
+    @contextlib.contextmanager
+    def spending(self) -> Iterator[None]:
+        """What is done here takes of it."""
+        started = time.monotonic()
+        try:
+            yield
+        finally:
+            self.seconds -= time.monotonic() - started
+
+    def within(self, limits: Limits) -> Limits:
+        """Limits of one request, cut down to what is left; a second always is."""
+        return replace(limits, cpu_seconds=max(1.0, min(limits.cpu_seconds, self.seconds)))
+
+
+class Frontend:
+    """Translates the kernels of one variant, each once, within a budget.
+
+    What earlier runs have made of the same texts is taken from `kept`. Of kernels that use up the
+    budget nothing is kept: else each run would get further than the one before it.
+    """
+
+    def __init__(
+        self,
+        spawn: Callable[[Limits], Worker],
+        folder: Path,
+        kept_builds: KeptBuilds | None,
+        budget: Budget,
+    ) -> None:
+        """`spawn` starts a compiler process, in the `folder` of the submission's files."""
+        self._process = CompilerProcess(spawn, LIMITS)
+        self._folder = folder
+        self._kept = kept_builds
+        self._budget = budget
+        self._translated: dict[str, Kernel | Failure] = {}
+        self._digests: dict[str, str] = {}  # of files, by name
+        self._put: list[str] = []  # keys of what this run has kept
+
+    def translate(self, wanted: Specialisation) -> Kernel | Failure:
+        """The TTIR of a specialisation, or why there is none.
+
+        What is known of arguments' alignment changes no meaning: one text serves them all.
+        """
+        key = digest({**described(wanted), "attributes": {}})
+        return self._of(key, replace(wanted, attributes={}))
+
+    def translate_aligned(self, wanted: Specialisation) -> Kernel | Failure:
+        """The TTIR that the backend takes: it says what is known of arguments' alignment."""
+        return self._of(digest(described(wanted)), wanted)
+
+    def keep(self, key: str, text: str) -> None:
+        """Keep a text for later runs, as long as there is time left."""
+        if self._kept is not None and self._budget.seconds > 0:
+            self._put.append(key)
+            self._kept.put(key, text)
+
+    def close(self) -> None:
+        """End the process."""
+        self._process.close()
+        if self._kept is not None and self._budget.seconds <= 0:
+            self._kept.forget(self._put)
+
+    def _of(self, key: str, wanted: Specialisation) -> Kernel | Failure:
+        if key not in self._translated:
+            self._translated[key] = self._kept_or_asked(key, wanted)
+        return self._translated[key]
+
+    def _kept_or_asked(self, key: str, wanted: Specialisation) -> Kernel | Failure:
+        if self._kept is None or (files := self._files_of(wanted)) is None:
+            return self._ask(key, wanted)
+        name = digest(["ttir", kept.compilers(), files, described(wanted)])
+        if ttir := self._kept.get(name):
+            return Kernel(key, ttir)
+        made = self._ask(key, wanted)
+        if isinstance(made, Kernel):
+            self.keep(name, made.ttir)
+        return made
+
+    def _files_of(self, wanted: Specialisation) -> dict[str, str] | None:
+        """Digests of the files that a specialisation names; None where one isn't there."""
+        names = set(_named_files(described(wanted)))
+        if not self._digests:  # the grader has put the files there, and nobody else can
+            for path in self._folder.rglob("*.py"):
+                name = str(path.relative_to(self._folder))
+                self._digests[name] = hashlib.sha256(path.read_bytes()).hexdigest()
+        known = names <= set(self._digests)
+        return {name: self._digests[name] for name in names} if known else None
+
+    def _ask(self, key: str, wanted: Specialisation) -> Kernel | Failure:
+        if len(self._translated) >= MAX_SPECIALISATIONS:
+            return Failure(
+                None,
+                f"its cases need more than {MAX_SPECIALISATIONS:,} specialisations of kernels, the "
+                "most that are compiled here: which constants differ from case to case?",
+                {"kind": "not_modelled"},  # a GPU may well run them all
+            )
+        if self._budget.seconds <= 0:
+            return Failure(None, TOO_LONG)
+        with self._budget.spending():
+            limits = self._budget.within(LIMITS)
+            answer = self._process.ask(Operation.translate, described(wanted), limits)
+        if isinstance(answer, Death) or answer.code is not Code.ok:
+            return Failure(answer)
+        fields = untrusted.fields(answer)
+        if isinstance(refused := fields.get("error"), dict):
+            return Failure(answer, untrusted.brief(untrusted.text(refused, "message")), refused)
+        ttir = fields.get("ttir")
+        if not isinstance(ttir, str) or not 0 < len(ttir) <= MAX_TTIR_BYTES:
+            return Failure(answer, "the compiler's frontend gave no code that can be used.")
+        return Kernel(key, ttir)
+
+
+def _named_files(value: Any) -> Iterator[str]:
+    """The files that the kernels of a specialisation lie in."""
+    if isinstance(value, dict):
+        if isinstance(file := value.get("file"), str):
+            yield file
+        for each in value.values():
+            yield from _named_files(each)
+    elif isinstance(value, list | tuple):
+        for each in value:
+            yield from _named_files(each)
+
+
+def described(wanted: Specialisation) -> dict[str, Any]:
+    """The fields of a specialisation by their names."""
+    return {each.name: getattr(wanted, each.name) for each in fields(wanted)}
+
+
+def digest(value: Any) -> str:
+    """A name for a value that JSON can hold."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:24]

@@ -1,0 +1,220 @@
+"""The emulator's executor as the grader sees it: host code plans, the plan's kernels are run.
+
+The executor runs kernels on data and has no host code.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from grader.cases import Case
+from grader.cases.compare import Verdict
+from grader.emulator import report
+from grader.executors import emulator_plan, orders
+from grader.executors.answers import nonsense
+from grader.executors.executor import Executor
+from grader.executors.native_answers import UNSUPPORTED, read_report
+from grader.executors.native_plans import NativePlans, is_on_host
+from grader.executors.planners import REORDERED, SECOND_CALL, dtype_of
+from grader.executors.runner import CaseResult
+from grader.plan import Plan
+from grader.plan.model import Launch, Readback
+from grader.sandbox.worker_process import Death, Worker
+from grader.spec import Tensor
+from grader.status import Status
+from grader.worker.protocol import Argument, Code, Operation, Reply
+
+# What is left of its addresses behind those of cudaMalloc (emulator/runtime/device_memory.h).
+MOST_ARENA_BYTES = 760 << 20
+_NO_RESULTS_ON_THE_HOST = (
+    "this copy to the host gives zeros: a launcher plans its kernels before they run. What the "
+    "next kernel needs of the last one has to stay on the device."
+)
+
+
+@dataclass(frozen=True)
+class NativeManner:
+    """How a plan is executed: which calls of it, in which order, and what is observed.
+
+    With `counts` accesses are counted. `reordered`: kernels run in another order that streams and
+    events allow; `order`: blocks in another one than by their numbers. Launches at the places
+    `without` among the first call's steps are left out.
+    """
+
+    calls: Sequence[int] = (0,)
+    reordered: bool = False
+    counts: bool = False
+    without: frozenset[int] = frozenset()
+    order: orders.Order | None = None
+
+
+@dataclass(frozen=True)
+class OtherWay:
+    """A way to execute a plan that may show what the first call, as asked, doesn't.
+
+    `words` come before what is wrong, which has the `status`.
+    """
+
+    status: Status
+    words: str
+    manner: NativeManner
+
+
+class NativeExecutor(Executor):
+    """Runs cases of one CUDA C++ variant by plan, each in a given manner."""
+
+    def __init__(self, plans: NativePlans) -> None:
+        """`plans` are those of a program for the emulator."""
+        super().__init__(plans.answers.task, plans.path, plans.answers, plans.times)
+        self._plans = plans
+        self._native_answers = plans.answers
+        self._manner = NativeManner()
+        self._readback: Readback | None = None  # the first of the last plan
+        self.plan: Plan | None = None  # of the last run
+        self.report: report.Report | None = None  # of the last run that ended well
+        self.other_ways: Sequence[OtherWay] = ()  # in which that plan must be right, too
+        self.atomics: Sequence[orders.Atomics] = ()  # of the last run
+
+    def run_in(self, manner: NativeManner, case: Case) -> CaseResult:
+        """Plan a case and run it in a manner. Raises as Runner.run does."""
+        self._manner = manner
+        try:
+            return self.run(case)
+        finally:
+            self._manner = NativeManner()
+
+    def _end_users(self) -> None:
+        self._plans.fresh_worker()  # a planner may read the arena's buffers
+        self._drop_worker()
+
+    def _start(self, count: int) -> CaseResult | None:
+        """A fresh executor; the planner comes with the case, which knows what it is to be given."""
+        buffers = self._memory.arena.buffers
+        room = sum(length for _, length, _ in buffers)
+        if room > MOST_ARENA_BYTES:
+            what = (
+                f"the emulator has {MOST_ARENA_BYTES >> 20} MiB for a case's tensors and their "
+                f"surroundings, and this one takes {room >> 20}; {UNSUPPORTED}"
+            )
+            return CaseResult(None, Verdict(Status.not_measured, what))
+        if self._plans.failure is None:
+            self._worker = self._plans.processes.executor(buffers)
+        return self._plans.failure
+
+    def _ask(
+        self, worker: Worker, case: Case, arguments: Sequence[Argument]
+    ) -> Reply | Death | CaseResult:
+        made = self._plans.ask(case, arguments, self._memory.arena.buffers)
+        if not isinstance(made, Plan):
+            return made
+        self.plan = made
+        self._readback = next((s for s in made.calls[0] if isinstance(s, Readback)), None)
+        try:
+            document = self._document(made, arguments)
+        except emulator_plan.NotExecutable as error:
+            what = f"the emulator doesn't support {error}; {UNSUPPORTED}"
+            return CaseResult(case, Verdict(Status.not_measured, what), observed_by="worker")
+        answer = worker.ask(Operation.execute, arguments, document=document)
+        answer = self._combined(answer, made, arguments)
+        is_sound = isinstance(answer, Reply) and answer.code is Code.ok
+        return (self._plans.violation(case, made) if is_sound else None) or answer
+
+    def _document(self, made: Plan, arguments: Sequence[Argument]) -> bytes:
+        """What the executor is to do. Raises NotExecutable."""
+        tensors = {
+            place: each
+            for place, each in enumerate(self.task.signature)
+            if isinstance(each, Tensor)
+        }
+        manner = self._manner
+        if not manner.reordered and len(manner.calls) == 1:
+            inout = any(each.role == "inout" for each in tensors.values())
+            self.other_ways = list(_ways(made, inout))
+        document = emulator_plan.document(
+            made,
+            calls=manner.calls,
+            counters=manner.counts,
+            # Whoever keeps results in the device's variables is to be seen giving old ones.
+            fresh_variables=False,
+            outputs=[place for place, each in tensors.items() if each.role == "output"],
+            inputs=[
+                place
+                for place, each in tensors.items()
+                if each.role == "input" and _is_dense_and_floating(arguments[place])
+            ],
+            without=manner.without,
+            reordered=manner.reordered,
+        )
+        if manner.order is None:
+            return document
+        return emulator_plan.in_block_order(document, manner.order.seed, manner.order.backwards)
+
+    def _answered(self, case: Case, answer: Reply) -> CaseResult | None:
+        if answer.code is Code.bad_request:
+            self._drop_worker()  # before it is tried whether another one can be had
+        self.report = read_report(answer) if answer.code in (Code.ok, Code.found) else None
+        if answer.code is Code.ok and self._manner.counts and self.report is None:
+            self._drop_worker()
+            return nonsense(case)
+        if answer.code is Code.found:
+            is_sound = self.report is not None and self.report.findings and not self.report.lost
+            if not is_sound:
+                self._drop_worker()
+        return self._native_answers.from_answer(case, answer)
+
+    def _judged(self, case: Case, fields: dict[str, Any], verdict: Verdict) -> CaseResult:
+        """The verdict on the outputs; a wrong one may come of results that host code asked for.
+
+        What the host computed can't have been right: it has no data.
+        """
+        if verdict.passed or self._readback is None:
+            return CaseResult(case, verdict)
+        place = f"{self.task.variant.file}:{self._readback.line}"
+        computed = self._native_answers.computed_by_library(case, fields)
+        return computed or CaseResult(case, verdict, hint=f"{place}: {_NO_RESULTS_ON_THE_HOST}")
+
+    def _combined(
+        self, answer: Reply | Death, made: Plan, arguments: Sequence[Argument]
+    ) -> Reply | Death:
+        """The executor's answer with what the planner found and what was copied."""
+        self.atomics = ()
+        if isinstance(answer, Death) or answer.code not in (Code.ok, Code.found):
+            return answer
+        executed = read_report(answer)
+        if executed is None:
+            return answer
+        if executed.atomic_pc:
+            line = self._plans.program.line_of(executed.atomic_pc) or 0
+            self.atomics = [orders.Atomics(line=line, programs=executed.atomic_blocks)]
+        on_host = {i for i, each in enumerate(arguments) if is_on_host(each)}
+        whole = emulator_plan.combined(
+            self._plans.planned_report, executed, emulator_plan.copies(made, 0, on_host)
+        )
+        code = Code.found if whole.findings else Code.ok
+        return Reply(answer.sequence, code, report.to_json(whole))
+
+
+def _ways(made: Plan, inout: bool) -> Iterator[OtherWay]:
+    """The other ways to execute a plan. Raises NotExecutable.
+
+    `inout`: a call changes what it is given, so that a second one can't be given the same.
+    """
+    if not inout and not emulator_plan.repeats(made):
+        yield OtherWay(Status.nondeterministic, SECOND_CALL, NativeManner(calls=(0, 1)))
+    streams = {step.stream for step in made.calls[0] if isinstance(step, Launch)}
+    if len(streams) > 1 and emulator_plan.document(made) != emulator_plan.document(
+        made, reordered=True
+    ):
+        yield OtherWay(Status.data_race, REORDERED, NativeManner(reordered=True))
+
+
+def _is_dense_and_floating(argument: Argument) -> bool:
+    """Whether any order of a tensor's elements is a value that it could have, on the device."""
+    dense = [math.prod(argument.shape[place + 1 :]) for place in range(len(argument.shape))]
+    is_dense = all(
+        n == 1 or s == d for n, s, d in zip(argument.shape, argument.strides, dense, strict=True)
+    )
+    return is_dense and not is_on_host(argument) and "float" in dtype_of(argument)

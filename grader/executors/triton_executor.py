@@ -1,0 +1,204 @@
+"""The executor of TTIR as the grader sees it: cases are planned, their kernels compiled, and run.
+
+Each of the three is a process of its own (worker/plan_processes.py). The planner runs the host
+code and has no data; the executor has the data and runs kernels that the compiler made from the
+submission's text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from grader.cases import Case
+from grader.cases.arena import Placed
+from grader.cases.compare import Verdict
+from grader.emulator.report import ReportError
+from grader.executors import configurations, orders, refusals, triton_metrics, triton_report
+from grader.executors.answers import Answers, nonsense
+from grader.executors.compile_ahead import CompileAhead
+from grader.executors.execution import Execution, Manner, launched
+from grader.executors.executor import Executor
+from grader.executors.frontend import Failure, Kernel
+from grader.executors.kernels import Kernels
+from grader.executors.planners import notes_of
+from grader.executors.runner import CaseResult, Times
+from grader.executors.triton_planner import TritonPlanner
+from grader.executors.triton_processes import TritonProcesses
+from grader.executors.tuning import Tuning
+from grader.plan import Plan
+from grader.sandbox import untrusted
+from grader.sandbox.worker_process import Death, Worker
+from grader.status import Status
+from grader.worker.protocol import Argument, Code, Operation, Reply
+
+MAX_PRINTED = 2000  # characters of what kernels print in one case
+_RANK = {status: rank for rank, status in enumerate(Status)}  # in the order of precedence
+
+
+class TritonExecutor(Executor):
+    """Runs cases of one Triton variant by plan, each in a given manner."""
+
+    def __init__(
+        self,
+        processes: TritonProcesses,
+        planner: TritonPlanner,
+        kernels: Kernels,
+        tuning: Tuning,
+        ahead: CompileAhead,
+        answers: Answers,
+        times: Times,
+    ) -> None:
+        """`tuning` and `ahead` note the kernels that are launched."""
+        super().__init__(answers.task, answers.path, answers, times)
+        self._processes = processes
+        self._planner = planner
+        self._kernels = kernels
+        self._tuning = tuning
+        self._ahead = ahead
+        self.plan: Plan | None = None  # of the last run
+        self.report: triton_report.Report | None = None  # of the last run that counted accesses
+        self.kernels: dict[int, str] = {}  # those of the last run, by number
+        self.atomics: Sequence[orders.Atomics] = ()  # that it used
+        self.rounds_to_tf32 = False  # whether a kernel rounds float32 inputs of tl.dot
+        self._known: set[str] = set()  # kernels that the executor at hand has
+        self._manner: Manner | None = None  # of the run; None for a case's own
+        self._repeats_plan = False  # whether the run takes the last one's plan
+
+    def run_in(self, manner: Manner, case: Case) -> CaseResult:
+        """Plan a case and run it in a manner. Raises as Runner.run does."""
+        self._manner = manner
+        try:
+            return self.run(case)
+        finally:
+            self._manner = None
+
+    def repeat_in(self, manner: Manner, case: Case) -> CaseResult:
+        """Run a case in a manner by the plan of the last run. Raises as Runner.run does."""
+        self._repeats_plan = True
+        try:
+            return self.run_in(manner, case)
+        finally:
+            self._repeats_plan = False
+
+    # --- one run ---------------------------------------------------------------------------------
+
+    def _start(self, count: int) -> CaseResult | None:
+        """Start an executor, and a planner with the submission loaded; why there is none."""
+        failure = self._planner.start(count)
+        if failure is None:
+            self._worker = self._processes.executor(self._memory.arena.buffers)
+            self.times.workers += 1
+            self._known.clear()
+        return failure
+
+    def _ask(
+        self, worker: Worker, case: Case, arguments: Sequence[Argument]
+    ) -> Reply | Death | CaseResult:
+        self._tuning.begin_run()
+        repeated = self.plan if self._repeats_plan else None
+        plan = repeated or self._planner.planned(case, arguments)
+        if isinstance(plan, CaseResult):
+            return plan
+        self.plan = plan
+        manner = self._manner or Manner(configuration=self._tuning.choose(case, plan))
+        steps = self._tuning.steps(plan, manner)
+        specialisations = configurations.kernels_of(plan)
+        kernels = self._translated(case, plan, launched(steps))
+        if isinstance(kernels, CaseResult):
+            return kernels
+        if in_gluon := refusals.of_gluon(case, map(specialisations.__getitem__, kernels)):
+            return in_gluon
+        # Only what is counted depends on how the kernel is compiled.
+        layouts = self._kernels.layouts(specialisations, kernels) if manner.counts else {}
+        if manner.in_ieee:
+            kernels = {number: each.in_ieee() for number, each in kernels.items()}
+        new = {each.name: each.ttir for each in kernels.values() if each.name not in self._known}
+        execution = Execution(
+            buffers=plan.buffers,
+            steps=steps,
+            kernels={number: each.name for number, each in kernels.items()},
+            ttir=new,
+            layouts=layouts,
+            seed=orders.seed_of(case),
+            again=manner.call > 0,
+            count=manner.counts,
+            wave=manner.wave,
+            races=manner.races,
+            order=manner.order,
+        )
+        self.kernels, self.atomics = execution.kernels, ()
+        died = worker.post(Operation.execute, arguments, document=execution.to_json())
+        self._planner.ask_ahead(case)
+        answer = died or worker.wait_at_length()
+        if isinstance(answer, Reply):
+            self._known.update(new)
+        return answer
+
+    def _translated(
+        self, case: Case, plan: Plan, numbers: Sequence[int]
+    ) -> dict[int, Kernel] | CaseResult:
+        """The kernels of a plan that are launched, or why there is one that can't be."""
+        kernels: dict[int, Kernel] = {}
+        tunings = configurations.tunings(plan)
+        specialisations = configurations.kernels_of(plan)
+        for number in numbers:
+            wanted = specialisations[number]
+            kernel = self._kernels.translate(wanted)
+            among = tunings.get(number)
+            if among and (refused := self._tuning.launch(case, wanted, among)) is not None:
+                return refused
+            if isinstance(kernel, Failure):
+                return refusals.from_failure(self._answers, case, kernel)
+            self._ahead.note(case, kernel, wanted)
+            self.rounds_to_tf32 |= kernel.rounds_to_tf32
+            kernels[number] = kernel
+        return kernels
+
+    def _answered(self, case: Case, answer: Reply) -> CaseResult | None:
+        if answer.code is Code.raised:
+            return refusals.from_executor(case, untrusted.fields(answer))
+        if (result := super()._answered(case, answer)) is not None:
+            return result
+        fields = untrusted.fields(answer)
+        try:
+            self.atomics = orders.read(fields)
+            if self._manner is not None and self._manner.counts:
+                self.report = triton_report.parse(fields.get("accesses"))
+        except ValueError:
+            return nonsense(case)
+        return None
+
+    def _judged(self, case: Case, fields: dict[str, Any], verdict: Verdict) -> CaseResult:
+        """The verdict on the outputs, or what the executor found; and what kernels printed."""
+        assert self.plan is not None
+        printed = untrusted.text(fields, "printed")[:MAX_PRINTED]
+        result = self._explained(case, fields, verdict)
+        returned = untrusted.clean(self.plan.returned)
+        if result.status is Status.not_written and returned:
+            result = self._answers.returned_instead(case, returned)
+        return replace(result, printed=printed, notes=notes_of(self.plan))
+
+    def _explained(self, case: Case, fields: dict[str, Any], verdict: Verdict) -> CaseResult:
+        """The verdict on the outputs, or what the executor found where that explains more."""
+        if "findings" not in fields:
+            return CaseResult(case, verdict)
+        try:
+            worst = triton_metrics.worst_of(triton_report.parse_findings(fields["findings"]))
+        except ReportError:
+            return nonsense(case)
+        status = triton_metrics.status_of(worst)
+        if _RANK[verdict.status] < _RANK[status]:
+            return CaseResult(case, verdict)
+        source = self.path.read_bytes().decode("utf-8", "replace").splitlines()
+        names = triton_metrics.arguments(self.task, case)
+        what, hint = triton_report.message_of(worst, names, self.task.variant.file, source)
+        explained = Verdict(status, untrusted.clean(what), worst.kind)
+        return CaseResult(case, explained, worst.line or None, "", "worker", hint)
+
+    def _modified(
+        self, case: Case, placed: Sequence[Placed], inputs_writable: bool
+    ) -> CaseResult | None:
+        """Inputs are read-only to the executor, which is ours: nothing can have changed them."""
+        return None

@@ -1,0 +1,131 @@
+"""A Triton case that passed, run in further ways: the first one that fails decides."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from grader import plan
+from grader.cases import Case
+from grader.cases.compare import Verdict
+from grader.executors import configurations, orders, refusals
+from grader.executors.execution import Manner
+from grader.executors.planners import REORDERED, SECOND_CALL
+from grader.executors.runner import CaseResult
+from grader.executors.triton_executor import TritonExecutor
+from grader.executors.tuning import Tuning
+from grader.plan import Plan
+from grader.status import Status
+
+
+class OtherWays:
+    """Runs the cases of one variant again, in the ways that may show what the first run doesn't.
+
+    Programs run in other orders where atomics may tell the order. Kernels that are tuned run with
+    their other configurations. Steps of streams that don't wait for each other run in another
+    order; a second call that does other work runs on other values; and where the exercise is about
+    moving data, the plan runs without its kernels, which has to fail.
+    """
+
+    def __init__(self, executor: TritonExecutor, tuning: Tuning, judges_copies: bool) -> None:
+        """`judges_copies`: a copy by PyTorch may be the exercise itself."""
+        self._executor = executor
+        self._tuning = tuning
+        self._judges_copies = judges_copies
+        self._reordered = orders.Reordered()
+        self._tuned: set[str] = set()  # dtypes of which a case ran with every configuration
+
+    def tries_every_configuration(self, case: Case) -> bool:
+        """Whether a case is the first of its dtype, which runs with each configuration."""
+        return case.dtype not in self._tuned
+
+    def result_of(self, case: Case, first: CaseResult, with_every: bool) -> CaseResult:
+        """The result of a case whose first run showed `first`; with each configuration or one."""
+        result = self._in_other_orders(case, first)
+        if with_every and result.verdict.passed and self._tuning.chosen is not None:
+            self._tuned.add(case.dtype)
+            result = self._with_others(case, result)
+        if not result.verdict.passed:
+            return result
+        asked = self._plan
+        result = self._on_streams(case, asked) or result
+        if result.verdict.passed:
+            self._tuning.chosen = None  # a second call runs with the planner's
+            result = self._with_second_call(case, result)
+        if result.verdict.passed and self._judges_copies and plan.copies_to_arguments(asked):
+            launches = [n for n, step in enumerate(asked.calls[0]) if step.do == "launch"]
+            manner = Manner(races=False, without=frozenset(launches))
+            if self._executor.repeat_in(manner, case).verdict.passed:
+                return refusals.from_violation(case, plan.copies_alone(asked))
+        return result
+
+    @property
+    def _plan(self) -> Plan:
+        """That of the last run; one that passed has a plan."""
+        assert self._executor.plan is not None
+        return self._executor.plan
+
+    def _on_streams(self, case: Case, asked: Plan) -> CaseResult | None:
+        """How a case fails in another order that streams and events allow; None where it passes."""
+        steps = self._tuning.steps(asked, Manner(configuration=self._tuning.chosen))
+        if len(plan.streams(steps)) < 2 or plan.reorder(steps, memory_waits=False) == steps:
+            return None
+        manner = Manner(configuration=self._tuning.chosen, reordered=True, races=False)
+        other = self._executor.repeat_in(manner, case)
+        if other.verdict.passed:
+            return None
+        what = REORDERED + other.verdict.what
+        return replace(other, verdict=Verdict(Status.data_race, what, "streams"))
+
+    def _with_second_call(self, case: Case, result: CaseResult) -> CaseResult:
+        """A case that passed, and whose second call does other work, with that call on new values.
+
+        What the first call left is there; what it computed is of no use to the second one.
+        """
+        if plan.repeats(self._plan):
+            return result
+        again = replace(case, seed=case.seed + 1)
+        second = self._executor.repeat_in(Manner(call=1, races=False), again)
+        second = self._in_other_orders(again, second, call=1, before=case)
+        if second.verdict.passed:
+            return result
+        what = SECOND_CALL + second.verdict.what
+        verdict = Verdict(Status.nondeterministic, what, "second_call")
+        return replace(second, case=case, verdict=verdict)
+
+    def _with_others(self, case: Case, result: CaseResult) -> CaseResult:
+        """A case that passed, run with the other configurations: the first result that fails."""
+        done = self._tuning.chosen
+        for number in self._tuning.standing(self._plan)[: configurations.MAX_TRIED]:
+            if number == done or not result.verdict.passed:
+                continue
+            self._tuning.chosen = number
+            result = self._executor.repeat_in(Manner(configuration=number), case)
+            result = self._in_other_orders(case, result)
+        return result
+
+    def _in_other_orders(
+        self, case: Case, result: CaseResult, call: int = 0, before: Case | None = None
+    ) -> CaseResult:
+        """A case that passed, run with programs in other orders where atomics may tell the order.
+
+        A second call comes after the first, of the case `before`.
+        """
+        if not result.verdict.passed:
+            return result
+        executor = self._executor
+        names = executor.kernels
+        tried = self._reordered.wanted(executor.atomics, names)
+        plain = Manner(races=False, configuration=None if call else self._tuning.chosen)
+        for order in orders.others(case, tried):
+            if before is not None:
+                executor.repeat_in(plain, before)
+            other = executor.repeat_in(replace(plain, call=call, order=order), case)
+            if orders.shows_nothing(other):
+                executor.repeat_in(plain, before or case)  # an ended process has left nothing
+                break
+            if not other.verdict.passed:
+                self._reordered.note(tried, names, was_right=False)
+                file = executor.task.variant.file
+                return orders.as_nondeterministic(other, file, tried[0].line)
+        self._reordered.note(tried, names, was_right=True)
+        return result
