@@ -173,7 +173,7 @@ class SizeRule(Block):
 
     low: int = pydantic.Field(ge=1)
     high: int = pydantic.Field(ge=1)
-    multiple_of: int = pydantic.Field(1, ge=1)
+    multiple_of: int = pydantic.Field(default=1, ge=1)
     choices: tuple[int, ...] | None = None
 
     def contains(self, value: int) -> bool:

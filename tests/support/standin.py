@@ -60,7 +60,18 @@ def quick(task: Task) -> Graded:
     """What a hand-in's files earn: a file that says `wrong` is wrong."""
     tasks._check_is_the_same_grader(task)
     time.sleep(SECONDS)
-    return Graded(tuple(_result(task, wanted) for wanted in task.wanted), ENVIRONMENT)
+    return _graded(task, SECONDS)
+
+
+def instant(task: Task) -> Graded:
+    """As `quick`, in no time."""
+    tasks._check_is_the_same_grader(task)
+    return _graded(task, 0.0)
+
+
+def unchecked(task: Task) -> Graded:
+    """As `instant`, also of a task that isn't this machine's, or whose files were exchanged."""
+    return _graded(task, 0.0)
 
 
 def deadly(task: Task) -> Graded:
@@ -71,7 +82,11 @@ def deadly(task: Task) -> Graded:
     return quick(task)
 
 
-def _result(task: Task, wanted: tasks.Wanted) -> Result:
+def _graded(task: Task, seconds: float) -> Graded:
+    return Graded(tuple(_result(task, wanted, seconds) for wanted in task.wanted), ENVIRONMENT)
+
+
+def _result(task: Task, wanted: tasks.Wanted, seconds: float) -> Result:
     variant = task.exercises[wanted.exercise].variants[wanted.variant]
     data = task.files.get(variant.file)
     if data is None:
@@ -92,7 +107,7 @@ def _result(task: Task, wanted: tasks.Wanted) -> Result:
         ),
         rules_lifted=wanted.lifted,
     )
-    return Result(wanted.key, variant_to_json(seen), seconds=SECONDS)
+    return Result(wanted.key, variant_to_json(seen), seconds=seconds)
 
 
 def make_class(folder: Path, count: int) -> Path:

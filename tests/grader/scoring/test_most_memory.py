@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,7 @@ from grader.evidence import MemoryEvidence, Metric
 from grader.executors.runner import CaseResult
 from grader.grading import memory_use
 from grader.grading.session import Session
-from grader.plan import Buffer, Plan
+from grader.plan import Buffer, Plan, Step
 from grader.plan.model import Alloc, Free
 from grader.sandbox import Sandbox
 from grader.scoring import memory_bounds, score
@@ -40,7 +41,10 @@ class Runs:
         self.task = Task(FLASH, VARIANT)
         self.asked: list[Case] = []
         made = [n for n, each in enumerate(buffers) if each.kind in ("device", "managed")]
-        steps = (*(Alloc("alloc", n) for n in made), *(Free("free", n) for n in made))
+        steps: tuple[Step, ...] = (
+            *(Alloc("alloc", n) for n in made),
+            *(Free("free", n) for n in made),
+        )
         self._made = failed or Plan(1, "triton", buffers, (), (steps,))
 
     def plan_of(self, case: Case) -> Plan | CaseResult:
@@ -48,7 +52,7 @@ class Runs:
         return self._made
 
 
-def looked_at(runs: Runs, seen: MemoryEvidence = SEEN) -> MemoryEvidence:
+def looked_at(runs: Any, seen: MemoryEvidence = SEEN) -> MemoryEvidence:
     return memory_use._with_most_memory(runs, seen, 7)
 
 

@@ -8,6 +8,7 @@ import itertools
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -94,10 +95,10 @@ def measured(begin_by) -> Callable[..., PerformanceEvidence]:
 
 
 def of_case(
-    candidate: Lane | Exception, variant: Variant, device: str = "interpreter", **options: object
+    candidate: Any, variant: Variant, device: str = "interpreter", **options: Any
 ) -> PerformanceEvidence:
     """One case measured."""
-    given = options.pop("given", variant.performance.case)
+    given: Any = options.pop("given", variant.performance.case)
     made = Made(candidate, variant, device=device)
     case = fixed_case(ROWS, variant, given, 7)
     return measure.measure_case(made, sandbox(device), case, **options)
@@ -523,7 +524,11 @@ def lying(clock: Time, on_cuda) -> Iterator[Callable[..., PerformanceEvidence]]:
                 return super()._replay(repeat)
 
         on_cuda(copied)
-        candidate = lambda: Replays(Lying(clock, bench.compute, seconds), bench.sets)  # noqa: E731
+
+        def candidate() -> Replays:
+            worker: Any = Lying(clock, bench.compute, seconds)
+            return Replays(worker, bench.sets)
+
         return of_case(candidate, asking(COPY), "cuda")
 
     yield measure_
@@ -587,7 +592,7 @@ def looked_at(monkeypatch, measured) -> Callable[..., PerformanceEvidence]:
     return look
 
 
-def on_gpu(*processes: Process, **more: object) -> GpuState:
+def on_gpu(*processes: Process, **more: Any) -> GpuState:
     mine = Process(os.getpid(), "python3", 40)
     return GpuState("GPU", "GPU-1", "580", processes=(mine, *processes), **more)
 
