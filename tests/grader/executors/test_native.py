@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -46,12 +45,7 @@ def test_without_a_compiler_memory_is_not_measured_either(no_compiler) -> None:
 def test_what_is_expected_is_compiled_once_while_something_else_runs(monkeypatch) -> None:
     begun, silu = [], EXERCISES["silu"]
     begin = cuda_build.begin
-
-    def noted(*args: Any) -> Any:
-        begun.append(args[1])
-        return begin(*args)
-
-    monkeypatch.setattr(cuda_build, "begin", noted)
+    monkeypatch.setattr(cuda_build, "begin", lambda *args: begun.append(args[1]) or begin(*args))
     with Session(ROOT / "reference", EXERCISES, device="interpreter") as session:
         session.expect((silu, variant) for variant in silu.variants.values())
         session.expect([(silu, silu.variants["cuda"])])

@@ -17,7 +17,7 @@ from grader.evidence import MemoryEvidence, Metric
 from grader.executors.runner import CaseResult
 from grader.grading import memory_use
 from grader.grading.session import Session
-from grader.plan import Buffer, Plan, Step
+from grader.plan import Buffer, Plan
 from grader.plan.model import Alloc, Free
 from grader.sandbox import Sandbox
 from grader.scoring import memory_bounds, score
@@ -41,7 +41,7 @@ class Runs:
         self.task = Task(FLASH, VARIANT)
         self.asked: list[Case] = []
         made = [n for n, each in enumerate(buffers) if each.kind in ("device", "managed")]
-        steps: tuple[Step, ...] = (
+        steps: Any = (
             *(Alloc("alloc", n) for n in made),
             *(Free("free", n) for n in made),
         )

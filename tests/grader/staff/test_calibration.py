@@ -12,7 +12,6 @@ import pytest
 from grader.cli import calibrate
 from grader.cli.console import console
 from grader.evidence import Baseline, PerformanceEvidence
-from grader.gpu import machine
 from grader.spec import EXERCISES as FOLDER
 from grader.spec import Exercise, Variant, load, load_all
 from grader.spec.blocks import Threshold
@@ -435,7 +434,7 @@ def test_readings_kept_are_told_without_a_gpu(capsys, monkeypatch, tmp_path, eve
 
 
 def test_without_a_gpu_there_is_nothing_to_calibrate_on(capsys, monkeypatch):
-    monkeypatch.setattr(machine, "gpu_name", lambda: None)
+    monkeypatch.setattr("grader.gpu.machine.gpu_name", lambda: None)
     seen = run(capsys, monkeypatch)
     assert (seen.code, seen.out) == (2, "")
     assert seen.err.strip() == "expected an NVIDIA GPU to calibrate on, found none"
@@ -445,7 +444,7 @@ def test_without_a_gpu_there_is_nothing_to_calibrate_on(capsys, monkeypatch):
 def made_up(monkeypatch) -> Clock:
     """A GPU that isn't here, and its clock."""
     made = Clock()
-    monkeypatch.setattr(machine, "gpu_name", lambda: GPU)
+    monkeypatch.setattr("grader.gpu.machine.gpu_name", lambda: GPU)
     monkeypatch.setattr(calibrate, "clock", lambda: contextlib.nullcontext(made))
     return made
 

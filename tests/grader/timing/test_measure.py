@@ -95,10 +95,10 @@ def measured(begin_by) -> Callable[..., PerformanceEvidence]:
 
 
 def of_case(
-    candidate: Any, variant: Variant, device: str = "interpreter", **options: Any
+    candidate: Lane | Exception, variant: Variant, device: str = "interpreter", **options: object
 ) -> PerformanceEvidence:
     """One case measured."""
-    given: Any = options.pop("given", variant.performance.case)
+    given = options.pop("given", variant.performance.case)
     made = Made(candidate, variant, device=device)
     case = fixed_case(ROWS, variant, given, 7)
     return measure.measure_case(made, sandbox(device), case, **options)
