@@ -65,18 +65,6 @@ def quick(task: Task) -> Graded:
     return Graded(tuple(_result(task, wanted) for wanted in task.wanted), ENVIRONMENT)
 
 
-def instant(task: Any) -> Graded:
-    """As `quick`, in no time."""
-    tasks._check_is_the_same_grader(task)
-    return unchecked(task)
-
-
-def unchecked(task: Any) -> Graded:
-    """As `instant`, also of a task that isn't this machine's, or whose files were exchanged."""
-    made = (replace(_result(task, wanted), seconds=0.0) for wanted in task.wanted)
-    return Graded(tuple(made), ENVIRONMENT)
-
-
 def deadly(task: Task) -> Graded:
     """As `quick`, but for a file that says `deadly`, on which the process is killed."""
     variants = [task.exercises[each.exercise].variants[each.variant] for each in task.wanted]
@@ -107,6 +95,18 @@ def _result(task: Task, wanted: tasks.Wanted) -> Result:
         rules_lifted=wanted.lifted,
     )
     return Result(wanted.key, variant_to_json(seen), seconds=SECONDS)
+
+
+def instant(task: Any) -> Graded:
+    """As `quick`, in no time."""
+    tasks._check_is_the_same_grader(task)
+    return unchecked(task)
+
+
+def unchecked(task: Any) -> Graded:
+    """As `instant`, also of a task that isn't this machine's, or whose files were exchanged."""
+    made = (replace(_result(task, wanted), seconds=0.0) for wanted in task.wanted)
+    return Graded(tuple(made), ENVIRONMENT)
 
 
 def make_class(folder: Path, count: int) -> Path:
