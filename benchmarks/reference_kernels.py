@@ -21,6 +21,7 @@ import platform
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -44,9 +45,9 @@ PACKAGES = ("torch", "triton", "liger_kernel", "nvidia-cublas", "nvidia-cudnn-cu
 NO_GPU = "No NVIDIA GPU that torch can use: the kernels are timed on one. Nothing ran."
 
 
-def main() -> None:
+def main(words: Sequence[str] | None = None) -> None:
     """Time what is asked for, print the table, and leave it in a folder."""
-    given = _arguments()
+    given = _arguments(words)
     cases = [case for case in every_case() if not given.only or case.kernel in given.only]
     if given.list:
         for case in cases:
@@ -77,8 +78,10 @@ def main() -> None:
         raise SystemExit(1)
 
 
-def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def _arguments(words: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="reference_kernels.py", description=__doc__.splitlines()[0]
+    )
     names = list(dict.fromkeys(case.kernel for case in every_case()))
     parser.add_argument("--only", action="append", choices=names, help="may be repeated")
     parser.add_argument("--out", type=Path, metavar="FOLDER", help="kernels.json and kernels.txt")
@@ -87,7 +90,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, metavar="S", help="begin no case after so many")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--list", action="store_true", help="print cases and goals; needs no GPU")
-    given = parser.parse_args()
+    given = parser.parse_args(words)
     if given.rounds < 2:
         parser.error(f"--rounds: expected 2 or more, got {given.rounds}")
     if given.seconds is not None and given.seconds <= 0:

@@ -15,7 +15,7 @@ import statistics
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from rich.console import Console
 from rich.table import Table
@@ -81,7 +81,7 @@ def costs(
         noted("plan", lambda: planned.prepare(case))
         replays = noted("start", lambda: planned.begin(case, opened))
         noted("settle", replays.settle)
-        sets = replays._sets
+        sets: Any = replays._sets  # whose private parts are looked at
         fill = sets.fill
         setattr(sets, "fill", lambda order: noted("fill", lambda: fill(order)))  # noqa: B010
         for _ in range(count):

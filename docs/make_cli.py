@@ -14,7 +14,7 @@ import inspect
 import sys
 import types
 import typing
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -147,11 +147,11 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|")
 
 
-def main() -> int:
+def main(words: Sequence[str] | None = None) -> int:
     """The script: the exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--check", action="store_true", help="write nothing; 1 where it is stale")
-    check = parser.parse_args().check
+    check = parser.parse_args(words).check
     now = PAGE.read_text(encoding="utf-8")
     wanted = page(now)
     if now == wanted:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -23,13 +24,13 @@ NO_GPU = (
 )
 
 
-def main() -> None:
+def main(words: Sequence[str] | None = None) -> None:
     """Time what is asked for; without a GPU, say so and end well."""
     parser = argparse.ArgumentParser(prog="python -m lecture", description=__doc__)
     parser.add_argument("--out", type=Path, default=Path("results/lecture"), metavar="DIR")
     parser.add_argument("--only", action="append", choices=EVERY, help="may be repeated")
     parser.add_argument("--repetitions", type=int, default=REPETITIONS, metavar="N")
-    given = parser.parse_args()
+    given = parser.parse_args(words)
     console = Console()
     gpu = machine.gpu_properties()
     if gpu is None:

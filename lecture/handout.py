@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -44,12 +45,12 @@ def table(comparison: dict[str, Any], device: str) -> str:
     return f"**{comparison['title']}** on {device}:\n\n{lines}"
 
 
-def main() -> None:
+def main(words: Sequence[str] | None = None) -> None:
     """Rewrite the handout."""
     parser = argparse.ArgumentParser(prog="python -m lecture.handout", description=__doc__)
     parser.add_argument("left", type=Path, metavar="LECTURE.JSON")
     parser.add_argument("--handout", type=Path, default=HANDOUT)
-    given = parser.parse_args()
+    given = parser.parse_args(words)
     try:
         left = json.loads(given.left.read_text(encoding="utf-8"))
         text = written(given.handout.read_text(encoding="utf-8"), left)

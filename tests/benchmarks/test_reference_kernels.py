@@ -6,7 +6,6 @@ import io
 import json
 import math
 import os
-import sys
 import time
 from dataclasses import replace
 from types import SimpleNamespace
@@ -506,11 +505,6 @@ def test_the_page_has_a_place_for_every_kernel():
 # --- the command ----------------------------------------------------------------------------------
 
 
-def run(monkeypatch, *words: str) -> None:
-    monkeypatch.setattr(sys, "argv", ["reference_kernels.py", *words])
-    program.main()
-
-
 @pytest.mark.parametrize("ended_by", ["seconds", "ctrl-c"])
 def test_what_was_timed_is_kept_when_it_ends_early(monkeypatch, tmp_path, ended_by):
     monkeypatch.setattr(program.versions, "build", lambda cases, folder: None)
@@ -534,8 +528,8 @@ def test_what_was_timed_is_kept_when_it_ends_early(monkeypatch, tmp_path, ended_
     assert ("interrupted" in told) == (ended_by == "ctrl-c")
 
 
-def test_cases_and_goals_are_listed_without_a_gpu(monkeypatch, capsys):
-    run(monkeypatch, "--list", "--only", "gemm_cuda", "--only", "silu")
+def test_cases_and_goals_are_listed_without_a_gpu(capsys):
+    program.main(["--list", "--only", "gemm_cuda", "--only", "silu"])
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == ["silu", "silu", "gemm_cuda"]
     assert lines[2].endswith("graded or expert: cublas 0.90")
@@ -544,12 +538,12 @@ def test_cases_and_goals_are_listed_without_a_gpu(monkeypatch, capsys):
 def test_without_a_gpu_nothing_runs_and_it_is_said(monkeypatch):
     monkeypatch.setattr(program.machine, "gpu_properties", lambda: None)
     with pytest.raises(SystemExit, match=r"Nothing ran\."):
-        run(monkeypatch)
+        program.main([])
 
 
 @pytest.mark.parametrize("words", [("--only", "nothing"), ("--rounds", "1"), ("--seconds", "0")])
-def test_a_wrong_command_line_is_one_line(monkeypatch, capsys, words):
+def test_a_wrong_command_line_is_one_line(capsys, words):
     with pytest.raises(SystemExit) as ended:
-        run(monkeypatch, *words)
+        program.main(words)
     assert ended.value.code == 2
     assert capsys.readouterr().err.splitlines()[-1].startswith("reference_kernels.py: error: ")

@@ -29,10 +29,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from grader.cli import app
 from grader.emulator.report import SiteCounters
 from grader.spec import load_all
 from tests.support import documents
+from tests.support.commandline import call
 from tests.support.documents import Block
 from tests.support.emulated import NEEDS_COMPILER, Outcome, Program
 from tests.support.small_exercise import ROOT
@@ -415,14 +415,10 @@ def test_every_command_runs_in_a_cheap_form_or_is_exempt(command, collected, tmp
 def grader(words: list[str], capsys: pytest.CaptureFixture[str]) -> int:
     """The exit status of the command in this process, over the stubs."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, "argv", ["grader", *words])
         patch.chdir(ROOT)
-        try:
-            app.main()
-        except SystemExit as ended:
-            print(capsys.readouterr().err)
-            return int(ended.code or 0)
-    return 0
+        ended = call(capsys, *words)
+    print(ended.err)
+    return int(ended.code)
 
 
 # --- links ----------------------------------------------------------------------------------------

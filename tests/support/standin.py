@@ -11,7 +11,9 @@ import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from grader.batch import tasks
 from grader.batch.classes import CourseClass
@@ -93,6 +95,18 @@ def _result(task: HandinTask, wanted: tasks.Wanted) -> Result:
         rules_lifted=wanted.lifted,
     )
     return Result(wanted.key, variant_to_json(seen), seconds=SECONDS)
+
+
+def instant(task: Any) -> Graded:
+    """As `quick`, in no time."""
+    tasks._check_is_the_same_grader(task)
+    return unchecked(task)
+
+
+def unchecked(task: Any) -> Graded:
+    """As `instant`, also of a task that isn't this machine's, or whose files were exchanged."""
+    made = (replace(_result(task, wanted), seconds=0.0) for wanted in task.wanted)
+    return Graded(tuple(made), ENVIRONMENT)
 
 
 def make_class(folder: Path, count: int) -> Path:

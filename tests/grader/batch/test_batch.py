@@ -51,7 +51,14 @@ from tests.support.small_exercise import (
     submission,
     write_spec,
 )
-from tests.support.standin import InThisProcess, grade_class, make_class, quick, two_variants
+from tests.support.standin import (
+    InThisProcess,
+    grade_class,
+    instant,
+    make_class,
+    quick,
+    two_variants,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -617,7 +624,6 @@ def test_a_run_killed_ten_times_ends_as_if_it_never_was(tmp_path):
 
 def test_a_disk_that_fills_up_midway_costs_nothing_that_was_stored(tmp_path, monkeypatch):
     source, specs = make_class(tmp_path / "in", 60), two_variants(tmp_path / "specs")
-    monkeypatch.setattr(standin, "SECONDS", 0)
     disk = tmp_path / "disk"
     disk.mkdir()
 
@@ -627,16 +633,16 @@ def test_a_disk_that_fills_up_midway_costs_nothing_that_was_stored(tmp_path, mon
         except (OSError, subprocess.SubprocessError) as error:
             return f"skip: no disk of one's own here: {error}"
         try:
-            grade_class(source, disk / "out", specs, function=quick)
+            grade_class(source, disk / "out", specs, function=instant)
         except StoreError as error:
             said = str(error)
         before = results(disk / "out")
         own_disk(disk, "32m")
-        grade_class(source, disk / "out", specs, function=quick)
+        grade_class(source, disk / "out", specs, function=instant)
         after = results(disk / "out")
         assert 10 < len(before) < 120 == len(after)
         assert before.items() <= after.items()
-        grade_class(source, disk / "whole", specs, function=quick)
+        grade_class(source, disk / "whole", specs, function=instant)
         assert after == results(disk / "whole")
         assert rows(disk / "out") == rows(disk / "whole")
         return said

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import time
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
@@ -50,7 +50,11 @@ def of(collection: Collection) -> dict[str, Handin]:
 
 def taken(tree: Mapping[str, bytes]) -> Taken:
     """What comes of a hand-in with these files."""
-    items = [Item(path, lambda limit, data=data: data[:limit]) for path, data in tree.items()]
+
+    def of_bytes(data: bytes) -> Callable[[int], bytes]:
+        return lambda limit: data[:limit]
+
+    items = [Item(path, of_bytes(data)) for path, data in tree.items()]
     return take(Listing(tuple(sorted(items, key=lambda item: item.path))), WANTED)
 
 

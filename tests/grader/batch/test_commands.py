@@ -38,7 +38,7 @@ from grader.status import Status
 from tests.support import standin
 from tests.support.commandline import any_sandbox_will_do, call, one_line
 from tests.support.small_exercise import write_spec
-from tests.support.standin import TWO, InThisProcess, quick, two_variants
+from tests.support.standin import TWO, InThisProcess, instant, two_variants, unchecked
 from tests.support.synthetic_class import clone_at
 
 COURSE = """\
@@ -63,9 +63,8 @@ def surroundings(monkeypatch, tmp_path):
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setattr(app, "load_all", lambda: exercises)
     monkeypatch.setattr(batch, "load_all", lambda: exercises)
-    monkeypatch.setattr(standin, "SECONDS", 0)
     any_sandbox_will_do(monkeypatch)
-    grade_with(monkeypatch, quick)
+    grade_with(monkeypatch, instant)
     return exercises
 
 
@@ -228,7 +227,7 @@ def test_an_interrupted_batch_says_that_it_goes_on(capsys, source, results, monk
         import signal
 
         os.kill(os.getpid(), signal.SIGINT)
-        return quick(task)
+        return instant(task)
 
     grade_with(monkeypatch, interrupt)
     ran = call(capsys, "batch", source, "--out", results)
@@ -236,7 +235,7 @@ def test_an_interrupted_batch_says_that_it_goes_on(capsys, source, results, monk
     assert "what is graded is stored" in ran.err
     assert "The same command goes on from here" in ran.out
     assert scores(results) == {"ada": "4", "bob": "", "cyd": ""}
-    grade_with(monkeypatch, quick)
+    grade_with(monkeypatch, instant)
     ran = call(capsys, "batch", source, "--out", results)
     assert ran.code == 0
     assert "1 of 3 submissions are graded already" in ran.err
@@ -285,8 +284,7 @@ def test_results_of_two_devices_are_never_mixed(capsys, source, graded, monkeypa
     def on_gpu(task: HandinTask) -> Graded:
         environment = {**standin.ENVIRONMENT, "gpu": "NVIDIA H100"}
         here = replace(task, device="interpreter")
-        monkeypatch.setattr(standin.tasks, "_check_is_the_same_grader", lambda task: None)
-        return replace(quick(here), environment=environment)
+        return replace(unchecked(here), environment=environment)
 
     grade_with(monkeypatch, on_gpu, "NVIDIA H100")
     ran = call(capsys, "batch", source, "--out", graded)
@@ -369,7 +367,7 @@ def dearer(monkeypatch, tmp_path):
 
 
 def test_rescoring_says_who_moves_by_how_much_before_it_writes(capsys, graded, dearer, monkeypatch):
-    tasks = grade_with(monkeypatch, quick)
+    tasks = grade_with(monkeypatch, instant)
     dearer()
     ran = call(capsys, "rescore", graded)
     assert ran.code == 2
@@ -413,9 +411,8 @@ def test_regrading_runs_one_students_parts_and_nothing_else(capsys, source, grad
     shutil.rmtree(source)  # the files are in the store
 
     def worse(task: HandinTask) -> Graded:
-        return quick(replace(task, files=dict.fromkeys(task.files, b"wrong")))
+        return unchecked(replace(task, files=dict.fromkeys(task.files, b"wrong")))
 
-    monkeypatch.setattr(standin.tasks, "_check_is_the_same_grader", lambda task: None)
     tasks = grade_with(monkeypatch, worse)
     ran = call(capsys, "regrade", graded, "--student", "ada", "--only", "silu/triton")
     assert ran.code == 0
@@ -459,8 +456,8 @@ def test_adjustments_survive_regrading(capsys, source, graded):
 
 
 def strict(task: HandinTask) -> Graded:
-    """As `quick`, but without its rules lifted every file breaks one."""
-    graded = quick(task)
+    """As `instant`, but without its rules lifted every file breaks one."""
+    graded = instant(task)
     made = []
     for each in graded.results:
         seen = variant_from_json(each.evidence)
@@ -646,10 +643,9 @@ def test_an_implausible_time_is_decided_by_a_person(capsys, source, results, mon
     )
     specs = write_spec(tmp_path / "timed", text)
     monkeypatch.setattr(batch, "load_all", lambda: specs)
-    monkeypatch.setattr(standin.tasks, "_check_is_the_same_grader", lambda task: None)
 
     def timed(task: HandinTask) -> Graded:
-        graded = quick(replace(task, device="interpreter"))
+        graded = unchecked(replace(task, device="interpreter"))
         time = PerformanceEvidence(Status.implausible_time, "faster than memory", "NVIDIA H100")
         made = []
         for each in graded.results:

@@ -41,8 +41,8 @@ def refused(tmp_path: Path, text: str, **options) -> str:
     return str(raised.value)
 
 
-def utc(*numbers: int) -> datetime:
-    return datetime(*numbers, tzinfo=timezone.utc)
+def utc(year: int, month: int, day: int, hour: int, minute: int, second: int = 0) -> datetime:
+    return datetime(year, month, day, hour, minute, second, tzinfo=timezone.utc)
 
 
 def test_a_course_has_what_its_file_says(tmp_path):

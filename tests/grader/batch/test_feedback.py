@@ -296,10 +296,11 @@ def checked(text: str) -> GradescopeResults:
     """The file, held to the format, to what is ours on top, and to plain ASCII or UTF-8."""
     assert text.encode("utf-8")
     results = GradescopeResults.model_validate_json(text)
-    assert results.score is not None
+    assert results.score is not None and results.tests is not None
     for test in results.tests:
         assert test.status is not None
         assert test.visibility is not None
+        assert test.score is not None and test.max_score is not None
         assert 0 <= test.score <= test.max_score
     assert len({test.number for test in results.tests}) == len(results.tests)
     return results

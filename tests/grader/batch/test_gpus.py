@@ -31,7 +31,7 @@ from grader.status import Status
 from tests.support import standin
 from tests.support.children import child, wait_until
 from tests.support.small_exercise import RIGHT, submission, write_spec
-from tests.support.standin import ENVIRONMENT, TWO, InThisProcess, grade_class, quick
+from tests.support.standin import ENVIRONMENT, TWO, InThisProcess, grade_class, unchecked
 
 GPU = "NVIDIA H100"
 TIMED = TWO.replace(
@@ -131,7 +131,7 @@ def test_a_folder_of_somebody_elses_is_not_trusted(tmp_path):
 
 def on_gpu(task: HandinTask) -> Graded:
     """A GPU's checks: right or wrong, with the times still to be taken."""
-    graded = quick(task)
+    graded = unchecked(task)
     made = []
     for each in graded.results:
         seen = variant_from_json(each.evidence)
@@ -156,8 +156,6 @@ def timing(task: HandinTask) -> Graded:
 @pytest.fixture
 def timed_class(tmp_path, monkeypatch):
     """Three hand-ins of a class in which a variant is timed: right, wrong, and the right one."""
-    monkeypatch.setattr(standin, "SECONDS", 0)
-    monkeypatch.setattr(standin.tasks, "_check_is_the_same_grader", lambda task: None)
     for name, text in (("ada", "right"), ("bob", "wrong"), ("cyd", "right")):
         folder = tmp_path / "in" / name
         folder.mkdir(parents=True)

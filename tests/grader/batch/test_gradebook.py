@@ -36,7 +36,9 @@ from tests.support.class_records import (
 )
 
 DAY, HOUR = timedelta(days=1), timedelta(hours=1)
-POLICY = Late(grace="15m", slip_days=2, penalty_per_day=10, cap=50, refuse_after="7d")
+POLICY = Late(
+    grace=timedelta(minutes=15), slip_days=2, penalty_per_day=10, cap=50, refuse_after=7 * DAY
+)
 COURSE = Course(title="Kernels 1", due=DUE, late=POLICY)
 KIND = AdjustmentKind
 

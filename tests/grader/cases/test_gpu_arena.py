@@ -11,6 +11,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -148,11 +149,17 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> StandInSandbox:
     return StandInSandbox()
 
 
+def runner_in(sandbox: Any, task: Task) -> GpuRunner:
+    """A runner of stand-ins."""
+    plans: Any = StandInPlans()
+    return GpuRunner(sandbox, task, REFERENCE / "silu.py", plans)
+
+
 @contextlib.contextmanager
 def running(stand_in: StandInSandbox, kernel: StandInKernel = silu) -> Iterator[Runner]:
     stand_in.kernel = kernel
     task = Task(SILU, SILU.variants["triton"])
-    with GpuRunner(stand_in, task, REFERENCE / "silu.py", StandInPlans()) as opened:
+    with runner_in(stand_in, task) as opened:
         stand_in.runner = opened
         yield opened
 
@@ -367,7 +374,7 @@ def test_an_argument_in_host_memory_is_copied_as_before(stand_in) -> None:
     sizes = Case((("rows", 3), ("cols", 5)), "float32", seed=1)
     made = inputs_of_case.make(exercise, variant, sizes)
     task = Task(exercise, variant)
-    with GpuRunner(stand_in, task, REFERENCE / "silu.py", StandInPlans()) as runner:
+    with runner_in(stand_in, task) as runner:
         assert not runner._make_room(made, inputs_writable=False)  # a planner is to read the input
         assert not runner.shares_gpu_memory
         assert runner.not_shared == ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -35,7 +36,7 @@ def test_the_cache_is_told_with_its_size_and_place(monkeypatch, tmp_path):
 
 def findings(**changes: str) -> list[Finding]:
     """Findings of a laptop that has all but a GPU, with some states changed."""
-    states = {
+    states: dict[str, Any] = {
         "python": "yes",
         "triton by plan": "yes",
         "triton interpreter": "yes",

@@ -182,7 +182,7 @@ def test_trouble_of_our_own_is_told_and_leaves_no_folder(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     making(OSError("no compiler"))
-    monkeypatch.setattr(builder.tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     with Server(source, ["twice"]) as server:
         reply = server.send(Request(Operation.build, 1).pack())
     assert reply.code is Code.bad_request
@@ -274,10 +274,12 @@ def test_emulated_program_computes_in_the_arena(source: Path, tmp_path: Path, ca
 
 
 @pytest.fixture(scope="module")
-def for_gpu(cache: str) -> dict[str, str]:
+def for_gpu(cache: str) -> dict[str, Any]:
     """What is wanted of a build for a GPU, our part of the planner made."""
     ready = toolchain.prepare(Path(cache))
-    folder = nvcc_runtime.prepare(ready, shutil.which("nvcc")).folder
+    nvcc = shutil.which("nvcc")
+    assert nvcc is not None
+    folder = nvcc_runtime.prepare(ready, nvcc).folder
     return {"backend": "gpu", "cache": cache, "gpu_planner": str(folder)}
 
 
@@ -320,7 +322,7 @@ def test_both_compilers_are_asked(source: Path, cache: str) -> None:
     ids=["compile", "extern", "signature", "main"],
 )
 def test_gpu_build_tells_what_is_wrong(
-    source: Path, for_gpu: dict[str, str], text: str, kind: str, line: int
+    source: Path, for_gpu: dict[str, Any], text: str, kind: str, line: int
 ) -> None:
     source.write_text(text)
     with Server(source, ["twice"], **for_gpu) as server:
@@ -333,7 +335,7 @@ def test_gpu_build_tells_what_is_wrong(
 @needs_gcc
 @needs_nvcc
 def test_gpu_planner_holds_the_entries_that_are_there_and_a_cubin_lies_behind_it(
-    source: Path, for_gpu: dict[str, str]
+    source: Path, for_gpu: dict[str, Any]
 ) -> None:
     with Server(source, ["twice", "thrice"], **for_gpu) as server:
         told = server.build()

@@ -72,7 +72,7 @@ def emulate(tmp_path_factory: pytest.TempPathFactory) -> Emulate:
 
 def _call(program: Build, n: int, measure: bool) -> Ran:
     slots = [vector("input", torch.arange(float(n))), vector("output", n)]
-    lines = {pc: site.line for pc, site in program.sites.items()}
+    lines: dict[int, int | None] = {pc: site.line for pc, site in program.sites.items()}
     with Placement(slots) as placement:
         arguments = [*placement.arguments, Argument(Kind.int64, scalar=n)]
         call = Call(program, "go", arguments, placement.arena.buffers, NAMED)

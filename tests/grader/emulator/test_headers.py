@@ -89,7 +89,7 @@ def is_nearest(result: torch.Tensor, exact: Fraction) -> bool:
         half_a_step = (Fraction(largest) - Fraction(before.item())) / 2
         return abs(exact) >= Fraction(largest) + half_a_step
     error = abs(Fraction(result.item()) - exact)
-    odd = result.view(torch.int16).item() & 1
+    odd = int(result.view(torch.int16).item()) & 1
     for other in neighbours(result):
         distance = math.inf if math.isinf(other) else abs(Fraction(other) - exact)
         if distance < error or (distance == error and odd):
@@ -97,7 +97,7 @@ def is_nearest(result: torch.Tensor, exact: Fraction) -> bool:
     return True
 
 
-@pytest.fixture(scope="module", params=TYPES, ids=TYPES.values())
+@pytest.fixture(scope="module", params=TYPES, ids=list(TYPES.values()))
 def computed(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[list[torch.Tensor], torch.Tensor, torch.Tensor]:

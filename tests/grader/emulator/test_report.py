@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -209,7 +210,7 @@ _JSON = st.recursive(
 @given(st.data())
 def test_a_report_with_any_field_replaced_is_a_report_or_refused(data) -> None:
     whole = copy.deepcopy(WHOLE)
-    place = whole
+    place: Any = whole
     while True:
         keys = list(place) if isinstance(place, dict) else list(range(len(place)))
         key = data.draw(st.sampled_from(keys))

@@ -95,6 +95,7 @@ def measured(program: Build, entry: str, case: str) -> report.Report:
         ]
         outcome = Call(program, entry, arguments, placement.arena.buffers).run(measure=True)
     assert outcome.code is Code.ok, outcome
+    assert outcome.report is not None
     return outcome.report
 
 

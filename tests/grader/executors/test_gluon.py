@@ -147,8 +147,8 @@ LONG = {"Z": 2, "H": 16, "N_CTX": 8192, "N_KV": 8192, "HEAD_DIM": 128}
 @pytest.mark.parametrize(
     ("exercise", "variant", "asked", "in_gluon", "descriptors"),
     [
-        ("softmax", "triton", case("bfloat16", **WIDE), {"softmax_held_kernel"}, 0),
-        ("rmsnorm", "triton", case("float32", **WIDE), {"rmsnorm_held_kernel"}, 0),
+        ("softmax", "triton", case("bfloat16", (), **WIDE), {"softmax_held_kernel"}, 0),
+        ("rmsnorm", "triton", case("float32", (), **WIDE), {"rmsnorm_held_kernel"}, 0),
         (
             "gemm",
             "triton_v4",
@@ -159,7 +159,7 @@ LONG = {"Z": 2, "H": 16, "N_CTX": 8192, "N_KV": 8192, "HEAD_DIM": 128}
         (
             "flash_attention",
             "triton",
-            case("float16", **LONG),
+            case("float16", (), **LONG),
             {"flash_attention_hopper_kernel"},
             8,  # of two launches
         ),
@@ -180,7 +180,7 @@ def test_the_experts_gluon_is_encoded_for_a_gpu(
 
 def test_a_program_that_may_begin_early_says_so(expert):
     """The second of two kernels begins while the first one ends; the first of a call never does."""
-    planned, _ = encoded(expert, "flash_attention", "triton", case("float16", **LONG))
+    planned, _ = encoded(expert, "flash_attention", "triton", case("float16", (), **LONG))
 
     assert [each.attributes for each in planned.launches] == [{}, {"pdl": True}]
 

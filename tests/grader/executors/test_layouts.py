@@ -8,6 +8,7 @@ import signal
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -140,7 +141,12 @@ def test_what_has_been_assembled_is_not_asked_for_again(silu, asked, tmp_path: P
 
 def test_layouts_that_have_no_room_in_an_answer_are_left_out() -> None:
     long = "x" * (MAX_LONG_TEXT // 3)
-    told = [{"layouts": long}, {"layouts": None}, {"layouts": long}, {"error": {}}]
+    told: list[dict[str, Any]] = [
+        {"layouts": long},
+        {"layouts": None},
+        {"layouts": long},
+        {"error": {}},
+    ]
     plan_processes._cut_layouts(told)
     assert [each.get("layouts") for each in told] == [long, None, None, None]
 

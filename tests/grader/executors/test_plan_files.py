@@ -10,11 +10,13 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from typer.testing import CliRunner
 
+from grader import __version__
 from grader import evidence as evidence_files
 from grader.batch import tasks
 from grader.cases import Space, arena, fixed_case, inputs
@@ -23,6 +25,7 @@ from grader.evidence import PartEvidence, PerformanceEvidence
 from grader.executors import bundle as bundles
 from grader.executors import cuda_build, gpu
 from grader.executors.bundle import Bundle, BundleError, BundleRunner, PlannedCase
+from grader.executors.runner import CaseResult
 from grader.gpu import locks, machine
 from grader.grading import plan_files
 from grader.grading.session import Options, Session, selected
@@ -59,9 +62,7 @@ def _small(*cases: PlannedCase, documents: tuple[bytes, ...] = (b"\0document\xff
     variant = bundles.PlannedVariant(
         "silu", "triton", "silu.py", "a" * 64, bundles.spec_hash(exercise), "", (part,)
     )
-    return Bundle(
-        "reference", 2026, bundles.__version__, 90, {"triton": "3.6"}, (variant,), documents
-    )
+    return Bundle("reference", 2026, __version__, 90, {"triton": "3.6"}, (variant,), documents)
 
 
 def _run(*words: str | Path):
@@ -104,7 +105,9 @@ def test_the_file_has_the_documents_that_a_session_would_make(name: str):
                     placed = memory.place(values.slots)
                     arguments = values.arguments([item.argument for item in placed])
                     found = plans.planned(case, arguments, memory.buffers)
+                    assert not isinstance(found, CaseResult)
                     document = gpu.document(plans, case, found)
+                    assert isinstance(document, bytes)
                 [number] = each.documents
                 assert _steps(document, task) == _steps(made.documents[number], task), each.case
         timed = cases_of(task, session.seed) if variant.performance else []
@@ -309,7 +312,7 @@ def test_no_mutation_of_a_file_gives_a_traceback(silu: Bundle, tmp_path: Path):
         ({"file": "../silu.py"}, "silu/triton: expected the spec .* got another"),
     ],
 )
-def test_what_is_not_for_this_machine_is_refused_by_name(changed: dict[str, str], message: str):
+def test_what_is_not_for_this_machine_is_refused_by_name(changed: dict[str, Any], message: str):
     made = _small()
     if changed.keys() <= {"warpgrade", "capability"}:
         made = replace(made, **changed)
@@ -356,7 +359,7 @@ class _Silu:
 @pytest.fixture
 def without_a_gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict]:
     """`run` where executor and clock are ours; what they were given, and how they answer."""
-    what = {"is_right": True, "documents": [], "timed": []}
+    what: dict[str, Any] = {"is_right": True, "documents": [], "timed": []}
 
     def time(self, exercise, variant, turn, documents=None) -> PerformanceEvidence:
         for case in cases_of(Task(exercise, variant), 2026):
@@ -438,4 +441,5 @@ def test_a_file_of_the_solution_is_run_and_timed(tmp_path: Path):
     assert result.exit_code == 0, result.output
     [variant] = evidence_files.read(evidence).variants
     assert variant.correctness is Status.passed
-    assert variant.performance.status is Status.passed and variant.performance.microseconds > 0
+    assert variant.performance.status is Status.passed
+    assert (variant.performance.microseconds or 0) > 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import re
+from typing import Any
 
 import pytest
 
@@ -35,7 +36,7 @@ CASE = Case((("n", 4096),), "float32", seed=1)
 
 # What grader/worker/accesses.py tells of one call of a right SiLU.
 SITE = {"kernel": "silu_kernel", "bytes": 4, "requests": 128, "lanes": 4096, "sectors": 512}
-TOLD = {
+TOLD: dict[str, Any] = {
     "sites": [
         {**SITE, "line": 12, "kind": "load", "useful_bytes": SIZE, "masked": 0},
         {**SITE, "line": 13, "kind": "store", "useful_bytes": SIZE, "masked": 0},
@@ -87,7 +88,7 @@ def silu(exercises) -> Exercise:
     return exercises["silu"]
 
 
-def told(**changes) -> dict:
+def told(**changes: Any) -> dict[str, Any]:
     """TOLD with fields changed; `load__sectors=1` changes that of the first site."""
     report = copy.deepcopy(TOLD)
     for name, value in changes.items():
@@ -355,6 +356,7 @@ def test_an_access_outside_every_tensor_is_the_verdict(silu):
 
 def missed(silu: Exercise, evidence: MemoryEvidence) -> list[str]:
     variant = silu.variants["triton"]
+    assert variant.memory is not None
     judged = memory_bounds.judge(variant.memory, evidence.metrics, memory_bounds.sizes_of(variant))
     return [
         memory_bounds.missed(each, evidence.lines, "silu.py") for each in judged if not each.holds

@@ -169,6 +169,7 @@ def test_with_every_layer_on_an_attack_gets_its_status_and_no_point(attack: Atta
     """Host code has no data by plan: some attacks are nothing but an honest kernel there."""
     result = attacking.run_all(attack)
     assert result.troubles == ()
+    assert result.status is not None
     assert earned(attack, result.status) == 0 or attack in HONEST_KERNELS
 
 

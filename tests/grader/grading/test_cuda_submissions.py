@@ -78,6 +78,7 @@ def told(seen: VariantEvidence) -> str:
 def memory_holds(seen: VariantEvidence) -> bool:
     """Whether everything the spec asks of memory holds."""
     variant = EXERCISES[seen.exercise].variants[seen.variant]
+    assert seen.memory is not None
     return not memory_bounds.shortfalls(seen.memory, variant)
 
 

@@ -6,12 +6,10 @@ import contextlib
 import fcntl
 import os
 import signal
-import sys
 import time
 
 import pytest
 
-from grader.cli import app
 from grader.evidence import PartEvidence, PerformanceEvidence, VariantEvidence
 from grader.gpu import locks, machine
 from grader.gpu.locks import GpuError
@@ -29,6 +27,7 @@ from grader.status import Status
 from grader.timing import measure as clock
 from grader.timing.contenders import Planned
 from tests.support.children import child, wait_until
+from tests.support.commandline import call, one_line
 from tests.support.small_exercise import ROOT
 
 EXERCISES = load_all()
@@ -295,13 +294,10 @@ def test_gpus_that_are_none_are_refused(monkeypatch, text, there, said):
 
 @pytest.mark.parametrize("words", [["grade", "reference"], ["batch", "x", "--out", "y"]])
 def test_the_command_line_refuses_gpus_that_are_not_there(capsys, monkeypatch, words):
-    monkeypatch.setattr(sys, "argv", ["grader", *words, "--gpus", "7"])
     monkeypatch.setattr(machine, "gpu_name", lambda: None)
-    with pytest.raises(SystemExit) as caught:
-        app.main()
-    assert caught.value.code == 2
-    said = "--gpus 7: expected some of the GPUs here, 0, got 7"
-    assert capsys.readouterr().err.strip() == said
+    refused = call(capsys, *words, "--gpus", "7")
+    assert refused.code == 2
+    assert one_line(refused.err) == "--gpus 7: expected some of the GPUs here, 0, got 7"
 
 
 def test_a_sandbox_on_a_gpu_sees_the_gpus_that_were_chosen(session, monkeypatch):

@@ -159,6 +159,7 @@ def test_every_dtype_is_tried_by_many_wrong_submissions() -> None:
 def memory_holds(seen: VariantEvidence) -> bool:
     """Whether everything the spec asks of memory holds."""
     variant = EXERCISES[seen.exercise].variants[seen.variant]
+    assert seen.memory is not None
     return not memory_bounds.shortfalls(seen.memory, variant)
 
 

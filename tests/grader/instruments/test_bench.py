@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import NoReturn
 
 import pytest
 import torch
 import typer
 from rich.console import Console
 
-from grader.cli import app
 from grader.cli import bench as bench_command
 from grader.evidence import Baseline, PerformanceEvidence
 from grader.gpu.roofline import Roofs, peaks
@@ -31,6 +31,7 @@ from grader.timing import sequential
 from grader.timing.failures import TimingFailed
 from grader.timing.submission import Stopwatch
 from tests.support.clocked import RMSNORM, InPython, without_doubts
+from tests.support.commandline import call
 from tests.support.small_exercise import ROOT
 
 EXERCISES = load_all()
@@ -90,22 +91,9 @@ def test_sizes_that_are_none_are_told(text):
 # --- what is refused ------------------------------------------------------------------------------
 
 
-def run(capsys, *words: object) -> SimpleNamespace:
-    """Run `grader WORDS` in this process."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, "argv", ["grader", *map(str, words)])
-        try:
-            app.main()
-            code = 0
-        except SystemExit as ended:
-            code = ended.code or 0
-    captured = capsys.readouterr()
-    return SimpleNamespace(code=code, out=captured.out, err=captured.err)
-
-
 def test_without_a_gpu_one_line_says_so(capsys, monkeypatch):
     monkeypatch.setattr(bench_command.machine, "gpu_name", lambda: None)
-    done = run(capsys, "bench", "rmsnorm", "--submission", ROOT / "assignment")
+    done = call(capsys, "bench", "rmsnorm", "--submission", ROOT / "assignment")
     assert (done.code, done.out, done.err) == (0, f"{NO_GPU}\n", "")
 
 
@@ -121,7 +109,7 @@ def test_without_a_gpu_one_line_says_so(capsys, monkeypatch):
     ],
 )
 def test_a_mistake_of_the_user_is_one_line(capsys, words, told):
-    done = run(capsys, "bench", *words)
+    done = call(capsys, "bench", *words)
     assert done.code == 2 and not done.out
     assert done.err.startswith(told) and done.err.count("\n") == 1, done.err
 
@@ -187,7 +175,7 @@ def planned(monkeypatch, python_sandbox) -> Callable[[str], None]:
     """What is timed of the submission: a function of torch's, where no plan can be."""
 
     def use(source: str) -> None:
-        of = lambda _, *task: InPython.of(python_sandbox, *task, source)  # noqa: E731
+        of = lambda _, *task: InPython.of(python_sandbox, task[0], task[1], source)  # noqa: E731
         monkeypatch.setattr(Stopwatch, "planned", of)
 
     return use
@@ -413,14 +401,14 @@ class Failing(InPython):
 
     error: Exception
 
-    def begin(self, *_: object) -> None:
+    def begin(self, *_: object, **__: object) -> NoReturn:
         raise self.error
 
 
 def timed_with(error: Exception, exercises, python_sandbox, tmp_path, monkeypatch) -> list[Timed]:
     """What a bench shows of a kernel whose timing ends like this."""
     monkeypatch.setattr(Failing, "error", error, raising=False)
-    failing = lambda _, *task: Failing.of(python_sandbox, *task, "")  # noqa: E731
+    failing = lambda _, *task: Failing.of(python_sandbox, task[0], task[1], "")  # noqa: E731
     monkeypatch.setattr(Stopwatch, "planned", failing)
     monkeypatch.setattr(bench, "BASELINES", ())
     folder = submission(tmp_path / "mine", SOLUTION)

@@ -144,8 +144,7 @@ def test_without_matplotlib_the_tables_are_there(uncompiled, tmp_path, monkeypat
 
 def test_without_a_gpu_nothing_runs_and_that_is_no_error(monkeypatch, capsys, tmp_path):
     monkeypatch.setattr(program.machine, "gpu_properties", lambda: None)
-    monkeypatch.setattr(sys, "argv", ["lecture", "--out", str(tmp_path / "out")])
-    program.main()
+    program.main(["--out", str(tmp_path / "out")])
     assert "Nothing ran." in " ".join(capsys.readouterr().out.split())
     assert not (tmp_path / "out").exists()
 
@@ -190,12 +189,7 @@ def test_time_grows_upwards_in_a_plot_of_times(tmp_path: Path, monkeypatch):
     assert drawn[0].get_ylabel() == "ms"
 
 
-def of_handout(monkeypatch, *words: str) -> None:
-    monkeypatch.setattr(sys, "argv", ["lecture.handout", *words])
-    handout.main()
-
-
-def test_the_handout_gets_its_tables_from_what_was_measured(monkeypatch, tmp_path):
+def test_the_handout_gets_its_tables_from_what_was_measured(tmp_path):
     def timing(line: str, x: int, took: float) -> Timing:
         return Timing(line, x, Interval(took, took - 1, took + 1, 9), 8, None)
 
@@ -205,7 +199,7 @@ def test_the_handout_gets_its_tables_from_what_was_measured(monkeypatch, tmp_pat
     text = "a\n<!-- lecture: {} -->\nold\n<!-- /lecture -->\nb\n"
     page = tmp_path / "handout.md"
     page.write_text(text.format("gelu") + text.format("mlp"))
-    of_handout(monkeypatch, str(tmp_path / "lecture.json"), "--handout", str(page))
+    handout.main([str(tmp_path / "lecture.json"), "--handout", str(page)])
     gelu, mlp, _ = page.read_text().split("<!-- /lecture -->")
     assert gelu.splitlines()[2:] == [
         "**GELU** on H100:",
@@ -218,14 +212,14 @@ def test_the_handout_gets_its_tables_from_what_was_measured(monkeypatch, tmp_pat
     assert mlp.endswith("-->\nold\n"), "it wasn't measured"
 
 
-def test_what_is_no_result_of_the_lecture_is_told_in_a_line(monkeypatch, tmp_path, capsys):
+def test_what_is_no_result_of_the_lecture_is_told_in_a_line(tmp_path, capsys):
     (tmp_path / "other.json").write_text("[]")
     for file, told in [
         ("other.json", "expected what `make lecture` leaves"),
         ("none.json", "No such"),
     ]:
         with pytest.raises(SystemExit):
-            of_handout(monkeypatch, str(tmp_path / file))
+            handout.main([str(tmp_path / file)])
         assert told in capsys.readouterr().err.splitlines()[-1]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-KERNEL = {
+KERNEL: dict[str, Any] = {
     "file": "silu.py",
     "line": 9,
     "function": "silu_kernel",
@@ -20,7 +20,8 @@ KERNEL = {
 
 def view(buffer: int, *shape: int, **changed: Any) -> dict[str, Any]:
     """A contiguous float32 view of a buffer."""
-    strides, step = [], 1
+    strides: list[int] = []
+    step = 1
     for size in reversed(shape):
         strides.insert(0, step)
         step *= size

@@ -67,8 +67,8 @@ def test_plans_that_are_alike_differ_in_nothing() -> None:
 
 
 def test_memory_of_another_size_is_told_by_its_line() -> None:
-    plans = [read(plan(ALLOC, scratch=(size,)), ARGUMENTS) for size in (4096, 64)]
-    assert difference(*plans, file="silu.py") == (
+    one, other = (read(plan(ALLOC, scratch=(size,)), ARGUMENTS) for size in (4096, 64))
+    assert difference(one, other, file="silu.py") == (
         "silu.py:20 allocates 4,096 bytes in one plan and 64 bytes in another of the same case"
     )
 

@@ -68,10 +68,10 @@ def test_a_copy_on_a_stream_waits_for_that_stream_alone(stream: int, wanted: lis
 def test_memory_of_a_pool_makes_nothing_wait() -> None:
     """Allocated at the start and given back at the end, but for what is allocated again."""
     alloc, free = Alloc("alloc", 5), Free("free", 5)
-    steps = [launch(0, 1), alloc, launch(1, 2), free]
+    steps: list[Step] = [launch(0, 1), alloc, launch(1, 2), free]
     assert [*reorder(steps)] == steps
     assert [*reorder(steps, memory_waits=False)] == [alloc, launch(1, 2), launch(0, 1), free]
-    again = [alloc, launch(0, 1), free, alloc, launch(1, 2)]
+    again: list[Step] = [alloc, launch(0, 1), free, alloc, launch(1, 2)]
     assert [*reorder(again, memory_waits=False)] == again
 
 

@@ -60,6 +60,7 @@ def pages(tmp_path_factory) -> Path:
             seen = replace(seen, memory=replace(seen.memory, lines=(line,)))
         made.append(seen)
     observed = attempt("submission_123456", made).evidence
+    assert observed is not None
     folder = tmp_path_factory.mktemp("pages")
     graded = report.to_html(observed, score(observed, EXERCISES))
     (folder / "grade.html").write_text(graded, encoding="utf-8")

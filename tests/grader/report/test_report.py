@@ -962,8 +962,13 @@ def test_requests_that_were_counted_by_elements_are_told(rule, told):
 # A bonus
 
 
-def test_every_report_says_what_is_a_bonus(monkeypatch):
+@pytest.fixture
+def silu_as_a_bonus(monkeypatch) -> None:
+    """The specs of these reports, with a bonus among them."""
     monkeypatch.setattr(SPECS["silu"].variants["triton"], "bonus", True)
+
+
+def test_every_report_says_what_is_a_bonus(silu_as_a_bonus):
     failing = {("aligned", "float16"): make_failure()}
     evidence = make_evidence(make_variant("rmsnorm"), make_variant("silu", failing))
     line = (
@@ -981,8 +986,7 @@ def test_every_report_says_what_is_a_bonus(monkeypatch):
     assert classes == {"rmsnorm.triton", "silu.triton (bonus)"}
 
 
-def test_the_json_has_a_bonus_in_the_score_and_in_fields_of_its_own(monkeypatch):
-    monkeypatch.setattr(SPECS["silu"].variants["triton"], "bonus", True)
+def test_the_json_has_a_bonus_in_the_score_and_in_fields_of_its_own(silu_as_a_bonus):
     failing = {("aligned", "float16"): make_failure()}
     data = in_json(make_evidence(make_variant("rmsnorm"), make_variant("silu", failing)))
     names = ("score", "gradable", "max_score", "bonus", "gradable_bonus", "max_bonus")
@@ -994,16 +998,14 @@ def test_the_json_has_a_bonus_in_the_score_and_in_fields_of_its_own(monkeypatch)
     assert [silu["variants"][0][name] for name in names[:3]] == [1.0, 1.5, 2.0]
 
 
-def test_a_bonus_on_its_own_is_told_without_points_that_are_none(monkeypatch):
-    monkeypatch.setattr(SPECS["silu"].variants["triton"], "bonus", True)
+def test_a_bonus_on_its_own_is_told_without_points_that_are_none(silu_as_a_bonus):
     evidence = make_evidence(make_variant("silu"))
     assert total(evidence) == "earned +1.5 of 1.5 bonus; 0.5 more bonus points need a GPU"
     assert "of 0" not in unwrapped(in_terminal(evidence))
     assert "of 0" not in unwrapped(in_html(evidence))
 
 
-def test_the_first_step_is_no_bonus(monkeypatch):
-    monkeypatch.setattr(SPECS["silu"].variants["triton"], "bonus", True)
+def test_the_first_step_is_no_bonus(silu_as_a_bonus):
     assert "Start with rmsnorm" in in_terminal(make_evidence(*untouched("rmsnorm", "silu")))
 
 

@@ -76,7 +76,7 @@ def test_closing_ends_what_is_inside(group):
 
 
 @pytest.fixture
-def hierarchy(tmp_path, monkeypatch) -> Path:
+def hierarchy(tmp_path, monkeypatch) -> Iterator[Path]:
     """Files like those of a hierarchy, in which this process is in /slice/scope."""
     scope = tmp_path / "slice" / "scope"
     scope.mkdir(parents=True)

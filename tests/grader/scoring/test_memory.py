@@ -276,6 +276,7 @@ def test_a_rung_is_earned_by_it_and_by_every_higher_one(solution, rung) -> None:
 
 def test_a_bound_holds_at_its_own_value() -> None:
     block = TRANSPOSE.variants["cuda_v4"].memory
+    assert block is not None
     exact = [
         Metric("useful_bytes_per_sector.load", 30.0),
         Metric("useful_bytes_per_sector.store", 29.999),
@@ -287,6 +288,7 @@ def test_a_bound_holds_at_its_own_value() -> None:
 
 def test_bounds_are_formulas_over_the_cases_sizes() -> None:
     variant = COLUMN.variants["cuda"]
+    assert variant.memory is not None
     assert memory_bounds.sizes_of(variant) == {"rows": 1024, "cols": 48, "itemsize": 4}
     metrics = [Metric("copies", 4), Metric("bytes_copied", 8193)]
     copies, bytes_copied = memory_bounds.judge(
@@ -297,7 +299,9 @@ def test_bounds_are_formulas_over_the_cases_sizes() -> None:
 
 
 def test_a_metric_that_was_not_measured_holds_no_bound() -> None:
-    found = memory_bounds.judge(TRANSPOSE.variants["cuda_v4"].memory, [], {"rows": 1, "cols": 1})
+    block = TRANSPOSE.variants["cuda_v4"].memory
+    assert block is not None
+    found = memory_bounds.judge(block, [], {"rows": 1, "cols": 1})
     assert [(each.measured, each.holds) for each in found] == [(None, False)] * 3
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -41,7 +42,10 @@ class Runs:
         self.task = Task(FLASH, VARIANT)
         self.asked: list[Case] = []
         made = [n for n, each in enumerate(buffers) if each.kind in ("device", "managed")]
-        steps = (*(Alloc("alloc", n) for n in made), *(Free("free", n) for n in made))
+        steps: Any = (
+            *(Alloc("alloc", n) for n in made),
+            *(Free("free", n) for n in made),
+        )
         self._made = failed or Plan(1, "triton", buffers, (), (steps,))
 
     def plan_of(self, case: Case) -> Plan | CaseResult:
@@ -49,7 +53,7 @@ class Runs:
         return self._made
 
 
-def looked_at(runs: Runs, seen: MemoryEvidence = SEEN) -> MemoryEvidence:
+def looked_at(runs: Any, seen: MemoryEvidence = SEEN) -> MemoryEvidence:
     return memory_use._with_most_memory(runs, seen, 7)
 
 

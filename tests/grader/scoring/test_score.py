@@ -241,7 +241,9 @@ def test_all_that_is_known_of_a_time_goes_through_json():
     assert from_json(to_json(evidence)) == evidence
 
 
-LINEAR = spec.Threshold(**{"speed_vs": "copy", "from": 0.5, "at_least": 0.9, "points": 2})
+LINEAR = spec.Threshold.model_validate(
+    {"speed_vs": "copy", "from": 0.5, "at_least": 0.9, "points": 2}
+)
 
 
 @pytest.mark.parametrize(

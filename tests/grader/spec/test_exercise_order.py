@@ -26,11 +26,11 @@ from grader.spec import SpecError, load_all
 from grader.spec import order as spec_order
 from grader.staff import handout, release
 from tests import test_assignment
-from tests.support import documents, standin
+from tests.support import documents
 from tests.support.commandline import any_sandbox_will_do, call, one_line
 from tests.support.gradebooks import attempt, variant_evidence
 from tests.support.small_exercise import ROOT, SPEC
-from tests.support.standin import InThisProcess, quick
+from tests.support.standin import InThisProcess, instant
 
 LECTURE = [
     "gelu",
@@ -133,7 +133,9 @@ def evidence(tmp_path_factory) -> Path:
         for variant in exercise.variants.values()
     ]
     path = tmp_path_factory.mktemp("evidence") / "evidence.json"
-    path.write_text(evidence_to_json(attempt("ada", made).evidence), encoding="utf-8")
+    observed = attempt("ada", made).evidence
+    assert observed is not None
+    path.write_text(evidence_to_json(observed), encoding="utf-8")
     return path
 
 
@@ -167,11 +169,10 @@ def test_an_order_changes_no_score_and_no_key(evidence):
 def batch(tmp_path, monkeypatch, capsys):
     """`grader batch` of one student who has all right, with the words given; its results."""
     any_sandbox_will_do(monkeypatch)
-    monkeypatch.setattr(standin, "SECONDS", 0)
 
     @contextmanager
     def machines(watcher, jobs=None):
-        yield Machines("interpreter", InThisProcess(quick))
+        yield Machines("interpreter", InThisProcess(instant))
 
     monkeypatch.setattr(run, "this_machine", machines)
     files = {v.file for each in load_all().values() for v in each.variants.values()}

@@ -6,6 +6,7 @@ import copy
 import functools
 import operator
 from pathlib import Path
+from typing import Any
 
 import pydantic
 import pytest
@@ -835,7 +836,7 @@ def places(value, path=()):
             yield from places(item, (*path, step))
 
 
-JUNK = (
+JUNK: tuple[Any, ...] = (
     None, True, 0, -1, 3, 2.5, 2**70, "", "rows", "rows / 0", "1e-4", "x y", "$dtype", "float32",
     [], [1], ["rows", "nope"], [[]], [{}], {}, {"rows": 1}, {"at_least": "cols"}, {"name": "x"},
 )  # fmt: skip

@@ -9,7 +9,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from grader.cli import app, calibrate
+from grader.cli import calibrate
+from grader.cli.console import console
 from grader.evidence import Baseline, PerformanceEvidence
 from grader.grading.session import selected
 from grader.spec import EXERCISES as FOLDER
@@ -26,6 +27,7 @@ from grader.staff.calibration.readings import (
 )
 from grader.staff.calibration.spec_edit import changed
 from grader.status import Status
+from tests.support.commandline import call
 
 EXERCISES = load_all()
 GPU = "NVIDIA H100 80GB HBM3"
@@ -412,12 +414,8 @@ def test_what_a_spec_would_not_allow_is_not_written(tmp_path, monkeypatch, every
 
 
 def run(capsys, monkeypatch, *words: object) -> SimpleNamespace:
-    monkeypatch.setattr("sys.argv", ["grader", "calibrate", *map(str, words)])
-    monkeypatch.setattr(calibrate.console, "_width", 160)
-    with pytest.raises(SystemExit) as caught:
-        app.main()
-    out, err = capsys.readouterr()
-    return SimpleNamespace(status=caught.value.code, out=out, err=err)
+    monkeypatch.setattr(console, "_width", 160)
+    return call(capsys, "calibrate", *words)
 
 
 def test_readings_kept_are_told_without_a_gpu(capsys, monkeypatch, tmp_path, everything):
@@ -425,7 +423,7 @@ def test_readings_kept_are_told_without_a_gpu(capsys, monkeypatch, tmp_path, eve
     found = replace(everything.found, variants=(of_rmsnorm(timing(copy=0.85, torch=1.5)),))
     path.write_text(readings.to_json(found))
     seen = run(capsys, monkeypatch, "--readings", path, "--only", "rmsnorm")
-    assert seen.status == 0, seen
+    assert seen.code == 0, seen
     assert "rmsnorm/triton" in seen.out and "0.850 [0.842, 0.858]" in seen.out
     assert "small_blocks 0.300" in seen.out and "0.76" in seen.out
     assert "rungs" not in seen.out  # of other exercises
@@ -437,9 +435,9 @@ def test_readings_kept_are_told_without_a_gpu(capsys, monkeypatch, tmp_path, eve
 
 
 def test_without_a_gpu_there_is_nothing_to_calibrate_on(capsys, monkeypatch):
-    monkeypatch.setattr(calibrate.machine, "gpu_name", lambda: None)
+    monkeypatch.setattr("grader.gpu.machine.gpu_name", lambda: None)
     seen = run(capsys, monkeypatch)
-    assert (seen.status, seen.out) == (2, "")
+    assert (seen.code, seen.out) == (2, "")
     assert seen.err.strip() == "expected an NVIDIA GPU to calibrate on, found none"
 
 
@@ -447,7 +445,7 @@ def test_without_a_gpu_there_is_nothing_to_calibrate_on(capsys, monkeypatch):
 def made_up(monkeypatch) -> Clock:
     """A GPU that isn't here, and its clock."""
     made = Clock()
-    monkeypatch.setattr(calibrate.machine, "gpu_name", lambda: GPU)
+    monkeypatch.setattr("grader.gpu.machine.gpu_name", lambda: GPU)
     monkeypatch.setattr(calibrate, "clock", lambda: contextlib.nullcontext(made))
     return made
 
@@ -458,7 +456,7 @@ def test_a_calibration_tells_each_timing_and_goes_on_where_it_was(
     path = tmp_path / "readings.json"
     only = ("--only", "rmsnorm", "--out", path)
     seen = run(capsys, monkeypatch, *only)
-    assert seen.status == 0, seen
+    assert seen.code == 0, seen
     assert seen.err.splitlines()[0] == "rmsnorm/triton reference"
     assert readings.read(path).variants[0].exercise == "rmsnorm"
     timed = len(made_up.seen)
@@ -473,9 +471,9 @@ def test_going_on_needs_a_file_and_something_to_time(capsys, monkeypatch, tmp_pa
     path = tmp_path / "readings.json"
     path.write_text(readings.to_json(Readings(GPU)))
     refused = run(capsys, monkeypatch, "--resume")
-    assert refused.status == 2 and "expected --out too" in refused.err
+    assert refused.code == 2 and "expected --out too" in refused.err
     refused = run(capsys, monkeypatch, "--readings", path, "--out", path, "--resume")
-    assert refused.status == 2 and "--readings times nothing" in refused.err
+    assert refused.code == 2 and "--readings times nothing" in refused.err
 
 
 @pytest.mark.gpu

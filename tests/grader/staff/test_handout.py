@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 import re
-import sys
 
 import pytest
 
-from grader.cli import app, staff
+from grader.cli import staff
 from grader.spec import Exercise, load, load_all
 from grader.staff import handout
 from grader.staff.handout import HandoutError
 from tests.support import documents
+from tests.support.commandline import call, one_line
 from tests.support.small_exercise import ROOT
 
 EXERCISES = load_all()
@@ -199,32 +199,21 @@ def test_the_command_writes_the_handout_and_check_only_asks(tmp_path, monkeypatc
     path.write_text(stale, encoding="utf-8")
     monkeypatch.setattr(staff, "ROOT", tmp_path)
 
-    assert run(monkeypatch, "--check") == 2
-    assert "`make handout` mends it" in capsys.readouterr().err
+    refused = call(capsys, "handout", "--check")
+    assert refused.code == 2 and "`make handout` mends it" in refused.err
     assert path.read_text(encoding="utf-8") == stale
-    assert run(monkeypatch) == 0
-    assert capsys.readouterr().out == "handout.md written\n"
+    done = call(capsys, "handout")
+    assert (done.code, done.out) == (0, "handout.md written\n")
     assert path.read_text(encoding="utf-8") == text
-    assert run(monkeypatch, "--check") == 0
+    assert call(capsys, "handout", "--check").code == 0
 
     path.write_text(text.replace("## silu\n", "## sigmoid\n"), encoding="utf-8")
-    assert run(monkeypatch) == 2
-    told = capsys.readouterr().err
-    assert told.startswith("handout.md: expected a section '## silu'")
-    assert told.count("\n") == 1
+    refused = call(capsys, "handout")
+    assert refused.code == 2
+    assert one_line(refused.err).startswith("handout.md: expected a section '## silu'")
     path.unlink()
-    assert run(monkeypatch) == 2
-    assert "No such file" in capsys.readouterr().err
-
-
-def run(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
-    """The exit status of `grader handout`."""
-    monkeypatch.setattr(sys, "argv", ["grader", "handout", *words])
-    try:
-        app.main()
-    except SystemExit as ended:
-        return int(ended.code or 0)
-    return 0
+    refused = call(capsys, "handout")
+    assert refused.code == 2 and "No such file" in refused.err
 
 
 # --- what is said in words ------------------------------------------------------------------------

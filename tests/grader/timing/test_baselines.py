@@ -14,6 +14,7 @@ import pytest
 import torch
 
 from grader.cases import Case, fixed_case
+from grader.cases.arena import Role
 from grader.evidence import PerformanceEvidence
 from grader.sandbox import Sandbox
 from grader.spec import Variant, load_all
@@ -78,10 +79,11 @@ def has_ended(replays: Replays) -> bool:
 def outputs_of(replays: Replays) -> list[tuple[torch.Tensor, torch.Tensor]]:
     """Of each set the first input and the output."""
     sets = replays._sets
-    return [
-        tuple(next(iter(sets._views(number, role)))[1] for role in ("input", "output"))
-        for number in range(sets.count)
-    ]
+
+    def first(number: int, role: Role) -> torch.Tensor:
+        return next(iter(sets._views(number, role)))[1]
+
+    return [(first(number, "input"), first(number, "output")) for number in range(sets.count)]
 
 
 def test_one_that_is_expected_is_there_before_it_is_asked_for(python_sandbox, opened):

@@ -8,6 +8,7 @@ import itertools
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -536,7 +537,11 @@ def lying(clock: Time, on_cuda) -> Iterator[Callable[..., PerformanceEvidence]]:
                 return super()._replay(repeat)
 
         on_cuda(copied)
-        candidate = lambda: Replays(Lying(clock, bench.compute, seconds), bench.sets)  # noqa: E731
+
+        def candidate() -> Replays:
+            worker: Any = Lying(clock, bench.compute, seconds)
+            return Replays(worker, bench.sets)
+
         return of_case(candidate, asking(COPY), "cuda")
 
     yield measure_
@@ -600,7 +605,7 @@ def probed(monkeypatch, measured) -> Callable[..., PerformanceEvidence]:
     return between
 
 
-def on_gpu(*processes: Process, **more: object) -> GpuState:
+def on_gpu(*processes: Process, **more: Any) -> GpuState:
     mine = Process(os.getpid(), "python3", 40)
     return GpuState("GPU", "GPU-1", "580", processes=(mine, *processes), **more)
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -69,6 +70,7 @@ def of_silu(variant: Variant) -> dict[str, Exercise]:
 
 
 def case_of(variant: Variant) -> Case:
+    assert variant.performance is not None and variant.performance.case is not None
     return fixed_case(SILU, variant, variant.performance.case, 7)
 
 
@@ -89,8 +91,8 @@ class Plans:
 
 
 @pytest.fixture
-def documents(monkeypatch) -> Iterator:
-    def of(plans: Plans) -> Sequence[bytes]:
+def documents(monkeypatch) -> Callable[[Any], Sequence[bytes]]:
+    def of(plans: Any) -> Sequence[bytes]:
         asked = lambda _, case, planned, timed, number: plans.made[number or 0]  # noqa: E731
         monkeypatch.setattr(gpu, "document", asked)
         return FromPlans(plans).documents(case_of(with_a_case("triton")), [])
@@ -186,7 +188,7 @@ def test_what_was_prepared_is_not_planned_again(monkeypatch):
 def watch(monkeypatch) -> Iterator[Stopwatch]:
     plans = Plans(b"one")
     monkeypatch.setattr(gpu, "document", lambda _, case, planned, timed, number: plans.made[0])
-    runners = SimpleNamespace(sandbox_of=sandbox, plans_of=lambda task: plans)
+    runners: Any = SimpleNamespace(sandbox_of=sandbox, plans_of=lambda task: plans)
     made = Stopwatch("interpreter", 7, EXERCISES, runners)
     monkeypatch.setattr(Stopwatch, "trusted", sandbox())
     yield made

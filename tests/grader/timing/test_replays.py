@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -33,7 +34,7 @@ def of(bench: Bench, clock: Time) -> Callable[..., tuple[MadeUp, Replays]]:
     """A worker that computes what is asked, unless it's given other work; and its replays."""
 
     def make(work=bench.compute, **options: float) -> tuple[MadeUp, Replays]:
-        worker = MadeUp(clock, work, **options)
+        worker: Any = MadeUp(clock, work, **options)
         return worker, Replays(worker, bench.sets)
 
     return make

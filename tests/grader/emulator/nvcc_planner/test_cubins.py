@@ -34,6 +34,7 @@ def test_kernels_of_a_cubin(tmp_path: Path, architecture: str) -> None:
     source, made = tmp_path / "all.cu", tmp_path / "all.cubin"
     source.write_text(SOURCE)
     nvcc = toolchain.find_nvcc()
+    assert nvcc is not None
     subprocess.run([nvcc, f"-arch={architecture}", "-cubin", source, "-o", made], check=True)
     found = {each.name: each for each in cubins.kernels(made)}
     assert set(found) == {"mixed", "nothing", "spills"}

@@ -64,7 +64,7 @@ def line_of(text: str) -> int:
 
 
 def test_it_needs_none_of_cudas_libraries(made: builder.Made) -> None:
-    told = subprocess.run(["ldd", made.executable], capture_output=True, text=True, check=True)
+    told = subprocess.run(["ldd", str(made.executable)], capture_output=True, text=True, check=True)
     assert "cuda" not in told.stdout
 
 

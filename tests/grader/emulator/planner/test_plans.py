@@ -26,7 +26,9 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Program:
 
 def planned(program: Program, entry: str) -> Plan:
     assert program.run(entry).code is Code.ok
-    return program.plans[entry]
+    made = program.plans[entry]
+    assert made is not None
+    return made
 
 
 def verbs(plan: Plan, call: int = 0) -> list[str]:
@@ -57,11 +59,12 @@ RIGHT = {
 def test_an_executed_plan_leaves_what_the_entry_would(program: Program, entry: str) -> None:
     outcome = program.run(entry)
     assert outcome.code is Code.ok, outcome
+    assert outcome.out is not None
     assert torch.equal(outcome.out, RIGHT[entry])
 
 
 def test_the_executor_has_kernels_and_no_host_code(program: Program) -> None:
-    done = subprocess.run(["nm", program.built.executor], capture_output=True, text=True)
+    done = subprocess.run(["nm", str(program.built.executor)], capture_output=True, text=True)
     names = {line.split()[-1] for line in done.stdout.splitlines()}
     assert not names & set(program.parameters)
     assert not [name for name in names if "host_only" in name or "computed_before" in name]
@@ -166,7 +169,8 @@ def test_memory_that_a_later_call_makes_no_use_of_is_a_leak(program: Program) ->
 
 
 def test_variables_of_the_device_begin_anew_with_each_document(program: Program) -> None:
-    assert program.run("counter", times=3).out[0] == 1
+    out = program.run("counter", times=3).out
+    assert out is not None and out[0] == 1
 
 
 def test_what_the_host_writes_to_managed_memory_is_uploaded(program: Program) -> None:

@@ -8,7 +8,7 @@ import json
 import pytest
 import torch
 
-from grader.plan.model import Copy, View
+from grader.plan.model import Copy, Step, View
 from grader.worker.protocol import Code, Operation
 from tests.grader.executors.gpu.plans import Kernels, Tensors, add, fill, launch, output
 from tests.support.fake_gpu import NEEDS_COMPILER, Executor, FakeGpu
@@ -188,7 +188,7 @@ def test_host_memory_is_copied_to_a_gpu_and_back(gpu: FakeGpu, kernels: Kernels)
     with on_the_host() as tensors, Executor(gpu, tensors) as executor:
         own = tensors.own(48)
         whole = View(own, "float32", (3, 4), (4, 1))
-        steps = [
+        steps: list[Step] = [
             Copy("copy", whole, tensors.view(0), 1),
             add(tensors, own, own, 1, count=12, stream=1),
             Copy("copy", tensors.view(1), whole, 1),

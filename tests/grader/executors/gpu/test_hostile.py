@@ -15,6 +15,7 @@ from grader.plan.model import (
     Descriptor,
     DescriptorArgument,
     Record,
+    Step,
     Upload,
     View,
     Wait,
@@ -62,7 +63,7 @@ def everything(tensors: Tensors, kernels: Kernels) -> tuple[bytes, int]:
     rows = View(own.buffer, "float32", (4, 8), (16, 1))
     descriptor = Descriptor(0, tensors.view(0).offset, "float32", (16, 16), (16, 1), (8, 8))
     given = tensors.at(1), DescriptorArgument(descriptor), scalar("i32", 3)
-    steps = [
+    steps: list[Step] = [
         fill(tensors.view(1), 0, 1),
         fill(rows, 1.5, 2),
         Upload("upload", to, data, ((8, 0, 4), (16, own.buffer, 0))),

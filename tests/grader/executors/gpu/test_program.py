@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import shutil
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -17,7 +19,7 @@ NATIVE = gpu_program._NATIVE
 
 
 @pytest.fixture
-def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
     """An empty cache, and the sources in a copy that a test may change; one of them is enough."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     shutil.copytree(NATIVE, tmp_path / "native")
@@ -47,19 +49,18 @@ def source() -> Path:
 def test_what_was_built_is_kept_until_a_source_differs(cache: Path, monkeypatch) -> None:
     first = again()
     assert first[:4] == b"\x7fELF"
-    builds = []
-    build = gpu_program._build
-    monkeypatch.setattr(gpu_program, "_build", lambda *given: builds.append(1) or build(*given))
-    assert again() == first and not builds
+    build = mock.Mock(wraps=gpu_program._build)
+    monkeypatch.setattr(gpu_program, "_build", build)
+    assert again() == first and not build.called
     source().write_text("int main() { return 1; }\n")
-    assert again() != first and len(builds) == 1
+    assert again() != first and build.call_count == 1
     header = gpu_program._NATIVE / "text.h"
     header.write_text(f"{header.read_text()}\n")
     again()
-    assert len(builds) == 2
+    assert build.call_count == 2
     monkeypatch.setattr(gpu_program, "_FLAGS", (*gpu_program._FLAGS, "-g"))
     again()
-    assert len(builds) == 3
+    assert build.call_count == 3
     assert len(entries(cache)) == 4  # and no folder of a build
 
 

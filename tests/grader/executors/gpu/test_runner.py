@@ -56,7 +56,7 @@ class Plans:
     steps: Steps
     buffers: tuple[Buffer, ...] = ()
 
-    def planned(self, case: Case, arguments: Sequence[Argument], _: Any = ()) -> Plan:
+    def planned(self, case: Case, arguments: Sequence[Argument], _: Any = ()) -> Plan | CaseResult:
         own = [Buffer(each.allocation[1], "argument", n) for n, each in enumerate(arguments)]
         return Plan(1, "triton", (*own, *self.buffers), (), (tuple(self.steps(arguments)),))
 
@@ -155,7 +155,7 @@ def test_what_no_gpu_does_by_plan_is_not_measured(sandbox: Sandbox, cubin: bytes
 def test_why_there_is_no_plan_at_all_is_told_of_the_case(sandbox: Sandbox, cubin: bytes) -> None:
     """As where nvcc refuses the file, which is known before any case is."""
     why = CaseResult(None, Verdict(Status.compile_error, "nvcc refuses it."))
-    plans = Plans(cubin, launch("right"))
+    plans: Any = Plans(cubin, launch("right"))
     plans.planned = lambda *_: why
     [result] = results(sandbox, plans)
     assert result == replace(why, case=CASE)

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 import pytest
 import torch
 
-from grader.plan.model import Copy, Upload, View
+from grader.plan.model import Copy, Step, Upload, View
 from grader.worker.protocol import Code, Operation
 from tests.grader.executors.gpu.plans import Kernels, Tensors, add, fill, launch, output
 from tests.support.fake_gpu import NEEDS_COMPILER, Executor, FakeGpu
@@ -91,7 +91,7 @@ def test_the_set_up_is_done_once_and_the_second_call_is_timed(gpu: FakeGpu, kern
     with placed() as tensors, Timed(gpu, tensors) as timed:
         memory = tensors.own(4)
         kept = View(memory, "float32", (1,), (1,))
-        set_up = [fill(kept, 5), launch("count", tensors.at(memory), tensors.at(1))]
+        set_up: list[Step] = [fill(kept, 5), launch("count", tensors.at(memory), tensors.at(1))]
         document = tensors.document(
             kernels, *set_up, then=[launch("count", tensors.at(memory), tensors.at(1))]
         )
@@ -144,7 +144,7 @@ def test_uploads_are_those_of_the_set(gpu: FakeGpu, kernels: Kernels) -> None:
         data = base64.b64encode(struct.pack("<QqQ", 1, 8, 2)).decode()
         pointers = tuple((at, *tensors.at(number).pointer) for at, number in ((0, 0), (16, 1)))
         upload = Upload("upload", View(structure, "uint8", (24,), (1,)), data, pointers)
-        steps = [upload, launch("follow", tensors.at(structure))]
+        steps: list[Step] = [upload, launch("follow", tensors.at(structure))]
         assert timed.adopt(tensors.document(kernels, *steps)).code is Code.ok
         for order in ((4, 1), (3, 0, 2)):
             assert timed.arrange(*order).code is Code.ok

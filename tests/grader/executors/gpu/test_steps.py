@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import struct
+from unittest import mock
 
 import pytest
 import torch
@@ -120,21 +121,21 @@ def test_a_copy_of_a_strided_view_is_a_launch_of_our_kernel(gpu: FakeGpu) -> Non
     }
     }
     """
-    asked = []
     made = DeviceKernel(gpu.cubin(source), "copy_view", 4)
     given = torch.arange(50).reshape(5, 10)
     with Tensors(vector("in", given), output("out", 10, 5, dtype="int64")) as tensors:
         first = tensors.view(0).offset + 3
         source_view = tensors.view(0, shape=(5, 3), strides=(10, 2), offset=first)
         to = tensors.view(1, shape=(5, 3), strides=(3, 1))
-        document = tensors.document(
-            None, Copy("copy", to, source_view), compile_view=lambda t: asked.append(t) or made
-        )
+        compiled = mock.Mock(return_value=made)
+        copied = Copy("copy", to, source_view)
+        document = tensors.document(None, copied, compile_view=compiled)
         done(gpu, tensors, document)
         said = tensors.arena.collect(tensors.placed)[-1].values.flatten()[:9].tolist()
         # 15 elements, of both dimensions: size, strides of either end
         assert said == [15, 5, 3, 10, 3, 1, 2, 1128, 3]
-    assert len(asked) == 1 and "%size1" in asked[0]
+    compiled.assert_called_once()
+    assert "%size1" in compiled.call_args.args[0]
 
 
 def test_uploads_hold_addresses_of_buffers(gpu: FakeGpu, kernels: Kernels) -> None:

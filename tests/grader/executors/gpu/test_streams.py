@@ -5,6 +5,8 @@ The driver of the tests does what was asked for later first, wherever it may.
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -123,7 +125,7 @@ def test_a_copy_without_a_stream_between_two_streams(gpu: FakeGpu, kernels, repl
 def test_the_end_of_a_call_is_the_end_of_what_was_overlapped(gpu, kernels, replayed, stream):
     """A launch that needn't wait for the one before it may be the first of the two to end."""
 
-    def empty(number: int, **more: object):
+    def empty(number: int, **more: Any):
         return lambda tensors: launch("nothing", *[tensors.at(1)] * 2, stream=number, **more)
 
     steps = [first(0), empty(0, attributes={"pdl": True})]

@@ -13,7 +13,7 @@ import torch
 
 from grader.executors import views
 from grader.executors.views import NotExecutable
-from grader.plan.model import ITEM_BYTES, View
+from grader.plan.model import ITEM_BYTES, DType, View
 from grader.worker.ttir import text
 from grader.worker.ttir.executor import Buffer, Launch, Memory, execute
 
@@ -91,7 +91,7 @@ def representable(source: str, to: str) -> torch.Tensor:
 
 
 @pytest.mark.parametrize(("source", "to"), PAIRS, ids=[" to ".join(each) for each in PAIRS])
-def test_each_dtype_becomes_each_other_as_by_torch(source: str, to: str) -> None:
+def test_each_dtype_becomes_each_other_as_by_torch(source: DType, to: DType) -> None:
     given = representable(source, to)
     count = len(given)
     size = 2 * count * ITEM_BYTES.get(to, 1)
@@ -101,7 +101,7 @@ def test_each_dtype_becomes_each_other_as_by_torch(source: str, to: str) -> None
 
 @pytest.mark.parametrize("to", ["uint16", "uint32", "uint64", "int64", "float32", "float64"])
 @pytest.mark.parametrize("source", ["uint16", "uint32", "uint64", "int64", "float32"])
-def test_unsigned_numbers_are_no_negative_ones(source: str, to: str) -> None:
+def test_unsigned_numbers_are_no_negative_ones(source: DType, to: DType) -> None:
     top = [1 << 15, (1 << 16) - 1] if source == "uint16" else [1 << 31, (1 << 32) - 1]
     given = torch.tensor([0, 3, *top], dtype=torch.int64)
     if source == "float32":
@@ -171,10 +171,10 @@ def test_dimensions_of_one_come_and_go() -> None:
     ],
 )
 def test_what_the_driver_copies_and_what_it_doesn_t(to, source, height) -> None:
-    ends = [View(n, "int32", *each, 40) for n, each in enumerate((to, source))]
+    ends = [View(n, "int32", each[0], each[1], 40) for n, each in enumerate((to, source))]
     found = views.rows(*ends)
     assert (found and found.height) == height
-    other = View(1, "float32", *source, 40)
+    other = View(1, "float32", source[0], source[1], 40)
     assert views.rows(ends[0], other) is None
 
 

@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -120,6 +120,7 @@ def _plan(
     """
     from grader.plan import read
     from grader.worker.planner import autotuning, host
+    from grader.worker.planner.errors import Refusal
 
     autotuning.pass_over(passed_over)
     planner = host.Planner(path, entry, folder)
@@ -128,7 +129,7 @@ def _plan(
         for earlier in before:
             planner.plan([_argument(each) for each in earlier])
         plan = planner.plan([_argument(each) for each in arguments])
-    except host.Refusal as refusal:
+    except Refusal as refusal:
         return {"code": refusal.code.name, **refusal.text}
     sizes = [ALLOCATION if isinstance(each, dict) else None for each in arguments]
     read(json.dumps(plan), sizes)  # the grader takes it
@@ -173,7 +174,8 @@ def _argument(described: Any) -> Any:
 
 def _reference(folder: str, line: int) -> dict:
     """What a plan says of the function in submission.py at a line, or in one of the next."""
-    from grader.worker.compile.source import CompileFailure, SourceFolder
+    from grader.worker.compile.failures import CompileFailure
+    from grader.worker.compile.source import SourceFolder
 
     source = SourceFolder(folder)
     for each in range(line, line + 4):
@@ -185,7 +187,12 @@ def _reference(folder: str, line: int) -> dict:
     raise AssertionError("no function there")
 
 
-_DO = {"plan": _plan, "frontend": _frontend, "backend": _backend, "reference": _reference}
+_DO: dict[str, Callable[..., dict]] = {
+    "plan": _plan,
+    "frontend": _frontend,
+    "backend": _backend,
+    "reference": _reference,
+}
 
 if __name__ == "__main__":
     serve()

@@ -11,7 +11,7 @@ import numpy as np
 
 from grader.worker.ttir.findings import Findings
 from grader.worker.ttir.layouts import Layouts
-from grader.worker.ttir.observer import Access, Observer
+from grader.worker.ttir.observer import Access
 from grader.worker.ttir.regions import Region, Regions, of_argument
 
 BASE = 1 << 40  # the address of argument 0; argument i lies at (i + 1) times that
@@ -57,8 +57,9 @@ def access(
         active = np.broadcast_to(np.asarray(active, dtype=bool), addresses.shape)
     if stored is not None:
         stored = np.broadcast_to(np.asarray(stored, dtype=f"u{width}"), addresses.shape)
+    op: Any = FakeOp(("kernel.py", line), f"fadd, {order}, gpu, %release, %1", used, attributes)
     return Access(
-        FakeOp(("kernel.py", line), f"fadd, {order}, gpu, %release, %1", used, attributes),
+        op,
         kind,
         width,
         addresses,
@@ -77,7 +78,7 @@ def observe(
     grid: tuple[int, int, int],
     accesses: Sequence[Access],
     layouts: Layouts | None = None,
-) -> tuple[Observer, list[dict[str, Any]]]:
+) -> tuple[Any, list[dict[str, Any]]]:
     """(the observer that `make(regions, findings)` gives, findings) after one launch."""
     known = Regions(regions)
     findings = Findings(known)

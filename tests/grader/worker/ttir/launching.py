@@ -96,7 +96,8 @@ class Launches:
                 data = torch.empty(0, dtype=torch.uint8).set_(storage).numpy()
                 writable = pointer not in self.readonly
                 buffers[pointer] = Buffer(data, (len(buffers) + 1) << 40, writable)
-            return buffers[pointer].address + tensor.storage_offset() * tensor.element_size()
+            offset = int(tensor.storage_offset()) * tensor.element_size()
+            return buffers[pointer].address + offset
 
         arguments: list[Any] = []
         for value in values:
@@ -154,13 +155,10 @@ def launching(observers: list[Any] | None = None, **options: Any) -> Iterator[La
         call()
         return [1.0] * len(quantiles)
 
-    patches = [
+    with (
         mock.patch.object(JITFunction, "run", run),
         mock.patch.object(Autotuner, "do_bench", do_bench),
-    ]
-    with contextlib.ExitStack() as stack:
-        for patch in patches:
-            stack.enter_context(patch)
+    ):
         yield launches
 
 

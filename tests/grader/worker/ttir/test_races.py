@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -228,7 +230,7 @@ def locked(acquire=True, release=True, programs: int = 16):
     """Programs add to one tile, one after another, under a lock."""
     lock, accesses = np.full((1, 1), COUNTER), []
     for program in range(programs):
-        mine = {"programs": [program]}
+        mine: dict[str, Any] = {"programs": [program]}
         if acquire:
             accesses.append(rmw(2, lock, **mine))
         accesses.append(access("load", 3, OUT[None, :64], **mine))
@@ -251,7 +253,7 @@ def test_without_its_lock_an_accumulation_races(changed):
 def test_locks_of_different_tiles_order_nothing_between_them():
     accesses = []
     for program in range(4):
-        mine = {"programs": [program]}
+        mine: dict[str, Any] = {"programs": [program]}
         lock = np.full((1, 1), OUT[4000 + program])
         accesses += [
             rmw(2, lock, **mine),

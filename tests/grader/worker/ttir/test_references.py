@@ -13,20 +13,20 @@ TOLERANCES = {torch.float32: 2e-5, torch.float16: 1e-3, torch.bfloat16: 8e-3}
 DTYPES = list(TOLERANCES)
 
 
+GENERATOR = torch.Generator().manual_seed(3)
+
+
 def _tensor(shape, dtype, pad=0, offset=0):
     """Random numbers; `pad` elements between rows, `offset` before the first."""
     row = shape[-1] + pad
     rows = 1
     for each in shape[:-1]:
         rows *= each
-    whole = torch.randn(offset + rows * row, generator=_tensor.generator).to(dtype)
+    whole = torch.randn(offset + rows * row, generator=GENERATOR).to(dtype)
     strides = [1]
     for size in (row, *reversed(shape[1:-1])):
         strides.insert(0, strides[0] * size)
     return torch.as_strided(whole, shape, strides[-len(shape) :], offset)
-
-
-_tensor.generator = torch.Generator().manual_seed(3)
 
 
 def _check(function, arguments, pairs):
