@@ -43,31 +43,10 @@ STATES = {
     "missing": "nothing handed in",
 }
 _HEADER = (
-    "id",
-    "platform_id",
-    "name",
-    "email",
-    "section",
-    "state",
-    "score",
-    "max_score",
-    "raw",
-    "gradable",
-    "bonus",
-    "handin",
-    "submitted_at",
-    "due",
-    "days_late",
-    "slip_days",
-    "penalty_percent",
-    "refused",
-    "points",
-    "handins",
-    "device",
-    "seed",
-    "adjustments",
-    "notes",
-)
+    "id", "platform_id", "name", "email", "section", "state", "score", "max_score", "raw",
+    "gradable", "bonus", "handin", "submitted_at", "due", "days_late", "slip_days",
+    "penalty_percent", "refused", "points", "handins", "device", "seed", "adjustments", "notes",
+)  # fmt: skip
 
 
 def render(book: Gradebook, *, allow_incomplete: bool = False) -> str:
