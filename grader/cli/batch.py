@@ -216,9 +216,7 @@ def adjust(
     folder = _folder(results)
     with run.alone(folder), Store(folder) as store:
         course_class = CourseClass.open(store, exercises)
-        given = _decisions(
-            exercises, (reason or "").strip(), points, lift, accept_time, reject_time
-        )
+        given = _decisions(exercises, reason, points, lift, accept_time, reject_time)
         if undo is None and not given:
             if reason is not None:
                 refuse("adjust: expected one of --points, --lift, --accept-time, --reject-time")
@@ -476,18 +474,18 @@ def _exported(
 
 def _decisions(
     exercises: Mapping[str, Exercise],
-    reason: str,
+    reason: str | None,
     points: float | None,
     lift: str | None,
     accept_time: str | None,
     reject_time: str | None,
 ) -> list[Adjustment]:
     """The decisions that the options make, about no student yet."""
-    decisions, by = [], _user()
+    decisions, why, by = [], (reason or "").strip(), _user()
     if points is not None:
         if not math.isfinite(points) or not points:
             refuse(f"--points: expected a number such as +2 or -0.5, got {points:g}")
-        decisions.append(Adjustment("", AdjustmentKind.points, reason, points=points, by=by))
+        decisions.append(Adjustment("", AdjustmentKind.points, why, points=points, by=by))
     for kind, name in (
         (AdjustmentKind.lift, lift),
         (AdjustmentKind.accept_time, accept_time),
@@ -495,7 +493,7 @@ def _decisions(
     ):
         if name is not None:
             known_names(exercises, [name])
-            decisions.append(Adjustment("", kind, reason, name, by=by))
+            decisions.append(Adjustment("", kind, why, name, by=by))
     return decisions
 
 
