@@ -26,7 +26,7 @@ import typer
 from grader import __version__
 from grader import evidence as evidence_files
 from grader.batch import exports
-from grader.batch.classes import ClassError, CourseClass, Move, moves, to_run_again
+from grader.batch.classes import ClassError, CourseClass, moves, to_run_again
 from grader.batch.collect import LAYOUTS, Collection, collect
 from grader.batch.collect.classroom_times import LAYOUT, judged_by
 from grader.batch.course.records import Adjustment, AdjustmentKind, Gradebook
@@ -435,14 +435,11 @@ def _tell_moves(course_class: CourseClass, book: Gradebook) -> None:
         tell("Nobody's score changes")
         return
 
-    def change(move: Move) -> float:
-        return (move.after or 0.0) - (move.before or 0.0)
-
-    for move in sorted(moved, key=lambda each: (-abs(change(each)), each.student)):
+    for move in sorted(moved, key=lambda each: (-abs(each.change), each.student)):
         name = one_line(f"{move.student} {move.name}".strip())
         by = ""
         if move.before is not None and move.after is not None:
-            by = f" ({'+' if change(move) > 0 else ''}{number(change(move), 4)})"
+            by = f" ({'+' if move.change > 0 else ''}{number(move.change, 4)})"
         tell(f"{name}: {_points(move.before)} -> {_points(move.after)}{by}")
     tell(f"{_count(len(moved), 'score')} of {len(book.entries)} change")
 

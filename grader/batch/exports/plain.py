@@ -24,13 +24,7 @@ from datetime import datetime
 from typing import Any
 
 from grader.batch.course.records import AdjustmentKind, Attempt, Entry, Gradebook, Handin
-from grader.batch.exports.cells import (
-    expect_complete,
-    identifier,
-    points,
-    table,
-    text,
-)
+from grader.batch.exports.cells import expect_complete, identifier, points, table, text
 from grader.batch.gradebook import incomplete
 from grader.sandbox.untrusted import clean
 from grader.scoring.score import VariantScore
