@@ -38,7 +38,7 @@ def main() -> None:
     given = parser.parse_args()
     if machine.gpu_name() is None:
         raise SystemExit("No NVIDIA GPU that torch can use: nothing can be timed.")
-    columns = ("plan", "start", "settle", "calls", *(f"{each} ms" for each in COLUMNS), "by fast path")
+    columns = ("plan", "start", "settle", "calls", *(f"{each} ms" for each in COLUMNS), "fast path")
     table = Table("case", *columns)
     exercises = load_all()
     with Session(oracle.ORACLES.parent, exercises, Options(device="cuda")) as session:

@@ -199,6 +199,11 @@ class Move:
     before: float | None
     after: float | None
 
+    @property
+    def change(self) -> float:
+        """The points gained; a missing score counts as 0."""
+        return (self.after or 0.0) - (self.before or 0.0)
+
 
 def moves(store: Store, book: Gradebook) -> list[Move]:
     """The students whose score differs from that in the gradebook written last."""

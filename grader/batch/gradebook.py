@@ -49,6 +49,11 @@ from grader.scoring.score import score
 from grader.spec import Exercise
 
 NOTHING = "nothing handed in"
+_COUNTED = {
+    "last": "the last one that can be read",
+    "best": "the best one",
+    "last_on_time": "the last one in time, or the last one where none is",
+}
 
 
 class GradebookError(Mistake, ValueError):
@@ -203,14 +208,6 @@ class _Maker:
             accepted = [each for each in accepted if not each.lateness.days] or accepted
         return accepted[-1]
 
-    @property
-    def _why(self) -> str:
-        return {
-            "last": "the last one that can be read",
-            "best": "the best one",
-            "last_on_time": "the last one in time, or the last one where none is",
-        }[self.course.counts]
-
     def _notes(
         self, student: Student, attempts: Sequence[Attempt], chosen: _Choice | None
     ) -> Iterator[str]:
@@ -231,7 +228,8 @@ class _Maker:
         if attempts[-1].handin.problem:
             yield one_line(f"the last hand-in can't be read: {handin.id}, from before it, counts")
         elif len(attempts) > 1:
-            yield one_line(f"{len(attempts)} hand-ins, of which {handin.id} counts: {self._why}")
+            rule = _COUNTED[self.course.counts]
+            yield one_line(f"{len(attempts)} hand-ins, of which {handin.id} counts: {rule}")
         if not chosen.lateness.refused:
             for attempt in attempts:
                 late = judge(attempt.handin, self.course, chosen.lateness.due)

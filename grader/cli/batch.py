@@ -26,7 +26,7 @@ import typer
 from grader import __version__
 from grader import evidence as evidence_files
 from grader.batch import exports
-from grader.batch.classes import ClassError, CourseClass, Move, moves, to_run_again
+from grader.batch.classes import ClassError, CourseClass, moves, to_run_again
 from grader.batch.collect import LAYOUTS, Collection, collect
 from grader.batch.collect.classroom_times import LAYOUT, judged_by
 from grader.batch.course.records import Adjustment, AdjustmentKind, Gradebook
@@ -216,9 +216,7 @@ def adjust(
     folder = _folder(results)
     with run.alone(folder), Store(folder) as store:
         course_class = CourseClass.open(store, exercises)
-        given = _decisions(
-            exercises, (reason or "").strip(), points, lift, accept_time, reject_time
-        )
+        given = _decisions(exercises, reason, points, lift, accept_time, reject_time)
         if undo is None and not given:
             if reason is not None:
                 refuse("adjust: expected one of --points, --lift, --accept-time, --reject-time")
@@ -437,14 +435,11 @@ def _tell_moves(course_class: CourseClass, book: Gradebook) -> None:
         tell("Nobody's score changes")
         return
 
-    def change(move: Move) -> float:
-        return (move.after or 0.0) - (move.before or 0.0)
-
-    for move in sorted(moved, key=lambda each: (-abs(change(each)), each.student)):
+    for move in sorted(moved, key=lambda each: (-abs(each.change), each.student)):
         name = one_line(f"{move.student} {move.name}".strip())
         by = ""
         if move.before is not None and move.after is not None:
-            by = f" ({'+' if change(move) > 0 else ''}{number(change(move), 4)})"
+            by = f" ({'+' if move.change > 0 else ''}{number(move.change, 4)})"
         tell(f"{name}: {_points(move.before)} -> {_points(move.after)}{by}")
     tell(f"{_count(len(moved), 'score')} of {len(book.entries)} change")
 
@@ -476,18 +471,18 @@ def _exported(
 
 def _decisions(
     exercises: Mapping[str, Exercise],
-    reason: str,
+    reason: str | None,
     points: float | None,
     lift: str | None,
     accept_time: str | None,
     reject_time: str | None,
 ) -> list[Adjustment]:
     """The decisions that the options make, about no student yet."""
-    decisions, by = [], _user()
+    decisions, why, by = [], (reason or "").strip(), _user()
     if points is not None:
         if not math.isfinite(points) or not points:
             refuse(f"--points: expected a number such as +2 or -0.5, got {points:g}")
-        decisions.append(Adjustment("", AdjustmentKind.points, reason, points=points, by=by))
+        decisions.append(Adjustment("", AdjustmentKind.points, why, points=points, by=by))
     for kind, name in (
         (AdjustmentKind.lift, lift),
         (AdjustmentKind.accept_time, accept_time),
@@ -495,7 +490,7 @@ def _decisions(
     ):
         if name is not None:
             known_names(exercises, [name])
-            decisions.append(Adjustment("", kind, reason, name, by=by))
+            decisions.append(Adjustment("", kind, why, name, by=by))
     return decisions
 
 

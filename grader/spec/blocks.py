@@ -476,6 +476,13 @@ class Threshold(Block):
     points: Points
     missed_by: tuple[Name, ...] = ()
 
+    @property
+    def limit(self) -> float:
+        """The ratio that it asks for at least, or the milliseconds at most."""
+        limit = self.milliseconds.at_most if self.milliseconds else self.at_least
+        assert limit is not None  # one of both is there, see below
+        return limit
+
     @pydantic.model_validator(mode="after")
     def _one_way_of_measuring(self) -> Threshold:
         if (self.speed_vs is None) == (self.milliseconds is None):

@@ -17,13 +17,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import BinaryIO
 
-from grader.batch.collect.files import (
-    MAX_FILES,
-    Item,
-    Listing,
-    is_litter,
-    skipped_folder,
-)
+from grader.batch.collect.files import MAX_FILES, Item, Listing, is_litter, skipped_folder
 from grader.grading.submitted import Unreadable
 
 MAX_ARCHIVE_BYTES = 64 << 20  # as handed in

@@ -28,7 +28,12 @@ class Matcher:
 
     def __init__(self, roster: Roster) -> None:
         self.roster = roster
-        kinds = (_platform_ids, _gradebook_ids, _logins, _emails)
+        kinds: tuple[Callable[[Student], list[str]], ...] = (
+            lambda student: [student.platform_id],
+            lambda student: [student.id, *_column(student, "sis user id")],
+            lambda student: _column(student, "sis login id", "login"),
+            lambda student: [student.email],
+        )
         self._tables = [_table(roster.students, keys) for keys in kinds]
 
     def find(self, member: Member) -> Match:
@@ -68,22 +73,6 @@ def member_text(member: Member) -> str:
 
 def _column(student: Student, *names: str) -> list[str]:
     return [cell for name, cell in student.columns.items() if key_of(name) in names]
-
-
-def _platform_ids(student: Student) -> list[str]:
-    return [student.platform_id]
-
-
-def _gradebook_ids(student: Student) -> list[str]:
-    return [student.id, *_column(student, "sis user id")]
-
-
-def _logins(student: Student) -> list[str]:
-    return _column(student, "sis login id", "login")
-
-
-def _emails(student: Student) -> list[str]:
-    return [student.email]
 
 
 def _table(

@@ -14,13 +14,7 @@ import re
 from collections.abc import Sequence
 
 from grader.batch.course.records import Entry, Gradebook, Student
-from grader.batch.exports.cells import (
-    expect_complete,
-    identifier,
-    points,
-    table,
-    text,
-)
+from grader.batch.exports.cells import expect_complete, identifier, points, table, text
 from grader.batch.gradebook import GradebookError
 from grader.report import one_line
 

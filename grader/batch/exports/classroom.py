@@ -3,13 +3,7 @@
 from __future__ import annotations
 
 from grader.batch.course.records import Entry, Gradebook
-from grader.batch.exports.cells import (
-    expect_complete,
-    identifier,
-    points,
-    table,
-    text,
-)
+from grader.batch.exports.cells import expect_complete, identifier, points, table, text
 
 HEADER = (
     "assignment_name",

@@ -8,13 +8,7 @@ from __future__ import annotations
 from datetime import timezone
 
 from grader.batch.course.records import Entry, Gradebook, Student
-from grader.batch.exports.cells import (
-    expect_complete,
-    identifier,
-    points,
-    table,
-    text,
-)
+from grader.batch.exports.cells import expect_complete, identifier, points, table, text
 
 HEADER = (
     "First Name",

@@ -24,13 +24,7 @@ from datetime import datetime
 from typing import Any
 
 from grader.batch.course.records import AdjustmentKind, Attempt, Entry, Gradebook, Handin
-from grader.batch.exports.cells import (
-    expect_complete,
-    identifier,
-    points,
-    table,
-    text,
-)
+from grader.batch.exports.cells import expect_complete, identifier, points, table, text
 from grader.batch.gradebook import incomplete
 from grader.sandbox.untrusted import clean
 from grader.scoring.score import VariantScore
@@ -43,31 +37,10 @@ STATES = {
     "missing": "nothing handed in",
 }
 _HEADER = (
-    "id",
-    "platform_id",
-    "name",
-    "email",
-    "section",
-    "state",
-    "score",
-    "max_score",
-    "raw",
-    "gradable",
-    "bonus",
-    "handin",
-    "submitted_at",
-    "due",
-    "days_late",
-    "slip_days",
-    "penalty_percent",
-    "refused",
-    "points",
-    "handins",
-    "device",
-    "seed",
-    "adjustments",
-    "notes",
-)
+    "id", "platform_id", "name", "email", "section", "state", "score", "max_score", "raw",
+    "gradable", "bonus", "handin", "submitted_at", "due", "days_late", "slip_days",
+    "penalty_percent", "refused", "points", "handins", "device", "seed", "adjustments", "notes",
+)  # fmt: skip
 
 
 def render(book: Gradebook, *, allow_incomplete: bool = False) -> str:
