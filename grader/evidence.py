@@ -225,8 +225,8 @@ class VariantEvidence:
     @property
     def has_grader_error(self) -> bool:
         """Whether the grader itself failed anywhere."""
-        seen = (*self.parts, self.performance, self.memory)
-        return any(part.status is Status.grader_error for part in seen if part is not None)
+        every = (*self.parts, self.performance, self.memory)
+        return any(part.status is Status.grader_error for part in every if part is not None)
 
     @property
     def correctness(self) -> Status:

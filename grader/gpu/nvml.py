@@ -128,11 +128,11 @@ def _processes(nvml: Any, device: Any, ask: Callable[..., Any], since: int) -> t
     busy: dict[int, int] = {}
     for sample in samples or ():
         busy[sample.pid] = max(busy.get(sample.pid, 0), sample.smUtil)
-    found = []
+    processes = []
     for pid in sorted({process.pid for process in running}):
         percent = busy.get(pid, 0) if samples is not None else None
-        found.append(Process(pid, _process_name(nvml, pid), percent))
-    return tuple(found)
+        processes.append(Process(pid, _process_name(nvml, pid), percent))
+    return tuple(processes)
 
 
 def _process_name(nvml: Any, pid: int) -> str:

@@ -77,8 +77,8 @@ def _timing(timed: PerformanceEvidence | None) -> str:
 
 def _roofline(timed: PerformanceEvidence | None) -> list[str]:
     """How near each case came to which roof, a sentence each."""
-    told = performance.sentences(timed) if timed else []
-    return [f"{line[0].upper()}{line[1:]}" for line in told]
+    sentences = performance.sentences(timed) if timed else []
+    return [f"{line[0].upper()}{line[1:]}" for line in sentences]
 
 
 def _timing_of_case(timed: PerformanceEvidence, named: bool) -> str:
@@ -103,14 +103,14 @@ def _how_measured(timed: PerformanceEvidence) -> str:
     """' From 24 pairs; 2 more were void (slept in the short run, 2). The budget ended first.'"""
     if not timed.samples:
         return ""
-    told = f" From {timed.samples} pairs"
+    text = f" From {timed.samples} pairs"
     if timed.voids:
         reasons = "; ".join(f"{reason}, {count}" for reason, count in timed.voids.items())
-        told += f"; {sum(timed.voids.values())} more were void ({reasons})"
+        text += f"; {sum(timed.voids.values())} more were void ({reasons})"
     if timed.budget_ended:
-        told += "; the time for it ended before everything was decided"
-    told += f". {timed.disturbed}." if timed.disturbed else "."
-    return told + "".join(f" Timed anew after noise: {noise}." for noise in timed.earlier)
+        text += "; the time for it ended before everything was decided"
+    text += f". {timed.disturbed}." if timed.disturbed else "."
+    return text + "".join(f" Timed anew after noise: {noise}." for noise in timed.earlier)
 
 
 @lru_cache(maxsize=2)

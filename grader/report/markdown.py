@@ -105,14 +105,14 @@ def _result(check: CheckScore) -> str:
     return check.status.headline
 
 
-def _failures(variant: VariantScore, seen: VariantEvidence | None) -> Iterator[str]:
+def _failures(variant: VariantScore, observed: VariantEvidence | None) -> Iterator[str]:
     if variant.status is Status.not_attempted:
         yield from (code(summary.not_attempted(variant)), "")
         return
     for check in variant.checks:
         if not check.parts and check.message and check.message not in SKIPPED_AS_WRONG:
             yield from (f"- {check.name}: {code(check.message)}", "")
-    for message in merged_messages(summary.counted_parts(variant, seen)) if seen else ():
+    for message in merged_messages(summary.counted_parts(variant, observed)) if observed else ():
         yield from _message(message)
 
 

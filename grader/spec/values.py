@@ -62,8 +62,8 @@ def refusal(message: str) -> PydanticCustomError:
     return PydanticCustomError("spec", "{message}", {"message": message})
 
 
-def unexpected(what: str, value: object, advice: str = "") -> PydanticCustomError:
-    return refusal(f"expected {what}, got {as_written(value)}{advice}")
+def unexpected(wanted: str, value: object, advice: str = "") -> PydanticCustomError:
+    return refusal(f"expected {wanted}, got {as_written(value)}{advice}")
 
 
 def refusals(mistakes: list[Mistake]) -> PydanticCustomError:

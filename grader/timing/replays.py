@@ -163,10 +163,10 @@ class Replays:
         started = time.perf_counter()
         answer = self._worker.ask(Operation.replay, repeat=calls, limits=self._limits)
         own = time.perf_counter() - started
-        told = untrusted.fields(_without_head(expect_ok(answer))).get("nanoseconds")
-        if type(told) is not int or not 0 <= told < 1 << 62:
+        nanoseconds = untrusted.fields(_without_head(expect_ok(answer))).get("nanoseconds")
+        if type(nanoseconds) is not int or not 0 <= nanoseconds < 1 << 62:
             raise TimingFailed("its process tells of no time", Status.crashed)
-        return own, told * 1e-9
+        return own, nanoseconds * 1e-9
 
 
 def _without_head(answer: Reply) -> Reply:
