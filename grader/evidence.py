@@ -251,6 +251,11 @@ class Evidence:
     complete: bool = True  # False where the run was interrupted
     schema: int = SCHEMA
 
+    @property
+    def by_name(self) -> dict[tuple[str, str], VariantEvidence]:
+        """The variants by exercise and variant; the first one where a name comes twice."""
+        return {(each.exercise, each.variant): each for each in reversed(self.variants)}
+
 
 _Read = TypeVar("_Read", Evidence, VariantEvidence)
 _ADAPTER = pydantic.TypeAdapter(Evidence)

@@ -43,7 +43,7 @@ def render(
     `score` is the header's where there is one (lateness and people's points are in it), else the
     grade's own; with a bonus it may be above the maximum.
     """
-    by_name = {(e.name, v.name): s for e, v, s in summary.scored_variants(evidence, grade)}
+    by_name = evidence.by_name
     tests: list[dict[str, Any]] = []
     undecided: list[str] = []
     hides = False

@@ -40,8 +40,8 @@ SCHEMA = 1
 
 def render(evidence: Evidence, grade: GradeScore) -> str:
     """The grade as indented JSON text that ends in a line break."""
-    observed = {(v.exercise, v.variant): v for v in reversed(evidence.variants)}
-    exercises = [_exercise(exercise, observed) for exercise in grade.exercises]
+    by_name = evidence.by_name
+    exercises = [_exercise(exercise, by_name) for exercise in grade.exercises]
     data = {
         "schema": SCHEMA,
         "submission": grade.submission,
@@ -56,9 +56,9 @@ def render(evidence: Evidence, grade: GradeScore) -> str:
 
 
 def _exercise(
-    exercise: ExerciseScore, observed: dict[tuple[str, str], VariantEvidence]
+    exercise: ExerciseScore, by_name: dict[tuple[str, str], VariantEvidence]
 ) -> dict[str, Any]:
-    variants = [_variant(v, observed.get((exercise.name, v.name))) for v in exercise.variants]
+    variants = [_variant(v, by_name.get((exercise.name, v.name))) for v in exercise.variants]
     names = {"name": exercise.name, "title": exercise.title}
     return {**names, **_points(exercise), **_bonus(exercise), "variants": variants}
 

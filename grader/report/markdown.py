@@ -27,7 +27,6 @@ def render(evidence: Evidence, grade: GradeScore, header: Header | None = None) 
 
     A `header` says whose final score it is and how it came about; the grade is the hand-in's then.
     """
-    seen = {(e.name, v.name): s for e, v, s in summary.scored_variants(evidence, grade)}
     lines = [*_header_lines(header), ""] if header else []
     mark = "##" if header else "#"
     lines += [f"{mark} {'The hand-in' if header else 'Score of'} {code(grade.submission)}", ""]
@@ -41,11 +40,12 @@ def render(evidence: Evidence, grade: GradeScore, header: Header | None = None) 
         lines += [f"**The grader failed on {code(where)}.** {summary.GRADER_ERROR_LINE}", ""]
         lines += [*block(detail), ""] if detail else []
     lines += [*_table(grade), ""]
+    by_name = evidence.by_name
     for exercise in grade.exercises:
         for variant in exercise.variants:
-            found = list(_failures(variant, seen.get((exercise.name, variant.name))))
-            if found:
-                lines += [f"{mark}# {exercise.name}/{variant.name}", "", *found]
+            observed = by_name.get((exercise.name, variant.name))
+            if failures := list(_failures(variant, observed)):
+                lines += [f"{mark}# {exercise.name}/{variant.name}", "", *failures]
     return "\n".join(lines).rstrip("\n") + "\n"
 
 

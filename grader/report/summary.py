@@ -202,11 +202,11 @@ def scored_variants(
     evidence: Evidence, grade: GradeScore
 ) -> Iterator[tuple[ExerciseScore, VariantScore, VariantEvidence]]:
     """The variants that have both a score and evidence, in the order of the grade."""
-    observed = {(v.exercise, v.variant): v for v in reversed(evidence.variants)}
+    by_name = evidence.by_name
     for exercise in grade.exercises:
         for variant in exercise.variants:
-            if (exercise.name, variant.name) in observed:
-                yield exercise, variant, observed[exercise.name, variant.name]
+            if observed := by_name.get((exercise.name, variant.name)):
+                yield exercise, variant, observed
 
 
 def find_part(observed: VariantEvidence, size_class: str, dtype: str) -> PartEvidence | None:
@@ -218,7 +218,7 @@ def find_part(observed: VariantEvidence, size_class: str, dtype: str) -> PartEvi
 
 
 def counted_parts(variant: VariantScore, observed: VariantEvidence) -> VariantEvidence:
-    """`seen` with only the parts that count in the score."""
+    """`observed` with only the parts that count in the score."""
     counted = {(c.name, part.dtype) for c in variant.checks for part in c.parts}
     parts = tuple(part for part in observed.parts if (part.size_class, part.dtype) in counted)
     return VariantEvidence(observed.exercise, observed.variant, observed.file, parts=parts)

@@ -186,7 +186,7 @@ def score(evidence: Evidence, exercises: Mapping[str, Exercise]) -> GradeScore:
     longer have is ignored; a part the specs have and the evidence lacks is not_measured.
     """
     has_gpu = bool(evidence.environment.get("gpu"))
-    by_name = {(v.exercise, v.variant): v for v in reversed(evidence.variants)}
+    by_name = evidence.by_name
     scored = []
     for name, exercise in exercises.items():
         rows = [
