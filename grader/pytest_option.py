@@ -1,6 +1,7 @@
-"""`pytest --submission DIR`: which folder the tests students run look at; and what there is to say.
+"""`pytest --submission DIR`: the folder that the students' tests grade.
 
-At the end of a run: what was measured, and what a `-k` that selects no test may have meant.
+At the end of a run it also says what was measured, and what a `-k` that selects no test may have
+meant.
 
 Loaded by name (`-p`, in pyproject.toml), because an option of a conftest.py is known too late:
 pytest would take DIR for a folder of tests.

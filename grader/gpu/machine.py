@@ -1,4 +1,4 @@
-"""What this machine is and has: asked once, told in reports and by `grader doctor`."""
+"""What this machine is and has, for reports, evidence and `grader doctor`."""
 
 from __future__ import annotations
 

@@ -3,9 +3,9 @@
 nvml.py reads the state before and after a measurement. `troubles` has the reasons why what was
 measured between can't be trusted, `remarks` what is worth knowing but doesn't void it. Pure.
 
-A GPU that is too hot, or whose power supply limits it, is slow for
-reasons that come and go. A software power cap doesn't void: an H100's 700 W hold back every large
-matrix product, candidate and baseline alike, and both are timed in turn.
+A GPU that is too hot, or whose power supply limits it, is slow for reasons that come and go. A
+software power cap doesn't void: it holds back every large matrix product, candidate and baseline
+alike, and both are timed in turn.
 """
 
 from __future__ import annotations

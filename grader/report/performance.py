@@ -1,4 +1,4 @@
-"""What a timing means, in sentences: how fast, how near to which roof, and what to try next."""
+"""A timing in sentences: how fast, how near to which roof, and what to try next."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class Header:
     """What stands above a grade that is somebody's final one: whose, and how it came about.
 
     `score` is None where there is none yet; `facts` are pairs of a name and what it is, and `notes`
-    lines. Any text may be a stranger's.
+    lines. Any text may be untrusted.
     """
 
     title: str  # "Kernels 1"

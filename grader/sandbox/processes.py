@@ -2,7 +2,7 @@
 
 A worker can leave its session, its parent and its environment behind, but not the "no new
 privileges" flag of prctl(2), which the fork server sets before anything else. By that mark
-orphans of a submission are told from the grader's own children. Other facts are from proc(5).
+orphans of a submission differ from the grader's own children. Other facts are from proc(5).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What one value of a spec may be, and how a wrong one is told.
+"""Validators of single values of a spec, and the messages about wrong ones.
 
 Every check here raises a pydantic error whose message is `expected ..., got ...`; reading adds the
 file, the line and the key.

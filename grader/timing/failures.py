@@ -1,4 +1,4 @@
-"""Why a timed call came to nothing: an exception with the status that it means."""
+"""Exceptions for a timed call that failed, with the status that follows."""
 
 from __future__ import annotations
 
