@@ -26,6 +26,7 @@ from grader.cases import fixed_case, oracle
 from grader.gpu import machine
 from grader.grading.session import Options, Session
 from grader.spec import load_all
+from grader.spec.task import Task
 from grader.timing import contenders
 from grader.timing.replays import Replays
 
@@ -89,8 +90,8 @@ def ours(session: Session, whose: str, n: int, calls: int, count: int) -> float:
     with contextlib.ExitStack() as opened:
         if whose == "torch":
             sandbox = session.stopwatch.trusted
-            layout = contenders.layout_of("torch", SILU, VARIANT, case, 0)
-            what = (sandbox, "torch", SILU, VARIANT, [layout])
+            layout = contenders.layout_of("torch", Task(SILU, VARIANT), case, 0)
+            what = (sandbox, "torch", Task(SILU, VARIANT), [layout])
             replays = contenders.baseline(*what, opened).ungraded(layout)
         else:
             planned = session.stopwatch.planned(SILU, VARIANT)

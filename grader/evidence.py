@@ -225,8 +225,8 @@ class VariantEvidence:
     @property
     def has_grader_error(self) -> bool:
         """Whether the grader itself failed anywhere."""
-        seen = (*self.parts, self.performance, self.memory)
-        return any(part.status is Status.grader_error for part in seen if part is not None)
+        every = (*self.parts, self.performance, self.memory)
+        return any(part.status is Status.grader_error for part in every if part is not None)
 
     @property
     def correctness(self) -> Status:
@@ -250,6 +250,11 @@ class Evidence:
     seconds: float = 0.0
     complete: bool = True  # False where the run was interrupted
     schema: int = SCHEMA
+
+    @property
+    def by_name(self) -> dict[tuple[str, str], VariantEvidence]:
+        """The variants by exercise and variant; the first one where a name comes twice."""
+        return {(each.exercise, each.variant): each for each in reversed(self.variants)}
 
 
 _Read = TypeVar("_Read", Evidence, VariantEvidence)

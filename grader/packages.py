@@ -48,8 +48,8 @@ class Requirement(NamedTuple):
 
 def required(root: Path = ROOT) -> list[Requirement]:
     """The grader's dependencies on this system."""
-    found = (_REQUIREMENT.fullmatch(text) for text in _dependencies(root))
-    return [Requirement(_plain(each[1]), each[2]) for each in found if each and _applies(each[3])]
+    matches = (_REQUIREMENT.fullmatch(text) for text in _dependencies(root))
+    return [Requirement(_plain(each[1]), each[2]) for each in matches if each and _applies(each[3])]
 
 
 def expect(also: Iterable[str] = ()) -> None:
@@ -82,12 +82,12 @@ def importing() -> Iterator[None]:
     try:
         yield
     except ImportError as error:
-        if line := told(error):
+        if line := line_of(error):
             _end(line)
         raise
 
 
-def told(error: ImportError) -> str:
+def line_of(error: ImportError) -> str:
     """What an import that failed means for who started the command; "" where it is our mistake."""
     module = (error.name or "").partition(".")[0]
     if not module or module in _OURS:
@@ -95,17 +95,17 @@ def told(error: ImportError) -> str:
     for each in required():
         if each.module == module and isinstance(error, ModuleNotFoundError):
             return _line({each: "which is not installed"})
-    what = "is missing" if isinstance(error, ModuleNotFoundError) else f"does not work: {error}"
+    problem = "is missing" if isinstance(error, ModuleNotFoundError) else f"does not work: {error}"
     again = "pip install --force-reinstall warpgrade"
     if (ROOT / "Makefile").exists():
         again = "`make clean`, then `make setup`"
-    one_line = " ".join(what.split())
+    one_line = " ".join(problem.split())
     return f"The Python module {module}, which the grader needs, {one_line}. To set it up: {again}."
 
 
 def installed(path: Iterable[str] | None = None) -> dict[str, str]:
     """The versions of all packages by name, as their folders say; of two, what is imported."""
-    found: dict[str, str] = {}
+    versions: dict[str, str] = {}
     for folder in sys.path if path is None else path:
         here: dict[str, str] = {}
         with contextlib.suppress(OSError):
@@ -113,8 +113,8 @@ def installed(path: Iterable[str] | None = None) -> dict[str, str]:
                 if named := _METADATA.fullmatch(entry.name):
                     name, version = _plain(named[1]), named[2]
                     here[name] = max(here.get(name, version), version, key=_numbers)
-        found = here | found
-    return found
+        versions = here | versions
+    return versions
 
 
 def _line(wrong: dict[Requirement, str]) -> str:
@@ -147,8 +147,8 @@ def _dependencies(root: Path) -> list[str]:
 
 def _applies(marker: str | None) -> bool:
     """Whether a requirement is for this system: of markers there is this one."""
-    found = re.fullmatch(r"\s*sys_platform\s*(==|!=)\s*['\"](\w+)['\"]\s*", marker or "")
-    return found is None or (sys.platform == found[2]) == (found[1] == "==")
+    match = re.fullmatch(r"\s*sys_platform\s*(==|!=)\s*['\"](\w+)['\"]\s*", marker or "")
+    return match is None or (sys.platform == match[2]) == (match[1] == "==")
 
 
 def _is_there(module: str) -> bool:
@@ -164,5 +164,5 @@ def _plain(name: str) -> str:
 
 def _numbers(version: str) -> tuple[int, ...]:
     """A version's numbers: (2, 11, 0) of 2.11.0a0+cu128. A candidate counts as the version."""
-    found = re.match(r"\d+(?:\.\d+)*", version)
-    return tuple(map(int, found[0].split("."))) if found else ()
+    match = re.match(r"\d+(?:\.\d+)*", version)
+    return tuple(map(int, match[0].split("."))) if match else ()

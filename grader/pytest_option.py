@@ -1,6 +1,7 @@
-"""`pytest --submission DIR`: which folder the tests students run look at; and what there is to say.
+"""`pytest --submission DIR`: the folder that the students' tests grade.
 
-At the end of a run: what was measured, and what a `-k` that selects no test may have meant.
+At the end of a run it also says what was measured, and what a `-k` that selects no test may have
+meant.
 
 Loaded by name (`-p`, in pyproject.toml), because an option of a conftest.py is known too late:
 pytest would take DIR for a folder of tests.
@@ -88,10 +89,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     left_out = config.stash.get(_DESELECTED, [])
     if config.option.keyword and left_out and not config.stash.get(_SELECTED, 1):
         terminalreporter.write_line(none_selected(config.option.keyword, left_out))
-    told = config.stash.get(_MEASURED, [])
-    if told:
+    lines = config.stash.get(_MEASURED, [])
+    if lines:
         terminalreporter.section("memory")
-    for sentence in told:
+    for sentence in lines:
         terminalreporter.write_line(sentence)
 
 
@@ -100,14 +101,14 @@ def none_selected(expression: str, names: Sequence[str]) -> str:
 
     Names are like `test_assignment[rmsnorm-triton-float32-aligned]`.
     """
-    parts = [found[1].split("-") for each in names if (found := re.search(r"\[(.+)\]$", each))]
+    parts = [match[1].split("-") for each in names if (match := re.search(r"\[(.+)\]$", each))]
     words = [each for each in re.findall(r"\w+", expression) if each not in _OPERATORS]
     strange = [w for w in words if not any(w.lower() in each.lower() for each in names)]
     if not strange:
         return f"-k {expression!r}: every word is in a test's name, but no test answers to it all."
-    told = f"-k {expression!r}: no test has {strange[0]!r} in its name."
+    message = f"-k {expression!r}: no test has {strange[0]!r} in its name."
     known = list(dict.fromkeys(part for each in parts for part in each))
     if near := difflib.get_close_matches(strange[0].lower(), known):
-        return f"{told} Did you mean {' or '.join(near)}?"
+        return f"{message} Did you mean {' or '.join(near)}?"
     exercises = list(dict.fromkeys(each[0] for each in parts))
-    return f"{told} Exercises: {', '.join(exercises)}." if exercises else told
+    return f"{message} Exercises: {', '.join(exercises)}." if exercises else message

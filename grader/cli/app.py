@@ -259,7 +259,7 @@ def main() -> None:
         errors.print("interrupted")
         sys.exit(INTERRUPTED)
     except ModuleNotFoundError as error:
-        if not (line := packages.told(error)):
+        if not (line := packages.line_of(error)):
             _die()
         narrow.say(line, errors, "red")
         sys.exit(USAGE)

@@ -1,4 +1,4 @@
-"""What this machine is and has: asked once, told in reports and by `grader doctor`."""
+"""What this machine is and has, for reports, evidence and `grader doctor`."""
 
 from __future__ import annotations
 
@@ -45,17 +45,17 @@ def gpu_properties() -> GpuProperties | None:
     name = gpu_name()
     if name is None:
         return None
-    found = torch.cuda.get_device_properties(0)
-    uuid = str(getattr(found, "uuid", "") or "")
+    properties = torch.cuda.get_device_properties(0)
+    uuid = str(getattr(properties, "uuid", "") or "")
     return GpuProperties(
         name,
         uuid if not uuid or uuid.startswith(("GPU-", "MIG-")) else f"GPU-{uuid}",
-        sm_count=found.multi_processor_count,
-        capability=(found.major, found.minor),
-        memory_bytes=found.total_memory,
-        clock_hz=1e3 * getattr(found, "clock_rate", 0),
-        memory_clock_hz=1e3 * getattr(found, "memory_clock_rate", 0),
-        bus_bits=getattr(found, "memory_bus_width", 0),
+        sm_count=properties.multi_processor_count,
+        capability=(properties.major, properties.minor),
+        memory_bytes=properties.total_memory,
+        clock_hz=1e3 * getattr(properties, "clock_rate", 0),
+        memory_clock_hz=1e3 * getattr(properties, "memory_clock_rate", 0),
+        bus_bits=getattr(properties, "memory_bus_width", 0),
     )
 
 
@@ -75,14 +75,18 @@ def capability() -> int:
     """
     if _compiled_for is not None:
         return _compiled_for
-    found = gpu_properties()
-    return CAPABILITY if found is None else 10 * found.capability[0] + found.capability[1]
+    properties = gpu_properties()
+    return (
+        CAPABILITY
+        if properties is None
+        else 10 * properties.capability[0] + properties.capability[1]
+    )
 
 
 def gpu_bytes() -> int:
     """The memory of the device that `gpu_name` names; 0 where there is none."""
-    found = gpu_properties()
-    return found.memory_bytes if found else 0
+    properties = gpu_properties()
+    return properties.memory_bytes if properties else 0
 
 
 def device() -> DeviceName:

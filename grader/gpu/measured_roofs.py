@@ -102,20 +102,20 @@ def peaks_of(gpu: GpuProperties, state: Observed | None = None) -> Peaks | None:
 
     The limits are those of the board's own highest clocks, where its state tells them.
     """
-    seen = state if isinstance(state, GpuState) else None
-    clock_hz = gpu.clock_hz or 1e6 * ((seen and seen.sm_most_mhz) or 0)
-    memory_hz = gpu.memory_clock_hz or 1e6 * ((seen and seen.memory_most_mhz) or 0)
-    bus_bits = gpu.bus_bits or (seen and seen.memory_bus_bits) or 0
-    found = peaks(gpu.name)
-    if found is None and clock_hz and memory_hz and bus_bits:
-        found = peaks_from_properties(
+    observed = state if isinstance(state, GpuState) else None
+    clock_hz = gpu.clock_hz or 1e6 * ((observed and observed.sm_most_mhz) or 0)
+    memory_hz = gpu.memory_clock_hz or 1e6 * ((observed and observed.memory_most_mhz) or 0)
+    bus_bits = gpu.bus_bits or (observed and observed.memory_bus_bits) or 0
+    published = peaks(gpu.name)
+    if published is None and clock_hz and memory_hz and bus_bits:
+        published = peaks_from_properties(
             gpu.sm_count, clock_hz, memory_hz, bus_bits, gpu.capability, gpu.name
         )
-    if found is None or seen is None:
-        return found
-    most_hz = 1e6 * max(seen.sm_most_mhz or 0, seen.sm_mhz or 0)
-    most_memory_hz = 1e6 * max(seen.memory_most_mhz or 0, seen.memory_mhz or 0)
-    return found.at_clocks(most_hz, most_memory_hz, bus_bits)
+    if published is None or observed is None:
+        return published
+    most_hz = 1e6 * max(observed.sm_most_mhz or 0, observed.sm_mhz or 0)
+    most_memory_hz = 1e6 * max(observed.memory_most_mhz or 0, observed.memory_mhz or 0)
+    return published.at_clocks(most_hz, most_memory_hz, bus_bits)
 
 
 def copy_workload(memory_bytes: int) -> Workload:
@@ -184,11 +184,11 @@ def _one(seconds_of: SecondsOf, workload: Workload) -> float:
 
 
 def _expect_possible(
-    name: str, found: float, most: float | None, unit: str, per_unit: float
+    name: str, measured: float, most: float | None, unit: str, per_unit: float
 ) -> None:
-    if most and found > most:
+    if most and measured > most:
         raise RoofsError(
-            f"{name}: measured {found / per_unit:.0f} {unit}, where this GPU can do "
+            f"{name}: measured {measured / per_unit:.0f} {unit}, where this GPU can do "
             f"{most / per_unit:.0f} at most: the clock can't be trusted here"
         )
 
@@ -206,25 +206,25 @@ def load(identity: Identity, folder: Path | None = None) -> MeasuredRoofs | None
     """What was kept; None where there is nothing, or nothing that can be believed."""
     try:
         data = json.loads(path_of(identity, folder).read_bytes())
-        found = _ADAPTER.validate_python(data)
+        roofs = _ADAPTER.validate_python(data)
     except (OSError, ValueError, RecursionError):
         return None
-    same = (found.uuid, found.driver) == (identity.uuid, identity.driver)
-    rates = (found.bandwidth, *found.flops.values())
-    if not same or found.schema != SCHEMA:
+    same = (roofs.uuid, roofs.driver) == (identity.uuid, identity.driver)
+    rates = (roofs.bandwidth, *roofs.flops.values())
+    if not same or roofs.schema != SCHEMA:
         return None
-    return found if all(math.isfinite(rate) and rate > 0 for rate in rates) else None
+    return roofs if all(math.isfinite(rate) and rate > 0 for rate in rates) else None
 
 
-def store(found: MeasuredRoofs, folder: Path | None = None) -> Path:
+def store(roofs: MeasuredRoofs, folder: Path | None = None) -> Path:
     """Keep roofs, whole or not at all; returns where. Raises OSError."""
-    path = path_of(Identity(found.uuid, found.driver, found.device), folder)
+    path = path_of(Identity(roofs.uuid, roofs.driver, roofs.device), folder)
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=".roofs-")
     part = Path(name)
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            json.dump(asdict(found), file, indent=1, sort_keys=True)
+            json.dump(asdict(roofs), file, indent=1, sort_keys=True)
             file.flush()
             os.fsync(file.fileno())
         part.replace(path)

@@ -1,4 +1,4 @@
-"""Asking NVML, the driver's management library, about a GPU.
+"""The state of a GPU as NVML has it, the driver's management library.
 
 It comes from nvidia-ml-py (extra [gpu]), imported when it is first needed; without it, or without a
 driver, there is a reason in place of a state.
@@ -34,7 +34,7 @@ _MODES = {0: "default", 1: "exclusive thread", 2: "prohibited", 3: "exclusive pr
 def observe(uuid: str | None = None, since: Observed | None = None, nvml: Any = None) -> Observed:
     """The state of the GPU with this `uuid` (with or without 'GPU-'), or of the first one.
 
-    How busy processes were is told from the look `since` on. `nvml` stands in for the pynvml
+    How busy processes were counts from the probe `since` on. `nvml` stands in for the pynvml
     module. Never raises for what a machine lacks.
     """
     earlier = since.at_microseconds if isinstance(since, GpuState) else 0
@@ -128,11 +128,11 @@ def _processes(nvml: Any, device: Any, ask: Callable[..., Any], since: int) -> t
     busy: dict[int, int] = {}
     for sample in samples or ():
         busy[sample.pid] = max(busy.get(sample.pid, 0), sample.smUtil)
-    found = []
+    processes = []
     for pid in sorted({process.pid for process in running}):
         percent = busy.get(pid, 0) if samples is not None else None
-        found.append(Process(pid, _process_name(nvml, pid), percent))
-    return tuple(found)
+        processes.append(Process(pid, _process_name(nvml, pid), percent))
+    return tuple(processes)
 
 
 def _process_name(nvml: Any, pid: int) -> str:

@@ -264,11 +264,11 @@ def advice(placed: Place) -> str:
 
 
 def _published(rates: Rates, sm_clocks: float) -> dict[str, float]:
-    found = {
+    rates_by_dtype = {
         name: getattr(rates, name) * sm_clocks
         for name in ("float32", "tf32", "float16", "bfloat16")
     }
-    return {name: value for name, value in found.items() if value}
+    return {name: value for name, value in rates_by_dtype.items() if value}
 
 
 def _most(rates: Rates, sm_clocks: float) -> dict[str, float]:

@@ -3,9 +3,9 @@
 nvml.py reads the state before and after a measurement. `troubles` has the reasons why what was
 measured between can't be trusted, `remarks` what is worth knowing but doesn't void it. Pure.
 
-A GPU that is too hot, or whose power supply limits it, is slow for
-reasons that come and go. A software power cap doesn't void: an H100's 700 W hold back every large
-matrix product, candidate and baseline alike, and both are timed in turn.
+A GPU that is too hot, or whose power supply limits it, is slow for reasons that come and go. A
+software power cap doesn't void: it holds back every large matrix product, candidate and baseline
+alike, and both are timed in turn.
 """
 
 from __future__ import annotations
@@ -134,18 +134,18 @@ def remarks(after: Observed, ours: Collection[int] = ()) -> list[str]:
     """What is worth knowing of a measurement, though it stands."""
     if isinstance(after, Unobserved):
         return []
-    found = []
+    sentences = []
     if "power cap" in after.held_back_by:
         limit = f" of {after.watts_most:.0f} W" if after.watts_most else ""
-        found.append(f"Its power limit{limit} holds its clock back.")
+        sentences.append(f"Its power limit{limit} holds its clock back.")
     if _is_slow(after.sm_mhz, after.sm_most_mhz) and not _HARMLESS & {*after.held_back_by}:
-        found.append(f"It runs at {after.sm_mhz} of {after.sm_most_mhz} MHz.")
+        sentences.append(f"It runs at {after.sm_mhz} of {after.sm_most_mhz} MHz.")
     if after.is_mig:
-        found.append("It is a slice of a GPU (MIG): the whole GPU's figures don't apply.")
+        sentences.append("It is a slice of a GPU (MIG): the whole GPU's figures don't apply.")
     idle = [p for p in after.processes if p.pid not in ours and p.busy_percent == 0]
     if idle:
-        found.append(f"Idle, but there: {_listed(idle)}.")
-    return found
+        sentences.append(f"Idle, but there: {_listed(idle)}.")
+    return sentences
 
 
 def setting_troubles(after: GpuState) -> Iterator[str]:
@@ -169,13 +169,13 @@ def _of_sharing(before: GpuState, after: GpuState, ours: Collection[int]) -> Ite
             yield f"The GPU is shared with other processes: {_listed(after.processes)}."
         return
     tells = any(process.pid in ours and process.busy_percent for process in after.processes)
-    seen = {process.pid: process for process in (*before.processes, *after.processes)}
+    by_pid = {process.pid: process for process in (*before.processes, *after.processes)}
     stayed_idle = {
         process.pid
         for process in after.processes
         if tells and process.busy_percent == 0 and process.pid in earlier
     }
-    others = [p for pid, p in seen.items() if pid not in ours and pid not in stayed_idle]
+    others = [p for pid, p in by_pid.items() if pid not in ours and pid not in stayed_idle]
     if others:
         yield f"The GPU is shared with another process: {_listed(others)}."
 

@@ -119,8 +119,7 @@ def run(
             continue
         cases = [fixed_case(exercise, variant, each.given, session.seed) for each in planned]
         staff = partial(session.stopwatch.reference, exercise, variant)
-        beside = (trusted, candidate.sandbox, exercise, variant, cases, staff)
-        with Baselines(*beside) as baselines:
+        with Baselines(trusted, candidate.sandbox, candidate.task, cases, staff) as baselines:
             baselines.expect(BASELINES)
             for number, (each, case) in enumerate(zip(planned, cases, strict=True), 1):
                 on_step(Step(str(task), case, number, len(planned)))

@@ -16,6 +16,7 @@ from grader.gpu import machine
 from grader.grading.session import Session
 from grader.sandbox import Sandbox
 from grader.spec import Exercise, Variant
+from grader.spec.task import Task
 from grader.status import Status
 from grader.timing import bootstrap, contenders
 from grader.timing.baselines import Baselines
@@ -97,7 +98,7 @@ def stand_by(
         else:
             reference = partial(session.stopwatch.reference, exercise, variant)
             executors = session.runners.sandbox_of("cuda")
-            what = (trusted, executors, exercise, variant, [case], reference)
+            what = (trusted, executors, Task(exercise, variant), [case], reference)
             baselines = opened.enter_context(Baselines(*what))
             replays = baselines.begin(BASELINES[kernel], case, opened)
         replays.settle()

@@ -43,14 +43,14 @@ def render(
     `score` is the header's where there is one (lateness and people's points are in it), else the
     grade's own; with a bonus it may be above the maximum.
     """
-    observed = {(e.name, v.name): s for e, v, s in summary.scored_variants(evidence, grade)}
+    by_name = evidence.by_name
     tests: list[dict[str, Any]] = []
     undecided: list[str] = []
     hides = False
     for place, exercise in enumerate(grade.exercises, start=1):
         own = 0
         for variant in exercise.variants:
-            seen = observed.get((exercise.name, variant.name))
+            observed = by_name.get((exercise.name, variant.name))
             for check in variant.checks:
                 shown = visibility(exercise.name, variant.name, check.name)
                 hides |= shown != "visible"
@@ -60,7 +60,9 @@ def render(
                         undecided.append(f"{name}: {summary.result(check)}")
                     continue
                 own += 1
-                tests.append(_test(exercise.name, variant, check, seen, f"{place}.{own}", shown))
+                tests.append(
+                    _test(exercise.name, variant, check, observed, f"{place}.{own}", shown)
+                )
     score = grade.score if header is None or header.score is None else header.score
     data = {
         "score": score,
@@ -86,7 +88,7 @@ def _test(
     exercise: str,
     variant: VariantScore,
     check: CheckScore,
-    seen: VariantEvidence | None,
+    observed: VariantEvidence | None,
     number: str,
     shown: Visibility,
 ) -> dict[str, Any]:
@@ -97,22 +99,22 @@ def _test(
         "status": "failed" if check.status.is_failure else "passed",
         "name": f"{exercise}/{variant.name}{bonus}: {check.name}",
         "number": number,
-        "output": shorten_middle(_text(variant, check, seen), DETAIL_LIMIT),
+        "output": shorten_middle(_text(variant, check, observed), DETAIL_LIMIT),
         "tags": [exercise, variant.name],
         "visibility": shown,
     }
 
 
-def _text(variant: VariantScore, check: CheckScore, seen: VariantEvidence | None) -> str:
+def _text(variant: VariantScore, check: CheckScore, observed: VariantEvidence | None) -> str:
     """What a check came to; below it, for a size class, its failures with how to repeat them."""
     result = summary.result(check)
     if check.status is Status.not_attempted:
         return summary.not_attempted(variant)
-    if seen is None or not check.parts or check.message in SKIPPED_AS_WRONG:
+    if observed is None or not check.parts or check.message in SKIPPED_AS_WRONG:
         return result
-    counted = summary.counted_parts(variant, seen)
+    counted = summary.counted_parts(variant, observed)
     own = tuple(part for part in counted.parts if part.size_class == check.name)
-    of_class = VariantEvidence(seen.exercise, seen.variant, seen.file, parts=own)
+    of_class = VariantEvidence(observed.exercise, observed.variant, observed.file, parts=own)
     messages = merged_messages(of_class)
     paragraphs = [
         "\n\n".join(

@@ -9,7 +9,7 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
-from grader.evidence import Baseline, Evidence, PerformanceEvidence
+from grader.evidence import Baseline, Evidence, PerformanceEvidence, VariantEvidence
 from grader.report import performance, summary
 from grader.report.message import merged_messages
 from grader.report.summary import Header
@@ -23,7 +23,6 @@ def render(evidence: Evidence, grade: GradeScore, header: Header | None = None) 
 
     A `header` says whose final score it is and how it came about; the grade is the hand-in's then.
     """
-    seen = {(e.name, v.name): s for e, v, s in summary.scored_variants(evidence, grade)}
     return _template("grade.html").render(
         header=header,
         grade=grade,
@@ -31,7 +30,7 @@ def render(evidence: Evidence, grade: GradeScore, header: Header | None = None) 
         regular=summary.regular_score(grade),
         bonus=summary.bonus_line(grade),
         total=summary.total_line(grade),
-        exercises=[_exercise(exercise, seen) for exercise in grade.exercises],
+        exercises=[_exercise(exercise, evidence.by_name) for exercise in grade.exercises],
         first_step=summary.first_step(grade) if summary.is_untouched(grade) and not header else "",
         errors=summary.grader_errors(evidence, grade),
         error_line=summary.GRADER_ERROR_LINE,
@@ -46,12 +45,14 @@ def render_header(header: Header) -> str:
     return _template("header_page.html").render(header=header)
 
 
-def _exercise(exercise: ExerciseScore, seen: dict[tuple[str, str], Any]) -> dict[str, Any]:
+def _exercise(
+    exercise: ExerciseScore, by_name: dict[tuple[str, str], VariantEvidence]
+) -> dict[str, Any]:
     variants = []
     for variant in exercise.variants:
-        found = seen.get((exercise.name, variant.name))
+        observed = by_name.get((exercise.name, variant.name))
         is_attempted = variant.status is not Status.not_attempted
-        counted = summary.counted_parts(variant, found) if found and is_attempted else None
+        counted = summary.counted_parts(variant, observed) if observed and is_attempted else None
         variants.append(
             {
                 "score": variant,
@@ -59,10 +60,10 @@ def _exercise(exercise: ExerciseScore, seen: dict[tuple[str, str], Any]) -> dict
                 "checks": variant.checks,
                 "not_attempted": "" if is_attempted else summary.not_attempted(variant),
                 "messages": merged_messages(counted) if counted else [],
-                "timing": _timing(found.performance) if found else "",
-                "roofline": _roofline(found.performance) if found else [],
-                "memory": summary.memory_rows(found) if found else [],
-                "printed": summary.printed(found)[: summary.SHOWN_PRINTS] if found else [],
+                "timing": _timing(observed.performance) if observed else "",
+                "roofline": _roofline(observed.performance) if observed else [],
+                "memory": summary.memory_rows(observed) if observed else [],
+                "printed": summary.printed(observed)[: summary.SHOWN_PRINTS] if observed else [],
             }
         )
     return {"score": exercise, "points": summary.exercise_points(exercise), "variants": variants}
@@ -77,8 +78,8 @@ def _timing(timed: PerformanceEvidence | None) -> str:
 
 def _roofline(timed: PerformanceEvidence | None) -> list[str]:
     """How near each case came to which roof, a sentence each."""
-    told = performance.sentences(timed) if timed else []
-    return [f"{line[0].upper()}{line[1:]}" for line in told]
+    sentences = performance.sentences(timed) if timed else []
+    return [f"{line[0].upper()}{line[1:]}" for line in sentences]
 
 
 def _timing_of_case(timed: PerformanceEvidence, named: bool) -> str:
@@ -103,14 +104,14 @@ def _how_measured(timed: PerformanceEvidence) -> str:
     """' From 24 pairs; 2 more were void (slept in the short run, 2). The budget ended first.'"""
     if not timed.samples:
         return ""
-    told = f" From {timed.samples} pairs"
+    text = f" From {timed.samples} pairs"
     if timed.voids:
         reasons = "; ".join(f"{reason}, {count}" for reason, count in timed.voids.items())
-        told += f"; {sum(timed.voids.values())} more were void ({reasons})"
+        text += f"; {sum(timed.voids.values())} more were void ({reasons})"
     if timed.budget_ended:
-        told += "; the time for it ended before everything was decided"
-    told += f". {timed.disturbed}." if timed.disturbed else "."
-    return told + "".join(f" Timed anew after noise: {noise}." for noise in timed.earlier)
+        text += "; the time for it ended before everything was decided"
+    text += f". {timed.disturbed}." if timed.disturbed else "."
+    return text + "".join(f" Timed anew after noise: {noise}." for noise in timed.earlier)
 
 
 @lru_cache(maxsize=2)

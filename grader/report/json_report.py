@@ -40,8 +40,8 @@ SCHEMA = 1
 
 def render(evidence: Evidence, grade: GradeScore) -> str:
     """The grade as indented JSON text that ends in a line break."""
-    seen = {(v.exercise, v.variant): v for v in reversed(evidence.variants)}
-    exercises = [_exercise(exercise, seen) for exercise in grade.exercises]
+    by_name = evidence.by_name
+    exercises = [_exercise(exercise, by_name) for exercise in grade.exercises]
     data = {
         "schema": SCHEMA,
         "submission": grade.submission,
@@ -56,53 +56,53 @@ def render(evidence: Evidence, grade: GradeScore) -> str:
 
 
 def _exercise(
-    exercise: ExerciseScore, seen: dict[tuple[str, str], VariantEvidence]
+    exercise: ExerciseScore, by_name: dict[tuple[str, str], VariantEvidence]
 ) -> dict[str, Any]:
-    variants = [_variant(v, seen.get((exercise.name, v.name))) for v in exercise.variants]
+    variants = [_variant(v, by_name.get((exercise.name, v.name))) for v in exercise.variants]
     names = {"name": exercise.name, "title": exercise.title}
     return {**names, **_points(exercise), **_bonus(exercise), "variants": variants}
 
 
-def _variant(variant: VariantScore, seen: VariantEvidence | None) -> dict[str, Any]:
+def _variant(variant: VariantScore, observed: VariantEvidence | None) -> dict[str, Any]:
     return {
         "name": variant.name,
         "file": variant.file,
         "status": variant.status.value,
         "is_bonus": variant.is_bonus,
         **_points(variant),
-        "checks": [_check(check, seen) for check in variant.checks],
+        "checks": [_check(check, observed) for check in variant.checks],
     }
 
 
-def _check(check: CheckScore, seen: VariantEvidence | None) -> dict[str, Any]:
+def _check(check: CheckScore, observed: VariantEvidence | None) -> dict[str, Any]:
     data: dict[str, Any] = {
         "name": check.name,
         "status": check.status.value,
         **_points(check),
-        "message": check_text(seen, check),
+        "message": check_text(observed, check),
         "parts": [],
         "failures": [],
     }
-    if seen is None or seen.not_attempted:
+    if observed is None or observed.not_attempted:
         return data
     for part in check.parts:
         row: dict[str, Any] = dataclasses.asdict(part)
-        if found := find_part(seen, check.name, part.dtype):
+        if own := find_part(observed, check.name, part.dtype):
             row.update(
-                cases_run=found.cases_run,
-                cases_failed=found.cases_failed,
-                seconds=found.seconds,
-                reason=found.reason,
-                printed=found.printed and dataclasses.asdict(found.printed),
+                cases_run=own.cases_run,
+                cases_failed=own.cases_failed,
+                seconds=own.seconds,
+                reason=own.reason,
+                printed=own.printed and dataclasses.asdict(own.printed),
             )
             data["failures"] += [
-                {"dtype": part.dtype, **dataclasses.asdict(failure)} for failure in found.failures
+                {"dtype": part.dtype, **dataclasses.asdict(failure)} for failure in own.failures
             ]
         data["parts"].append(row)
-    if check.name == PERFORMANCE and seen.performance is not None:
-        data["performance"] = _performance(seen.performance)
-    if check.name == MEMORY and seen.memory is not None:
-        data["memory"] = dataclasses.asdict(seen.memory)
+    if check.name == PERFORMANCE and observed.performance is not None:
+        data["performance"] = _performance(observed.performance)
+    if check.name == MEMORY and observed.memory is not None:
+        data["memory"] = dataclasses.asdict(observed.memory)
     return data
 
 

@@ -28,13 +28,13 @@ class _Case:
 
 def render(evidence: Evidence, grade: GradeScore) -> str:
     """The grade as an XML document."""
-    seen = {(v.exercise, v.variant): v for v in reversed(evidence.variants)}
+    by_name = evidence.by_name
     root = ET.Element("testsuites", name="warpgrade")
     for exercise in grade.exercises:
         suite = ET.SubElement(root, "testsuite", name=one_line(exercise.name))
         for variant in exercise.variants:
-            found = seen.get((exercise.name, variant.name))
-            for case in _cases(exercise.name, variant, found):
+            observed = by_name.get((exercise.name, variant.name))
+            for case in _cases(exercise.name, variant, observed):
                 bonus = " (bonus)" if variant.is_bonus else ""
                 _add(suite, f"{exercise.name}.{variant.name}{bonus}", case)
         _count(suite)
@@ -45,11 +45,11 @@ def render(evidence: Evidence, grade: GradeScore) -> str:
     )
 
 
-def _cases(exercise: str, variant: VariantScore, seen: VariantEvidence | None) -> list[_Case]:
+def _cases(exercise: str, variant: VariantScore, observed: VariantEvidence | None) -> list[_Case]:
     cases = []
     for check in variant.checks:
         if check.parts:
-            cases += _part_cases(exercise, variant, check, seen)
+            cases += _part_cases(exercise, variant, check, observed)
         else:
             name = f"{exercise}-{variant.name}-{check.name}"
             # A kernel that is wrong fails its size classes; that nothing was timed or counted is no
@@ -62,20 +62,20 @@ def _cases(exercise: str, variant: VariantScore, seen: VariantEvidence | None) -
 
 
 def _part_cases(
-    exercise: str, variant: VariantScore, check: CheckScore, seen: VariantEvidence | None
+    exercise: str, variant: VariantScore, check: CheckScore, observed: VariantEvidence | None
 ) -> list[_Case]:
     cases = []
     for part in check.parts:
         name = f"{exercise}-{variant.name}-{part.dtype}-{check.name}"
-        found = find_part(seen, check.name, part.dtype) if seen else None
+        evidence = find_part(observed, check.name, part.dtype) if observed else None
         if part.status is Status.not_attempted:
             cases.append(_Case(name, part.status, sentence(check.message)))
-        elif found is None:
+        elif evidence is None:
             cases.append(_Case(name, part.status, sentence(INTERRUPTED)))
         else:
-            text = part_text(exercise, variant.name, found)
-            detail = "\n\n".join(clean(failure.detail) for failure in found.failures)
-            cases.append(_Case(name, part.status, text, detail, found.seconds))
+            text = part_text(exercise, variant.name, evidence)
+            detail = "\n\n".join(clean(failure.detail) for failure in evidence.failures)
+            cases.append(_Case(name, part.status, text, detail, evidence.seconds))
     return cases
 
 

@@ -27,7 +27,6 @@ def render(evidence: Evidence, grade: GradeScore, header: Header | None = None) 
 
     A `header` says whose final score it is and how it came about; the grade is the hand-in's then.
     """
-    seen = {(e.name, v.name): s for e, v, s in summary.scored_variants(evidence, grade)}
     lines = [*_header_lines(header), ""] if header else []
     mark = "##" if header else "#"
     lines += [f"{mark} {'The hand-in' if header else 'Score of'} {code(grade.submission)}", ""]
@@ -41,11 +40,12 @@ def render(evidence: Evidence, grade: GradeScore, header: Header | None = None) 
         lines += [f"**The grader failed on {code(where)}.** {summary.GRADER_ERROR_LINE}", ""]
         lines += [*block(detail), ""] if detail else []
     lines += [*_table(grade), ""]
+    by_name = evidence.by_name
     for exercise in grade.exercises:
         for variant in exercise.variants:
-            found = list(_failures(variant, seen.get((exercise.name, variant.name))))
-            if found:
-                lines += [f"{mark}# {exercise.name}/{variant.name}", "", *found]
+            observed = by_name.get((exercise.name, variant.name))
+            if failures := list(_failures(variant, observed)):
+                lines += [f"{mark}# {exercise.name}/{variant.name}", "", *failures]
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
@@ -105,14 +105,14 @@ def _result(check: CheckScore) -> str:
     return check.status.headline
 
 
-def _failures(variant: VariantScore, seen: VariantEvidence | None) -> Iterator[str]:
+def _failures(variant: VariantScore, observed: VariantEvidence | None) -> Iterator[str]:
     if variant.status is Status.not_attempted:
         yield from (code(summary.not_attempted(variant)), "")
         return
     for check in variant.checks:
         if not check.parts and check.message and check.message not in SKIPPED_AS_WRONG:
             yield from (f"- {check.name}: {code(check.message)}", "")
-    for message in merged_messages(summary.counted_parts(variant, seen)) if seen else ():
+    for message in merged_messages(summary.counted_parts(variant, observed)) if observed else ():
         yield from _message(message)
 
 

@@ -95,21 +95,21 @@ def compose(
     )
 
 
-def merged_messages(seen: VariantEvidence, given: bool = False) -> list[Message]:
+def merged_messages(observed: VariantEvidence, given: bool = False) -> list[Message]:
     """What to tell about a variant: one message per kind of failure, in the order of its parts."""
     return [
-        compose(seen.exercise, seen.variant, merged.failure, _scope(merged), given)
-        for merged in merge_failures(seen.parts)
+        compose(observed.exercise, observed.variant, merged.failure, _scope(merged), given)
+        for merged in merge_failures(observed.parts)
     ]
 
 
-def undecided_messages(seen: VariantEvidence) -> list[Message]:
+def undecided_messages(observed: VariantEvidence) -> list[Message]:
     """Why parts of a variant weren't measured: one message per reason."""
     undecided = [
-        part for part in seen.parts if part.status is Status.not_measured and part.failures
+        part for part in observed.parts if part.status is Status.not_measured and part.failures
     ]
     return [
-        compose(seen.exercise, seen.variant, merged.failure, _scope(merged, "Not measured"))
+        compose(observed.exercise, observed.variant, merged.failure, _scope(merged, "Not measured"))
         for merged in _merged(undecided, undecided)
     ]
 

@@ -1,4 +1,4 @@
-"""What a timing means, in sentences: how fast, how near to which roof, and what to try next."""
+"""A timing in sentences: how fast, how near to which roof, and what to try next."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ def sentences(timed: PerformanceEvidence, roofs: Roofs | None = None) -> list[st
     'moves 268 MB in 93.1 us: 2884 GB/s, 86 % of what this GPU's memory gives at most, where a copy
     beside it reaches 88 %; bound by memory. Next: keep more bytes in flight ...'
     """
-    told = []
+    lines = []
     for each in timed.every:
         if sentence := _sentence(each, roofs):
             case = f"{each.case}: " if timed.further else ""
-            told.append(one_line(case + sentence))
-    return told
+            lines.append(one_line(case + sentence))
+    return lines
 
 
 def placed(timed: PerformanceEvidence, roofs: Roofs | None = None) -> Place | None:
@@ -36,11 +36,11 @@ def placed(timed: PerformanceEvidence, roofs: Roofs | None = None) -> Place | No
     if known is None or not took or not timed.bytes or timed.bytes < 0:
         return None
     seconds = took / 1e6
-    found = place(timed.bytes, flops_of(timed), dtype_of(timed), seconds, known)
+    standing = place(timed.bytes, flops_of(timed), dtype_of(timed), seconds, known)
     copied = _of_copy(timed)
-    if found and copied and found.bound == "memory" and not known.is_measured:
-        return replace(found, attainable=found.fraction / copied)
-    return found
+    if standing and copied and standing.bound == "memory" and not known.is_measured:
+        return replace(standing, attainable=standing.fraction / copied)
+    return standing
 
 
 def flops_of(timed: PerformanceEvidence) -> float | None:
@@ -62,20 +62,20 @@ def duration(microseconds: float) -> str:
     return f"{microseconds / 1000:.2f} ms"
 
 
-def speed(timed: PerformanceEvidence, found: Place | None) -> str:
+def speed(timed: PerformanceEvidence, standing: Place | None) -> str:
     """'2884 GB/s', or '763 TFLOP/s' where computing bounds the case; "" where nothing is known."""
     took = _time_of(timed)
     if not took:
         return ""
     flops = flops_of(timed)
-    if flops and (found.bound == "compute" if found else not timed.bytes):
+    if flops and (standing.bound == "compute" if standing else not timed.bytes):
         return f"{_rounded(flops / took / 1e6)} TFLOP/s"
     return f"{timed.bytes / took / 1e3:.0f} GB/s" if timed.bytes else ""
 
 
 def _sentence(timed: PerformanceEvidence, roofs: Roofs | None) -> str:
-    found = placed(timed, roofs)
-    reached = speed(timed, found)
+    standing = placed(timed, roofs)
+    reached = speed(timed, standing)
     if not reached:
         return ""
     if reached.endswith("TFLOP/s"):
@@ -83,12 +83,12 @@ def _sentence(timed: PerformanceEvidence, roofs: Roofs | None) -> str:
     else:
         start = f"moves {_amount(timed.bytes or 0, 'B')}"
     start += f" in {duration(timed.microseconds or 0)}: {reached}"
-    if found is None:
+    if standing is None:
         return f"{start}."
-    share = f"{100 * found.fraction:.0f} % of {_roof(found, roofs)}"
-    if _of_copy(timed) and found.bound == "memory" and not (roofs and roofs.is_measured):
-        share += f", where a copy beside it reaches {100 * found.attainable:.0f} %"
-    return f"{start}, {share}; bound by {_bound(found)}. Next: {advice(found)}."
+    share = f"{100 * standing.fraction:.0f} % of {_roof(standing, roofs)}"
+    if _of_copy(timed) and standing.bound == "memory" and not (roofs and roofs.is_measured):
+        share += f", where a copy beside it reaches {100 * standing.attainable:.0f} %"
+    return f"{start}, {share}; bound by {_bound(standing)}. Next: {advice(standing)}."
 
 
 def _of_copy(timed: PerformanceEvidence) -> float | None:
@@ -99,20 +99,20 @@ def _of_copy(timed: PerformanceEvidence) -> float | None:
     return None
 
 
-def _roof(found: Place, roofs: Roofs | None) -> str:
-    if found.bound == "memory":
+def _roof(standing: Place, roofs: Roofs | None) -> str:
+    if standing.bound == "memory":
         is_measured = roofs is not None and roofs.is_measured
         return "what a copy reaches here" if is_measured else "what this GPU's memory gives at most"
     peak = "matrix peak measured here" if roofs and roofs.is_measured else "peak of this GPU"
-    return f"the {found.dtype} {peak}"
+    return f"the {standing.dtype} {peak}"
 
 
-def _bound(found: Place) -> str:
-    if found.ridge is None:
-        return found.bound
-    word = "computing" if found.bound == "compute" else found.bound
-    intensity = _rounded(found.intensity)
-    return f"{word} ({intensity} FLOP per byte; the ridge is at {_rounded(found.ridge)})"
+def _bound(standing: Place) -> str:
+    if standing.ridge is None:
+        return standing.bound
+    word = "computing" if standing.bound == "compute" else standing.bound
+    intensity = _rounded(standing.intensity)
+    return f"{word} ({intensity} FLOP per byte; the ridge is at {_rounded(standing.ridge)})"
 
 
 def _published(device: str) -> Roofs | None:

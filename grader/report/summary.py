@@ -44,7 +44,7 @@ class Header:
     """What stands above a grade that is somebody's final one: whose, and how it came about.
 
     `score` is None where there is none yet; `facts` are pairs of a name and what it is, and `notes`
-    lines. Any text may be a stranger's.
+    lines. Any text may be untrusted.
     """
 
     title: str  # "Kernels 1"
@@ -179,14 +179,14 @@ def tone(status: Status) -> str:
     return "failed" if status.is_failure and status is not Status.not_attempted else "undecided"
 
 
-def check_text(seen: VariantEvidence | None, check: CheckScore) -> str:
+def check_text(observed: VariantEvidence | None, check: CheckScore) -> str:
     """The full message of a check: its first failure, or why it wasn't decided; "" if it passed."""
     if check.status is Status.passed and not check.message:
         return ""
-    if seen is not None and check.parts and check.status is not Status.not_attempted:
-        for part in seen.parts:
+    if observed is not None and check.parts and check.status is not Status.not_attempted:
+        for part in observed.parts:
             if part.size_class == check.name and part.status is check.status:
-                return part_text(seen.exercise, seen.variant, part)
+                return part_text(observed.exercise, observed.variant, part)
     return sentence(check.message) or sentence(check.status.headline)
 
 
@@ -202,69 +202,71 @@ def scored_variants(
     evidence: Evidence, grade: GradeScore
 ) -> Iterator[tuple[ExerciseScore, VariantScore, VariantEvidence]]:
     """The variants that have both a score and evidence, in the order of the grade."""
-    seen = {(v.exercise, v.variant): v for v in reversed(evidence.variants)}
+    by_name = evidence.by_name
     for exercise in grade.exercises:
         for variant in exercise.variants:
-            if (exercise.name, variant.name) in seen:
-                yield exercise, variant, seen[exercise.name, variant.name]
+            if observed := by_name.get((exercise.name, variant.name)):
+                yield exercise, variant, observed
 
 
-def find_part(seen: VariantEvidence, size_class: str, dtype: str) -> PartEvidence | None:
+def find_part(observed: VariantEvidence, size_class: str, dtype: str) -> PartEvidence | None:
     """The evidence of one part, or None where the run didn't get to it."""
-    for part in seen.parts:
+    for part in observed.parts:
         if (part.size_class, part.dtype) == (size_class, dtype):
             return part
     return None
 
 
-def counted_parts(variant: VariantScore, seen: VariantEvidence) -> VariantEvidence:
-    """`seen` with only the parts that count in the score."""
+def counted_parts(variant: VariantScore, observed: VariantEvidence) -> VariantEvidence:
+    """`observed` with only the parts that count in the score."""
     counted = {(c.name, part.dtype) for c in variant.checks for part in c.parts}
-    parts = tuple(part for part in seen.parts if (part.size_class, part.dtype) in counted)
-    return VariantEvidence(seen.exercise, seen.variant, seen.file, parts=parts)
+    parts = tuple(part for part in observed.parts if (part.size_class, part.dtype) in counted)
+    return VariantEvidence(observed.exercise, observed.variant, observed.file, parts=parts)
 
 
 def grader_errors(evidence: Evidence, grade: GradeScore) -> list[tuple[str, str]]:
     """(where, detail) of everything the grader itself broke on."""
     errors: list[tuple[str, str]] = []
-    for _, variant, seen in scored_variants(evidence, grade):
+    for _, variant, observed in scored_variants(evidence, grade):
         counted = replace(
-            counted_parts(variant, seen), performance=seen.performance, memory=seen.memory
+            counted_parts(variant, observed),
+            performance=observed.performance,
+            memory=observed.memory,
         )
         errors += errors_in(counted)
     return errors
 
 
-def errors_in(seen: VariantEvidence) -> list[tuple[str, str]]:
+def errors_in(observed: VariantEvidence) -> list[tuple[str, str]]:
     """(where, detail) of what the grader broke on in one variant; alike ones together."""
-    found: dict[str, list[str]] = {}
-    for part in seen.parts:
+    places: dict[str, list[str]] = {}
+    for part in observed.parts:
         if part.status is Status.grader_error:
-            found.setdefault(_error_detail(part), []).append(f"{part.size_class} {part.dtype}")
-    for name, measured in ((PERFORMANCE, seen.performance), (MEMORY, seen.memory)):
+            places.setdefault(_error_detail(part), []).append(f"{part.size_class} {part.dtype}")
+    for name, measured in ((PERFORMANCE, observed.performance), (MEMORY, observed.memory)):
         if measured is not None and measured.status is Status.grader_error:
             detail = shorten_middle(clean(measured.reason).strip(), DETAIL_LIMIT)
-            found.setdefault(detail, []).append(name)
-    name = f"{seen.exercise}/{seen.variant}"
-    return [(f"{name}: {listing(where)}", text) for text, where in found.items()]
+            places.setdefault(detail, []).append(name)
+    name = f"{observed.exercise}/{observed.variant}"
+    return [(f"{name}: {listing(where)}", text) for text, where in places.items()]
 
 
 SHOWN_PRINTS = 2  # cases in which kernels printed, of those that a report shows
 
 
-def printed(seen: VariantEvidence) -> list[tuple[str, str]]:
+def printed(observed: VariantEvidence) -> list[tuple[str, str]]:
     """(case, what its kernels printed) of each part in which they did; clean text."""
-    found = dict.fromkeys(part.printed for part in seen.parts if part.printed is not None)
-    return [(case_in_words(one_line(each.case)), clean(each.text).strip("\n")) for each in found]
+    texts = dict.fromkeys(part.printed for part in observed.parts if part.printed is not None)
+    return [(case_in_words(one_line(each.case)), clean(each.text).strip("\n")) for each in texts]
 
 
-def memory_rows(seen: VariantEvidence) -> list[tuple[str, str, str]]:
+def memory_rows(observed: VariantEvidence) -> list[tuple[str, str, str]]:
     """(place, access, what was counted) for every line of a variant that uses memory."""
-    if seen.memory is None:
+    if observed.memory is None:
         return []
     rows = []
-    for row in seen.memory.lines:
-        place = f"{seen.file}:{row.line}" if row.line else one_line(row.kernel)
+    for row in observed.memory.lines:
+        place = f"{observed.file}:{row.line}" if row.line else one_line(row.kernel)
         rows.append((place, f"{row.space} {row.access}", _counted(row)))
     return rows
 

@@ -50,12 +50,12 @@ def render(evidence: Evidence, grade: GradeScore, console: Console) -> None:
         _print(console, f"{one_line(exercise.title)} ({one_line(exercise.name)})", "bold")
         _show(table, console, blocks)
     _failures(evidence, grade, console)
-    for _, variant, seen in summary.scored_variants(evidence, grade):
-        _printed(seen, console)
-        _notes(seen, console)
-        _timing(seen, console)
+    for _, variant, observed in summary.scored_variants(evidence, grade):
+        _printed(observed, console)
+        _notes(observed, console)
+        _timing(observed, console)
         if any(c.name == MEMORY and c.status is Status.target_missed for c in variant.checks):
-            _memory(seen, console)
+            _memory(observed, console)
     _grader_errors(summary.grader_errors(evidence, grade), console)
     console.print()
     if not grade.complete:
@@ -71,31 +71,31 @@ def render(evidence: Evidence, grade: GradeScore, console: Console) -> None:
         _print(console, f"{_capital(summary.total_line(grade))}.", "bold")
 
 
-def render_check(seen: VariantEvidence, console: Console, case: str = "") -> None:
+def render_check(observed: VariantEvidence, console: Console, case: str = "") -> None:
     """Print what checking one variant showed. `case` is the only case that was run, if not ""."""
-    name = f"{seen.exercise}/{seen.variant}"
-    if seen.not_attempted:
-        reason = f"{name}: {Status.not_attempted.headline}: {one_line(seen.not_attempted)}."
+    name = f"{observed.exercise}/{observed.variant}"
+    if observed.not_attempted:
+        reason = f"{name}: {Status.not_attempted.headline}: {one_line(observed.not_attempted)}."
         _print(console, reason, _STYLES["undecided"])
         return
     if case:
-        for part in seen.parts:
+        for part in observed.parts:
             _one_case(name, part, case, console)
     else:
-        _print(console, one_line(f"{name} ({seen.file})"), "bold")
-        table = _check_table(seen, console)
+        _print(console, one_line(f"{name} ({observed.file})"), "bold")
+        table = _check_table(observed, console)
         _show(table, console, not narrow.fits(table, _width(console), RESULT_WIDTH))
-    for index, message in enumerate(merged_messages(seen, given=bool(case))):
+    for index, message in enumerate(merged_messages(observed, given=bool(case))):
         if index or not case:
             console.print()
         _failure(message, console)
-    for message in () if case else undecided_messages(seen):
+    for message in () if case else undecided_messages(observed):
         console.print()
         _failure(message, console)
-    _printed(seen, console)
-    _notes(seen, console)
-    _memory(seen, console)
-    _grader_errors(summary.errors_in(seen), console)
+    _printed(observed, console)
+    _notes(observed, console)
+    _memory(observed, console)
+    _grader_errors(summary.errors_in(observed), console)
 
 
 def part_block(exercise: str, variant: str, part: PartEvidence, width: int) -> str:
@@ -111,8 +111,8 @@ def part_block(exercise: str, variant: str, part: PartEvidence, width: int) -> s
         message = compose(exercise, variant, part.failures[0])
         _failure(replace(message, detail=""), console)
     elif part.status is Status.grader_error:
-        seen = VariantEvidence(exercise, variant, "", parts=(part,))
-        _grader_errors(summary.errors_in(seen), console)
+        observed = VariantEvidence(exercise, variant, "", parts=(part,))
+        _grader_errors(summary.errors_in(observed), console)
     else:
         _print(console, part_text(exercise, variant, part))
     return text.getvalue().strip("\n")
@@ -127,11 +127,11 @@ def _one_case(name: str, part: PartEvidence, case: str, console: Console) -> Non
     _print(console, words, _STYLES[summary.tone(part.status)])
 
 
-def _check_table(seen: VariantEvidence, console: Console) -> Table:
+def _check_table(observed: VariantEvidence, console: Console) -> Table:
     """A row per size class: what each dtype came to, and how many cases were run."""
     table = _new_table()
-    for name in dict.fromkeys(part.size_class for part in seen.parts):
-        parts = [part for part in seen.parts if part.size_class == name]
+    for name in dict.fromkeys(part.size_class for part in observed.parts):
+        parts = [part for part in observed.parts if part.size_class == name]
         notes = dict.fromkeys(
             one_line(part.reason)
             for part in parts
@@ -150,8 +150,8 @@ def _check_table(seen: VariantEvidence, console: Console) -> Table:
 def _conditions(grade: GradeScore) -> str:
     """'GPU: none; sandbox: bubblewrap'."""
     wanted = ("GPU", "cases on the GPU", "sandbox", "rules lifted")
-    found = dict(summary.environment_lines(grade))
-    return "; ".join(f"{name}: {found[name]}" for name in wanted if name in found)
+    lines = dict(summary.environment_lines(grade))
+    return "; ".join(f"{name}: {lines[name]}" for name in wanted if name in lines)
 
 
 def _table(exercise: ExerciseScore, console: Console) -> Table:
@@ -198,10 +198,10 @@ def _row(
 
 
 def _failures(evidence: Evidence, grade: GradeScore, console: Console) -> None:
-    for _, variant, seen in summary.scored_variants(evidence, grade):
-        if seen.not_attempted:
+    for _, variant, observed in summary.scored_variants(evidence, grade):
+        if observed.not_attempted:
             continue
-        messages = merged_messages(summary.counted_parts(variant, seen))
+        messages = merged_messages(summary.counted_parts(variant, observed))
         for message in messages[:SHOWN_FAILURES]:
             console.print()
             _failure(message, console)
@@ -225,23 +225,23 @@ def _failure(message: Message, console: Console) -> None:
         console.print(_text(f"  {message.reproduce}", console, "cyan"), soft_wrap=True)
 
 
-def _timing(seen: VariantEvidence, console: Console) -> None:
+def _timing(observed: VariantEvidence, console: Console) -> None:
     """How near to which roof the variant came, where it was timed."""
-    timed = seen.performance
+    timed = observed.performance
     sentences = performance.sentences(timed) if timed else []
     if timed is None or not sentences:
         return
     console.print()
-    _print(console, one_line(f"{seen.exercise}/{seen.variant} on {timed.device}"), "bold")
+    _print(console, one_line(f"{observed.exercise}/{observed.variant} on {timed.device}"), "bold")
     for sentence in sentences:
         _indented(console, sentence)
 
 
-def _printed(seen: VariantEvidence, console: Console) -> None:
+def _printed(observed: VariantEvidence, console: Console) -> None:
     """What kernels printed, in a few cases."""
-    for case, text in summary.printed(seen)[: summary.SHOWN_PRINTS]:
+    for case, text in summary.printed(observed)[: summary.SHOWN_PRINTS]:
         console.print()
-        heading = one_line(f"{seen.exercise}/{seen.variant}: printed by kernels for {case}")
+        heading = one_line(f"{observed.exercise}/{observed.variant}: printed by kernels for {case}")
         _print(console, heading, "bold")
         lines = text.split("\n")
         for line in lines[:SHOWN_LINES]:
@@ -250,20 +250,20 @@ def _printed(seen: VariantEvidence, console: Console) -> None:
             _indented(console, f"{len(lines) - SHOWN_LINES} more lines.", "yellow")
 
 
-def _notes(seen: VariantEvidence, console: Console) -> None:
+def _notes(observed: VariantEvidence, console: Console) -> None:
     """What the grader says of the launcher, each sentence once for a variant."""
-    for note in dict.fromkeys(note for part in seen.parts for note in part.notes):
+    for note in dict.fromkeys(note for part in observed.parts for note in part.notes):
         console.print()
-        _print(console, one_line(f"{seen.exercise}/{seen.variant}: {note}"), "yellow")
+        _print(console, one_line(f"{observed.exercise}/{observed.variant}: {note}"), "yellow")
 
 
-def _memory(seen: VariantEvidence, console: Console) -> None:
+def _memory(observed: VariantEvidence, console: Console) -> None:
     """What each line of the kernels did to memory, where that was counted."""
-    rows = summary.memory_rows(seen)
+    rows = summary.memory_rows(observed)
     if not rows:
         return
     console.print()
-    _print(console, one_line(f"{seen.exercise}/{seen.variant}: memory by line"), "bold")
+    _print(console, one_line(f"{observed.exercise}/{observed.variant}: memory by line"), "bold")
     for place, access, counted in rows[:SHOWN_LINES]:
         _indented(console, f"{place}  {access}: {counted}")
     if len(rows) > SHOWN_LINES:

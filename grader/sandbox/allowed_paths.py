@@ -68,19 +68,19 @@ def readable(device: DeviceName) -> list[Path]:
     The grader's own package and the project around it are left out wherever they lie.
     """
     ours = [WORKER_FOLDER, *_python()]
-    found = [*ours, *bytecode.of(ours), *map(Path, _LIBRARIES)]
+    paths = [*ours, *bytecode.of(ours), *map(Path, _LIBRARIES)]
     if device != "interpreter":  # they compile CUDA C++
-        found += [EMULATOR_FOLDER, toolchain.cache_root(), *map(Path, _COMPILER), *_compiler()]
+        paths += [EMULATOR_FOLDER, toolchain.cache_root(), *map(Path, _COMPILER), *_compiler()]
     if device == "emulator":  # nvcc looks over the compiler's shoulder, or makes planners
-        found += Path("/").glob(_CUDA_GLOBS[0])
-        found += _nvcc()
+        paths += Path("/").glob(_CUDA_GLOBS[0])
+        paths += _nvcc()
     if device == "cuda":
-        found += [Path(path) for path in _CUDA]
-        found += [path for pattern in _CUDA_GLOBS for path in Path("/").glob(pattern)]
-        found += [Path(prefix) / "include" for prefix in _prefixes()]
-        found += _folders_in(os.environ.get("LD_LIBRARY_PATH", ""))
-        found += _folders_in(os.environ.get("CUDA_HOME", ""))
-    shown = [each for path in found if path.exists() for each in _without_project(path)]
+        paths += [Path(path) for path in _CUDA]
+        paths += [path for pattern in _CUDA_GLOBS for path in Path("/").glob(pattern)]
+        paths += [Path(prefix) / "include" for prefix in _prefixes()]
+        paths += _folders_in(os.environ.get("LD_LIBRARY_PATH", ""))
+        paths += _folders_in(os.environ.get("CUDA_HOME", ""))
+    shown = [each for path in paths if path.exists() for each in _without_project(path)]
     return list(dict.fromkeys(shown))
 
 
@@ -91,19 +91,19 @@ def executable(device: DeviceName) -> list[Path]:
     """
     if device != "interpreter":
         return readable(device)
-    found = [Path("/lib64"), Path("/lib")] if not (loader := _loader()) else [loader]
+    paths = [Path("/lib64"), Path("/lib")] if not (loader := _loader()) else [loader]
     for folder in _package_folders("triton"):
-        found.append(folder / "backends" / "nvidia" / "bin")
-    return [path for path in found if path.exists()]
+        paths.append(folder / "backends" / "nvidia" / "bin")
+    return [path for path in paths if path.exists()]
 
 
 def devices(device: DeviceName) -> list[Path]:
     """The device files a worker reads and writes."""
-    found = [Path(path) for path in _DEVICES]
+    paths = [Path(path) for path in _DEVICES]
     if device == "cuda":
-        found += sorted(Path("/dev").glob("nvidia*"))
-        found += [Path("/dev/nvidia-caps"), Path("/dev/dxg")]
-    return [path for path in dict.fromkeys(found) if path.exists()]
+        paths += sorted(Path("/dev").glob("nvidia*"))
+        paths += [Path("/dev/nvidia-caps"), Path("/dev/dxg")]
+    return [path for path in dict.fromkeys(paths) if path.exists()]
 
 
 @dataclass(frozen=True)
@@ -153,22 +153,22 @@ def _follow(path: Path, links: dict[str, str]) -> str:
 
 
 def _prefixes() -> list[str]:
-    found = (sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix)
-    return list(dict.fromkeys(found))
+    prefixes = (sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix)
+    return list(dict.fromkeys(prefixes))
 
 
 @lru_cache(maxsize=1)
 def _python() -> tuple[Path, ...]:
     """The interpreter, the standard library and the folders of installed packages."""
-    found = [Path(sys.executable), Path(sys.executable).resolve()]
+    paths = [Path(sys.executable), Path(sys.executable).resolve()]
     base = getattr(sys, "_base_executable", None)
-    found += [Path(base)] if base else []
+    paths += [Path(base)] if base else []
     for prefix in _prefixes():
-        found += [Path(prefix) / name for name in ("lib", "lib64", "pyvenv.cfg")]
+        paths += [Path(prefix) / name for name in ("lib", "lib64", "pyvenv.cfg")]
     names = ("stdlib", "platstdlib", "purelib", "platlib")
-    found += [Path(sysconfig.get_path(name)) for name in names]
-    found += [Path(folder) for folder in site.getsitepackages()]
-    return tuple(found)
+    paths += [Path(sysconfig.get_path(name)) for name in names]
+    paths += [Path(folder) for folder in site.getsitepackages()]
+    return tuple(paths)
 
 
 @lru_cache(maxsize=1)
@@ -183,12 +183,12 @@ def _compiler() -> tuple[Path, ...]:
 
 def _nvcc() -> list[Path]:
     """NVIDIA's compiler as it is called (a script in front of it, perhaps), and its parts."""
-    found = toolchain.find_nvcc()
-    if found is None:
+    nvcc = toolchain.find_nvcc()
+    if nvcc is None:
         return []
-    root = Path(found).resolve().parent.parent
+    root = Path(nvcc).resolve().parent.parent
     parts = ("bin", "nvvm", "include", "targets", "lib", "lib64")
-    return [Path(found), *(root / each for each in parts if (root / "nvvm").is_dir())]
+    return [Path(nvcc), *(root / each for each in parts if (root / "nvvm").is_dir())]
 
 
 def _package_folders(name: str) -> list[Path]:

@@ -38,11 +38,11 @@ def keep() -> None:
 
     It is called before torch is imported. What sandboxes import is put there in the background.
     """
-    found = importlib.util.find_spec("torch")
-    if found is None or found.origin is None or sys.pycache_prefix is not None:
+    spec = importlib.util.find_spec("torch")
+    if spec is None or spec.origin is None or sys.pycache_prefix is not None:
         return
-    is_kept = Path(importlib.util.cache_from_source(found.origin)).exists()
-    is_writable = os.access(Path(found.origin).parent, os.W_OK)
+    is_kept = Path(importlib.util.cache_from_source(spec.origin)).exists()
+    is_writable = os.access(Path(spec.origin).parent, os.W_OK)
     if is_kept or (is_writable and not sys.dont_write_bytecode):
         return
     sys.pycache_prefix = os.environ["PYTHONPYCACHEPREFIX"] = str(folder())

@@ -1,4 +1,4 @@
-"""How far a worker is shut in: what this machine offers, what is used, and the command line.
+"""The confinement of workers: the levels that this machine offers, and their command lines.
 
     bubblewrap   namespaces: a file tree, process numbers and a network of its own
     landlock     no namespaces needed: the kernel checks paths, signals and TCP by rules

@@ -1,4 +1,4 @@
-"""A sandbox that is begun before this process imports torch, so that both import it side by side.
+"""A sandbox launched before this process imports torch, so that both import it at the same time.
 
     head_start.begin()                 at a command's start, where a session is to come
     sandbox = head_start.take(...)     the session's, which owns it from there on; or None

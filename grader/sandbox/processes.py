@@ -2,7 +2,7 @@
 
 A worker can leave its session, its parent and its environment behind, but not the "no new
 privileges" flag of prctl(2), which the fork server sets before anything else. By that mark
-orphans of a submission are told from the grader's own children. Other facts are from proc(5).
+orphans of a submission differ from the grader's own children. Other facts are from proc(5).
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ def below(pid: int) -> list[psutil.Process]:
     if not _HAS_LISTS:
         with contextlib.suppress(psutil.Error):
             return psutil.Process(pid).children(recursive=True)
-    found: list[psutil.Process] = []
+    descendants: list[psutil.Process] = []
     for child in children(pid):
         with contextlib.suppress(psutil.Error):  # it has ended meanwhile
-            found.append(psutil.Process(child))
-        found += below(child)
-    return found
+            descendants.append(psutil.Process(child))
+        descendants += below(child)
+    return descendants
 
 
 def children(pid: int) -> list[int]:
@@ -59,14 +59,14 @@ def children(pid: int) -> list[int]:
 
 
 def without(
-    found: list[psutil.Process], roots: Iterable[psutil.Process | int]
+    every: list[psutil.Process], roots: Iterable[psutil.Process | int]
 ) -> list[psutil.Process]:
     """`found` but for some processes and what is below them."""
     for root in roots:
         pid = root if isinstance(root, int) else root.pid
         theirs = {pid, *(each.pid for each in below(pid))}
-        found = [each for each in found if each.pid not in theirs]
-    return found
+        every = [each for each in every if each.pid not in theirs]
+    return every
 
 
 def is_child(pid: int, parent: int) -> bool:

@@ -22,9 +22,9 @@ def is_larger_than(path: Path, most_bytes: int) -> bool:
         for entry in _entries(pending.pop(), MOST_ENTRIES + 1):
             count += 1
             with contextlib.suppress(OSError):
-                found = entry.stat(follow_symlinks=False)
+                status = entry.stat(follow_symlinks=False)
                 # Blocks are counted late by some file systems, sizes lie for files with holes.
-                total += max(512 * found.st_blocks, found.st_size)
+                total += max(512 * status.st_blocks, status.st_size)
                 if entry.is_dir(follow_symlinks=False):
                     pending.append(Path(entry.path))
             if total > most_bytes or count > MOST_ENTRIES:

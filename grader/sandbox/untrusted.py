@@ -18,14 +18,14 @@ from grader.worker.protocol import Reply
 MAX_LINE = 10_000_000
 SENTENCE_LIMIT = 1000  # characters of one field in a message
 
-# One pass over the text each, also when a sequence never ends: no quadratic time on hostile text.
+# One pass over the text each, also when a sequence never ends: no quadratic time on untrusted text.
 _ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]?|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b.?")
 _UNUSUAL = re.compile(r"[^\n -~]")
 _FORBIDDEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 
 
 def fields(reply: Reply) -> dict[str, Any]:
-    """The reply's text as a JSON object; {} where it is none. Hostile: check what you take."""
+    """The reply's text as a JSON object; {} where it is none. Untrusted: check what you take."""
     if not reply.text:  # most answers: there was nothing to tell
         return {}
     with contextlib.suppress(ValueError, RecursionError):

@@ -47,8 +47,8 @@ def sizes_in(variant: Variant, case: str) -> dict[str, int]:
     """As `sizes_of`, of the case whose text is given: sizes that it doesn't name are the spec's."""
     words = dict(word.partition("=")[::2] for word in case.split())
     sizes = sizes_of(variant)
-    told = {name: int(words[name]) for name in sizes if words.get(name, "").isdecimal()}
-    return {**sizes, **told}
+    given = {name: int(words[name]) for name in sizes if words.get(name, "").isdecimal()}
+    return {**sizes, **given}
 
 
 def is_case_of(variant: Variant, case: str) -> bool:
@@ -114,7 +114,7 @@ def sentences(evidence: MemoryEvidence, exercise: Exercise, variant: Variant) ->
     32 ways at transpose.cu:63: 63,488 extra wavefronts; cuda_v4 asks for none.' Variants of another
     language are no rungs of this one's ladder.
     """
-    found: dict[str, tuple[Judged, list[str]]] = {}
+    held: dict[str, tuple[Judged, list[str]]] = {}
     for other in exercise.variants.values():
         if other.language != variant.language or other.memory is None:
             continue
@@ -123,16 +123,16 @@ def sentences(evidence: MemoryEvidence, exercise: Exercise, variant: Variant) ->
         for judged in judge(other.memory, evidence.metrics, sizes_of(other)):
             if judged.measured is None:
                 continue
-            _, asking = found.setdefault(judged.name, (judged, []))
+            _, asking = held.setdefault(judged.name, (judged, []))
             if not judged.holds and other.name != variant.name:
                 limit = "at least " if judged.at_least else "at most "
                 wanted = limit + number(judged.wanted, up=judged.at_least)
                 asking.append(f"{other.name} asks for {wanted if judged.wanted else 'none'}")
-    told = []
-    for judged, asking in found.values():
+    texts = []
+    for judged, asking in held.values():
         text = "; ".join([_measured(judged, evidence.lines, variant.file), *asking])
-        told.append(f"{text[:1].upper()}{text[1:]}.")
-    return [*told, *evidence.notes]
+        texts.append(f"{text[:1].upper()}{text[1:]}.")
+    return [*texts, *evidence.notes]
 
 
 def number(value: float, up: bool = False) -> str:
@@ -166,9 +166,9 @@ def _measured(judged: Judged, lines: Sequence[LineCounters], file: str) -> str:
     if subject == "wave_bytes":
         return _wave(rest[0], judged.measured, amount)
     if subject == "growth":
-        what = {"tile": "the largest block", "scratch": "what the entry allocates"}[rest[0]]
+        subject = {"tile": "the largest block", "scratch": "what the entry allocates"}[rest[0]]
         grows = f"grows {amount} times" if (judged.measured or 0) > 1 else "doesn't grow"
-        return f"with {GROWTH} times the size {what} {grows}"
+        return f"with {GROWTH} times the size {subject} {grows}"
     return f"every element of {rest[0]} is read {amount} times"
 
 
@@ -182,25 +182,25 @@ def _wave(key: str, measured: float | None, amount: str) -> str:
 
 def _least_useful(lines: Sequence[LineCounters], kind: str) -> LineCounters | None:
     """The line of a kind of global access whose sectors carry the fewest useful bytes."""
-    found = [
+    rows = [
         row
         for row in lines
         if row.line and row.sectors and (row.space, row.access) == ("global", kind)
     ]
-    return min(found, key=lambda row: (row.useful_bytes / row.sectors, row.line), default=None)
+    return min(rows, key=lambda row: (row.useful_bytes / row.sectors, row.line), default=None)
 
 
 def _conflicts(amount: str, lines: Sequence[LineCounters], file: str) -> str:
-    found = [row for row in lines if row.space == "shared" and row.conflicts]
-    if not found:
+    rows = [row for row in lines if row.space == "shared" and row.conflicts]
+    if not rows:
         return (
             "shared memory has no bank conflicts"
             if amount == "0"
             else (f"shared memory has {amount} bank conflicts")
         )
-    worst = max(found, key=lambda row: (row.conflicts, -row.line))
+    worst = max(rows, key=lambda row: (row.conflicts, -row.line))
     at = f" at {file}:{worst.line}" if worst.line else ""
-    others = "" if len(found) == 1 else f", {amount} in all"
+    others = "" if len(rows) == 1 else f", {amount} in all"
     return (
         f"shared {worst.access}s conflict {worst.ways} ways{at}: "
         f"{worst.conflicts:,} extra wavefronts{others}"

@@ -186,13 +186,13 @@ def score(evidence: Evidence, exercises: Mapping[str, Exercise]) -> GradeScore:
     longer have is ignored; a part the specs have and the evidence lacks is not_measured.
     """
     has_gpu = bool(evidence.environment.get("gpu"))
-    seen = {(v.exercise, v.variant): v for v in reversed(evidence.variants)}
+    by_name = evidence.by_name
     scored = []
     for name, exercise in exercises.items():
         rows = [
-            _score_variant(exercise, variant, seen[name, variant_name], has_gpu)
+            _score_variant(exercise, variant, by_name[name, variant_name], has_gpu)
             for variant_name, variant in exercise.variants.items()
-            if (name, variant_name) in seen
+            if (name, variant_name) in by_name
         ]
         if rows:
             totals = _Totals.total(_Totals.of(points, row.is_bonus) for row, points in rows)
@@ -210,16 +210,16 @@ def score(evidence: Evidence, exercises: Mapping[str, Exercise]) -> GradeScore:
 
 
 def _score_variant(
-    exercise: Exercise, variant: Variant, seen: VariantEvidence, has_gpu: bool
+    exercise: Exercise, variant: Variant, observed: VariantEvidence, has_gpu: bool
 ) -> tuple[VariantScore, _Points]:
-    classes = [_score_class(variant, name, seen) for name in variant.size_classes]
+    classes = [_score_class(variant, name, observed) for name in variant.size_classes]
     rows = list(classes)
     correctness = _overall(check.status for check, _ in classes)
     if PERFORMANCE in variant.points:
-        verdict = _decide_performance(variant, seen, correctness, has_gpu)
+        verdict = _decide_performance(variant, observed, correctness, has_gpu)
         rows.append(_close(PERFORMANCE, verdict, _exact(variant.points[PERFORMANCE])))
     if MEMORY in variant.points:
-        verdict = _decide_memory(exercise, variant, seen, correctness)
+        verdict = _decide_memory(exercise, variant, observed, correctness)
         rows.append(_close(MEMORY, verdict, _exact(variant.points[MEMORY])))
     points = _Points.total(points for _, points in rows)
     checks = tuple(check for check, _ in rows)
@@ -235,12 +235,16 @@ def _score_variant(
 
 
 def _score_class(
-    variant: Variant, size_class: str, seen: VariantEvidence
+    variant: Variant, size_class: str, observed: VariantEvidence
 ) -> tuple[CheckScore, _Points]:
     """A size class: its points are split evenly over the variant's dtypes."""
-    found = {part.dtype: part for part in reversed(seen.parts) if part.size_class == size_class}
+    parts_by_dtype = {
+        part.dtype: part for part in reversed(observed.parts) if part.size_class == size_class
+    }
     share = _exact(variant.points[size_class]) / len(variant.dtypes)
-    statuses = {dtype: _part_status(found.get(dtype), seen) for dtype in variant.dtypes}
+    statuses = {
+        dtype: _part_status(parts_by_dtype.get(dtype), observed) for dtype in variant.dtypes
+    }
     points = {
         dtype: _Points(
             share if status is Status.passed else Fraction(0),
@@ -255,12 +259,12 @@ def _score_class(
         PartScore(dtype, statuses[dtype], values["score"], values["max_score"])
         for dtype, values in ((dtype, p.rounded()) for dtype, p in points.items())
     )
-    message = _class_message(status, statuses, found, seen)
+    message = _class_message(status, statuses, parts_by_dtype, observed)
     return CheckScore(size_class, status, message=message, parts=parts, **total.rounded()), total
 
 
-def _part_status(part: PartEvidence | None, seen: VariantEvidence) -> Status:
-    if seen.not_attempted:
+def _part_status(part: PartEvidence | None, observed: VariantEvidence) -> Status:
+    if observed.not_attempted:
         # What this machine couldn't have decided is not lost by leaving it out.
         undecided = part is not None and part.status is Status.not_measured
         return Status.not_measured if undecided else Status.not_attempted
@@ -270,28 +274,28 @@ def _part_status(part: PartEvidence | None, seen: VariantEvidence) -> Status:
 def _class_message(
     status: Status,
     statuses: Mapping[str, Status],
-    found: Mapping[str, PartEvidence],
-    seen: VariantEvidence,
+    parts: Mapping[str, PartEvidence],
+    observed: VariantEvidence,
 ) -> str:
     if status is Status.passed:
         return ""
     if status is Status.not_attempted:
-        return seen.not_attempted
-    part = found.get(next(dtype for dtype, came in statuses.items() if came is status))
+        return observed.not_attempted
+    part = parts.get(next(dtype for dtype, came in statuses.items() if came is status))
     if part is None:
         return INTERRUPTED
-    what = next((failure.what for failure in part.failures), "")
-    return (what or part.reason) if status.is_failure else (part.reason or what)
+    failure_text = next((failure.what for failure in part.failures), "")
+    return (failure_text or part.reason) if status.is_failure else (part.reason or failure_text)
 
 
 def _decide_performance(
-    variant: Variant, seen: VariantEvidence, correctness: Status, has_gpu: bool
+    variant: Variant, observed: VariantEvidence, correctness: Status, has_gpu: bool
 ) -> _Verdict:
     offered = _exact(variant.points[PERFORMANCE])
-    timed = seen.performance
-    if seen.not_attempted:
+    timed = observed.performance
+    if observed.not_attempted:
         gradable = offered if has_gpu else Fraction(0)
-        return _Verdict(Status.not_attempted, gradable=gradable, message=seen.not_attempted)
+        return _Verdict(Status.not_attempted, gradable=gradable, message=observed.not_attempted)
     if not has_gpu:
         return _Verdict(Status.not_measured, message=NEEDS_GPU)
     if correctness.is_failure:
@@ -306,8 +310,8 @@ def _decide_performance(
         if doubtful := next(filter(None, map(speed.implausible, timed.every)), ""):
             return _Verdict(Status.implausible_time, message=doubtful)
         verdict = _decide_thresholds(variant.timed.steps, timed)
-        told = (verdict.message, *speed.remarks(timed, variant.timed.device))
-        return verdict._replace(message="; ".join(told))
+        sentences = (verdict.message, *speed.remarks(timed, variant.timed.device))
+        return verdict._replace(message="; ".join(sentences))
     gradable = offered if timed.status.is_failure else Fraction(0)
     return _Verdict(timed.status, gradable=gradable, message=timed.reason)
 
@@ -333,25 +337,25 @@ def _decide_thresholds(thresholds: Iterable[Threshold], timed: PerformanceEviden
     gradable = max(_exact(each.threshold.points) for each in decided)
     for each in decided:
         if each.holds:
-            return _Verdict(Status.passed, _exact(each.threshold.points), gradable, each.told)
+            return _Verdict(Status.passed, _exact(each.threshold.points), gradable, each.message)
     # Of each baseline the target that asks the least: the next one to reach.
     easiest: dict[str, str] = {}
-    for threshold, _, told in decided:
+    for threshold, _, message in decided:
         limit = threshold.milliseconds
-        easiest[threshold.speed_vs or (limit.gpu if limit else "")] = told
+        easiest[threshold.speed_vs or (limit.gpu if limit else "")] = message
     return _Verdict(Status.target_missed, gradable=gradable, message="; ".join(easiest.values()))
 
 
 def _decide_memory(
-    exercise: Exercise, variant: Variant, seen: VariantEvidence, correctness: Status
+    exercise: Exercise, variant: Variant, observed: VariantEvidence, correctness: Status
 ) -> _Verdict:
     offered = _exact(variant.points[MEMORY])
-    counted = seen.memory
-    if seen.not_attempted:
+    counted = observed.memory
+    if observed.not_attempted:
         # What this machine couldn't have decided is not lost by leaving it out.
         undecided = counted is not None and not counted.status.is_gradable
         gradable = Fraction(0) if undecided else offered
-        return _Verdict(Status.not_attempted, gradable=gradable, message=seen.not_attempted)
+        return _Verdict(Status.not_attempted, gradable=gradable, message=observed.not_attempted)
     if correctness.is_failure:
         return _Verdict(correctness, gradable=offered, message=RIGHT_BEFORE_MEMORY)
     if counted is not None and counted.status is Status.grader_error:
@@ -374,13 +378,13 @@ def _decide_bounds(
     """All of the points where every bound of the variant holds in every run, else none."""
     missed = memory_bounds.shortfalls(counted, variant)
     if not missed:
-        told = " ".join(memory_bounds.sentences(counted, exercise, variant))
-        return _Verdict(Status.passed, offered, offered, told)
-    told = "; ".join(
+        message = " ".join(memory_bounds.sentences(counted, exercise, variant))
+        return _Verdict(Status.passed, offered, offered, message)
+    message = "; ".join(
         memory_bounds.missed(each, run.lines, variant.file, run.run) for run, each in missed
     )
-    told = " ".join((f"{told}.", *counted.notes)) if counted.notes else told
-    return _Verdict(Status.target_missed, gradable=offered, message=told)
+    message = " ".join((f"{message}.", *counted.notes)) if counted.notes else message
+    return _Verdict(Status.target_missed, gradable=offered, message=message)
 
 
 def _close(name: str, verdict: _Verdict, offered: Fraction) -> tuple[CheckScore, _Points]:

@@ -25,7 +25,7 @@ class Decision(NamedTuple):
 
     threshold: Threshold
     holds: bool
-    told: str
+    message: str
 
 
 def decided(thresholds: Iterable[Threshold], timed: PerformanceEvidence) -> list[Decision]:
@@ -53,11 +53,11 @@ def _of_ratio(threshold: Threshold, timed: PerformanceEvidence) -> Decision | No
     interval = ""
     if slowest.low is not None and slowest.high is not None:
         interval = f"{_cut(slowest.low)} to {_cut(slowest.high)}; "
-    told = f"{_cut(slowest.ratio)} {OF_BASELINE.get(name, name)} ({interval}target {wanted:g})"
+    message = f"{_cut(slowest.ratio)} {OF_BASELINE.get(name, name)} ({interval}target {wanted:g})"
     holds = slowest.at_best >= wanted
     in_doubt = holds and min(each.at_worst for each in compared) < wanted
-    told += _among(timed, timed.every[compared.index(slowest)])
-    return Decision(threshold, holds, told + (f": {IN_DOUBT}" if in_doubt else ""))
+    message += _among(timed, timed.every[compared.index(slowest)])
+    return Decision(threshold, holds, message + (f": {IN_DOUBT}" if in_doubt else ""))
 
 
 def _is_finite(baseline: Baseline) -> bool:
@@ -80,12 +80,12 @@ def _of_time(
     interval = ""
     if slowest.microseconds_high is not None:
         interval = f"{at_best:.4g} to {slowest.microseconds_high / 1000:.4g}; "
-    told = f"{median:.4g} ms ({interval}target {limit.at_most:g} ms)"
+    message = f"{median:.4g} ms ({interval}target {limit.at_most:g} ms)"
     holds = at_best <= limit.at_most
     worst = max(each.microseconds_high or each.microseconds or 0.0 for each in timed.every)
     in_doubt = holds and worst / 1000 > limit.at_most
-    told += _among(timed, slowest)
-    return Decision(threshold, holds, told + (f": {IN_DOUBT}" if in_doubt else ""))
+    message += _among(timed, slowest)
+    return Decision(threshold, holds, message + (f": {IN_DOUBT}" if in_doubt else ""))
 
 
 def _cut(ratio: float) -> str:
@@ -128,7 +128,7 @@ def remarks(timed: PerformanceEvidence, device: str | None) -> list[str]:
 
     `device` is the GPU that the thresholds are for, where the spec names one.
     """
-    told = dict.fromkeys(each.disturbed for each in timed.every if each.disturbed)
+    disturbances = dict.fromkeys(each.disturbed for each in timed.every if each.disturbed)
     if device and device.lower() not in timed.device.lower():
-        return [f"indicative: the final grade is taken on an {device}", *told]
-    return list(told)
+        return [f"indicative: the final grade is taken on an {device}", *disturbances]
+    return list(disturbances)

@@ -503,13 +503,6 @@ class Threshold(Block):
         return self
 
     @property
-    def limit(self) -> float:
-        """The ratio that it asks for at least, or the milliseconds at most."""
-        limit = self.milliseconds.at_most if self.milliseconds else self.at_least
-        assert limit is not None  # one of both is there, see above
-        return limit
-
-    @property
     def steps(self) -> tuple[Threshold, ...]:
         """Its steps, the steepest asked for first; itself where it has no `from`."""
         if self.from_ is None or self.at_least is None:

@@ -64,14 +64,14 @@ def _size_mistakes(exercise: Exercise) -> Iterator[Mistake]:
 
 def _argument_mistakes(exercise: Exercise) -> Iterator[Mistake]:
     sizes = exercise.sizes_names
-    seen: set[str] = set()
+    names: set[str] = set()
     for index, argument in enumerate(exercise.arguments):
         path = ("arguments", index)
         if argument.name in sizes:
             yield Mistake((*path, "name"), f"expected another name: {argument.name!r} is a size")
-        if argument.name in seen:
+        if argument.name in names:
             yield Mistake((*path, "name"), f"expected each name once, got {argument.name!r} twice")
-        seen.add(argument.name)
+        names.add(argument.name)
         if isinstance(argument, Tensor):
             for mistake in _tensor_mistakes(exercise, argument):
                 yield Mistake((*path, *mistake.path), mistake.message)
@@ -207,8 +207,10 @@ def _performance_mistakes(
     for key in ("bytes", "flops"):
         formula = getattr(block, key)
         if formula is not None:
-            told = (_amount_problem(exercise, variant, formula, case, above=0) for case in right)
-            if problem := next(filter(None, told), ""):
+            problems = (
+                _amount_problem(exercise, variant, formula, case, above=0) for case in right
+            )
+            if problem := next(filter(None, problems), ""):
                 wrong = True
                 yield Mistake((key,), problem)
     for timed in () if wrong else filter(None, right):
@@ -285,11 +287,11 @@ def _uncounted_mistakes(variant: Variant, block: Memory) -> Iterator[Mistake]:
         "cuda": ("scratch_bytes", "wave_bytes", "growth", "memory_pressure"),
         "triton": ("shared_bank_conflicts", "copies", "bytes_copied", "scratch_stores"),
     }
-    found = [key for key in of[variant.language] if getattr(block, key) is not None]
-    if found:
+    keys = [key for key in of[variant.language] if getattr(block, key) is not None]
+    if keys:
         language = {"cuda": "CUDA C++", "triton": "Triton"}[variant.language]
-        told = f"expected what is counted in {language} alone, got {' and '.join(found)}"
-        yield Mistake((found[0],), told)
+        message = f"expected what is counted in {language} alone, got {' and '.join(keys)}"
+        yield Mistake((keys[0],), message)
 
 
 def _growth_mistakes(
@@ -372,8 +374,10 @@ def _case_shape_mistakes(exercise: Exercise, case: Mapping[str, Any]) -> Iterato
     sizes = {name: case[name] for name in exercise.sizes_names}
     for argument in exercise.arguments:
         for dimension in argument.shape if isinstance(argument, Tensor) else ():
-            told = not dimension.names <= set(sizes) or any(_extent_mistakes(exercise, dimension))
-            problem = "" if told else _extent_problem(dimension, sizes)
+            is_known = not dimension.names <= set(sizes) or any(
+                _extent_mistakes(exercise, dimension)
+            )
+            problem = "" if is_known else _extent_problem(dimension, sizes)
             if problem:
                 yield Mistake(("case",), f"{problem} (a dimension of {argument.name})")
 

@@ -50,12 +50,12 @@ class Document(NamedTuple):
         try:
             return model.model_validate(self.data, context=models)
         except pydantic.ValidationError as error:
-            found = [
+            mistakes = [
                 mistake
                 for detail in error.errors(include_url=False)
                 for mistake in _mistakes_of(detail, self, models)
             ]
-            raise self.report(found) from None
+            raise self.report(mistakes) from None
 
     def real(self, path: Iterable[str | int]) -> tuple[str | int, ...]:
         """The path without the steps that aren't in the file (tags, wrapped alternatives)."""

@@ -290,10 +290,10 @@ def _name_conflicts(exercises: Mapping[str, Exercise]) -> Iterator[str]:
                 words.update(dict.fromkeys(exercise.sizes, f"a size class of {other}.yaml"))
                 words.update(dict.fromkeys(exercise.variants, f"a variant of {other}.yaml"))
                 words[other] = f"the name of {other}.yaml"
-        for word, what in words.items():
+        for word, kind in words.items():
             if name.lower() in word.lower():
                 yield (
                     f"{name}.yaml: expected another file name: {name!r} lies inside {word!r}, "
-                    f"{what}, and pytest -k {name} would match both"
+                    f"{kind}, and pytest -k {name} would match both"
                 )
                 break

@@ -1,4 +1,4 @@
-"""What one value of a spec may be, and how a wrong one is told.
+"""Validators of single values of a spec, and the messages about wrong ones.
 
 Every check here raises a pydantic error whose message is `expected ..., got ...`; reading adds the
 file, the line and the key.
@@ -62,8 +62,8 @@ def refusal(message: str) -> PydanticCustomError:
     return PydanticCustomError("spec", "{message}", {"message": message})
 
 
-def unexpected(what: str, value: object, advice: str = "") -> PydanticCustomError:
-    return refusal(f"expected {what}, got {as_written(value)}{advice}")
+def unexpected(wanted: str, value: object, advice: str = "") -> PydanticCustomError:
+    return refusal(f"expected {wanted}, got {as_written(value)}{advice}")
 
 
 def refusals(mistakes: list[Mistake]) -> PydanticCustomError:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Sequence
 from grader.cases import Case
 from grader.sandbox import Sandbox
 from grader.sandbox.worker_process import SandboxError
-from grader.spec import Exercise, Variant
+from grader.spec.task import Task
 from grader.timing import contenders
 from grader.timing.buffer_sets import Layout
 from grader.timing.contenders import Planned, Standing
@@ -34,17 +34,14 @@ class Baselines(contextlib.AbstractContextManager["Baselines"]):
         self,
         sandbox: Sandbox,
         executors: Sandbox,
-        exercise: Exercise,
-        variant: Variant,
+        task: Task,
         cases: Sequence[Case],
         reference: Callable[[], Planned] | None,
     ) -> None:
         """Python runs in `sandbox`, where no submission may run; the copy in `executors`, where
         programs of ours run plans. `reference` gives the staff's solution."""
-        self._sandbox, self._exercise, self._variant = sandbox, exercise, variant
-        self._executors = executors
-        self._cases = cases
-        self._reference = reference
+        self._sandbox, self._executors, self._task = sandbox, executors, task
+        self._cases, self._reference = cases, reference
         self._opened = contextlib.ExitStack()
         self._kept: dict[str, Standing] = {}
 
@@ -84,27 +81,25 @@ class Baselines(contextlib.AbstractContextManager["Baselines"]):
 
     def _started(self, name: str, cases: Sequence[Case], opened: contextlib.ExitStack) -> Standing:
         layouts = [self._layout(name, each) for each in cases]
-        return contenders.baseline(
-            self._sandbox, name, self._exercise, self._variant, layouts, opened
-        )
+        return contenders.baseline(self._sandbox, name, self._task, layouts, opened)
 
     def _layout(self, name: str, case: Case) -> Layout:
         moved = self.moved_by(name, case)
-        return contenders.layout_of(name, self._exercise, self._variant, case, moved)
+        return contenders.layout_of(name, self._task, case, moved)
 
     @property
     def has_reference(self) -> bool:
         """Whether the staff's solution can be timed."""
-        return self._reference is not None and contenders.has_reference(self._variant)
+        return self._reference is not None and contenders.has_reference(self._task.variant)
 
     @property
     def needed(self) -> set[str]:
         """Those that thresholds name."""
-        return {each.speed_vs for each in self._variant.timed.steps if each.speed_vs}
+        return {each.speed_vs for each in self._task.variant.timed.steps if each.speed_vs}
 
     def moved_by(self, name: str, case: Case) -> int:
         """Bytes: as the case, but for a control that no threshold names, which has to be long."""
-        moved = contenders.moved_bytes(self._variant, case)
+        moved = contenders.moved_bytes(self._task.variant, case)
         if name == CONTROL and CONTROL not in self.needed and self._sandbox.device == "cuda":
             return max(moved, CONTROL_BYTES)
         return moved

@@ -28,7 +28,7 @@ from grader.executors.runner import CaseResult
 from grader.sandbox import Sandbox
 from grader.sandbox.allowed_paths import WORKER_FOLDER
 from grader.sandbox.worker_process import Worker
-from grader.spec import ITEMSIZE, Exercise, Scalar, Tensor, Variant
+from grader.spec import ITEMSIZE, Scalar, Tensor, Variant
 from grader.spec.task import Task
 from grader.timing.buffer_sets import BufferSets, Layout, Memory, buffer_sets_that_fit
 from grader.timing.failures import TimingFailed, TooLittleMemory, expect_ok
@@ -141,8 +141,7 @@ def copy(sandbox: Sandbox, layout: Layout, opened: contextlib.ExitStack) -> Repl
 def baseline(
     sandbox: Sandbox,
     name: str,
-    exercise: Exercise,
-    variant: Variant,
+    task: Task,
     layouts: Sequence[Layout],
     opened: contextlib.ExitStack,
 ) -> Standing:
@@ -152,21 +151,19 @@ def baseline(
     """
     if name == "copy":
         return start(sandbox, BASELINES, "copy", layouts, opened)
-    source = _SOURCES[name](exercise, variant)
-    path = sandbox.hold(f"{name}_{exercise.name}.py", source.encode())
+    source = _SOURCES[name](task)
+    path = sandbox.hold(f"{name}_{task.exercise.name}.py", source.encode())
     return start(sandbox, path, "baseline", layouts, opened)
 
 
-def layout_of(
-    name: str, exercise: Exercise, variant: Variant, case: Case, moved_bytes: int
-) -> Layout:
+def layout_of(name: str, task: Task, case: Case, moved_bytes: int) -> Layout:
     """What a buffer set of a baseline holds; `copy` reads half of what it moves, and writes half.
 
     Raises ValueError where an argument can't be timed.
     """
     if name == "copy":
         return Layout.of_inputs(_copied(moved_bytes // 2))
-    return Layout.of(exercise, variant, case)
+    return Layout.of(task.exercise, task.variant, case)
 
 
 def trusted(
@@ -276,32 +273,32 @@ def _copied(half: int) -> Inputs:
     return Inputs((source, Slot("destination", dtype, (count,), (1,), role="output")), {}, {})
 
 
-def _torch_source(exercise: Exercise, variant: Variant) -> str:
+def _torch_source(task: Task) -> str:
     """A file whose entry takes the variant's arguments and calls torch's own operator."""
-    return _source(exercise, variant, "own")
+    return _source(task, "own")
 
 
-def _compile_source(exercise: Exercise, variant: Variant) -> str:
+def _compile_source(task: Task) -> str:
     """The same, given to torch.compile: for each case anew, whatever sizes came before."""
     # Beyond this limit torch would give up compiling, and run as without it.
     more = "import torch._dynamo\ntorch._dynamo.config.recompile_limit = 64\n\n"
-    return _source(exercise, variant, "torch.compile(own, dynamic=False)", more)
+    return _source(task, "torch.compile(own, dynamic=False)", more)
 
 
-def _source(exercise: Exercise, variant: Variant, function: str, more: str = "") -> str:
-    arguments = exercise.signature(variant)
+def _source(task: Task, function: str, more: str = "") -> str:
+    arguments, name = task.signature, task.exercise.oracle
     parameters = ", ".join(argument.name for argument in arguments)
     passed = ", ".join(
         f"{argument.name}={argument.name}"
         for argument in arguments
         if isinstance(argument, Scalar) or (isinstance(argument, Tensor) and argument.is_input)
     )
-    own = f"{exercise.oracle}_torch"
+    own = f"{name}_torch"
     # With the oracles in it: a sandbox doesn't show the file that they are in.
     text = oracle.ORACLES.read_text(encoding="utf-8")
     return (
         f"{text}\n\n{more}"
-        f"own = globals().get({own!r}, {exercise.oracle})\n"
+        f"own = globals().get({own!r}, {name})\n"
         f"function = {function}\n\n"
         f"def baseline({parameters}):\n"
         f"    function({passed})\n"

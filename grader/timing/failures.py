@@ -1,4 +1,4 @@
-"""Why a timed call came to nothing: an exception with the status that it means."""
+"""Exceptions for a timed call that failed, with the status that follows."""
 
 from __future__ import annotations
 
@@ -33,6 +33,6 @@ def expect_ok(answer: Reply | Death) -> Reply:
     if answer.code is Code.out_of_memory:
         raise TimingFailed("the GPU has too little memory for it", Status.not_measured)
     fields = untrusted.fields(answer)
-    told = [untrusted.text(fields, name) for name in ("type", "message")]
-    words = untrusted.brief(": ".join(filter(None, told)) or untrusted.clean(answer.text))
+    texts = [untrusted.text(fields, name) for name in ("type", "message")]
+    words = untrusted.brief(": ".join(filter(None, texts)) or untrusted.clean(answer.text))
     raise TimingFailed(f"the timed run failed: {words}", Status.crashed)

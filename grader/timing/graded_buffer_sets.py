@@ -91,8 +91,10 @@ class GradedBufferSets(BufferSets):
         """Whether the outputs of these sets, for which no call was made, are as they were."""
         if all(self._set_bytes(OUTPUTS, each).equal(self._poison) for each in numbers):
             return Verdict(Status.passed)
-        what = "in a timed call: the output of another call was written, and that was never made."
-        return Verdict(Status.wrote_out_of_bounds, what)
+        message = (
+            "in a timed call: the output of another call was written, and that was never made."
+        )
+        return Verdict(Status.wrote_out_of_bounds, message)
 
     def _judge_set(self, values: dict[str, torch.Tensor], after: torch.Tensor) -> Verdict:
         """The verdict on one set: its inputs, and the copy of its part of the outputs' buffer."""

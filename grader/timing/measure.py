@@ -64,7 +64,7 @@ def measure(
             trusted.start()
         cases = cases_of(task, seed)
         baselines = opened.enter_context(
-            Baselines(trusted, candidate.sandbox, task.exercise, task.variant, cases, reference)
+            Baselines(trusted, candidate.sandbox, task, cases, reference)
         )
         for case in cases:
             timed.append(measure_case(candidate, baselines, case, options))

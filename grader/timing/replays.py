@@ -1,4 +1,4 @@
-"""Replays of one worker: a call of its work for each of some buffer sets, timed as one.
+"""Replays of one worker: a call for each of some buffer sets, timed together.
 
 The worker makes a CUDA graph of the calls beforehand: the L2 cache is overwritten, an event is
 recorded, the calls run one after another, a second event is recorded. Then every input is drawn
@@ -6,13 +6,14 @@ anew, whole, and every output poisoned; the graph is launched; and every output 
 call computes what another one has computed, none finds its inputs in the cache, and the time
 between the events holds the calls and nothing else, whatever the processor does meanwhile.
 
-Device code can reach the other sets, too: a call might do the work of later ones in one launch, as
-no honest kernel can. So some sets are decoys: they are made ready like the others, and nobody calls
-them. Which ones is drawn for each replay. Who works ahead writes to their outputs, which is seen.
+Device code can reach the other buffer sets, too: a call might do the work of later ones in one
+launch, as no honest kernel can. So some are decoys: they are made ready like the others, and no
+call uses them. They are drawn anew for each replay. A kernel that works ahead writes to their
+outputs, which is detected.
 
-The events are the worker's word, and device code may share memory with it. So the grader's own
-clock runs as well, from the request to the answer: what a replay took by that, beyond what the same
-takes without the calls, has to agree (`apart`).
+The worker reports the events' times, and device code may share memory with it. So the grader's own
+clock runs as well, from the request to the answer. By that clock, a replay's time beyond that of
+the same request without calls has to agree with the reported one (`apart`).
 """
 
 from __future__ import annotations
@@ -113,10 +114,10 @@ class Replays:
         self._sets.fill(chosen)
 
     def replay(self) -> float:
-        """Do what is ready; its seconds by the device's clock. Raises TimingFailed.
+        """Replay what is ready; seconds by the device's clock. Raises TimingFailed.
 
-        Before it a replay without its calls brings the worker back to the GPU, which this process
-        has just worked on; and it says what a replay takes beside its calls.
+        Before it, a replay without calls brings the worker back to the GPU, which this process has
+        just worked on. Its time is that of a request beside the calls.
         """
         beside, _ = self._timed(0)
         own, seconds = self._timed(1)
@@ -129,8 +130,8 @@ class Replays:
     def finish(self) -> None:
         """Judge every output of the last replay. Raises TimingFailed where one is wrong.
 
-        So is one that was written though no call was made for it: a call that does others' work
-        ahead of them can't know which of them there will be.
+        An output of a decoy that was written is wrong, too: a call that does others' work ahead of
+        them can't know which of them there will be.
         """
         verdict = self._sets.judge(self._order)
         if verdict.passed:
@@ -163,10 +164,10 @@ class Replays:
         started = time.perf_counter()
         answer = self._worker.ask(Operation.replay, repeat=calls, limits=self._limits)
         own = time.perf_counter() - started
-        told = untrusted.fields(_without_head(expect_ok(answer))).get("nanoseconds")
-        if type(told) is not int or not 0 <= told < 1 << 62:
+        nanoseconds = untrusted.fields(_without_head(expect_ok(answer))).get("nanoseconds")
+        if type(nanoseconds) is not int or not 0 <= nanoseconds < 1 << 62:
             raise TimingFailed("its process tells of no time", Status.crashed)
-        return own, told * 1e-9
+        return own, nanoseconds * 1e-9
 
 
 def _without_head(answer: Reply) -> Reply:

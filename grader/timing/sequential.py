@@ -15,9 +15,8 @@ What is done about each kind:
   chance. So the k-th check may err with 1/(k (k + 1)) of what the test may. These shares add up to
   1 for any number of checks; by the union bound the test errs no more often than it says.
 - *What differs from run to run* (where buffers lie, which clock the GPU settles on) is the same in
-  all pairs of a test, so that more of them don't show it. Measured on an H100, a kernel's ratio was
-  1.000, 0.997 and 0.996 in three processes. So no interval that is reported is narrower than
-  REPEATS to both sides of its median.
+  all pairs of a test, so that more of them don't show it. So no interval that is reported is
+  narrower than REPEATS to both sides of its median.
 - *The doubt goes to the student*: a threshold holds where the interval's high end reaches it
   (score.py). With the rule above, a kernel whose true ratio is the threshold, to the digit, holds
   it unless its median comes out more than 0.4 % too low. In effect the line between holding and
@@ -28,10 +27,8 @@ What is done about each kind:
   narrow. So the test goes on, to the end of its budget, exactly while the interval (before it is
   widened) contains that line, and stops as soon as the points can't change any more.
 
-Simulated with 0.3 % noise per ratio, 1000 tests each: 0.5 % short of a threshold none holds it, at
-the threshold and 0.2 % short of it all do; 0.4 % short of it, on the line, 47 % hold. Where a whole
-test is off by up to 0.2 % besides, none holds 0.8 % short of it, 3 % do at 0.6 %, 98 % at 0.2 %,
-and at the threshold all (benchmarks/sequential_tests.py prints the table, with more noise too).
+benchmarks/sequential_tests.py simulates how often a kernel gets the same
+points, by its distance from a threshold.
 """
 
 from __future__ import annotations

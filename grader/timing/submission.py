@@ -1,6 +1,6 @@
-"""The clock of one submission: what a variant's speed shows.
+"""Times the variants of one submission.
 
-How a kernel is timed is timing/'s affair. Here is what a submission brings: its plans, the
+The other modules time any kernel. This one has what belongs to a submission: its plans, the
 sandboxes that serve all its variants, the staff's solutions, the roofs of the GPU at hand.
 """
 
@@ -30,7 +30,7 @@ from grader.timing.measure import cases_of, measure, trusted_sandbox
 
 
 class Stopwatch:
-    """Times the variants of one submission. Close it; what it was given is its owner's."""
+    """Times the variants of one submission. Close it; runners stay their owner's."""
 
     def __init__(
         self,
@@ -53,9 +53,9 @@ class Stopwatch:
             sandbox.close()
 
     def begin(self, with_solutions: bool = False) -> None:
-        """Have on its way what the first variant to be timed needs, where there is a GPU.
+        """Launch the sandboxes that the first timing needs, without waiting; nothing without a GPU.
 
-        And what the staff's solutions need, where they are timed too.
+        `with_solutions`: that of the staff's solutions, too.
         """
         if self._device == "cuda":
             self._runners.begin()
@@ -66,9 +66,9 @@ class Stopwatch:
     def compile_ahead(
         self, exercise: Exercise, variant: Variant, is_over: Callable[[], bool]
     ) -> None:
-        """Have a variant's kernels compiled for what is timed later: the cubins are kept.
+        """Compile a variant's kernels for a later timing, until `is_over`; the cubins are kept.
 
-        Until `is_over`. Nothing is timed or told here: what goes wrong does so again in time.
+        Nothing is timed. An error is suppressed: it comes again when the variant is timed.
         """
         with contextlib.suppress(Exception):
             candidate = self.planned(exercise, variant)
@@ -84,7 +84,7 @@ class Stopwatch:
         turn: Callable[[], AbstractContextManager[None]],
         documents: Documents | None = None,
     ) -> PerformanceEvidence:
-        """Time a variant that is right, on a GPU that `turn` gives.
+        """Time a variant that is right, on a GPU that `turn` locks.
 
         `documents` are its plans where they were made elsewhere; else they are made here.
         """
@@ -130,7 +130,7 @@ class Stopwatch:
 
     @cached_property
     def trusted(self) -> Sandbox:
-        """Where baselines run, and nothing of a submission; who uses it starts it."""
+        """The sandbox of baselines, where no submission runs; its user starts it."""
         return trusted_sandbox(self._device)
 
     @cached_property

@@ -134,7 +134,7 @@ def test_what_turns_out_to_be_missing_in_a_command_is_a_line(monkeypatch, capsys
 
 
 def test_a_mistake_of_the_graders_own_is_not_taken_for_a_missing_package():
-    assert packages.told(ModuleNotFoundError("no", name="grader.nothing")) == ""
+    assert packages.line_of(ModuleNotFoundError("no", name="grader.nothing")) == ""
     with pytest.raises(ImportError), packages.importing():
         raise ImportError("cannot import name 'a' from 'grader.b'", name="grader.b")
 

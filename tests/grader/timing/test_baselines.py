@@ -18,6 +18,7 @@ from grader.cases.arena import Role
 from grader.evidence import PerformanceEvidence
 from grader.sandbox import Sandbox
 from grader.spec import Variant, load_all
+from grader.spec.task import Task
 from grader.status import Status
 from grader.timing import contenders, measure, sequential
 from grader.timing.attempt import Options
@@ -65,7 +66,7 @@ def opened() -> Iterator[contextlib.ExitStack]:
 
 
 def baselines_of(sandbox: Sandbox, *names: str, cases: list[Case] = CASES) -> Baselines:
-    return Baselines(sandbox, sandbox, EXERCISE, asking(*names), cases, None)
+    return Baselines(sandbox, sandbox, Task(EXERCISE, asking(*names)), cases, None)
 
 
 def process_of(replays: Replays) -> int:
@@ -128,7 +129,7 @@ def serves_every_case(sandbox: Sandbox, opened: contextlib.ExitStack, name: str)
             assert replays.seconds() > 0 and 1 <= replays.calls <= 8
             processes.add(process_of(replays))
             moved = baselines.moved_by(name, each)
-            layout = contenders.layout_of(name, EXERCISE, VARIANT, each, moved)
+            layout = contenders.layout_of(name, Task(EXERCISE, VARIANT), each, moved)
             assert replays._sets._layout == layout
             if name == "copy":  # torch's own operator allocates what it returns
                 copied = [torch.equal(given, out) for given, out in outputs_of(replays)]
@@ -152,7 +153,7 @@ def test_a_copy_copies_the_sets_of_its_order_and_no_others(python_sandbox, opene
 def test_torchs_compiler_is_started_once_and_compiles_each_size_by_itself(
     python_sandbox, opened, monkeypatch
 ):
-    made = contenders._SOURCES["compile"](EXERCISE, EXERCISE.variants["triton"])
+    made = contenders._SOURCES["compile"](Task(EXERCISE, EXERCISE.variants["triton"]))
     assert "torch.compile(own, dynamic=False)" in made
     # What is compiled needs a compiler here: which process is asked is all that counts.
     monkeypatch.setitem(contenders._SOURCES, "compile", contenders._SOURCES["torch"])
@@ -179,7 +180,7 @@ def test_a_reference_is_started_only_when_it_is_asked_for(python_sandbox, opened
             asked.append(graded)
             return "its replays"
 
-    what = (python_sandbox, python_sandbox, EXERCISE, asking("copy"), CASES)
+    what = (python_sandbox, python_sandbox, Task(EXERCISE, asking("copy")), CASES)
     with Baselines(*what, Solution) as baselines:
         assert baselines.has_reference
         baselines.begin("copy", CASES[0], opened)
@@ -191,7 +192,7 @@ def test_a_reference_is_started_only_when_it_is_asked_for(python_sandbox, opened
 
 
 def test_where_students_work_there_is_no_reference(monkeypatch, tmp_path, python_sandbox):
-    what = (python_sandbox, python_sandbox, EXERCISE, asking("reference"), CASES)
+    what = (python_sandbox, python_sandbox, Task(EXERCISE, asking("reference")), CASES)
     assert Baselines(*what, lambda: None).has_reference
     monkeypatch.setattr(contenders, "REFERENCE", tmp_path)
     assert not Baselines(*what, lambda: None).has_reference

@@ -235,8 +235,7 @@ def test_on_a_gpu_what_is_slow_has_missed_its_thresholds(cheat: Cheat, opened: O
     trusted.start()
     planned = planned_by(on_gpu, cheat)
     options = attempt.Options(budget=sequential.Budget(seconds=1.0))
-    what = (trusted, planned.sandbox, cheat.exercise, cheat.variant, [case], None)
-    with Baselines(*what) as baselines:
+    with Baselines(trusted, planned.sandbox, planned.task, [case], None) as baselines:
         seen = measure_case(planned, baselines, case, options)
     assert seen.status is Status.passed, seen
     assert all(each.ratio < 0.1 for each in seen.baselines)

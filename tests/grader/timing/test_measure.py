@@ -105,7 +105,7 @@ def of_case(
     given, reference = options.pop("given", variant.timed.case), options.pop("reference", None)
     made = Made(candidate, variant, device=device)
     case = fixed_case(ROWS, variant, given, 7)
-    with Baselines(sandbox(device), made.sandbox, ROWS, variant, [case], reference) as baselines:
+    with Baselines(sandbox(device), made.sandbox, made.task, [case], reference) as baselines:
         return measure.measure_case(made, baselines, case, Options(**options))
 
 

@@ -114,7 +114,7 @@ def test_the_fastest_configuration_is_taken(sandbox, opened, cubin: bytes) -> No
 
 
 def test_the_device_s_own_copy_is_a_plan_of_ours(sandbox: Sandbox, opened) -> None:
-    layout = contenders.layout_of("copy", SILU, VARIANT, CASE, 1 << 16)
+    layout = contenders.layout_of("copy", Task(SILU, VARIANT), CASE, 1 << 16)
     replays = contenders.copy(sandbox, layout, opened)
     assert replays.seconds() > 0
     sets = replays._sets
