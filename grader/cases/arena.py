@@ -34,6 +34,8 @@ INPUTS, OUTPUTS = 0, 1  # buffer indices
 _BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}  # by bytes
 
 Role = Literal["input", "output", "inout"]
+# Of a worker: descriptor, bytes, whether it may write.
+Buffers = Sequence[tuple[int, int, bool]]
 
 
 @dataclass(frozen=True)
@@ -97,7 +99,7 @@ class Memory(Protocol):
     on_gpu: bool
 
     @property
-    def buffers(self) -> list[tuple[int, int, bool]]: ...  # descriptor, bytes, writable by it
+    def buffers(self) -> Buffers: ...
     @property
     def inputs(self) -> torch.Tensor: ...  # uint8
     @property
@@ -135,8 +137,8 @@ class Arena:
         return self._memory.on_gpu
 
     @property
-    def buffers(self) -> list[tuple[int, int, bool]]:
-        """For the worker: descriptor, length in bytes, whether it may write."""
+    def buffers(self) -> Buffers:
+        """Those of inputs and of outputs, for the worker."""
         return self._memory.buffers
 
     @property

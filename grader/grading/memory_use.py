@@ -100,7 +100,7 @@ class TritonRuns(Runs):
             is_fine = seen.status is Status.passed and not memory_bounds.shortfalls(
                 seen, self.task.variant
             )
-            if is_fine or not self._runner.learns_what_is_passed_over():
+            if is_fine or not self._runner.tuning.learns():
                 break
             if configuration is not None and configuration not in self.standing():
                 break
@@ -109,7 +109,7 @@ class TritonRuns(Runs):
 
     def standing(self) -> Collection[int]:
         """The last plan's configurations that a GPU may choose, by number, as far as is known."""
-        return self._runner.standing()
+        return () if self.plan is None else self._runner.tuning.standing(self.plan)
 
     def _evidence(
         self, case: Case, without: Collection[int], configuration: int | None
