@@ -1,7 +1,7 @@
 """One Triton variant of one submission, without a GPU: planned, compiled and executed.
 
-What the planner says is a plan, which is held to the rules before it is run. Each case runs in
-several ways (triton_ways.py), with one configuration of tuned kernels or with all (tuning.py).
+A plan is held to the rules before it is run. Each case runs in several ways (triton_ways.py), with
+one configuration of tuned kernels or with all of them (tuning.py).
 """
 
 from __future__ import annotations
