@@ -44,13 +44,9 @@ _FAULTS = ("illegal memory access", "unspecified launch failure", "invalid argum
 class Plans(Protocol):
     """Where plans and compiled kernels of a variant come from, without a GPU."""
 
-    @property
-    def path(self) -> Path: ...  # the submission's file
-
     def planned(
         self, case: Case, arguments: Sequence[Argument], buffers: Buffers = ()
     ) -> Plan | CaseResult: ...
-    def plan_of(self, case: Case, arguments: Sequence[Argument]) -> Plan | CaseResult: ...
     def compiled_steps(
         self, case: Case, planned: Plan, call: int = 0, configuration: int | None = None
     ) -> tuple[Sequence[Step], Mapping[int, DeviceKernel]] | CaseResult: ...

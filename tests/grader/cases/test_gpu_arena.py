@@ -22,7 +22,6 @@ from grader.cases.gpu_memory import GpuMemory
 from grader.executors import case_memory, cuda_build, gpu
 from grader.executors.gpu import GpuRunner
 from grader.executors.registry import Runners
-from grader.executors.runner import Runner
 from grader.grading import grade
 from grader.plan import Plan
 from grader.sandbox import Sandbox
@@ -90,7 +89,7 @@ class StandInSandbox:
 
     def __init__(self) -> None:
         self.kernel: StandInKernel = silu
-        self.runner: Runner | None = None  # whose arena it is
+        self.runner: GpuRunner | None = None  # whose arena it is
         self.told: list[bool] = []  # of each worker, whether its buffers lie on the GPU
         self.asked: list[Sequence[Argument]] = []  # the arguments of each run
         self.refuses = False  # such buffers, whatever the worker
@@ -149,7 +148,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> StandInSandbox:
 
 
 @contextlib.contextmanager
-def running(stand_in: StandInSandbox, kernel: StandInKernel = silu) -> Iterator[Runner]:
+def running(stand_in: StandInSandbox, kernel: StandInKernel = silu) -> Iterator[GpuRunner]:
     stand_in.kernel = kernel
     task = Task(SILU, SILU.variants["triton"])
     with GpuRunner(stand_in, task, REFERENCE / "silu.py", StandInPlans()) as opened:
@@ -377,7 +376,7 @@ def refuse(*_: object) -> None:
     raise GpuMemoryError("exporting: CUDA_ERROR_NOT_SUPPORTED")
 
 
-def expect_copies(stand_in: StandInSandbox, runner: Runner) -> None:
+def expect_copies(stand_in: StandInSandbox, runner: GpuRunner) -> None:
     """Cases get their verdicts, with inputs where only what comes back is seen."""
     assert runner.run(CASE).status is Status.passed
     assert runner.run(case(17)).status is Status.passed
@@ -448,7 +447,7 @@ def test_why_a_variants_memory_was_not_shared_outlives_its_runner(stand_in) -> N
 
 
 @contextlib.contextmanager
-def on_a_gpu(sandbox: Sandbox, variant: Variant, source: bytes) -> Iterator[Runner]:
+def on_a_gpu(sandbox: Sandbox, variant: Variant, source: bytes) -> Iterator[GpuRunner]:
     """The runner on the GPU of a variant of silu whose file holds this."""
     exercise = SILU.model_copy(update={"variants": {variant.name: variant}})
     runners = Runners({"silu": exercise}, sandbox, "cuda", lambda _: source, lambda _: False)
@@ -460,7 +459,7 @@ def on_a_gpu(sandbox: Sandbox, variant: Variant, source: bytes) -> Iterator[Runn
         assert opened.shares_gpu_memory
 
 
-def triton_on(sandbox: Sandbox, source: str) -> contextlib.AbstractContextManager[Runner]:
+def triton_on(sandbox: Sandbox, source: str) -> contextlib.AbstractContextManager[GpuRunner]:
     return on_a_gpu(sandbox, SILU.variants["triton"], source.encode())
 
 
