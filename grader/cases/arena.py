@@ -1,16 +1,18 @@
 """Tensors in the memory that grader and worker share, with guard zones around every one.
 
-Two buffers per worker, one for inputs, which it can't write, one for outputs: sealed memfds
-(memfd.py), or memory of a GPU (gpu_memory.py). That has no seals: a worker has the inputs mapped
-for reading only, which the hardware keeps, but what was asked for otherwise could write; so inputs
-are judged there after a run as well. Each tensor is an allocation holding a strided view; what
-belongs to the allocation but not to the view (the guard zones on both sides, the gaps between
-padded rows) is filled with NaN around inputs and with random bits around outputs; the view of an
-output is filled with NaNs of random payload (or what a dtype has instead), so that what was never
-written is recognised bit by bit and can't pass for a result. Between allocations in memfds lies
-what the worker makes inaccessible: an access too far off for a guard zone faults instead of meeting
-another tensor. After a run the grader copies each allocation out, once, and judges that copy: what
-the worker's process does afterwards changes nothing.
+A worker has two buffers: one of inputs, which it can't write, and one of outputs. They are sealed
+memfds (memfd.py) or memory of a GPU (gpu_memory.py). GPU memory has no seals: the worker has inputs
+mapped for reading only, and they are judged after a run as well.
+
+Each tensor is an allocation that holds a strided view. The rest of the allocation (guard zones on
+both sides, gaps between padded rows) is filled with NaN around inputs and with random bits around
+outputs. The view of an output is filled with poison: NaNs of random payload, or what a dtype has
+instead. So an element that was never written is recognised bit by bit and can't pass for a result.
+The worker makes the gaps between allocations in memfds inaccessible: an access too far off for a
+guard zone faults there instead of meeting another tensor.
+
+After a run the grader copies each allocation once and judges the copy: what the worker's process
+does afterwards changes nothing.
 """
 
 from __future__ import annotations
@@ -34,6 +36,8 @@ INPUTS, OUTPUTS = 0, 1  # buffer indices
 _BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}  # by bytes
 
 Role = Literal["input", "output", "inout"]
+# Of a worker: descriptor, bytes, whether it may write.
+Buffers = Sequence[tuple[int, int, bool]]
 
 
 @dataclass(frozen=True)
@@ -97,7 +101,7 @@ class Memory(Protocol):
     on_gpu: bool
 
     @property
-    def buffers(self) -> list[tuple[int, int, bool]]: ...  # descriptor, bytes, writable by it
+    def buffers(self) -> Buffers: ...
     @property
     def inputs(self) -> torch.Tensor: ...  # uint8
     @property
@@ -135,8 +139,8 @@ class Arena:
         return self._memory.on_gpu
 
     @property
-    def buffers(self) -> list[tuple[int, int, bool]]:
-        """For the worker: descriptor, length in bytes, whether it may write."""
+    def buffers(self) -> Buffers:
+        """Those of inputs and of outputs, for the worker."""
         return self._memory.buffers
 
     @property

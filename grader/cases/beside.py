@@ -1,4 +1,4 @@
-"""A case beside another: of somewhat larger sizes, so that nothing is won by knowing the spec's."""
+"""A second case of somewhat larger sizes than a spec's, so that knowing the spec's is no use."""
 
 from __future__ import annotations
 

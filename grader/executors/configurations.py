@@ -1,11 +1,11 @@
 """Configurations that an autotuner chooses from, read from the trials in a plan.
 
-A GPU's clock decides which one runs there; without one each of them has to be right. A
-configuration has a number, and stands in for the one that the planner chose: in a tuning with fewer
-configurations they begin again at the first.
+On a GPU timings decide which one runs; so each of them has to be right. A configuration has a
+number, and takes the place of the one that the planner chose. In a tuning with fewer configurations
+the numbers begin again at the first.
 
-What doesn't compile for the GPU is no choice there: Triton's tuner passes it over. Such kernels are
-given as `passed_over`, by key_of; what stands in for one of them is the configuration after it.
+Triton's tuner passes over a configuration that doesn't compile for the GPU. Such kernels are given
+as `passed_over`, by key_of; the configuration after one of them takes its place.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""A worker that runs cases, as the grader sees it: a case is placed, the worker asked, its outputs
-judged.
+"""One case through a worker: its inputs are placed, the worker is asked, its outputs are judged.
 
-What the worker is and what it is asked differs: triton_executor.py, native_executor.py, gpu.py.
+There are three kinds of workers: triton_executor.py, native_executor.py and gpu.py.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ class Executor(Runner):
     """Runs each case once, in a worker of its own kind."""
 
     def __init__(self, task: Task, path: Path, answers: Answers, times: Times) -> None:
-        """`path` is the submission's file; `times` is where the time that is spent is added."""
+        """`path` is the submission's file; the time that is spent is added to `times`."""
         self.task = task
         self.path = path
         self.times = times

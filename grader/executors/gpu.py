@@ -16,6 +16,7 @@ import torch
 
 from grader import plan
 from grader.cases import Case
+from grader.cases.arena import Buffers
 from grader.cases.compare import Verdict
 from grader.cases.inputs import Inputs
 from grader.executors import gpu_document, gpu_program, views
@@ -43,16 +44,9 @@ _FAULTS = ("illegal memory access", "unspecified launch failure", "invalid argum
 class Plans(Protocol):
     """Where plans and compiled kernels of a variant come from, without a GPU."""
 
-    @property
-    def path(self) -> Path: ...  # the submission's file
-
     def planned(
-        self,
-        case: Case,
-        arguments: Sequence[Argument],
-        buffers: Sequence[tuple[int, int, bool]] = (),
+        self, case: Case, arguments: Sequence[Argument], buffers: Buffers = ()
     ) -> Plan | CaseResult: ...
-    def plan_of(self, case: Case, arguments: Sequence[Argument]) -> Plan | CaseResult: ...
     def compiled_steps(
         self, case: Case, planned: Plan, call: int = 0, configuration: int | None = None
     ) -> tuple[Sequence[Step], Mapping[int, DeviceKernel]] | CaseResult: ...

@@ -3,11 +3,10 @@
     kept = KeptBuilds(cache_root() / "kernels.sqlite")
     kept.get(key), kept.put(key, text), kept.forget(keys)
 
-It holds TTIR, and which TTIR has become a cubin: what follows from a text, and no verdict. A key is
-a digest of all that the result follows from. Whoever can write the file is the user that grades, so
-a class is graded without it.
+It holds TTIR, and which TTIR has become a cubin; it holds no verdict. A key is a digest of all that
+the result follows from. The user who grades can write the file, so a class is graded without it.
 
-Losing it costs time alone. So whatever is wrong with the file, nothing is raised.
+Losing it costs nothing but time. So whatever is wrong with the file, nothing is raised.
 """
 
 from __future__ import annotations

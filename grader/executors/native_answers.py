@@ -1,7 +1,7 @@
 """What the answers of a compiled CUDA C++ program, or of its compiler, mean for a case.
 
-In the emulator a run that ends well may still have shown a fault (a race that happened to come out
-right, a read past the end); what it found is the verdict then. On a GPU the driver's error is.
+A run in the emulator that gives the right result may still have shown a fault, such as a data race
+or a read past the end. Then the fault is the verdict.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The emulator's executor as the grader sees it: host code plans, the plan's kernels are run.
+"""One case of a CUDA C++ variant, in the emulator: host code plans it, an executor runs the plan.
 
 The executor runs kernels on data and has no host code.
 """

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from grader import plan
 from grader.cases import Case
-from grader.cases.arena import INPUTS
+from grader.cases.arena import INPUTS, Buffers
 from grader.cases.compare import Verdict
 from grader.emulator import report
 from grader.executors.cuda_build import Program
@@ -61,7 +61,7 @@ class NativePlans:
         # Whether copies that host code asks for are held to the rules.
         self.judges_copies = self.answers.watched and task.exercise.moves_data
         self.failure = self.answers.from_program()  # why there is nothing to run, once it is known
-        self._readable: Sequence[tuple[int, int, bool]] = ()  # buffers that the planner may read
+        self._readable: Buffers = ()  # buffers that the planner may read
 
     def __enter__(self) -> NativePlans:
         return self
@@ -84,10 +84,7 @@ class NativePlans:
         return self._explained(case, self.ask(case, arguments))
 
     def planned(
-        self,
-        case: Case,
-        arguments: Sequence[Argument],
-        buffers: Sequence[tuple[int, int, bool]] = (),
+        self, case: Case, arguments: Sequence[Argument], buffers: Buffers = ()
     ) -> Plan | CaseResult:
         """The plan of a case that is sound and held to the rules, or why there is none.
 
@@ -107,10 +104,7 @@ class NativePlans:
         return result or CaseResult(case, Verdict(Status.crashed, "it gave no plan."))
 
     def ask(
-        self,
-        case: Case,
-        arguments: Sequence[Argument],
-        buffers: Sequence[tuple[int, int, bool]] = (),
+        self, case: Case, arguments: Sequence[Argument], buffers: Buffers = ()
     ) -> Plan | Reply | CaseResult:
         """The planner's plan of a case; its answer, where that is none, or what that means.
 
@@ -181,9 +175,7 @@ class NativePlans:
         assert self.program.executor is not None
         return self.program.executor.read_bytes()
 
-    def _start(
-        self, arguments: Sequence[Argument], buffers: Sequence[tuple[int, int, bool]]
-    ) -> CaseResult | None:
+    def _start(self, arguments: Sequence[Argument], buffers: Buffers) -> CaseResult | None:
         """Have a planner that may read what it has to; why there is none."""
         if self.failure is not None:
             return self.failure

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from grader.cases.arena import Buffers
 from grader.emulator.glue import Entry
 from grader.executors import cuda_build
 from grader.executors.cuda_build import Backend, Program
@@ -30,11 +31,11 @@ class NativeProcesses:
     program: Program
     limits: Limits
 
-    def planner(self, buffers: Sequence[tuple[int, int, bool]]) -> Worker:
+    def planner(self, buffers: Buffers) -> Worker:
         """A process of the program that has host code; it may read these buffers."""
         return self._of(self.program.path, buffers)
 
-    def executor(self, buffers: Sequence[tuple[int, int, bool]]) -> Worker:
+    def executor(self, buffers: Buffers) -> Worker:
         """A process of the program that has the kernels, and the data in these buffers."""
         return self._of(self.program.executor, buffers)
 
@@ -53,7 +54,7 @@ class NativeProcesses:
         finally:
             worker.close()
 
-    def _of(self, path: Path | None, buffers: Sequence[tuple[int, int, bool]]) -> Worker:
+    def _of(self, path: Path | None, buffers: Buffers) -> Worker:
         assert path is not None  # who asks has seen that the program was built
         entry = self.task.variant.entry
         return self.sandbox.worker(path, entry, buffers, self.limits, self._options)

@@ -17,13 +17,14 @@ from grader.executors import cuda_build, gpu_program
 from grader.executors.cubins import NoCubin
 from grader.executors.cuda import PlannedNativeRunner
 from grader.executors.cuda_build import Backend
-from grader.executors.gpu import GpuRunner, Plans
+from grader.executors.gpu import GpuRunner
 from grader.executors.gpu_document import DeviceKernel
 from grader.executors.kept import KeptBuilds
 from grader.executors.native_plans import NativePlans
 from grader.executors.programs import Programs
 from grader.executors.runner import Runner, Times
 from grader.executors.triton import PlannedTritonRunner
+from grader.executors.triton_plans import TritonPlans
 from grader.gpu.devices import DeviceName
 from grader.sandbox import Sandbox
 from grader.sandbox.confinement import Level
@@ -207,7 +208,7 @@ class Runners:
 
         return self._open(PlannedNativeRunner, (*_key(task), "emulator"), make)
 
-    def plans_of(self, task: Task) -> Plans:
+    def plans_of(self, task: Task) -> TritonPlans | NativePlans:
         """Where the plans and compiled kernels of a variant come from. Raises as `of` does."""
         if task.variant.language == "triton":
             return self.planned(task).plans
@@ -220,7 +221,7 @@ class Runners:
 
         return self._open(NativePlans, (*_key(task), "gpu plans"), make)
 
-    def on_gpu(self, task: Task) -> Runner:
+    def on_gpu(self, task: Task) -> GpuRunner:
         """The runner of a variant on a GPU. Raises as `of` does."""
         plans = self.plans_of(task)
         sandbox = self.sandbox_of("cuda")

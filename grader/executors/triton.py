@@ -1,7 +1,7 @@
 """One Triton variant of one submission, without a GPU: planned, compiled and executed.
 
-What the planner says is a plan, which is held to the rules before it is run. Each case runs in
-several ways (triton_ways.py), with one configuration of tuned kernels or with all (tuning.py).
+A plan is held to the rules before it is run. Each case runs in several ways (triton_ways.py), with
+one configuration of tuned kernels or with all of them (tuning.py).
 """
 
 from __future__ import annotations
@@ -66,13 +66,13 @@ class PlannedTritonRunner(Runner):
         self._planner = TritonPlanner(
             processes.planner, answers, allowed, self.times, self._kernels.passed_over
         )
-        self._tuning = Tuning(self._kernels)
-        self._ahead = CompileAhead(self._kernels, self._tuning, answers, self.times)
+        self.tuning = Tuning(self._kernels)
+        self._ahead = CompileAhead(self._kernels, self.tuning, answers, self.times)
         self._executor = TritonExecutor(
-            processes, self._planner, self._kernels, self._tuning, self._ahead, answers, self.times
+            processes, self._planner, self._kernels, self.tuning, self._ahead, answers, self.times
         )
-        self._ways = OtherWays(self._executor, self._tuning, allowed.judges_copies)
-        self.plans = TritonPlans(self._planner, self._kernels, self._tuning, answers)
+        self._ways = OtherWays(self._executor, self.tuning, allowed.judges_copies)
+        self.plans = TritonPlans(self._planner, self._kernels, self.tuning, answers)
 
     @property
     def plan(self) -> Plan | None:
@@ -104,24 +104,13 @@ class PlannedTritonRunner(Runner):
         A dtype's first case runs with every configuration. One that fails counts only where a GPU
         has room for it. Raises as Runner.run does.
         """
-        with_every = self._ways.tries_every_configuration(case)
+        with_every = case.dtype not in self._ways.tuned
 
         def run() -> CaseResult:
-            self._tuning.chosen = None
+            self.tuning.chosen = None
             return self._ways.result_of(case, self._executor.run(case), with_every)
 
-        return self._tuning.named(self._tuning.settled(run))
-
-    def learns_what_is_passed_over(self) -> bool:
-        """Ask the compilers for the last run's tuned kernels: whether a tuner passes over one.
-
-        False where there is no news, so that the run would be the same if it were repeated.
-        """
-        return self._tuning.learns()
-
-    def standing(self) -> list[int]:
-        """The last plan's configurations, by number, that nothing is known to keep from a GPU."""
-        return [] if self.plan is None else self._tuning.standing(self.plan)
+        return self.tuning.named(self.tuning.settled(run))
 
     def measure(
         self,
@@ -145,7 +134,7 @@ class PlannedTritonRunner(Runner):
             report = self._executor.report
             return report if result.verdict.passed and report is not None else result
 
-        return self._tuning.settled(measured)
+        return self.tuning.settled(measured)
 
     def is_right_without(self, case: Case, places: Collection[int]) -> bool:
         """Whether the last run's plan, without some of its launches, gives the right result."""
@@ -159,7 +148,7 @@ class PlannedTritonRunner(Runner):
             return ""
         if not self._executor.rounds_to_tf32:
             return ""
-        manner = Manner(races=False, in_ieee=True, configuration=self._tuning.suspect)
+        manner = Manner(races=False, in_ieee=True, configuration=self.tuning.suspect)
         return _IN_IEEE if self._executor.run_in(manner, case).verdict.passed else ""
 
     def compile_in_background(self) -> list[PendingAssembly]:

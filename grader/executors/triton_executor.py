@@ -1,8 +1,8 @@
-"""The executor of TTIR as the grader sees it: cases are planned, their kernels compiled, and run.
+"""One case of a Triton variant, without a GPU: planned, its kernels compiled, and executed.
 
-Each of the three is a process of its own (worker/plan_processes.py). The planner runs the host
-code and has no data; the executor has the data and runs kernels that the compiler made from the
-submission's text.
+Planner, compiler and executor are processes of their own (worker/plan_processes.py). The planner
+runs the host code and has no data. The executor has the data, and runs the kernels that the
+compiler made from the submission's text.
 """
 
 from __future__ import annotations

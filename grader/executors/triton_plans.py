@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from grader.cases import Case
+from grader.cases.arena import Buffers
 from grader.executors import configurations, refusals
 from grader.executors.answers import Answers
 from grader.executors.execution import launched
@@ -44,10 +45,7 @@ class TritonPlans:
         return self._planner.plan_of(case, arguments)
 
     def planned(
-        self,
-        case: Case,
-        arguments: Sequence[Argument],
-        buffers: Sequence[tuple[int, int, bool]] = (),
+        self, case: Case, arguments: Sequence[Argument], buffers: Buffers = ()
     ) -> Plan | CaseResult:
         """The plan of a case, held to the rules, or why there is none; it reads no buffers."""
         failure = self._planner.start(len(arguments))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from grader.cases.arena import Buffers
 from grader.sandbox import Sandbox
 from grader.sandbox.worker_process import Limits, Worker
 
@@ -30,11 +30,9 @@ class TritonProcesses:
         """A process that gets the submission's text, or TTIR."""
         return self._of("compiler", limits)
 
-    def executor(self, buffers: Sequence[tuple[int, int, bool]]) -> Worker:
-        """A process that has the data in these buffers: descriptor, bytes, whether it may write."""
+    def executor(self, buffers: Buffers) -> Worker:
+        """A process that has the data in these buffers."""
         return self._of("executor", self.limits, buffers)
 
-    def _of(
-        self, role: str, limits: Limits, buffers: Sequence[tuple[int, int, bool]] = ()
-    ) -> Worker:
+    def _of(self, role: str, limits: Limits, buffers: Buffers = ()) -> Worker:
         return self.sandbox.worker(self.path, self.entry, buffers, limits, role=role)

@@ -32,17 +32,13 @@ class OtherWays:
         self._tuning = tuning
         self._judges_copies = judges_copies
         self._reordered = orders.Reordered()
-        self._tuned: set[str] = set()  # dtypes of which a case ran with every configuration
-
-    def tries_every_configuration(self, case: Case) -> bool:
-        """Whether a case is the first of its dtype, which runs with each configuration."""
-        return case.dtype not in self._tuned
+        self.tuned: set[str] = set()  # dtypes of which a case ran with every configuration
 
     def result_of(self, case: Case, first: CaseResult, with_every: bool) -> CaseResult:
         """The result of a case whose first run showed `first`; with each configuration or one."""
         result = self._in_other_orders(case, first)
         if with_every and result.verdict.passed and self._tuning.chosen is not None:
-            self._tuned.add(case.dtype)
+            self.tuned.add(case.dtype)
             result = self._with_others(case, result)
         if not result.verdict.passed:
             return result

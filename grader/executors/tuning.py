@@ -28,15 +28,10 @@ class Tuning:
         self.chosen: int | None = None  # of the last run, by number; None: nothing is tuned
         self._kernels = kernels
         self._names: list[str] = []  # of the last plan's configurations
-        self._suspect: int | None = None  # the first configuration with which a run has failed
+        self.suspect: int | None = None  # the first configuration with which a run has failed
         self._known = 0  # how many were passed over when a run was last asked about
         self._launched: list[Specialisation] = []  # tuned kernels of the last run
         self._among: dict[str, tuple[Specialisation, ...]] = {}  # configurations, by each one's key
-
-    @property
-    def suspect(self) -> int | None:
-        """The configuration with which a run has failed first."""
-        return self._suspect
 
     def standing(self, plan: Plan) -> list[int]:
         """A plan's configurations, by number, that nothing is known to keep from a GPU."""
@@ -51,7 +46,7 @@ class Tuning:
         self._names = configurations.names_of(plan)
         if self._names:
             standing = self.standing(plan)
-            suspect = None if self._suspect is None else self._suspect % len(self._names)
+            suspect = None if self.suspect is None else self.suspect % len(self._names)
             if suspect in standing:
                 self.chosen = suspect
             elif standing:
@@ -62,7 +57,7 @@ class Tuning:
         """A result, and where it fails with which configuration: cases that follow take it, too."""
         if result.verdict.passed or self.chosen is None:
             return result
-        self._suspect = self.chosen
+        self.suspect = self.chosen
         label = configurations.label(self.chosen, self._names)
         verdict = replace(result.verdict, what=f"{result.verdict.what} It ran with {label}.")
         return replace(result, verdict=verdict)

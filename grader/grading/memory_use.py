@@ -105,7 +105,7 @@ class TritonRuns(Runs[PlannedTritonRunner]):
             is_fine = observed.status is Status.passed and not memory_bounds.shortfalls(
                 observed, self.task.variant
             )
-            if is_fine or not self._runner.learns_what_is_passed_over():
+            if is_fine or not self._runner.tuning.learns():
                 break
             if configuration is not None and configuration not in self.standing():
                 break
@@ -114,7 +114,7 @@ class TritonRuns(Runs[PlannedTritonRunner]):
 
     def standing(self) -> Collection[int]:
         """The last plan's configurations that a GPU may choose, by number, as far as is known."""
-        return self._runner.standing()
+        return () if self.plan is None else self._runner.tuning.standing(self.plan)
 
     def _evidence(
         self, case: Case, without: Collection[int], configuration: int | None

@@ -1,9 +1,9 @@
 """The orders in which a plan's kernels may run on a GPU.
 
 Kernels of one stream run one after another, those of two at once, unless an event makes one wait.
-A plan's planner has written down as events, too, what the default stream waits for by itself.
-A step that is on no stream (an upload, say) is taken to wait for all before it. Memory of PyTorch's
-is an exception: it comes from a pool, and nothing waits when it is allocated or given back.
+The planner also writes an event for each wait of the default stream that no event asks for. A step
+on no stream, such as an upload, waits for all steps before it. Memory of PyTorch's is an exception:
+it comes from a pool, and nothing waits when it is allocated or freed.
 """
 
 from __future__ import annotations

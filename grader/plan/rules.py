@@ -4,7 +4,7 @@
 2. Elements of an output come from launches. Where the exercise is about moving data, a copy that
    permutes, selects, repeats or casts is refused; elsewhere it costs traffic and time. At most
    MAX_COPIES copies in a call.
-3. Each kernel, left out, changes an output (executors/triton.py, which runs the plan without it).
+3. Each kernel, left out, changes an output (executors/needless.py: the plan runs without it).
 4. Two fresh planners give the same plan for a case (differences.py).
 
 A spec lifts the first two by naming torch operations (`policy: {torch: [...]}`).

@@ -10,29 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import singledispatch
 
-from grader.plan.model import (
-    Alloc,
-    Argument,
-    Copy,
-    DescriptorArgument,
-    Fill,
-    Foreign,
-    Free,
-    HostOp,
-    KernelName,
-    Launch,
-    Plan,
-    PointerArgument,
-    Readback,
-    Record,
-    Refused,
-    Specialisation,
-    Step,
-    Synchronise,
-    Upload,
-    View,
-    Wait,
-)
+from grader.plan import model
+from grader.plan.model import Launch, Plan, Step, View
 from grader.plan.rules import change_of, repeats
 from grader.plan.scalars import value_of
 
@@ -67,7 +46,7 @@ def summary(plan: Plan, names: Sequence[str], file: str) -> str:
     """One sentence: 'allocates 4,096 bytes and launches silu_kernel on 512 programs'."""
     known = Names(plan, names, file)
     allocated = sum(
-        plan.buffers[step.buffer].bytes for step in plan.calls[0] if isinstance(step, Alloc)
+        plan.buffers[step.buffer].bytes for step in plan.calls[0] if isinstance(step, model.Alloc)
     )
     parts = [f"allocates {_bytes(allocated)}"] if allocated else []
     launches = plan.launches
@@ -77,9 +56,9 @@ def summary(plan: Plan, names: Sequence[str], file: str) -> str:
         parts.append(f"launches {', '.join(shown)}{more}")
     asked = []
     for kind, verb in (
-        (Copy, "copies"),
-        (Upload, "uploads"),
-        (HostOp | Foreign, "torch operations"),
+        (model.Copy, "copies"),
+        (model.Upload, "uploads"),
+        (model.HostOp | model.Foreign, "torch operations"),
     ):
         if count := sum(isinstance(step, kind) for step in plan.calls[0]):
             asked.append(_count(count, verb))
@@ -128,7 +107,7 @@ class Names:
     def kernel(self, launch: Launch) -> str:
         """The name of the function that is launched."""
         kernel = self.plan.specialisations[launch.specialisation]
-        return kernel.kernel if isinstance(kernel, KernelName) else kernel.function
+        return kernel.kernel if isinstance(kernel, model.KernelName) else kernel.function
 
     def grid(self, launch: Launch) -> str:
         """'4 x 8 programs'."""
@@ -137,15 +116,15 @@ class Names:
         noun = "program" if self.plan.language == "triton" else "block"
         return f"{shape} {noun}{'s' * (extents != [1])}"
 
-    def argument(self, argument: Argument) -> str:
+    def argument(self, argument: model.Argument) -> str:
         """An argument of a Triton kernel, by the name or the value that a student knows."""
-        if isinstance(argument, PointerArgument):
+        if isinstance(argument, model.PointerArgument):
             number, offset = argument.pointer
             place = self.plan.buffers[number].argument
             if place is not None and place < len(self._starts):
                 offset -= self._starts[place]
             return self.buffer(number) + (f" {offset:+,} bytes" if offset else "")
-        if isinstance(argument, DescriptorArgument):
+        if isinstance(argument, model.DescriptorArgument):
             block = " x ".join(map(str, argument.descriptor.block))
             return f"descriptor of {self.buffer(argument.descriptor.buffer)}, blocks of {block}"
         value = value_of(argument)
@@ -169,31 +148,31 @@ def described(step: Step, names: Names) -> tuple[str, str]:
 
 
 @described.register
-def _(step: Alloc, names: Names) -> tuple[str, str]:
+def _(step: model.Alloc, names: Names) -> tuple[str, str]:
     buffer = names.plan.buffers[step.buffer]
     kind = "" if buffer.kind == "device" else f" of {buffer.kind} memory"
     return "allocate", f"{names.buffer(step.buffer)}, {_bytes(buffer.bytes)}{kind}"
 
 
 @described.register
-def _(step: Free, names: Names) -> tuple[str, str]:
+def _(step: model.Free, names: Names) -> tuple[str, str]:
     return "free", names.buffer(step.buffer)
 
 
 @described.register
-def _(step: Fill, names: Names) -> tuple[str, str]:
+def _(step: model.Fill, names: Names) -> tuple[str, str]:
     return "fill", f"{names.view(step.to)} with {step.value}"
 
 
 @described.register
-def _(step: Copy, names: Names) -> tuple[str, str]:
+def _(step: model.Copy, names: Names) -> tuple[str, str]:
     change = change_of(step)
     effect = f": it {change}" if change else ""
     return "copy", f"{names.view(step.source)} to {names.view(step.to)}{effect}"
 
 
 @described.register
-def _(step: Upload, names: Names) -> tuple[str, str]:
+def _(step: model.Upload, names: Names) -> tuple[str, str]:
     size = step.to.elements * step.to.itemsize
     return "upload", f"{_bytes(size)} from the host to {names.buffer(step.to.buffer)}"
 
@@ -207,7 +186,7 @@ def _(step: Launch, names: Names) -> tuple[str, str]:
         threads = " x ".join(str(extent) for extent in step.block if extent != 1) or "1"
         how.insert(0, f"{threads} threads each")
     named = names.plan.specialisations[step.specialisation]
-    if isinstance(named, Specialisation):
+    if isinstance(named, model.Specialisation):
         how += [f"{name}={literal(value)}" for name, value in named.constants.items()]
         how += [f"{named.options['num_warps']} warps"] if "num_warps" in named.options else []
     if step.cooperative:
@@ -221,40 +200,40 @@ def _(step: Launch, names: Names) -> tuple[str, str]:
 
 
 @described.register
-def _(step: Record, names: Names) -> tuple[str, str]:
+def _(step: model.Record, names: Names) -> tuple[str, str]:
     return "record", f"event {step.event} on stream {step.stream}"
 
 
 @described.register
-def _(step: Wait, names: Names) -> tuple[str, str]:
+def _(step: model.Wait, names: Names) -> tuple[str, str]:
     return "wait", f"stream {step.stream} for event {step.event}"
 
 
 @described.register
-def _(step: Synchronise, names: Names) -> tuple[str, str]:
+def _(step: model.Synchronise, names: Names) -> tuple[str, str]:
     return "wait", "the host, for the whole device"
 
 
 @described.register
-def _(step: HostOp, names: Names) -> tuple[str, str]:
+def _(step: model.HostOp, names: Names) -> tuple[str, str]:
     outputs = ", ".join(map(names.view, step.outputs))
     return "torch", f"{step.operation.removeprefix('aten::')} to {outputs} (allowed here)"
 
 
 @described.register
-def _(step: Foreign, names: Names) -> tuple[str, str]:
+def _(step: model.Foreign, names: Names) -> tuple[str, str]:
     outputs = ", ".join(map(names.view, step.outputs)) or "the host"
     name = step.operation.removeprefix("aten::")
     return "torch", f"{name} to {outputs}; it is not run: no kernel of yours did it"
 
 
 @described.register
-def _(step: Readback, names: Names) -> tuple[str, str]:
+def _(step: model.Readback, names: Names) -> tuple[str, str]:
     return "read", f"{_bytes(step.bytes)} of the device; the host gets no data"
 
 
 @described.register
-def _(step: Refused, names: Names) -> tuple[str, str]:
+def _(step: model.Refused, names: Names) -> tuple[str, str]:
     return "refused", f"{step.kernel}: {step.error}, {step.why}"
 
 

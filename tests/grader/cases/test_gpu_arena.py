@@ -23,7 +23,6 @@ from grader.cases.gpu_memory import GpuMemory
 from grader.executors import case_memory, cuda_build, gpu
 from grader.executors.gpu import GpuRunner
 from grader.executors.registry import Runners
-from grader.executors.runner import Runner
 from grader.grading import grade
 from grader.plan import Plan
 from grader.sandbox import Sandbox
@@ -91,7 +90,7 @@ class StandInSandbox:
 
     def __init__(self) -> None:
         self.kernel: StandInKernel = silu
-        self.runner: Runner | None = None  # whose arena it is
+        self.runner: GpuRunner | None = None  # whose arena it is
         self.told: list[bool] = []  # of each worker, whether its buffers lie on the GPU
         self.asked: list[Sequence[Argument]] = []  # the arguments of each run
         self.refuses = False  # such buffers, whatever the worker
@@ -156,7 +155,7 @@ def runner_in(sandbox: Any, task: Task) -> GpuRunner:
 
 
 @contextlib.contextmanager
-def running(stand_in: StandInSandbox, kernel: StandInKernel = silu) -> Iterator[Runner]:
+def running(stand_in: StandInSandbox, kernel: StandInKernel = silu) -> Iterator[GpuRunner]:
     stand_in.kernel = kernel
     task = Task(SILU, SILU.variants["triton"])
     with runner_in(stand_in, task) as opened:
@@ -384,7 +383,7 @@ def refuse(*_: object) -> None:
     raise GpuMemoryError("exporting: CUDA_ERROR_NOT_SUPPORTED")
 
 
-def expect_copies(stand_in: StandInSandbox, runner: Runner) -> None:
+def expect_copies(stand_in: StandInSandbox, runner: GpuRunner) -> None:
     """Cases get their verdicts, with inputs where only what comes back is seen."""
     assert runner.run(CASE).status is Status.passed
     assert runner.run(case(17)).status is Status.passed
@@ -455,7 +454,7 @@ def test_why_a_variants_memory_was_not_shared_outlives_its_runner(stand_in) -> N
 
 
 @contextlib.contextmanager
-def on_a_gpu(sandbox: Sandbox, variant: Variant, source: bytes) -> Iterator[Runner]:
+def on_a_gpu(sandbox: Sandbox, variant: Variant, source: bytes) -> Iterator[GpuRunner]:
     """The runner on the GPU of a variant of silu whose file holds this."""
     exercise = SILU.model_copy(update={"variants": {variant.name: variant}})
     runners = Runners({"silu": exercise}, sandbox, "cuda", lambda _: source, lambda _: False)
@@ -467,7 +466,7 @@ def on_a_gpu(sandbox: Sandbox, variant: Variant, source: bytes) -> Iterator[Runn
         assert opened.shares_gpu_memory
 
 
-def triton_on(sandbox: Sandbox, source: str) -> contextlib.AbstractContextManager[Runner]:
+def triton_on(sandbox: Sandbox, source: str) -> contextlib.AbstractContextManager[GpuRunner]:
     return on_a_gpu(sandbox, SILU.variants["triton"], source.encode())
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import pytest
@@ -11,6 +11,7 @@ import pytest
 from grader.cases import Case
 from grader.executors import PlannedTritonRunner, configurations, frontend
 from grader.executors.runner import CaseResult
+from grader.plan import Plan, Specialisation
 from grader.sandbox import Sandbox
 from grader.sandbox.worker_process import Worker
 from grader.spec.task import Task
@@ -156,10 +157,13 @@ def look(sandbox: Sandbox, text: str, *cases: Case, of: str = "silu/triton") -> 
     ):
         patch.setattr(Worker, "post", posted)
         translated = runner._executor._translated
-        runner._executor._translated = lambda case, planned, numbers: (
-            seen.blocks.extend(planned.specialisations[n].constants["BLOCK"] for n in numbers),
-            translated(case, planned, numbers),
-        )[1]
+
+        def noted(case: Case, planned: Plan, numbers: Sequence[int]) -> object:
+            kernels = [planned.specialisations[n] for n in numbers]
+            seen.blocks += [e.constants["BLOCK"] for e in kernels if isinstance(e, Specialisation)]
+            return translated(case, planned, numbers)
+
+        patch.setattr(runner._executor, "_translated", noted)
         for again in range(2):
             results = [runner.run(each) for each in cases]
             compiled = runner.compiled(runner.compile_in_background())

@@ -120,7 +120,7 @@ def test_a_plan_does_not_depend_on_the_ones_before(tmp_path) -> None:
     for text, keeps_process in ((source, True), (COUNTING, False)):
         (tmp_path / "silu.cu").write_text(text)
         with Session(tmp_path, SPECS) as session:
-            runner = session.runners.native(Task(SILU, SILU.variants["cuda"]), "emulator")
+            runner = session.runners.planned_native(Task(SILU, SILU.variants["cuda"]))
             alone = []
             for each in cases:
                 runner.fresh_worker()
