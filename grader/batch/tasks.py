@@ -1,8 +1,8 @@
-"""Grading one hand-in somewhere else: plain data in, plain data out.
+"""Grading one hand-in in another process: plain data in, plain data out.
 
-`grade_files` is the one function that the local pool and a cluster's workers call. It works out
-the keys of its results itself: where the grader, the oracles or the device are not those of whoever
-asked, it says so instead of giving a result under a wrong name.
+`grade_in_pool` is the one function that processes of a pool and a cluster's workers call. It works
+out the keys of its results itself. Where the grader, the oracles or the device are not those of the
+process that asked, it raises an error instead of giving a result under a wrong name.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ class TaskError(Mistake, RuntimeError):
 class Wanted:
     """One result: of `exercise`/`variant`, to be stored under `key`.
 
-    `checked` is what is known where only what takes the whole GPU is left to be observed, as JSON;
-    `planned` are the plans for that, as plan_files.timed gives them, or nothing: they are made
-    then, on a GPU that waits.
+    `checked` is the evidence of a task that is only to be timed, as JSON. `planned` are the plans
+    for that, as plan_files.plans_to_time gives them; where there are none, they are made while the
+    GPU waits.
     """
 
     exercise: str
@@ -86,16 +86,16 @@ class HandinTask:
     require_sandbox: bool = True
 
     @property
-    def takes_the_gpu_alone(self) -> bool:
-        """Whether all that is left to be done wants the whole GPU."""
+    def needs_exclusive_gpu(self) -> bool:
+        """Whether all that is left to be done is timing."""
         return all(wanted.checked for wanted in self.wanted)
 
 
 @dataclass(frozen=True)
 class Result:
-    """Evidence of one variant as JSON; `to_measure` where the GPU alone has more to show.
+    """Evidence of one variant as JSON; `to_measure` where it is to be timed, too.
 
-    What it is to show it of is `planned` already, see Wanted.
+    For that it has been `planned` already, see Wanted.
     """
 
     key: str
@@ -171,10 +171,10 @@ def _take_turn(task: HandinTask, held: contextlib.ExitStack, watch: _Watch) -> C
     """Wait for the GPU, where one is used; returns what makes way between two cases."""
     if task.device == INTERPRETER:
         return lambda: None
-    is_alone = task.takes_the_gpu_alone
-    gpu = locks.settle(is_alone)
+    is_exclusive = task.needs_exclusive_gpu
+    gpu = locks.settle(is_exclusive)
     with watch.waiting():
-        if is_alone:
+        if is_exclusive:
             held.enter_context(locks.alone(gpu))
             return lambda: None
         give_way = held.enter_context(locks.beside(gpu))
@@ -254,10 +254,10 @@ def _check_is_the_same_grader(task: HandinTask) -> None:
     hashes = {name: hash_of(data) for name, data in task.files.items()}
     for wanted in task.wanted:
         file = task.exercises[wanted.exercise].variants[wanted.variant].file
-        found = keys.of(
+        key = keys.of(
             wanted.exercise, wanted.variant, hashes.get(file, NO_FILE), lifted=wanted.lifted
         )
-        if found != wanted.key:
+        if key != wanted.key:
             raise TaskError(
                 f"{platform.node()}: expected the grader and the oracles that the class is graded "
                 f"with (warpgrade {conditions.version} here): install the same on every worker"
@@ -270,7 +270,7 @@ def hash_of(data: bytes) -> str:
 
 
 class _Watch:
-    """Ends this process, and all that it started, where nothing moves for too long."""
+    """A watchdog: ends this process, and all that it started, where nothing moves for too long."""
 
     def __init__(self, seconds: float, end: Callable[[], None] | None = None) -> None:
         self._seconds = seconds
