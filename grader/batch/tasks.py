@@ -23,7 +23,6 @@ from grader import evidence as evidence_files
 from grader.batch.store.keys import NO_FILE, Conditions, Keys
 from grader.evidence import MemoryEvidence, PartEvidence, PerformanceEvidence
 from grader.gpu import locks, machine
-from grader.gpu.devices import DeviceName
 from grader.grading import plan_files, process_pool
 from grader.grading.check import check
 from grader.grading.grade import grade_task
@@ -107,7 +106,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Graded:
-    """What came of a task, and of which machine."""
+    """The results of a task, and the machine that they are from."""
 
     results: tuple[Result, ...]
     environment: dict[str, Any]
@@ -118,16 +117,15 @@ def grade_files(
     on_step: Progress = unwatched,
     opened: Callable[[Session], None] = lambda session: None,
 ) -> Graded:
-    """Grade the wanted variants of a hand-in's files, in a session that is told to `opened`.
+    """Grade the wanted variants of a hand-in's files; `opened` gets the session once it is open.
 
     Raises TaskError where this machine's results would not be those that were asked for, and
     ConfinementError where a sandbox is required and there is none.
     """
     _check_is_the_same_grader(task)
-    device: DeviceName = "interpreter" if task.device == INTERPRETER else "cuda"
     options = Options(
         seed=task.seed,
-        device=device,
+        device="interpreter" if task.device == INTERPRETER else "cuda",
         effort=task.effort or Effort(),
         require_sandbox=task.require_sandbox,
         lifted=tuple(wanted.name for wanted in task.wanted if wanted.lifted),
@@ -139,9 +137,7 @@ def grade_files(
         opened(session)
         for wanted in task.wanted:
             results.append(_result(session, wanted, on_step))
-        environment = machine.environment(device, session.sandbox.description)
-        environment["confinement"] = session.sandbox.confinement.told
-        environment["host"] = platform.node()
+        environment = {**session.environment(), "host": platform.node()}
     return Graded(tuple(results), environment)
 
 
@@ -153,7 +149,7 @@ def grade_in_pool(task: HandinTask) -> Graded:
     """
     watch = _Watch(STUCK_SECONDS)
     with contextlib.ExitStack() as held:
-        held.callback(watch.end)  # or this process ends: what it saw when stuck is no evidence
+        held.callback(watch.end)  # ends a process that was stuck: what it observed is no evidence
         make_way = _take_turn(task, held, watch)
 
         def on_step(step: Step) -> None:
@@ -278,7 +274,7 @@ class _Watch:
         self._last = time.monotonic()
         self._is_stuck = False
         self._ended = threading.Event()
-        threading.Thread(target=self._look, daemon=True).start()
+        threading.Thread(target=self._poll, daemon=True).start()
 
     def moved(self) -> None:
         self._last = time.monotonic()
@@ -297,7 +293,7 @@ class _Watch:
             self._end()
         self._ended.set()
 
-    def _look(self) -> None:
+    def _poll(self) -> None:
         while not self._ended.wait(min(self._seconds / 4, 30.0)):
             if time.monotonic() - self._last > self._seconds:
                 self._is_stuck = True

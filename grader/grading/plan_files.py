@@ -286,8 +286,7 @@ def run(
                 done.append(_variant(session, bundle, planned, on_step))
         except KeyboardInterrupt:
             pass
-        environment = machine.environment("cuda", session.sandbox.description)
-        environment["confinement"] = session.sandbox.confinement.told
+        environment = session.environment()
     environment["planned"] = {"capability": bundle.capability, **bundle.versions}
     left = bundle.variants[len(done) :]
     return Evidence(
