@@ -1,8 +1,8 @@
-"""Grading one hand-in somewhere else: plain data in, plain data out.
+"""Grading one hand-in in another process: plain data in, plain data out.
 
-`grade_files` is the one function that the local pool and a cluster's workers call. It works out
-the keys of its results itself: where the grader, the oracles or the device are not those of whoever
-asked, it says so instead of giving a result under a wrong name.
+`grade_in_pool` is the one function that processes of a pool and a cluster's workers call. It works
+out the keys of its results itself. Where the grader, the oracles or the device are not those of the
+process that asked, it raises an error instead of giving a result under a wrong name.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from grader import evidence as evidence_files
 from grader.batch.store.keys import NO_FILE, Conditions, Keys
 from grader.evidence import MemoryEvidence, PartEvidence, PerformanceEvidence
 from grader.gpu import locks, machine
-from grader.gpu.devices import DeviceName
 from grader.grading import plan_files, process_pool
 from grader.grading.check import check
 from grader.grading.grade import grade_task
@@ -51,9 +50,9 @@ class TaskError(Mistake, RuntimeError):
 class Wanted:
     """One result: of `exercise`/`variant`, to be stored under `key`.
 
-    `checked` is what is known where only what takes the whole GPU is left to be observed, as JSON;
-    `planned` are the plans for that, as plan_files.timed gives them, or nothing: they are made
-    then, on a GPU that waits.
+    `checked` is the evidence of a task that is only to be timed, as JSON. `planned` are the plans
+    for that, as plan_files.plans_to_time gives them; where there are none, they are made while the
+    GPU waits.
     """
 
     exercise: str
@@ -86,16 +85,16 @@ class HandinTask:
     require_sandbox: bool = True
 
     @property
-    def takes_the_gpu_alone(self) -> bool:
-        """Whether all that is left to be done wants the whole GPU."""
+    def needs_exclusive_gpu(self) -> bool:
+        """Whether all that is left to be done is timing."""
         return all(wanted.checked for wanted in self.wanted)
 
 
 @dataclass(frozen=True)
 class Result:
-    """Evidence of one variant as JSON; `to_measure` where the GPU alone has more to show.
+    """Evidence of one variant as JSON; `to_measure` where it is to be timed, too.
 
-    What it is to show it of is `planned` already, see Wanted.
+    For that it has been `planned` already, see Wanted.
     """
 
     key: str
@@ -107,7 +106,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Graded:
-    """What came of a task, and of which machine."""
+    """The results of a task, and the machine that they are from."""
 
     results: tuple[Result, ...]
     environment: dict[str, Any]
@@ -118,16 +117,15 @@ def grade_files(
     on_step: Progress = unwatched,
     opened: Callable[[Session], None] = lambda session: None,
 ) -> Graded:
-    """Grade the wanted variants of a hand-in's files, in a session that is told to `opened`.
+    """Grade the wanted variants of a hand-in's files; `opened` gets the session once it is open.
 
     Raises TaskError where this machine's results would not be those that were asked for, and
     ConfinementError where a sandbox is required and there is none.
     """
     _check_is_the_same_grader(task)
-    device: DeviceName = "interpreter" if task.device == INTERPRETER else "cuda"
     options = Options(
         seed=task.seed,
-        device=device,
+        device="interpreter" if task.device == INTERPRETER else "cuda",
         effort=task.effort or Effort(),
         require_sandbox=task.require_sandbox,
         lifted=tuple(wanted.name for wanted in task.wanted if wanted.lifted),
@@ -139,9 +137,7 @@ def grade_files(
         opened(session)
         for wanted in task.wanted:
             results.append(_result(session, wanted, on_step))
-        environment = machine.environment(device, session.sandbox.description)
-        environment["confinement"] = session.sandbox.confinement.told
-        environment["host"] = platform.node()
+        environment = {**session.environment(), "host": platform.node()}
     return Graded(tuple(results), environment)
 
 
@@ -153,7 +149,7 @@ def grade_in_pool(task: HandinTask) -> Graded:
     """
     watch = _Watch(STUCK_SECONDS)
     with contextlib.ExitStack() as held:
-        held.callback(watch.end)  # or this process ends: what it saw when stuck is no evidence
+        held.callback(watch.end)  # ends a process that was stuck: what it observed is no evidence
         make_way = _take_turn(task, held, watch)
 
         def on_step(step: Step) -> None:
@@ -171,10 +167,10 @@ def _take_turn(task: HandinTask, held: contextlib.ExitStack, watch: _Watch) -> C
     """Wait for the GPU, where one is used; returns what makes way between two cases."""
     if task.device == INTERPRETER:
         return lambda: None
-    is_alone = task.takes_the_gpu_alone
-    gpu = locks.settle(is_alone)
+    is_exclusive = task.needs_exclusive_gpu
+    gpu = locks.settle(is_exclusive)
     with watch.waiting():
-        if is_alone:
+        if is_exclusive:
             held.enter_context(locks.exclusive(gpu))
             return lambda: None
         give_way = held.enter_context(locks.shared(gpu))
@@ -254,10 +250,10 @@ def _check_is_the_same_grader(task: HandinTask) -> None:
     hashes = {name: hash_of(data) for name, data in task.files.items()}
     for wanted in task.wanted:
         file = task.exercises[wanted.exercise].variants[wanted.variant].file
-        found = keys.of(
+        key = keys.of(
             wanted.exercise, wanted.variant, hashes.get(file, NO_FILE), lifted=wanted.lifted
         )
-        if found != wanted.key:
+        if key != wanted.key:
             raise TaskError(
                 f"{platform.node()}: expected the grader and the oracles that the class is graded "
                 f"with (warpgrade {conditions.version} here): install the same on every worker"
@@ -270,7 +266,7 @@ def hash_of(data: bytes) -> str:
 
 
 class _Watch:
-    """Ends this process, and all that it started, where nothing moves for too long."""
+    """A watchdog: ends this process, and all that it started, where nothing moves for too long."""
 
     def __init__(self, seconds: float, end: Callable[[], None] | None = None) -> None:
         self._seconds = seconds
@@ -278,7 +274,7 @@ class _Watch:
         self._last = time.monotonic()
         self._is_stuck = False
         self._ended = threading.Event()
-        threading.Thread(target=self._look, daemon=True).start()
+        threading.Thread(target=self._poll, daemon=True).start()
 
     def moved(self) -> None:
         self._last = time.monotonic()
@@ -297,7 +293,7 @@ class _Watch:
             self._end()
         self._ended.set()
 
-    def _look(self) -> None:
+    def _poll(self) -> None:
         while not self._ended.wait(min(self._seconds / 4, 30.0)):
             if time.monotonic() - self._last > self._seconds:
                 self._is_stuck = True

@@ -94,9 +94,9 @@ class _Commands(TyperGroup):
         if name not in _ELSEWHERE:
             return super().get_command(ctx, name)
         module, function = _ELSEWHERE[name].split(":")
-        alone = typer.Typer(add_completion=False, context_settings=_CONTEXT)
-        alone.command(name=name)(getattr(importlib.import_module(module), function))
-        return typer.main.get_command(alone)
+        of_one = typer.Typer(add_completion=False, context_settings=_CONTEXT)
+        of_one.command(name=name)(getattr(importlib.import_module(module), function))
+        return typer.main.get_command(of_one)
 
 
 _CONTEXT = {"help_option_names": ["-h", "--help"]}
@@ -209,7 +209,7 @@ def run_plan(
         observed = plan_files.run(planned, exercises, on_step)
     if evidence is not None:
         write(evidence, evidence_files.to_json(observed))
-    tell(plan_files.told(observed), "dim")
+    tell(plan_files.origin(observed), "dim")
     show(observed, exercises, json, None, None, None)
 
 

@@ -1,7 +1,7 @@
-"""Why a kernel fails: which cases do, found by probing, and what to try.
+"""Diagnosis of a failing kernel: the condition under which it fails, and a hint at the mistake.
 
-A condition is proposed only if it separates every case seen so far, and then has to hold on
-cases run for the purpose, on both sides and next to the boundary. What doesn't hold is not said.
+A condition is proposed only if it separates all cases that were run so far. It is then tested on
+further cases, on both sides of it and next to the boundary, and dropped where one contradicts.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ class Condition:
 
 @dataclass(frozen=True)
 class Separation:
-    """A condition that held on every case run."""
+    """A condition that every case confirms."""
 
     condition: Condition
-    failing: int  # cases seen on each side
+    failing: int  # cases on each side
     passing: int
     dtype: str = ""  # of all of them, where the variant has other dtypes as well
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from grader.cases import gpu_memory
 from grader.evidence import Evidence, VariantEvidence
-from grader.gpu import locks, machine
+from grader.gpu import locks
 from grader.grading.check import EDGES_ON_A_GPU, check
 from grader.grading.measure import measure
 from grader.grading.parallel import checked_side_by_side, compiling_ahead, timed_on_each_gpu
@@ -108,8 +108,7 @@ def grade_task(session: Session, task: Task, on_step: Progress = unwatched) -> V
 
 def _environment(session: Session) -> dict[str, Any]:
     """Where it was graded, and how: what the evidence says besides its tasks."""
-    environment = machine.environment(session.device, session.sandbox.description)
-    environment["confinement"] = session.sandbox.confinement.told
+    environment = session.environment()
     if session.device == "cuda":
         environment["gpu_memory"] = how_memory_reaches_workers(session.runners.not_shared)
         environment["cases_on_the_gpu"] = CASES_ON_A_GPU

@@ -1,10 +1,10 @@
-"""Planning on one machine, running on another: what a file of plans is made of, and what it shows.
+"""Plans made on one machine and run on another: their file is made and evaluated here.
 
-    make(session, variants)        where the submission is; no GPU is needed
-    run(bundle, exercises)         where the GPU is; the submission isn't needed
+    make(session, submission, tasks)   where the submission is; no GPU is needed
+    run(bundle, exercises)             where the GPU is; the submission isn't needed
 
-What a GPU adds is taken there: some cases of each part, and the clock. What is found without a GPU
-(all cases, by plan; the use of memory) `grader grade` finds on the first machine.
+The GPU runs some cases of each part, and times. What needs no GPU (all cases, by plan; the use of
+memory) is checked by `grader grade` on the first machine.
 """
 
 from __future__ import annotations
@@ -286,8 +286,7 @@ def run(
                 done.append(_variant(session, bundle, planned, on_step))
         except KeyboardInterrupt:
             pass
-        environment = machine.environment("cuda", session.sandbox.description)
-        environment["confinement"] = session.sandbox.confinement.told
+        environment = session.environment()
     environment["planned"] = {"capability": bundle.capability, **bundle.versions}
     left = bundle.variants[len(done) :]
     return Evidence(
@@ -300,7 +299,7 @@ def run(
     )
 
 
-def told(observed: Evidence) -> str:
+def origin(observed: Evidence) -> str:
     """What the report of a run rests on, and what it leaves to the machine with the submission."""
     run = sum(part.cases_run for variant in observed.variants for part in variant.parts)
     return (

@@ -3,14 +3,13 @@
     with Pool(jobs=2) as pool:
         future = pool.submit(function, *arguments, on_message=on_step)
 
-`function` and what it takes and gives are pickled: the processes are as trusted as this one, and
-no submission's code runs in them, only in the sandboxes that they start. They come from a process
-that has imported the grader and does nothing else (multiprocessing's fork server), never from this
-one, which may have threads.
+`function`, its arguments and its result are pickled. The processes are trusted: a submission's code
+runs only in the sandboxes that they start. They are forked by multiprocessing's fork server, which
+has imported the grader and does nothing else, since this process may have threads.
 
-Ctrl-C reaches this process only, which then stops the others. They end in an orderly way, as what
-was given to `at_end` is called, when they are stopped and when this process is gone, however it
-went. One that is killed costs its own task and is replaced.
+Ctrl-C reaches this process only, which then stops the others. They call what was given to `at_end`
+when they are stopped, and when this process is gone, however it ended. A process that is killed
+costs its own task and is replaced.
 """
 
 from __future__ import annotations

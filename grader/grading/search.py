@@ -1,8 +1,8 @@
-"""The correctness loop: edge cases, then what hypothesis draws, then the smallest failure and why.
+"""The search for a failing case: edge cases, then drawn ones, then the smallest failure and why.
 
-Hypothesis draws the cases; shrinking is ours, because a failing edge case has to shrink too, a
-kernel that answers differently each time must end as the student's `nondeterministic` instead of
-hypothesis's error, and because the same steps then probe for the condition under which it fails.
+Hypothesis draws cases and no more. Shrinking is done here, for three reasons: a failing edge case
+has to shrink too; a kernel that answers differently each time is `nondeterministic`, and no error
+of hypothesis; the same steps then probe for the condition under which a kernel fails.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ RERUNS = 10  # of the smallest failing case: does it fail each time?
 SLOW = frozenset({Status.timed_out, Status.out_of_memory})
 # The same for every case, so one is enough.
 WHOLE_FILE = frozenset({Status.import_error})
-# Nothing is known about these that running again, smaller or elsewhere could tell more of.
+# Not the kernel's fault. Running another case, or this one again, wouldn't change that.
 NOT_DECIDED = frozenset({Status.not_measured, Status.grader_error})
-# Each ends a worker, and is run a second time to be told apart; a few of them say enough.
+# Each ends a worker and is run a second time, to tell the causes apart: a few are enough.
 COSTLY = frozenset({Status.modified_input, Status.invalid_read})
 ENOUGH_COSTLY = 8
-# Seen once, it has happened: a stray store goes unseen when it stores the bits that were there.
+# One run proves these. Another run may miss them: a stray store of the same bits isn't noticed.
 PROVEN = frozenset({Status.wrote_out_of_bounds, Status.modified_input})
-AS_FOUND = WHOLE_FILE | NOT_DECIDED
+CONCLUSIVE = WHOLE_FILE | NOT_DECIDED
 
 
 @dataclass(frozen=True)
 class Effort:
-    """How long to look. Seconds are wall time; they end the search, they never fail a kernel."""
+    """How long to search. Seconds are wall time; they end the search, they never fail a kernel."""
 
     edges: int | None = None  # edge cases at most, spread over all of them; None: all
     drawn: int = 20  # cases that hypothesis draws
@@ -60,7 +60,7 @@ class Effort:
 
 @dataclass
 class _Search:
-    """What one part has seen so far."""
+    """The search in one part: what its cases have shown so far."""
 
     space: Space
     runner: Runner
@@ -89,7 +89,7 @@ class _Search:
 
     @property
     def seconds(self) -> float:
-        """How long to look for a failure."""
+        """How long to search for a failure."""
         return self.effort.gpu_seconds if self.runner.on_gpu else self.effort.seconds
 
     @property
@@ -106,38 +106,30 @@ def search_part(
     submission: str = "",
     chosen: Sequence[Case] | None = None,
 ) -> PartEvidence:
-    """One dtype and size class of a variant: what the submission does there.
+    """Search one dtype and size class of a variant for failing cases, and explain them.
 
     `on_case` is called after each case of the search, for progress. `chosen` are cases to run in
     place of the space's edges and of drawn ones.
     """
     started = time.monotonic()
-    state = _Search(space, runner, effort or Effort())
-    stopped = _look(state, on_case, chosen)
-    if not state.smallest:
-        return PartEvidence(
-            space.dtype,
-            space.size_class,
-            Status.passed,
-            cases_run=len(state.results),
-            reason=stopped,
-            seconds=time.monotonic() - started,
-            printed=_printed(state.results.values()),
-            notes=_notes(state.results.values()),
-        )
-    cases_run, cases_failed = len(state.results), state.failed
-    failures = _explain(state, submission)
+    search = _Search(space, runner, effort or Effort())
+    stopped = _look(search, on_case, chosen)
+    cases_run, cases_failed = len(search.results), search.failed
+    failures = _explain(search, submission) if search.smallest else ()
+    status = failures[0].status if failures else Status.passed
+    results = search.results.values()
+    worst_first = [search.smallest[worst(search.smallest)]] if failures else []
     return PartEvidence(
         space.dtype,
         space.size_class,
-        failures[0].status,
+        status,
         cases_run,
         cases_failed,
         failures,
-        reason=failures[0].what if failures[0].status is Status.not_measured else stopped,
+        reason=failures[0].what if status is Status.not_measured else stopped,
         seconds=time.monotonic() - started,
-        printed=_printed([state.smallest[worst(state.smallest)], *state.results.values()]),
-        notes=_notes(state.results.values()),
+        printed=_printed([*worst_first, *results]),
+        notes=_notes(results),
     )
 
 
@@ -196,7 +188,7 @@ def failure_of_compile(space: Space, result: CaseResult, submission: str = "") -
     )
 
 
-# --- looking for a failure ---------------------------------------------------------------------
+# --- failing cases -----------------------------------------------------------------------------
 
 
 def _look(search: _Search, on_case: Callable[[], None], chosen: Sequence[Case] | None) -> str:
@@ -293,7 +285,7 @@ def _explain(search: _Search, submission: str) -> tuple[Failure, ...]:
     primary = worst(search.smallest)
     result = search.smallest[primary]
     flaky, separation = None, None
-    if not _is_as_found(result):
+    if not _is_conclusive(result):
         flaky = _flakiness(search, result, 2, at_last_afresh=False)
         if flaky is None:
             _shrink(search, primary)
@@ -316,7 +308,7 @@ def _flakiness(
     With `at_last_afresh` the last run meets a fresh worker, so that what depends on earlier calls
     shows as well: on a GPU that is a new CUDA context, which takes longer than all the others.
     """
-    if result.status in SLOW | PROVEN or _is_as_found(result):
+    if result.status in SLOW | PROVEN or _is_conclusive(result):
         return None
     failed, total = 1, 1
     until = time.monotonic() + search.effort.shrink_seconds
@@ -330,9 +322,9 @@ def _flakiness(
     return (failed, total) if failed < total else None
 
 
-def _is_as_found(result: CaseResult) -> bool:
-    """Whether running a case again tells nothing more: plans are compared once for a dtype."""
-    return result.status in AS_FOUND or result.verdict.pattern == "plans"
+def _is_conclusive(result: CaseResult) -> bool:
+    """Whether one run decides: another one tells no more. Plans are compared once for a dtype."""
+    return result.status in CONCLUSIVE or result.verdict.pattern == "plans"
 
 
 def _shrink(search: _Search, status: Status) -> None:

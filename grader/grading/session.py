@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -180,6 +181,11 @@ class Session:
             not_attempted=self.not_attempted(task),
             rules_lifted=self.rules.are_lifted(task),
         )
+
+    def environment(self) -> dict[str, Any]:
+        """What evidence says of the machine and of the sandbox."""
+        environment = machine.environment(self.device, self.sandbox.description)
+        return {**environment, "confinement": self.sandbox.confinement.told}
 
     def begin_building(self, tasks: Iterable[Task]) -> None:
         """Have the CUDA C++ of these compiled while others of them are checked."""

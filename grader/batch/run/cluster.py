@@ -90,21 +90,21 @@ def machines_of(client: Any, function: Callable[[HandinTask], Graded] = grade_in
     resources = {GPU: 1.0} if _workers(client, {GPU: 1.0}) else {}
     chosen = list(_workers(client, resources))
     devices = client.run(device_here, workers=chosen) if resources else {"": INTERPRETER}
-    found = sorted(set(devices.values()))
-    if len(found) > 1:
+    kinds = sorted(set(devices.values()))
+    if len(kinds) > 1:
         raise ClassError(
-            f"--scheduler: expected one kind of GPU, the workers have {', '.join(found)}: a "
+            f"--scheduler: expected one kind of GPU, the workers have {', '.join(kinds)}: a "
             "class is graded on one"
         )
     executor = OnCluster(client, function, resources)
-    return Machines(found[0], executor, executor if resources else None)
+    return Machines(kinds[0], executor, executor if resources else None)
 
 
 def _workers(client: Any, resources: dict[str, float]) -> dict[str, Any]:
     """The workers that have these resources, by address."""
-    found = client.scheduler_info(n_workers=-1)["workers"]
+    everyone = client.scheduler_info(n_workers=-1)["workers"]
     return {
         address: worker
-        for address, worker in found.items()
+        for address, worker in everyone.items()
         if all(worker.get("resources", {}).get(name, 0) >= n for name, n in resources.items())
     }

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from typing import Protocol
 
 from rich import progress as bars
 from rich.console import Console
@@ -18,29 +17,18 @@ from grader.report import narrow, one_line
 from grader.status import Status
 
 
-class Watcher(Protocol):
-    """What a run tells, as it goes on. `step` comes from another thread."""
+class Watcher:
+    """Gets to know how a run goes on, and shows it to nobody. Another thread calls `step`."""
 
     def begin(self, done: int, total: int) -> None: ...
     def step(self, step: Step) -> None: ...
-    def finished(self, finished: Finished, seen: list[VariantEvidence], done: int) -> None: ...
+    def finished(self, finished: Finished, observed: list[VariantEvidence], done: int) -> None: ...
     def measured(self, finished: Finished, left: int) -> None: ...
     def say(self, line: str) -> None: ...
     def close(self) -> None: ...
 
 
-class Silent:
-    """Tells nobody."""
-
-    def begin(self, done: int, total: int) -> None: ...
-    def step(self, step: Step) -> None: ...
-    def finished(self, finished: Finished, seen: list[VariantEvidence], done: int) -> None: ...
-    def measured(self, finished: Finished, left: int) -> None: ...
-    def say(self, line: str) -> None: ...
-    def close(self) -> None: ...
-
-
-class Lines:
+class Lines(Watcher):
     """A line per submission, as it is done."""
 
     def __init__(self, console: Console) -> None:
@@ -53,14 +41,11 @@ class Lines:
         self._total, self._done_before = total, done
         self.say(f"{done} of {total} submissions are graded already")
 
-    def step(self, step: Step) -> None: ...
-
-    def finished(self, finished: Finished, seen: list[VariantEvidence], done: int) -> None:
-        counts = Counter(each.correctness for each in seen)
-        told = ", ".join(f"{count} {status.headline}" for status, count in _ordered(counts))
+    def finished(self, finished: Finished, observed: list[VariantEvidence], done: int) -> None:
+        counts = _in_words(Counter(each.correctness for each in observed))
         name = one_line(finished.job.handin.handin.id)
-        left = _told_seconds(self._seconds_left(done))
-        self.say(f"{done}/{self._total} {name}: {told}{f'; about {left} left' if left else ''}")
+        left = _as_duration(self._seconds_left(done))
+        self.say(f"{done}/{self._total} {name}: {counts}{f'; about {left} left' if left else ''}")
         if finished.trouble:
             self.say(f"{name}: THE GRADER FAILED: {_last_line(finished.trouble)}")
 
@@ -70,8 +55,6 @@ class Lines:
 
     def say(self, line: str) -> None:
         narrow.say(line, self._console)
-
-    def close(self) -> None: ...
 
     def _seconds_left(self, done: int) -> float:
         graded = done - self._done_before
@@ -115,10 +98,10 @@ class Bar(Lines):
                 del self._running[next(iter(self._running))]
             self._bar.update(self._task, description=self._described())
 
-    def finished(self, finished: Finished, seen: list[VariantEvidence], done: int) -> None:
+    def finished(self, finished: Finished, observed: list[VariantEvidence], done: int) -> None:
         with self._lock:
-            self._counts.update(each.correctness for each in seen)
-            left = _told_seconds(self._seconds_left(done))
+            self._counts.update(each.correctness for each in observed)
+            left = _as_duration(self._seconds_left(done))
             self._bar.update(
                 self._task,
                 completed=done,
@@ -137,8 +120,8 @@ class Bar(Lines):
         self._bar.stop()
 
     def _described(self) -> str:
-        counts = ", ".join(f"{n} {status.headline}" for status, n in _ordered(self._counts))
-        return "; ".join(part for part in (" ".join(self._running), counts) if part)
+        parts = (" ".join(self._running), _in_words(self._counts))
+        return "; ".join(part for part in parts if part)
 
 
 def watcher(console: Console, plain: bool) -> Watcher:
@@ -146,12 +129,13 @@ def watcher(console: Console, plain: bool) -> Watcher:
     return Lines(console) if plain or not console.is_terminal else Bar(console)
 
 
-def _ordered(counts: Counter[Status]) -> list[tuple[Status, int]]:
-    """What passed first, then the most frequent."""
-    return sorted(counts.items(), key=lambda each: (each[0] is not Status.passed, -each[1]))
+def _in_words(counts: Counter[Status]) -> str:
+    """How often there was each status: passed first, then the most frequent."""
+    ordered = sorted(counts.items(), key=lambda each: (each[0] is not Status.passed, -each[1]))
+    return ", ".join(f"{count} {status.headline}" for status, count in ordered)
 
 
-def _told_seconds(seconds: float) -> str:
+def _as_duration(seconds: float) -> str:
     if seconds < 1:
         return ""
     minutes, seconds = divmod(round(seconds), 60)

@@ -1,4 +1,4 @@
-"""A class graded: what is missing is run, and each result is stored as it comes.
+"""Grading a class: results that are missing are made, and each is stored as it comes.
 
     collect -> store -> what is missing -> processes -> store -> views
 
@@ -23,7 +23,7 @@ from grader import evidence as evidence_files
 from grader.batch.classes import ClassError, CourseClass
 from grader.batch.plan import Job, Plan
 from grader.batch.run.finished import Finished, finished
-from grader.batch.run.progress import Silent, Watcher
+from grader.batch.run.progress import Watcher
 from grader.batch.store.database import StoreError
 from grader.batch.store.handins import StoredHandin
 from grader.batch.store.results import NewResult
@@ -119,7 +119,7 @@ def grade(
         require_sandbox=options.require_sandbox,
         anew=options.anew,
     )
-    work = _Work(course_class, plan, machines, run, options, watcher or Silent(), len(handins))
+    work = _Work(course_class, plan, machines, run, options, watcher or Watcher(), len(handins))
     work.go(stop or threading.Event())
     return work.outcome
 

@@ -209,7 +209,7 @@ def test_what_changed_is_graded_again_and_nothing_else(source, out, exercises, r
 def test_results_of_earlier_executors_are_graded_anew_and_it_is_said(
     source, out, exercises, ran, monkeypatch
 ):
-    class Heard(progress.Silent):
+    class Heard(progress.Watcher):
         def say(self, line: str) -> None:
             lines.append(line)
 

@@ -632,7 +632,7 @@ def test_lines_are_for_logs_and_where_nobody_watches():
     ("seconds", "told"), [(0.2, ""), (42, "42 s"), (61, "1 min"), (3660, "1 h 01 min")]
 )
 def test_the_time_left_is_told_in_round_numbers(seconds, told):
-    assert progress._told_seconds(seconds) == told
+    assert progress._as_duration(seconds) == told
 
 
 def test_an_implausible_time_is_decided_by_a_person(capsys, source, results, monkeypatch, tmp_path):

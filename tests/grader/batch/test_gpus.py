@@ -173,7 +173,7 @@ def test_only_what_is_right_is_timed_and_each_file_once(timed_class):
     tasks: list[HandinTask] = []
 
     def noted(task: HandinTask) -> Graded:
-        assert task.takes_the_gpu_alone
+        assert task.needs_exclusive_gpu
         tasks.append(task)
         return timing(task)
 
