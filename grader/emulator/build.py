@@ -127,11 +127,11 @@ class _Work:
     def build(self, text: str, entries: Sequence[Entry]) -> Build:
         self.source = tokens.read(text)
         self.lines = text.splitlines()
-        found = unsupported.find(self.source) if self.guarded else []
+        features = unsupported.find(self.source) if self.guarded else []
         rewritten = rewriter.rewrite(self.source)
-        if found or rewritten.troubles:
+        if features or rewritten.troubles:
             raise _Failed(
-                *(self._unsupported(f.offset, f.feature) for f in found),
+                *(self._unsupported(f.offset, f.feature) for f in features),
                 *(self._unsupported(t.offset, t.message) for t in rewritten.troubles),
             )
         self.kernels = rewritten.kernels
@@ -207,11 +207,11 @@ class _Work:
             faults = objects.check(elf, entries, provided, reserved, unused)
         else:
             faults = [fault for each in entries if (fault := objects.entry_fault(elf, each))]
-        told = {fault.entry for fault in faults}
+        faulty = {fault.entry for fault in faults}
         faults += [
             objects.kernel_fault(entry.name)
             for entry in entries
-            if entry.name in self.kernels and entry.name not in told
+            if entry.name in self.kernels and entry.name not in faulty
         ]
         problems = tuple(self._fault_problem(fault) for fault in faults)
         if any(not problem.entry for problem in problems):
@@ -340,5 +340,5 @@ def _last_line(text: str) -> str:
 
 
 def _link_message(text: str) -> str:
-    found = re.search(r"(?:multiple definition of|undefined reference to) [`'](.+?)'", text)
-    return f"linking failed: {compiler_output.plain(found[0] if found else text[-300:])}"
+    match = re.search(r"(?:multiple definition of|undefined reference to) [`'](.+?)'", text)
+    return f"linking failed: {compiler_output.plain(match[0] if match else text[-300:])}"

@@ -42,14 +42,14 @@ def find(source: Source) -> list[Condition]:
     inside = [
         (source.code.tokens[start].start, source.code.tokens[end].start) for start, end in bodies
     ]
-    found = []
+    conditions = []
     for each in source.directives:
         for name in _tested(each):
             in_device_code = any(start < each.at.start < end for start, end in inside)
             known = name in own or name in _ALIKE or (name == _ARCHITECTURE and in_device_code)
             if not known and _OF_COMPILERS.fullmatch(name):
-                found.append(Condition(each.at.line, name))
-    return found
+                conditions.append(Condition(each.at.line, name))
+    return conditions
 
 
 def _tested(directive: Directive) -> Iterator[str]:

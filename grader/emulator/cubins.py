@@ -59,11 +59,11 @@ def kernels(path: Path) -> list[Kernel]:
         raise CubinError(f"{path.name}: {error}") from None
 
 
-def table(found: Sequence[Kernel]) -> str:
+def table(listed_kernels: Sequence[Kernel]) -> str:
     """The C++ of the table that worker/native/cubin_kernels.h declares."""
     lines = ["#include <warpgrade/cubin_kernels.h>", ""]
     rows = []
-    for number, each in enumerate(found):
+    for number, each in enumerate(listed_kernels):
         listed = ", ".join(f"{{{p.offset}, {p.bytes}}}" for p in each.parameters) or "{0, 0}"
         lines.append(f"static const warpgrade_parameter parameters_{number}[] = {{{listed}}};")
         numbers = (
@@ -74,7 +74,9 @@ def table(found: Sequence[Kernel]) -> str:
         rows.append(f"    {{{fields}}},")
     rows = rows or ["    {nullptr, 0, 0, 0, 0, 0, 0, 0, nullptr},"]
     lines += ["", "const warpgrade_kernel warpgrade_kernels[] = {", *rows, "};"]
-    return "\n".join([*lines, f"const unsigned warpgrade_kernel_count = {len(found)};", ""])
+    return "\n".join(
+        [*lines, f"const unsigned warpgrade_kernel_count = {len(listed_kernels)};", ""]
+    )
 
 
 def _kernels(elf: Elf) -> Iterator[Kernel]:
@@ -115,12 +117,12 @@ def _kernels(elf: Elf) -> Iterator[Kernel]:
 
 def _of_symbols(elf: Elf, section: Section | None) -> dict[tuple[str, int], int]:
     """The values that the cubin's general section gives for symbols, by name and attribute."""
-    found = {}
+    values = {}
     for attribute, value in _attributes(elf, section):
         if attribute in (_REGISTERS, _FRAME, _MIN_STACK) and len(value) == 8:
             symbol, number = struct.unpack("<II", value)
-            found[elf.symbols[symbol].name, attribute] = number
-    return found
+            values[elf.symbols[symbol].name, attribute] = number
+    return values
 
 
 def _attributes(elf: Elf, section: Section | None) -> Iterator[tuple[int, bytes]]:

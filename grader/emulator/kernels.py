@@ -31,10 +31,10 @@ def find(run: tuple[Token, ...]) -> dict[str, Kernel]:
     for i, token in enumerate(run):
         if token.text != "__global__":
             continue
-        found = _declared_function(run, i)
-        if not found:
+        declared = _declared_function(run, i)
+        if not declared:
             continue
-        name, start, end = found
+        name, start, end = declared
         kernel = kernels.setdefault(name, Kernel())
         inside = run[start + 1 : end]
         kernel.has_defaults |= any(token.text == "=" for token in inside)

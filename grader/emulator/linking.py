@@ -103,8 +103,8 @@ class Linker:
         return Linked(path, sites.table(path, self.file))
 
 
-def _lines(found: Mapping[int, Site | None], size: int) -> bytes:
+def _lines(sites: Mapping[int, Site | None], size: int) -> bytes:
     """The table of lines for a program of this size: rows that are aligned, then how many."""
-    listed = ((pc, site.line if (site := found[pc]) else 0) for pc in sorted(found))
+    listed = ((pc, site.line if (site := sites[pc]) else 0) for pc in sorted(sites))
     rows = b"".join(struct.pack("<QQ", *each) for each in listed)
-    return b"\0" * (-size % 8) + rows + struct.pack("<8sQ", _LINES_MARK, len(found))
+    return b"\0" * (-size % 8) + rows + struct.pack("<8sQ", _LINES_MARK, len(sites))

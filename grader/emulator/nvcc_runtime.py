@@ -60,8 +60,8 @@ def _make(toolchain: Toolchain, nvcc: str, scratch: Path) -> None:
     public, wanted = joining.join(parts, scratch / "planner.o", lambda line: run(line, scratch))
     for part in parts[1:]:
         part.unlink()
-    told = {"provided": public, "reserved": sorted({*public, *wanted})}
-    (scratch / "symbols.json").write_text(json.dumps(told))
+    symbols = {"provided": public, "reserved": sorted({*public, *wanted})}
+    (scratch / "symbols.json").write_text(json.dumps(symbols))
 
 
 def _for_host(flags: Sequence[str]) -> list[str]:
@@ -72,10 +72,10 @@ def _for_host(flags: Sequence[str]) -> list[str]:
 def _key(toolchain: Toolchain, nvcc: str) -> str:
     digest = hashlib.sha256(toolchain.folder.name.encode())
     try:
-        told = subprocess.run([nvcc, "--version"], capture_output=True, check=False, timeout=60)
+        version = subprocess.run([nvcc, "--version"], capture_output=True, check=False, timeout=60)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ToolchainError(f"nvcc: {error}") from None
-    digest.update(nvcc.encode() + told.stdout)
+    digest.update(nvcc.encode() + version.stdout)
     for path in sorted([*_SOURCES.iterdir(), Path(__file__)]):
         digest.update(path.read_bytes())
     return digest.hexdigest()[:24]

@@ -166,7 +166,7 @@ def unreachable(elf: Elf, entries: Sequence[Entry], provided: Collection[str]) -
     refused = [name for name in _refused(elf, provided) if not _OURS.search(name)]
     if not refused:
         return []
-    asked = reachability.asked(elf, [entry.name for entry in entries])
+    asked = reachability.asked_symbols(elf, [entry.name for entry in entries])
     return [name for name in refused if name not in asked]
 
 
@@ -270,13 +270,13 @@ def _enclosing_function(name: str) -> str:
 
 def entry_fault(elf: Elf, entry: Entry) -> Fault | None:
     """What keeps an entry from being called; None where nothing does."""
-    found = [s for s in elf.symbols if s.is_defined and s.kind == FUNCTION]
-    exact = next((s for s in found if s.name == entry.name), None)
+    defined = [s for s in elf.symbols if s.is_defined and s.kind == FUNCTION]
+    exact = next((s for s in defined if s.name == entry.name), None)
     if exact is not None and not exact.is_local:
         return _signature_fault(elf, entry)
-    mangled = any(_is_mangled(s, entry) for s in found)
+    mangled = any(_is_mangled(s, entry) for s in defined)
     declared = any(s.name == glue.SIGNATURE_SYMBOL + entry.name for s in elf.symbols)
-    is_static = exact is not None or any(_is_static(s, entry) for s in found)
+    is_static = exact is not None or any(_is_static(s, entry) for s in defined)
     if is_static or (declared and _signature_code(elf, entry) != glue.OTHER and not mangled):
         message = f"{entry.name} is static, or has no body, so the grader can't call it"
         return Fault("no_extern_c", message, entry.name, entry.name)
@@ -349,10 +349,10 @@ def plain_name(name: str) -> str:
     position = 2
     last = ""
     while position < len(name):
-        found = re.compile(r"[A-Z]*?(\d+)").match(name, position)
-        if not found:
+        part = re.compile(r"[A-Z]*?(\d+)").match(name, position)
+        if not part:
             break
-        start, length = found.end(), int(found[1])
+        start, length = part.end(), int(part[1])
         last = name[start : start + length] or last
         position = start + length
         if position >= len(name) or not re.match(r"\d|I|C|N", name[position:]):

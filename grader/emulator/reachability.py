@@ -17,7 +17,7 @@ _ALWAYS_THERE = (
 )
 
 
-def asked(elf: Elf, entries: Collection[str]) -> set[str]:
+def asked_symbols(elf: Elf, entries: Collection[str]) -> set[str]:
     """The undefined symbols that an entry, a kernel, or what runs by itself leads to."""
     leads: dict[str, list[Symbol]] = {}  # by the name of the section that holds the reference
     for section, relocation in elf.relocations(code_only=False):

@@ -23,7 +23,7 @@ import pydantic
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grader.emulator.findings import KINDS, Told
+from grader.emulator.findings import KINDS, Parts
 
 MAX_BYTES = 64 * 1024  # of the text, as the protocol has it
 MAX_FINDINGS = 16
@@ -217,7 +217,7 @@ def message_of(
     `file` is the submission's file by its name, `source` its lines; `line` and `other_line` count
     from 1, 0 where none is known.
     """
-    told = Told(
+    parts = Parts(
         who=_who(finding.thread, finding.block),
         other=_who(finding.other_thread, finding.other_block),
         at=_place(file, source, line),
@@ -226,10 +226,10 @@ def message_of(
         same_block=finding.block == finding.other_block,
     )
     kind = KINDS[finding.kind]
-    what = kind.sentence(told)
+    sentence = kind.sentence(parts)
     if finding.count > 1:
-        what += f" The same happened {finding.count:,} times there; this was the first."
-    return what, kind.hint
+        sentence += f" The same happened {finding.count:,} times there; this was the first."
+    return sentence, kind.hint
 
 
 def _who(thread: Sequence[int] | None, block: Sequence[int] | None) -> str:

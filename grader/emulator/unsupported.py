@@ -169,11 +169,11 @@ class Unsupported:
 
 def find(source: Source) -> list[Unsupported]:
     """What the source uses, in its order; a feature once, at its first place."""
-    found = [*_in_includes(source), *_in_launches(source.code)]
+    features = [*_in_includes(source), *_in_launches(source.code)]
     for run in source.runs():
-        found += [*_in_names(run)]
+        features += [*_in_names(run)]
     first: dict[str, Unsupported] = {}
-    for one in sorted(found, key=lambda one: one.offset):
+    for one in sorted(features, key=lambda one: one.offset):
         first.setdefault(one.feature, one)
     return list(first.values())
 

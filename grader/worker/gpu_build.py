@@ -144,12 +144,12 @@ def _check(
     unknown = {name for name in asked - set(provided) if _CALLS.fullmatch(name)}
     problems = []
     for fault in faults:
-        told = gpu_entries.told_fault(fault, text)
+        problem = gpu_entries.problem_of(fault, text)
         if fault.name in unknown and not fault.entry:
-            place = f"{file}:{told['line']}" if told["line"] else file
-            what = f"the grader doesn't support {fault.name} ({place})"
-            told |= {"kind": "unsupported", "message": what}
-        problems.append(told)
+            place = f"{file}:{problem['line']}" if problem["line"] else file
+            message = f"the grader doesn't support {fault.name} ({place})"
+            problem |= {"kind": "unsupported", "message": message}
+        problems.append(problem)
     faulty = {fault.entry for fault in faults}
     present = [] if "" in faulty else [each for each in entries if each.name not in faulty]
     return unused, problems, present

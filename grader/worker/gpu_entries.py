@@ -88,12 +88,15 @@ def compile_table(text: str, compiler: str, folder: Path) -> Path:
     return made
 
 
-def told_fault(fault: Any, text: str) -> dict[str, Any]:
-    """As the builder tells it: a fault of an object, with the line where its name first stands."""
+def problem_of(fault: Any, text: str) -> dict[str, Any]:
+    """A fault of an object as a problem of the builder's answer.
+
+    Its line is the first that has the name at fault.
+    """
     line = None
     if fault.name:
         named = re.compile(rf"\b{re.escape(fault.name)}\b")
         lines = enumerate(text.splitlines(), 1)
         line = next((number for number, code in lines if named.search(code)), None)
-    told = {"kind": fault.kind, "message": fault.message, "line": line, "entry": fault.entry}
-    return {**told, "detail": ""}
+    problem = {"kind": fault.kind, "message": fault.message, "line": line, "entry": fault.entry}
+    return {**problem, "detail": ""}

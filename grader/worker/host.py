@@ -56,7 +56,7 @@ class _Host:
             Operation.arrange: self._arrange,
             Operation.replay: self._replay,
         }
-        return {name: _told(handler) for name, handler in asked.items()}
+        return {name: _with_refusals(handler) for name, handler in asked.items()}
 
     def _load(self, request: Request, document: bytes) -> dict[str, Any]:
         module = types.ModuleType(MODULE_NAME)
@@ -87,8 +87,8 @@ class _Host:
         return {"nanoseconds": self._replayed.replay() if request.repeat else 0}
 
 
-def _told(handler: answers.Handler) -> answers.Handler:
-    """The handler, with exceptions told as what they mean for a timing."""
+def _with_refusals(handler: answers.Handler) -> answers.Handler:
+    """The handler, whose exceptions become refusals with the code that a timing expects."""
 
     def serve(request: Request, document: bytes) -> Any:
         try:

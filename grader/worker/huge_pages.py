@@ -38,10 +38,10 @@ def _own_memory() -> list[tuple[int, int]]:
         lines = Path("/proc/self/maps").read_text().splitlines()
     except OSError:
         return []
-    found = []
+    ranges = []
     for line in lines:
         place, rights, _, _, _, *name = line.split(None, 5)
         if rights == "rw-p" and name in ([], ["[heap]"]):
             start, end = (int(each, 16) for each in place.split("-"))
-            found.append((start, end))
-    return found
+            ranges.append((start, end))
+    return ranges

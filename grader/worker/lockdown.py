@@ -177,17 +177,17 @@ def _trial(plan: dict[str, Any], scratch: str, secret: str, grader: int, device:
         attempts["change a file's mode"] = lambda: os.chmod(scratch, 0o755)  # noqa: PTH101
     if not grader:
         del attempts["signal the grader"], attempts["read the grader's environment"]
-    found = [name for name, attempt in attempts.items() if _works(attempt)]
+    possible = [name for name, attempt in attempts.items() if _works(attempt)]
     own = f"{scratch}/trial"
     if not _works(lambda: os.close(os.open(own, os.O_WRONLY | os.O_CREAT))):
-        found.append("not write to its own folder")
+        possible.append("not write to its own folder")
     if not _works(lambda: os.listdir(os.path.dirname(os.__file__))):  # noqa: PTH120, PTH208
-        found.append("not read Python's library")
+        possible.append("not read Python's library")
     if device == "cuda" and not _works(_start_driver):
-        found.append("not start the CUDA driver")
+        possible.append("not start the CUDA driver")
     with contextlib.suppress(OSError):
         os.unlink(own)  # noqa: PTH108
-    return found
+    return possible
 
 
 def _others(grader: int) -> None:

@@ -25,15 +25,15 @@ class Function:
 
 def functions(tokens: Sequence[Token]) -> list[Function]:
     """The functions that a file defines, in its order. Raises TooInvolved."""
-    found: list[Function] = []
+    defined: list[Function] = []
     brace = 0
     for each in walk(tokens):
         if isinstance(each, Place):
             brace = each.index  # a function's head is told behind the place of its brace
         elif each.opens is not None and each.scope.kind == "namespace":
             body = tokens[brace + 1 : _closing(tokens, brace)]
-            found.append(Function(each.opens.name, each.head, tuple(body)))
-    return found
+            defined.append(Function(each.opens.name, each.head, tuple(body)))
+    return defined
 
 
 def _closing(tokens: Sequence[Token], brace: int) -> int:

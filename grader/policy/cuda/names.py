@@ -63,7 +63,7 @@ UNUSED = {
     "cute": ("cute",),
 }
 # Those that the emulator has the names of, and nothing behind them.
-TOLD_BY_OBJECT = frozenset({"cublas", "cublaslt"})
+SEEN_IN_OBJECT = frozenset({"cublas", "cublaslt"})
 LIBRARY_NAME = re.compile(
     r"(cublas|cublasLt|cudnn|cufft|cusolver|cusparse|cutensor|nccl|nvrtc|nvJitLink|nppi|npps)"
     r"[A-Z]\w*|cblas_\w+|LAPACKE_\w+"

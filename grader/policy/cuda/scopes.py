@@ -220,13 +220,13 @@ def _has_parameters(outside: Sequence[Token]) -> bool:
 
 def _class_name(outside: Sequence[Token]) -> str:
     names = [t.text for t in outside if t.kind == "name" or t.text == ":"]
-    found = ""
+    last = ""
     for name in names:
         if name == ":":
             break
         if name not in DECORATIONS | {"final"}:
-            found = name
-    return found
+            last = name
+    return last
 
 
 def _function_name(outside: Sequence[Token]) -> str:
@@ -243,18 +243,18 @@ def specifiers(directives: Sequence[Directive]) -> dict[str, frozenset[str]]:
 
     Of a macro that is defined twice, what every definition says; __host__ if one of them does.
     """
-    found: dict[str, frozenset[str]] = {}
+    by_macro: dict[str, frozenset[str]] = {}
     for each in directives:
         if each.name not in ("define", "undef") or not each.tokens:
             continue
         name, *body = (token.text for token in each.tokens)
         words: frozenset[str] = frozenset()
         if each.name == "define" and all(token.kind == "name" for token in each.tokens):
-            words = frozenset(body).union(*(found.get(word, ()) for word in body))
+            words = frozenset(body).union(*(by_macro.get(word, ()) for word in body))
         words &= {DEVICE, GLOBAL, HOST}
-        before = found.get(name, words)
-        found[name] = (words & before) | ((words | before) & {HOST})
-    return found
+        before = by_macro.get(name, words)
+        by_macro[name] = (words & before) | ((words | before) & {HOST})
+    return by_macro
 
 
 def is_sure(tokens: Sequence[Token], directives: Sequence[Directive]) -> bool:

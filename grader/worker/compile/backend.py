@@ -53,12 +53,12 @@ def compile_backend(
             return {"error": failure.to_json()}
     assembly = built.pop("asm")
     try:
-        told = layouts.read_layouts(assembly["ttgir"], assembly["llir"])
+        accesses = layouts.read_layouts(assembly["ttgir"], assembly["llir"])
     except Exception:  # the kernel has been compiled, which is what was asked
-        told = None
+        accesses = None
     return {
         **built,
-        "layouts": told,
+        "layouts": accesses,
         "ttgir": assembly["ttgir"],
         "ptx": assembly["ptx"],
         "cubin": base64.b64encode(assembly["cubin"]).decode(),
@@ -189,5 +189,5 @@ def too_large(name: str, error: OutOfResources) -> CompileFailure:
 
 
 def _name(ttir: str) -> str:
-    said = _KERNEL.search(ttir)
-    return said[1] if said else "the kernel"
+    match = _KERNEL.search(ttir)
+    return match[1] if match else "the kernel"

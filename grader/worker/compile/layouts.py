@@ -173,15 +173,15 @@ def _lane_bytes(text: str) -> dict[tuple[int, int, str], set[int]]:
     """The bytes that instructions take of a lane, by line, column and kind of access."""
     lines = text.split("\n")
     metadata = {match[1]: match for line in lines if (match := _METADATA.match(line))}
-    found: dict[tuple[int, int, str], set[int]] = {}
+    by_place: dict[tuple[int, int, str], set[int]] = {}
     for line in lines:
         if " asm " not in line or (debug := _DEBUG.search(line)) is None:
             continue
         kind, width = _instruction(line.replace("\\09", " "))  # a tab in front of it
         if width:
             place = _place_in(debug[1], metadata)
-            found.setdefault((*place, kind), set()).add(width)
-    return found
+            by_place.setdefault((*place, kind), set()).add(width)
+    return by_place
 
 
 def _instruction(line: str) -> tuple[str, int]:

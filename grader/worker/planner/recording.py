@@ -76,7 +76,7 @@ class Recorder:
         self._plans.append(plan)
         return plan
 
-    def knows_owner(self, owner: Recorder | None) -> None:
+    def note_owner(self, owner: Recorder | None) -> None:
         """Note the use of a stream or an event that `owner` numbered."""
         if owner is not None and owner is not self and owner is not self.imported:
             self.keeps_state = True

@@ -78,5 +78,5 @@ def too_deep(name: str, data: bytes) -> SourceError:
                     most, line = count, start
     except (tokenize.TokenError, SyntaxError, ValueError):
         line = 0
-    what = f"an expression in {name} is nested too deeply for Python to compile"
-    return SourceError(what, "Write it as several statements, or as a loop.", line)
+    message = f"an expression in {name} is nested too deeply for Python to compile"
+    return SourceError(message, "Write it as several statements, or as a loop.", line)

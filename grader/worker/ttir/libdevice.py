@@ -210,8 +210,8 @@ def _float_function(name: str, kind: str) -> Function | None:
 def _predicate(name: str) -> Function | None:
     for stem in (name, name[:-1]):
         if stem in _PREDICATES:
-            found = _PREDICATES[stem]
-            return lambda x: found(x).astype(np.int32)
+            predicate = _PREDICATES[stem]
+            return lambda x: predicate(x).astype(np.int32)
     return None
 
 

@@ -42,9 +42,9 @@ class Order:
     steps: int
 
     @classmethod
-    def of_json(cls, told: Mapping[str, Any]) -> Order:
+    def of_json(cls, document: Mapping[str, Any]) -> Order:
         """As the grader writes it."""
-        return cls(told["seed"], told["backwards"], told["groups"], told["steps"])
+        return cls(document["seed"], document["backwards"], document["groups"], document["steps"])
 
     def programs(self, count: int) -> np.ndarray:
         """The numbers of all programs in this order."""
@@ -70,7 +70,7 @@ class Atomics(Observer):
     """
 
     def __init__(self) -> None:
-        self._told: dict[int, dict[str, int]] = {}
+        self._noted: dict[int, dict[str, int]] = {}
         self._forget()
 
     def _forget(self) -> None:
@@ -106,16 +106,16 @@ class Atomics(Observer):
         line = self._line or (min(self._commuting.values()) if len(self._commuting) > 1 else 0)
         if not line or not self._several:
             return
-        told = self._told.setdefault(
+        noted = self._noted.setdefault(
             kernel, {"line": line, "programs": 0, "steps": 0, "group_steps": 0}
         )
-        told["programs"] = max(told["programs"], programs)
-        told["steps"] += result.steps
-        told["group_steps"] += -(-result.steps // max(1, result.groups))
+        noted["programs"] = max(noted["programs"], programs)
+        noted["steps"] += result.steps
+        noted["group_steps"] += -(-result.steps // max(1, result.groups))
 
     def report(self) -> list[dict[str, int]]:
         """The kernels in question, as JSON can hold them: fields of executors/orders.py's Seen.
 
         `steps` are the operations of all launches, `group_steps` those of a group of programs.
         """
-        return [{"kernel": number, **told} for number, told in self._told.items()]
+        return [{"kernel": number, **noted} for number, noted in self._noted.items()]

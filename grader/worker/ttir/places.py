@@ -160,12 +160,12 @@ def write(
 ) -> None:
     """Write bits to memory at addresses. Of two lanes that write one element the later one does."""
     width = width_of(kind)
-    found = places(state, op, "store", addresses, mask, width)
+    parts = places(state, op, "store", addresses, mask, width)
     if state.execution.observers:
         as_bits = bits.view(f"u{width}") if bits.dtype.itemsize == width else bits
         tell(state, op, way, width, addresses, mask, block, as_bits)
     state.execution.changes += 1
-    for each in found:
+    for each in parts:
         target = each.buffer.view(stored(kind))
         if each.chosen is None:
             shape = np.broadcast_shapes(each.index.shape, bits.shape)

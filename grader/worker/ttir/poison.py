@@ -60,17 +60,17 @@ class Poison:
 
 def union(poisons: Sequence[Poison | None]) -> Poison | None:
     """What is undefined where any operand is."""
-    found = [each for each in poisons if each is not None]
-    if not found:
+    present = [each for each in poisons if each is not None]
+    if not present:
         return None
-    where, origin = found[0].where, found[0].origin
-    for each in found[1:]:
-        if each is not found[0]:  # a square
+    where, origin = present[0].where, present[0].origin
+    for each in present[1:]:
+        if each is not present[0]:  # a square
             where = where | each.where
-    if all(each.origin is origin and not each.parts for each in found):
+    if all(each.origin is origin and not each.parts for each in present):
         return Poison(where, origin)
     parts: dict[int, tuple[np.ndarray, Op]] = {}
-    for each in found:
+    for each in present:
         for some_where, load in each.parts or ((each.where, each.origin),):
             known = parts.get(id(load))
             if known is not None:
@@ -90,23 +90,23 @@ def some(where: np.ndarray, origin: Op) -> Poison | None:
 def spread(frame: Frame, operands: Sequence[int], out: int) -> None:
     """The result of an elementwise operation is undefined where an operand is."""
     poison = frame.poison
-    found = [poison[slot] for slot in operands if slot in poison]
-    if not found:
+    present = [poison[slot] for slot in operands if slot in poison]
+    if not present:
         poison.pop(out, None)
     else:
-        poison[out] = union(found)  # type: ignore[assignment]
+        poison[out] = union(present)  # type: ignore[assignment]
 
 
 def reshaped(
     frame: Frame, source: int, out: int, function: Callable[[np.ndarray], np.ndarray]
 ) -> None:
     """The result of an operation that only moves elements: its poison moves likewise."""
-    found = frame.poison.get(source)
-    if found is None:
+    of_source = frame.poison.get(source)
+    if of_source is None:
         frame.poison.pop(out, None)
         return
-    shape = shape_of(found, frame.values[source])
-    frame.poison[out] = found.moved(lambda where: function(np.broadcast_to(where, shape)))
+    shape = shape_of(of_source, frame.values[source])
+    frame.poison[out] = of_source.moved(lambda where: function(np.broadcast_to(where, shape)))
 
 
 def shape_of(poison: Poison, value: np.ndarray) -> tuple[int, ...]:

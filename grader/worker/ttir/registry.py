@@ -56,7 +56,7 @@ def prepare(op: Op) -> Run:
     try:
         run = meaning(op)
     except NotModelled as error:
-        raise NotModelled(error.what, error.line or op.line) from None
+        raise NotModelled(error.feature, error.line or op.line) from None
     op.runs_programs_apart = op.name in _CONTROL
     op.run = run
     return run

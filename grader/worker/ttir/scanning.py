@@ -47,8 +47,8 @@ def split_types(text: str) -> tuple[str, str]:
 def split_arrow(text: str) -> tuple[str, str, str]:
     """The types before and behind `->` or `to`."""
     for arrow in (" -> ", " to "):
-        left, found, right = text.rpartition(arrow)
-        if found:
+        left, separator, right = text.rpartition(arrow)
+        if separator:
             return left, arrow, right
     if text.startswith("-> "):
         return "", " -> ", text[3:]
