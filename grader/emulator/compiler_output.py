@@ -1,4 +1,4 @@
-"""g++'s messages in the student's own terms: their file, their lines, nothing of ours.
+"""Reads g++'s messages: errors with the student's file and lines, without names of ours.
 
 Read from g++'s text (`FILE:LINE:COLUMN: error: MESSAGE`), whose form hasn't changed in decades.
 """

@@ -1,4 +1,4 @@
-"""Preprocessor conditions that may come out otherwise for nvcc than for the emulator's compiler.
+"""Preprocessor conditions on which nvcc and the emulator's compiler may disagree.
 
 A file that tests a macro which only one of them defines can have one kernel for the emulator and
 another for the GPU. A condition on a macro that the file defines itself comes out the same.
@@ -36,7 +36,7 @@ class Condition:
 
 
 def find(source: Source) -> list[Condition]:
-    """Those of a file, in its order."""
+    """The conditions of a file that the compilers may answer differently, in its order."""
     own = {each.macro for each in source.directives}
     bodies = list(unsupported.device_bodies(source.code.tokens))
     inside = [

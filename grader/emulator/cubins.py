@@ -1,4 +1,4 @@
-"""What a cubin of nvcc's says of its kernels: how their parameters lie, and what they use.
+"""Reads kernels from a cubin of nvcc's: how their parameters lie, and what they use.
 
 A cubin is a 64-bit ELF file. Its sections `.nv.info*` list attributes: a format, a number, and a
 value of two bytes or one whose size is in their place. A kernel has a section `.nv.constant0.NAME`,
@@ -26,7 +26,7 @@ _RESERVES = ".nv.shared.reserved"
 
 @dataclass(frozen=True)
 class Parameter:
-    """Where a kernel's parameter lies among the bytes of all."""
+    """The place of a kernel's parameter among the bytes of all."""
 
     offset: int
     bytes: int
@@ -47,7 +47,7 @@ class Kernel:
 
 
 class CubinError(ValueError):
-    """Not a cubin that this reads."""
+    """The file is no cubin that this reads."""
 
 
 def kernels(path: Path) -> list[Kernel]:

@@ -1,4 +1,4 @@
-"""The closed table of what the emulator finds: the status each means, its sentence, its advice."""
+"""The kinds of findings of the emulator: each has a status, a sentence and advice."""
 
 from __future__ import annotations
 

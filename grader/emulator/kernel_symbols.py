@@ -1,4 +1,4 @@
-"""Which functions of an object are kernels, and what else an executor's program must keep.
+"""Finds the kernels of an object, and what else an executor's program must keep.
 
 `__global__` marks a function with a patchable entry (include/warpgrade/qualifiers.h): the compiler
 lists those in a section of their own, and nothing else tells a kernel from a host function. Thunks

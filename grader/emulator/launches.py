@@ -1,4 +1,4 @@
-"""`kernel<T><<<grid, block>>>(a)` as C++: see include/warpgrade/launch.h."""
+"""Rewrites launches, `kernel<T><<<grid, block>>>(a)`, as C++: see include/warpgrade/launch.h."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def casts_of_kernels(run: tuple[Token, ...]) -> Iterator[Edit]:
 
 
 def _argument(run: tuple[Token, ...], opening: int, place: int) -> int:
-    """Where argument number `place` of a call starts; behind the last token for none."""
+    """The index where argument number `place` of a call starts; behind the last token for none."""
     i = opening + 1
     while place and i < len(run):
         if run[i].text in ("(", "[", "{"):
@@ -86,7 +86,7 @@ def _name(kernel: str, callee: Sequence[Token], run: Run) -> str:
 
 
 def _callee_start(run: Sequence[Token], at: int) -> int | None:
-    """Where the expression that ends before token `at` starts: a::b<T>, x.y, (*p), p->k[3]."""
+    """The start of the expression that ends before token `at`: a::b<T>, x.y, (*p), p->k[3]."""
     i = at - 1
     while i >= 0:
         text = run[i].text

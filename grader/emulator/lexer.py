@@ -51,7 +51,7 @@ class Directive:
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        """Of a macro, in order; `...` is one of them. The parenthesis follows the name at once."""
+        """A macro's parameters in order, with `...`; their parenthesis follows the name at once."""
         if not self._has_parameters:
             return ()
         listed = self.tokens[2 : self._end_of_parameters]
@@ -59,7 +59,7 @@ class Directive:
 
     @property
     def body(self) -> tuple[Token, ...]:
-        """What a macro stands for; nothing where its parameters have no end."""
+        """A macro's replacement; nothing where its parameters have no end."""
         return self.tokens[self._end_of_parameters + 1 if self._has_parameters else 1 :]
 
     @property
@@ -145,7 +145,7 @@ class _Lexer:
         return "".join(parts), cuts
 
     def _origin(self, position: int) -> int:
-        """Where a place in the joined text stands in the original."""
+        """The offset in the original of a place in the joined text."""
         index = bisect_right(self.cuts, (position, len(self.original) + 1)) - 1
         return position + self.cuts[index][1]
 
@@ -208,7 +208,7 @@ class _Lexer:
         self.lexed.directives.append(Directive(name, tuple(line[1:]), at, before, end, header))
 
     def _header(self) -> str:
-        """What stands behind #include, in its brackets; "" where that is no header's name."""
+        """The header behind #include, in its brackets; "" where no header's name follows."""
         match = _HEADER.match(self.text, self.position)
         if match is None:
             return ""

@@ -1,4 +1,4 @@
-"""From a submission's object to its two programs.
+"""Links a submission's object to its planner and its executor.
 
 The planner has all of the object, and the table of lines behind its own bytes, for the steps of its
 plans. The executor has what kernels reach: no function of the host's, nothing that runs by itself.

@@ -1,4 +1,4 @@
-"""What is ours of a planner whose host code nvcc compiles: the runtime it calls, as one object.
+"""The runtime that host code calls which nvcc compiles, as one object.
 
 It is the emulator's planner joined with runtime/nvcc/, which answers by NVIDIA's own interfaces. It
 lies beside the emulator's entry of the cache, and is made anew for another nvcc.
@@ -29,12 +29,12 @@ class Runtime:
 
     @property
     def object(self) -> Path:
-        """What a submission's object is linked with."""
+        """The object that a submission's is linked with."""
         return self.folder / "planner.o"
 
     @cached_property
     def symbols(self) -> dict[str, list[str]]:
-        """As Toolchain.symbols has it."""
+        """The symbols `provided` and `reserved`, as in Toolchain.symbols."""
         symbols: dict[str, list[str]] = json.loads((self.folder / "symbols.json").read_text())
         return symbols
 

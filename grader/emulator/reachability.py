@@ -1,4 +1,4 @@
-"""Which of an object's undefined symbols may be asked for when it runs.
+"""Finds those undefined symbols of an object that code which runs may use.
 
 Functions and variables have sections of their own, so relocations tell what leads to what.
 """

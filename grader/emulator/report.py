@@ -1,4 +1,4 @@
-"""What the process that ran a CUDA submission tells about the run: read as hostile bytes.
+"""Reads the report of a process that ran a CUDA submission, as untrusted bytes.
 
 The text comes out of a process in which student code ran. `parse` takes it only where every field
 has the type, the range and the size that the runtime can have written, and where numbers agree
@@ -118,7 +118,7 @@ class LaunchCounters:
 
 @dataclass(frozen=True, config=_CONFIG)
 class BufferCounters:
-    """What kernels loaded from and stored to one argument of the entry, by its place."""
+    """Loads from and stores to one argument of the entry, by its place."""
 
     argument: Annotated[int, Field(ge=0, lt=64)]
     load_bytes: Count

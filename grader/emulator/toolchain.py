@@ -1,4 +1,4 @@
-"""g++ and what is built once: the runtime, the native host and the precompiled headers.
+"""Finds g++, and builds once what every build needs: runtime, native host, precompiled headers.
 
 They come from this repository only, are built on the trusted side, and lie in a cache folder whose
 name is a hash of their sources, the flags and the compiler. A build of a submission, inside the
@@ -128,7 +128,7 @@ class Toolchain:
 
     @property
     def planner_parts(self) -> Path:
-        """What `prebuilt("planner")` is made of, with names that more of ours can be joined to."""
+        """The object that `prebuilt("planner")` is made of, with names for joining more objects."""
         return self.folder / "planner-parts.o"
 
     def header(self, kind: str) -> Path:
@@ -187,7 +187,7 @@ def _output(command: Sequence[str]) -> str:
 
 
 def readable_paths(toolchain: Toolchain) -> tuple[Path, ...]:
-    """What the sandbox must let a build read: the compiler, its headers and libraries, ours."""
+    """The paths that a build reads: the compiler, its headers and libraries, and ours."""
     compiler = toolchain.compiler
     paths = {Path(compiler).parent, toolchain.folder}
     for name in ("cc1plus", "collect2", *_PROGRAMS):
@@ -223,7 +223,7 @@ def _include_folders(compiler: str) -> Iterator[Path]:
 
 
 def cache_root() -> Path:
-    """Where cache entries lie: $XDG_CACHE_HOME/warpgrade, or ~/.cache/warpgrade."""
+    """The folder of cache entries: $XDG_CACHE_HOME/warpgrade, or ~/.cache/warpgrade."""
     base = Path(os.environ.get("XDG_CACHE_HOME") or "")
     return (base if base.is_absolute() else Path.home() / ".cache") / "warpgrade"
 

@@ -42,7 +42,7 @@ _MAX_MESSAGE = 1000  # characters of a problem's text in an answer
 
 @dataclass(frozen=True)
 class Wanted:
-    """What the grader asks for: the JSON object `build` of the spawn message."""
+    """The grader's order: the JSON object `build` of the spawn message."""
 
     backend: str  # "emulator" or "gpu"
     entries: tuple[dict[str, Any], ...]  # {"name": ..., "arguments": ["pointer:float32", ...]}
@@ -56,7 +56,7 @@ class Wanted:
 
 @dataclass
 class Made:
-    """What came of it."""
+    """The result of a build."""
 
     executable: Path | None
     problems: list[dict[str, Any]]
@@ -160,7 +160,7 @@ def _deliver(made: Made, output: int) -> dict[str, Any]:
 
 
 def _fitting(answer: dict[str, Any]) -> str:
-    """As JSON that a reply holds: where it doesn't fit, first the details go, then problems."""
+    """An answer as JSON that fits into a reply: first details are dropped, then problems."""
     for problem in answer["problems"]:
         for key in ("message", "detail"):
             problem[key] = _shortened(problem[key])

@@ -1,4 +1,4 @@
-"""A submission's planner and cubin: its host code by nvcc, to be run where there is no GPU.
+"""Builds a submission's planner, with nvcc's host code, and its cubin; no GPU is needed.
 
 One run of nvcc makes both: the object, which is linked with a runtime of ours instead of CUDA's
 (../emulator/runtime/nvcc) to a planner, and the cubin that the object has inside of it, a file for
@@ -33,7 +33,7 @@ _UNUSED = "warpgrade_unused_"  # begins a symbol that only code asks for which n
 
 @dataclass(frozen=True)
 class Built:
-    """What came of a file: both programs, or neither."""
+    """The result of a build: both programs, or neither."""
 
     planner: Path | None
     problems: list[dict[str, Any]]
@@ -121,7 +121,7 @@ def _host_flags(version: str) -> tuple[str, ...]:
 
 
 def _provided(elf: Any, public: Collection[str]) -> set[str]:
-    """What a submission's object may ask our runtime for, by the names that it uses."""
+    """The names of our runtime that a submission's object may use."""
     calls = {name for name in public if _CALLS.fullmatch(name)}
     asked = (each.name for each in elf.symbols if not each.is_defined)
     return calls | {name for name in asked if _PER_THREAD.sub("", name) in calls}

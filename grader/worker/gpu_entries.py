@@ -1,4 +1,4 @@
-"""nvcc's object of a submission, with the signatures of its entries checked, and their table."""
+"""Compiles a submission with nvcc, checks its entries' signatures, and makes their table."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def compile_checked(
 
 
 def _signature_check(glue: Any, entries: Sequence[Any]) -> str:
-    """As glue.signature_check, but plainer: nvcc's front end resolves that one otherwise."""
+    """A plainer glue.signature_check: nvcc's front end resolves names there in another way."""
     types = {kind for entry in entries for kind in entry.types()}
     headers = {"__half*": "cuda_fp16.h", "__nv_bfloat16*": "cuda_bf16.h"}
     included = ["warpgrade/signature.h", *(headers[kind] for kind in sorted(types & set(headers)))]
@@ -60,7 +60,7 @@ def _signature_check(glue: Any, entries: Sequence[Any]) -> str:
 
 
 def provide_headers(include: Path) -> None:
-    """Ours only: beside them lie the emulator's, named as CUDA's are."""
+    """Copy our own headers; those of the emulator beside them have the names of CUDA's."""
     (include / "warpgrade").mkdir(parents=True)
     native = Path(__file__).parent / "native"
     ours = (_INCLUDE / "signature.h", native / "entries.h", native / "cubin_kernels.h")

@@ -30,7 +30,7 @@ def gathering() -> Iterator[int]:
 
 
 def _own_memory() -> list[tuple[int, int]]:
-    """Where memory lies that no file is behind: the heap, and what has no name.
+    """The ranges of memory without a file: the heap, and anonymous mappings.
 
     Nothing where a sandbox shows no /proc.
     """

@@ -71,7 +71,7 @@ def _planner(message: dict[str, Any], _: list[memory.Buffer]) -> dict[Operation,
 
 
 def _refusing(work: Callable[[], Any]) -> Any:
-    """What `work` gives; the planner's refusals as those of the serving loop."""
+    """The result of `work`; the planner's refusals become those of the serving loop."""
     from .planner.errors import Refusal as PlannersRefusal
 
     try:

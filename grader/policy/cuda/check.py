@@ -1,4 +1,4 @@
-"""The one question asked: which rules does this CUDA source break?"""
+"""Checks a CUDA source against all rules."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _NO_TYPE = frozenset(_WORDS_BEFORE_VALUES.split())
 
 
 def check(source: str, rules: Rules | None = None) -> list[Violation]:
-    """Which rules the CUDA C++ text `source` breaks, in the order of the source.
+    """The violations of the CUDA C++ text `source`, in the order of the source.
 
     Its host code runs where there is no data: names of libraries that host code calls count only
     where an entry reaches them, which its object tells.

@@ -199,7 +199,7 @@ def _joined(name: str, pieces: dict[str, Token], last: dict[str, Token]) -> Toke
 
 
 def _operands(body: Sequence[Token]) -> Iterator[Token]:
-    """What stands on either side of a ##, but for `, ##__VA_ARGS__`, which builds no name."""
+    """The operands of each ##, but for `, ##__VA_ARGS__`, which builds no name."""
     for index, token in enumerate(body):
         if token.text != "##":
             continue

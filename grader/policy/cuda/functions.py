@@ -37,7 +37,7 @@ def functions(tokens: Sequence[Token]) -> list[Function]:
 
 
 def _closing(tokens: Sequence[Token], brace: int) -> int:
-    """Where the brace at a place is closed; the end of the file where it never is."""
+    """The index of the brace that closes the one at a place; the end of the file for none."""
     depth = 0
     for index in range(brace, len(tokens)):
         if tokens[index].kind == "punctuation":

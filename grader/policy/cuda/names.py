@@ -1,4 +1,4 @@
-"""What CUDA source may include and name, and what it may not: tables, and nothing else."""
+"""Tables of the headers and names that CUDA source may use, and of those that it may not."""
 
 from __future__ import annotations
 

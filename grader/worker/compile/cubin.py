@@ -1,4 +1,4 @@
-"""What a cubin says of its kernel: registers, spills to local memory, and global variables.
+"""Reads from a cubin what its kernel uses: registers, spills to local memory, global variables.
 
 A cubin is a 64-bit ELF file. Its sections `.nv.info*` list attributes: a format, a number and, for
 those wanted here, a symbol and a value.
@@ -34,7 +34,7 @@ class Resources:
 
 
 def resources(cubin: bytes) -> Resources:
-    """What the kernel of a cubin uses; zeros where that can't be read."""
+    """The registers and spills of a cubin's kernel; zeros where they can't be read."""
     registers = local = 0
     try:
         for section in _info_sections(cubin):

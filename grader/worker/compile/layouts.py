@@ -152,7 +152,7 @@ def _encoding(
 
 
 def _place_of(name: str, locations: Mapping[str, str]) -> Place:
-    """Where a location is: of an inlined call's, in the innermost function of the author's."""
+    """The line and column of a location; of an inlined call, in the author's innermost function."""
     pending = [name]
     for _ in range(_MAX_DEPTH):
         if not pending:
@@ -195,7 +195,7 @@ def _instruction(line: str) -> tuple[str, int]:
 
 
 def _place_in(name: str, metadata: Mapping[str, re.Match[str]]) -> Place:
-    """Where a debug location is, in the innermost function of the author's."""
+    """Line and column of a debug location, in the author's innermost function."""
     for _ in range(_MAX_DEPTH):
         location = metadata.get(name)
         if location is None or location[2] != "Location":

@@ -1,4 +1,4 @@
-"""What a compiler's exception means for a student: the line in their file, and the reason."""
+"""Turns a compiler's exception into a message for a student: the line in their file, the reason."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _ADVICE = (
 
 
 class Place(NamedTuple):
-    """Where the source that Triton compiles stands in the submission."""
+    """The place in the submission of a source that Triton compiles."""
 
     source: str  # as a jit function's `src` has it
     file: str
@@ -108,7 +108,7 @@ def _place(errors: Sequence[BaseException], functions: Sequence[Place]) -> tuple
 
 
 def _message(error: CompilationError) -> str | None:
-    """What the frontend says; about names it says so in the place of the source."""
+    """The frontend's message; about names it stands in the place of the source."""
     message: str | None = error.src if isinstance(error.node, str) else error.error_message
     return message
 

@@ -61,7 +61,7 @@ def _to_device(
 
 
 def missing(error: BaseException) -> str:
-    """What of torch an error says is missing for want of a GPU; "" for any other error."""
+    """The part of torch that an error says needs a GPU; "" for any other error."""
     message = (
         str(error) if isinstance(error, RuntimeError | AssertionError | AttributeError) else ""
     )

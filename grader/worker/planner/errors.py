@@ -1,4 +1,4 @@
-"""What goes wrong in a planner: each message is one for the student."""
+"""Errors of a planner; each message is written for the student."""
 
 from __future__ import annotations
 

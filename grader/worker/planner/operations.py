@@ -1,4 +1,4 @@
-"""Operations of torch on tensors without data: which of them a plan has a step for.
+"""Notes operations of torch on tensors without data as steps of the plan.
 
 Views are none. Allocations, fills and copies are steps that an executor runs. Everything else is
 noted as `foreign`, an operation that computes: the rules on plans judge what comes of it.

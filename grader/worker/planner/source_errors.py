@@ -1,4 +1,4 @@
-"""Files that Python can't read: which byte is no text, and which line is nested too deeply."""
+"""Describes files that Python can't read: bytes that are no text, and code nested too deeply."""
 
 from __future__ import annotations
 

@@ -115,7 +115,7 @@ class Stream:
             fake_tensors.active_recorder().steps.stream = self._outer.pop()
 
     def make_current(self) -> None:
-        """Have launches go to this stream."""
+        """Make launches go to this stream."""
         recorder = fake_tensors.active_recorder()
         recorder.note_owner(self._owner)
         recorder.steps.stream = self.number

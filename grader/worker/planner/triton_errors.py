@@ -1,4 +1,4 @@
-"""What Triton says of a kernel that is launched wrongly, in words that name the kernel."""
+"""Rewords what Triton says of a kernel that is launched wrongly, so that it names the kernel."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _BINDER = "dynamic_func()"  # what Triton calls the function that binds any kern
 
 
 def in_words(error: BaseException) -> LaunchError | None:
-    """What to say in place of an error of Triton's launcher; None for any other error."""
+    """The error to raise in place of one of Triton's launcher; None for any other error."""
     if not isinstance(error, RuntimeError | TypeError | KeyError) or not error.args:
         return None
     message = str(error.args[0])

@@ -1,4 +1,4 @@
-"""Where a plan's buffers lie while it is executed: at addresses as on a GPU, drawn anew for a case.
+"""Draws the addresses of a plan's buffers, as on a GPU and anew for each case.
 
 A kernel that looks at its pointers' bits learns nothing that it could recognise the executor by.
 What host code gets to see as addresses in a planner is something else.

@@ -58,7 +58,7 @@ def _occurrence(index: np.ndarray) -> np.ndarray:
 def _in_turns(
     memory: np.ndarray, index: np.ndarray, change: Callable[[np.ndarray, np.ndarray], np.ndarray]
 ) -> np.ndarray:
-    """What each lane found. `change(lanes, old)` gives what these lanes leave behind."""
+    """The old value for each lane. `change(lanes, old)` gives the values that they leave behind."""
     if not index.size:
         return np.empty(0, memory.dtype)
     turn = _occurrence(index)
@@ -81,7 +81,7 @@ def _in_turns(
 
 
 class _Atomic:
-    """What atomic operations have in common."""
+    """The common parts of atomic operations."""
 
     def __init__(self, op: Op) -> None:
         self.op = op
@@ -105,7 +105,7 @@ class _Atomic:
         shape: tuple[int, ...],
         parts: list[tuple[np.ndarray | None, np.ndarray]],
     ) -> None:
-        """Give the result what lanes found."""
+        """Make the old values of the lanes the operation's result."""
         if not self.op.results:
             return
         result: np.ndarray = np.zeros(shape, computed(self.kind))

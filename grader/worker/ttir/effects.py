@@ -1,4 +1,4 @@
-"""What kernels print and assert, and operations that only order others."""
+"""Prints and assertions of kernels, and operations that only order others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why TTIR can't be executed, or no longer is."""
+"""The reasons why TTIR can't be executed, or isn't executed further."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def _exponent(x: np.ndarray) -> np.ndarray:
 
 
 def _remainder(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """As IEEE 754 has it: the quotient is rounded to nearest even."""
+    """The remainder of IEEE 754: the quotient is rounded to nearest even."""
     return np.vectorize(_one_remainder, otypes=[np.float64])(a, b)
 
 

@@ -49,7 +49,7 @@ def load(
     other: tuple[np.ndarray, Poison | None] | None,
     way: str = "load",
 ) -> tuple[np.ndarray, Poison | None]:
-    """What memory holds at addresses under a mask, and elsewhere the other value."""
+    """Load values at addresses under a mask; elsewhere they are the other value."""
     declared = op.types[0]
     kind, rank = declared.kind, len(declared.shape)
     dtype, width = stored(kind), width_of(kind)
@@ -81,7 +81,7 @@ def _undefined(
     other: tuple[np.ndarray, Poison | None] | None,
     rank: int,
 ) -> Poison | None:
-    """Which elements of a load nobody defined: no memory was read, and there is no `other`.
+    """The undefined elements of a load: no memory was read, and there is no `other`.
 
     What an access outside of memory would have read has its own finding, and isn't told twice.
     """

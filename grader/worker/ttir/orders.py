@@ -1,4 +1,4 @@
-"""The order in which programs run, and which launches may give something else in another one.
+"""Orders in which programs run, and launches whose result may depend on the order.
 
 A GPU runs programs in any order. Executed first to last they may come by a right result that hangs
 on that: a program that uses what the one before it left by an atomic, or the last exchange that
@@ -43,7 +43,7 @@ class Order:
 
     @classmethod
     def of_json(cls, document: Mapping[str, Any]) -> Order:
-        """As the grader writes it."""
+        """The order that the grader wrote as JSON."""
         return cls(document["seed"], document["backwards"], document["groups"], document["steps"])
 
     def programs(self, count: int) -> np.ndarray:
@@ -52,14 +52,14 @@ class Order:
         return drawn[::-1].copy() if self.backwards else drawn
 
     def waiting_programs(self, count: int) -> np.ndarray:
-        """As `programs`, window after window."""
+        """The `programs`, window after window."""
         return np.concatenate(
             [first + self.programs(min(WINDOW, count - first)) for first in range(0, count, WINDOW)]
             or [np.empty(0, np.int64)]
         )
 
     def chunk(self, count: int) -> int:
-        """How many of so many programs are a group."""
+        """The size of a group of so many programs."""
         return max(1, -(-count // self.groups))
 
 

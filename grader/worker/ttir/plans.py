@@ -1,4 +1,4 @@
-"""A plan on data: the arena's buffers and what host code allocated, and steps one after another.
+"""Runs a plan on data, step after step, over the arena's buffers and what host code allocated.
 
 Kernels are TTIR, executed by executor.py; copies, fills and the torch operations that a spec allows
 are done by torch. The order in which host code asked for the steps is one that streams allow.
@@ -150,7 +150,7 @@ class _Placed:
         self.bytes = self.buffer = None
 
     def for_kernels(self) -> Buffer | None:
-        """What kernels may access of it."""
+        """The part that kernels may access; None while it isn't allocated."""
         if self.buffer is None and self.bytes is not None:
             start = self.region.start - self.address if self.region else 0
             end = self.region.end - self.address if self.region else self.size
@@ -227,7 +227,7 @@ class _Run:
             raise Refused("impossible", message, step["line"]) from None
 
     def report(self) -> dict[str, Any]:
-        """What was observed."""
+        """The report of the execution, as JSON can hold it."""
         report: dict[str, Any] = {}
         findings = self._findings.report()
         if findings:

@@ -1,4 +1,4 @@
-"""Values that no one defined: elements of a load that are masked off without `other`.
+"""Tracks undefined values: elements of a load that are masked off without `other`.
 
 A value that has such elements carries a `Poison`: which ones, and whence each. Operations hand it
 on.
@@ -24,7 +24,7 @@ MAX_ORIGINS = 4  # of one value
 
 @dataclass(frozen=True)
 class Poison:
-    """Which elements of a value are undefined, and the loads that they came from.
+    """The undefined elements of a value, and the loads that they came from.
 
     `where` is bool and has the value's shape, or axes of length 1 in it. `origin` is the first
     load. Where there are several, `parts` has the elements of each, in arrays of `where`'s shape;
@@ -45,7 +45,7 @@ class Poison:
         return self.moved(lambda where: np.asarray(where.any(axis=axis, keepdims=keepdims)))
 
     def under(self, mask: np.ndarray) -> Poison | None:
-        """What of it is under a mask; None where that is nothing."""
+        """The part of it under a mask; None where that is nothing."""
         kept = self.moved(lambda where: where & mask)
         return kept if kept.where.any() else None
 
@@ -59,7 +59,7 @@ class Poison:
 
 
 def union(poisons: Sequence[Poison | None]) -> Poison | None:
-    """What is undefined where any operand is."""
+    """The poison of a result that is undefined where any operand is."""
     present = [each for each in poisons if each is not None]
     if not present:
         return None

@@ -68,7 +68,7 @@ _PRECISIONS: dict[str, Product] = {
 
 
 def _product_of(op: Op) -> tuple[Product, type]:
-    """How two blocks are multiplied, and the type that it is done in."""
+    """The function that multiplies two blocks, and the type that it works in."""
     kinds = {each.kind for each in op.operand_types[:2]}
     result = op.types[0].kind
     if result == "i32":

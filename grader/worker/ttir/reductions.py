@@ -186,7 +186,7 @@ def _reduce(op: Op) -> Run:
 
 
 def _quick_reduce(op: Op, axis: int, single: str) -> Callable[[State, Frame], bool] | None:
-    """By one call of numpy, where the region is one operation."""
+    """A reduction by one call of numpy, where the region is one operation; else None."""
     function = _REDUCE.get(single)
     if function is None:
         return None

@@ -15,7 +15,7 @@ _INTEGER = re.compile(r"-?\d{1,20}")
 
 
 def enclosed(text: str, start: int) -> tuple[str, int]:
-    """What the parentheses that open at `start` enclose, and the position behind them."""
+    """The text in the parentheses that open at `start`, and the position behind them."""
     depth, position, quoted = 0, start, False
     while position < len(text):
         letter = text[position]
@@ -34,7 +34,7 @@ def enclosed(text: str, start: int) -> tuple[str, int]:
 
 
 def split_types(text: str) -> tuple[str, str]:
-    """What stands before and behind the last ` : ` outside of brackets and quotes."""
+    """The text before and behind the last ` : ` outside of brackets and quotes."""
     place = text.rfind(" : ")
     if place < 0:
         return (text, "") if not text.startswith(": ") else ("", text[2:])
