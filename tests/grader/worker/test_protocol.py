@@ -96,7 +96,7 @@ def test_boolean_scalar_comes_back_as_bool() -> None:
     assert Argument.unpack(Argument(kind=Kind.boolean, scalar=True).pack()).scalar is True
 
 
-def _unpacks_or_refuses(kind: type, data: bytes) -> None:
+def _unpacks_or_refuses(kind: type[Argument] | type[Request] | type[Reply], data: bytes) -> None:
     try:
         kind.unpack(data)
     except ProtocolError:
@@ -246,5 +246,5 @@ def test_worker_imports_nothing_of_the_grader() -> None:
 def test_protocol_needs_only_the_standard_library() -> None:
     tree = ast.parse((WORKER / "protocol.py").read_text())
     modules = {alias.name for n in ast.walk(tree) if isinstance(n, ast.Import) for alias in n.names}
-    modules |= {n.module for n in ast.walk(tree) if isinstance(n, ast.ImportFrom)}
+    modules |= {n.module or "" for n in ast.walk(tree) if isinstance(n, ast.ImportFrom)}
     assert {module.split(".")[0] for module in modules} <= set(sys.stdlib_module_names)

@@ -37,6 +37,7 @@ class Server:
 
     def ask(self, job: dict) -> dict:
         """The answer to a job."""
+        assert self.process.stdin is not None and self.process.stdout is not None
         self.process.stdin.write(json.dumps(job) + "\n")
         self.process.stdin.flush()
         line = self.process.stdout.readline()
@@ -60,6 +61,7 @@ class Server:
 
     def close(self) -> None:
         """End the process."""
+        assert self.process.stdin is not None and self.process.stdout is not None
         self.process.stdin.close()
         self.process.wait(timeout=30)
         self.process.stdout.close()
@@ -120,6 +122,7 @@ def _plan(
     """
     from grader.plan import read
     from grader.worker.planner import autotuning, host
+    from grader.worker.planner.errors import Refusal
 
     autotuning.pass_over(passed_over)
     planner = host.Planner(path, entry, folder)
@@ -128,7 +131,7 @@ def _plan(
         for earlier in before:
             planner.plan([_argument(each) for each in earlier])
         plan = planner.plan([_argument(each) for each in arguments])
-    except host.Refusal as refusal:
+    except Refusal as refusal:
         return {"code": refusal.code.name, **refusal.text}
     sizes = [ALLOCATION if isinstance(each, dict) else None for each in arguments]
     read(json.dumps(plan), sizes)  # the grader takes it
@@ -173,7 +176,8 @@ def _argument(described: Any) -> Any:
 
 def _reference(folder: str, line: int) -> dict:
     """What a plan says of the function in submission.py at a line, or in one of the next."""
-    from grader.worker.compile.source import CompileFailure, SourceFolder
+    from grader.worker.compile.failures import CompileFailure
+    from grader.worker.compile.source import SourceFolder
 
     source = SourceFolder(folder)
     for each in range(line, line + 4):
