@@ -22,7 +22,7 @@
     elf.py           symbols and relocations of an object
     objects.py       what an object may define and what it may ask for
     sites.py         return address to line
-    report.py        what a run says of itself, read as hostile bytes
+    report.py        what a run says of itself, read as untrusted bytes
     include/         the CUDA headers
     runtime/         execution and observation
 

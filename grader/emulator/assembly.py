@@ -1,4 +1,4 @@
-"""What is changed in a submission's assembly, and in the names that its object asks for."""
+"""Changes of a submission's assembly, and renames of the functions that its object calls."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _OUTPUT = ("printf", "puts", "putchar")
 
 
 def with_gaps(text: bytes) -> bytes:
-    """Puts zeros behind every variable of the thread-local segment: the shared memory."""
+    """Put zeros behind every variable of the thread-local segment: the shared memory."""
     pieces = re.split(rb"(?m)^(?=\t\.(?:section|text|data|bss)\b)", text)
     for i, piece in enumerate(pieces):
         if piece.startswith((b"\t.section\t.tbss", b"\t.section\t.tdata")):
@@ -30,7 +30,7 @@ def with_gaps(text: bytes) -> bytes:
 
 
 def without_hooks(text: bytes) -> bytes:
-    """Nothing is watched any more."""
+    """Redirect the hooks that watch to a function that does nothing."""
     return _HOOK.sub(IGNORED.encode(), text)
 
 

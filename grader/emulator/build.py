@@ -1,8 +1,8 @@
-"""One .cu to programs that observe themselves, with what is wrong said in the student's terms.
+"""Builds the programs of one .cu file, and describes its errors in the student's terms.
 
     source -> unsupported? -> rewritten -> assembly -> object -> symbols checked -> linked -> sites
 
-Runs inside the sandbox, on source from strangers: it reads the source and the toolchain's folder,
+Runs inside the sandbox, on untrusted source: it reads the source and the toolchain's folder,
 writes only into `folder`, and starts only the compiler's programs.
 """
 
@@ -40,7 +40,7 @@ Kind = Literal[
 
 @dataclass(frozen=True)
 class Problem:
-    """What is wrong with a file, or with one entry of it (`entry` then names it).
+    """A problem of a file, or of one entry of it (`entry` then names it).
 
     `line` is in the student's file, from 1; `detail` shows it, with compiler output if any.
     """
@@ -54,7 +54,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class Build:
-    """What came of a build: a planner for the entries that can be called and an executor, or none.
+    """The result of a build: a planner for the entries that can be called and an executor, or none.
 
     Their addresses have nothing in common, so that `sites` are those of both.
     """
@@ -127,11 +127,11 @@ class _Work:
     def build(self, text: str, entries: Sequence[Entry]) -> Build:
         self.source = tokens.read(text)
         self.lines = text.splitlines()
-        found = unsupported.find(self.source) if self.guarded else []
+        features = unsupported.find(self.source) if self.guarded else []
         rewritten = rewriter.rewrite(self.source)
-        if found or rewritten.troubles:
+        if features or rewritten.troubles:
             raise _Failed(
-                *(self._unsupported(f.offset, f.feature) for f in found),
+                *(self._unsupported(f.offset, f.feature) for f in features),
                 *(self._unsupported(t.offset, t.message) for t in rewritten.troubles),
             )
         self.kernels = rewritten.kernels
@@ -207,11 +207,11 @@ class _Work:
             faults = objects.check(elf, entries, provided, reserved, unused)
         else:
             faults = [fault for each in entries if (fault := objects.entry_fault(elf, each))]
-        told = {fault.entry for fault in faults}
+        faulty = {fault.entry for fault in faults}
         faults += [
             objects.kernel_fault(entry.name)
             for entry in entries
-            if entry.name in self.kernels and entry.name not in told
+            if entry.name in self.kernels and entry.name not in faulty
         ]
         problems = tuple(self._fault_problem(fault) for fault in faults)
         if any(not problem.entry for problem in problems):
@@ -285,7 +285,7 @@ class _Work:
         )
 
     def _lacking(self, error: compiler_output.CompileError) -> Problem | None:
-        """For an error that is about what CUDA has and our headers don't."""
+        """The problem, for an error about what CUDA has and our headers lack; else None."""
         name = compiler_output.unknown_name(error.message)
         feature = unsupported.lacking(name) if name else unsupported.in_words(error.message)
         if feature is None or error.line is None:
@@ -340,5 +340,5 @@ def _last_line(text: str) -> str:
 
 
 def _link_message(text: str) -> str:
-    found = re.search(r"(?:multiple definition of|undefined reference to) [`'](.+?)'", text)
-    return f"linking failed: {compiler_output.plain(found[0] if found else text[-300:])}"
+    match = re.search(r"(?:multiple definition of|undefined reference to) [`'](.+?)'", text)
+    return f"linking failed: {compiler_output.plain(match[0] if match else text[-300:])}"

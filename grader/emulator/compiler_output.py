@@ -1,4 +1,4 @@
-"""g++'s messages in the student's own terms: their file, their lines, nothing of ours.
+"""Reads g++'s messages: errors with the student's file and lines, without names of ours.
 
 Read from g++'s text (`FILE:LINE:COLUMN: error: MESSAGE`), whose form hasn't changed in decades.
 """
@@ -50,20 +50,20 @@ def read(output: str, file: str, lines: Sequence[str]) -> list[CompileError]:
     errors: list[CompileError] = []
     place: int | None = None  # the last place in the student's file that g++ named
     for text in output.splitlines():
-        found = _MESSAGE.match(text)
-        if not found:
+        match = _MESSAGE.match(text)
+        if not match:
             named = _PLACE.match(text)
             if named and named["file"] == file:
                 place = int(named["line"])
             continue
         line: int | None
-        if found["file"] == file:
-            line = int(found["line"])
+        if match["file"] == file:
+            line = int(match["line"])
             line = min(line, len(lines)) if lines else None
         else:
             line = place
-        in_check = int(found["line"]) if found["file"] == glue.CHECK_FILE else 0
-        error = CompileError(line, plain(found["text"]), in_check)
+        in_check = int(match["line"]) if match["file"] == glue.CHECK_FILE else 0
+        error = CompileError(line, plain(match["text"]), in_check)
         if error not in errors:
             errors.append(error)
         place = None
@@ -74,8 +74,8 @@ def read(output: str, file: str, lines: Sequence[str]) -> list[CompileError]:
 
 def unknown_name(message: str) -> str:
     """The name that g++ says it doesn't know; "" where the message is about something else."""
-    found = _UNKNOWN_NAME.search(message)
-    return found["name"] if found else ""
+    match = _UNKNOWN_NAME.search(message)
+    return match["name"] if match else ""
 
 
 def plain(message: str) -> str:

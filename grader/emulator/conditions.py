@@ -1,4 +1,4 @@
-"""Preprocessor conditions that may come out otherwise for nvcc than for the emulator's compiler.
+"""Preprocessor conditions on which nvcc and the emulator's compiler may disagree.
 
 A file that tests a macro which only one of them defines can have one kernel for the emulator and
 another for the GPU. A condition on a macro that the file defines itself comes out the same.
@@ -36,20 +36,20 @@ class Condition:
 
 
 def find(source: Source) -> list[Condition]:
-    """Those of a file, in its order."""
+    """The conditions of a file that the compilers may answer differently, in its order."""
     own = {each.macro for each in source.directives}
     bodies = list(unsupported.device_bodies(source.code.tokens))
     inside = [
         (source.code.tokens[start].start, source.code.tokens[end].start) for start, end in bodies
     ]
-    found = []
+    conditions = []
     for each in source.directives:
         for name in _tested(each):
             in_device_code = any(start < each.at.start < end for start, end in inside)
             known = name in own or name in _ALIKE or (name == _ARCHITECTURE and in_device_code)
             if not known and _OF_COMPILERS.fullmatch(name):
-                found.append(Condition(each.at.line, name))
-    return found
+                conditions.append(Condition(each.at.line, name))
+    return conditions
 
 
 def _tested(directive: Directive) -> Iterator[str]:

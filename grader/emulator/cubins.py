@@ -1,4 +1,4 @@
-"""What a cubin of nvcc's says of its kernels: how their parameters lie, and what they use.
+"""Reads kernels from a cubin of nvcc's: how their parameters lie, and what they use.
 
 A cubin is a 64-bit ELF file. Its sections `.nv.info*` list attributes: a format, a number, and a
 value of two bytes or one whose size is in their place. A kernel has a section `.nv.constant0.NAME`,
@@ -26,7 +26,7 @@ _RESERVES = ".nv.shared.reserved"
 
 @dataclass(frozen=True)
 class Parameter:
-    """Where a kernel's parameter lies among the bytes of all."""
+    """The place of a kernel's parameter among the bytes of all."""
 
     offset: int
     bytes: int
@@ -47,7 +47,7 @@ class Kernel:
 
 
 class CubinError(ValueError):
-    """Not a cubin that this reads."""
+    """The file is no cubin that this reads."""
 
 
 def kernels(path: Path) -> list[Kernel]:
@@ -59,11 +59,11 @@ def kernels(path: Path) -> list[Kernel]:
         raise CubinError(f"{path.name}: {error}") from None
 
 
-def table(found: Sequence[Kernel]) -> str:
+def table(listed_kernels: Sequence[Kernel]) -> str:
     """The C++ of the table that worker/native/cubin_kernels.h declares."""
     lines = ["#include <warpgrade/cubin_kernels.h>", ""]
     rows = []
-    for number, each in enumerate(found):
+    for number, each in enumerate(listed_kernels):
         listed = ", ".join(f"{{{p.offset}, {p.bytes}}}" for p in each.parameters) or "{0, 0}"
         lines.append(f"static const warpgrade_parameter parameters_{number}[] = {{{listed}}};")
         numbers = (
@@ -74,7 +74,9 @@ def table(found: Sequence[Kernel]) -> str:
         rows.append(f"    {{{fields}}},")
     rows = rows or ["    {nullptr, 0, 0, 0, 0, 0, 0, 0, nullptr},"]
     lines += ["", "const warpgrade_kernel warpgrade_kernels[] = {", *rows, "};"]
-    return "\n".join([*lines, f"const unsigned warpgrade_kernel_count = {len(found)};", ""])
+    return "\n".join(
+        [*lines, f"const unsigned warpgrade_kernel_count = {len(listed_kernels)};", ""]
+    )
 
 
 def _kernels(elf: Elf) -> Iterator[Kernel]:
@@ -115,12 +117,12 @@ def _kernels(elf: Elf) -> Iterator[Kernel]:
 
 def _of_symbols(elf: Elf, section: Section | None) -> dict[tuple[str, int], int]:
     """The values that the cubin's general section gives for symbols, by name and attribute."""
-    found = {}
+    values = {}
     for attribute, value in _attributes(elf, section):
         if attribute in (_REGISTERS, _FRAME, _MIN_STACK) and len(value) == 8:
             symbol, number = struct.unpack("<II", value)
-            found[elf.symbols[symbol].name, attribute] = number
-    return found
+            values[elf.symbols[symbol].name, attribute] = number
+    return values
 
 
 def _attributes(elf: Elf, section: Section | None) -> Iterator[tuple[int, bytes]]:

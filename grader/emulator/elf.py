@@ -1,4 +1,4 @@
-"""The few things the build reads of a 64-bit ELF object or executable: symbols, relocations, bytes.
+"""Reads symbols, relocations and bytes of a 64-bit ELF object or executable.
 
 The format is that of the System V ABI, chapters 4 and 5; little-endian, as every machine that the
 emulator runs on.
@@ -22,7 +22,7 @@ OBJECT, FUNCTION, THREAD_LOCAL, INDIRECT_FUNCTION = 1, 2, 6, 10  # symbol types
 
 
 class ElfError(ValueError):
-    """Not an object that this reads."""
+    """The file is no object that this reads."""
 
 
 @dataclass(frozen=True)

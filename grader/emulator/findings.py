@@ -1,4 +1,4 @@
-"""The closed table of what the emulator finds: the status each means, its sentence, its advice."""
+"""The kinds of findings of the emulator: each has a status, a sentence and advice."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Told:
+class Parts:
     """The parts of a sentence: who did it, who else had to do with it, where, and the details."""
 
     who: str  # "thread (1,0,0) of block (0,0,0)" or "the host code"
@@ -27,7 +27,7 @@ class Kind:
     """One kind of finding. `status` is the name of a member of grader/status.py."""
 
     status: str
-    sentence: Callable[[Told], str]
+    sentence: Callable[[Parts], str]
     hint: str
 
 
@@ -35,19 +35,19 @@ def _capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def _does(verb: str) -> Callable[[Told], str]:
+def _does(verb: str) -> Callable[[Parts], str]:
     """'Thread (1,0,0) of block (0,0,0) reads 4 bytes at offset 8 of input, at silu.cu:12.'"""
 
-    def sentence(told: Told) -> str:
-        at = f",{told.at}" if told.at else ""
-        return f"{_capital(told.who)} {verb}{told.details(' ')}{at}."
+    def sentence(parts: Parts) -> str:
+        at = f",{parts.at}" if parts.at else ""
+        return f"{_capital(parts.who)} {verb}{parts.details(' ')}{at}."
 
     return sentence
 
 
-def _says(clause: str) -> Callable[[Told], str]:
+def _says(clause: str) -> Callable[[Parts], str]:
     """'Thread ... <clause> at silu.cu:12: details.'"""
-    return lambda told: f"{_capital(told.who)} {clause}{told.at}{told.details()}."
+    return lambda parts: f"{_capital(parts.who)} {clause}{parts.at}{parts.details()}."
 
 
 # How the runtime tells a race, behind the place in memory: what the later thread does to it, and
@@ -63,29 +63,29 @@ _RACES = {
 }
 
 
-def _race(told: Told) -> str:
+def _race(parts: Parts) -> str:
     """'Data race: thread ... reads 4 bytes at offset 128 of tile, which thread ... writes'."""
-    place, _, kind = told.text.removesuffix(")").rpartition(" (")
+    place, _, kind = parts.text.removesuffix(")").rpartition(" (")
     later, earlier = _RACES.get(kind, ("uses", "uses too"))
-    what = place.partition(", which has")[0] if kind in _RACES else told.text or "memory"
-    between = "no barrier between" if told.same_block else "nothing that orders the two"
+    memory = place.partition(", which has")[0] if kind in _RACES else parts.text or "memory"
+    between = "no barrier between" if parts.same_block else "nothing that orders the two"
     return (
-        f"Data race: {told.who} {later} {what}{told.at}, which {told.other} {earlier}"
-        f"{told.other_at}, with {between}."
+        f"Data race: {parts.who} {later} {memory}{parts.at}, which {parts.other} {earlier}"
+        f"{parts.other_at}, with {between}."
     )
 
 
-def _divergent(told: Told) -> str:
+def _divergent(parts: Parts) -> str:
     return (
-        f"{_capital(told.who)} waits at the barrier{told.at}, while {told.other} waits at another "
-        f"one{told.other_at}."
+        f"{_capital(parts.who)} waits at the barrier{parts.at}, while {parts.other} waits at "
+        f"another one{parts.other_at}."
     )
 
 
-def _missing(told: Told) -> str:
+def _missing(parts: Parts) -> str:
     return (
-        f"{_capital(told.who)} waits at the barrier{told.at}, which {told.other} never reaches"
-        f"{told.details()}."
+        f"{_capital(parts.who)} waits at the barrier{parts.at}, which {parts.other} never reaches"
+        f"{parts.details()}."
     )
 
 

@@ -1,4 +1,4 @@
-"""Many objects of ours to one that a submission's is linked with."""
+"""Joins many of the emulator's objects to one that a submission's object is linked with."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which functions of an object are kernels, and what else an executor's program must keep.
+"""Finds the kernels of an object, and what else an executor's program must keep.
 
 `__global__` marks a function with a patchable entry (include/warpgrade/qualifiers.h): the compiler
 lists those in a section of their own, and nothing else tells a kernel from a host function. Thunks
@@ -44,9 +44,9 @@ def find(elf: Elf) -> Roots:
         if section.name != _ENTRIES:
             continue
         target = elf.symbols[relocation.symbol]
-        found = functions.get((target.section, target.value + relocation.addend))
-        if found is not None:
-            kernels.append(found)
+        kernel = functions.get((target.section, target.value + relocation.addend))
+        if kernel is not None:
+            kernels.append(kernel)
     thunks = [s for s in functions.values() if _THUNK.fullmatch(s.name)]
     device = {i for i, each in enumerate(elf.sections) if each.name in _DEVICE_SECTIONS}
     variables = [s for s in elf.symbols if s.kind == OBJECT and s.section in device]

@@ -13,7 +13,7 @@ _PACK = 1000  # template parameters, where there is a parameter pack
 
 @dataclass
 class Kernel:
-    """What is known of a kernel's declarations by name."""
+    """The facts about a kernel's declarations, by its name."""
 
     template_parameters: int = 0
     has_defaults: bool = False
@@ -31,10 +31,10 @@ def find(run: tuple[Token, ...]) -> dict[str, Kernel]:
     for i, token in enumerate(run):
         if token.text != "__global__":
             continue
-        found = _declared_function(run, i)
-        if not found:
+        declared = _declared_function(run, i)
+        if not declared:
             continue
-        name, start, end = found
+        name, start, end = declared
         kernel = kernels.setdefault(name, Kernel())
         inside = run[start + 1 : end]
         kernel.has_defaults |= any(token.text == "=" for token in inside)
@@ -108,5 +108,5 @@ def split_arguments(inside: Sequence[Token]) -> list[list[Token]]:
 
 
 def count_arguments(inside: Sequence[Token]) -> int:
-    """How many arguments a list has."""
+    """The number of arguments of a list."""
     return len(split_arguments(inside))

@@ -1,4 +1,4 @@
-"""`kernel<T><<<grid, block>>>(a)` as C++: see include/warpgrade/launch.h."""
+"""Rewrites launches, `kernel<T><<<grid, block>>>(a)`, as C++: see include/warpgrade/launch.h."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def casts_of_kernels(run: tuple[Token, ...]) -> Iterator[Edit]:
         if place is None or run[i + 1 : i + 2] == () or run[i + 1].text != "(":
             continue
         start = _argument(run, i + 1, place)
-        found = _CASTS.match("".join(t.text + " " for t in run[start : start + 7]))
-        if found:
-            end = start + found[0].count(" ") - 1
+        cast = _CASTS.match("".join(t.text + " " for t in run[start : start + 7]))
+        if cast:
+            end = start + cast[0].count(" ") - 1
             yield Edit(run[start].start, run[end].end, "")
 
 
 def _argument(run: tuple[Token, ...], opening: int, place: int) -> int:
-    """Where argument number `place` of a call starts; behind the last token for none."""
+    """The index where argument number `place` of a call starts; behind the last token for none."""
     i = opening + 1
     while place and i < len(run):
         if run[i].text in ("(", "[", "{"):
@@ -57,12 +57,12 @@ def is_launch(run: Sequence[Token], i: int) -> bool:
 
 def rewrite(text: str, run: Run, at: int, kernels: Mapping[str, Kernel]) -> list[Edit] | Trouble:
     """The edits for the launch whose `<<<` is token `at`."""
-    found = run.tokens
-    first = _callee_start(found, at)
-    end = _configuration_end(found, at)
-    if first is None or end is None or found[end + 1 : end + 2] == () or found[end + 1].text != "(":
-        return Trouble(found[at].start, "a launch in a form that the emulator doesn't understand")
-    callee = found[first:at]
+    code = run.tokens
+    first = _callee_start(code, at)
+    end = _configuration_end(code, at)
+    if first is None or end is None or code[end + 1 : end + 2] == () or code[end + 1].text != "(":
+        return Trouble(code[at].start, "a launch in a form that the emulator doesn't understand")
+    callee = code[first:at]
     source = text[callee[0].start : callee[-1].end]
     kernel = _SPACE_OR_COMMENT.sub(" ", _SPLICE.sub("", source))
     known = kernels.get(_base_name(callee))
@@ -73,8 +73,8 @@ def rewrite(text: str, run: Run, at: int, kernels: Mapping[str, Kernel]) -> list
     # The name's line breaks stay where they were; it moves behind the configuration.
     before = f"::warpgrade::launcher({_name(kernel, callee, run)},"
     return [
-        Edit(callee[0].start, found[at].end, before),
-        Edit(found[end].start, found[end].end, ")" + function),
+        Edit(callee[0].start, code[at].end, before),
+        Edit(code[end].start, code[end].end, ")" + function),
     ]
 
 
@@ -86,7 +86,7 @@ def _name(kernel: str, callee: Sequence[Token], run: Run) -> str:
 
 
 def _callee_start(run: Sequence[Token], at: int) -> int | None:
-    """Where the expression that ends before token `at` starts: a::b<T>, x.y, (*p), p->k[3]."""
+    """The start of the expression that ends before token `at`: a::b<T>, x.y, (*p), p->k[3]."""
     i = at - 1
     while i >= 0:
         text = run[i].text

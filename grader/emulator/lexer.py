@@ -51,7 +51,7 @@ class Directive:
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        """Of a macro, in order; `...` is one of them. The parenthesis follows the name at once."""
+        """A macro's parameters in order, with `...`; their parenthesis follows the name at once."""
         if not self._has_parameters:
             return ()
         listed = self.tokens[2 : self._end_of_parameters]
@@ -59,7 +59,7 @@ class Directive:
 
     @property
     def body(self) -> tuple[Token, ...]:
-        """What a macro stands for; nothing where its parameters have no end."""
+        """A macro's replacement; nothing where its parameters have no end."""
         return self.tokens[self._end_of_parameters + 1 if self._has_parameters else 1 :]
 
     @property
@@ -118,49 +118,58 @@ def lex(source: str) -> Lexed:
     return lexer.lexed
 
 
-class _Lexer:
-    def __init__(self, source: str) -> None:
-        self.lexed = Lexed()
-        self.original = source
-        self.line_starts = [0, *(m.end() for m in re.finditer("\n", self.original))]
-        self.spaced: list[int] = []  # places of splices with blanks behind the backslash
-        self.quiet: list[tuple[int, int]] = []  # comments and raw strings: they are no matter there
-        self.text, self.cuts = self._spliced()
-        self.position = 0
-        self.end = -1  # of the last token in `text`
+class _JoinedText:
+    """A source's text with its spliced lines joined, and the way back to the source."""
 
-    def _spliced(self) -> tuple[str, list[tuple[int, int]]]:
-        """The text with its spliced lines joined, and (place in it, characters gone by then)."""
+    def __init__(self, source: str) -> None:
+        self.original = source
+        self.spaced: list[int] = []  # places of splices with blanks behind the backslash
+        self._line_starts = [0, *(m.end() for m in re.finditer("\n", source))]
+        self._cuts = [(0, 0)]  # (place in the text, characters gone by then)
         parts: list[str] = []
-        cuts, start, gone, length = [(0, 0)], 0, 0, 0
-        for match in _SPLICE.finditer(self.original):
-            parts.append(self.original[start : match.start()])
+        start = gone = length = 0
+        for match in _SPLICE.finditer(source):
+            parts.append(source[start : match.start()])
             length += match.start() - start
             gone += match.end() - match.start()
             start = match.end()
-            cuts.append((length, gone))
+            self._cuts.append((length, gone))
             if match["blanks"]:
                 self.spaced.append(length)
-        parts.append(self.original[start:])
-        return "".join(parts), cuts
+        self.text = "".join([*parts, source[start:]])
 
-    def _origin(self, position: int) -> int:
-        """Where a place in the joined text stands in the original."""
-        index = bisect_right(self.cuts, (position, len(self.original) + 1)) - 1
-        return position + self.cuts[index][1]
+    def origin(self, position: int) -> int:
+        """The offset in the original of a place in the text."""
+        index = bisect_right(self._cuts, (position, len(self.original) + 1)) - 1
+        return position + self._cuts[index][1]
 
-    def _joined(self, origin: int) -> int:
-        """The first place in the joined text that stands at or behind one in the original."""
-        low = bisect_left(range(len(self.text) + 1), origin, key=self._origin)
+    def origin_behind(self, position: int) -> int:
+        """The offset in the original behind the character that ends at a place in the text."""
+        return self.origin(position - 1) + 1
+
+    def place_of(self, origin: int) -> int:
+        """The first place in the text that stands at or behind an offset in the original."""
+        low = bisect_left(range(len(self.text) + 1), origin, key=self.origin)
         return min(low, len(self.text))
 
-    def _place(self, position: int) -> tuple[int, int]:
-        origin = self._origin(position)
-        line = bisect_right(self.line_starts, origin)
-        return line, origin - self.line_starts[line - 1] + 1
+    def line_and_column(self, position: int) -> tuple[int, int]:
+        """Both from 1, in the original, of a place in the text."""
+        origin = self.origin(position)
+        line = bisect_right(self._line_starts, origin)
+        return line, origin - self._line_starts[line - 1] + 1
+
+
+class _Lexer:
+    def __init__(self, source: str) -> None:
+        self.lexed = Lexed()
+        self.joined = _JoinedText(source)
+        self.text = self.joined.text
+        self.quiet: list[tuple[int, int]] = []  # comments and raw strings: splices are fine there
+        self.position = 0
+        self.end = -1  # of the last token in `text`
 
     def _problem(self, position: int, message: str) -> None:
-        self.lexed.problems.append(Problem(*self._place(position), message))
+        self.lexed.problems.append(Problem(*self.joined.line_and_column(position), message))
 
     def run(self) -> None:
         skipping = _Skipping()
@@ -192,7 +201,7 @@ class _Lexer:
 
     def _tell_spaced(self) -> None:
         """g++ joins lines where blanks follow the backslash; other compilers may not."""
-        for place in self.spaced:
+        for place in self.joined.spaced:
             index = bisect_right(self.quiet, (place, len(self.text) + 1)) - 1
             if index < 0 or not place < self.quiet[index][1]:
                 self._problem(place, "blanks stand between a backslash and the line's end")
@@ -204,11 +213,11 @@ class _Lexer:
         if was_skipping and skipping.now:
             return
         before = len(self.lexed.tokens)
-        end = self._offset_behind(self.end)
+        end = self.joined.origin_behind(self.end)
         self.lexed.directives.append(Directive(name, tuple(line[1:]), at, before, end, header))
 
     def _header(self) -> str:
-        """What stands behind #include, in its brackets; "" where that is no header's name."""
+        """The header behind #include, in its brackets; "" where no header's name follows."""
         match = _HEADER.match(self.text, self.position)
         if match is None:
             return ""
@@ -228,7 +237,7 @@ class _Lexer:
             elif kind == "comment":
                 self._comment(start)
             elif kind == "newline":
-                return Token(kind, "\n", *self._place(start))
+                return Token(kind, "\n", *self.joined.line_and_column(start))
             elif kind != "space":
                 text = self._raw(start, in_skipped) if kind == "raw" else match[0]
                 return self._token(kind, text, start)
@@ -237,14 +246,10 @@ class _Lexer:
     def _token(self, kind: str, text: str, start: int) -> Token:
         """The token that ends at the position, with what is odd about it told."""
         is_glued, self.end = start == self.end, self.position
-        line, column = self._place(start)
-        offsets = self._origin(start), self._offset_behind(self.end)
+        line, column = self.joined.line_and_column(start)
+        offsets = self.joined.origin(start), self.joined.origin_behind(self.end)
         token = Token(kind, text, line, column, *offsets, is_glued)
         return token._replace(kind="string") if kind == "raw" else self._checked(token, start)
-
-    def _offset_behind(self, position: int) -> int:
-        """The offset behind the character that ends at a place in the joined text."""
-        return self._origin(position - 1) + 1
 
     def _comment(self, start: int) -> None:
         end = self.text.find("*/", self.position)
@@ -257,22 +262,22 @@ class _Lexer:
 
     def _raw(self, start: int, in_skipped: bool) -> str:
         """A raw string: in it nothing is joined, so its end is looked for in the original."""
-        quote = self._origin(self.position - 1) + 1
-        match = _DELIMITER.match(self.original, quote)
+        quote = self.joined.origin_behind(self.position)
+        match = _DELIMITER.match(self.joined.original, quote)
         if match is None:
             # What follows can't be told from text: it would be a compile error, too.
             self._problem(start, "a raw string has no proper beginning")
             return self.text[start : self.position]
         closing = f'){match[1]}"'
-        end = self.original.find(closing, match.end())
+        end = self.joined.original.find(closing, match.end())
         if end < 0:
             self._problem(start, "a raw string has no end")
             self.position = len(self.text)
             return ""
-        content = self.original[match.end() : end]
+        content = self.joined.original[match.end() : end]
         if in_skipped and "\n" in content:
             self._problem(start, "a raw string runs over several lines behind #if 0")
-        self.position = self._joined(end + len(closing))
+        self.position = self.joined.place_of(end + len(closing))
         self.quiet.append((start, self.position))
         return f'"{content}"'
 

@@ -1,4 +1,4 @@
-"""From a submission's object to its two programs.
+"""Links a submission's object to its planner and its executor.
 
 The planner has all of the object, and the table of lines behind its own bytes, for the steps of its
 plans. The executor has what kernels reach: no function of the host's, nothing that runs by itself.
@@ -103,8 +103,8 @@ class Linker:
         return Linked(path, sites.table(path, self.file))
 
 
-def _lines(found: Mapping[int, Site | None], size: int) -> bytes:
+def _lines(sites: Mapping[int, Site | None], size: int) -> bytes:
     """The table of lines for a program of this size: rows that are aligned, then how many."""
-    listed = ((pc, site.line if (site := found[pc]) else 0) for pc in sorted(found))
+    listed = ((pc, site.line if (site := sites[pc]) else 0) for pc in sorted(sites))
     rows = b"".join(struct.pack("<QQ", *each) for each in listed)
-    return b"\0" * (-size % 8) + rows + struct.pack("<8sQ", _LINES_MARK, len(found))
+    return b"\0" * (-size % 8) + rows + struct.pack("<8sQ", _LINES_MARK, len(sites))

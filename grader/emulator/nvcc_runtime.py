@@ -1,4 +1,4 @@
-"""What is ours of a planner whose host code nvcc compiles: the runtime it calls, as one object.
+"""The runtime that host code calls which nvcc compiles, as one object.
 
 It is the emulator's planner joined with runtime/nvcc/, which answers by NVIDIA's own interfaces. It
 lies beside the emulator's entry of the cache, and is made anew for another nvcc.
@@ -29,12 +29,12 @@ class Runtime:
 
     @property
     def object(self) -> Path:
-        """What a submission's object is linked with."""
+        """The object that a submission's is linked with."""
         return self.folder / "planner.o"
 
     @cached_property
     def symbols(self) -> dict[str, list[str]]:
-        """As Toolchain.symbols has it."""
+        """The symbols `provided` and `reserved`, as in Toolchain.symbols."""
         symbols: dict[str, list[str]] = json.loads((self.folder / "symbols.json").read_text())
         return symbols
 
@@ -60,8 +60,8 @@ def _make(toolchain: Toolchain, nvcc: str, scratch: Path) -> None:
     public, wanted = joining.join(parts, scratch / "planner.o", lambda line: run(line, scratch))
     for part in parts[1:]:
         part.unlink()
-    told = {"provided": public, "reserved": sorted({*public, *wanted})}
-    (scratch / "symbols.json").write_text(json.dumps(told))
+    symbols = {"provided": public, "reserved": sorted({*public, *wanted})}
+    (scratch / "symbols.json").write_text(json.dumps(symbols))
 
 
 def _for_host(flags: Sequence[str]) -> list[str]:
@@ -72,10 +72,10 @@ def _for_host(flags: Sequence[str]) -> list[str]:
 def _key(toolchain: Toolchain, nvcc: str) -> str:
     digest = hashlib.sha256(toolchain.folder.name.encode())
     try:
-        told = subprocess.run([nvcc, "--version"], capture_output=True, check=False, timeout=60)
+        version = subprocess.run([nvcc, "--version"], capture_output=True, check=False, timeout=60)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ToolchainError(f"nvcc: {error}") from None
-    digest.update(nvcc.encode() + told.stdout)
+    digest.update(nvcc.encode() + version.stdout)
     for path in sorted([*_SOURCES.iterdir(), Path(__file__)]):
         digest.update(path.read_bytes())
     return digest.hexdigest()[:24]

@@ -1,4 +1,4 @@
-"""What a submission's object defines, and what it asks of others.
+"""Checks what a submission's object defines, and what it asks of others.
 
 Symbols are what the linker goes by, so they tell for sure: is there an entry, is it `extern "C"`,
 is there a `main`, which functions of the C library are called. What isn't on the list is refused
@@ -24,7 +24,7 @@ Kind = Literal["signature", "entry_missing", "no_extern_c", "main", "symbol", "c
 
 @dataclass(frozen=True)
 class Fault:
-    """What is wrong with an object. `name`: the symbol, for finding its line in the source."""
+    """A fault of an object. `name` is the symbol, for finding its line in the source."""
 
     kind: Kind
     message: str
@@ -166,7 +166,7 @@ def unreachable(elf: Elf, entries: Sequence[Entry], provided: Collection[str]) -
     refused = [name for name in _refused(elf, provided) if not _OURS.search(name)]
     if not refused:
         return []
-    asked = reachability.asked(elf, [entry.name for entry in entries])
+    asked = reachability.asked_symbols(elf, [entry.name for entry in entries])
     return [name for name in refused if name not in asked]
 
 
@@ -259,7 +259,7 @@ def _too_much_shared(elf: Elf) -> Iterator[Fault]:
 
 
 def _enclosing_function(name: str) -> str:
-    """Of a local static's mangled name, _ZZ<function>E<variable>: that of its function."""
+    """The mangled name of a local static's function, of _ZZ<function>E<variable>."""
     if not name.startswith("_ZZ"):
         return ""
     return "_Z" + name[3 : name.rindex("E")] if "E" in name else ""
@@ -269,14 +269,14 @@ def _enclosing_function(name: str) -> str:
 
 
 def entry_fault(elf: Elf, entry: Entry) -> Fault | None:
-    """What keeps an entry from being called; None where nothing does."""
-    found = [s for s in elf.symbols if s.is_defined and s.kind == FUNCTION]
-    exact = next((s for s in found if s.name == entry.name), None)
+    """The fault that keeps an entry from being called; None where there is none."""
+    defined = [s for s in elf.symbols if s.is_defined and s.kind == FUNCTION]
+    exact = next((s for s in defined if s.name == entry.name), None)
     if exact is not None and not exact.is_local:
         return _signature_fault(elf, entry)
-    mangled = any(_is_mangled(s, entry) for s in found)
+    mangled = any(_is_mangled(s, entry) for s in defined)
     declared = any(s.name == glue.SIGNATURE_SYMBOL + entry.name for s in elf.symbols)
-    is_static = exact is not None or any(_is_static(s, entry) for s in found)
+    is_static = exact is not None or any(_is_static(s, entry) for s in defined)
     if is_static or (declared and _signature_code(elf, entry) != glue.OTHER and not mangled):
         message = f"{entry.name} is static, or has no body, so the grader can't call it"
         return Fault("no_extern_c", message, entry.name, entry.name)
@@ -287,7 +287,7 @@ def entry_fault(elf: Elf, entry: Entry) -> Fault | None:
 
 
 def kernel_fault(entry: str) -> Fault:
-    """For an entry that is itself a kernel."""
+    """The fault of an entry that is itself a kernel."""
     message = f"{entry} is a kernel; the entry is a host function that launches kernels"
     return Fault("signature", message, entry, entry)
 
@@ -312,7 +312,7 @@ def _signature_code(elf: Elf, entry: Entry) -> int:
 
 
 def _is_marked(elf: Elf, entry: Entry) -> bool:
-    """Of an entry with overloads: whether the extern "C" function is of the type that is expected.
+    """Whether an overloaded entry's extern "C" function has the expected type.
 
     The marks (include/warpgrade/signature.h) have the symbols of functions of that type in their
     own. That of an extern "C" function is its name, with no types behind it.
@@ -349,10 +349,10 @@ def plain_name(name: str) -> str:
     position = 2
     last = ""
     while position < len(name):
-        found = re.compile(r"[A-Z]*?(\d+)").match(name, position)
-        if not found:
+        part = re.compile(r"[A-Z]*?(\d+)").match(name, position)
+        if not part:
             break
-        start, length = found.end(), int(found[1])
+        start, length = part.end(), int(part[1])
         last = name[start : start + length] or last
         position = start + length
         if position >= len(name) or not re.match(r"\d|I|C|N", name[position:]):

@@ -1,4 +1,4 @@
-"""Which of an object's undefined symbols may be asked for when it runs.
+"""Finds those undefined symbols of an object that code which runs may use.
 
 Functions and variables have sections of their own, so relocations tell what leads to what.
 """
@@ -17,7 +17,7 @@ _ALWAYS_THERE = (
 )
 
 
-def asked(elf: Elf, entries: Collection[str]) -> set[str]:
+def asked_symbols(elf: Elf, entries: Collection[str]) -> set[str]:
     """The undefined symbols that an entry, a kernel, or what runs by itself leads to."""
     leads: dict[str, list[Symbol]] = {}  # by the name of the section that holds the reference
     for section, relocation in elf.relocations(code_only=False):

@@ -1,4 +1,4 @@
-"""What the process that ran a CUDA submission tells about the run: read as hostile bytes.
+"""Reads the report of a process that ran a CUDA submission, as untrusted bytes.
 
 The text comes out of a process in which student code ran. `parse` takes it only where every field
 has the type, the range and the size that the runtime can have written, and where numbers agree
@@ -23,7 +23,7 @@ import pydantic
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grader.emulator.findings import KINDS, Told
+from grader.emulator.findings import KINDS, Parts
 
 MAX_BYTES = 64 * 1024  # of the text, as the protocol has it
 MAX_FINDINGS = 16
@@ -118,7 +118,7 @@ class LaunchCounters:
 
 @dataclass(frozen=True, config=_CONFIG)
 class BufferCounters:
-    """What kernels loaded from and stored to one argument of the entry, by its place."""
+    """Loads from and stores to one argument of the entry, by its place."""
 
     argument: Annotated[int, Field(ge=0, lt=64)]
     load_bytes: Count
@@ -217,7 +217,7 @@ def message_of(
     `file` is the submission's file by its name, `source` its lines; `line` and `other_line` count
     from 1, 0 where none is known.
     """
-    told = Told(
+    parts = Parts(
         who=_who(finding.thread, finding.block),
         other=_who(finding.other_thread, finding.other_block),
         at=_place(file, source, line),
@@ -226,10 +226,10 @@ def message_of(
         same_block=finding.block == finding.other_block,
     )
     kind = KINDS[finding.kind]
-    what = kind.sentence(told)
+    sentence = kind.sentence(parts)
     if finding.count > 1:
-        what += f" The same happened {finding.count:,} times there; this was the first."
-    return what, kind.hint
+        sentence += f" The same happened {finding.count:,} times there; this was the first."
+    return sentence, kind.hint
 
 
 def _who(thread: Sequence[int] | None, block: Sequence[int] | None) -> str:

@@ -38,12 +38,12 @@ def rewrite(source: Source) -> Rewritten:
     """The whole file. What it can't rewrite is a Trouble, and stays as it was."""
     edits: list[Edit] = []
     troubles: list[Trouble] = []
-    found: list[int] = []
+    places: list[int] = []
     known = kernels.find(source.code.tokens)
     for run in source.runs():
         for i, token in enumerate(run.tokens):
             if launches.is_launch(run.tokens, i):
-                found.append(token.start)
+                places.append(token.start)
                 made = launches.rewrite(source.text, run, i, known)
                 if isinstance(made, Trouble):
                     troubles.append(made)
@@ -56,7 +56,7 @@ def rewrite(source: Source) -> Rewritten:
     for unused in unsupported.unused_includes(source):
         edits.append(Edit(unused.at.start, unused.end, ""))
     text = apply(source.text, edits)
-    return Rewritten(text, tuple(troubles), tuple(sorted(found)), frozenset(known))
+    return Rewritten(text, tuple(troubles), tuple(sorted(places)), frozenset(known))
 
 
 def _single_tokens(run: tuple[Token, ...]) -> Iterator[Edit]:

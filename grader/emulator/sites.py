@@ -1,4 +1,4 @@
-"""Where the calls are: return address -> line and function in the student's file.
+"""Maps the return addresses of calls to lines and functions of the student's file.
 
 The executable keeps its relocations (`--emit-relocs`), so every call of one function by another's
 name is known without disassembling. Their addresses go to one `addr2line` call.
@@ -94,7 +94,7 @@ def _output(command: Sequence[str], folder: Path, given: str = "") -> str:
 
 
 def _frames(text: str) -> Iterator[tuple[int, list[tuple[str, str]]]]:
-    """For each address its frames, innermost first: (function, "file:line")."""
+    """The frames of each address, innermost first: (function, "file:line")."""
     lines = text.splitlines()
     i = 0
     while i < len(lines):

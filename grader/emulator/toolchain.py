@@ -1,4 +1,4 @@
-"""g++ and what is built once: the runtime, the native host and the precompiled headers.
+"""Finds g++, and builds once what every build needs: runtime, native host, precompiled headers.
 
 They come from this repository only, are built on the trusted side, and lie in a cache folder whose
 name is a hash of their sources, the flags and the compiler. A build of a submission, inside the
@@ -128,7 +128,7 @@ class Toolchain:
 
     @property
     def planner_parts(self) -> Path:
-        """What `prebuilt("planner")` is made of, with names that more of ours can be joined to."""
+        """The object that `prebuilt("planner")` is made of, with names for joining more objects."""
         return self.folder / "planner-parts.o"
 
     def header(self, kind: str) -> Path:
@@ -187,20 +187,20 @@ def _output(command: Sequence[str]) -> str:
 
 
 def readable_paths(toolchain: Toolchain) -> tuple[Path, ...]:
-    """What the sandbox must let a build read: the compiler, its headers and libraries, ours."""
+    """The paths that a build reads: the compiler, its headers and libraries, and ours."""
     compiler = toolchain.compiler
-    found = {Path(compiler).parent, toolchain.folder}
+    paths = {Path(compiler).parent, toolchain.folder}
     for name in ("cc1plus", "collect2", *_PROGRAMS):
         where = shutil.which(_output([compiler, f"-print-prog-name={name}"]).strip())
         if where:
-            found |= {Path(where).parent, Path(where).resolve().parent}
+            paths |= {Path(where).parent, Path(where).resolve().parent}
     for name in ("crt1.o", "crtbeginS.o", "libc.so", "libstdc++.so", "libm.so", "libgcc_s.so"):
         path = Path(_output([compiler, f"-print-file-name={name}"]).strip())
         if path.is_absolute():
-            found |= {Path(os.path.normpath(path)).parent, path.resolve().parent}
-    found |= set(_include_folders(compiler))
-    found |= {Path(p) for p in ("/lib64", "/lib", "/usr/lib", "/etc/ld.so.cache")}
-    return tuple(sorted(path for path in found if path.exists()))
+            paths |= {Path(os.path.normpath(path)).parent, path.resolve().parent}
+    paths |= set(_include_folders(compiler))
+    paths |= {Path(p) for p in ("/lib64", "/lib", "/usr/lib", "/etc/ld.so.cache")}
+    return tuple(sorted(path for path in paths if path.exists()))
 
 
 def _include_folders(compiler: str) -> Iterator[Path]:
@@ -223,7 +223,7 @@ def _include_folders(compiler: str) -> Iterator[Path]:
 
 
 def cache_root() -> Path:
-    """Where cache entries lie: $XDG_CACHE_HOME/warpgrade, or ~/.cache/warpgrade."""
+    """The folder of cache entries: $XDG_CACHE_HOME/warpgrade, or ~/.cache/warpgrade."""
     base = Path(os.environ.get("XDG_CACHE_HOME") or "")
     return (base if base.is_absolute() else Path.home() / ".cache") / "warpgrade"
 
@@ -340,8 +340,8 @@ def _join_all(scratch: Path) -> None:
     for path in (_object(source, scratch) for source in _sources()):
         path.unlink()
     reserved = sorted({name for public, wanted in symbols.values() for name in public + wanted})
-    told = {"provided": symbols["planner"][0], "reserved": reserved}
-    (scratch / "symbols.json").write_text(json.dumps(told))
+    symbols_json = {"provided": symbols["planner"][0], "reserved": reserved}
+    (scratch / "symbols.json").write_text(json.dumps(symbols_json))
 
 
 def _join(program: str, scratch: Path) -> tuple[list[str], list[str]]:

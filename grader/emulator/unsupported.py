@@ -1,4 +1,4 @@
-"""What CUDA has and the emulator lacks, recognised in the source: each with its place.
+"""Recognises in the source, with its place, what CUDA has and the emulator lacks.
 
 Better refused than modelled half: a part that is refused counts as not measured here, and runs on
 a GPU. What is missing of the runtime API compiles, and is refused when it is called
@@ -168,12 +168,12 @@ class Unsupported:
 
 
 def find(source: Source) -> list[Unsupported]:
-    """What the source uses, in its order; a feature once, at its first place."""
-    found = [*_in_includes(source), *_in_launches(source.code)]
+    """The unsupported features of a source, in its order, each once, at its first place."""
+    features = [*_in_includes(source), *_in_launches(source.code)]
     for run in source.runs():
-        found += [*_in_names(run)]
+        features += [*_in_names(run)]
     first: dict[str, Unsupported] = {}
-    for one in sorted(found, key=lambda one: one.offset):
+    for one in sorted(features, key=lambda one: one.offset):
         first.setdefault(one.feature, one)
     return list(first.values())
 
@@ -189,7 +189,7 @@ def unused_includes(source: Source) -> list[Directive]:
 
 
 def _lacking_header(directive: Directive) -> str:
-    """Of an include of what the emulator lacks: what it starts with, as _HEADERS has it; or ""."""
+    """The key of _HEADERS that an include starts with; "" for any other line."""
     name = directive.header[1:] if directive.name == "include" else ""
     return next((prefix for prefix in _HEADERS if name.startswith(prefix)), "")
 
@@ -275,7 +275,7 @@ def in_words(message: str) -> str | None:
 
 
 def lacking(name: str) -> str | None:
-    """For a name that g++ doesn't know: the feature of CUDA's that it belongs to, or None."""
+    """CUDA's feature that a name unknown to g++ belongs to, or None."""
     for feature, pattern in _LACKING.items():
         if re.fullmatch(pattern, name):
             return f"{feature} ({name})"
@@ -283,7 +283,7 @@ def lacking(name: str) -> str | None:
 
 
 def known() -> list[tuple[str, str]]:
-    """What each feature that is refused is known by, with the feature: for the docs.
+    """The names that features are recognised by, each with its feature: for the docs.
 
     "" stands for names of CUDA's that are refused where g++ doesn't know them.
     """

@@ -1,4 +1,4 @@
-"""Declarations in CUDA's memory spaces as C++: dynamic shared, device and constant memory."""
+"""Rewrites variables in CUDA's memory spaces as C++: dynamic shared, device and constant memory."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _declaration_end(run: tuple[Token, ...], i: int) -> int | None:
 
 
 def _before_alignment(run: tuple[Token, ...], i: int) -> int:
-    """Where the declaration starts that an alignas(...) before token `i` belongs to."""
+    """The start of the declaration that an alignas(...) before token `i` belongs to."""
     while i > 1 and run[i - 1].text == ")":
         start = tokens.opening(run, i - 1)
         if not start or run[start - 1].text not in _ALIGNMENTS:

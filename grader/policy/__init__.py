@@ -1,4 +1,4 @@
-"""What a submission may not do, and what one variant may do all the same.
+"""The policy: rules on what a submission may do, and the exceptions that one variant has.
 
 Host code never meets data: what it asks of the device is a plan, which is held to the rules of
 grader/plan/rules.py. Of Python nothing more is asked. CUDA C++ is read before it is compiled, since

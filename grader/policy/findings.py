@@ -1,4 +1,4 @@
-"""What the rules are called, what one variant may do beyond them, what a violation is."""
+"""The rules' names, the exceptions of one variant, and violations."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RULES: dict[str, str] = {
 
 @dataclass(frozen=True)
 class Rules:
-    """What one variant may do beyond the default.
+    """The exceptions of one variant from the rules.
 
     `torch` are operations that may compute, by the names that plans have for them (plan/rules.py);
     `*` allows all of torch's computing. `lifted` are names of `RULES`, or of cuda.CUDA_RULES, that

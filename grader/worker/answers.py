@@ -1,4 +1,4 @@
-"""The serving loop of a process that takes documents and may answer at length.
+"""The serving loop of a process that takes documents and gives long answers.
 
 A document is a sealed memfd that comes with a request. An answer of the code `ok` is the length of
 its text as 16 hexadecimal digits, a line feed and the text; what doesn't fit into one reply is

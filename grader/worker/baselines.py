@@ -16,6 +16,6 @@ def matmul(a: torch.Tensor, b: torch.Tensor, out: torch.Tensor) -> None:
 
 
 def matmul_tf32(a: torch.Tensor, b: torch.Tensor, out: torch.Tensor) -> None:
-    """The same of float32 matrices on tensor cores that round them to TF32."""
+    """The vendor's matrix product of float32 matrices, on tensor cores that round them to TF32."""
     torch.backends.cuda.matmul.allow_tf32 = True
     torch.mm(a, b, out=out)

@@ -42,7 +42,7 @@ _MAX_MESSAGE = 1000  # characters of a problem's text in an answer
 
 @dataclass(frozen=True)
 class Wanted:
-    """What the grader asks for: the JSON object `build` of the spawn message."""
+    """The grader's order: the JSON object `build` of the spawn message."""
 
     backend: str  # "emulator" or "gpu"
     entries: tuple[dict[str, Any], ...]  # {"name": ..., "arguments": ["pointer:float32", ...]}
@@ -56,7 +56,7 @@ class Wanted:
 
 @dataclass
 class Made:
-    """What came of it."""
+    """The result of a build."""
 
     executable: Path | None
     problems: list[dict[str, Any]]
@@ -120,15 +120,15 @@ def _answer(data: bytes, output: int, source: Path, wanted: Wanted) -> Reply:
     except ProtocolError as error:
         return Reply(0, Code.bad_request, json.dumps({"message": str(error)}))
     if request.operation is not Operation.build:
-        told = {"message": f"{request.operation.name}: only build is served here"}
-        return Reply(request.sequence, Code.bad_request, json.dumps(told))
+        answer = {"message": f"{request.operation.name}: only build is served here"}
+        return Reply(request.sequence, Code.bad_request, json.dumps(answer))
     folder = Path(tempfile.mkdtemp(prefix="build-"))
     try:
-        told = _deliver(build(source, wanted, folder), output)
-        return Reply(request.sequence, Code.ok, _fitting(told))
+        answer = _deliver(build(source, wanted, folder), output)
+        return Reply(request.sequence, Code.ok, _fitting(answer))
     except Exception as error:  # our own trouble, or the machine's: say it, don't die
-        told = {"type": type(error).__name__, "message": str(error)[:_MAX_MESSAGE]}
-        return Reply(request.sequence, Code.bad_request, json.dumps(told))
+        answer = {"type": type(error).__name__, "message": str(error)[:_MAX_MESSAGE]}
+        return Reply(request.sequence, Code.bad_request, json.dumps(answer))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -159,19 +159,19 @@ def _deliver(made: Made, output: int) -> dict[str, Any]:
     }
 
 
-def _fitting(told: dict[str, Any]) -> str:
-    """As JSON that a reply holds: where it doesn't fit, first the details go, then problems."""
-    for problem in told["problems"]:
+def _fitting(answer: dict[str, Any]) -> str:
+    """An answer as JSON that fits into a reply: first details are dropped, then problems."""
+    for problem in answer["problems"]:
         for key in ("message", "detail"):
             problem[key] = _shortened(problem[key])
-    text = json.dumps(told)
+    text = json.dumps(answer)
     while len(text) > MAX_TEXT:  # ASCII: as many bytes
-        detailed = [problem for problem in told["problems"] if problem["detail"]]
+        detailed = [problem for problem in answer["problems"] if problem["detail"]]
         if detailed:
             detailed[-1]["detail"] = ""
         else:
-            told["problems"].pop()
-        text = json.dumps(told)
+            answer["problems"].pop()
+        text = json.dumps(answer)
     return text
 
 
@@ -259,6 +259,6 @@ def _build_for_gpu(source: Path, wanted: Wanted, folder: Path) -> Made:
     from warpgrade_emulator import nvcc_runtime
 
     runtime = nvcc_runtime.Runtime(Path(wanted.gpu_planner or ""))
-    what = (source, wanted.entries, _toolchain(wanted), runtime, wanted.architecture, folder)
-    made = gpu_build.build(*what)
+    needed = (source, wanted.entries, _toolchain(wanted), runtime, wanted.architecture, folder)
+    made = gpu_build.build(*needed)
     return Made(made.planner, made.problems, made.sites, made.entries, made.cubin)

@@ -1,13 +1,15 @@
-"""The forking parent: sets up once, then forks a worker per request.
+"""The fork server: imports what workers need once, then forks a worker for each request.
 
-There are three kinds. For plans of Triton kernels ("plans") its workers plan, compile or execute:
-see plan_processes.py. Beside a submission that is timed, Python of ours ("python") is a baseline:
-see host.py. Both import torch and triton, which takes over a second, where a fork takes
-milliseconds; so a dead worker costs the next case nothing but a fork.
-For CUDA C++ ("native") it imports neither: its workers compile a file
-(builder.py) or become the program that came of it (native/).
+There are three kinds of fork server:
 
-The parent stays single-threaded and never touches a GPU (a process that has can't be forked). It
+    plans     its workers plan, compile or execute Triton kernels: see plan_processes.py
+    python    its workers are baselines, in Python of ours: see host.py
+    native    its workers compile CUDA C++ (builder.py), or become the program made of it (native/)
+
+The first two import torch and triton, which takes over a second, where a fork takes milliseconds;
+so a dead worker costs the next case nothing but a fork. The last one imports neither.
+
+The server stays single-threaded and never touches a GPU (a process that has can't be forked). It
 runs no submission code itself, but its children run as the same user and could tamper with it, so
 the grader believes nothing it says beyond how a child ended, and survives its death.
 
@@ -17,7 +19,7 @@ Control messages are JSON in SOCK_SEQPACKET datagrams. From the grader:
      "role": "planner", "memory_bytes": ...,
      "buffers": [[length, writable], ...]}       with descriptors: request socket, log pipe, buffers
 
-where the buffers lie on the GPU if "on_gpu" is true: see gpu_mapping.py; and, in a native parent,
+where the buffers lie on the GPU if "on_gpu" is true: see gpu_mapping.py; and, in a native server,
 "build": {...} where `path` is a source to compile: see builder.py.
 
 To the grader: {"ready": true}, {"id": 1, "pid": ...}, {"id": 1, "exit": wait status}.
@@ -66,11 +68,11 @@ def main(control_fd: int, kind: str, plan: dict[str, Any]) -> None:
     _prctl(PR_SET_CHILD_SUBREAPER, 1)  # a worker's orphans stay where the grader can find them
     # No setuid program helps a submission; and no descendant can shed this mark (processes.py).
     _prctl(PR_SET_NO_NEW_PRIVS, 1)
-    gc.disable()  # what is imported stays: to look for garbage in it took a seventh of the time
+    gc.disable()  # what is imported stays: looking for garbage in it takes long
     if kind != "native":
         _import_frameworks(kind)
     lockdown.secure_parent(plan)
-    gc.freeze()  # keeps the collector from touching (and so copying) the parent's pages
+    gc.freeze()  # keeps the collector from touching (and so copying) the server's pages
     gc.enable()
     _send(control, {"ready": True})
     children: Children = {}
@@ -90,7 +92,7 @@ def main(control_fd: int, kind: str, plan: dict[str, Any]) -> None:
 
 
 def _idle_work(kind: str) -> Iterator[int] | None:
-    """What is done in small steps while nothing is asked for."""
+    """Work that is done in small steps while no message waits; None where there is none."""
     if kind != "plans":  # the others fork seldom, or have little to copy
         return None
     from . import huge_pages

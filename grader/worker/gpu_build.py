@@ -1,4 +1,4 @@
-"""A submission's planner and cubin: its host code by nvcc, to be run where there is no GPU.
+"""Builds a submission's planner, with nvcc's host code, and its cubin; no GPU is needed.
 
 One run of nvcc makes both: the object, which is linked with a runtime of ours instead of CUDA's
 (../emulator/runtime/nvcc) to a planner, and the cubin that the object has inside of it, a file for
@@ -33,7 +33,7 @@ _UNUSED = "warpgrade_unused_"  # begins a symbol that only code asks for which n
 
 @dataclass(frozen=True)
 class Built:
-    """What came of a file: both programs, or neither."""
+    """The result of a build: both programs, or neither."""
 
     planner: Path | None
     problems: list[dict[str, Any]]
@@ -121,7 +121,7 @@ def _host_flags(version: str) -> tuple[str, ...]:
 
 
 def _provided(elf: Any, public: Collection[str]) -> set[str]:
-    """What a submission's object may ask our runtime for, by the names that it uses."""
+    """The names of our runtime that a submission's object may use."""
     calls = {name for name in public if _CALLS.fullmatch(name)}
     asked = (each.name for each in elf.symbols if not each.is_defined)
     return calls | {name for name in asked if _PER_THREAD.sub("", name) in calls}
@@ -144,12 +144,12 @@ def _check(
     unknown = {name for name in asked - set(provided) if _CALLS.fullmatch(name)}
     problems = []
     for fault in faults:
-        told = gpu_entries.told_fault(fault, text)
+        problem = gpu_entries.problem_of(fault, text)
         if fault.name in unknown and not fault.entry:
-            place = f"{file}:{told['line']}" if told["line"] else file
-            what = f"the grader doesn't support {fault.name} ({place})"
-            told |= {"kind": "unsupported", "message": what}
-        problems.append(told)
+            place = f"{file}:{problem['line']}" if problem["line"] else file
+            message = f"the grader doesn't support {fault.name} ({place})"
+            problem |= {"kind": "unsupported", "message": message}
+        problems.append(problem)
     faulty = {fault.entry for fault in faults}
     present = [] if "" in faulty else [each for each in entries if each.name not in faulty]
     return unused, problems, present

@@ -1,4 +1,4 @@
-"""nvcc's object of a submission, with the signatures of its entries checked, and their table."""
+"""Compiles a submission with nvcc, checks its entries' signatures, and makes their table."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def compile_checked(
 
 
 def _signature_check(glue: Any, entries: Sequence[Any]) -> str:
-    """As glue.signature_check, but plainer: nvcc's front end resolves that one otherwise."""
+    """A plainer glue.signature_check: nvcc's front end resolves names there in another way."""
     types = {kind for entry in entries for kind in entry.types()}
     headers = {"__half*": "cuda_fp16.h", "__nv_bfloat16*": "cuda_bf16.h"}
     included = ["warpgrade/signature.h", *(headers[kind] for kind in sorted(types & set(headers)))]
@@ -60,7 +60,7 @@ def _signature_check(glue: Any, entries: Sequence[Any]) -> str:
 
 
 def provide_headers(include: Path) -> None:
-    """Ours only: beside them lie the emulator's, named as CUDA's are."""
+    """Copy our own headers; those of the emulator beside them have the names of CUDA's."""
     (include / "warpgrade").mkdir(parents=True)
     native = Path(__file__).parent / "native"
     ours = (_INCLUDE / "signature.h", native / "entries.h", native / "cubin_kernels.h")
@@ -88,12 +88,15 @@ def compile_table(text: str, compiler: str, folder: Path) -> Path:
     return made
 
 
-def told_fault(fault: Any, text: str) -> dict[str, Any]:
-    """As the builder tells it: a fault of an object, with the line where its name first stands."""
+def problem_of(fault: Any, text: str) -> dict[str, Any]:
+    """A fault of an object as a problem of the builder's answer.
+
+    Its line is the first that has the name at fault.
+    """
     line = None
     if fault.name:
         named = re.compile(rf"\b{re.escape(fault.name)}\b")
         lines = enumerate(text.splitlines(), 1)
         line = next((number for number, code in lines if named.search(code)), None)
-    told = {"kind": fault.kind, "message": fault.message, "line": line, "entry": fault.entry}
-    return {**told, "detail": ""}
+    problem = {"kind": fault.kind, "message": fault.message, "line": line, "entry": fault.entry}
+    return {**problem, "detail": ""}

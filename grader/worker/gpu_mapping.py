@@ -51,7 +51,7 @@ def tensor_at(address: int, length: int, device: int) -> torch.Tensor:
 
 
 def checked(answer: tuple[Any, ...], doing: str) -> Any:
-    """What a call of the driver gives beside its error code. Raises GpuMemoryError."""
+    """The result of a call of the driver, without its error code. Raises GpuMemoryError."""
     error, *rest = answer
     if int(error):
         raise GpuMemoryError(f"{doing}: {error.name}")

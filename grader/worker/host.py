@@ -1,4 +1,4 @@
-"""The host of a baseline: Python of ours that is timed beside a submission, never one's own.
+"""The host of a baseline: runs the grader's own Python, which is timed beside a submission.
 
 It loads a file, keeps the arguments of buffer sets, and replays calls for them. The text of a reply
 is a JSON object: `nanoseconds` of a replay, or `type` and `message` of an exception.
@@ -36,7 +36,7 @@ def serve(
 
 
 class _Host:
-    """What is kept between requests."""
+    """The state between requests: the entry and the buffer sets."""
 
     def __init__(
         self, path: Path, entry: str, replayed: Replayed, buffers: Sequence[memory.TensorSource]
@@ -45,18 +45,18 @@ class _Host:
         self._replayed = replayed
         self._buffers = buffers
         self._entry: Callable[..., Any] | None = None
-        self._sets: list[list[Any]] = []  # of arguments
+        self._buffer_sets: list[list[Any]] = []  # of arguments
 
     @property
     def operations(self) -> Mapping[Operation, answers.Handler]:
-        """What it can be asked."""
+        """The handlers of the operations that it serves."""
         asked = {
             Operation.load: self._load,
             Operation.place: self._place,
             Operation.arrange: self._arrange,
             Operation.replay: self._replay,
         }
-        return {name: _told(handler) for name, handler in asked.items()}
+        return {name: _with_refusals(handler) for name, handler in asked.items()}
 
     def _load(self, request: Request, document: bytes) -> dict[str, Any]:
         module = types.ModuleType(MODULE_NAME)
@@ -66,19 +66,19 @@ class _Host:
         return {}
 
     def _place(self, request: Request, document: bytes) -> dict[str, Any]:
-        """Keep the arguments as set number `repeat`: the last one placed, or the next."""
+        """Keep the arguments as buffer set number `repeat`: the last one placed, or the next."""
         values = [
             memory.view(each, memory.allocation(each, self._buffers))
             if each.kind is Kind.tensor
             else each.scalar
             for each in request.arguments
         ]
-        self._sets[request.repeat :] = [values]
+        self._buffer_sets[request.repeat :] = [values]
         return {}
 
     def _arrange(self, request: Request, document: bytes) -> dict[str, Any]:
         count, *order = struct.unpack(f"<{len(document) // 4}I", document)
-        calls = [self._sets[number] for number in order[:count]]
+        calls = [self._buffer_sets[number] for number in order[:count]]
         assert self._entry is not None  # it has been loaded
         self._replayed.arrange(self._entry, calls)
         return {}
@@ -87,8 +87,8 @@ class _Host:
         return {"nanoseconds": self._replayed.replay() if request.repeat else 0}
 
 
-def _told(handler: answers.Handler) -> answers.Handler:
-    """The handler, with exceptions told as what they mean for a timing."""
+def _with_refusals(handler: answers.Handler) -> answers.Handler:
+    """The handler, whose exceptions become refusals with the code that a timing expects."""
 
     def serve(request: Request, document: bytes) -> Any:
         try:

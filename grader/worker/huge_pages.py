@@ -30,7 +30,7 @@ def gathering() -> Iterator[int]:
 
 
 def _own_memory() -> list[tuple[int, int]]:
-    """Where memory lies that no file is behind: the heap, and what has no name.
+    """The ranges of memory without a file: the heap, and anonymous mappings.
 
     Nothing where a sandbox shows no /proc.
     """
@@ -38,10 +38,10 @@ def _own_memory() -> list[tuple[int, int]]:
         lines = Path("/proc/self/maps").read_text().splitlines()
     except OSError:
         return []
-    found = []
+    ranges = []
     for line in lines:
         place, rights, _, _, _, *name = line.split(None, 5)
         if rights == "rw-p" and name in ([], ["[heap]"]):
             start, end = (int(each, 16) for each in place.split("-"))
-            found.append((start, end))
-    return found
+            ranges.append((start, end))
+    return ranges

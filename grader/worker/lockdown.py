@@ -1,9 +1,9 @@
-"""What the forking parent and its workers give up before a submission runs.
+"""Confines the fork server and its workers before a submission runs.
 
 The grader says what in a plan (JSON, made by grader/sandbox/confinement.py); every step is
-irreversible and inherited. The parent takes on the system call filter, so that all workers have it;
-each worker takes on Landlock itself, which puts its parent and the other workers out of its reach
-too.
+irreversible and inherited. The fork server takes on the system call filter, so that all workers
+have it; each worker takes on Landlock itself, which puts the server and the other workers out of
+its reach too.
 
     {"filter": base64 of a seccomp program, or "",
      "separate": {"devices": [path, ...]}, the files that a worker with a folder of its own may
@@ -43,7 +43,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def secure_parent(plan: dict[str, Any]) -> None:
-    """Confine the forking parent, and with it all it forks; nothing where the plan is empty."""
+    """Confine the fork server, and with it all it forks; nothing where the plan is empty."""
     if not plan:
         return
     _check(_libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
@@ -156,7 +156,7 @@ def _check(result: int) -> None:
 
 
 def _trial(plan: dict[str, Any], scratch: str, secret: str, grader: int, device: str) -> list[str]:
-    """What is possible though it shouldn't be, after confinement; and what isn't but should be.
+    """Attempts that succeed under confinement and shouldn't, and those that wrongly fail.
 
     `secret` is a file of the grader's; `grader` its process, or 0 where numbers are our own.
     """
@@ -177,17 +177,17 @@ def _trial(plan: dict[str, Any], scratch: str, secret: str, grader: int, device:
         attempts["change a file's mode"] = lambda: os.chmod(scratch, 0o755)  # noqa: PTH101
     if not grader:
         del attempts["signal the grader"], attempts["read the grader's environment"]
-    found = [name for name, attempt in attempts.items() if _works(attempt)]
+    possible = [name for name, attempt in attempts.items() if _works(attempt)]
     own = f"{scratch}/trial"
     if not _works(lambda: os.close(os.open(own, os.O_WRONLY | os.O_CREAT))):
-        found.append("not write to its own folder")
+        possible.append("not write to its own folder")
     if not _works(lambda: os.listdir(os.path.dirname(os.__file__))):  # noqa: PTH120, PTH208
-        found.append("not read Python's library")
+        possible.append("not read Python's library")
     if device == "cuda" and not _works(_start_driver):
-        found.append("not start the CUDA driver")
+        possible.append("not start the CUDA driver")
     with contextlib.suppress(OSError):
         os.unlink(own)  # noqa: PTH108
-    return found
+    return possible
 
 
 def _others(grader: int) -> None:

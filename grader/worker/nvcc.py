@@ -48,7 +48,7 @@ class Refusal:
     detail: str = ""
 
     def as_problem(self, kind: str) -> dict[str, Any]:
-        """As the builder tells it."""
+        """The refusal as a problem of the builder's answer."""
         return {**dataclasses.asdict(self), "kind": kind, "entry": ""}
 
 
@@ -57,7 +57,7 @@ class NvccError(RuntimeError):
 
 
 def check(nvcc: str, source: Path, folder: Path) -> tuple[Refusal, ...]:
-    """What nvcc refuses in the lines of `source`, for the course's GPU. Writes to `folder` only.
+    """nvcc's errors in the lines of `source`, for the course's GPU. Writes to `folder` only.
 
     What it says of no line is left out: a compiler that doesn't work here is no verdict.
     Raises OSError when nvcc can't be started, NvccError when it fails for other reasons.

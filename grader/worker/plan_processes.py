@@ -71,7 +71,7 @@ def _planner(message: dict[str, Any], _: list[memory.Buffer]) -> dict[Operation,
 
 
 def _refusing(work: Callable[[], Any]) -> Any:
-    """What `work` gives; the planner's refusals as those of the serving loop."""
+    """The result of `work`; the planner's refusals become those of the serving loop."""
     from .planner.errors import Refusal as PlannersRefusal
 
     try:
@@ -93,14 +93,14 @@ def _compiler(message: dict[str, Any], _: list[memory.Buffer]) -> dict[Operation
         return compile_frontend(folder, json.loads(document))
 
     def assemble(_: Request, document: bytes) -> dict[str, Any]:
-        told = []
+        answers = []
         for kernel in json.loads(document)["kernels"]:
             kept = (*_KEPT, *(("cubin",) if kernel.get("cubin") else ()))
             on = (kernel["capability"],) if "capability" in kernel else ()
             made = compile_backend(kernel["ttir"], kernel["options"], *on)
-            told.append({name: value for name, value in made.items() if name in kept})
-        _cut_layouts(told)
-        return {"kernels": told}
+            answers.append({name: value for name, value in made.items() if name in kept})
+        _cut_layouts(answers)
+        return {"kernels": answers}
 
     def lay_out(_: Request, document: bytes) -> dict[str, Any]:
         kernel = json.loads(document)
@@ -121,10 +121,10 @@ _KEPT = (
 _LAYOUTS_ROOM = MAX_LONG_TEXT // 2  # characters of an answer
 
 
-def _cut_layouts(told: list[dict[str, Any]]) -> None:
+def _cut_layouts(kernels: list[dict[str, Any]]) -> None:
     """Leave out the layouts that have no room in an answer; they can be asked for one by one."""
     room = _LAYOUTS_ROOM
-    for each in told:
+    for each in kernels:
         room -= len(json.dumps(each.get("layouts")))
         if room < 0:
             each["layouts"] = None
@@ -144,8 +144,12 @@ def _executor(message: dict[str, Any], buffers: list[memory.Buffer]) -> dict[Ope
             return executor.execute(request.arguments, json.loads(document))
         except Refused as refused:
             code = _CODES[refused.kind]
-            told = {"kind": refused.kind, "message": str(refused), "line": refused.line or None}
-            raise Refusal(code, **told) from None
+            described = {
+                "kind": refused.kind,
+                "message": str(refused),
+                "line": refused.line or None,
+            }
+            raise Refusal(code, **described) from None
 
     return {Operation.execute: execute}
 

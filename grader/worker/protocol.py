@@ -1,12 +1,11 @@
-"""What grader and worker say to each other: one fixed little-endian struct per request.
+"""The protocol between grader and worker: one fixed little-endian struct per request.
 
 Python's processes speak it (planner, compilers and executor of Triton, baselines) and the native
 host, so it holds no Python and no JSON in the direction of the worker. A request is `REQUEST`
 followed by exactly `MAX_ARGS` times `ARGUMENT` (unused ones zero), in one SOCK_SEQPACKET message. A
-reply is `REPLY` followed by at most `MAX_TEXT` bytes of text, which the grader reads as hostile
+reply is `REPLY` followed by at most `MAX_TEXT` bytes of text, which the grader reads as untrusted
 bytes. A worker's first message is a reply `ok` to request 0, which nobody sent: it has its buffers
-and is ready.
-File descriptors travel from the grader to the worker only: with the spawn message
+and is ready. File descriptors travel from the grader to the worker only: with the spawn message
 (fork_server.py) and with what takes a document (a sealed memfd).
 
 Standard library only: the worker loads this file by path.
@@ -38,24 +37,24 @@ MAX_REPLY_BYTES = REPLY.size + MAX_TEXT
 
 
 class Operation(IntEnum):
-    """What the worker is asked to do. 2 to 7, 10 and 11 mean nothing any more."""
+    """The operations of a worker. 2 to 7, 10 and 11 are no longer used."""
 
     load = 1  # import the submission and look up the entry
     build = 8  # compile the source of a native program
-    place = 9  # keep these arguments as set number `repeat`, to be timed
+    place = 9  # keep these arguments as buffer set number `repeat`, to be timed
     plan = 12  # call the entry twice where there is no data, and answer with the plan
     more = 13  # the next part of a long answer, from byte `repeat` of its text
     execute = 14  # run the plan in the document that comes along, over the arguments
     translate = 15  # from the text of a kernel to TTIR; what and how is in the document
     assemble = 16  # from TTIR to a cubin; what and how is in the document
     lay_out = 17  # from TTIR to how the compiled kernel's warps access memory
-    adopt = 18  # take the plan in the document, to be timed on the sets that were placed
-    arrange = 19  # make a call of each set ready; the document has their count and numbers (uint32)
+    adopt = 18  # take the plan in the document, to be timed on the buffer sets that were placed
+    arrange = 19  # make calls ready; the document has their count and their buffer sets (uint32)
     replay = 20  # do what was arranged (with `repeat` 0 without the calls); answers with its time
 
 
 class Kind(IntEnum):
-    """What an argument is."""
+    """The kind of an argument."""
 
     tensor = 1
     float64 = 2  # scalar bits: IEEE double
@@ -64,7 +63,7 @@ class Kind(IntEnum):
 
 
 class Space(IntEnum):
-    """Where a tensor's memory is, from the kernel's point of view."""
+    """The memory of a tensor, from the kernel's point of view."""
 
     device = 1
     host = 2
@@ -86,7 +85,7 @@ class DType(IntEnum):
 
 
 class Code(IntEnum):
-    """How a request ended, as the worker tells it. 5 means nothing any more."""
+    """The end of a request, as the worker reports it. 5 is no longer used."""
 
     ok = 0
     bad_request = 1

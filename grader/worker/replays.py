@@ -16,7 +16,7 @@ Entry = Callable[..., Any]
 
 
 class Replayed(Protocol):
-    """What the host needs of a device."""
+    """A device, as far as the host needs it."""
 
     def arrange(self, entry: Entry, calls: Sequence[Sequence[Any]]) -> None: ...
     def replay(self) -> int: ...  # nanoseconds, by the device's clock

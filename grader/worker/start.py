@@ -1,4 +1,4 @@
-"""Started by path (`python -I start.py CONTROL_FD KIND PLAN`): makes the worker's files a package.
+"""Starts the fork server (`python -I start.py CONTROL_FD KIND PLAN`), with its files as a package.
 
 The folder of this file becomes the package `warpgrade_worker` without entering sys.path, so that
 its modules import each other and a submission can't import the grader by accident.
@@ -13,7 +13,7 @@ FOLDER = Path(__file__).resolve().parent
 
 
 def main() -> None:
-    """Set up the package and become the forking parent."""
+    """Set up the package and become the fork server."""
     sys.path = [entry for entry in sys.path if Path(entry or ".").resolve() != FOLDER]
     spec = importlib.util.spec_from_file_location(
         "warpgrade_worker", FOLDER / "__init__.py", submodule_search_locations=[str(FOLDER)]

@@ -1,4 +1,4 @@
-"""The one question asked: which rules does this CUDA source break?"""
+"""Checks a CUDA source against all rules."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from grader.policy.cuda.names import (
     LIBRARY_NAMESPACES,
     RESERVED,
     RESERVED_PREFIXES,
+    SEEN_IN_OBJECT,
     STD_WORDS,
     SYSTEM,
     SYSTEM_PREFIXES,
     SYSTEM_WORDS,
-    TOLD_BY_OBJECT,
 )
 from grader.policy.cuda.placement import check_placement
 from grader.policy.cuda.scopes import TooInvolved
@@ -40,7 +40,7 @@ _NO_TYPE = frozenset(_WORDS_BEFORE_VALUES.split())
 
 
 def check(source: str, rules: Rules | None = None) -> list[Violation]:
-    """Which rules the CUDA C++ text `source` breaks, in the order of the source.
+    """The violations of the CUDA C++ text `source`, in the order of the source.
 
     Its host code runs where there is no data: names of libraries that host code calls count only
     where an entry reaches them, which its object tells.
@@ -50,17 +50,17 @@ def check(source: str, rules: Rules | None = None) -> list[Violation]:
     lifted = (rules or Rules()).lifted
     if len(source) > _LARGEST:
         message = f"the file has more than {_LARGEST} characters"
-        found = [Violation("unreadable", 1, 1, message, instead_of("unreadable"))]
+        violations = [Violation("unreadable", 1, 1, message, instead_of("unreadable"))]
     else:
-        found = _Checker(source).run()
-    told = [violation for violation in found if violation.rule not in lifted]
-    return sorted(told, key=lambda v: (v.line, v.column, v.rule))
+        violations = _Checker(source).run()
+    kept = [violation for violation in violations if violation.rule not in lifted]
+    return sorted(kept, key=lambda v: (v.line, v.column, v.rule))
 
 
 class _Checker:
     def __init__(self, source: str) -> None:
         self.lexed: Lexed = lex(source)
-        self.found: dict[tuple[int, int, str], Violation] = {}
+        self.violations: dict[tuple[int, int, str], Violation] = {}
 
     def run(self) -> list[Violation]:
         for line, column, message in self.lexed.problems:
@@ -79,12 +79,12 @@ class _Checker:
         except TooInvolved:
             start = Token("other", "", 1, 1)
             self.report("unreadable", start, "its braces nest too deeply to be read")
-        return list(self.found.values())
+        return list(self.violations.values())
 
     def report(self, rule: str, at: Token, message: str) -> None:
         """Note a violation of `rule`; one of each rule and place is enough."""
         violation = Violation(rule, at.line, at.column, message, instead_of(rule))
-        self.found.setdefault((at.line, at.column, rule), violation)
+        self.violations.setdefault((at.line, at.column, rule), violation)
 
     def _names(self, tokens: Sequence[Token], defined: frozenset[str]) -> None:
         for index, token in enumerate(tokens):
@@ -94,13 +94,13 @@ class _Checker:
             before = tokens[index - 1].text if index else ""
             after = tokens[index + 1].text if index + 1 < len(tokens) else ""
             if name in RESERVED or name.startswith(RESERVED_PREFIXES):
-                what = f"{name} is a name of the compiler's, the runtime's or the grader's"
-                self.report("reserved", token, what)
+                message = f"{name} is a name of the compiler's, the runtime's or the grader's"
+                self.report("reserved", token, message)
             elif before in _MEMBER or _is_variable(tokens, index):
                 continue
             elif name in SYSTEM or name.startswith(SYSTEM_PREFIXES):
                 self.report("system", token, f"{name} is a service of the system")
-            elif (library := LIBRARY_NAME.fullmatch(name)) and not _told(library[1]):
+            elif (library := LIBRARY_NAME.fullmatch(name)) and not _is_seen_in_object(library[1]):
                 self.report("library", token, f"{name} belongs to a library of kernels")
             elif name in LIBRARY_NAMESPACES and after == "::" and name not in defined:
                 self.report("library", token, f"{name}:: is a library of kernels")
@@ -127,8 +127,8 @@ class _Checker:
             self.report("preprocessor", piece, f"## can put {name} together from parts")
 
 
-def _told(library: str | None) -> bool:
-    return (library or "").lower() in TOLD_BY_OBJECT
+def _is_seen_in_object(library: str | None) -> bool:
+    return (library or "").lower() in SEEN_IN_OBJECT
 
 
 def _is_variable(tokens: Sequence[Token], index: int) -> bool:

@@ -14,7 +14,7 @@ from grader.policy.cuda.names import (
     LIBRARY_HEADER,
     NOT_TO_REDEFINE,
     PRAGMA,
-    TOLD_BY_OBJECT,
+    SEEN_IN_OBJECT,
     UNUSED,
 )
 
@@ -83,7 +83,7 @@ def _include(each: Directive, lexed: Lexed, report: Report) -> None:
         return
     if library := LIBRARY_HEADER.fullmatch(name):
         family = (library[1] or library[3]).lower()
-        if family not in TOLD_BY_OBJECT and _is_in_use(family, lexed):
+        if family not in SEEN_IN_OBJECT and _is_in_use(family, lexed):
             report("library", each.at, f"{shown}: a library's kernels would do the work")
     elif name.startswith(("/", "~")) or ".." in name or "\\" in name or ":" in name:
         report("include", each.at, f"{shown} names a place among the machine's files")
@@ -179,13 +179,11 @@ def joined(
         for length in range(1, min(len(text), _LONGEST_NAME) + 1):
             beginnings.setdefault(text[:length], piece)
     for name in names:
-        found = _joined(name, by_text, by_text)
-        if found is not None:
-            yield name, found
+        if (last := _joined(name, by_text, by_text)) is not None:
+            yield name, last
     for prefix in prefixes:
-        found = _joined(prefix, by_text, beginnings)
-        if found is not None:
-            yield prefix, found
+        if (last := _joined(prefix, by_text, beginnings)) is not None:
+            yield prefix, last
 
 
 def _joined(name: str, pieces: dict[str, Token], last: dict[str, Token]) -> Token | None:
@@ -201,7 +199,7 @@ def _joined(name: str, pieces: dict[str, Token], last: dict[str, Token]) -> Toke
 
 
 def _operands(body: Sequence[Token]) -> Iterator[Token]:
-    """What stands on either side of a ##, but for `, ##__VA_ARGS__`, which builds no name."""
+    """The operands of each ##, but for `, ##__VA_ARGS__`, which builds no name."""
     for index, token in enumerate(body):
         if token.text != "##":
             continue
@@ -229,26 +227,26 @@ def _reached(starts: set[str], bodies: dict[str, list[Token]]) -> set[str]:
 
 
 def _closure(starts: set[str], following: dict[str, set[str]]) -> set[str]:
-    found, waiting = set(starts), list(starts)
+    reached, waiting = set(starts), list(starts)
     while waiting:
         for name in following.get(waiting.pop(), ()):
-            if name not in found:
-                found.add(name)
+            if name not in reached:
+                reached.add(name)
                 waiting.append(name)
-    return found
+    return reached
 
 
 def _handed_over(tokens: Sequence[Token], macros: set[str], without: set[str]) -> list[Token]:
     """Tokens in the parentheses behind a macro of `macros`; all of them where none follow."""
-    found: list[Token] = []
+    handed: list[Token] = []
     depth = 0  # of parentheses inside such a macro's
     for index, token in enumerate(tokens):
         if depth or (token.text == "(" and index and tokens[index - 1].text in macros):
             depth += (token.text == "(") - (token.text == ")")
-            found.append(token)
+            handed.append(token)
         elif token.text in macros and [each.text for each in tokens[index + 1 : index + 2]] != [
             "("
         ]:
-            found = list(tokens)  # called in some roundabout way: it may get anything
+            handed = list(tokens)  # called in some roundabout way: it may get anything
             break
-    return [token for token in found if token.text not in without]
+    return [token for token in handed if token.text not in without]

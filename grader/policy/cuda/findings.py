@@ -35,5 +35,5 @@ _INSTEAD = {
 
 
 def instead_of(rule: str) -> str:
-    """What to do in place of a violation of `rule`."""
+    """The advice for a violation of `rule`."""
     return _INSTEAD[rule]

@@ -25,19 +25,19 @@ class Function:
 
 def functions(tokens: Sequence[Token]) -> list[Function]:
     """The functions that a file defines, in its order. Raises TooInvolved."""
-    found: list[Function] = []
+    defined: list[Function] = []
     brace = 0
     for each in walk(tokens):
         if isinstance(each, Place):
             brace = each.index  # a function's head is told behind the place of its brace
         elif each.opens is not None and each.scope.kind == "namespace":
             body = tokens[brace + 1 : _closing(tokens, brace)]
-            found.append(Function(each.opens.name, each.head, tuple(body)))
-    return found
+            defined.append(Function(each.opens.name, each.head, tuple(body)))
+    return defined
 
 
 def _closing(tokens: Sequence[Token], brace: int) -> int:
-    """Where the brace at a place is closed; the end of the file where it never is."""
+    """The index of the brace that closes the one at a place; the end of the file for none."""
     depth = 0
     for index in range(brace, len(tokens)):
         if tokens[index].kind == "punctuation":

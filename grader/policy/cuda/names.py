@@ -1,4 +1,4 @@
-"""What CUDA source may include and name, and what it may not: tables, and nothing else."""
+"""Tables of the headers and names that CUDA source may use, and of those that it may not."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ UNUSED = {
     "cute": ("cute",),
 }
 # Those that the emulator has the names of, and nothing behind them.
-TOLD_BY_OBJECT = frozenset({"cublas", "cublaslt"})
+SEEN_IN_OBJECT = frozenset({"cublas", "cublaslt"})
 LIBRARY_NAME = re.compile(
     r"(cublas|cublasLt|cudnn|cufft|cusolver|cusparse|cutensor|nccl|nvrtc|nvJitLink|nppi|npps)"
     r"[A-Z]\w*|cblas_\w+|LAPACKE_\w+"

@@ -54,14 +54,14 @@ def _macros_with_assembly(lexed: Lexed, report: Report) -> frozenset[str]:
             uses.setdefault(token.text, []).append(name)
             if token.text in ASSEMBLY and token.kind == "name":
                 _check_text(body, index, report)
-    found: set[str] = set()
+    macros: set[str] = set()
     waiting = list(ASSEMBLY)
     while waiting:
         for name in uses.get(waiting.pop(), ()):
-            if name not in found:
-                found.add(name)
+            if name not in macros:
+                macros.add(name)
                 waiting.append(name)
-    return frozenset(found)
+    return frozenset(macros)
 
 
 def _check_assembly(place: Place, sure: bool, report: Report) -> None:

@@ -1,4 +1,4 @@
-"""Where a token stands: in which function, of the device or of the host, in which class.
+"""Tells in which function and class a token stands, and whether that runs on the device.
 
 Braces, parentheses and semicolons are enough to tell; no expression is understood. A file whose
 braces differ between the branches of an #if, or hide in a macro, can't be told: `is_sure` is False.
@@ -13,7 +13,7 @@ from grader.emulator.lexer import Directive, Token
 from grader.policy.cuda.names import DEVICE, GLOBAL, HOST
 
 MAX_NESTED = 100  # braces
-MAX_WORK = 1_000_000  # tokens looked at again where braces open; an honest file needs hundreds
+MAX_WORK = 1_000_000  # tokens read again where braces open; an honest file needs hundreds
 
 _CLASS_KEYS = frozenset({"class", "struct", "union", "enum"})
 # What has parentheses of its own and says nothing about whether a function follows.
@@ -220,13 +220,13 @@ def _has_parameters(outside: Sequence[Token]) -> bool:
 
 def _class_name(outside: Sequence[Token]) -> str:
     names = [t.text for t in outside if t.kind == "name" or t.text == ":"]
-    found = ""
+    last = ""
     for name in names:
         if name == ":":
             break
         if name not in DECORATIONS | {"final"}:
-            found = name
-    return found
+            last = name
+    return last
 
 
 def _function_name(outside: Sequence[Token]) -> str:
@@ -243,18 +243,18 @@ def specifiers(directives: Sequence[Directive]) -> dict[str, frozenset[str]]:
 
     Of a macro that is defined twice, what every definition says; __host__ if one of them does.
     """
-    found: dict[str, frozenset[str]] = {}
+    by_macro: dict[str, frozenset[str]] = {}
     for each in directives:
         if each.name not in ("define", "undef") or not each.tokens:
             continue
         name, *body = (token.text for token in each.tokens)
         words: frozenset[str] = frozenset()
         if each.name == "define" and all(token.kind == "name" for token in each.tokens):
-            words = frozenset(body).union(*(found.get(word, ()) for word in body))
+            words = frozenset(body).union(*(by_macro.get(word, ()) for word in body))
         words &= {DEVICE, GLOBAL, HOST}
-        before = found.get(name, words)
-        found[name] = (words & before) | ((words | before) & {HOST})
-    return found
+        before = by_macro.get(name, words)
+        by_macro[name] = (words & before) | ((words | before) & {HOST})
+    return by_macro
 
 
 def is_sure(tokens: Sequence[Token], directives: Sequence[Directive]) -> bool:
@@ -281,7 +281,7 @@ def is_sure(tokens: Sequence[Token], directives: Sequence[Directive]) -> bool:
 
 
 def _fall_and_rise(tokens: Sequence[Token]) -> tuple[int, int]:
-    """How deep below its start the text's braces go (0 or less), and where they end."""
+    """The lowest depth of a text's braces, from its start (0 or less), and the depth at its end."""
     lowest = depth = 0
     for token in tokens:
         if token.kind == "punctuation":

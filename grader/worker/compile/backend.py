@@ -35,7 +35,7 @@ _KERNEL = re.compile(r"tt\.func public @(\w{1,200})")
 def compile_backend(
     ttir: str, chosen: dict[str, Any], capability: int = options.CAPABILITY
 ) -> dict[str, Any]:
-    """What a kernel becomes on a GPU, or {"error": ...} with CompileFailure's fields.
+    """Compile a kernel for a GPU; {"error": ...} with CompileFailure's fields where it fails.
 
     "name", "shared" (bytes for each block), "registers" and "spills" (of each thread), "num_warps",
     "layouts" (see layouts.py, or None), "descriptors" (how it reads each tensor descriptor among
@@ -53,12 +53,12 @@ def compile_backend(
             return {"error": failure.to_json()}
     assembly = built.pop("asm")
     try:
-        told = layouts.read_layouts(assembly["ttgir"], assembly["llir"])
+        accesses = layouts.read_layouts(assembly["ttgir"], assembly["llir"])
     except Exception:  # the kernel has been compiled, which is what was asked
-        told = None
+        accesses = None
     return {
         **built,
-        "layouts": told,
+        "layouts": accesses,
         "ttgir": assembly["ttgir"],
         "ptx": assembly["ptx"],
         "cubin": base64.b64encode(assembly["cubin"]).decode(),
@@ -66,7 +66,7 @@ def compile_backend(
 
 
 def compile_layouts(ttir: str, chosen: dict[str, Any]) -> dict[str, Any]:
-    """How a kernel's warps access memory (see layouts.py), or {"error": ...}.
+    """The layouts of a kernel's accesses to memory (see layouts.py), or {"error": ...}.
 
     It is compiled as far as LLVM IR, which takes less than half of the time to a cubin.
     """
@@ -154,7 +154,7 @@ def _stages(
 
 
 def _language(module: Any, chosen: Any) -> Language:
-    """Which language a module is of, by its attributes. Raises CompileFailure.
+    """The language of a module, by its attributes. Raises CompileFailure.
 
     Nothing that Triton's frontend makes says how many warps there are; Gluon's does, and the
     layouts in it are for so many.
@@ -189,5 +189,5 @@ def too_large(name: str, error: OutOfResources) -> CompileFailure:
 
 
 def _name(ttir: str) -> str:
-    said = _KERNEL.search(ttir)
-    return said[1] if said else "the kernel"
+    match = _KERNEL.search(ttir)
+    return match[1] if match else "the kernel"

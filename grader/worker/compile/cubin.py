@@ -1,4 +1,4 @@
-"""What a cubin says of its kernel: registers, spills to local memory, and global variables.
+"""Reads from a cubin what its kernel uses: registers, spills to local memory, global variables.
 
 A cubin is a 64-bit ELF file. Its sections `.nv.info*` list attributes: a format, a number and, for
 those wanted here, a symbol and a value.
@@ -34,7 +34,7 @@ class Resources:
 
 
 def resources(cubin: bytes) -> Resources:
-    """What the kernel of a cubin uses; zeros where that can't be read."""
+    """The registers and spills of a cubin's kernel; zeros where they can't be read."""
     registers = local = 0
     try:
         for section in _info_sections(cubin):
@@ -53,7 +53,7 @@ def variables(cubin: bytes) -> list[tuple[str, int]]:
 
     Of `__constant__` memory too, in which the compiler's own constants lie under no name.
     """
-    found: list[tuple[str, int]] = []
+    numbers: list[tuple[str, int]] = []
     try:
         sections = list(_sections(cubin))
         for _, header, body in sections:
@@ -64,12 +64,12 @@ def variables(cubin: bytes) -> list[tuple[str, int]]:
                 name, info, _, section, _, size = _SYMBOL.unpack_from(body, at)
                 is_object = info & 0xF == _OBJECT and size and section < len(sections)
                 if is_object and sections[section][0].startswith(_VARIABLE_SECTIONS):
-                    found.append((_name(names, name).decode(), size))
-                    if len(found) > _MAX_VARIABLES:
+                    numbers.append((_name(names, name).decode(), size))
+                    if len(numbers) > _MAX_VARIABLES:
                         return []
     except (struct.error, ValueError, IndexError):
         return []
-    return found
+    return numbers
 
 
 def _info_sections(cubin: bytes) -> Iterator[bytes]:

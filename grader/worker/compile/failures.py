@@ -1,4 +1,4 @@
-"""What a compiler process answers instead of IR: a place in the submission and a reason."""
+"""A compiler process's answer where it makes no IR: a place in the submission and a reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gluon, Triton's language of explicit layouts: what of it kernels may name, and its sources.
+"""Gluon, Triton's language of explicit layouts: the names and layouts that kernels may use.
 
 A Gluon kernel is a `@gluon.jit` function that is launched. Its layouts are plain records of
 numbers, which a plan names like other constants:

@@ -1,4 +1,4 @@
-"""What an expression in a kernel's text may lead to while Triton's frontend compiles it.
+"""Limits what expressions in a kernel's text may call while Triton's frontend compiles it.
 
 The frontend takes attributes of any object and calls any function it gets that way. In functions
 of the submission, only values of the language may come of an expression with a dot; in Triton's own
@@ -27,7 +27,7 @@ _FORMATTING = ("format", "format_map")  # their fields take attributes of any ob
 
 
 def install() -> None:
-    """Have the frontend of this process check attributes. Not to be undone."""
+    """Make the frontend of this process check attributes. It can't be undone."""
     generator = code_generator.CodeGenerator
     visit_attribute, visit_name = generator.visit_Attribute, generator.visit_Name
 

@@ -152,7 +152,7 @@ def _encoding(
 
 
 def _place_of(name: str, locations: Mapping[str, str]) -> Place:
-    """Where a location is: of an inlined call's, in the innermost function of the author's."""
+    """The line and column of a location; of an inlined call, in the author's innermost function."""
     pending = [name]
     for _ in range(_MAX_DEPTH):
         if not pending:
@@ -173,15 +173,15 @@ def _lane_bytes(text: str) -> dict[tuple[int, int, str], set[int]]:
     """The bytes that instructions take of a lane, by line, column and kind of access."""
     lines = text.split("\n")
     metadata = {match[1]: match for line in lines if (match := _METADATA.match(line))}
-    found: dict[tuple[int, int, str], set[int]] = {}
+    by_place: dict[tuple[int, int, str], set[int]] = {}
     for line in lines:
         if " asm " not in line or (debug := _DEBUG.search(line)) is None:
             continue
         kind, width = _instruction(line.replace("\\09", " "))  # a tab in front of it
         if width:
             place = _place_in(debug[1], metadata)
-            found.setdefault((*place, kind), set()).add(width)
-    return found
+            by_place.setdefault((*place, kind), set()).add(width)
+    return by_place
 
 
 def _instruction(line: str) -> tuple[str, int]:
@@ -195,7 +195,7 @@ def _instruction(line: str) -> tuple[str, int]:
 
 
 def _place_in(name: str, metadata: Mapping[str, re.Match[str]]) -> Place:
-    """Where a debug location is, in the innermost function of the author's."""
+    """Line and column of a debug location, in the author's innermost function."""
     for _ in range(_MAX_DEPTH):
         location = metadata.get(name)
         if location is None or location[2] != "Location":

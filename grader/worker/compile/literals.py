@@ -142,7 +142,7 @@ def dtype_of(name: Any) -> tl.dtype:
 
 
 def described(value: Any) -> str:
-    """What a value is, for a message."""
+    """A value's type, in words for a message."""
     kind = type(value)
     if kind.__module__ == "builtins":
         return f"a {kind.__name__}"

@@ -1,4 +1,4 @@
-"""What a compiler's exception means for a student: the line in their file, and the reason."""
+"""Turns a compiler's exception into a message for a student: the line in their file, the reason."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _ADVICE = (
 
 
 class Place(NamedTuple):
-    """Where the source that Triton compiles stands in the submission."""
+    """The place in the submission of a source that Triton compiles."""
 
     source: str  # as a jit function's `src` has it
     file: str
@@ -67,11 +67,11 @@ def failure(
     if not any(isinstance(each, CompilationError) for each in errors):
         if functions and not line:
             file, line = functions[0].file, functions[0].line
-        said = _DIAGNOSTIC.search(diagnostics)
-        if said:
-            reason = said["text"]
-            if not functions or said["file"].endswith(functions[0].file):
-                file, line = file or Path(said["file"]).name, int(said["line"])
+        diagnostic = _DIAGNOSTIC.search(diagnostics)
+        if diagnostic:
+            reason = diagnostic["text"]
+            if not functions or diagnostic["file"].endswith(functions[0].file):
+                file, line = file or Path(diagnostic["file"]).name, int(diagnostic["line"])
     skips = (PTXASError, CompileTimeAssertionFailure, OutOfResources)
     return CompileFailure(
         _advice(_without_paths(reason)),
@@ -108,7 +108,7 @@ def _place(errors: Sequence[BaseException], functions: Sequence[Place]) -> tuple
 
 
 def _message(error: CompilationError) -> str | None:
-    """What the frontend says; about names it says so in the place of the source."""
+    """The frontend's message; about names it stands in the place of the source."""
     message: str | None = error.src if isinstance(error.node, str) else error.error_message
     return message
 
@@ -116,8 +116,8 @@ def _message(error: CompilationError) -> str | None:
 def _reason(errors: Sequence[BaseException]) -> str:
     for error in reversed(errors):
         text = _message(error) if isinstance(error, CompilationError) else str(error)
-        if isinstance(error, PTXASError) and (said := _ASSEMBLER.search(str(text))):
-            return f"the assembler refuses what it compiles to: {said[1]}"
+        if isinstance(error, PTXASError) and (match := _ASSEMBLER.search(str(text))):
+            return f"the assembler refuses what it compiles to: {match[1]}"
         if text:
             text = str(text)
             return _QUOTED.sub(r"\1: \3", text) if _QUOTED.fullmatch(text) else text
@@ -128,9 +128,9 @@ def _reason(errors: Sequence[BaseException]) -> str:
 
 def _advice(reason: str) -> str:
     for pattern, advice in _ADVICE:
-        said = pattern.search(reason)
-        if said:
-            return advice.format(version=triton.__version__, **said.groupdict())
+        match = pattern.search(reason)
+        if match:
+            return advice.format(version=triton.__version__, **match.groupdict())
     return reason
 
 

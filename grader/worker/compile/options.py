@@ -28,7 +28,7 @@ def target(capability: int) -> GPUTarget:
 
 
 def most_shared_bytes(capability: int) -> int:
-    """What one block may have of shared memory on such a GPU."""
+    """The most bytes of shared memory that one block may have on such a GPU."""
     return _SHARED_BYTES.get(capability, MAX_SHARED_BYTES)
 
 

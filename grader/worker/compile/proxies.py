@@ -117,8 +117,8 @@ def is_of_triton(value: Any) -> bool:
 
 def path_of(value: Any) -> str | None:
     """The dotted name by which `resolve` finds a value, None for what isn't of the language."""
-    found = _paths().get(id(value))
-    return found[0] if found is not None and found[1] is value else None
+    path = _paths().get(id(value))
+    return path[0] if path is not None and path[1] is value else None
 
 
 def named(value: Any) -> str | None:

@@ -117,8 +117,8 @@ class SourceFolder:
         if self.relative(str(path)) is None or not path.is_file():
             raise CompileFailure(f"{file} is no file of the submission", file, kind="forged")
         if not _PLAIN_NAME.fullmatch(file):
-            what = "a file with kernels needs a name of letters, digits and _ - + . alone"
-            raise CompileFailure(f"{what}, got {file!r}", file)
+            message = "a file with kernels needs a name of letters, digits and _ - + . alone"
+            raise CompileFailure(f"{message}, got {file!r}", file)
         data = path.read_bytes()
         if len(data) > MAX_FILE_BYTES:
             raise CompileFailure(f"{file} has more than {MAX_FILE_BYTES:,} bytes", file)

@@ -95,7 +95,7 @@ class RecordedFunction(ConstexprFunction):  # type: ignore[misc]  # Triton has n
 
 
 class Unusable:
-    """What a name leads to that kernels can't use; the frontend says why where it is used."""
+    """A global value that kernels can't use; the frontend says why where it is used."""
 
     def __init__(self, reason: str) -> None:
         self.reason = reason
@@ -213,7 +213,7 @@ class Namespace:
         return constexpr(value) if gluon.is_layout(value) else value
 
     def _bound(self, name: str, binding: Any, function: FunctionText) -> Any:
-        """What a free name leads to. Raises CompileFailure."""
+        """The value of a free name. Raises CompileFailure."""
         if not isinstance(binding, dict):
             return self._literal(binding)
         if binding.keys() == {"module"}:

@@ -1,4 +1,4 @@
-"""Arguments of a request as the entry gets them: tensors without storage, and numbers."""
+"""Makes an entry's arguments from those of a request: tensors without storage, and numbers."""
 
 from __future__ import annotations
 

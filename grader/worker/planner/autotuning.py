@@ -1,4 +1,4 @@
-"""Autotuning without times: each configuration is noted as a trial; the first is the fastest.
+"""Autotuning without times: each configuration is noted as a trial, and the first one wins.
 
 Triton's Autotuner is real; what it times configurations with is replaced. It is told which ones
 don't compile for a GPU: those are noted too, and not taken.
@@ -25,7 +25,7 @@ _tuned: tuple[Any, set[int]] = (None, set())  # a plan's recorder, and who has c
 
 
 def pass_over(keys: Iterable[str]) -> None:
-    """Have tuners take none of these configurations, by tuned.key_of: a GPU has no room for them.
+    """Keep tuners from these configurations (by tuned.key_of): a GPU has no room for them.
 
     The grader asks the compilers, which takes seconds, and no planner does.
     """
@@ -83,7 +83,7 @@ def install() -> None:
 
 
 def _forget_other_plans(tuner: Any) -> None:
-    """Have a tuner choose anew in each plan: its trials are what tells of its configurations."""
+    """Make a tuner choose anew in each plan: only its trials show its configurations."""
     global _tuned
     if _tuned[0] is not fake_tensors.recorder:
         _tuned = (fake_tensors.recorder, set())

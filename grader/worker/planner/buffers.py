@@ -33,11 +33,11 @@ class Buffer:
 
     @property
     def address(self) -> int:
-        """Of its first byte: as far from others' as on a GPU, and aligned like there."""
+        """The address of its first byte, aligned as on a GPU and as far from other buffers."""
         return ADDRESS_BASE + ((self.slot + 1) << ADDRESS_BITS)
 
     def to_json(self) -> dict[str, Any]:
-        """As the plan lists it."""
+        """The buffer as a plan lists it."""
         return {
             "bytes": self.bytes,
             "argument": self.argument,

@@ -1,4 +1,4 @@
-"""Results of a submission's constexpr_functions: run here, and named in the plan as literals.
+"""Runs a submission's constexpr_functions and records their results as literals of the plan.
 
 A constexpr_function is any Python, which the frontend process must not run. So Triton's frontend is
 run once in the planner, where the submission's Python runs anyway, and each call is noted. A plan

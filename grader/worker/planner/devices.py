@@ -61,14 +61,18 @@ def _to_device(
 
 
 def missing(error: BaseException) -> str:
-    """What of torch an error says is missing for want of a GPU; "" for any other error."""
-    said = str(error) if isinstance(error, RuntimeError | AssertionError | AttributeError) else ""
+    """The part of torch that an error says needs a GPU; "" for any other error."""
+    message = (
+        str(error) if isinstance(error, RuntimeError | AssertionError | AttributeError) else ""
+    )
     if (
         isinstance(error, AttributeError)
         and (error.name or "").startswith("_cuda_")
         and error.obj is torch._C
     ):
         return f"torch._C.{error.name}"
-    if not said.startswith(_SAID_OF_NONE):
+    if not message.startswith(_SAID_OF_NONE):
         return ""
-    return f"a part of torch that asks the GPU itself (torch says: {said[:MOST_WORDS].rstrip('.')})"
+    return (
+        f"a part of torch that asks the GPU itself (torch says: {message[:MOST_WORDS].rstrip('.')})"
+    )

@@ -1,4 +1,4 @@
-"""What goes wrong in a planner: each message is one for the student."""
+"""Errors of a planner; each message is written for the student."""
 
 from __future__ import annotations
 
@@ -60,10 +60,10 @@ class SourceError(PlannerError):
 
 
 class Unsupported(PlannerError):
-    """Part of torch or Triton that has no counterpart in a plan: `what` can't be judged."""
+    """Part of torch or Triton that has no counterpart in a plan: `part` can't be judged."""
 
-    def __init__(self, what: str, instead: str = "launch the kernels directly") -> None:
-        super().__init__(f"without a GPU, {what} can't be judged: {instead}")
+    def __init__(self, part: str, instead: str = "launch the kernels directly") -> None:
+        super().__init__(f"without a GPU, {part} can't be judged: {instead}")
 
 
 class Refusal(Exception):

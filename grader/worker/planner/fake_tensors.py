@@ -30,7 +30,7 @@ recorder: Recorder | None = None
 
 
 def active_recorder() -> Recorder:
-    """What is noted into while code of a submission runs: then there always is one."""
+    """The recorder of the plan that is being made; there is one while a submission's code runs."""
     assert recorder is not None
     return recorder
 
@@ -87,7 +87,7 @@ def _described(tensor: FakeTensor, **_: Any) -> str:
 
 
 def _formatted(tensor: FakeTensor, _: str) -> str:
-    """What is printed of a tensor, however it is to be formatted: it has no values yet."""
+    """A tensor's description, whatever the format: it has no values yet."""
     return _described(tensor)
 
 

@@ -214,7 +214,7 @@ class Planner:
 
 
 class _Bounded(io.StringIO):
-    """What is printed, up to a number of characters; the rest is dropped."""
+    """Printed text, up to a number of characters; the rest is dropped."""
 
     def write(self, text: str) -> int:
         room = MAX_PRINTED - self.tell()
@@ -279,7 +279,7 @@ def _computed(leaf: torch.Tensor) -> torch.Tensor:
 
 
 def _described(returned: Any, arguments: Sequence[Any]) -> str:
-    """What an entry gave back, in words; "" for None and for one of its arguments."""
+    """The value that an entry returned, in words; "" for None and for one of its arguments."""
     if returned is None or any(returned is each for each in arguments):
         return ""
     if inspect.iscoroutine(returned) or inspect.isgenerator(returned):

@@ -101,10 +101,10 @@ class DeviceMemory:
         return None
 
     def begin_arguments(self) -> None:
-        """What is registered from here on are the arguments, which a plan lists first."""
+        """Begin to register arguments, which a plan lists first."""
         self._arguments_known = True
         self._early, self.buffers = self.buffers, []
 
     def begin_calls(self) -> None:
-        """The arguments are known; buffers made at import follow them."""
+        """End the arguments; the buffers that the import made follow them."""
         self.buffers += self._early

@@ -1,4 +1,4 @@
-"""Notes that a planner prints for the student, each once: what it answers with no meaning."""
+"""Notes for the student about calls that give no meaningful answer in a planner, each once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operations of torch on tensors without data: which of them a plan has a step for.
+"""Notes operations of torch on tensors without data as steps of the plan.
 
 Views are none. Allocations, fills and copies are steps that an executor runs. Everything else is
 noted as `foreign`, an operation that computes: the rules on plans judge what comes of it.
@@ -146,8 +146,8 @@ class Operations:
 
     def _fill_with(self, to: torch.Tensor, value: bool | int | float) -> None:
         is_number = not isinstance(value, float) or math.isfinite(value)
-        told = value if is_number else str(value)
-        self.recorder.steps.add("fill", to=self.recorder.view(to), value=told)
+        written = value if is_number else str(value)
+        self.recorder.steps.add("fill", to=self.recorder.view(to), value=written)
 
     def _copy(self, to: torch.Tensor, source: torch.Tensor) -> None:
         if not to.is_cuda and source.is_cuda and not self._is_known(to):

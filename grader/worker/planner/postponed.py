@@ -1,4 +1,4 @@
-"""Parts of torch that FakeTensorMode imports and a plan doesn't need, imported when asked for.
+"""Postpones the import of parts of torch that FakeTensorMode imports and a plan doesn't need.
 
     postpone()         before the first operation on a FakeTensor
     forget_dtensor()   after it

@@ -1,4 +1,4 @@
-"""What a submission's import did, as far as a plan needs it.
+"""Leaves out of a plan what only the submission's import did.
 
 A file may test its kernels while it is imported, on tensors that no call uses. That is no part of
 what the entry asks for: it isn't judged, compiled or run.

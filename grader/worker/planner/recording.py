@@ -1,4 +1,4 @@
-"""The plan as it is being made: its memory, steps and specialisations, and what bounds them."""
+"""The plan as it is being made: its memory, steps and specialisations, with their limits."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MAX_RETURNED = 80  # characters of what says what the entry gave back
 
 @dataclass(eq=False)
 class Recorder:
-    """What a plan has noted so far. Steps hold Buffers until the plan is written.
+    """A plan in the making. Steps hold Buffers until the plan is written.
 
     A planner has one for the import of the submission, and of that one (`next_plan`) another for
     each plan.
@@ -76,7 +76,7 @@ class Recorder:
         self._plans.append(plan)
         return plan
 
-    def knows_owner(self, owner: Recorder | None) -> None:
+    def note_owner(self, owner: Recorder | None) -> None:
         """Note the use of a stream or an event that `owner` numbered."""
         if owner is not None and owner is not self and owner is not self.imported:
             self.keeps_state = True
@@ -136,13 +136,13 @@ class Recorder:
         return self._keys[key]
 
     def end_import(self) -> None:
-        """The submission is loaded: what it has allocated and kept belongs to each plan."""
+        """End the import: what the submission has allocated and kept belongs to each plan."""
         gc.collect()
         self.memory.release_dead()
         self._kept = [buffer for buffer in self.memory.buffers if buffer.is_live]
 
     def end_call(self) -> list[Step]:
-        """The steps of the call that has ended."""
+        """End a call, and give its steps."""
         gc.collect()  # so that what is released doesn't depend on when the collector runs
         self.memory.release_dead()
         return self.steps.end_call()

@@ -1,4 +1,4 @@
-"""Files that Python can't read: which byte is no text, and which line is nested too deeply."""
+"""Describes files that Python can't read: bytes that are no text, and code nested too deeply."""
 
 from __future__ import annotations
 
@@ -78,5 +78,5 @@ def too_deep(name: str, data: bytes) -> SourceError:
                     most, line = count, start
     except (tokenize.TokenError, SyntaxError, ValueError):
         line = 0
-    what = f"an expression in {name} is nested too deeply for Python to compile"
-    return SourceError(what, "Write it as several statements, or as a loop.", line)
+    message = f"an expression in {name} is nested too deeply for Python to compile"
+    return SourceError(message, "Write it as several statements, or as a loop.", line)

@@ -35,7 +35,7 @@ class Describer:
         self._references = 0
 
     def specialisation(self, source: Any, chosen: Any) -> dict[str, Any]:
-        """That of an ASTSource and the backend's options. Raises a PlannerError."""
+        """Describe an ASTSource with the backend's options, as plans do. Raises a PlannerError."""
         self._references = 0
         names = source.fn.arg_names
         # The launch gives each parameter: defaults are of use to functions called by kernels.
@@ -76,7 +76,7 @@ class Describer:
     # --- functions --------------------------------------------------------------------------------
 
     def reference(self, function: JITFunction) -> dict[str, Any]:
-        """Where a jit function stands, and what its names lead to. Raises a PlannerError."""
+        """The place of a jit function and the values of its names. Raises a PlannerError."""
         self._references += 1
         if self._references > MAX_REFERENCES:
             name = function.__name__
@@ -138,7 +138,7 @@ class Describer:
         }
 
     def _binding(self, name: str, value: Any, members: set[str]) -> Any:
-        """What a free name leads to, as JSON.
+        """The value of a free name, as JSON.
 
         What kernels can't use is named with the reason, and refused where the frontend meets it: a
         name may be the kernel's own variable too, or stand in a branch that isn't compiled.

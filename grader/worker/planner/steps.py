@@ -30,7 +30,7 @@ class Steps:
     _uploaded: int = 0
 
     def copy(self) -> Steps:
-        """The same steps, to go on from."""
+        """A copy to which other steps can be added."""
         return replace(self, noted=[*self.noted])
 
     def add(self, do: str, **fields: Any) -> Step:
@@ -63,7 +63,7 @@ class Steps:
         self._uploaded += size
 
     def end_call(self) -> list[Step]:
-        """The steps of the call that has ended; the next call begins with none."""
+        """End a call, and give its steps; the next call begins with none."""
         steps, self.noted = self.noted, []
         self._launches = self._uploaded = 0
         return steps

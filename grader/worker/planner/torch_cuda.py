@@ -63,7 +63,7 @@ class Event:
         recorder = fake_tensors.recorder
         if recorder is None:
             return
-        recorder.knows_owner(self._owner)
+        recorder.note_owner(self._owner)
         recorder.recorded.add(self.number)
         _add("record", event=self.number, stream=_number(stream))
 
@@ -71,7 +71,7 @@ class Event:
         """Note that a stream goes on after the event; after none, where it wasn't recorded."""
         recorder = fake_tensors.recorder
         if recorder is not None and self.number in recorder.recorded:
-            recorder.knows_owner(self._owner)
+            recorder.note_owner(self._owner)
             _add("wait", event=self.number, stream=_number(stream))
 
     def synchronize(self) -> None:
@@ -115,9 +115,9 @@ class Stream:
             fake_tensors.active_recorder().steps.stream = self._outer.pop()
 
     def make_current(self) -> None:
-        """Have launches go to this stream."""
+        """Make launches go to this stream."""
         recorder = fake_tensors.active_recorder()
-        recorder.knows_owner(self._owner)
+        recorder.note_owner(self._owner)
         recorder.steps.stream = self.number
 
     def __eq__(self, other: object) -> bool:
@@ -153,7 +153,7 @@ def _number(stream: Stream | None) -> int:
     recorder = fake_tensors.active_recorder()
     if stream is None:
         return recorder.steps.stream
-    recorder.knows_owner(stream._owner)
+    recorder.note_owner(stream._owner)
     return stream.number
 
 
@@ -207,8 +207,8 @@ def nvidia_smi(attributes: Sequence[str]) -> list[int]:
     """triton.testing.nvsmi: what a launcher that estimates times asks for."""
     missing = [each for each in attributes if each not in _NVIDIA_SMI]
     if missing:
-        what = f"what nvidia-smi says of {missing[0][:60]}"
-        raise Unsupported(what, "let the launcher do without it")
+        part = f"what nvidia-smi says of {missing[0][:60]}"
+        raise Unsupported(part, "let the launcher do without it")
     return [_NVIDIA_SMI[each] for each in attributes]
 
 

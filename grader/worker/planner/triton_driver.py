@@ -36,11 +36,11 @@ describer: Describer | None = None
 
 
 class Utilities:
-    """What Triton asks of a driver's `utils`."""
+    """The `utils` of a driver, as far as Triton uses them."""
 
     @staticmethod
     def get_device_properties(device: int = 0) -> dict[str, Any]:
-        """Those of the course's GPU."""
+        """The properties of the course's GPU."""
         properties = torch_cuda.PROPERTIES
         return {
             "max_shared_mem": properties.shared_memory_per_block_optin,
@@ -65,22 +65,22 @@ class PlanDriver:
         return TARGET
 
     def get_current_device(self) -> int:
-        """There is one."""
+        """The number of the only device."""
         return 0
 
     def set_current_device(self, device: int) -> None:
-        """There is one."""
+        """Do nothing: there is one device."""
 
     def get_current_stream(self, device: int | None = None) -> int:
         """The number of the stream in the plan."""
         return torch_cuda.current_stream().number
 
     def get_device_capability(self, device: int | None = None) -> tuple[int, int]:
-        """That of the course's GPU."""
+        """The compute capability of the course's GPU."""
         return divmod(options.CAPABILITY, 10)
 
     def get_active_torch_device(self) -> torch.device:
-        """Where tensors are made."""
+        """The device on which tensors are made."""
         return torch.device("cuda", 0)
 
     def get_device_interface(self) -> Any:
@@ -92,14 +92,14 @@ class PlanDriver:
         return torch.empty(1, dtype=torch.int32, device="cuda")
 
     def clear_cache(self, cache: torch.Tensor) -> None:
-        """Nothing to clear."""
+        """Do nothing: there is no cache to clear."""
 
     def map_python_to_cpp_type(self, ty: str) -> str:
-        """Not asked for, since no launcher is built."""
+        """The type as it is: no launcher is built of it."""
         return ty
 
     def get_benchmarker(self) -> Callable[..., Any]:
-        """What an autotuner times configurations with."""
+        """The function that an autotuner times configurations with."""
         return autotuning.benchmark
 
 
@@ -146,7 +146,7 @@ class PlannedKernel:
         _ = self.compiled
 
     def launch_metadata(self, grid: Any, stream: Any, *args: Any) -> None:
-        """For profilers, of which there are none."""
+        """Nothing: there are no profilers."""
 
     def __getitem__(self, grid: Any) -> Callable[..., None]:
         grid = [*grid, 1, 1][:3]
@@ -291,7 +291,7 @@ def _descriptor(name: str, value: Any) -> dict[str, Any]:
 
 
 def _compiled(source: Any, chosen: Any, described: dict[str, Any]) -> dict[str, Any]:
-    """What the backend makes of a kernel. Raises Triton's exceptions."""
+    """Compile a kernel with the backend. Raises Triton's exceptions."""
     with messages.captured_stderr() as diagnostics:
         try:
             return backend.build(lower(source, chosen), chosen)

@@ -1,4 +1,4 @@
-"""What Triton says of a kernel that is launched wrongly, in words that name the kernel."""
+"""Rewords what Triton says of a kernel that is launched wrongly, so that it names the kernel."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ _BINDER = "dynamic_func()"  # what Triton calls the function that binds any kern
 
 
 def in_words(error: BaseException) -> LaunchError | None:
-    """What to say in place of an error of Triton's launcher; None for any other error."""
+    """The error to raise in place of one of Triton's launcher; None for any other error."""
     if not isinstance(error, RuntimeError | TypeError | KeyError) or not error.args:
         return None
-    said = str(error.args[0])
+    message = str(error.args[0])
     name = _kernel(error)
-    if said.startswith(_WITHOUT_GRID) or _NOT_CALLABLE.fullmatch(said):
+    if message.startswith(_WITHOUT_GRID) or _NOT_CALLABLE.fullmatch(message):
         name = name or "kernel"
         return LaunchError(f"`{name}` needs a grid: `{name}[(programs,)](...)`")
-    if name and (unknown := _UNKNOWN.match(said)):
+    if name and (unknown := _UNKNOWN.match(message)):
         there = "which is neither a parameter of it nor an option of Triton's"
         return LaunchError(f"`{name}` was launched with {unknown[1]}, {there}")
-    if not name or not said.startswith(_BINDER):
+    if not name or not message.startswith(_BINDER):
         return None
-    if missing := _MISSING.match(said):
-        names = said[missing.end() :].replace("'", "")
+    if missing := _MISSING.match(message):
+        names = message[missing.end() :].replace("'", "")
         return LaunchError(f"`{name}` was launched without {names}")
-    return LaunchError(said.replace(_BINDER, f"`{name}`"))
+    return LaunchError(message.replace(_BINDER, f"`{name}`"))
 
 
 def _kernel(error: BaseException) -> str:

@@ -1,7 +1,7 @@
-"""What torch and Triton do once in a process, done in the fork server before any submission.
+"""Does in the fork server, before any submission, what torch and Triton do once in a process.
 
-The first operation on a FakeTensor imports half of torch, a second's work; each fork would repeat
-it. What is planned here is thrown away.
+The first operation on a FakeTensor imports half of torch, which each fork would repeat. The plan
+that is made here is thrown away.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the programs of one launch access, as runs of neighbouring addresses.
+"""A log of what the programs of one launch access, as runs of neighbouring addresses.
 
 A run is a row of elements, one behind the other, that one program accesses by one operation. Most
 blocks are a few long runs, so that a log of them stays small.

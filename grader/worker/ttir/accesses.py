@@ -1,4 +1,4 @@
-"""The accesses of a block by all programs of a chunk, in the order in which warps make them.
+"""The addresses that programs access, in the order in which warps ask for them.
 
 Triton's coalescing pass spreads a block over warps by a blocked layout whose fastest dimension is
 the one along which pointers are neighbours (the last where there is none), and neighbours go to

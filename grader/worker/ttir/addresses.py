@@ -1,4 +1,4 @@
-"""Where a plan's buffers lie while it is executed: at addresses as on a GPU, drawn anew for a case.
+"""Draws the addresses of a plan's buffers, as on a GPU and anew for each case.
 
 A kernel that looks at its pointers' bits learns nothing that it could recognise the executor by.
 What host code gets to see as addresses in a planner is something else.
@@ -23,9 +23,9 @@ def drawn(sizes: Sequence[int], seed: int) -> list[int]:
     gap = min(MOST_GAP, (HIGHEST - LOWEST) // 2 // max(1, len(sizes))) // PAGE
     room = (HIGHEST - LOWEST) // PAGE - sum(size // PAGE + 2 + gap for size in sizes) - gap
     page = LOWEST // PAGE + int(random.integers(max(1, room)))
-    found = [0] * len(sizes)
+    places = [0] * len(sizes)
     for number in random.permutation(len(sizes)).tolist():
         page += int(random.integers(gap // 2, gap + 1))
-        found[number] = page * PAGE + ALIGNMENT * int(random.integers(PAGE // ALIGNMENT))
+        places[number] = page * PAGE + ALIGNMENT * int(random.integers(PAGE // ALIGNMENT))
         page += sizes[number] // PAGE + 2
-    return found
+    return places

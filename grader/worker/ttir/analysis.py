@@ -1,4 +1,4 @@
-"""What is known of a kernel before it is executed."""
+"""Facts about a kernel that are known before it is executed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .scanning import called_name
 
 @dataclass(frozen=True)
 class Facts:
-    """How large a kernel's blocks are, and how its programs have to run."""
+    """The sizes of a kernel's blocks, and the way in which its programs have to run."""
 
     widest: int  # elements of the largest block
     average: int

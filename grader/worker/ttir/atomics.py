@@ -58,16 +58,16 @@ def _occurrence(index: np.ndarray) -> np.ndarray:
 def _in_turns(
     memory: np.ndarray, index: np.ndarray, change: Callable[[np.ndarray, np.ndarray], np.ndarray]
 ) -> np.ndarray:
-    """What each lane found. `change(lanes, old)` gives what these lanes leave behind."""
+    """The old value for each lane. `change(lanes, old)` gives the values that they leave behind."""
     if not index.size:
         return np.empty(0, memory.dtype)
     turn = _occurrence(index)
     turns = int(turn.max()) + 1
-    found = np.empty(len(index), memory.dtype)
+    old_values = np.empty(len(index), memory.dtype)
     if turns == 1:
-        found[:] = memory[index]
-        memory[index] = change(np.arange(len(index)), found)
-        return found
+        old_values[:] = memory[index]
+        memory[index] = change(np.arange(len(index)), old_values)
+        return old_values
     by_turn = np.argsort(turn, kind="stable")
     ends = np.cumsum(np.bincount(turn, minlength=turns))
     start = 0
@@ -75,13 +75,13 @@ def _in_turns(
         lanes = by_turn[start:end]
         start = end
         old = memory[index[lanes]]
-        found[lanes] = old
+        old_values[lanes] = old
         memory[index[lanes]] = change(lanes, old)
-    return found
+    return old_values
 
 
 class _Atomic:
-    """What atomic operations have in common."""
+    """The common parts of atomic operations."""
 
     def __init__(self, op: Op) -> None:
         self.op = op
@@ -89,7 +89,7 @@ class _Atomic:
         self.kind = _kind_of(op)
         self.width = width_of(self.kind)
 
-    def found(
+    def located(
         self, state: State, frame: Frame, addresses: np.ndarray, mask: np.ndarray | None
     ) -> tuple[tuple[int, ...], np.ndarray | None, list[Places]]:
         """(shape of all lanes, which are active, where they go)."""
@@ -99,13 +99,13 @@ class _Atomic:
             mask = np.broadcast_to(mask, shape)
         return shape, mask, places(state, self.op, "atomic", addresses, mask, self.width)
 
-    def old(
+    def put_old(
         self,
         frame: Frame,
         shape: tuple[int, ...],
         parts: list[tuple[np.ndarray | None, np.ndarray]],
     ) -> None:
-        """Give the result what lanes found."""
+        """Make the old values of the lanes the operation's result."""
         if not self.op.results:
             return
         result: np.ndarray = np.zeros(shape, computed(self.kind))
@@ -164,15 +164,15 @@ def _read_modify_write(op: Op) -> Run:
         given = values[slots[2]] if len(slots) > 2 else None
         atomic.check(state, frame, slots[1], given)
         addresses, value = values[slots[0]], values[slots[1]]
-        shape, mask, found = atomic.found(state, frame, addresses, given)
+        shape, mask, placed = atomic.located(state, frame, addresses, given)
         if state.execution.observers:
             tell(state, op, "atomic", atomic.width, addresses, mask, atomic.block.shape)
         state.execution.changes += 1
-        parts = [(each.chosen, update(each, value, shape)) for each in found]
+        parts = [(each.chosen, update(each, value, shape)) for each in placed]
         if op.used:
-            atomic.old(frame, shape, parts)
+            atomic.put_old(frame, shape, parts)
         else:
-            atomic.old(frame, shape, [])
+            atomic.put_old(frame, shape, [])
 
     return run
 
@@ -203,15 +203,15 @@ def _compare_and_swap(op: Op) -> Run:
         values = frame.values
         atomic.check(state, frame, new, None)
         addresses = values[pointer]
-        shape, mask, found = atomic.found(state, frame, addresses, None)
+        shape, mask, placed = atomic.located(state, frame, addresses, None)
         if state.execution.observers:
             tell(state, op, "atomic", atomic.width, addresses, mask, atomic.block.shape)
         wanted, value = (to_bits(values[slot], kind) for slot in (expected, new))
         parts = []
-        for each in found:
+        for each in placed:
             old, swapped = update(each, wanted, value, shape)
             state.execution.changes += swapped
             parts.append((each.chosen, old))
-        atomic.old(frame, shape, parts)
+        atomic.put_old(frame, shape, parts)
 
     return run

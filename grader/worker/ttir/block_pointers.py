@@ -62,11 +62,11 @@ def load(op: Op) -> Run:
     def run(state: State, frame: Frame) -> None:
         addresses, inside = _block(op, frame.values[op.operands[0]], width)
         mask = lanes_mask(state, inside, len(shape))
-        found = places(state, op, "load", addresses, mask, width)
+        parts = places(state, op, "load", addresses, mask, width)
         if state.execution.observers:
             tell(state, op, "load", width, addresses, mask, shape)
         value: np.ndarray = np.full((1,) * (len(shape) + 1), padding or 0, computed(kind))
-        for each in found:
+        for each in parts:
             read = from_bits(each.reading(dtype), kind)
             value = read if each.chosen is None else np.where(each.chosen, read, value)
         undefined: Poison | None = None

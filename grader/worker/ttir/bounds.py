@@ -1,4 +1,4 @@
-"""Whether kernels stay inside the elements of their arguments, without counting anything.
+"""Observes whether kernels stay inside the elements of their arguments, without counting.
 
 Executing a launch checks that accesses stay inside buffers. What lies between padded rows of an
 argument is in its buffer and still nobody's to access: `Bounds` finds that, and addresses that are

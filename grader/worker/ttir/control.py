@@ -137,7 +137,7 @@ def _arrive(
 
 
 def _ways(state: State, frame: Frame, last: Op, here: np.ndarray) -> list[np.ndarray]:
-    """Which programs take each successor of a block."""
+    """The programs that take each successor of a block."""
     if last.name == "cf.br":
         return [here]
     if last.name != "cf.cond_br":

@@ -1,4 +1,4 @@
-"""What kernels do to memory, counted by line and by argument.
+"""Counts what kernels do to memory, by line and by argument.
 
 A request moves the distinct 32-byte sectors that its active lanes touch, and the distinct bytes
 that they ask for are the useful ones. Two rules make requests of an access:

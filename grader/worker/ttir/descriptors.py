@@ -53,12 +53,12 @@ def _read(
     width, block = width_of(kind), tuple(each.shape[1] for each in indices)
     addresses, inside = rectangle(tensor, indices, width)
     mask = lanes_mask(state, inside, len(block))
-    found = places(state, op, "load", addresses, mask, width)
+    parts = places(state, op, "load", addresses, mask, width)
     if state.execution.observers:
         tell(state, op, "load", width, addresses, mask, block)
     padding = np.nan if not tensor.zeros and is_float(kind) else 0
     value: np.ndarray = np.full((1,) * (len(block) + 1), padding, computed(kind))
-    for each in found:
+    for each in parts:
         read = from_bits(each.reading(stored(kind)), kind)
         value = read if each.chosen is None else np.where(each.chosen, read, value)
     return value
@@ -174,7 +174,7 @@ def _reduce(op: Op) -> Run:
         addresses, inside = rectangle(tensor, indices, width)
         shape = (state.programs, *described.shape)
         mask = lanes_mask(state, inside, len(described.shape))
-        found = places(state, op, "atomic", addresses, mask, width)
+        parts = places(state, op, "atomic", addresses, mask, width)
         if state.execution.observers:
             tell(state, op, "atomic", width, addresses, mask, described.shape)
         value = frame.values[source]
@@ -185,7 +185,7 @@ def _reduce(op: Op) -> Run:
             report(state, poison, op, mask, addresses, width)
         value = np.broadcast_to(value, shape)
         state.execution.changes += 1
-        for each in found:
+        for each in parts:
             memory = each.buffer.view(dtype)
             index = np.broadcast_to(each.index, shape)
             chosen = None if each.chosen is None else np.broadcast_to(each.chosen, shape)

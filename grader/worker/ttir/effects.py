@@ -1,4 +1,4 @@
-"""What kernels print and assert, and operations that only order others."""
+"""Prints and assertions of kernels, and operations that only order others."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def _print(op: Op) -> Run:
         program = ", ".join(str(int(each[row])) for each in state.ids)
         if not op.operands:
             return [f"pid ({program}){prefix}"]
-        told = []
+        printed_values = []
         for number, (slot, declared) in enumerate(zip(op.operands, op.operand_types, strict=True)):
             value = frame.values[slot]
             of_row = np.broadcast_to(value[row if len(value) > 1 else 0], declared.shape)
@@ -88,10 +88,10 @@ def _print(op: Op) -> Run:
             for index in np.ndindex(*declared.shape):
                 place = f"idx ({', '.join(map(str, index))})"
                 text = shown(of_row[index], declared.kind, with_sign)
-                told.append(f"pid ({program}) {place}{prefix}{which}{text}")
-                if len(told) >= MAX_LINES:
-                    return told
-        return told
+                printed_values.append(f"pid ({program}) {place}{prefix}{which}{text}")
+                if len(printed_values) >= MAX_LINES:
+                    return printed_values
+        return printed_values
 
     def run(state: State, frame: Frame) -> None:
         for row in range(state.programs):

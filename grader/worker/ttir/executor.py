@@ -153,7 +153,7 @@ def execute(
 
 @functools.cache
 def _keep_freed_memory() -> None:
-    """Have malloc keep blocks' memory: asking the system again took up to 3/4 of the time."""
+    """Make malloc keep blocks' memory: asking the system for it again is slow."""
     with contextlib.suppress(OSError, AttributeError):
         mallopt = ctypes.CDLL(None).mallopt
         mallopt(_TRIM_THRESHOLD, 1 << 28)

@@ -1,4 +1,4 @@
-"""What should not have happened in a launch, as the report of a run names it.
+"""Findings about a launch, as the report of a run names them.
 
 The fields are those of executors/triton_report.py's Finding. Each kind is kept once for each line,
 with the first element it was observed at and how many elements there were.

@@ -137,7 +137,7 @@ def from_bits(bits: np.ndarray, kind: str) -> np.ndarray:
 
 
 def to_bits(values: np.ndarray, kind: str) -> np.ndarray:
-    """What memory holds for values, which are rounded to the kind already."""
+    """The bits in memory of values, which are rounded to the kind already."""
     if kind == "bf16":
         return (np.ascontiguousarray(values).view(np.uint32) >> np.uint32(16)).astype(np.uint16)
     if kind == "f16":
@@ -205,7 +205,7 @@ def _to_bf16(values: np.ndarray) -> np.ndarray:
 def _off_the_tie(
     values: np.ndarray, single: np.ndarray, bits: np.ndarray, below: int
 ) -> np.ndarray:
-    """What to add to a float32's bits that are a tie only because float64 was rounded to them."""
+    """The correction of a float32's bits that only look like a tie, being rounded from float64."""
     tie = (bits & np.uint32(below)) == np.uint32((below + 1) // 2)
     farther = np.abs(values) > np.abs(single.astype(np.float64))
     nearer = np.abs(values) < np.abs(single.astype(np.float64))

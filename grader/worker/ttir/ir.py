@@ -31,7 +31,7 @@ class Type:
 
     @property
     def pointee(self) -> str:
-        """What a pointer or a descriptor points to."""
+        """The kind of elements that a pointer or a descriptor points to."""
         start = self.kind.index("<")
         return self.kind[start + 1 : -1]
 

@@ -1,4 +1,4 @@
-"""The warps of a compiled kernel: the requests that they make of an access to a block.
+"""The requests that the warps of a compiled kernel make of an access to a block.
 
 The backend tells the layout of each access (worker/compile/layouts.py): which thread has which
 elements of the block, and how many bytes one instruction takes of a lane. `Layouts.counted` gives
@@ -27,7 +27,7 @@ _MAX_ELEMENTS = 1 << 22  # of a block
 
 @dataclass
 class WarpRequests:
-    """What requests move, in ncu's terms; `useful_bytes` are the different ones of each request."""
+    """Requests and sectors as ncu counts them; `useful_bytes` are each request's different ones."""
 
     requests: int = 0
     sectors: int = 0

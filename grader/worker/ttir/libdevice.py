@@ -64,7 +64,7 @@ def _exponent(x: np.ndarray) -> np.ndarray:
 
 
 def _remainder(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """As IEEE 754 has it: the quotient is rounded to nearest even."""
+    """The remainder of IEEE 754: the quotient is rounded to nearest even."""
     return np.vectorize(_one_remainder, otypes=[np.float64])(a, b)
 
 
@@ -210,8 +210,8 @@ def _float_function(name: str, kind: str) -> Function | None:
 def _predicate(name: str) -> Function | None:
     for stem in (name, name[:-1]):
         if stem in _PREDICATES:
-            found = _PREDICATES[stem]
-            return lambda x: found(x).astype(np.int32)
+            predicate = _PREDICATES[stem]
+            return lambda x: predicate(x).astype(np.int32)
     return None
 
 

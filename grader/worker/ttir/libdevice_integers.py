@@ -177,9 +177,9 @@ _FUNCTIONS: dict[str, Function] = {
 
 def function(name: str) -> Function | None:
     """The function that has a name, which is given without `__nv_`."""
-    found = _FUNCTIONS.get(name)
-    if found is not None:
-        return found
+    known = _FUNCTIONS.get(name)
+    if known is not None:
+        return known
     matched = _CONVERSION.fullmatch(name)
     return _conversion(matched[1], matched[2], matched[3]) if matched else None
 

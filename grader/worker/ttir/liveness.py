@@ -1,4 +1,4 @@
-"""Which values nothing needs any more after an operation.
+"""Finds the values that nothing needs any more after an operation.
 
 Their memory is the next result's then: it is still in the cache.
 """

@@ -49,21 +49,21 @@ def load(
     other: tuple[np.ndarray, Poison | None] | None,
     way: str = "load",
 ) -> tuple[np.ndarray, Poison | None]:
-    """What memory holds at addresses under a mask, and elsewhere the other value."""
+    """Load values at addresses under a mask; elsewhere they are the other value."""
     declared = op.types[0]
     kind, rank = declared.kind, len(declared.shape)
     dtype, width = stored(kind), width_of(kind)
     mask = lanes_mask(state, mask, rank)
-    found = places(state, op, "load", addresses, mask, width)
+    parts = places(state, op, "load", addresses, mask, width)
     if state.execution.observers:
         tell(state, op, way, width, addresses, mask, declared.shape)
-    if len(found) == 1 and found[0].chosen is None:
-        return from_bits(found[0].reading(dtype), kind), None
+    if len(parts) == 1 and parts[0].chosen is None:
+        return from_bits(parts[0].reading(dtype), kind), None
     shape = np.broadcast_shapes(addresses.shape, () if mask is None else mask.shape)
     fallback = np.zeros((1,) * len(shape), computed(kind)) if other is None else other[0]
     value = fallback
     covered: np.ndarray | None = None
-    for each in found:
+    for each in parts:
         assert each.chosen is not None
         value = np.where(each.chosen, from_bits(each.reading(dtype), kind), value)
         covered = each.chosen if covered is None else covered | each.chosen
@@ -81,7 +81,7 @@ def _undefined(
     other: tuple[np.ndarray, Poison | None] | None,
     rank: int,
 ) -> Poison | None:
-    """Which elements of a load nobody defined: no memory was read, and there is no `other`.
+    """The undefined elements of a load: no memory was read, and there is no `other`.
 
     What an access outside of memory would have read has its own finding, and isn't told twice.
     """

@@ -60,7 +60,7 @@ class Memory:
         return buffer if high <= buffer.end else None
 
     def numbers(self, addresses: np.ndarray, width: int) -> np.ndarray:
-        """For each address which of `buffers` has `width` bytes there, or -1."""
+        """For each address the number of the buffer that has `width` bytes there, or -1."""
         if not self.buffers:
             return np.full(addresses.shape, -1)
         places = np.searchsorted(self._start_array, addresses, side="right") - 1

@@ -1,4 +1,4 @@
-"""What an observer of an execution is told: launches, accesses to memory, and sizes of blocks."""
+"""The interface of observers: what they are told of launches, accesses and sizes of blocks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which accesses of two programs an atomic orders: happens-before, as the PTX memory model has it.
+"""Happens-before: which accesses of two programs an atomic orders, as the PTX memory model has it.
 
 An atomic that releases publishes what its program did before. A later atomic on the same address
 that acquires, and whose result its program uses, comes after all of that. Chains of such pairs
@@ -25,7 +25,7 @@ class Undecidable(Exception):
 
 @dataclass(frozen=True)
 class Synchronisation:
-    """What an atomic orders."""
+    """The accesses that an atomic orders."""
 
     acquires: bool
     releases: bool

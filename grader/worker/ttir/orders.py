@@ -1,4 +1,4 @@
-"""The order in which programs run, and which launches may give something else in another one.
+"""Orders in which programs run, and launches whose result may depend on the order.
 
 A GPU runs programs in any order. Executed first to last they may come by a right result that hangs
 on that: a program that uses what the one before it left by an atomic, or the last exchange that
@@ -42,9 +42,9 @@ class Order:
     steps: int
 
     @classmethod
-    def of_json(cls, told: Mapping[str, Any]) -> Order:
-        """As the grader writes it."""
-        return cls(told["seed"], told["backwards"], told["groups"], told["steps"])
+    def of_json(cls, document: Mapping[str, Any]) -> Order:
+        """The order that the grader wrote as JSON."""
+        return cls(document["seed"], document["backwards"], document["groups"], document["steps"])
 
     def programs(self, count: int) -> np.ndarray:
         """The numbers of all programs in this order."""
@@ -52,14 +52,14 @@ class Order:
         return drawn[::-1].copy() if self.backwards else drawn
 
     def waiting_programs(self, count: int) -> np.ndarray:
-        """As `programs`, window after window."""
+        """The `programs`, window after window."""
         return np.concatenate(
             [first + self.programs(min(WINDOW, count - first)) for first in range(0, count, WINDOW)]
             or [np.empty(0, np.int64)]
         )
 
     def chunk(self, count: int) -> int:
-        """How many of so many programs are a group."""
+        """The size of a group of so many programs."""
         return max(1, -(-count // self.groups))
 
 
@@ -70,7 +70,7 @@ class Atomics(Observer):
     """
 
     def __init__(self) -> None:
-        self._told: dict[int, dict[str, int]] = {}
+        self._noted: dict[int, dict[str, int]] = {}
         self._forget()
 
     def _forget(self) -> None:
@@ -106,16 +106,16 @@ class Atomics(Observer):
         line = self._line or (min(self._commuting.values()) if len(self._commuting) > 1 else 0)
         if not line or not self._several:
             return
-        told = self._told.setdefault(
+        noted = self._noted.setdefault(
             kernel, {"line": line, "programs": 0, "steps": 0, "group_steps": 0}
         )
-        told["programs"] = max(told["programs"], programs)
-        told["steps"] += result.steps
-        told["group_steps"] += -(-result.steps // max(1, result.groups))
+        noted["programs"] = max(noted["programs"], programs)
+        noted["steps"] += result.steps
+        noted["group_steps"] += -(-result.steps // max(1, result.groups))
 
     def report(self) -> list[dict[str, int]]:
         """The kernels in question, as JSON can hold them: fields of executors/orders.py's Seen.
 
         `steps` are the operations of all launches, `group_steps` those of a group of programs.
         """
-        return [{"kernel": number, **told} for number, told in self._told.items()]
+        return [{"kernel": number, **noted} for number, noted in self._noted.items()]

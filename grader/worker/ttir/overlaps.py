@@ -226,14 +226,14 @@ class _Elements:
         for kind, chosen in ((WRITE, places), (ATOMIC, places[way != ATOMIC])):
             marked = np.where(way == kind, places, -1)
             last = np.append(-1, np.maximum.accumulate(marked)[:-1])[chosen]
-            found = last >= begin[chosen]
-            firsts.append(last[found])
-            seconds.append(chosen[found])
+            in_element = last >= begin[chosen]
+            firsts.append(last[in_element])
+            seconds.append(chosen[in_element])
             marked = np.where(way == kind, places, way.size)
             following = np.append(np.minimum.accumulate(marked[::-1])[::-1][1:], way.size)[chosen]
-            found = following <= end[chosen]
-            firsts.append(chosen[found])
-            seconds.append(following[found])
+            in_element = following <= end[chosen]
+            firsts.append(chosen[in_element])
+            seconds.append(following[in_element])
         pairs = np.unique(np.stack([np.concatenate(firsts), np.concatenate(seconds)]), axis=1)
         return pairs[0], pairs[1]
 

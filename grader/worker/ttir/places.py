@@ -26,7 +26,7 @@ class Places:
     chosen: np.ndarray | None
 
     def reading(self, dtype: type) -> np.ndarray:
-        """What memory holds there."""
+        """The bits in memory there."""
         return np.take(self.buffer.view(dtype), self.index)
 
 
@@ -45,7 +45,7 @@ def lanes_mask(state: State, mask: np.ndarray | None, rank: int) -> np.ndarray |
 def places(
     state: State, op: Op, kind: str, addresses: np.ndarray, mask: np.ndarray | None, width: int
 ) -> list[Places]:
-    """Where an access goes. What lies outside every buffer, or askew, is a finding and left out.
+    """The places of an access. What lies outside every buffer, or askew, is a finding and left out.
 
     `kind` is "load", "store" or "atomic".
     """
@@ -60,7 +60,7 @@ def places(
 def _in_one_buffer(
     state: State, kind: str, addresses: np.ndarray, mask: np.ndarray | None, width: int
 ) -> Places | None:
-    """Where an access goes if all of it is right and goes to one buffer."""
+    """The places of an access that is right and goes to one buffer; None for any other."""
     buffer = _holding(state, addresses, width)
     if buffer is None:
         if mask is None:
@@ -160,12 +160,12 @@ def write(
 ) -> None:
     """Write bits to memory at addresses. Of two lanes that write one element the later one does."""
     width = width_of(kind)
-    found = places(state, op, "store", addresses, mask, width)
+    parts = places(state, op, "store", addresses, mask, width)
     if state.execution.observers:
         as_bits = bits.view(f"u{width}") if bits.dtype.itemsize == width else bits
         tell(state, op, way, width, addresses, mask, block, as_bits)
     state.execution.changes += 1
-    for each in found:
+    for each in parts:
         target = each.buffer.view(stored(kind))
         if each.chosen is None:
             shape = np.broadcast_shapes(each.index.shape, bits.shape)

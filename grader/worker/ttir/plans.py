@@ -1,4 +1,4 @@
-"""A plan on data: the arena's buffers and what host code allocated, and steps one after another.
+"""Runs a plan on data, step after step, over the arena's buffers and what host code allocated.
 
 Kernels are TTIR, executed by executor.py; copies, fills and the torch operations that a spec allows
 are done by torch. The order in which host code asked for the steps is one that streams allow.
@@ -87,7 +87,7 @@ class PlanExecutor:
             return run.report()
         except NotModelled as lacking:
             line = lacking.line[1] if lacking.line else 0
-            raise Refused("not_modelled", lacking.what, line) from None
+            raise Refused("not_modelled", lacking.feature, line) from None
         except LimitExceeded as error:
             raise Refused("limit", str(error)) from None
         except MalformedIR as error:
@@ -150,7 +150,7 @@ class _Placed:
         self.bytes = self.buffer = None
 
     def for_kernels(self) -> Buffer | None:
-        """What kernels may access of it."""
+        """The part that kernels may access; None while it isn't allocated."""
         if self.buffer is None and self.bytes is not None:
             start = self.region.start - self.address if self.region else 0
             end = self.region.end - self.address if self.region else self.size
@@ -223,25 +223,25 @@ class _Run:
             if step["do"] in self._do:
                 self._do[step["do"]](step)
         except (RuntimeError, TypeError, ValueError, OverflowError, struct.error) as error:
-            what = f"torch refuses the {step['do']} that the plan asks for: {str(error)[:200]}"
-            raise Refused("impossible", what, step["line"]) from None
+            message = f"torch refuses the {step['do']} that the plan asks for: {str(error)[:200]}"
+            raise Refused("impossible", message, step["line"]) from None
 
     def report(self) -> dict[str, Any]:
-        """What was observed."""
-        told: dict[str, Any] = {}
+        """The report of the execution, as JSON can hold it."""
+        report: dict[str, Any] = {}
         findings = self._findings.report()
         if findings:
-            told["findings"] = findings
+            report["findings"] = findings
         if self._printed:
-            told["printed"] = "".join(self._printed)
+            report["printed"] = "".join(self._printed)
         if self._atomics is not None and (atomics := self._atomics.report()):
-            told["atomics"] = atomics
+            report["atomics"] = atomics
         if self._counters is not None:
             counted = self._counters.report()
             cut = counted.pop("cut") or self._findings.cut
             copied = {"copied_bytes": self._copied, "cut": cut, "findings": findings}
-            told["accesses"] = {**counted, **copied}
-        return told
+            report["accesses"] = {**counted, **copied}
+        return report
 
     # --- memory -----------------------------------------------------------------------------------
 
@@ -346,29 +346,29 @@ class _Run:
             )
         return _number(bytes.fromhex(given["scalar"]), given["type"])
 
-    def _print(self, told: str) -> None:
+    def _print(self, text: str) -> None:
         if self._room > 0:
-            self._printed.append(told[: self._room])
-            self._room -= len(told)
+            self._printed.append(text[: self._room])
+            self._room -= len(text)
 
-    def _add(self, found: Finding) -> None:
+    def _add(self, finding: Finding) -> None:
         """One of the executor's findings, unless an observer has it already."""
-        kind = found.kind
-        buffer = found.buffer
+        kind = finding.kind
+        buffer = finding.buffer
         if kind == "out_of_bounds_write" and buffer is not None and not buffer.writable:
-            kind = "modified_input" if 0 <= found.offset < buffer.data.size else kind
+            kind = "modified_input" if 0 <= finding.offset < buffer.data.size else kind
         known = {(each["kind"], each["line"]) for each in self._findings.report()}
-        if (kind, found.line) in known:
+        if (kind, finding.line) in known:
             return
-        other = {"other_line": found.other_line} if found.other_line else None
+        other = {"other_line": finding.other_line} if finding.other_line else None
         self._findings.add(
             kind,
-            found.line,
-            found.kernel,
-            found.program,
-            count=found.count,
-            address=found.address,
-            width=max(1, found.width),
+            finding.line,
+            finding.kernel,
+            finding.program,
+            count=finding.count,
+            address=finding.address,
+            width=max(1, finding.width),
             other=other,
         )
 

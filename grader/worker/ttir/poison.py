@@ -1,4 +1,4 @@
-"""Values that no one defined: elements of a load that are masked off without `other`.
+"""Tracks undefined values: elements of a load that are masked off without `other`.
 
 A value that has such elements carries a `Poison`: which ones, and whence each. Operations hand it
 on.
@@ -24,7 +24,7 @@ MAX_ORIGINS = 4  # of one value
 
 @dataclass(frozen=True)
 class Poison:
-    """Which elements of a value are undefined, and the loads that they came from.
+    """The undefined elements of a value, and the loads that they came from.
 
     `where` is bool and has the value's shape, or axes of length 1 in it. `origin` is the first
     load. Where there are several, `parts` has the elements of each, in arrays of `where`'s shape;
@@ -45,7 +45,7 @@ class Poison:
         return self.moved(lambda where: np.asarray(where.any(axis=axis, keepdims=keepdims)))
 
     def under(self, mask: np.ndarray) -> Poison | None:
-        """What of it is under a mask; None where that is nothing."""
+        """The part of it under a mask; None where that is nothing."""
         kept = self.moved(lambda where: where & mask)
         return kept if kept.where.any() else None
 
@@ -59,18 +59,18 @@ class Poison:
 
 
 def union(poisons: Sequence[Poison | None]) -> Poison | None:
-    """What is undefined where any operand is."""
-    found = [each for each in poisons if each is not None]
-    if not found:
+    """The poison of a result that is undefined where any operand is."""
+    present = [each for each in poisons if each is not None]
+    if not present:
         return None
-    where, origin = found[0].where, found[0].origin
-    for each in found[1:]:
-        if each is not found[0]:  # a square
+    where, origin = present[0].where, present[0].origin
+    for each in present[1:]:
+        if each is not present[0]:  # a square
             where = where | each.where
-    if all(each.origin is origin and not each.parts for each in found):
+    if all(each.origin is origin and not each.parts for each in present):
         return Poison(where, origin)
     parts: dict[int, tuple[np.ndarray, Op]] = {}
-    for each in found:
+    for each in present:
         for some_where, load in each.parts or ((each.where, each.origin),):
             known = parts.get(id(load))
             if known is not None:
@@ -90,23 +90,23 @@ def some(where: np.ndarray, origin: Op) -> Poison | None:
 def spread(frame: Frame, operands: Sequence[int], out: int) -> None:
     """The result of an elementwise operation is undefined where an operand is."""
     poison = frame.poison
-    found = [poison[slot] for slot in operands if slot in poison]
-    if not found:
+    present = [poison[slot] for slot in operands if slot in poison]
+    if not present:
         poison.pop(out, None)
     else:
-        poison[out] = union(found)  # type: ignore[assignment]
+        poison[out] = union(present)  # type: ignore[assignment]
 
 
 def reshaped(
     frame: Frame, source: int, out: int, function: Callable[[np.ndarray], np.ndarray]
 ) -> None:
     """The result of an operation that only moves elements: its poison moves likewise."""
-    found = frame.poison.get(source)
-    if found is None:
+    of_source = frame.poison.get(source)
+    if of_source is None:
         frame.poison.pop(out, None)
         return
-    shape = shape_of(found, frame.values[source])
-    frame.poison[out] = found.moved(lambda where: function(np.broadcast_to(where, shape)))
+    shape = shape_of(of_source, frame.values[source])
+    frame.poison[out] = of_source.moved(lambda where: function(np.broadcast_to(where, shape)))
 
 
 def shape_of(poison: Poison, value: np.ndarray) -> tuple[int, ...]:

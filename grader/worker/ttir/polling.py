@@ -59,11 +59,11 @@ def _poll(op: Op) -> Run:
     def matches(state: State, frame: Frame) -> np.ndarray:
         addresses = frame.values[pointer]
         mask = lanes_mask(state, None, len(block.shape))
-        found = places(state, op, "load", addresses, mask, width)
+        parts = places(state, op, "load", addresses, mask, width)
         wanted = frame.values[expected]
         shape = (state.programs, *block.shape)
         same = np.zeros(shape, bool)
-        for each in found:
+        for each in parts:
             here = from_bits(each.reading(stored(kind)), kind) == wanted
             same = same | (here if each.chosen is None else here & each.chosen)
         return same

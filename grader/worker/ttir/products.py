@@ -68,7 +68,7 @@ _PRECISIONS: dict[str, Product] = {
 
 
 def _product_of(op: Op) -> tuple[Product, type]:
-    """How two blocks are multiplied, and the type that it is done in."""
+    """The function that multiplies two blocks, and the type that it works in."""
     kinds = {each.kind for each in op.operand_types[:2]}
     result = op.types[0].kind
     if result == "i32":
@@ -115,11 +115,11 @@ def _poison(frame: Frame, operands: list[int], out: int) -> None:
     of_a, of_b, of_c = (frame.poison.get(slot) for slot in operands)
     rows = of_a and of_a.any_along(-1, keepdims=True)
     columns = of_b and of_b.any_along(-2, keepdims=True)
-    found = union([rows, columns, of_c])
-    if found is None or not found.where.any():
+    undefined = union([rows, columns, of_c])
+    if undefined is None or not undefined.where.any():
         frame.poison.pop(out, None)
     else:
-        frame.poison[out] = found
+        frame.poison[out] = undefined
 
 
 # --- microscaling formats -----------------------------------------------------------------------
@@ -203,9 +203,9 @@ def _dot_scaled(op: Op) -> Run:
         values[out] = round_to(np.matmul(left, right) + values[c], op.types[0].kind)
         if frame.poison:
             used = [slot for slot in (a, b, c, scale_a, scale_b) if slot is not None]
-            found = [frame.poison[slot] for slot in used if slot in frame.poison]
-            if found:
-                frame.poison[out] = Poison(np.ones((1, 1, 1), bool), found[0].origin)
+            poisons = [frame.poison[slot] for slot in used if slot in frame.poison]
+            if poisons:
+                frame.poison[out] = Poison(np.ones((1, 1, 1), bool), poisons[0].origin)
             else:
                 frame.poison.pop(out, None)
 

@@ -186,7 +186,7 @@ def _reduce(op: Op) -> Run:
 
 
 def _quick_reduce(op: Op, axis: int, single: str) -> Callable[[State, Frame], bool] | None:
-    """By one call of numpy, where the region is one operation."""
+    """A reduction by one call of numpy, where the region is one operation; else None."""
     function = _REDUCE.get(single)
     if function is None:
         return None
@@ -208,11 +208,11 @@ def _quick_reduce(op: Op, axis: int, single: str) -> Callable[[State, Frame], bo
             else (round_to(result, kind))
         )
         if frame.poison:
-            found = frame.poison.get(source)
-            if found is None:
+            undefined = frame.poison.get(source)
+            if undefined is None:
                 frame.poison.pop(out, None)
             else:
-                frame.poison[out] = found.any_along(axis)
+                frame.poison[out] = undefined.any_along(axis)
         return True
 
     return reduce

@@ -79,7 +79,7 @@ class Region:
                 self.stored[first + element] = True
 
     def counted(self) -> dict[str, int | None]:
-        """What was loaded and stored, in bytes: every time, and each element once."""
+        """The loaded and stored bytes: every access, and each element once."""
         return {
             "argument": self.argument,
             "load_bytes": self.loads,

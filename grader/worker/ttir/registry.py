@@ -1,4 +1,4 @@
-"""Which function gives an operation its meaning.
+"""The table from names of operations to the functions that execute them.
 
 Such a function is called once for each operation of a text. It returns what is called at each
 execution: `run(state, frame)`, or for control flow a generator function of the same arguments.
@@ -33,7 +33,7 @@ def operation(*names: str) -> Callable[[Meaning], Meaning]:
 
 
 def control_flow(*names: str) -> Callable[[Meaning], Meaning]:
-    """As `operation`, for operations with regions that hold any other operations."""
+    """Register as `operation` does, for operations with regions that hold any other operations."""
 
     def register(meaning: Meaning) -> Meaning:
         _MEANINGS.update(dict.fromkeys(names, meaning))
@@ -56,7 +56,7 @@ def prepare(op: Op) -> Run:
     try:
         run = meaning(op)
     except NotModelled as error:
-        raise NotModelled(error.what, error.line or op.line) from None
+        raise NotModelled(error.feature, error.line or op.line) from None
     op.runs_programs_apart = op.name in _CONTROL
     op.run = run
     return run

@@ -15,7 +15,7 @@ _INTEGER = re.compile(r"-?\d{1,20}")
 
 
 def enclosed(text: str, start: int) -> tuple[str, int]:
-    """What the parentheses that open at `start` enclose, and the position behind them."""
+    """The text in the parentheses that open at `start`, and the position behind them."""
     depth, position, quoted = 0, start, False
     while position < len(text):
         letter = text[position]
@@ -34,7 +34,7 @@ def enclosed(text: str, start: int) -> tuple[str, int]:
 
 
 def split_types(text: str) -> tuple[str, str]:
-    """What stands before and behind the last ` : ` outside of brackets and quotes."""
+    """The text before and behind the last ` : ` outside of brackets and quotes."""
     place = text.rfind(" : ")
     if place < 0:
         return (text, "") if not text.startswith(": ") else ("", text[2:])
@@ -47,8 +47,8 @@ def split_types(text: str) -> tuple[str, str]:
 def split_arrow(text: str) -> tuple[str, str, str]:
     """The types before and behind `->` or `to`."""
     for arrow in (" -> ", " to "):
-        left, found, right = text.rpartition(arrow)
-        if found:
+        left, separator, right = text.rpartition(arrow)
+        if separator:
             return left, arrow, right
     if text.startswith("-> "):
         return "", " -> ", text[3:]

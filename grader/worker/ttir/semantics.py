@@ -1,4 +1,4 @@
-"""What an atomic or volatile operation of TTIR orders between programs."""
+"""How atomic and volatile operations of TTIR order the accesses of programs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NAME = re.compile(r"\b(?:acquire|release|acq_rel|relaxed)\b")
 
 
 def synchronisation(op: Op, kind: str) -> Synchronisation | None:
-    """What an operation orders; None for plain loads and stores.
+    """The ordering effect of an operation; None for plain loads and stores.
 
     A volatile load counts as an atomic that acquires: kernels spin on flags with it. An atomic
     whose result nothing uses acquires nothing.

@@ -1,4 +1,4 @@
-"""What an execution keeps: of a launch, of the programs that run together, of one function call.
+"""The state of an execution: of a launch, of programs that run together, of one function call.
 
 A value of type tensor<AxBxf32> is an array of shape (programs, A, B) in which any axis may have
 length 1 instead, where all along it is equal. A scalar has the shape (programs,) or (1,). Where
@@ -24,7 +24,7 @@ MAX_FINDINGS = 200  # of different places
 
 @dataclass(frozen=True)
 class Limits:
-    """How much a launch may do."""
+    """Limits on the work of a launch."""
 
     programs: int = 1 << 22
     steps: int = 20_000_000  # operations executed
@@ -59,7 +59,7 @@ class Finding:
 
 @dataclass
 class Result:
-    """What a launch did besides changing memory."""
+    """The outcome of a launch, besides changed memory."""
 
     findings: list[Finding] = field(default_factory=list)
     printed: str = ""

@@ -205,11 +205,11 @@ def _of_two(op: Op, combine: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> 
             nowhere = np.zeros((1,) * values[a].ndim, bool)
             left = of_a and of_a.moved(lambda where: both(where, nowhere))
             right = of_b and of_b.moved(lambda where: both(nowhere, where))
-            found = union([left, right])
-            if found is None:
+            undefined = union([left, right])
+            if undefined is None:
                 poison.pop(out, None)
             else:
-                poison[out] = found
+                poison[out] = undefined
 
     return run
 
@@ -246,21 +246,21 @@ def _half(where: np.ndarray, shape: tuple[int, ...], half: int) -> np.ndarray:
 def _gather(op: Op) -> Run:
     (source, index), out = op.operands, op.results[0]
     axis = op.attributes["axis"] + 1
-    of_source, of_index = op.operand_types[0].shape, op.operand_types[1].shape
+    shape_of_source, of_index = op.operand_types[0].shape, op.operand_types[1].shape
 
     def gather(value: np.ndarray, places: np.ndarray) -> np.ndarray:
         rows = max(len(value), len(places))
-        value = np.broadcast_to(value, (rows, *of_source))
+        value = np.broadcast_to(value, (rows, *shape_of_source))
         places = np.broadcast_to(places, (rows, *of_index))
         return np.take_along_axis(value, places, axis)
 
     def run(state: State, frame: Frame) -> None:
         values, poison = frame.values, frame.poison
-        places = np.clip(values[index].astype(np.int64), 0, of_source[axis - 1] - 1)
+        places = np.clip(values[index].astype(np.int64), 0, shape_of_source[axis - 1] - 1)
         values[out] = gather(values[source], places)
         if poison:
-            found = poison.get(source)
-            moved = found and found.moved(lambda where: gather(where, places))
+            undefined_source = poison.get(source)
+            moved = undefined_source and undefined_source.moved(lambda where: gather(where, places))
             undefined = union([moved, poison.get(index)])
             if undefined is None:
                 poison.pop(out, None)
@@ -289,12 +289,12 @@ def _histogram(op: Op) -> Run:
         counts = np.bincount(keys, minlength=rows * bins)
         frame.values[out] = counts.reshape(rows, bins).astype(dtype)
         if frame.poison:
-            found = frame.poison.get(source)
-            if found is not None and mask is not None:
-                found = found.under(frame.values[mask])
-            if found is None or not found.where.any():
+            undefined = frame.poison.get(source)
+            if undefined is not None and mask is not None:
+                undefined = undefined.under(frame.values[mask])
+            if undefined is None or not undefined.where.any():
                 frame.poison.pop(out, None)
             else:
-                frame.poison[out] = found.any_along(1, keepdims=True)
+                frame.poison[out] = undefined.any_along(1, keepdims=True)
 
     return run

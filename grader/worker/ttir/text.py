@@ -1,4 +1,4 @@
-"""TTIR's text -> operations. Python only: no C++ of MLIR reads what a submission wrote.
+"""Reads TTIR's text as operations, in Python: no C++ of MLIR reads what a submission wrote.
 
 One operation stands on a line, but for those with regions. Whatever doesn't look like text that
 Triton's frontend writes is MalformedIR, and what it writes but can't be executed is NotModelled

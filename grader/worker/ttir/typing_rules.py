@@ -1,4 +1,4 @@
-"""Types that TTIR's text leaves out, since they follow from others."""
+"""Infers the types that TTIR's text leaves out."""
 
 from __future__ import annotations
 

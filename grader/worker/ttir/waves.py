@@ -1,4 +1,4 @@
-"""Distinct bytes that programs running at the same time load: what a launch's order is good for.
+"""Counts the distinct bytes that programs running at the same time load.
 
 A GPU starts programs in the order of their linear index, the first axis of the grid fastest, and
 runs so many of them at once (a wave). What they load in common comes from DRAM once, so an order
@@ -54,7 +54,7 @@ class Waves:
             self._store(region, programs, addresses)
 
     def counted(self) -> dict[str, int]:
-        """How many waves there were and their distinct bytes, added up, in either order.
+        """The number of waves and the sum of their distinct bytes, in either order.
 
         Only full waves count, unless there is none.
         """

@@ -6,7 +6,6 @@ import ast
 import math
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import example, given, settings
@@ -97,7 +96,7 @@ def test_boolean_scalar_comes_back_as_bool() -> None:
     assert Argument.unpack(Argument(kind=Kind.boolean, scalar=True).pack()).scalar is True
 
 
-def _unpacks_or_refuses(kind: Any, data: bytes) -> None:
+def _unpacks_or_refuses(kind: type[Argument] | type[Request] | type[Reply], data: bytes) -> None:
     try:
         kind.unpack(data)
     except ProtocolError:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from grader.plan.model import Launch, Plan, Upload
+from grader.plan.model import Fill, KernelName, Launch, Plan, Refused, Upload
 from grader.worker import builder
 from grader.worker.protocol import Argument, Code, DType, Kind
 from tests.support.nvcc_plans import (
@@ -64,14 +64,15 @@ def line_of(text: str) -> int:
 
 
 def test_it_needs_none_of_cudas_libraries(made: builder.Made) -> None:
-    told = subprocess.run(["ldd", str(made.executable)], capture_output=True, text=True, check=True)
+    assert made.executable is not None
+    told = subprocess.run(["ldd", made.executable], capture_output=True, text=True, check=True)
     assert "cuda" not in told.stdout
 
 
 def test_kernels_and_variables_are_named_as_in_the_cubin(made: builder.Made) -> None:
     plan = plan_of(made, "names")
     assert names_are_the_cubins(made, plan)
-    names = [each.kernel for each in plan.specialisations]
+    names = [each.kernel for each in plan.specialisations if isinstance(each, KernelName)]
     assert len(names) == 4 and "hidden" in names[0]
     assert "_Z7boundedIfLi16EEvPKT_PS0_" in names and "_Z7boundedIiLi4EEvPKT_PS0_" in names
     (symbol,) = [each for each in plan.buffers if each.kind == "symbol"]
@@ -107,6 +108,7 @@ def test_large_parameters_lie_where_the_cubin_says(made: builder.Made) -> None:
 def test_attributes_of_launches_stand_in_the_plan(made: builder.Made) -> None:
     plan = plan_of(made, "cluster")
     launch, refused = plan.calls[0]
+    assert isinstance(launch, Launch) and isinstance(refused, Refused)
     assert launch.cluster == (2, 1, 1) and not launch.cooperative
     assert launch.attributes == {"programmatic_stream_serialization": True}
     assert refused.error == "cudaErrorInvalidClusterSize" and "divide the grid" in refused.why
@@ -138,24 +140,27 @@ def test_questions_are_answered_of_the_cubin_and_the_gpu(made: builder.Made) -> 
     assert told[4] == "128 threads"
     assert told[5] == "1 1"
     (fill,) = plan.calls[0]
+    assert isinstance(fill, Fill)
     assert (plan.buffers[fill.to.buffer].name, fill.to.shape) == ("table", (32,))
 
 
 def test_more_shared_memory_has_to_be_asked_for(made: builder.Made) -> None:
     refused, launch = plan_of(made, "shared_memory").calls[0]
+    assert isinstance(refused, Refused) and isinstance(launch, Launch)
     assert "needs cudaFuncSetAttribute" in refused.why
     assert launch.shared == 100 * 1024
 
 
 def test_launch_bounds_are_kept_to(made: builder.Made) -> None:
     (refused,) = plan_of(made, "too_many_threads").calls[0]
+    assert isinstance(refused, Refused)
     assert refused.kernel == "bounded<float, 16>"
     assert "__launch_bounds__ promises at most 128" in refused.why
 
 
 def test_host_code_that_reads_the_device_is_told_where(made: builder.Made) -> None:
     said = ask(made, "reads_the_device")
-    assert said.code is Code.found
+    assert said.code is Code.found and said.report is not None
     (finding,) = said.report.findings
     assert finding.kind == "device_pointer_on_host" and "offset 12 of" in finding.text
     assert made.sites[str(finding.pc)][0] == line_of("= in[3];")
@@ -173,6 +178,7 @@ def test_a_managed_variable_is_not_for_host_code(made: builder.Made) -> None:
 
 def test_calls_for_the_other_default_stream_are_the_same(made: builder.Made) -> None:
     (fill,) = plan_of(made, "per_thread").calls[0]
+    assert isinstance(fill, Fill)
     assert fill.to.shape == (16,)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from grader.plan.model import Launch, Plan, Upload
+from grader.plan.model import KernelName, Launch, Plan, Readback, Refused, Upload
 from grader.worker.protocol import Code
 from tests.support.emulated import ELEMENTS, NEEDS_COMPILER, Program
 
@@ -26,9 +26,9 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Program:
 
 def planned(program: Program, entry: str) -> Plan:
     assert program.run(entry).code is Code.ok
-    made = program.plans[entry]
-    assert made is not None
-    return made
+    plan = program.plans[entry]
+    assert plan is not None
+    return plan
 
 
 def verbs(plan: Plan, call: int = 0) -> list[str]:
@@ -59,12 +59,12 @@ RIGHT = {
 def test_an_executed_plan_leaves_what_the_entry_would(program: Program, entry: str) -> None:
     outcome = program.run(entry)
     assert outcome.code is Code.ok, outcome
-    assert outcome.out is not None
-    assert torch.equal(outcome.out, RIGHT[entry])
+    assert outcome.out is not None and torch.equal(outcome.out, RIGHT[entry])
 
 
 def test_the_executor_has_kernels_and_no_host_code(program: Program) -> None:
-    done = subprocess.run(["nm", str(program.built.executor)], capture_output=True, text=True)
+    assert program.built.executor is not None
+    done = subprocess.run(["nm", program.built.executor], capture_output=True, text=True)
     names = {line.split()[-1] for line in done.stdout.splitlines()}
     assert not names & set(program.parameters)
     assert not [name for name in names if "host_only" in name or "computed_before" in name]
@@ -123,7 +123,8 @@ def test_streams_and_events_are_steps(program: Program) -> None:
 def test_results_of_kernels_never_reach_host_code(program: Program) -> None:
     plan = planned(program, "looks_at_results")
     assert verbs(plan) == ["launch", "readback"]
-    assert plan.calls[0][1].bytes == 4 * ELEMENTS
+    readback = plan.calls[0][1]
+    assert isinstance(readback, Readback) and readback.bytes == 4 * ELEMENTS
     assert plan.printed.splitlines()[1:] == ["cudaSuccess"] * 2
     assert plan.printed.startswith("host code reads nothing of what kernels write")
 
@@ -137,6 +138,7 @@ def test_a_plan_takes_no_time(program: Program) -> None:
 def test_a_launch_that_cuda_refuses_is_told_and_goes_on(program: Program) -> None:
     plan = planned(program, "too_many_threads")
     refused, launch = plan.calls[0]
+    assert isinstance(refused, Refused) and isinstance(launch, Launch)
     assert (refused.do, refused.error) == ("refused", "cudaErrorInvalidConfiguration")
     assert "at most 1024 threads" in refused.why
     assert launch.block == (64, 1, 1)
@@ -144,7 +146,7 @@ def test_a_launch_that_cuda_refuses_is_told_and_goes_on(program: Program) -> Non
 
 def test_memory_that_each_call_leaves_behind_is_a_leak(program: Program) -> None:
     outcome = program.run("leaks_every_time")
-    assert outcome.code is Code.found
+    assert outcome.code is Code.found and outcome.report is not None
     assert [each.kind for each in outcome.report.findings] == ["leak"]
 
 
@@ -165,6 +167,7 @@ def test_two_planners_give_the_same_plan(program: Program) -> None:
 
 def test_memory_that_a_later_call_makes_no_use_of_is_a_leak(program: Program) -> None:
     outcome = program.run("left_behind_once")
+    assert outcome.report is not None
     assert [each.kind for each in outcome.report.findings] == ["leak"]
 
 
@@ -178,6 +181,7 @@ def test_what_the_host_writes_to_managed_memory_is_uploaded(program: Program) ->
     steps = ["alloc", "fill", "upload", "launch", "synchronise", "readback", "free"]
     assert verbs(plan) == verbs(plan, 1) == steps
     upload = plan.calls[0][2]
+    assert isinstance(upload, Upload)
     assert plan.buffers[upload.to.buffer].kind == "managed"
     assert struct.unpack("<16f", base64.b64decode(upload.data)) == (2,) * 4 + (0,) * 12
     assert plan.calls[0][5].line == line_of("if (by[1] == 2)")
@@ -185,8 +189,11 @@ def test_what_the_host_writes_to_managed_memory_is_uploaded(program: Program) ->
 
 
 def test_a_launch_by_a_call_is_as_any_other(program: Program) -> None:
-    (launch,) = planned(program, "cooperative").calls[0]
+    plan = planned(program, "cooperative")
+    (launch,), (kernel,) = plan.calls[0], plan.specialisations
+    assert isinstance(launch, Launch) and isinstance(kernel, KernelName)
     assert launch.cooperative and launch.line == line_of("(void*)copy<float>, 4, 64")
-    assert program.plans["cooperative"].specialisations[0].kernel == "copy<float>"
+    assert kernel.kernel == "copy<float>"
     refused, _ = planned(program, "too_large_to_cooperate").calls[0]
+    assert isinstance(refused, Refused)
     assert "1048576 blocks, and 4224 fit" in refused.why

@@ -37,6 +37,7 @@ class Server:
 
     def ask(self, job: dict) -> dict:
         """The answer to a job."""
+        assert self.process.stdin is not None and self.process.stdout is not None
         self.process.stdin.write(json.dumps(job) + "\n")
         self.process.stdin.flush()
         line = self.process.stdout.readline()
@@ -60,6 +61,7 @@ class Server:
 
     def close(self) -> None:
         """End the process."""
+        assert self.process.stdin is not None and self.process.stdout is not None
         self.process.stdin.close()
         self.process.wait(timeout=30)
         self.process.stdout.close()

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -72,13 +72,16 @@ def access(
     )
 
 
+AnyObserver = TypeVar("AnyObserver", bound=Observer)
+
+
 def observe(
-    make: Any,
+    make: Callable[[Regions, Findings], AnyObserver],
     regions: Sequence[Region],
     grid: tuple[int, int, int],
     accesses: Sequence[Access],
     layouts: Layouts | None = None,
-) -> tuple[Any, list[dict[str, Any]]]:
+) -> tuple[AnyObserver, list[dict[str, Any]]]:
     """(the observer that `make(regions, findings)` gives, findings) after one launch."""
     known = Regions(regions)
     findings = Findings(known)
