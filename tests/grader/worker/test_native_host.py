@@ -150,7 +150,7 @@ def _expected_layout(enums: list) -> set[str]:
 # --- serving ------------------------------------------------------------------------------------
 
 
-def executed(worker: NativeWorker, arguments: Sequence[Argument], kernel: str) -> Reply | None:
+def executed(worker: NativeWorker, arguments: Sequence[Argument], kernel: str) -> Reply:
     """The answer to a document that names a kernel of plain_backend.cpp."""
     return worker.ask(Operation.execute, arguments, document=kernel.encode())
 
@@ -331,7 +331,8 @@ def test_entry_that_ends_the_process_leaves_no_answer(
 def test_stray_store_on_the_arena_faults(
     worker: NativeWorker, placement: Placement, kernel: str
 ) -> None:
-    assert executed(worker, placement.arguments[:1], kernel) is None
+    worker.post(Operation.execute, placement.arguments[:1], document=kernel.encode())
+    assert worker.receive() is None
     assert worker.ends_with()[0] == -signal.SIGSEGV
 
 
