@@ -176,6 +176,7 @@ def record_of(name: str, gpu: bool = False) -> Record:
 
 def _corpus_record(submission: Any, gpu: bool = False) -> Record:
     """An entry of wrong/*.yaml or honest/*.yaml."""
+    from grader.gpu.devices import DeviceName
     from grader.status import Status
     from tests.grader.grading import test_cuda_submissions as cuda
     from tests.grader.grading import test_submissions as triton
@@ -189,7 +190,7 @@ def _corpus_record(submission: Any, gpu: bool = False) -> Record:
                 cuda.check_wrong if is_wrong else cuda.check_honest, submission, observed, gpu=gpu
             )
         else:
-            device = "cuda" if gpu else "interpreter"
+            device: DeviceName = "cuda" if gpu else "interpreter"
             observed = triton.observe(
                 submission, folder, device, sandbox=_sandbox(), every_dtype=False
             )

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -146,7 +147,7 @@ def without_doubts(monkeypatch: pytest.MonkeyPatch, rounds: int) -> None:
     monkeypatch.setattr(sequential, "MIN_PAIRS", rounds)
 
 
-def sandbox(device: str = "interpreter") -> SimpleNamespace:
+def sandbox(device: str = "interpreter") -> Any:
     """In the place of one in which nothing is started."""
     return SimpleNamespace(device=device, is_started=True)
 

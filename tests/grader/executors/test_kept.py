@@ -14,6 +14,7 @@ from grader.executors.triton_processes import TritonProcesses
 from grader.grading.session import Options, Session
 from grader.plan import Specialisation
 from grader.sandbox import Sandbox
+from grader.sandbox.worker_process import Limits, Worker
 from grader.spec.task import Task
 from grader.status import Status
 from tests.support.planned import SPECS, case
@@ -101,9 +102,13 @@ def test_of_too_many_the_oldest_go(builds, monkeypatch) -> None:
     assert [n for n in range(11) if builds.get(str(n))] == [6, 7, 8, 9, 10]
 
 
+def no_compiler(limits: Limits) -> Worker:
+    raise AssertionError("nothing is to be compiled")
+
+
 def test_files_outside_the_submission_are_not_read(tmp_path: Path, builds) -> None:
     """A planner names them, and it has run the submission's Python."""
-    frontend = Frontend(lambda limits: None, tmp_path, builds, Budget(1.0))
+    frontend = Frontend(no_compiler, tmp_path, builds, Budget(1.0))
     (tmp_path / "silu.py").write_text("")
     for name in ("/dev/zero", "../silu.py", str(tmp_path / "silu.py")):
         assert frontend._files_of(_named(name)) is None
@@ -132,7 +137,7 @@ def test_of_kernels_that_use_up_their_budget_nothing_is_kept(shared_sandbox, bui
 def test_what_was_kept_before_the_budget_was_used_up_is_forgotten(tmp_path, builds) -> None:
     for seconds, is_kept in ((1.0, True), (0.0, False)):
         budget = Budget(1.0)
-        frontend = Frontend(lambda limits: None, tmp_path, builds, budget)
+        frontend = Frontend(no_compiler, tmp_path, builds, budget)
         frontend.keep("a", "text")
         assert builds.get("a") == "text"
         budget.seconds = seconds

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -47,7 +48,12 @@ def test_without_a_compiler_memory_is_not_measured_either(no_compiler) -> None:
 def test_what_is_expected_is_compiled_once_while_something_else_runs(monkeypatch) -> None:
     begun, silu = [], EXERCISES["silu"]
     begin = cuda_build.begin
-    monkeypatch.setattr(cuda_build, "begin", lambda *args: begun.append(args[1]) or begin(*args))
+
+    def noted(*args: Any) -> Any:
+        begun.append(args[1])
+        return begin(*args)
+
+    monkeypatch.setattr(cuda_build, "begin", noted)
     with Session(ROOT / "reference", EXERCISES, Options(device="interpreter")) as session:
         session.begin_building(Task(silu, variant) for variant in silu.variants.values())
         session.begin_building([Task(silu, silu.variants["cuda"])])

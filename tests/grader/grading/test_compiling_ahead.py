@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -122,9 +123,9 @@ def evidence(status: Status) -> VariantEvidence:
 
 
 @pytest.fixture
-def session(monkeypatch) -> Session:
+def session(monkeypatch) -> Any:
     """A session on a GPU that isn't there, which notes what it is to compile."""
-    made = Session(REFERENCE, EXERCISES, Options(device="cuda"))
+    made: Any = Session(REFERENCE, EXERCISES, Options(device="cuda"))
     made.asked = []
     made.going_on = threading.Event()
 

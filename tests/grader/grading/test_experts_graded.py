@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from grader.executors import cuda_build
+from grader.gpu.devices import DeviceName
 from grader.grading.grade import Options, Session, grade_task
 from grader.grading.search import Effort
 from grader.spec import load_all
@@ -36,7 +37,7 @@ def ids(names: list[tuple[str, str]]) -> list[str]:
 
 
 def statuses(
-    exercise: str, variant: str, device: str, effort: Effort, dtypes: int | None = None
+    exercise: str, variant: str, device: DeviceName, effort: Effort, dtypes: int | None = None
 ) -> Iterator[Status]:
     """Of each part: a dtype, of the first so many, in a size class."""
     asked = EXERCISES[exercise].variants[variant]

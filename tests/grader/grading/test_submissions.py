@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from grader.evidence import VariantEvidence
+from grader.gpu.devices import DeviceName
 from grader.grading.check import check_part
 from grader.grading.grade import Options, Session, grade_task
 from grader.grading.search import Effort
@@ -62,7 +63,7 @@ def dtypes_tried(submission: corpus.Submission, every: tuple[str, ...]) -> tuple
 def observe(
     submission: corpus.Submission,
     folder: Path,
-    device: str,
+    device: DeviceName,
     seed: int = 7,
     sandbox: Sandbox | None = None,
     every_dtype: bool = True,

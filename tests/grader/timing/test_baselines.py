@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from types import SimpleNamespace
+from typing import Any
 
 import psutil
 import pytest
@@ -293,7 +294,7 @@ def test_its_host_answers_to_nothing_else(python_sandbox, opened):
 
 
 def in_python(sandbox: Sandbox, source: str) -> PerformanceEvidence:
-    candidate = InPython.of(sandbox, EXERCISE, asking("torch", at_least=0.001), source)
+    candidate: Any = InPython.of(sandbox, EXERCISE, asking("torch", at_least=0.001), source)
     budget = sequential.Budget(seconds=60.0, pairs=sequential.MIN_PAIRS)
     return measure.measure(candidate, 7, trusted=sandbox, options=Options(budget=budget))
 

@@ -12,6 +12,7 @@ import pytest
 
 from grader.cases import Case, fixed_case
 from grader.executors import cuda_build, gpu_document
+from grader.gpu.devices import DeviceName
 from grader.grading.check import check_part
 from grader.grading.measure import measure
 from grader.grading.search import Effort
@@ -76,14 +77,14 @@ def opened(tmp_path: Path, shared_sandbox: Sandbox) -> Iterator[Open]:
     """Sessions of one file each, which end with the test."""
     with contextlib.ExitStack() as stack:
 
-        def open_session(cheat: Cheat, device: str = "interpreter") -> Session:
+        def open_session(cheat: Cheat, device: DeviceName = "interpreter") -> Session:
             (tmp_path / cheat.variant.file).write_bytes(cheat.source)
             return stack.enter_context(session(tmp_path, device, shared_sandbox))
 
         yield open_session
 
 
-def session(folder: Path, device: str, sandbox: Sandbox) -> Session:
+def session(folder: Path, device: DeviceName, sandbox: Sandbox) -> Session:
     return Session(
         folder,
         EXERCISES,

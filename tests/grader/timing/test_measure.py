@@ -14,15 +14,17 @@ import pytest
 
 from grader.cases import Case, fixed_case
 from grader.evidence import PerformanceEvidence
+from grader.gpu.devices import DeviceName
 from grader.gpu.roofline import Roofs
 from grader.gpu.state import GpuState, Process
 from grader.scoring import speed
 from grader.spec import Exercise, Variant, load_all
 from grader.spec.task import Task
 from grader.status import Status
-from grader.timing import attempt, contenders, measure, sequential, watch
+from grader.timing import attempt, measure, sequential, watch
 from grader.timing.attempt import Options
 from grader.timing.baselines import CONTROL_BYTES, Baselines
+from grader.timing.buffer_sets import BufferSets
 from grader.timing.failures import TimingFailed, TooLittleMemory
 from grader.timing.replays import Replays
 from tests.grader.timing.test_buffer_sets import Bench
@@ -41,7 +43,7 @@ class Made:
 
     def __init__(
         self,
-        baseline: MadeUpReplays | Exception | Callable[[], MadeUpReplays],
+        baseline: MadeUpReplays | Exception | Callable[[], Any],
         variant: Variant,
         exercise: Exercise = ROWS,
         device: str = "interpreter",
@@ -50,11 +52,11 @@ class Made:
         self.begun = 0
         self._baseline = baseline
 
-    def begin(self, case: Case, opened: contextlib.ExitStack, graded: bool = True) -> MadeUpReplays:
+    def begin(self, case: Case, opened: contextlib.ExitStack, graded: bool = True) -> Any:
         self.begun += 1
         if isinstance(self._baseline, Exception):
             raise self._baseline
-        return self._baseline if hasattr(self._baseline, "settle") else self._baseline()
+        return self._baseline() if callable(self._baseline) else self._baseline
 
 
 def asking(*thresholds: dict, exercise: str = "rmsnorm", variant: str = "triton") -> Variant:
@@ -85,9 +87,9 @@ def measured(begin_by) -> Callable[..., PerformanceEvidence]:
         candidate: MadeUpReplays | Exception,
         baselines: dict[str, MadeUpReplays],
         exercise: Exercise = ROWS,
-        **options: object,
+        **options: Any,
     ) -> PerformanceEvidence:
-        made = Made(candidate, variant, exercise)
+        made: Any = Made(candidate, variant, exercise)
         # A worker of its own in each attempt.
         begin_by(lambda name, case: copy.copy(baselines[name]))
         return measure.measure(made, 7, trusted=sandbox(), options=Options(**options))
@@ -96,14 +98,14 @@ def measured(begin_by) -> Callable[..., PerformanceEvidence]:
 
 
 def of_case(
-    candidate: MadeUpReplays | Exception,
+    candidate: MadeUpReplays | Exception | Callable[[], Any],
     variant: Variant,
-    device: str = "interpreter",
-    **options: object,
+    device: DeviceName = "interpreter",
+    **options: Any,
 ) -> PerformanceEvidence:
     """One case measured."""
     given, reference = options.pop("given", variant.timed.case), options.pop("reference", None)
-    made = Made(candidate, variant, device=device)
+    made: Any = Made(candidate, variant, device=device)
     case = fixed_case(ROWS, variant, given, 7)
     with Baselines(sandbox(device), made.sandbox, made.task, [case], reference) as baselines:
         return measure.measure_case(made, baselines, case, Options(**options))
@@ -527,8 +529,8 @@ def lying(clock: Time, on_cuda) -> Iterator[Callable[..., PerformanceEvidence]]:
 
     def copied(name: str, case: Case) -> Replays:
         others.append(Bench("silu", "triton", "float32", 16))
-        worker = MadeUp(clock, lambda order: None, 2e-4)
-        return Replays(worker, contenders.BufferSets(others[-1].arena, others[-1].layout, 16))
+        worker: Any = MadeUp(clock, lambda order: None, 2e-4)
+        return Replays(worker, BufferSets(others[-1].arena, others[-1].layout, 16))
 
     def measure_(told: Callable[[int], float], seconds: float = 2e-4) -> PerformanceEvidence:
         class Lying(MadeUp):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -145,7 +146,7 @@ def test_a_solution_is_planned_the_same(
     case = Space(exercise, variant, variant.dtypes[0], size, seed=5).edges()[-1]
     made = inputs.blank(exercise, variant, case)
     arguments = made.arguments(arena.described(made.slots))
-    found = []
+    found: list[Any] = []
     for backend in ("emulator", "gpu"):
         program = cuda_build.build(sandbox, variant.file, data, entries, backend)
         held = sandbox.hold(variant.file, data)

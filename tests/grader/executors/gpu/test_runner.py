@@ -94,7 +94,7 @@ def cubin(gpu: FakeGpu) -> bytes:
     return gpu.cubin(SOURCE)
 
 
-def results(sandbox: Sandbox, plans: Plans, count: int = 1) -> list[CaseResult]:
+def results(sandbox: Sandbox, plans: Any, count: int = 1) -> list[CaseResult]:
     """What one case comes to, so many times."""
     task = Task(SILU, SILU.variants["triton"])
     path = sandbox.hold("silu.py", b"")
@@ -183,7 +183,7 @@ def test_host_code_may_read_an_input_in_host_memory(sandbox: Sandbox, cubin: byt
     column = exercises["copy_first_column"]
     task = Task(column, column.variants["cuda"])
     with Session(oracle.ORACLES.parent, exercises) as session:
-        plans = PlansOfALauncher(cubin, session.runners.planned_native(task).plans)
+        plans: Any = PlansOfALauncher(cubin, session.runners.planned_native(task).plans)
         path = sandbox.hold(task.variant.file, b"")
         with GpuRunner(sandbox, task, path, plans) as runner:
             for rows, cols in ((32, 32), (5, 1), (1, 7)):
