@@ -76,7 +76,7 @@ lecture: $(READY)  ## the lecture's comparisons on this GPU, for the handout; AR
 attacks: $(READY)  ## every attack of tests/submissions/attacks against every layer: a table
 	@$(BIN)/python benchmarks/attacks.py $(ARGS)
 
-fuzz: $(READY)  ## coverage-guided fuzzing of what reads hostile bytes, SECONDS for each
+fuzz: $(READY)  ## coverage-guided fuzzing of what reads untrusted bytes, SECONDS for each
 	@$(PIP) --editable '.[dev,fuzz]'
 	@for target in protocol spec policy evidence plan ttir; do \
 	  $(BIN)/python -m tests.fuzz $$target -max_total_time=$(SECONDS) -timeout=20 $(ARGS) || exit 1; done
