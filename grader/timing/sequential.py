@@ -24,8 +24,11 @@ What is done about each kind:
   it", and both of these get the same points each time.
 - *The line itself*: no rule on noisy numbers can treat two speeds alike that differ by nothing and
   lie on its two sides. A rule can put the line where no threshold is, and make the zone around it
-  narrow. So the test goes on, to the end of its budget, exactly while the interval (before it is
-  widened) contains that line, and stops as soon as the points can't change any more.
+  narrow. So the test goes on, to the end of its budget, while the interval (before it is widened)
+  contains that line.
+
+A test whose points can't change any more goes on until the intervals of what thresholds name are
+WIDEST or narrower, so that a ratio says the same to a percent whoever reads it.
 
 benchmarks/sequential_tests.py simulates how often a kernel gets the same
 points, by its distance from a threshold.
@@ -50,6 +53,7 @@ MAX_SECONDS = 3.0  # after which a test with MIN_PAIRS ends
 PATIENCE = 20.0  # times as long, for a test that hasn't got so many yet
 GROWTH = 1.5  # pairs at a check over those at the one before
 NARROW = 0.004  # half width, as a share: enough where no threshold asks for more
+WIDEST = 0.01  # from end to end, as a share: of a ratio that a threshold names
 FINEST = 0.001  # half width, as a share: more pairs tell nothing that would repeat
 # Of all rounds. A candidate that could void the slower half of its rounds would look better by two
 # thirds of the noise's standard deviation; more than half is no measurement.
@@ -187,13 +191,13 @@ class _SequentialTest:
         return 1 - (1 - CONFIDENCE) / (self.checks * (self.checks + 1))
 
     def run(self) -> Outcome:
-        """Time rounds until the thresholds are decided, or the budget ends."""
+        """Time rounds until the thresholds are decided and ratios narrow, or the budget ends."""
         started = self.now()
         next_check = MIN_PAIRS
         while True:
             if self.pairs >= next_check:
                 self.checks += 1
-                if self._is_decided():
+                if self._is_decided() and self._is_narrow():
                     return self._measured(budget_ended=False)
                 next_check = math.ceil(self.pairs * GROWTH)
             enough = 1.0 if self.pairs >= MIN_PAIRS else PATIENCE
@@ -260,6 +264,11 @@ class _SequentialTest:
             return all(each.half_width <= NARROW for each in ratios.values() or [own])
         return all(is_clear(ratio, self.thresholds.get(name, ())) for name, ratio in ratios.items())
 
+    def _is_narrow(self) -> bool:
+        """Whether each ratio that a threshold names will be told as narrowly as WIDEST."""
+        asked = (self._ratio(name) for name, steps in self.thresholds.items() if steps)
+        return all(each.at_least_as_wide(REPEATS).half_width <= WIDEST / 2 for each in asked)
+
     def _measured(self, budget_ended: bool) -> Outcome:
         own = interval(self.times[self.candidate.name], self.confidence)
         compared = (
@@ -310,7 +319,9 @@ def run(
     budget: Budget | None = None,
     idle: Mapping[str, IdleBaseline] | None = None,
 ) -> Outcome:
-    """Time the candidate beside the baselines until the points are decided, or the budget ends.
+    """Time the candidate beside the baselines until the points are decided and the ratios narrow.
+
+    The budget may end it sooner.
 
     `thresholds` are, by baseline, the ratios (baseline's time over candidate's) at which points
     change: every rung of linear points too. A limit in seconds is a Constant with the threshold 1.

@@ -161,11 +161,29 @@ def test_no_decision_rests_on_fewer_pairs_than_the_least():
 def test_the_sequential_test_goes_on_while_any_threshold_is_open():
     """Between the rungs of linear points it is decided soon, at the line of one it isn't."""
     rungs = [0.54 + 0.04 * each for each in range(10)]
-    noisy = [1.0, 1.03, 0.97, 1.02, 0.98]
+    noisy = [1.0, 1.006, 0.994, 1.004, 0.996]
     assert compared(noisy, [0.70]).pairs < 60
     outcome = compared(noisy, [0.70], [0.70 * (1 + REPEATS)])
     assert (outcome.pairs, outcome.budget_ended) == (sequential.MAX_PAIRS, True)
     assert compared(noisy, [0.70 / (1 + REPEATS)], rungs).pairs == sequential.MAX_PAIRS
+
+
+def test_a_ratio_that_points_depend_on_is_told_to_a_percent():
+    """Far from its threshold it is decided at once; it is measured until it is narrow."""
+    draws = np.random.default_rng(4)
+    own, other = np.exp(draws.normal(0, 0.005, (2, sequential.MAX_PAIRS))).tolist()
+    outcome = compared(own, other, [0.5])
+    [found] = outcome.baselines
+    assert found.ratio.high - found.ratio.low <= sequential.WIDEST * found.ratio.median
+    assert MIN_PAIRS < outcome.pairs < sequential.MAX_PAIRS
+
+
+def test_a_baseline_without_a_threshold_keeps_no_test_going():
+    noisy = Made("copy", [1.0, 1.05, 0.95])
+    outcome = sequential.run(
+        Made("candidate", [1.0]), [noisy, Made("torch", [1.0])], {"torch": [0.5]}, Clock()
+    )
+    assert outcome.pairs == MIN_PAIRS
 
 
 def test_every_baseline_has_to_be_decided():
