@@ -31,10 +31,11 @@ from grader.grading.search import Effort
 from grader.grading.session import Options, Progress, Session, Step, unwatched
 from grader.grading.submitted import MAX_FILE_BYTES
 from grader.mistakes import Mistake
-from grader.sandbox import processes
+from grader.sandbox import Sandbox, processes
 from grader.spec import Exercise
 from grader.spec.task import Task
 from grader.status import Status
+from grader.timing.measure import trusted_sandbox
 
 INTERPRETER = "interpreter"
 STUCK_SECONDS = 3600.0  # without a case done: far beyond what limits of CPU time allow one
@@ -116,8 +117,11 @@ def grade_files(
     task: HandinTask,
     on_step: Progress = unwatched,
     opened: Callable[[Session], None] = lambda session: None,
+    trusted: Sandbox | None = None,
 ) -> Graded:
     """Grade the wanted variants of a hand-in's files; `opened` gets the session once it is open.
+
+    `trusted` is a sandbox for baselines; its owner closes it.
 
     Raises TaskError where this machine's results would not be those that were asked for, and
     ConfinementError where a sandbox is required and there is none.
@@ -133,7 +137,10 @@ def grade_files(
     )
     results = []
     # The folder is as a student repeats a failure, and never read: all files are given.
-    with Session(Path("assignment"), task.exercises, options, files=_files(task)) as session:
+    files = _files(task)
+    with Session(
+        Path("assignment"), task.exercises, options, trusted=trusted, files=files
+    ) as session:
         opened(session)
         for wanted in task.wanted:
             results.append(_result(session, wanted, on_step))
@@ -160,7 +167,23 @@ def grade_in_pool(task: HandinTask) -> Graded:
         def opened(session: Session) -> None:  # it ends with this process, however that is stopped
             held.callback(process_pool.at_end(session.close).cancel)
 
-        return grade_files(task, on_step, opened)
+        return grade_files(task, on_step, opened, _baselines(task))
+
+
+_kept: list[Sandbox] = []  # in a process that times: the sandbox of its baselines
+
+
+def _baselines(task: HandinTask) -> Sandbox | None:
+    """The sandbox of the baselines of all hand-ins that this process times; it ends with it.
+
+    No submission runs in it, and it imports torch for seconds.
+    """
+    if not task.needs_exclusive_gpu:
+        return None
+    if not _kept:
+        _kept.append(trusted_sandbox("cuda"))
+        process_pool.at_end(_kept[0].close)
+    return _kept[0]
 
 
 def _take_turn(task: HandinTask, held: contextlib.ExitStack, watch: _Watch) -> Callable[[], None]:

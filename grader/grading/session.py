@@ -107,10 +107,11 @@ class Session:
         options: Options | None = None,
         *,
         sandbox: Sandbox | None = None,
+        trusted: Sandbox | None = None,
         files: Mapping[str, bytes | str] | None = None,
     ) -> None:
-        """`sandbox` is for plans of Triton; its owner starts and closes it. `files` are the
-        submission's where they are known already: the folder is not looked for then.
+        """`sandbox` is for plans of Triton, `trusted` for baselines; their owners close them.
+        `files` are the submission's where they are known: the folder is not looked for then.
 
         Raises SubmissionError when there is no such folder, ConfinementError where a sandbox is
         required and there is none.
@@ -145,7 +146,7 @@ class Session:
                 keeps_builds=options.keeps_builds and not options.require_sandbox,
             ),
         )
-        self.stopwatch = Stopwatch(self.device, self.seed, exercises, self.runners)
+        self.stopwatch = Stopwatch(self.device, self.seed, exercises, self.runners, trusted)
         self.runners.begin()
         self.timed_out_parts: Counter[str] = Counter()  # by task
 

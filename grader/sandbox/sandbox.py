@@ -151,7 +151,7 @@ class Sandbox:
             self._home = self._home or _new_home()
             kind = "native" if self.native else "plans" if self.plans else "python"
             submission = Path(self._home) / "submission"
-            environment = environment_of(self.device, self.plans, self.scratch)
+            environment = environment_of(self.device, self.scratch)
             try:
                 self._server = ForkServer(
                     self.confinement, kind, self.scratch, submission, environment
@@ -198,7 +198,7 @@ def _new_home() -> str:
     return str(home)
 
 
-def environment_of(device: DeviceName, plans: bool, scratch: Path) -> dict[str, str]:
+def environment_of(device: DeviceName, scratch: Path) -> dict[str, str]:
     """The environment of a fork server and its workers."""
     environment = {
         "PATH": os.environ.get("PATH", "/usr/local/bin:/usr/bin:/bin"),
@@ -215,8 +215,6 @@ def environment_of(device: DeviceName, plans: bool, scratch: Path) -> dict[str, 
     }
     if device != "cuda":
         environment["CUDA_VISIBLE_DEVICES"] = ""
-        if not plans:  # baselines on the CPU, for tests, in Triton's own interpreter
-            environment["TRITON_INTERPRET"] = "1"
     else:
         keep = ("LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_VISIBLE_DEVICES", "TRITON_LIBCUDA_PATH")
         environment |= {name: os.environ[name] for name in keep if name in os.environ}

@@ -6,8 +6,8 @@ There are three kinds of fork server:
     python    its workers are baselines, in Python of ours: see host.py
     native    its workers compile CUDA C++ (builder.py), or become the program made of it (native/)
 
-The first two import torch and triton, which takes over a second, where a fork takes milliseconds;
-so a dead worker costs the next case nothing but a fork. The last one imports neither.
+The first two import torch, the first one triton too, which takes over a second, where a fork takes
+milliseconds; so a dead worker costs the next case nothing but a fork. The last one imports neither.
 
 The server stays single-threaded and never touches a GPU (a process that has can't be forked). It
 runs no submission code itself, but its children run as the same user and could tamper with it, so
@@ -110,12 +110,7 @@ def _import_frameworks(kind: str) -> None:
 
         plan_processes.prepare()
         return
-    import triton
-
-    from . import compiler_warm_up, host  # noqa: F401
-
-    if not triton.knobs.runtime.interpret:
-        compiler_warm_up.run()
+    from . import host  # noqa: F401
 
 
 def _spawn(

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from grader.batch import tasks
 from grader.batch.course.records import Gradebook
 from grader.batch.run.run import Machines
-from grader.batch.tasks import Graded, HandinTask, grade_in_pool
+from grader.batch.tasks import Graded, HandinTask, Wanted, grade_in_pool
 from grader.evidence import (
     PartEvidence,
     PerformanceEvidence,
@@ -25,6 +26,7 @@ from grader.gpu import locks as gpus
 from grader.gpu import machine
 from grader.grading.measure import is_timed
 from grader.grading.session import selected
+from grader.sandbox import Sandbox
 from grader.spec import load_all
 from grader.spec.task import Task
 from grader.status import Status
@@ -253,6 +255,19 @@ def test_what_is_timed_takes_the_whole_gpu_and_what_is_wrong_takes_nothing():
     assert is_timed(timed, right)
     assert not is_timed(timed, wrong)
     assert not is_timed(counted, right)  # by its plan, without a GPU
+
+
+def test_the_baselines_of_all_hand_ins_have_one_sandbox(monkeypatch):
+    """A process that times imports torch for them once, not once for each hand-in."""
+    given = []
+    monkeypatch.setattr(tasks, "_kept", [])
+    monkeypatch.setattr(tasks, "grade_files", lambda *arguments: given.append(arguments[-1]))
+    timed = Wanted("silu", "triton", "key", checked="{}")
+    for seed, wanted in enumerate((timed, timed, replace(timed, checked=""))):
+        grade_in_pool(HandinTask({}, (wanted,), {}, seed, GPU))
+    first, second, of_a_check = given
+    assert isinstance(first, Sandbox) and first is second
+    assert of_a_check is None  # nothing is timed there
 
 
 @pytest.mark.gpu

@@ -304,7 +304,7 @@ def test_a_sandbox_on_a_gpu_sees_the_gpus_that_were_chosen(session, monkeypatch)
     monkeypatch.setenv(locks.VISIBLE, "0,1")
     locks.choose("1")
     sandbox = session.runners.sandbox_of("cuda")
-    environment = environment_of(sandbox.device, sandbox.plans, sandbox.scratch)
+    environment = environment_of(sandbox.device, sandbox.scratch)
     assert environment[locks.VISIBLE] == "1"
 
 
@@ -313,5 +313,5 @@ def test_workers_have_as_many_queues_to_a_gpu_as_students_do(native, monkeypatch
     for name, value in process_pool.ONE_QUEUE.items():
         monkeypatch.setenv(name, value)  # as in a process of a pool, which starts them
     sandbox = Sandbox("cuda", Level.limits, native=native)
-    environment = environment_of(sandbox.device, sandbox.plans, sandbox.scratch)
+    environment = environment_of(sandbox.device, sandbox.scratch)
     assert not environment.keys() & process_pool.ONE_QUEUE

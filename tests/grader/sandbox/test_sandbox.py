@@ -592,7 +592,6 @@ def test_the_environment_is_cleared(start, sandbox, monkeypatch) -> None:
         "OMP_NUM_THREADS",
         "OPENBLAS_NUM_THREADS",
         "MKL_NUM_THREADS",
-        "TRITON_INTERPRET",
         "TRITON_CACHE_DIR",
         "TRITON_DEFAULT_FP_FUSION",
     }
