@@ -39,7 +39,7 @@ from grader.cli.console import (
 from grader.cli.reports import show
 from grader.evidence import VariantEvidence
 from grader.gpu import machine
-from grader.gpu.locks import choose
+from grader.gpu.locks import choose, visible
 from grader.grading import process_pool
 from grader.grading.check import check_case
 from grader.grading.grade import (
@@ -152,7 +152,7 @@ def grade(  # noqa: PLR0913  # each parameter is an option
             exercises,
             Options(seed=seed, require_sandbox=require_sandbox, lifted=tuple(lifted)),
             only=names,
-            jobs=jobs or process_pool.default_jobs(machine.gpu_bytes()),
+            jobs=jobs or process_pool.default_jobs(machine.gpu_bytes(), len(visible())),
             on_step=on_step,
         )
     if evidence is not None:

@@ -48,15 +48,15 @@ _writer: Connection | None = None  # in a process of the pool, to the one that m
 _number = 0  # of the task that it works on
 
 
-def default_jobs(gpu_bytes: int = 0) -> int:
+def default_jobs(gpu_bytes: int = 0, gpus: int = 1) -> int:
     """As many as there are cores to use, up to four: each needs some 1.5 GB of memory.
 
-    On a GPU that has `gpu_bytes` up to sixteen, if they fit there: most of the time is the
-    compiler's, and machines with one have the memory.
+    Up to sixteen for each of some `gpus` that have `gpu_bytes`, if they fit there: most of the time
+    is the compiler's, and machines with a GPU have the memory.
     """
     most = MOST_BY_DEFAULT
     if gpu_bytes:
-        most = max(1, min(MOST_BY_DEFAULT_ON_GPU, gpu_bytes // GPU_BYTES_EACH))
+        most = gpus * max(1, min(MOST_BY_DEFAULT_ON_GPU, gpu_bytes // GPU_BYTES_EACH))
     return min(len(os.sched_getaffinity(0)), most)
 
 

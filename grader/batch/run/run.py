@@ -86,17 +86,17 @@ def environment() -> dict[str, Any]:
 
 @contextmanager
 def this_machine(watcher: Watcher, jobs: int | None = None) -> Iterator[Machines]:
-    """Processes of this machine: as many as cores, up to four, or `jobs`; one more for each GPU."""
+    """Processes of this machine: `jobs`, or as for a grade; and one more for each GPU."""
     device = device_here()
+    gpus = 0 if device == INTERPRETER else len(locks.visible())
     with ExitStack() as opened:
 
         def executor(width: int) -> InPool[HandinTask, Graded]:
             processes = opened.enter_context(process_pool.Pool(width))
             return InPool(processes, width, grade_in_pool, watcher.step)
 
-        check = executor(jobs or process_pool.default_jobs())
-        measure = None if device == INTERPRETER else executor(len(locks.visible()))
-        yield Machines(device, check, measure)
+        check = executor(jobs or process_pool.default_jobs(machine.gpu_bytes(), gpus))
+        yield Machines(device, check, executor(gpus) if gpus else None)
 
 
 def grade(

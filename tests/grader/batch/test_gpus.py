@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import time
@@ -13,6 +14,8 @@ import pytest
 
 from grader.batch import tasks
 from grader.batch.course.records import Gradebook
+from grader.batch.run import run
+from grader.batch.run.progress import Watcher
 from grader.batch.run.run import Machines
 from grader.batch.tasks import Graded, HandinTask, Wanted, grade_in_pool
 from grader.evidence import (
@@ -268,6 +271,18 @@ def test_the_baselines_of_all_hand_ins_have_one_sandbox(monkeypatch):
     first, second, of_a_check = given
     assert isinstance(first, Sandbox) and first is second
     assert of_a_check is None  # nothing is timed there
+
+
+def test_a_class_has_as_many_processes_as_a_grade_has_there_and_one_that_times_on_each_gpu(
+    monkeypatch,
+):
+    monkeypatch.setattr(run, "device_here", lambda: GPU)
+    monkeypatch.setattr(run.machine, "gpu_bytes", lambda: 80 << 30)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(64)))
+    monkeypatch.setattr(run.process_pool, "Pool", contextlib.nullcontext)
+    monkeypatch.setenv(gpus.VISIBLE, "0,1")
+    with run.this_machine(Watcher()) as machines:
+        assert (machines.check.width, machines.measure.width) == (32, 2)
 
 
 @pytest.mark.gpu

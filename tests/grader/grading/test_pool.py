@@ -365,6 +365,7 @@ def test_more_processes_than_cores_are_not_started_by_default(monkeypatch):
         assert process_pool.default_jobs(gpu_bytes=80 << 30) == min(cores, 16)
         assert process_pool.default_jobs(gpu_bytes=8 << 30) == min(cores, 2)
         assert process_pool.default_jobs(gpu_bytes=2 << 30) == 1
+        assert process_pool.default_jobs(gpu_bytes=8 << 30, gpus=4) == min(cores, 8)
 
 
 @pytest.mark.parametrize(
